@@ -1,0 +1,40 @@
+# One word per chore. `make demo` and `make test` work in a fresh clone.
+PYTHON ?= python3
+VENV ?= .venv
+BIN = $(VENV)/bin
+PIP = $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt
+
+.PHONY: demo test test-all lint types wheel bench docs clean
+
+$(VENV)/.core: pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(PIP) --editable .
+	touch $@
+
+$(VENV)/.dev: $(VENV)/.core
+	$(PIP) torch
+	$(PIP) --editable '.[trial]' build hypothesis mypy pytest ruff sentencepiece
+	touch $@
+
+demo: $(VENV)/.core          ## from nothing to a verdict on the embedded pair
+	$(BIN)/draftcheck pair fixtures/pair/target fixtures/pair/draft
+	$(BIN)/draftcheck pair fixtures/pair/target.gguf fixtures/pair/draft.gguf --engine llama.cpp
+
+test: $(VENV)/.dev           ## the whole suite
+	$(BIN)/python -m pytest -q
+
+lint: $(VENV)/.dev           ## style
+	$(BIN)/ruff format --check draftcheck tests benchmarks fixtures
+	$(BIN)/ruff check draftcheck tests benchmarks fixtures
+
+types: $(VENV)/.dev          ## mypy, strict
+	$(BIN)/mypy
+
+wheel: $(VENV)/.dev          ## sdist -> wheel -> empty environment -> a verdict
+	$(BIN)/python tests/wheel_smoke.py
+
+bench: $(VENV)/.dev          ## speed and memory, as ratios
+	$(BIN)/python -m benchmarks
+
+clean:
+	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -1,0 +1,195 @@
+"""llama.cpp: what its loader and its compatibility check do with the two models.
+
+One file is loaded after the other, the target first, and only the first failure is seen;
+so a load rule fails only where its own failure is that first one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from draftcheck.checks.words import fail, not_applicable, ok, quote, unknown
+from draftcheck.llama.build import Build, LoadFailure, NotTold
+from draftcheck.llama.load import View
+from draftcheck.llama.load import load as load_model
+from draftcheck.llama.vocab import TYPES, LlamaVocab
+from draftcheck.types import NO_TOKEN, Comparison, ModelFacts, Seen, Setup
+
+
+def llama_loads(comparison: Comparison, setup: Setup, *, failure: str) -> Seen:
+    """Fail when this failure is the first one that loading the pair meets."""
+    for side, facts in (("target", comparison.target), ("draft", comparison.draft)):
+        view = load(facts, setup)
+        if isinstance(view, LoadFailure) and view.code == failure:
+            return fail(f"{side}: {view.saw}")
+        if not isinstance(view, LlamaVocab):
+            return not_applicable(f"{side}: stopped before")
+    return ok("both files load")
+
+
+def llama_load_is_known(comparison: Comparison, setup: Setup) -> Seen:
+    """Unknown when the files do not tell what loading them would give."""
+    for side, facts in (("target", comparison.target), ("draft", comparison.draft)):
+        view = load(facts, setup)
+        if isinstance(view, NotTold):
+            return unknown(f"{side}: not told by the files: {view}")
+        if isinstance(view, LoadFailure):
+            return not_applicable(f"the {side} does not load")
+    return ok("both files tell what they become")
+
+
+def load(facts: ModelFacts, setup: Setup) -> View:
+    """The vocabulary as this build holds it after loading the file, or why it has none."""
+    key = id(facts)
+    if key not in setup.memo:
+        build = Build(
+            vocabulary=setup.tables["llamacpp-vocabulary"],
+            architectures=setup.tables["llamacpp-architectures"],
+            at=setup.order(setup.version),
+            order=setup.order,
+            checked=setup.checked,
+            failures=setup.failures,
+        )
+        setup.memo[key] = load_model(facts, build)
+    found: View = setup.memo[key]
+    return found
+
+
+Test = Callable[[LlamaVocab, LlamaVocab], Seen]
+
+
+def _both(comparison: Comparison, setup: Setup, test: Test) -> Seen:
+    """Hold the test against the two loaded vocabularies."""
+    ours, theirs = load(comparison.target, setup), load(comparison.draft, setup)
+    for side, view in (("target", ours), ("draft", theirs)):
+        if isinstance(view, LoadFailure):
+            return not_applicable(f"the {side} does not load")
+        if isinstance(view, NotTold):
+            return unknown(f"{side}: not told by the files: {view}")
+    assert isinstance(ours, LlamaVocab) and isinstance(theirs, LlamaVocab)
+    return test(ours, theirs)
+
+
+def llama_vocab_type(comparison: Comparison, setup: Setup, *, only_none: bool = False) -> Seen:
+    """Fail when the vocabulary types differ; only_none: the era that told none from the rest."""
+
+    def test(ours: LlamaVocab, theirs: LlamaVocab) -> Seen:
+        words = f"target {_type(ours)}, draft {_type(theirs)}"
+        if only_none:
+            return fail(words) if (ours.type == "NONE") != (theirs.type == "NONE") else ok(words)
+        return ok(words) if ours.type == theirs.type else fail(words)
+
+    return _both(comparison, setup, test)
+
+
+def _type(vocab: LlamaVocab) -> str:
+    return f"{vocab.type} ({TYPES[vocab.type]})"
+
+
+def llama_special(
+    comparison: Comparison, setup: Setup, *, token: str, ids_always: bool = False
+) -> Seen:
+    """Fail when the add flag differs, or the id where it counts (always, or with the flag on)."""
+
+    def test(ours: LlamaVocab, theirs: LlamaVocab) -> Seen:
+        flags = [getattr(vocab, f"add_{token}") for vocab in (ours, theirs)]
+        ids = [getattr(vocab, token) for vocab in (ours, theirs)]
+        words = (
+            f"add_{token} {_flag(flags[0])} / {_flag(flags[1])},"
+            f" {token} id {_id(ids[0])} / {_id(ids[1])} (target / draft)"
+        )
+        if None in flags:
+            missing = "add flag depends on the pre-tokenizer's name, which the folder does not tell"
+            same_id = ids[0] == ids[1]
+            return fail(words) if ids_always and not same_id else unknown(f"{words}: {missing}")
+        counts = ids_always or flags[0]
+        bad = flags[0] != flags[1] or (counts and ids[0] != ids[1])
+        return fail(words) if bad else ok(words)
+
+    return _both(comparison, setup, test)
+
+
+def _flag(value: bool | None) -> str:
+    return "?" if value is None else "true" if value else "false"
+
+
+def _id(value: int | None) -> str:
+    return "none" if value is None or value == NO_TOKEN else str(value)
+
+
+def llama_size_gap(comparison: Comparison, setup: Setup, *, max_gap: int) -> Seen:
+    """Fail when the numbers of tokens differ by more than max_gap."""
+
+    def test(ours: LlamaVocab, theirs: LlamaVocab) -> Seen:
+        gap = abs(ours.n - theirs.n)
+        words = f"{ours.n:,} and {theirs.n:,} tokens, difference {gap:,}, allowed {max_gap}"
+        return fail(words) if gap > max_gap else ok(words)
+
+    return _both(comparison, setup, test)
+
+
+def llama_token_text(comparison: Comparison, setup: Setup, *, first_id: int) -> Seen:
+    """Fail when a token text differs from first_id on, as far as both tables go."""
+
+    def test(ours: LlamaVocab, theirs: LlamaVocab) -> Seen:
+        common = min(ours.n, theirs.n)
+        if ours.texts[first_id:common] == theirs.texts[first_id:common]:
+            return ok(f"texts of ids {first_id} to {common - 1:,} are the same")
+        bad = [
+            i
+            for i, (a, b) in enumerate(zip(ours.texts, theirs.texts, strict=False))
+            if a != b and i >= first_id
+        ]
+        first = bad[0]
+        return fail(
+            f"token {first} is {quote(ours.texts[first])} in the target,"
+            f" {quote(theirs.texts[first])} in the draft ({len(bad):,} differ)"
+        )
+
+    seen = _both(comparison, setup, test)
+    return _text_without_rows(comparison, first_id) or seen if seen.outcome == "unknown" else seen
+
+
+def _text_without_rows(comparison: Comparison, first_id: int) -> Seen | None:
+    """A differing text decides even where padding or flags are not known."""
+    if comparison.target.gguf or comparison.draft.gguf:
+        return None
+    for difference in comparison.vocabulary.differences:
+        both = difference.target is not None and difference.draft is not None
+        if both and difference.id >= first_id:
+            return fail(
+                f"token {difference.id} is {quote(difference.target)} in the target,"
+                f" {quote(difference.draft)} in the draft"
+            )
+    return None
+
+
+def llama_no_vocabulary(comparison: Comparison, setup: Setup) -> Seen:
+    """Fail when both files come without a vocabulary: reading its texts aborts."""
+
+    def test(ours: LlamaVocab, theirs: LlamaVocab) -> Seen:
+        if ours.type == theirs.type == "NONE":
+            return fail("tokenizer.ggml.model is none on both sides")
+        return ok("at least one side has a vocabulary")
+
+    return _both(comparison, setup, test)
+
+
+def llama_architecture_in(comparison: Comparison, setup: Setup, *, side: str, kind: str) -> Seen:
+    """Fail when that side's architecture is in the table's list of that kind."""
+    facts: ModelFacts = getattr(comparison, side)
+    if facts.gguf is None:
+        return not_applicable("not a GGUF file")
+    name = facts.config.model_type
+    listed = name in setup.tables["llamacpp-architectures"]["kinds"][kind]
+    return fail(f"{side} architecture {name}") if listed else ok(f"{side} architecture {name}")
+
+
+def llama_bos_exists(comparison: Comparison, setup: Setup) -> Seen:
+    """Fail when the target adds a bos token that is not defined."""
+    view = load(comparison.target, setup)
+    if not isinstance(view, LlamaVocab):
+        return not_applicable("the target does not load")
+    if view.add_bos and view.bos == NO_TOKEN:
+        return fail("target: add_bos true, bos id none")
+    return ok(f"target: add_bos {_flag(view.add_bos)}, bos id {_id(view.bos)}")

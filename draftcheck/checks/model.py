@@ -1,0 +1,182 @@
+"""Checks on architecture, context, parallelism and what kind of model the draft is."""
+
+from __future__ import annotations
+
+from draftcheck import versions
+from draftcheck.checks.words import fail, not_applicable, ok, unknown
+from draftcheck.types import Comparison, ModelFacts, Seen, Setup
+
+
+def always(comparison: Comparison, setup: Setup, *, says: str) -> Seen:
+    """A fact about the engine version alone: holds for every pair."""
+    return fail(says)
+
+
+def draft_is_full_model(comparison: Comparison, setup: Setup) -> Seen:
+    """Fail when the draft is a head or an encoder, which no two-model method can use."""
+    role = comparison.draft.role
+    if role is None:
+        return unknown("the draft's files do not say what kind of model it is")
+    return ok("a full language model") if role == "full" else fail(f"the draft is: {role}")
+
+
+def draft_is_smaller(comparison: Comparison, setup: Setup, *, max_ratio: float) -> Seen:
+    """Fail when the draft has too many parameters beside the target."""
+    ours, theirs = comparison.target.weights.parameters, comparison.draft.weights.parameters
+    if not ours or not theirs:
+        return unknown("parameters were not counted on both sides")
+    ratio = theirs / ours
+    words = f"draft {_count(theirs)} parameters, target {_count(ours)} ({ratio:.0%})"
+    return fail(words) if ratio > max_ratio else ok(words)
+
+
+def _count(number: int) -> str:
+    for unit, size in (("B", 10**9), ("M", 10**6), ("k", 10**3)):
+        if number >= size:
+            return f"{number / size:.3g}{unit}"
+    return str(number)
+
+
+def weights_are_safe(comparison: Comparison, setup: Setup) -> Seen:
+    """Fail when a side offers nothing but pickled weights."""
+    found = []
+    unread = []
+    for side, facts in _sides(comparison):
+        if facts.weights.problems:
+            found.append(f"{side}: {facts.weights.problems[0]}")
+        elif facts.weights.files is None:
+            unread.append(side)
+    if found:
+        return fail("; ".join(found))
+    return unknown(f"weights of the {', '.join(unread)} not listed") if unread else ok("no pickles")
+
+
+def draft_context(comparison: Comparison, setup: Setup, *, scaled: bool = True) -> Seen:
+    """Fail when the draft's window is shorter than the length that will be served."""
+    draft = _window(comparison.draft, scaled)
+    served = setup.context or _window(comparison.target, scaled)
+    if draft is None or served is None:
+        return unknown("a context length was not read")
+    asked = "--context" if setup.context else "the target's own window"
+    words = f"draft {draft:,} tokens, served {served:,} ({asked})"
+    return fail(words) if draft < served else ok(words)
+
+
+def _window(facts: ModelFacts, scaled: bool) -> int | None:
+    return facts.config.scaled_context if scaled else facts.config.context
+
+
+def draft_context_learned(comparison: Comparison, setup: Setup) -> Seen:
+    """The same for drafts with learned positions, which have no row beyond their window."""
+    positions = comparison.draft.config.positions
+    if positions is None:
+        return unknown("the draft's kind of positions was not read")
+    if positions != "learned":
+        return not_applicable(f"positions: {positions}")
+    return draft_context(comparison, setup)
+
+
+def heads_divisible(comparison: Comparison, setup: Setup) -> Seen:
+    """Fail when the draft's attention heads cannot be split over the tensor-parallel ranks."""
+    ranks = setup.tensor_parallel
+    if not ranks or ranks == 1:
+        return not_applicable("no tensor parallelism asked for")
+    heads = comparison.draft.config.heads
+    if heads is None:
+        return unknown("the draft's number of attention heads was not read")
+    words = f"draft has {heads} attention heads, tensor parallel size {ranks}"
+    return fail(words) if heads % ranks else ok(words)
+
+
+def type_listed(
+    comparison: Comparison,
+    setup: Setup,
+    *,
+    side: str,
+    types: dict[str, str],
+    architectures: dict[str, str] | None = None,
+    with_mtp_layers: dict[str, str] | None = None,
+) -> Seen:
+    """Fail when this version lists that side's model_type or architecture.
+
+    Tables: name -> "since" or "since until"; with_mtp_layers: only where such layers are.
+    """
+    config = (comparison.target if side == "target" else comparison.draft).config
+    if config.model_type is None and config.architectures is None:
+        return unknown(f"the {side}'s model_type was not read")
+    if _listed(config.model_type, types, setup):
+        return fail(f"{side} model_type is {config.model_type}")
+    for name in config.architectures or ():
+        if _listed(name, architectures or {}, setup):
+            return fail(f"{side} architecture is {name}")
+    if _listed(config.model_type, with_mtp_layers or {}, setup) and config.mtp_layers:
+        return fail(f"{side} model_type is {config.model_type} with {config.mtp_layers} MTP layers")
+    return ok(f"{side} model_type is {config.model_type}")
+
+
+def _listed(name: str | None, table: dict[str, str], setup: Setup) -> bool:
+    if name is None or name not in table:
+        return False
+    since, _, until = table[name].partition(" ")
+    return versions.covers(setup.order, setup.version, since, until or None)
+
+
+def draft_name_contains(comparison: Comparison, setup: Setup, *, words: list[str]) -> Seen:
+    """Fail when the draft's path or id, in lower case, contains one of the words."""
+    name = comparison.draft.ref.lower()
+    found = [word for word in words if word in name]
+    if found:
+        return fail(f"the draft is called {comparison.draft.ref!r}, which contains {found[0]!r}")
+    return ok(f"{comparison.draft.ref!r} contains none of {', '.join(words)}")
+
+
+def not_multimodal(comparison: Comparison, setup: Setup, *, side: str) -> Seen:
+    """Fail when that side has vision or audio parts."""
+    facts = comparison.target if side == "target" else comparison.draft
+    if facts.config.multimodal is None:
+        return unknown(f"whether the {side} is multimodal was not read")
+    words = f"{side} is {'multimodal' if facts.config.multimodal else 'text only'}"
+    return fail(words) if facts.config.multimodal else ok(words)
+
+
+def one_kind_of_cache(comparison: Comparison, setup: Setup) -> Seen:
+    """Fail when the draft mixes kinds of layers (sliding and full, recurrent and attention)."""
+    kinds = comparison.draft.config.layer_kinds
+    if comparison.draft.config.model_type is None:
+        return unknown("the draft's layers were not read")
+    distinct = sorted(set(kinds or ()))
+    if len(distinct) > 1:
+        return fail(f"the draft mixes layers: {', '.join(distinct)}")
+    return ok("all layers of the draft are of one kind")
+
+
+def quantization_listed(comparison: Comparison, setup: Setup, *, known: dict[str, str]) -> Seen:
+    """Fail when a side's quant_method is in the table, but not for this version."""
+    for side, facts in _sides(comparison):
+        quant = facts.config.quantization
+        method = str(quant.get("quant_method", "")) if quant else ""
+        if method in known and not _listed(method, known, setup):
+            return fail(f"{side} quant_method is {method}")
+    return ok("no quantisation that this version lacks")
+
+
+def draft_tensor_parallel(comparison: Comparison, setup: Setup, *, one: bool, target: bool) -> Seen:
+    """Fail when the draft's own tensor parallel size is neither of the allowed values."""
+    size = setup.draft_tensor_parallel
+    if size is None:
+        return not_applicable("no tensor parallel size asked for the draft")
+    ours = setup.tensor_parallel or 1
+    allowed = ([1] if one else []) + ([ours] if target else [])
+    words = f"draft tensor parallel size {size}, target {ours}"
+    return ok(words) if size in allowed else fail(words)
+
+
+def draft_name_dotted(comparison: Comparison, setup: Setup) -> Seen:
+    """Fail when the draft's name has a dot and no slash."""
+    name = comparison.draft.ref
+    words = f"the draft is called {name!r}"
+    return fail(words) if "." in name and "/" not in name else ok(words)
+
+
+def _sides(comparison: Comparison) -> tuple[tuple[str, ModelFacts], tuple[str, ModelFacts]]:
+    return ("target", comparison.target), ("draft", comparison.draft)

@@ -1,0 +1,92 @@
+"""The command line: parse, call, print, exit. Each command is a module, imported on use."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Sequence
+
+import click
+
+from draftcheck import __version__
+
+COMMANDS = {
+    "inspect": "draftcheck.cli.inspect",
+    "pair": "draftcheck.cli.pair",
+    "rules": "draftcheck.cli.rules",
+}
+
+
+class LazyGroup(click.Group):
+    """Knows its commands by name and imports one when it is asked for."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
+        if name not in COMMANDS:
+            return None
+        command: click.Command = importlib.import_module(COMMANDS[name]).command
+        return command
+
+
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="draftcheck")
+def cli() -> None:
+    """Can this draft model speculate for this target, on this engine and version?
+
+    Exit codes: 0 compatible, 1 incompatible, 2 usage, 3 undecided, 70 a bug, 130 interrupted.
+    """
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a command line and return its exit code; no exception leaves it."""
+    from draftcheck.errors import DraftcheckError
+
+    try:
+        code = cli.main(args=arguments, prog_name="draftcheck", standalone_mode=False)
+        return code if isinstance(code, int) else 0
+    except click.exceptions.NoArgsIsHelpError as error:
+        click.echo(error.format_message(), err=True)
+        return 2
+    except click.ClickException as error:
+        error.show()
+        return 2
+    except (click.Abort, KeyboardInterrupt):
+        click.echo("interrupted", err=True)
+        return 130
+    except DraftcheckError as error:
+        _say(error.message, error.hint)
+        return error.exit_code
+    except BrokenPipeError:
+        # The reader of our output went away: nobody is left to tell.
+        sys.stderr.close()
+        return 0
+    except Exception:
+        _bug()
+        return 70
+
+
+def _say(message: str, hint: str | None) -> None:
+    from draftcheck.report.safe import safe
+
+    click.echo(click.style("error: ", fg="red") + safe(message), err=True)
+    if hint:
+        click.echo(f"hint: {safe(hint)}", err=True)
+
+
+def _bug() -> None:
+    """A report to paste: what was run, where, and the traceback."""
+    import platform
+    import shlex
+    import traceback
+
+    from draftcheck.report.safe import safe_block
+
+    lines = [
+        "draftcheck failed: this is a bug. Please report it with these lines:",
+        f"draftcheck {__version__}, Python {platform.python_version()}, {platform.platform()}",
+        f"command: {shlex.join(sys.argv)}",
+        traceback.format_exc(),
+    ]
+    click.echo(safe_block("\n".join(lines)), err=True)

@@ -1,0 +1,47 @@
+"""draftcheck inspect MODEL"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from draftcheck.cli.options import emit
+
+
+@click.command("inspect")
+@click.argument("model")
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["text", "json", "markdown"]),
+    default="text",
+    show_default=True,
+    help="Form of the report.",
+)
+@click.option(
+    "--output",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Save all facts here (NAME.facts.json); the file then stands for the model.",
+)
+@click.option("--offline", is_flag=True, help="Use no network (local references never do).")
+def command(model: str, form: str, output: Path | None, offline: bool) -> int:
+    """Show what the files of MODEL say, without opinion."""
+    from draftcheck.errors import ReadError, UsageError
+    from draftcheck.facts import read, saved
+    from draftcheck.judge import loaded
+    from draftcheck.refs import FACTS_SUFFIX, parse
+    from draftcheck.report import exits
+
+    if output is not None and not output.name.endswith(FACTS_SUFFIX):
+        raise UsageError(f"{output}: a facts file must be called NAME{FACTS_SUFFIX}")
+    facts = read(parse(model))
+    emit(exits.render_inspect(facts, loaded(facts), form), None)
+    if output is not None:
+        try:
+            saved.save(facts, output)
+        except OSError as error:
+            raise ReadError(f"{output}: cannot be written: {error.strerror}") from error
+    for note in facts.notes:
+        exits.warn(note)
+    return 0

@@ -1,0 +1,21 @@
+"""draftcheck rules [ID]"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from draftcheck.cli.options import emit, report_options
+
+
+@click.command("rules")
+@click.argument("rule_id", metavar="[ID]", required=False)
+@click.option("--engine", metavar="NAME", help="Only this engine's rules.")
+@report_options("text", "json", "markdown")
+def command(rule_id: str | None, engine: str | None, form: str, output: Path | None) -> int:
+    """List the rulebook, or show one rule: reaction, versions, why, fix, source."""
+    from draftcheck.report import rules
+
+    emit(rules.render(rules.select(rule_id, engine), form, whole=rule_id is not None), output)
+    return 0

@@ -1,0 +1,163 @@
+"""Two sets of facts -> Comparison: what differs, side by side. No opinion."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from draftcheck.types import (
+    NO_TOKEN,
+    Behaviour,
+    Comparison,
+    Difference,
+    ModelFacts,
+    Relation,
+    SpecialToken,
+    TokenizerFacts,
+    VocabularyComparison,
+)
+
+SAMPLE = 8
+PROBE = (
+    "The quick brown fox, 1234567890 + 3.14159!\n\n\tdef f(x):  return x**2  # naïve café\n"
+    "Größe 你好，世界 こんにちは 안녕 Привет, мир 🙂👍🏽  'It's we'll don't'  http://a.b/c?d=e&f=%20"
+)
+
+
+def compare(target: ModelFacts, draft: ModelFacts) -> Comparison:
+    """Hold the two models side by side."""
+    vocabulary = compare_vocabularies(target, draft)
+    return Comparison(
+        target=target,
+        draft=draft,
+        vocabulary=vocabulary,
+        specials=_specials(target.tokenizer, draft.tokenizer),
+        behaviour=_behaviour(target.tokenizer, draft.tokenizer, vocabulary),
+    )
+
+
+def compare_vocabularies(target: ModelFacts, draft: ModelFacts) -> VocabularyComparison:
+    """Relation, sizes, the ids that differ, and the overlap of texts."""
+    ours, theirs = target.tokenizer, draft.tokenizer
+    if ours.tokens is None or theirs.tokens is None:
+        return VocabularyComparison(Relation.UNKNOWN, target.rows, draft.rows)
+    left, right = _defined(ours), _defined(theirs)
+    differing = _differing(left, right, partial=ours.length is None or theirs.length is None)
+    special = ours.added | ours.special | theirs.added | theirs.special
+    only_special = all(i in special for i in differing)
+    return VocabularyComparison(
+        relation=_relation(target, draft, differing, only_special),
+        target_size=target.rows,
+        draft_size=draft.rows,
+        differing_ids=len(differing),
+        differences=tuple(Difference(i, _at(left, i), _at(right, i)) for i in differing[:SAMPLE]),
+        only_special=only_special if differing else None,
+        overlap=1.0 if not differing else _overlap(left, right),
+    )
+
+
+def _defined(facts: TokenizerFacts) -> Sequence[bytes | None]:
+    """The token table with mere padding taken out."""
+    tokens = facts.tokens or ()
+    if not facts.padding:
+        return tokens
+    return [None if i in facts.padding else text for i, text in enumerate(tokens)]
+
+
+def _at(tokens: Sequence[bytes | None], i: int) -> bytes | None:
+    return tokens[i] if i < len(tokens) else None
+
+
+def _differing(
+    left: Sequence[bytes | None], right: Sequence[bytes | None], partial: bool
+) -> list[int]:
+    """Ids whose texts differ, or that only one side defines.
+
+    partial: one table ends early because its file does not hold the special tokens, so
+    what lies behind that end is unknown, not different.
+    """
+    common = min(len(left), len(right))
+    if left == right:
+        return []
+    found = [i for i, (a, b) in enumerate(zip(left, right, strict=False)) if a != b]
+    if not partial:
+        longer = left if len(left) > len(right) else right
+        found += [i for i in range(common, len(longer)) if longer[i] is not None]
+    return found
+
+
+def _relation(
+    target: ModelFacts, draft: ModelFacts, differing: list[int], only_special: bool
+) -> Relation:
+    if differing:
+        return Relation.SPECIALS_DIFFER if only_special else Relation.DIFFERS
+    whole = target.tokenizer.length is not None and draft.tokenizer.length is not None
+    if not whole or target.rows is None or draft.rows is None:
+        return Relation.UNKNOWN
+    return Relation.IDENTICAL if target.rows == draft.rows else Relation.PADDED
+
+
+def _overlap(left: Sequence[bytes | None], right: Sequence[bytes | None]) -> float | None:
+    theirs = {text for text in right if text is not None}
+    ours = {text for text in left if text is not None}
+    return len(ours & theirs) / len(theirs) if theirs else None
+
+
+def _specials(target: TokenizerFacts, draft: TokenizerFacts) -> tuple[SpecialToken, ...]:
+    rows = []
+    for name in ("bos", "eos", "pad", "unk"):
+        ours, theirs = getattr(target, f"{name}_id"), getattr(draft, f"{name}_id")
+        rows.append(SpecialToken(name, ours, theirs, _named(target, ours), _named(draft, theirs)))
+    return tuple(rows)
+
+
+def _named(facts: TokenizerFacts, number: int | None) -> bytes | None:
+    if number is None or number == NO_TOKEN or facts.tokens is None:
+        return None
+    return _at(facts.tokens, number)
+
+
+def _behaviour(
+    target: TokenizerFacts, draft: TokenizerFacts, vocabulary: VocabularyComparison
+) -> Behaviour:
+    """Do both cut text alike? Digests first; the tokenizers library only when they differ."""
+    if vocabulary.differing_ids is None:
+        return Behaviour(None, "a vocabulary was not read")
+    if vocabulary.differing_ids and not vocabulary.only_special:
+        return Behaviour(False, "the vocabularies differ")
+    if (
+        target.merges
+        and target.behaviour
+        and (target.merges, target.behaviour)
+        == (
+            draft.merges,
+            draft.behaviour,
+        )
+    ):
+        return Behaviour(True, "same merges, normalizer and pre-tokenizer")
+    if target.definition and draft.definition:
+        return _probe(target.definition, draft.definition)
+    if target.pre and target.merges and (target.pre, target.merges) == (draft.pre, draft.merges):
+        return Behaviour(True, f"same merges and pre-tokenizer ({target.pre})")
+    if target.merges and draft.merges and target.merges != draft.merges:
+        return Behaviour(None, "the merges differ; the tokenizers could not be run side by side")
+    return Behaviour(None, f"pre-tokenizers {target.pre or '?'} and {draft.pre or '?'}: not run")
+
+
+def _probe(target: str, draft: str) -> Behaviour:
+    """Cut one text with both and compare the ids."""
+    from tokenizers import Tokenizer
+
+    try:
+        ours = Tokenizer.from_file(target).encode(PROBE, add_special_tokens=False).ids
+        theirs = Tokenizer.from_file(draft).encode(PROBE, add_special_tokens=False).ids
+    except Exception as error:  # the library raises bare Exception for anything it dislikes
+        return Behaviour(None, f"the tokenizers library cannot load them: {str(error)[:120]}")
+    if ours == theirs:
+        return Behaviour(True, f"same ids for a probe text of {len(ours)} tokens")
+    at = next(
+        (i for i, (a, b) in enumerate(zip(ours, theirs, strict=False)) if a != b),
+        min(len(ours), len(theirs)),
+    )
+    return Behaviour(
+        False, f"a probe text gives {len(ours)} and {len(theirs)} ids, different from number {at}"
+    )

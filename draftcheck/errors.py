@@ -1,0 +1,32 @@
+"""User-facing errors: one line, a hint, an exit code. Anything else is a bug (70)."""
+
+from __future__ import annotations
+
+
+class DraftcheckError(Exception):
+    """An error that the user can act on."""
+
+    exit_code = 70
+
+    def __init__(self, message: str, hint: str | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+
+class UsageError(DraftcheckError):
+    """The command line or a reference is wrong."""
+
+    exit_code = 2
+
+
+class ReadError(DraftcheckError):
+    """A model could not be read."""
+
+    exit_code = 3
+
+
+class RuleError(DraftcheckError):
+    """A rule file is wrong; says which file and which rule."""
+
+    exit_code = 70

@@ -1,0 +1,210 @@
+"""config.json and generation_config.json -> ConfigFacts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from draftcheck.errors import ReadError
+from draftcheck.facts.jsonfile import integer, read_object, text
+from draftcheck.sources import Source
+from draftcheck.types import NO_TOKEN, ConfigFacts
+
+# Multimodal configs keep the language model in one of these.
+TEXT_CONFIGS = ("text_config", "llm_config", "language_config", "thinker_config")
+OTHER_PARTS = ("vision_config", "audio_config", "vision_tower", "speech_config", "vit_config")
+CONTEXT_KEYS = (
+    "max_position_embeddings",
+    "n_positions",
+    "max_seq_len",
+    "seq_length",
+    "max_sequence_length",
+    "n_ctx",
+)
+LEARNED_POSITIONS = {"gpt2", "gpt_neo", "opt", "gpt_bigcode", "xglm", "biogpt", "openai-gpt"}
+ALIBI = {"bloom", "mpt"}
+RECURRENT = {
+    "mamba", "mamba2", "falcon_mamba", "rwkv", "rwkv5", "rwkv6", "rwkv7", "recurrent_gemma",
+    "jamba", "bamba", "zamba", "zamba2", "granitemoehybrid", "falcon_h1", "nemotron_h",
+    "qwen3_next", "qwen3_5", "qwen3_5_text", "qwen3_5_moe", "qwen3_5_moe_text", "lfm2", "lfm2_moe",
+    "kimi_linear", "minimax", "xlstm", "plamo2",
+}  # fmt: skip
+RECURRENT_LAYERS = {"linear_attention", "mamba", "mamba2", "conv", "recurrent", "rwkv"}
+KEPT_QUANT_KEYS = ("quant_method", "bits", "group_size", "quant_algo", "fmt", "format", "version")
+
+
+def read(source: Source) -> tuple[ConfigFacts, dict[str, Any]]:
+    """Facts from the folder's configs, and the raw config for readers of heads."""
+    config = read_object(source, "config.json")
+    generation = read_object(source, "generation_config.json")
+    if config is None:
+        return ConfigFacts(generation_eos_ids=_ids(generation, "eos_token_id")), {}
+    return from_dict(config, generation, f"{source.label}/config.json"), config
+
+
+def text_config(config: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The part that describes the language model; the root where there is no such part."""
+    for name in TEXT_CONFIGS:
+        part = config.get(name)
+        if isinstance(part, dict):
+            inner = part.get("text_config")
+            return inner if isinstance(inner, dict) else part
+    return config
+
+
+def from_dict(
+    config: Mapping[str, Any], generation: Mapping[str, Any] | None, where: str
+) -> ConfigFacts:
+    part = text_config(config)
+    heads = _first(part, "num_attention_heads", "n_head", "num_heads")
+    hidden = _first(part, "hidden_size", "n_embd", "d_model", "dim")
+    model_type = text(part.get("model_type")) or text(config.get("model_type"))
+    context = _first(part, *CONTEXT_KEYS)
+    rope = _rope(part)
+    kinds = _layer_kinds(part)
+    _need_size(part, where)
+    return ConfigFacts(
+        model_type=model_type,
+        architectures=_architectures(config),
+        vocab_size=_first(part, "vocab_size") or integer(config.get("vocab_size")),
+        layers=_first(part, "num_hidden_layers", "n_layer", "num_layers", "n_layers"),
+        hidden=hidden,
+        heads=heads,
+        kv_heads=_first(part, "num_key_value_heads", "num_kv_heads", "n_head_kv") or heads,
+        head_dim=_first(part, "head_dim") or (hidden // heads if hidden and heads else None),
+        feed_forward=_first(part, "intermediate_size", "n_inner", "ffn_dim"),
+        context=context,
+        rope_scaling=rope,
+        scaled_context=_scaled(context, rope),
+        sliding_window=_first(part, "sliding_window") if _slides(part) else None,
+        layer_kinds=kinds,
+        experts=_first(part, "num_experts", "num_local_experts", "n_routed_experts"),
+        experts_used=_first(part, "num_experts_per_tok", "moe_topk"),
+        tied=_flag(part, config, "tie_word_embeddings"),
+        dtype=_dtype(part, config),
+        quantization=_quantization(config),
+        multimodal=any(isinstance(config.get(name), dict) for name in OTHER_PARTS),
+        recurrent=_recurrent(model_type, kinds),
+        bos_token_id=_id(part, config, "bos_token_id"),
+        eos_token_ids=_ids(part, "eos_token_id") or _ids(config, "eos_token_id"),
+        pad_token_id=_id(part, config, "pad_token_id"),
+        generation_eos_ids=_ids(generation, "eos_token_id"),
+        positions=_positions(model_type, part),
+        remote_code="auto_map" in config,
+        mtp_layers=_first(
+            part, "num_nextn_predict_layers", "mtp_num_hidden_layers", "num_mtp_layers"
+        ),
+        origin={"*": "config.json", "generation_eos_ids": "generation_config.json"},
+    )
+
+
+def _need_size(part: Mapping[str, Any], where: str) -> None:
+    size = part.get("vocab_size")
+    if size is not None and integer(size) is None:
+        raise ReadError(f"{where}: vocab_size is {str(size)[:40]!r}, not a sensible whole number")
+
+
+def _first(part: Mapping[str, Any], *names: str) -> int | None:
+    for name in names:
+        if (value := integer(part.get(name))) is not None:
+            return value
+    return None
+
+
+def _dtype(part: Mapping[str, Any], config: Mapping[str, Any]) -> str | None:
+    for place in (part, config):
+        for name in ("dtype", "torch_dtype"):
+            if found := text(place.get(name)):
+                return found
+    return None
+
+
+def _architectures(config: Mapping[str, Any]) -> tuple[str, ...] | None:
+    names = config.get("architectures")
+    if not isinstance(names, list):
+        return None
+    return tuple(name for name in names if isinstance(name, str))
+
+
+def _flag(part: Mapping[str, Any], config: Mapping[str, Any], name: str) -> bool | None:
+    for place in (part, config):
+        if isinstance(place.get(name), bool):
+            return bool(place[name])
+    return None
+
+
+def _id(part: Mapping[str, Any], config: Mapping[str, Any], name: str) -> int | None:
+    """An id; NO_TOKEN for an explicit null, None for a key that is not there."""
+    for place in (part, config):
+        if name in place:
+            value = place[name]
+            return NO_TOKEN if value is None else integer(value)
+    return None
+
+
+def _ids(place: Mapping[str, Any] | None, name: str) -> tuple[int, ...] | None:
+    if place is None or name not in place:
+        return None
+    value = place[name]
+    if value is None:
+        return ()
+    values = value if isinstance(value, list) else [value]
+    found = tuple(number for number in map(integer, values) if number is not None)
+    return found if len(found) == len(values) else None
+
+
+def _rope(part: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    for name in ("rope_scaling", "rope_parameters"):
+        rope = part.get(name)
+        if isinstance(rope, dict) and rope.get("rope_type", rope.get("type")) not in (
+            None,
+            "default",
+        ):
+            return {k: v for k, v in rope.items() if isinstance(v, int | float | str | bool)}
+    return None
+
+
+def _scaled(context: int | None, rope: Mapping[str, Any] | None) -> int | None:
+    """The window after rope scaling; llama3 and longrope already state the long one."""
+    if context is None or rope is None:
+        return context
+    kind = rope.get("rope_type", rope.get("type"))
+    factor = rope.get("factor")
+    if kind in ("llama3", "longrope", "su", "mrope") or not isinstance(factor, int | float):
+        return context
+    if kind == "yarn" and isinstance(rope.get("original_max_position_embeddings"), int):
+        return max(context, int(rope["original_max_position_embeddings"] * factor))
+    return int(context * factor)
+
+
+def _slides(part: Mapping[str, Any]) -> bool:
+    return part.get("use_sliding_window") is not False and part.get("sliding_window") is not None
+
+
+def _layer_kinds(part: Mapping[str, Any]) -> tuple[str, ...] | None:
+    for name in ("layer_types", "layers_block_type", "block_types"):
+        kinds = part.get(name)
+        if isinstance(kinds, list) and len(kinds) <= 10_000:
+            return tuple(str(kind) for kind in kinds)
+    return None
+
+
+def _quantization(config: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    quant = config.get("quantization_config") or text_config(config).get("quantization_config")
+    if not isinstance(quant, dict):
+        return None
+    return {key: quant[key] for key in KEPT_QUANT_KEYS if key in quant}
+
+
+def _recurrent(model_type: str | None, kinds: tuple[str, ...] | None) -> bool | None:
+    if model_type is None:
+        return None
+    return model_type in RECURRENT or bool(RECURRENT_LAYERS & set(kinds or ()))
+
+
+def _positions(model_type: str | None, part: Mapping[str, Any]) -> str | None:
+    if model_type in LEARNED_POSITIONS:
+        return "learned"
+    if model_type in ALIBI:
+        return "alibi"
+    return "rope" if any(key.startswith("rope") for key in part) else None

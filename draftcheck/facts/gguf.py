@@ -1,0 +1,296 @@
+"""A GGUF file, split ones included -> ModelFacts."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from draftcheck import rulefiles
+from draftcheck.errors import ReadError, UsageError
+from draftcheck.facts import ggml_types, gguf_header, heads
+from draftcheck.facts.gguf_header import GgufHeader, TensorInfo
+from draftcheck.sources import Source
+from draftcheck.types import (
+    NO_TOKEN,
+    ConfigFacts,
+    GgufArray,
+    GgufFacts,
+    ModelFacts,
+    Tensor,
+    TokenizerFacts,
+    WeightFacts,
+    WeightFile,
+)
+
+SPLIT = re.compile(r"(?P<stem>.+)-(?P<part>\d{5})-of-(?P<count>\d{5})\.gguf")
+FIRST_READ = 64 * 1024
+MAX_HEADER = 512 * 1024 * 1024
+UNKNOWN, CONTROL, USER_DEFINED, UNUSED, BYTE = 2, 3, 4, 5, 6
+PADDING = re.compile(rb"\[PAD\d+\]")
+KINDS = {
+    "llama": "spm-bpe",
+    "gpt2": "byte-bpe",
+    "gemma4": "spm-bpe",
+    "bert": "wordpiece",
+    "t5": "unigram",
+    "rwkv": "rwkv",
+    "plamo2": "plamo2",
+    "none": "none",
+    "no_vocab": "none",
+}
+BIG_ARRAYS = frozenset({"tokenizer.ggml.tokens"})
+
+
+def parts(name: str) -> tuple[str, ...]:
+    """File names of all parts of a split GGUF; the name itself when it is whole."""
+    match = SPLIT.fullmatch(name)
+    if match is None:
+        return (name,)
+    count = int(match["count"])
+    if int(match["part"]) != 1:
+        first = f"{match['stem']}-00001-of-{match['count']}.gguf"
+        raise UsageError(f"{name}: not the first part of a split GGUF", hint=f"Name {first}.")
+    if not 1 <= count <= 1000:
+        raise ReadError(f"{name}: a split into {count} parts")
+    return tuple(f"{match['stem']}-{n:05d}-of-{match['count']}.gguf" for n in range(1, count + 1))
+
+
+def read(source: Source, name: str, ref: str) -> ModelFacts:
+    """Read the headers of all parts; the first one holds the keys."""
+    names = parts(name)
+    missing = [part for part in names if part not in source.files()]
+    if missing:
+        raise ReadError(f"{ref}: part {missing[0]} of the split GGUF is not there")
+    headers = [_header(source, part) for part in names]
+    first = headers[0]
+    keys = first.keys
+    tokens = _tokens(keys)
+    tensors, short = _tensors(source, names, headers)
+    kept = {key: value for key, value in keys.items() if key not in BIG_ARRAYS}
+    kept.update(_summaries(keys))
+    facts = GgufFacts(first.version, kept, short, len(names), first.duplicate_key)
+    config = _config(keys, len(tokens) if tokens is not None else None, tensors)
+    return ModelFacts(
+        ref=ref,
+        kind="gguf",
+        role=_role(config.model_type, tensors),
+        tokenizer=_tokenizer(keys, tokens, name),
+        config=config,
+        weights=_weights(source, names, headers, tensors),
+        gguf=facts,
+        origin={"*": name},
+    )
+
+
+def _header(source: Source, name: str) -> GgufHeader:
+    size = source.files()[name]
+    need = FIRST_READ
+    while True:
+        data = source.head(name, min(need, size))
+        try:
+            return gguf_header.parse(data)
+        except gguf_header.Truncated as error:
+            if len(data) >= size or error.need > size:
+                raise ReadError(
+                    f"{source.label}: cut off: {error}; the file has {size:,}"
+                ) from None
+            if error.need > MAX_HEADER:
+                raise ReadError(
+                    f"{source.label}: header of more than {MAX_HEADER:,} bytes"
+                ) from None
+            need = max(error.need, 2 * len(data))
+        except gguf_header.BadGguf as error:
+            raise ReadError(f"{source.label}: {error}") from None
+
+
+def _text(keys: Mapping[str, tuple[str, Any]], name: str) -> str | None:
+    kind, value = keys.get(name, ("", None))
+    return value.decode("utf-8", "replace") if kind == "string" else None
+
+
+def _number(keys: Mapping[str, tuple[str, Any]], name: str) -> int | None:
+    kind, value = keys.get(name, ("", None))
+    if kind.startswith(("uint", "int")):
+        return int(value)
+    if kind.startswith("array[") and not isinstance(value, GgufArray) and len(value):
+        numbers = [entry for entry in value if isinstance(entry, int)]
+        return max(numbers, default=None)  # per-layer values: the widest layer
+    return None
+
+
+def _tokens(keys: Mapping[str, tuple[str, Any]]) -> list[bytes | None] | None:
+    kind, value = keys.get("tokenizer.ggml.tokens", ("", None))
+    return value if kind == "array[string]" else None
+
+
+def _summaries(keys: Mapping[str, tuple[str, Any]]) -> dict[str, tuple[str, Any]]:
+    found: dict[str, tuple[str, Any]] = {}
+    for name in BIG_ARRAYS & keys.keys():
+        kind, value = keys[name]
+        count = len(value) if kind.startswith("array") and not isinstance(value, GgufArray) else 0
+        found[name] = (kind, GgufArray(kind[6:-1], count))
+    return found
+
+
+def _tokenizer(
+    keys: Mapping[str, tuple[str, Any]], tokens: list[bytes | None] | None, file: str
+) -> TokenizerFacts:
+    types = keys.get("tokenizer.ggml.token_type", ("", None))
+    by_type = _by_type(types[1]) if types[0] == "array[int32]" else {}
+    unused = by_type.get(UNUSED, frozenset())
+    padding = frozenset(
+        i for i in unused if tokens and i < len(tokens) and PADDING.fullmatch(tokens[i] or b"")
+    )
+    defined = len(tokens) - len(padding) if tokens is not None else None
+    template = keys.get("tokenizer.chat_template", ("", b""))
+    merges = keys.get("tokenizer.ggml.merges", ("", None))[1]
+    return TokenizerFacts(
+        kind=KINDS.get(_text(keys, "tokenizer.ggml.model") or ""),
+        pre=_text(keys, "tokenizer.ggml.pre"),
+        tokens=tokens,
+        padding=padding,
+        added=by_type.get(USER_DEFINED, frozenset()),
+        special=by_type.get(CONTROL, frozenset()) | by_type.get(UNKNOWN, frozenset()),
+        byte_tokens=by_type.get(BYTE, frozenset()),
+        base_size=None,
+        length=_length(tokens, padding) if defined is not None else None,
+        bos_id=_stored_id(keys, "bos"),
+        eos_id=_stored_id(keys, "eos"),
+        pad_id=_stored_id(keys, "padding"),
+        unk_id=_stored_id(keys, "unknown"),
+        add_bos=_stored_flag(keys, "add_bos_token"),
+        add_eos=_stored_flag(keys, "add_eos_token"),
+        chat_template=hashlib.sha256(template[1]).hexdigest() if template[0] == "string" else None,
+        merges=merges.sha256 if isinstance(merges, GgufArray) else None,
+        origin={"*": file},
+    )
+
+
+def _length(tokens: list[bytes | None] | None, padding: frozenset[int]) -> int | None:
+    if tokens is None:
+        return None
+    length = len(tokens)
+    while length and length - 1 in padding:
+        length -= 1
+    return length
+
+
+def _by_type(types: Any) -> dict[int, frozenset[int]]:
+    found: dict[int, set[int]] = {}
+    for i, kind in enumerate(types):
+        if kind != 1:
+            found.setdefault(kind, set()).add(i)
+    return {kind: frozenset(ids) for kind, ids in found.items()}
+
+
+def _stored_id(keys: Mapping[str, tuple[str, Any]], name: str) -> int | None:
+    kind, value = keys.get(f"tokenizer.ggml.{name}_token_id", ("", None))
+    return int(value) if kind == "uint32" else None
+
+
+def _stored_flag(keys: Mapping[str, tuple[str, Any]], name: str) -> bool | None:
+    kind, value = keys.get(f"tokenizer.ggml.{name}", ("", None))
+    return bool(value) if kind == "bool" else None
+
+
+def _config(
+    keys: Mapping[str, tuple[str, Any]], n_tokens: int | None, tensors: Mapping[str, Tensor]
+) -> ConfigFacts:
+    arch = _text(keys, "general.architecture")
+
+    def number(name: str) -> int | None:
+        return _number(keys, f"{arch}.{name}")
+
+    heads_ = number("attention.head_count")
+    hidden = number("embedding_length")
+    scaling = _text(keys, f"{arch}.rope.scaling.type")
+    eos = _stored_id(keys, "eos")
+    return ConfigFacts(
+        model_type=arch,
+        vocab_size=n_tokens,
+        layers=number("block_count"),
+        hidden=hidden,
+        heads=heads_,
+        kv_heads=number("attention.head_count_kv") or heads_,
+        head_dim=number("attention.key_length")
+        or (hidden // heads_ if hidden and heads_ else None),
+        feed_forward=number("feed_forward_length"),
+        context=number("context_length"),
+        rope_scaling={"type": scaling} if scaling and scaling != "none" else None,
+        scaled_context=number("context_length"),
+        sliding_window=number("attention.sliding_window"),
+        experts=number("expert_count"),
+        experts_used=number("expert_used_count"),
+        tied=("output.weight" not in tensors) if tensors else None,
+        dtype=_main_type(tensors),
+        bos_token_id=_stored_id(keys, "bos"),
+        eos_token_ids=None if eos is None or eos == NO_TOKEN else (eos,),
+        pad_token_id=_stored_id(keys, "padding"),
+        positions="learned" if "position_embd.weight" in tensors else "rope" if tensors else None,
+        origin={"*": f"{arch}.* keys"},
+    )
+
+
+def _main_type(tensors: Mapping[str, Tensor]) -> str | None:
+    """The type that holds most of the elements."""
+    totals: dict[str, int] = {}
+    for tensor in tensors.values():
+        totals[tensor.dtype] = totals.get(tensor.dtype, 0) + math.prod(tensor.shape)
+    return max(totals, key=lambda name: totals[name], default=None)
+
+
+def _role(arch: str | None, tensors: Mapping[str, Tensor]) -> str | None:
+    kinds = rulefiles.load("llamacpp-architectures")["kinds"]
+    if arch == "dflash" and "markov_w1.weight" in tensors:
+        return "dspark"
+    if arch in kinds["heads"]:
+        return "mtp" if arch == "gemma4-assistant" else arch
+    if arch in kinds["no_memory"]:
+        return "encoder"
+    return heads.FULL if arch else None
+
+
+def _tensor(info: TensorInfo, file: str) -> Tensor:
+    name, block, size = ggml_types.TYPES.get(info.type, (f"type {info.type}", 0, 0))
+    count = math.prod(info.dims)
+    nbytes = count // block * size if block and count % block == 0 else None
+    return Tensor(name, tuple(reversed(info.dims)), file, nbytes)
+
+
+def _tensors(
+    source: Source, names: tuple[str, ...], headers: list[GgufHeader]
+) -> tuple[dict[str, Tensor], int]:
+    """All tensors, and how many bytes the files lack for them."""
+    found: dict[str, Tensor] = {}
+    short = 0
+    for name, header in zip(names, headers, strict=True):
+        size = source.files()[name]
+        for info in header.tensors:
+            tensor = _tensor(info, name)
+            found[info.name] = tensor
+            end = header.data_start + info.offset + (tensor.nbytes or 0)
+            short = max(short, end - size)
+    return found, short
+
+
+def _weights(
+    source: Source,
+    names: tuple[str, ...],
+    headers: list[GgufHeader],
+    tensors: dict[str, Tensor],
+) -> WeightFacts:
+    rows = tensors.get("token_embd.weight")
+    return WeightFacts(
+        files=tuple(
+            WeightFile(name, source.files()[name], "gguf", len(header.tensors))
+            for name, header in zip(names, headers, strict=True)
+        ),
+        tensors=tensors,
+        parameters=sum(math.prod(tensor.shape) for tensor in tensors.values()) or None,
+        nbytes=sum(tensor.nbytes or 0 for tensor in tensors.values()) or None,
+        embedding_rows=rows.shape[0] if rows and len(rows.shape) == 2 else None,
+        origin={"*": "tensor table", "embedding_rows": "token_embd.weight"},
+    )

@@ -1,0 +1,299 @@
+"""Tokenizer files of a folder -> TokenizerFacts: picks the file, names the special tokens."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from draftcheck.errors import ReadError
+from draftcheck.facts import jsonfile, sentencepiece, tekken, tiktoken, tokenizer_json, vocabulary
+from draftcheck.sources import Source
+from draftcheck.types import NO_TOKEN, TokenizerFacts
+
+MAX_PIECES_FILE = 64 * 1024 * 1024
+NAMES = ("bos", "eos", "pad", "unk")
+
+
+@dataclass(frozen=True, slots=True)
+class TokenizerFiles:
+    """The facts and the raw parts that the prediction of a conversion needs."""
+
+    facts: TokenizerFacts
+    config: Mapping[str, Any]
+    definition: tokenizer_json.Definition | None = None
+    sentencepiece: bool = False
+
+
+def read(source: Source) -> TokenizerFiles:
+    """Read the tokenizer that engines would use, from the best file there is."""
+    config = jsonfile.read_object(source, "tokenizer_config.json") or {}
+    special_map = jsonfile.read_object(source, "special_tokens_map.json") or {}
+    has_spm = _is_sentencepiece(source)
+    for name, reader in _READERS.items():
+        if name in source.files():
+            facts, definition = reader(source, name)
+            facts = _with_added_tokens(source, facts, config)
+            facts = _with_specials(facts, config, special_map, source)
+            facts = _with_template(source, facts, config)
+            return TokenizerFiles(facts, config, definition, has_spm)
+    return TokenizerFiles(_with_template(source, TokenizerFacts(), config), config)
+
+
+def _is_sentencepiece(source: Source) -> bool:
+    return "tokenizer.model" in source.files() and not tiktoken.looks_like(
+        source.read_range("tokenizer.model", 0, 512)
+    )
+
+
+_LAST: dict[str, tokenizer_json.Definition] = {}
+Read = tuple[TokenizerFacts, tokenizer_json.Definition | None]
+
+
+def _from_tokenizer_json(source: Source, name: str) -> Read:
+    data = source.read(name, jsonfile.MAX_TOKENIZER)
+    digest = hashlib.sha256(data).hexdigest()
+    if digest not in _LAST:  # the two models of a pair mostly share the file
+        _LAST.clear()
+        _LAST[digest] = tokenizer_json.read(data, f"{source.label}/{name}")
+    definition = _LAST[digest]
+    added = definition.added
+    facts = TokenizerFacts(
+        kind=definition.kind,
+        pre=definition.pre,
+        tokens=definition.tokens,
+        added=frozenset(added),
+        special=frozenset(i for i, entry in added.items() if entry.get("special") is True),
+        unnormalized=frozenset(i for i, entry in added.items() if entry.get("normalized") is False),
+        base_size=definition.base_size,
+        length=len(definition.tokens),
+        unk_id=_find(definition.tokens, definition.unk_token),
+        merges=definition.merges,
+        behaviour=definition.behaviour,
+        files={name: digest},
+        definition=source.path(name),
+        origin={"*": name},
+    )
+    return facts, definition
+
+
+def _from_tekken(source: Source, name: str) -> Read:
+    data = source.read(name, jsonfile.MAX_TOKENIZER)
+    where = f"{source.label}/{name}"
+    root = jsonfile.parse(data, where)
+    if not isinstance(root, dict):
+        raise ReadError(f"{where}: a JSON object was expected, not a {type(root).__name__}")
+    table = tekken.read(root, where)
+    specials = frozenset(range(table.specials))
+    facts = TokenizerFacts(
+        kind="byte-bpe",
+        pre=hashlib.sha256((table.pattern or "").encode()).hexdigest(),
+        tokens=table.tokens,
+        added=specials,
+        special=specials,
+        base_size=len(table.tokens) - table.specials,
+        length=len(table.tokens),
+        bos_id=table.names.get("<s>"),
+        eos_id=table.names.get("</s>"),
+        pad_id=table.names.get("<pad>"),
+        unk_id=table.names.get("<unk>"),
+        add_bos=True,  # mistral-common always starts a prompt with <s>
+        add_eos=False,
+        files={name: hashlib.sha256(data).hexdigest()},
+        origin={"*": name, "add_bos": "mistral-common", "add_eos": "mistral-common"},
+    )
+    return facts, None
+
+
+def _from_model_file(source: Source, name: str) -> Read:
+    data = source.read(name, MAX_PIECES_FILE)
+    if tiktoken.looks_like(data):
+        return _tiktoken_facts(source, name, data)
+    try:
+        model = sentencepiece.parse(data)
+    except sentencepiece.BadSentencePiece as error:
+        raise ReadError(
+            f"{source.label}/{name}: neither SentencePiece nor tiktoken: {error}"
+        ) from None
+    types = model.types
+    special = frozenset(i for i, kind in enumerate(types) if kind in (2, 3))
+    facts = TokenizerFacts(
+        kind=model.kind,
+        tokens=list(model.pieces),
+        special=special,
+        added=frozenset(i for i, kind in enumerate(types) if kind == sentencepiece.USER_DEFINED),
+        byte_tokens=frozenset(i for i, kind in enumerate(types) if kind == sentencepiece.BYTE),
+        base_size=len(model.pieces),
+        length=len(model.pieces),
+        bos_id=model.bos_id,
+        eos_id=model.eos_id,
+        pad_id=model.pad_id,
+        unk_id=model.unk_id,
+        files={name: hashlib.sha256(data).hexdigest()},
+        origin={"*": name},
+    )
+    return facts, None
+
+
+def _from_tiktoken(source: Source, name: str) -> Read:
+    return _tiktoken_facts(source, name, source.read(name, MAX_PIECES_FILE))
+
+
+def _tiktoken_facts(source: Source, name: str, data: bytes) -> Read:
+    tokens = tiktoken.read(data, f"{source.label}/{name}")
+    facts = TokenizerFacts(
+        kind="byte-bpe",
+        tokens=tokens,
+        base_size=len(tokens),
+        files={name: hashlib.sha256(data).hexdigest()},
+        origin={"*": name, "length": "not in the file: special tokens of tiktoken live in code"},
+    )
+    return facts, None
+
+
+def _from_vocab_json(source: Source, name: str) -> Read:
+    vocab = jsonfile.read_object(source, name, jsonfile.MAX_TOKENIZER) or {}
+    tokens = vocabulary.by_id(vocab, f"{source.label}/{name}")
+    merges = None
+    if "merges.txt" in source.files():
+        lines = source.read("merges.txt", jsonfile.MAX_TOKENIZER).splitlines()
+        kept = [line for line in lines if line.strip() and not line.startswith(b"#version")]
+        merges = hashlib.sha256(b"\n".join(kept)).hexdigest()
+    facts = TokenizerFacts(
+        kind="byte-bpe",
+        tokens=tokens,
+        base_size=len(vocab),
+        length=len(tokens),
+        merges=merges,
+        origin={"*": name, "merges": "merges.txt"},
+    )
+    return facts, None
+
+
+def _from_vocab_txt(source: Source, name: str) -> Read:
+    data = source.read(name, MAX_PIECES_FILE)
+    tokens: list[bytes | None] = list(data.splitlines())
+    facts = TokenizerFacts(
+        kind="wordpiece",
+        tokens=tokens,
+        base_size=len(tokens),
+        length=len(tokens),
+        files={name: hashlib.sha256(data).hexdigest()},
+        origin={"*": name},
+    )
+    return facts, None
+
+
+# In the order in which an engine would prefer them.
+_READERS: dict[str, Callable[[Source, str], Read]] = {
+    "tokenizer.json": _from_tokenizer_json,
+    "tekken.json": _from_tekken,
+    "tokenizer.model": _from_model_file,
+    "qwen.tiktoken": _from_tiktoken,
+    "tiktoken.model": _from_tiktoken,
+    "vocab.json": _from_vocab_json,
+    "vocab.txt": _from_vocab_txt,
+}
+
+
+def _with_added_tokens(
+    source: Source, facts: TokenizerFacts, config: Mapping[str, Any]
+) -> TokenizerFacts:
+    """Tokens that the main file lacks: added_tokens.json and tokenizer_config's decoder."""
+    if "tokenizer.json" in source.files() or facts.tokens is None:
+        return facts
+    extra: dict[int, str] = {}
+    where = f"{source.label}/added_tokens.json"
+    for content, number in (jsonfile.read_object(source, "added_tokens.json") or {}).items():
+        if jsonfile.integer(number) is None:
+            raise ReadError(f"{where}: token {content[:40]!r} has id {number!r}")
+        extra[number] = content
+    decoder = config.get("added_tokens_decoder")
+    special = set(facts.special)
+    for key, entry in decoder.items() if isinstance(decoder, dict) else ():
+        if key.isdecimal() and isinstance(entry, dict) and isinstance(entry.get("content"), str):
+            extra[int(key)] = entry["content"]
+            if entry.get("special") is True:
+                special.add(int(key))
+    if not extra:
+        return facts
+    tokens = list(facts.tokens)
+    for number, content in sorted(extra.items()):
+        vocabulary.place(tokens, number, content, f"{source.label}: added tokens")
+    return replace(
+        facts,
+        tokens=tokens,
+        length=len(tokens),
+        added=facts.added | frozenset(extra),
+        special=frozenset(special),
+    )
+
+
+def _with_specials(
+    facts: TokenizerFacts,
+    config: Mapping[str, Any],
+    special_map: Mapping[str, Any],
+    source: Source,
+) -> TokenizerFacts:
+    """Ids of bos, eos, pad and unk by the texts that the config files give them."""
+    found: dict[str, int | None] = {}
+    origin = dict(facts.origin)
+    for name in NAMES:
+        key = f"{name}_token"
+        for place, file in (
+            (config, "tokenizer_config.json"),
+            (special_map, "special_tokens_map.json"),
+        ):
+            if key not in place:
+                continue
+            content = token_text(place[key])
+            if place[key] is None:
+                found[f"{name}_id"] = NO_TOKEN
+            elif content is not None:
+                found[f"{name}_id"] = _find(facts.tokens, content)
+            origin[f"{name}_id"] = f"{file} {key}"
+            break
+    for name in ("add_bos", "add_eos"):
+        flag = config.get(f"{name}_token")
+        if isinstance(flag, bool):
+            origin[name] = f"tokenizer_config.json {name}_token"
+            found[name] = flag
+    return replace(facts, origin=origin, **found)  # type: ignore[arg-type]
+
+
+def token_text(entry: Any) -> str | None:
+    """The text of a token given as a string or as an AddedToken object."""
+    if isinstance(entry, dict):
+        entry = entry.get("content")
+    return entry if isinstance(entry, str) else None
+
+
+def _find(tokens: Sequence[bytes | None] | None, content: str | None) -> int | None:
+    if content is None or tokens is None:
+        return None
+    try:
+        return tokens.index(vocabulary.encode(content))
+    except ValueError:
+        return None
+
+
+def _with_template(
+    source: Source, facts: TokenizerFacts, config: Mapping[str, Any]
+) -> TokenizerFacts:
+    """Digest of the chat template; its text is never rendered."""
+    template: Any = config.get("chat_template")
+    file = "tokenizer_config.json"
+    if "chat_template.jinja" in source.files():
+        template = source.read("chat_template.jinja", jsonfile.MAX_CONFIG).decode(
+            "utf-8", "replace"
+        )
+        file = "chat_template.jinja"
+    elif template is None and (other := jsonfile.read_object(source, "chat_template.json")):
+        template, file = other.get("chat_template"), "chat_template.json"
+    if template is None:
+        return facts
+    content = template if isinstance(template, str) else json.dumps(template, sort_keys=True)
+    digest = hashlib.sha256(vocabulary.encode(content)).hexdigest()
+    return replace(facts, chat_template=digest, origin={**facts.origin, "chat_template": file})

@@ -1,0 +1,217 @@
+"""tokenizer.json -> token table, kind, digests of merges and behaviour.
+
+The merges are two thirds of the file and only their digest is wanted, so they are
+decoded in chunks and dropped: a 262k vocabulary stays far below 300 MB.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from draftcheck.errors import ReadError
+from draftcheck.facts import jsonfile, vocabulary
+
+# Strings hold no bare quotes, so this can only match between the members of an object.
+_MERGES = re.compile(rb',\s*"merges"\s*:\s*\[')
+_END = re.compile(rb"\]\s*\}\s*\}\s*\Z")
+_BREAK = re.compile(rb'(?<=[\]"])\s*,\s*(?=[\["])')
+_CHUNK = 1 << 20
+
+# What tokenizers assumes when a field of the model is absent.
+_MODEL_DEFAULTS = {
+    "dropout": None,
+    "unk_token": None,
+    "continuing_subword_prefix": None,
+    "end_of_word_suffix": None,
+    "fuse_unk": False,
+    "byte_fallback": False,
+    "ignore_merges": False,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Definition:
+    """The parts of a tokenizer.json."""
+
+    kind: str | None
+    tokens: list[bytes | None]
+    base_size: int
+    added: dict[int, dict[str, Any]]
+    merges: str | None
+    behaviour: str
+    pre: str
+    post_processor: Any
+    byte_fallback: bool
+    ignore_merges: bool
+    decoder: str | None
+    unk_token: str | None
+
+
+def read(data: bytes, where: str) -> Definition:
+    """Parse the file's bytes."""
+    root, merges = _split(data, where)
+    model = root.get("model")
+    if not isinstance(model, dict):
+        raise ReadError(f"{where}: has no model")
+    vocab = model.get("vocab")
+    tokens = _tokens(vocab, f"{where} model.vocab")
+    base = sum(text is not None for text in tokens)
+    added = _added(root.get("added_tokens"), where)
+    for number, entry in added.items():
+        vocabulary.place(tokens, number, entry["content"], where)
+    decoder = root.get("decoder")
+    return Definition(
+        kind=_kind(root, model),
+        tokens=tokens,
+        base_size=base,
+        added=added,
+        merges=merges,
+        behaviour=_digest([root.get("normalizer"), root.get("pre_tokenizer"), _settings(model)]),
+        pre=_digest([root.get("normalizer"), root.get("pre_tokenizer")]),
+        post_processor=root.get("post_processor"),
+        byte_fallback=bool(model.get("byte_fallback")),
+        ignore_merges=bool(model.get("ignore_merges")),
+        decoder=decoder.get("type") if isinstance(decoder, dict) else None,
+        unk_token=jsonfile.text(model.get("unk_token")),
+    )
+
+
+def _split(data: bytes, where: str) -> tuple[dict[str, Any], str | None]:
+    """The file without its merges, and the digest of the merges."""
+    root: Any = None
+    digest = None
+    start = _MERGES.search(data)
+    end = _END.search(data, max(len(data) - 4096, start.end())) if start else None
+    if start and end:
+        try:
+            root = json.loads(data[: start.start()] + b"}}")
+            digest = _merges_digest(_chunks(data, start.end(), end.start()))
+        except (ValueError, RecursionError, TypeError):
+            root = None  # unusual layout or broken: let the whole-file parser have its say
+    if root is None:
+        root = jsonfile.parse(data, where)
+        if isinstance(root, dict) and isinstance(root.get("model"), dict):
+            digest = _whole_digest(root["model"].get("merges"), where)
+    if not isinstance(root, dict):
+        raise ReadError(f"{where}: a JSON object was expected, not a {type(root).__name__}")
+    return root, digest
+
+
+def _chunks(data: bytes, start: int, end: int) -> Iterator[list[Any]]:
+    """The merges, about a megabyte at a time."""
+    while start < end:
+        if end - start <= _CHUNK:
+            yield json.loads(b"[" + data[start:end] + b"]")
+            return
+        stop = start + _CHUNK
+        while True:  # a break inside a token such as "],[" only looks like one: try the next
+            cut = _BREAK.search(data, stop, end)
+            last = cut.start() if cut else end
+            try:
+                part = json.loads(b"[" + data[start:last] + b"]")
+            except ValueError:
+                if cut is None or last - start > 64 * _CHUNK:
+                    raise
+                stop = cut.end()
+                continue
+            yield part
+            start = cut.end() if cut else end
+            break
+
+
+def _merges_digest(parts: Iterator[list[Any]]) -> str:
+    """One digest for both spellings: "a b" and ["a", "b"] (and GGUF's, which is the first)."""
+    digest = hashlib.sha256()
+    first = True
+    for part in parts:
+        lines = [
+            entry
+            if isinstance(entry, str)
+            # llama.cpp's converter writes a space inside a part as the byte-level space sign
+            else " ".join(
+                [piece.replace(" ", "\u0120") if " " in piece else piece for piece in entry]
+            )
+            for entry in part
+        ]
+        if not lines:
+            continue
+        digest.update((b"" if first else b"\n") + vocabulary.encode("\n".join(lines)))
+        first = False
+    return digest.hexdigest()
+
+
+def _whole_digest(merges: Any, where: str) -> str | None:
+    if merges is None:
+        return None
+    try:
+        return _merges_digest(iter([merges]))
+    except (TypeError, AttributeError):
+        raise ReadError(f"{where}: model.merges is not a list of pairs") from None
+
+
+def _tokens(vocab: Any, where: str) -> list[bytes | None]:
+    if isinstance(vocab, dict):
+        return vocabulary.by_id(vocab, where)
+    if isinstance(vocab, list):  # Unigram: [[text, score], …]
+        try:
+            return [vocabulary.encode(entry[0]) for entry in vocab]
+        except (TypeError, IndexError, AttributeError, KeyError):
+            raise ReadError(f"{where}: entries are not [text, score] pairs") from None
+    raise ReadError(f"{where}: no vocabulary")
+
+
+def _added(entries: Any, where: str) -> dict[int, dict[str, Any]]:
+    if entries is None:
+        return {}
+    if not isinstance(entries, list):
+        raise ReadError(f"{where}: added_tokens is not a list")
+    found: dict[int, dict[str, Any]] = {}
+    for entry in entries:
+        number = jsonfile.integer(entry.get("id")) if isinstance(entry, dict) else None
+        if number is None or not isinstance(entry.get("content"), str):
+            raise ReadError(f"{where}: added_tokens has an entry without id and content")
+        found[number] = entry
+    return found
+
+
+def _kind(root: dict[str, Any], model: dict[str, Any]) -> str | None:
+    kind = model.get("type")
+    if kind is None:
+        kind = "BPE" if "merges" in model else "Unigram" if "unk_id" in model else None
+    plain = {"Unigram": "unigram", "WordPiece": "wordpiece", "WordLevel": "wordlevel"}
+    if kind != "BPE":
+        return plain.get(str(kind))
+    if "ByteLevel" in _types(root.get("pre_tokenizer")) | _types(root.get("decoder")):
+        return "byte-bpe"
+    signs = _types(root.get("pre_tokenizer")) | _types(root.get("decoder"))
+    if model.get("byte_fallback") or "Metaspace" in signs:
+        return "spm-bpe"
+    return "bpe"
+
+
+def _types(part: Any) -> set[str]:
+    """Type names of a component and, for a Sequence, of its members."""
+    if not isinstance(part, dict):
+        return set()
+    found = {str(part.get("type"))}
+    for key in ("pretokenizers", "decoders", "normalizers"):
+        members = part.get(key)
+        for member in members if isinstance(members, list) else []:
+            if isinstance(member, dict):
+                found.add(str(member.get("type")))
+    return found
+
+
+def _settings(model: dict[str, Any]) -> dict[str, Any]:
+    settings = {key: value for key, value in model.items() if key not in ("vocab", "merges")}
+    return {**_MODEL_DEFAULTS, **settings}
+
+
+def _digest(value: Any) -> str:
+    text = json.dumps(value, sort_keys=True, ensure_ascii=True)
+    return hashlib.sha256(text.encode()).hexdigest()

@@ -1,0 +1,73 @@
+"""Token tables: from {text: id} to texts by id, with ids from hostile files kept in bounds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from draftcheck.errors import ReadError
+
+MAX_ID = 1 << 22
+SPARSE = 1 << 16
+"""Room for ids beyond the number of entries: real vocabularies have gaps, but small ones."""
+
+
+def encode(text: str) -> bytes:
+    """UTF-8, lone surrogates included: they are legal JSON and must not stop the reader."""
+    try:
+        return text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-8", "surrogatepass")
+
+
+def by_id(entries: Mapping[str, Any] | Iterable[tuple[str, Any]], where: str) -> list[bytes | None]:
+    """Texts in a list indexed by id; None where nobody defines one."""
+    pairs = entries.items() if isinstance(entries, Mapping) else entries
+    texts: list[bytes] = []
+    ids: list[int] = []
+    for text, number in pairs:
+        if type(number) is not int or number < 0:
+            raise ReadError(f"{where}: token {text[:40]!r} has id {number!r}")
+        texts.append(encode(text))
+        ids.append(number)
+    table: list[bytes | None] = [None] * table_size(ids, where)
+    for number, value in zip(ids, texts, strict=True):
+        table[number] = value
+    return table
+
+
+def table_size(ids: list[int], where: str) -> int:
+    """How long a table the ids need; refuses ids that would only waste memory."""
+    highest = max(ids, default=-1)
+    if highest >= MAX_ID or highest > 16 * len(ids) + SPARSE:
+        raise ReadError(f"{where}: token id {highest:,} for {len(ids):,} tokens")
+    return highest + 1
+
+
+def place(table: list[bytes | None], number: int, text: str, where: str) -> None:
+    """Put an added token into the table, which grows when it must."""
+    if number >= MAX_ID or number > len(table) + SPARSE:
+        raise ReadError(f"{where}: added token {text[:40]!r} has id {number:,}")
+    if number >= len(table):
+        table.extend([None] * (number + 1 - len(table)))
+    table[number] = encode(text)
+
+
+def _byte_alphabet() -> dict[int, str]:
+    """GPT-2's printable stand-in for every byte, as str.translate wants it."""
+    printable = [*range(33, 127), *range(161, 173), *range(174, 256)]
+    table = {byte: chr(byte) for byte in printable}
+    spare = 256
+    for byte in range(256):
+        if byte not in table:
+            table[byte] = chr(spare)
+            spare += 1
+    return table
+
+
+_ALPHABET = _byte_alphabet()
+
+
+def byte_level(raw: bytes) -> bytes:
+    """Raw token bytes -> the spelling that tokenizer.json and GGUF use for byte-level BPE."""
+    return raw.decode("latin-1").translate(_ALPHABET).encode()

@@ -1,0 +1,105 @@
+"""The whole of the loader for one model: file, architecture, vocabulary, embedding."""
+
+from __future__ import annotations
+
+from draftcheck.llama.build import Build, LoadFailure, NotTold
+from draftcheck.llama.vocab import LlamaVocab, derive, from_conversion
+from draftcheck.types import ModelFacts
+
+View = LlamaVocab | LoadFailure | NotTold
+
+
+def load(facts: ModelFacts, build: Build) -> View:
+    """The vocabulary that this build holds afterwards, or why there is none."""
+    try:
+        if facts.gguf is None:
+            return _converted(facts, build)
+        _file(facts, build)
+        _architecture(facts, build)
+        vocab = derive(facts.gguf.keys, facts.tokenizer.tokens, build)
+        _embedding(facts, vocab, build)
+        return vocab
+    except (LoadFailure, NotTold) as stop:
+        return stop
+
+
+def _converted(facts: ModelFacts, build: Build) -> LlamaVocab:
+    tokenizer = facts.tokenizer
+    if facts.conversion is None or tokenizer.tokens is None:
+        raise NotTold("the tokenizer")
+    if tokenizer.length is None:
+        raise NotTold("the special tokens (a tiktoken file does not hold them)")
+    user_defined = tokenizer.added - tokenizer.special
+    return from_conversion(
+        facts.conversion, tokenizer.tokens, facts.config.vocab_size, user_defined, build
+    )
+
+
+def _file(facts: ModelFacts, build: Build) -> None:
+    gguf = facts.gguf
+    assert gguf is not None
+    if gguf.duplicate_key is not None:
+        build.fail("duplicate-key", f"key {gguf.duplicate_key!r} stands twice")
+    if gguf.tensor_fault is not None:
+        build.fail("tensor-table", gguf.tensor_fault)
+    build.string(gguf.keys, "general.architecture")
+    if gguf.data_short_by > 0:
+        build.fail("cut-off", f"{gguf.data_short_by:,} bytes of tensor data are missing at the end")
+    build.value(gguf.keys, "split.count", "uint16")
+    build.value(gguf.keys, "general.file_type", "uint32")
+
+
+def _architecture(facts: ModelFacts, build: Build) -> None:
+    """The architecture is known, and the keys that every one of them needs are there."""
+    assert facts.gguf is not None
+    keys = facts.gguf.keys
+    name = build.string(keys, "general.architecture") or ""
+    if not build.knows(name, build.architectures, "architecture"):
+        build.fail("unknown-architecture", f"general.architecture is {name!r}")
+    build.string(keys, "general.name")
+    required = build.architectures["required"]
+    for key, kind in {**required["every"], **required.get(name, {})}.items():
+        if build.value(keys, f"{name}.{key}", kind) is None:
+            build.fail("missing-key", f"key {name}.{key} is missing")
+        if key == "block_count" and not 0 < keys.get(f"{name}.{key}", ("", 1))[1] <= 512:
+            build.fail("block-count", f"{name}.block_count is {keys[f'{name}.{key}'][1]}")
+    typed = build.architectures["typed"]
+    if build.has(typed["since"]):
+        for key, kind in typed.get(name, {}).items():
+            build.value(keys, f"{name}.{key}", kind)
+    if name in build.architectures["kinds"]["rope_over_whole_head"]:
+        _rope(facts, name, build)
+
+
+def _rope(facts: ModelFacts, name: str, build: Build) -> None:
+    assert facts.gguf is not None
+    stored = build.value(facts.gguf.keys, f"{name}.rope.dimension_count", "uint32")
+    expected = facts.config.head_dim
+    if stored is not None and expected is not None and stored != expected:
+        build.fail("rope-dimension", f"rope.dimension_count is {stored}, head size {expected}")
+
+
+def _embedding(facts: ModelFacts, vocab: LlamaVocab, build: Build) -> None:
+    """token_embd and output must have a row for each token; heads may borrow the target's."""
+    tensors = facts.weights.tensors
+    if facts.role != "full" or tensors is None:
+        return
+    if "token_embd.weight" not in tensors:
+        build.fail("no-weights", "tensor token_embd.weight is missing")
+    rows = _rows_wanted(facts, vocab, build)
+    for name in ("token_embd.weight", "output.weight"):
+        shape = tensors[name].shape if name in tensors else ()
+        if len(shape) == 2 and shape[0] != rows:
+            build.fail("embedding-rows", f"{name} has {shape[0]:,} rows for {rows:,} tokens")
+    if rows == 0:
+        build.fail("empty-vocabulary", "the file has no tokens")
+
+
+def _rows_wanted(facts: ModelFacts, vocab: LlamaVocab, build: Build) -> int:
+    """The number of tokens; older builds believed the key vocab_size instead."""
+    assert facts.gguf is not None
+    if build.has(build.vocabulary["behaviour"]["counts_tokens"]):
+        return vocab.n
+    arch = build.string(facts.gguf.keys, "general.architecture") or ""
+    stored = facts.gguf.keys.get(f"{arch}.vocab_size", ("", None))[1]
+    return int(stored) if isinstance(stored, int) else vocab.n

@@ -1,0 +1,1 @@
+"""Renderers: they print what was decided, and decide nothing."""

@@ -1,0 +1,124 @@
+"""The rulebook for people and programs: a list, or single rules in full."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Sequence
+from typing import Any
+
+import click
+
+from draftcheck import rulebook
+from draftcheck.errors import UsageError
+from draftcheck.report.json import SCHEMA_VERSION, dumps
+from draftcheck.report.safe import markdown as md
+from draftcheck.rulebook import Rule
+
+Row = tuple[str, Rule]
+"""Engine id (or "every engine") and a rule; one id may have several rows, one per window."""
+
+
+def select(rule_id: str | None, engine: str | None) -> list[Row]:
+    """The rows asked for."""
+    names = [engine] if engine else sorted(rulebook.engine_files())
+    rows = [(name, rule) for name in names for rule in rulebook.load(name).rules]
+    if engine is None:
+        rows += [("every engine", rule) for rule in rulebook.truth()]
+    if rule_id is None:
+        return rows
+    found = [row for row in rows if rule_id.upper() == row[1].id or rule_id == row[1].slug]
+    if not found:
+        near = difflib.get_close_matches(rule_id.upper(), {rule.id for _, rule in rows}, 3)
+        hint = f"Did you mean {', '.join(near)}?" if near else "`draftcheck rules` lists them."
+        raise UsageError(f"there is no rule {rule_id!r}", hint=hint)
+    return found
+
+
+def render(rows: Sequence[Row], form: str, *, whole: bool) -> str:
+    if form == "json":
+        return dumps({"schema_version": SCHEMA_VERSION, "rules": [_object(*row) for row in rows]})
+    if form == "markdown":
+        return "\n\n".join(_page(*row) for row in rows) if whole else _table(rows)
+    return "\n\n".join(_text(*row) for row in rows) if whole else _list(rows)
+
+
+def window(rule: Rule) -> str:
+    """The versions a row holds for, in words."""
+    if rule.since and rule.until:
+        return f"{rule.since} up to, not including, {rule.until}"
+    if rule.since:
+        return f"{rule.since} and newer"
+    return f"before {rule.until}" if rule.until else "all versions"
+
+
+def _object(engine: str, rule: Rule) -> dict[str, Any]:
+    return {
+        "id": rule.id,
+        "slug": rule.slug,
+        "engine": None if engine == "every engine" else engine,
+        "title": rule.title,
+        "methods": list(rule.methods),
+        "since": rule.since,
+        "until": rule.until,
+        "reaction": str(rule.reaction),
+        "severity": str(rule.severity),
+        "check": rule.check,
+        "params": dict(rule.params),
+        "engine_says": rule.engine_says,
+        "why": rule.why,
+        "fix": rule.fix,
+        "source": rule.source,
+        "basis": rule.basis,
+    }
+
+
+def _list(rows: Sequence[Row]) -> str:
+    lines = []
+    for engine, rule in rows:
+        head = f"{rule.id}  {rule.slug.ljust(24)} {engine.ljust(13)} {rule.severity.ljust(8)}"
+        lines.append(f"{head} {rule.reaction.ljust(13)} {window(rule)}")
+    return "\n".join(lines)
+
+
+def _fields(engine: str, rule: Rule) -> dict[str, str]:
+    fields = {
+        "engine": engine,
+        "versions": window(rule),
+        "methods": ", ".join(rule.methods) or "all",
+        "reaction": str(rule.reaction),
+        "severity": str(rule.severity),
+    }
+    if rule.engine_says:
+        fields["it says"] = rule.engine_says
+    return {
+        **fields,
+        "why": rule.why,
+        "fix": rule.fix,
+        "source": rule.source,
+        "known by": {
+            "run": "running it",
+            "read": "reading its source",
+            "documented": "its documentation or a report",
+        }[rule.basis],
+    }
+
+
+def _text(engine: str, rule: Rule) -> str:
+    head = click.style(f"{rule.id} {rule.slug}", bold=True) + f": {rule.title}"
+    rows = [f"  {name.ljust(9)} {value}" for name, value in _fields(engine, rule).items()]
+    return "\n".join([head, *rows])
+
+
+def _page(engine: str, rule: Rule) -> str:
+    rows = [f"- **{name}**: {md(value)}" for name, value in _fields(engine, rule).items()]
+    return "\n".join([f"## {rule.id} {rule.slug}: {md(rule.title)}", "", *rows])
+
+
+def _table(rows: Sequence[Row]) -> str:
+    lines = ["| id | rule | engine | severity | reaction | versions |", "|---|---|---|---|---|---|"]
+    lines += [
+        f"| {rule.id} | {rule.slug} | {md(engine)} | {rule.severity} | {rule.reaction}"
+        f" | {md(window(rule))} |"
+        for engine, rule in rows
+    ]
+    return "\n".join(lines)

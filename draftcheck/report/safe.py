@@ -1,0 +1,42 @@
+"""Text from models made harmless for a terminal, a table and a CI log."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+
+LONGEST = 400
+_ORDINARY = re.compile(r"[\x20-\x7e]*")
+
+
+def safe(text: str, longest: int = LONGEST) -> str:
+    """Control, format and bidi characters become visible escapes; long text is cut."""
+    cut = text if len(text) <= longest else text[: longest - 1] + "…"
+    if _ORDINARY.fullmatch(cut):
+        return cut
+    return "".join(_visible(character) for character in cut)
+
+
+def _visible(character: str) -> str:
+    # Cc control, Cf format and bidi, Cs surrogates, Zl/Zp line breaks, Co private use
+    if unicodedata.category(character) in ("Cc", "Cf", "Cs", "Co", "Zl", "Zp"):
+        code = ord(character)
+        return (
+            f"\\x{code:02x}"
+            if code < 256
+            else f"\\u{code:04x}"
+            if code < 65536
+            else f"\\U{code:08x}"
+        )
+    return character
+
+
+def safe_block(text: str) -> str:
+    """The same for a text of several lines of our own making (a setup)."""
+    return "\n".join(safe(line, 2000) for line in text.splitlines())
+
+
+def markdown(text: str) -> str:
+    """Safe inside a Markdown table cell or sentence."""
+    escaped = re.sub(r"([\\`*_{}\[\]<>()#|!@~])", r"\\\1", safe(text))
+    return escaped.replace("\\\\x", "\\\\x")

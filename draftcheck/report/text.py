@@ -1,0 +1,280 @@
+"""Terminal text: the answer first, a line per engine, findings, what was not checked, the setup."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import click
+
+from draftcheck.report.safe import safe, safe_block
+from draftcheck.types import (
+    Comparison,
+    EngineVerdict,
+    Finding,
+    ModelFacts,
+    Outcome,
+    PairVerdict,
+    Reaction,
+    Relation,
+    Severity,
+    Verdict,
+)
+
+COLOURS = {
+    Verdict.COMPATIBLE: "green",
+    Verdict.DEGRADED: "yellow",
+    Verdict.INCOMPATIBLE: "red",
+    Verdict.UNDECIDED: "magenta",
+}
+ANSWERS = {
+    Verdict.COMPATIBLE: "{draft} can speculate for {target}",
+    Verdict.DEGRADED: "{draft} can speculate for {target}, with losses",
+    Verdict.INCOMPATIBLE: "{draft} cannot speculate for {target}",
+    Verdict.UNDECIDED: "not enough was read to tell whether {draft} can speculate for {target}",
+}
+REACTIONS = {
+    Reaction.RUNS: "runs it",
+    Reaction.REFUSES: "refuses to start",
+    Reaction.CRASHES: "crashes",
+    Reaction.FALLS_BACK: "falls back to translating",
+    Reaction.IGNORES_DRAFT: "silently ignores the draft",
+    Reaction.UNKNOWN: "unknown",
+}
+SEVERITY_COLOURS = {Severity.ERROR: "red", Severity.WARNING: "yellow", Severity.NOTE: "cyan"}
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """One finding and the engines that it holds for."""
+
+    finding: Finding
+    engines: tuple[str, ...]
+
+
+def pair(verdict: PairVerdict, *, verbose: bool = False, all_setups: bool = False) -> str:
+    blocks = [_answer(verdict), _vocabulary(verdict.comparison), _engines(verdict.engines)]
+    shown = group(verdict.engines)
+    blocks += [_finding(item) for item in shown if item.finding.outcome is Outcome.FAIL]
+    blocks.append("\n".join(_not_checked(shown, verdict.engines)))
+    if verbose:
+        blocks.append("\n".join(_passed(shown)))
+    blocks += _setups(verdict.engines, all_setups)
+    return "\n\n".join(block for block in blocks if block)
+
+
+def group(engines: Sequence[EngineVerdict]) -> list[Shown]:
+    """Findings with the same words, once each, the worst first."""
+    found: dict[tuple[str, str, str], tuple[Finding, list[str]]] = {}
+    for entry in engines:
+        for item in entry.findings:
+            key = (item.rule, item.saw, item.outcome)
+            found.setdefault(key, (item, []))[1].append(f"{entry.engine} {entry.version}")
+    order = list(Severity)
+    rows = [Shown(item, tuple(names)) for item, names in found.values()]
+    return sorted(rows, key=lambda row: order.index(row.finding.severity))
+
+
+def _answer(verdict: PairVerdict) -> str:
+    comparison = verdict.comparison
+    word = click.style(str(verdict.verdict), fg=COLOURS[verdict.verdict], bold=True)
+    names = {"target": safe(comparison.target.ref), "draft": safe(comparison.draft.ref)}
+    return f"{word}: {ANSWERS[verdict.verdict].format(**names)}"
+
+
+def _vocabulary(comparison: Comparison) -> str:
+    vocabulary = comparison.vocabulary
+    words = {
+        Relation.IDENTICAL: "identical",
+        Relation.PADDED: "the same tokens, padded to different sizes",
+        Relation.SPECIALS_DIFFER: "same ordinary tokens, other special ones",
+        Relation.DIFFERS: "different",
+        Relation.UNKNOWN: "not read on both sides",
+    }[vocabulary.relation]
+    if vocabulary.relation is Relation.UNKNOWN and vocabulary.differing_ids == 0:
+        words = "the same texts; embedding rows not read on both sides"
+    sizes = " / ".join(_number(n) for n in (vocabulary.target_size, vocabulary.draft_size))
+    differing = ""
+    if vocabulary.differing_ids:
+        first = vocabulary.differences[0].id
+        differing = f", {vocabulary.differing_ids:,} ids differ from {first} on"
+    return (
+        f"  vocabulary  {words} (rows {sizes}{differing})\n"
+        f"  target      {_model(comparison.target)}\n"
+        f"  draft       {_model(comparison.draft)}"
+    )
+
+
+def _model(facts: ModelFacts) -> str:
+    config = facts.config
+    parts = [safe(config.model_type or "model type not read", 40)]
+    if facts.weights.parameters:
+        parts.append(f"{_size(facts.weights.parameters)} parameters")
+    parts.append(safe(facts.tokenizer.kind or "tokenizer not read", 40))
+    if config.scaled_context:
+        parts.append(f"context {config.scaled_context:,}")
+    if facts.role not in (None, "full"):
+        parts.append(f"role {safe(str(facts.role), 40)}")
+    return ", ".join(parts)
+
+
+def _size(count: int) -> str:
+    for unit, size in (("B", 10**9), ("M", 10**6), ("k", 10**3)):
+        if count >= size:
+            return f"{count / size:.3g}{unit}"
+    return str(count)
+
+
+def _number(value: int | None) -> str:
+    return "not read" if value is None else f"{value:,}"
+
+
+def _engines(engines: Sequence[EngineVerdict]) -> str:
+    rows = [
+        (
+            entry.engine,
+            entry.version + ("" if entry.version_checked else " (not verified)"),
+            entry.method or "-",
+            REACTIONS[entry.reaction],
+            str(entry.verdict),
+        )
+        for entry in engines
+    ]
+    if not rows:
+        return "  no engine of the rulebook takes these files"
+    widths = [max(len(row[i]) for row in rows) for i in range(4)]
+    lines = []
+    for row, entry in zip(rows, engines, strict=True):
+        cells = "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=False))
+        lines.append(f"  {cells}  {click.style(row[4], fg=COLOURS[entry.verdict])}")
+    return "\n".join(lines)
+
+
+def _finding(item: Shown) -> str:
+    finding = item.finding
+    colour = SEVERITY_COLOURS[finding.severity]
+    head = click.style(f"{finding.severity}[{finding.rule} {finding.slug}]", fg=colour, bold=True)
+    title = f"{head} {finding.title} ({', '.join(item.engines)})"
+    lines = [title, f"  saw  {safe(finding.saw)}"]
+    if finding.engine_says and finding.severity is not Severity.NOTE:
+        lines.append(f"  says {safe(finding.engine_says)}")
+    lines += [f"  why  {finding.why}", f"  fix  {finding.fix}"]
+    return "\n".join(lines)
+
+
+def _not_checked(shown: Sequence[Shown], engines: Sequence[EngineVerdict]) -> Iterator[str]:
+    """What was missing, once, with the rules that wanted it."""
+    reasons: dict[str, list[str]] = {}
+    for item in shown:
+        finding = item.finding
+        if finding.outcome is Outcome.UNKNOWN and finding.severity is not Severity.NOTE:
+            reasons.setdefault(finding.saw, []).append(finding.rule)
+    for reason, rules in reasons.items():
+        yield f"not checked ({', '.join(rules)}): {safe(reason)}"
+    for entry in engines:
+        for note in entry.notes:
+            yield f"note ({entry.engine}): {safe(note)}"
+
+
+def _passed(shown: Sequence[Shown]) -> Iterator[str]:
+    for item in shown:
+        finding = item.finding
+        if finding.outcome is Outcome.OK:
+            names = ", ".join(item.engines)
+            yield f"ok[{finding.rule} {finding.slug}] {safe(finding.saw)} ({names})"
+
+
+def _setups(engines: Sequence[EngineVerdict], every: bool) -> list[str]:
+    ready = [entry for entry in engines if entry.setup is not None]
+    shown = ready if every else ready[:1]
+    blocks = []
+    for entry in shown:
+        body = "\n".join(f"  {line}" for line in safe_block(entry.setup or "").splitlines())
+        blocks.append(f"to switch it on ({entry.engine} {entry.version}, {entry.method}):\n{body}")
+    rest = [entry.engine for entry in ready if entry not in shown]
+    if rest:
+        blocks.append(f"for another engine: --engine {' | '.join(rest)}")
+    return blocks
+
+
+def inspect(facts: ModelFacts, loaded: Mapping[str, object] | None) -> str:
+    """Facts of one model, group by group; what was not read says so."""
+    tokenizer, config, weights = facts.tokenizer, facts.config, facts.weights
+    sections: dict[str, dict[str, object]] = {
+        "model": {
+            "reference": facts.ref,
+            "role": facts.role,
+            "type": config.model_type,
+            "architectures": ", ".join(config.architectures or ()) or None,
+            "verifier": facts.verifier,
+        },
+        "tokenizer": {
+            "kind": tokenizer.kind,
+            "pre-tokenizer": tokenizer.pre,
+            "base size": tokenizer.base_size,
+            "length": tokenizer.length,
+            "embedding rows": facts.rows,
+            "bos": _token(facts, tokenizer.bos_id),
+            "eos": _token(facts, tokenizer.eos_id),
+            "eos ids of generation": config.generation_eos_ids,
+            "pad": _token(facts, tokenizer.pad_id),
+            "unk": _token(facts, tokenizer.unk_id),
+            "add bos": tokenizer.add_bos,
+            "add eos": tokenizer.add_eos,
+            "added tokens": len(tokenizer.added),
+            "special tokens": len(tokenizer.special),
+            "chat template": tokenizer.chat_template and f"sha256 {tokenizer.chat_template[:16]}",
+            "merges": tokenizer.merges and f"sha256 {tokenizer.merges[:16]}",
+        },
+        "architecture": {
+            "layers": config.layers,
+            "hidden": config.hidden,
+            "heads": config.heads,
+            "kv heads": config.kv_heads,
+            "head size": config.head_dim,
+            "context": config.context,
+            "with rope scaling": config.scaled_context,
+            "sliding window": config.sliding_window,
+            "experts": config.experts,
+            "tied embeddings": config.tied,
+            "dtype": config.dtype,
+            "quantisation": config.quantization and str(dict(config.quantization)),
+            "multimodal": config.multimodal,
+        },
+        "weights": {
+            "files": len(weights.files) if weights.files is not None else None,
+            "tensors": len(weights.tensors) if weights.tensors is not None else None,
+            "parameters": weights.parameters,
+            "bytes": weights.nbytes,
+        },
+    }
+    if loaded is not None:
+        sections["as llama.cpp loads it"] = dict(loaded)
+    lines = []
+    for name, values in sections.items():
+        lines.append(click.style(name, bold=True))
+        lines += [f"  {key.ljust(22)} {_value(value)}" for key, value in values.items()]
+    lines += [f"note: {safe(note)}" for note in facts.notes]
+    return "\n".join(lines)
+
+
+def _token(facts: ModelFacts, number: int | None) -> str | None:
+    if number is None:
+        return None
+    tokens = facts.tokenizer.tokens or ()
+    if number < 0:
+        return "none"
+    text = tokens[number] if number < len(tokens) else None
+    return f"{number} {text.decode('utf-8', 'backslashreplace')!r}" if text else str(number)
+
+
+def _value(value: object) -> str:
+    if value is None:
+        return click.style("not read", dim=True)
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int):
+        return f"{value:,}"
+    if isinstance(value, tuple):
+        return ", ".join(map(str, value)) or "none"
+    return safe(str(value))

@@ -1,0 +1,291 @@
+"""rules/*.toml -> Engine, Method and Rule objects; refuses anything it does not understand.
+
+Every error names the file and the rule.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from draftcheck import rulefiles, versions
+from draftcheck.checks import CHECKS
+from draftcheck.errors import DraftcheckError, RuleError, UsageError
+from draftcheck.types import Reaction, Severity
+from draftcheck.versions import Key
+
+TRUTH = "truth"
+BASES = ("run", "read", "documented")
+VOCABULARIES = ("shared", "translated", "any")
+ID = re.compile(r"[A-Z]{3}\d{3}")
+SLUG = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One line of engine knowledge."""
+
+    id: str
+    slug: str
+    title: str
+    check: str
+    reaction: Reaction
+    severity: Severity
+    why: str
+    fix: str
+    source: str
+    basis: str
+    methods: tuple[str, ...] = ()
+    """Methods it holds for; empty: all of the engine's."""
+    vocabulary: str = "any"
+    """Only for methods whose vocabularies are shared (or translated)."""
+    params: Mapping[str, Any] = field(default_factory=dict)
+    since: str | None = None
+    until: str | None = None
+    engine_says: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Method:
+    """One way of speculating: how the engine spells it, and what it takes."""
+
+    id: str
+    setup: str
+    summary: str = ""
+    drafts: tuple[str, ...] = ("full",)
+    formats: tuple[str, ...] = ("folder",)
+    vocabulary: str = "shared"
+    since: str | None = None
+    until: str | None = None
+    automatic: bool = True
+    """Whether it is chosen without being asked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Engine:
+    id: str
+    name: str
+    versions: str
+    oldest: str
+    checked: str
+    checked_on: str
+    methods: tuple[Method, ...]
+    rules: tuple[Rule, ...]
+    tables: Mapping[str, Any] = field(default_factory=dict)
+    aliases: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def order(self) -> Key:
+        return versions.ORDERS[self.versions]
+
+    def version(self, text: str | None) -> str:
+        """A version text, checked and with aliases resolved; None is the newest one read."""
+        if text is None:
+            return self.checked
+        text = self.aliases.get(text, text)
+        self.order(text)
+        return text
+
+
+@cache
+def engine_files() -> dict[str, str]:
+    """Engine id -> rule file name, in the order of the contract's list."""
+    found = {}
+    for name in rulefiles.names():
+        if name == TRUTH:
+            continue
+        head = rulefiles.load(name).get("engine")
+        if isinstance(head, dict):
+            found[str(head.get("id"))] = name
+    return found
+
+
+@cache
+def load(engine: str) -> Engine:
+    """One engine's rules."""
+    files = engine_files()
+    if engine not in files:
+        raise UsageError(f"unknown engine {engine!r}", hint=f"Known: {', '.join(sorted(files))}.")
+    return parse(rulefiles.load(files[engine]), f"{files[engine]}.toml")
+
+
+@cache
+def truth() -> tuple[Rule, ...]:
+    """The rules that hold for every engine."""
+    data = rulefiles.load(TRUTH)
+    return _rules(data.get("rule", []), f"{TRUTH}.toml", versions.pep440, ())
+
+
+def parse_file(path: Path) -> Engine:
+    """An engine from a file of its own; for tests and for people who write rules."""
+    return parse(rulefiles.parse(path), path.name)
+
+
+def parse(data: Mapping[str, Any], file: str) -> Engine:
+    head = _fields(
+        data.get("engine", {}),
+        {"id", "name", "versions", "oldest", "checked", "checked_on"},
+        {"tables", "aliases"},
+        f"{file} [engine]",
+    )
+    if extra := set(data) - {"engine", "method", "rule"}:
+        raise RuleError(f"{file}: unknown table {sorted(extra)[0]!r}")
+    if head["versions"] not in versions.ORDERS:
+        raise RuleError(f"{file} [engine]: versions must be one of {', '.join(versions.ORDERS)}")
+    order = versions.ORDERS[head["versions"]]
+    _window(order, head["oldest"], head["checked"], f"{file} [engine]")
+    methods = tuple(
+        _method(row, f"{file} method {row.get('id', '?')}", order) for row in data.get("method", [])
+    )
+    return Engine(
+        id=head["id"],
+        name=head["name"],
+        versions=head["versions"],
+        oldest=head["oldest"],
+        checked=head["checked"],
+        checked_on=str(head["checked_on"]),
+        methods=methods,
+        rules=_rules(data.get("rule", []), file, order, tuple(m.id for m in methods)),
+        tables={name: rulefiles.load(name) for name in head.get("tables", ())},
+        aliases=head.get("aliases", {}),
+    )
+
+
+def _fields(
+    row: Mapping[str, Any], required: set[str], optional: set[str], where: str
+) -> Mapping[str, Any]:
+    if missing := sorted(required - set(row)):
+        raise RuleError(f"{where}: {missing[0]!r} is missing")
+    if unknown := sorted(set(row) - required - optional):
+        raise RuleError(f"{where}: unknown field {unknown[0]!r}")
+    for name in required:
+        if isinstance(row[name], str) and not row[name].strip():
+            raise RuleError(f"{where}: {name!r} is empty")
+    return row
+
+
+def _method(row: Mapping[str, Any], where: str, order: Key) -> Method:
+    fields = _fields(
+        row,
+        {"id", "setup"},
+        {"summary", "drafts", "formats", "vocabulary", "since", "until", "automatic"},
+        where,
+    )
+    _window(order, fields.get("since"), fields.get("until"), where)
+    if fields.get("vocabulary", "shared") not in VOCABULARIES:
+        raise RuleError(f"{where}: vocabulary must be one of {', '.join(VOCABULARIES)}")
+    values: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in fields.items()}
+    return Method(**values)
+
+
+def _rules(
+    rows: Iterable[Mapping[str, Any]], file: str, order: Key, methods: tuple[str, ...]
+) -> tuple[Rule, ...]:
+    rules = tuple(_rule(row, file, order, methods) for row in rows)
+    _no_overlaps(rules, file, order)
+    return rules
+
+
+def _rule(row: Mapping[str, Any], file: str, order: Key, methods: tuple[str, ...]) -> Rule:
+    where = f"{file} rule {row.get('id', '?')}"
+    fields = _fields(
+        row,
+        {"id", "slug", "title", "check", "reaction", "severity", "why", "fix", "source", "basis"},
+        {"methods", "vocabulary", "params", "since", "until", "engine_says"},
+        where,
+    )
+    if not ID.fullmatch(fields["id"]):
+        raise RuleError(f"{where}: an id is three capitals and three digits")
+    if not SLUG.fullmatch(fields["slug"]):
+        raise RuleError(f"{where}: {fields['slug']!r} is not a slug")
+    _one_of(fields["reaction"], [str(r) for r in Reaction], f"{where}: reaction")
+    _one_of(fields["severity"], [str(s) for s in Severity], f"{where}: severity")
+    _one_of(fields["basis"], BASES, f"{where}: basis")
+    _one_of(fields.get("vocabulary", "any"), VOCABULARIES, f"{where}: vocabulary")
+    for method in fields.get("methods", ()):
+        _one_of(method, methods, f"{where}: method")
+    _params(fields["check"], fields.get("params", {}), where)
+    _window(order, fields.get("since"), fields.get("until"), where)
+    values: dict[str, Any] = {k: tuple(v) if k == "methods" else v for k, v in fields.items()}
+    values["reaction"] = Reaction(fields["reaction"])
+    values["severity"] = Severity(fields["severity"])
+    return Rule(**values)
+
+
+def _one_of(value: Any, allowed: Iterable[str], where: str) -> None:
+    if value not in (choices := tuple(allowed)):
+        raise RuleError(f"{where} {value!r} is not one of {', '.join(choices)}")
+
+
+def _params(check: str, params: Mapping[str, Any], where: str) -> None:
+    """The check exists and takes exactly these parameters, of these types."""
+    if check not in CHECKS:
+        raise RuleError(f"{where}: there is no check {check!r}")
+    signature = inspect.signature(CHECKS[check])
+    known = {
+        name: parameter
+        for name, parameter in signature.parameters.items()
+        if parameter.kind is inspect.Parameter.KEYWORD_ONLY
+    }
+    for name in params:
+        if name not in known:
+            raise RuleError(f"{where}: check {check!r} has no parameter {name!r}")
+    for name, parameter in known.items():
+        if name not in params:
+            if parameter.default is inspect.Parameter.empty:
+                raise RuleError(f"{where}: check {check!r} needs the parameter {name!r}")
+            continue
+        if not _fits(params[name], str(parameter.annotation)):
+            raise RuleError(f"{where}: parameter {name!r} must be {parameter.annotation}")
+
+
+def _fits(value: Any, annotation: str) -> bool:
+    kinds = {"int": int, "str": str, "bool": bool, "float": float}
+    if annotation == "list[str]":
+        return isinstance(value, list) and all(isinstance(entry, str) for entry in value)
+    if annotation.startswith("dict[str, str]"):
+        return isinstance(value, dict) and all(isinstance(v, str) for v in value.values())
+    if annotation == "float" and type(value) is int:
+        return True
+    return type(value) is kinds.get(annotation)
+
+
+def _window(order: Key, since: str | None, until: str | None, where: str) -> None:
+    try:
+        low = order(since.removeprefix("<=")) if since is not None else None
+        high = order(until) if until is not None else None
+    except DraftcheckError as error:
+        raise RuleError(f"{where}: {error.message}") from None
+    if low is not None and high is not None and low >= high:
+        raise RuleError(f"{where}: the window from {since} to {until} is empty")
+
+
+def _no_overlaps(rules: tuple[Rule, ...], file: str, order: Key) -> None:
+    """Rows of one id are one rule in several windows: they must not overlap or rename it."""
+    by_id: dict[str, list[Rule]] = {}
+    for rule in rules:
+        by_id.setdefault(rule.id, []).append(rule)
+    for rows in by_id.values():
+        for i, one in enumerate(rows):
+            for other in rows[i + 1 :]:
+                if one.slug != other.slug:
+                    raise RuleError(f"{file} rule {one.id}: two slugs, {one.slug}, {other.slug}")
+                shared = (
+                    not one.methods or not other.methods or set(one.methods) & set(other.methods)
+                )
+                if shared and _overlap(one, other, order):
+                    raise RuleError(f"{file} rule {one.id}: two windows overlap")
+
+
+def _overlap(one: Rule, other: Rule, order: Key) -> bool:
+    def starts_before_end(a: Rule, b: Rule) -> bool:
+        return (
+            a.since is None or b.until is None or order(a.since.removeprefix("<=")) < order(b.until)
+        )
+
+    return starts_before_end(one, other) and starts_before_end(other, one)

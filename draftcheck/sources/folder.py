@@ -1,0 +1,140 @@
+"""Files of a local folder, or one local file: regular files only, none outside the folder."""
+
+from __future__ import annotations
+
+import mmap
+import os
+import stat
+from collections.abc import Mapping
+from functools import cached_property
+from pathlib import Path
+
+from draftcheck.errors import ReadError
+
+MAX_ENTRIES = 100_000
+
+
+class FolderSource:
+    """A checkpoint folder; a Hub cache snapshot is one too."""
+
+    def __init__(self, root: Path, only: tuple[str, ...] | None = None) -> None:
+        self.root = root
+        self.label = str(root if only is None else root / only[0])
+        self._only = only
+
+    @cached_property
+    def _inside(self) -> tuple[Path, ...]:
+        """Folders that links may lead to: the root, and the blobs of a Hub cache."""
+        root = self.root.resolve()
+        places = [root]
+        if root.parent.name == "snapshots":
+            repo = root.parent.parent
+            places += [repo / "blobs", repo.parent / "blobs"]
+        return tuple(places)
+
+    @cached_property
+    def _files(self) -> dict[str, int]:
+        found: dict[str, int] = {}
+        try:
+            with os.scandir(self.root) as entries:
+                for entry in entries:
+                    if self._only is not None and entry.name not in self._only:
+                        continue
+                    if len(found) >= MAX_ENTRIES:
+                        raise ReadError(f"{self.root}: more than {MAX_ENTRIES:,} files")
+                    try:
+                        info = entry.stat()
+                    except OSError:  # a dangling link is named when somebody wants to read it
+                        found[entry.name] = 0
+                        continue
+                    if not stat.S_ISDIR(info.st_mode):
+                        found[entry.name] = info.st_size
+        except OSError as error:
+            raise ReadError(f"{self.root}: {_reason(error)}") from error
+        return found
+
+    def files(self) -> Mapping[str, int]:
+        return self._files
+
+    def read(self, name: str, limit: int) -> bytes:
+        with self._open(name) as handle:
+            size = os.fstat(handle.fileno()).st_size
+            if size > limit:
+                raise ReadError(
+                    f"{self.root / name}: {size:,} bytes is more than such a file can sensibly have"
+                    f" (limit {limit:,})"
+                )
+            data = handle.read(limit + 1)
+        if len(data) > limit:
+            raise ReadError(f"{self.root / name}: grew past {limit:,} bytes while it was read")
+        return data
+
+    def read_range(self, name: str, start: int, length: int) -> bytes:
+        with self._open(name) as handle:
+            handle.seek(start)
+            return handle.read(length)
+
+    def head(self, name: str, length: int) -> bytes | mmap.mmap:
+        with self._open(name) as handle:
+            if os.fstat(handle.fileno()).st_size == 0:
+                return b""
+            return mmap.mmap(handle.fileno(), 0, access=mmap.ACCESS_READ)
+
+    def path(self, name: str) -> str | None:
+        return str(self.root / name)
+
+    def _open(self, name: str) -> _Handle:
+        path = self.root / name
+        if self._only is None:
+            self._stay_inside(path)
+        try:
+            # O_NONBLOCK: opening a FIFO must not wait for a writer.
+            descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
+        except OSError as error:
+            raise ReadError(f"{path}: {_reason(error)}") from error
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            os.close(descriptor)
+            raise ReadError(f"{path}: not a regular file")
+        return _Handle(descriptor, path)
+
+    def _stay_inside(self, path: Path) -> None:
+        try:
+            real = path.resolve(strict=True)
+        except (OSError, RuntimeError) as error:
+            raise ReadError(f"{path}: {_reason(error)}") from error
+        if not any(real.is_relative_to(place) for place in self._inside):
+            raise ReadError(
+                f"{path}: a link that leaves the folder (to {real})",
+                hint="Copy the file into the folder, or name the folder it is in.",
+            )
+
+
+class _Handle:
+    """A file object whose I/O errors name the file."""
+
+    def __init__(self, descriptor: int, path: Path) -> None:
+        self._file = os.fdopen(descriptor, "rb")
+        self._path = path
+
+    def __enter__(self) -> _Handle:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self._file.close()
+
+    def fileno(self) -> int:
+        return self._file.fileno()
+
+    def seek(self, offset: int) -> None:
+        self._file.seek(offset)
+
+    def read(self, length: int) -> bytes:
+        try:
+            return self._file.read(length)
+        except OSError as error:
+            raise ReadError(f"{self._path}: {_reason(error)}") from error
+
+
+def _reason(error: Exception) -> str:
+    text = getattr(error, "strerror", None) or str(error)
+    return str(text)[:1].lower() + str(text)[1:]

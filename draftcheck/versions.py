@@ -1,0 +1,41 @@
+"""Order of engine versions: llama.cpp's build numbers (b10586) and PEP 440."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from draftcheck.errors import UsageError
+
+Key = Callable[[str], Any]
+_BUILD = re.compile(r"b?(\d{1,9})")
+
+
+def build(text: str) -> int:
+    """b10586, or 10586 -> 10586."""
+    match = _BUILD.fullmatch(text)
+    if match is None:
+        raise UsageError(f"{text!r} is not a build such as b10586")
+    return int(match[1])
+
+
+def pep440(text: str) -> Any:
+    """0.15.1, v0.15.1 -> a packaging Version."""
+    from packaging.version import InvalidVersion, Version
+
+    try:
+        return Version(text.removeprefix("v"))
+    except InvalidVersion:
+        raise UsageError(f"{text!r} is not a version such as 0.15.1") from None
+
+
+ORDERS: Mapping[str, Key] = {"build": build, "pep440": pep440}
+
+
+def covers(order: Key, version: str, since: str | None, until: str | None) -> bool:
+    """Whether since <= version < until; an absent bound is open."""
+    at = order(version)
+    if since is not None and at < order(since.removeprefix("<=")):
+        return False
+    return until is None or at < order(until)
