@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from draftcheck.probe import PROBE
 from draftcheck.types import (
     NO_TOKEN,
     Behaviour,
@@ -17,10 +18,6 @@ from draftcheck.types import (
 )
 
 SAMPLE = 8
-PROBE = (
-    "The quick brown fox, 1234567890 + 3.14159!\n\n\tdef f(x):  return x**2  # naïve café\n"
-    "Größe 你好，世界 こんにちは 안녕 Привет, мир 🙂👍🏽  'It's we'll don't'  http://a.b/c?d=e&f=%20"
-)
 
 
 def compare(target: ModelFacts, draft: ModelFacts) -> Comparison:
@@ -51,7 +48,7 @@ def compare_vocabularies(target: ModelFacts, draft: ModelFacts) -> VocabularyCom
         differing_ids=len(differing),
         differences=tuple(Difference(i, _at(left, i), _at(right, i)) for i in differing[:SAMPLE]),
         only_special=only_special if differing else None,
-        overlap=1.0 if not differing else _overlap(left, right),
+        overlap=_overlap(left, right, differing),
     )
 
 
@@ -96,10 +93,17 @@ def _relation(
     return Relation.IDENTICAL if target.rows == draft.rows else Relation.PADDED
 
 
-def _overlap(left: Sequence[bytes | None], right: Sequence[bytes | None]) -> float | None:
-    theirs = {text for text in right if text is not None}
-    ours = {text for text in left if text is not None}
-    return len(ours & theirs) / len(theirs) if theirs else None
+def _overlap(
+    left: Sequence[bytes | None], right: Sequence[bytes | None], differing: list[int]
+) -> float | None:
+    """Share of the right side's texts that stand anywhere on the left."""
+    defined = len(right) - right.count(None)
+    if not defined:
+        return None
+    moved = [_at(right, i) for i in differing]
+    same = defined - len(moved) + moved.count(None)
+    ours = set(left) if len(moved) > 32 else left
+    return (same + sum(text is not None and text in ours for text in moved)) / defined
 
 
 def _specials(target: TokenizerFacts, draft: TokenizerFacts) -> tuple[SpecialToken, ...]:

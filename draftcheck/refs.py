@@ -23,15 +23,19 @@ class ModelRef:
 def parse(text: str) -> ModelRef:
     """Say what a reference means; an existing local path wins over everything else."""
     if not text or "\0" in text:
-        raise UsageError("an empty text is not a model reference")
-    path = Path(text).expanduser()
+        raise UsageError(f"{text!r} is not a model reference")
     try:
+        path = Path(text).expanduser()
         if path.is_dir():
             return ModelRef(text, "folder", path)
         if path.exists() or path.is_symlink():
             return ModelRef(text, _file_kind(text, path), path)
+    except PermissionError as error:
+        raise ReadError(f"{text}: {error.strerror}") from error
     except OSError as error:
-        raise UsageError(f"{text[:200]}: {error.strerror or error}") from error
+        raise UsageError(f"{text}: {error.strerror or error}") from error
+    except RuntimeError as error:  # ~name of nobody
+        raise UsageError(f"{text}: {error}") from error
     raise _missing(text)
 
 

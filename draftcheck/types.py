@@ -199,6 +199,8 @@ class GgufFacts:
     duplicate_key: str | None = None
     tensor_fault: str | None = None
     """First thing in the tensor table that the reader of llama.cpp refuses."""
+    split_fault: str | None = None
+    """How the parts of a split file contradict each other."""
 
 
 @dataclass(frozen=True, slots=True)

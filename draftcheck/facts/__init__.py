@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from draftcheck.errors import ReadError
+from draftcheck.errors import ReadError, UsageError
 from draftcheck.facts import config, conversion, gguf, heads, saved, tokenizer, weights
 from draftcheck.refs import ModelRef
 from draftcheck.sources.folder import FolderSource
@@ -16,7 +16,7 @@ def read(ref: ModelRef) -> ModelFacts:
     if ref.kind == "facts":
         return saved.load(ref.path, ref.text)
     if ref.kind == "gguf":
-        return _read_gguf(ref.path, ref.text)
+        return _read_gguf(ref.path, ref.text, named=True)
     return _read_folder(ref.path, ref.text)
 
 
@@ -32,8 +32,8 @@ def read_all(*refs: ModelRef) -> tuple[ModelFacts, ...]:
     return tuple(found)
 
 
-def _read_gguf(path: Path, text: str) -> ModelFacts:
-    source = FolderSource(path.parent, only=gguf.parts(path.name))
+def _read_gguf(path: Path, text: str, *, named: bool) -> ModelFacts:
+    source = FolderSource(path.parent, only=gguf.parts(path.name), named=named)
     return gguf.read(source, path.name, text)
 
 
@@ -74,11 +74,11 @@ def _read_only_gguf(path: Path, text: str, names: list[str]) -> ModelFacts:
     """A folder that holds nothing but one GGUF model means that model."""
     firsts = [name for name in names if gguf.SPLIT.fullmatch(name) is None]
     firsts += [name for name in names if "-00001-of-" in name]
+    if not firsts:
+        raise ReadError(f"{text}: {names[0]} is here, but not the first part of that split GGUF")
     if len(firsts) != 1:
-        from draftcheck.errors import UsageError
-
         raise UsageError(
             f"{text}: {len(firsts)} GGUF models in this folder",
             hint=f"Name one: {', '.join(firsts[:8])}",
         )
-    return _read_gguf(path / firsts[0], text)
+    return _read_gguf(path / firsts[0], text, named=False)

@@ -7,6 +7,7 @@ from typing import Any
 
 from draftcheck.errors import ReadError
 from draftcheck.facts.jsonfile import integer, read_object, text
+from draftcheck.facts.vocabulary import MAX_ID
 from draftcheck.sources import Source
 from draftcheck.types import NO_TOKEN, ConfigFacts
 
@@ -62,11 +63,10 @@ def from_dict(
     context = _first(part, *CONTEXT_KEYS)
     rope = _rope(part)
     kinds = _layer_kinds(part)
-    _need_size(part, where)
     return ConfigFacts(
         model_type=model_type,
         architectures=_architectures(config),
-        vocab_size=_first(part, "vocab_size") or integer(config.get("vocab_size")),
+        vocab_size=_vocab_size(part, where) or _vocab_size(config, where),
         layers=_first(part, "num_hidden_layers", "n_layer", "num_layers", "n_layers"),
         hidden=hidden,
         heads=heads,
@@ -98,10 +98,12 @@ def from_dict(
     )
 
 
-def _need_size(part: Mapping[str, Any], where: str) -> None:
+def _vocab_size(part: Mapping[str, Any], where: str) -> int | None:
+    """Tables of this length get built later, so it must be one that a model can have."""
     size = part.get("vocab_size")
-    if size is not None and integer(size) is None:
+    if size is not None and (integer(size) is None or size > MAX_ID):
         raise ReadError(f"{where}: vocab_size is {str(size)[:40]!r}, not a sensible whole number")
+    return integer(size)
 
 
 def _first(part: Mapping[str, Any], *names: str) -> int | None:
@@ -172,8 +174,11 @@ def _scaled(context: int | None, rope: Mapping[str, Any] | None) -> int | None:
     factor = rope.get("factor")
     if kind in ("llama3", "longrope", "su", "mrope") or not isinstance(factor, int | float):
         return context
-    if kind == "yarn" and isinstance(rope.get("original_max_position_embeddings"), int):
-        return max(context, int(rope["original_max_position_embeddings"] * factor))
+    if not 0 < factor < 2**20:  # NaN fails this too
+        return None
+    original = integer(rope.get("original_max_position_embeddings"))
+    if kind == "yarn" and original is not None:
+        return max(context, int(original * factor))
     return int(context * factor)
 
 

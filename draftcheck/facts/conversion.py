@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from draftcheck.facts.jsonfile import integer
 from draftcheck.facts.tokenizer import TokenizerFiles, token_text
 from draftcheck.facts.tokenizer_json import Definition
 from draftcheck.types import ConfigFacts, Conversion
@@ -105,7 +106,7 @@ def _id(
     part = raw.get("text_config")
     if value is None and isinstance(part, dict):
         value = part.get(f"{name}_token_id")
-    return value if type(value) is int and value >= 0 else None
+    return integer(value)
 
 
 def _flag(name: str, add: Mapping[str, bool], config: Mapping[str, Any]) -> bool | None:

@@ -27,7 +27,7 @@ from draftcheck.types import (
 
 SPLIT = re.compile(r"(?P<stem>.+)-(?P<part>\d{5})-of-(?P<count>\d{5})\.gguf")
 FIRST_READ = 64 * 1024
-MAX_HEADER = 512 * 1024 * 1024
+MAX_HEADER = 128 * 1024 * 1024
 UNKNOWN, CONTROL, USER_DEFINED, UNUSED, BYTE = 2, 3, 4, 5, 6
 PADDING = re.compile(rb"\[PAD\d+\]")
 KINDS = {
@@ -41,6 +41,7 @@ KINDS = {
     "none": "none",
     "no_vocab": "none",
 }
+LONGEST_NAME = 64
 BIG_ARRAYS = frozenset({"tokenizer.ggml.tokens"})
 
 
@@ -71,7 +72,16 @@ def read(source: Source, name: str, ref: str) -> ModelFacts:
     tensors, short = _tensors(source, names, headers)
     kept = {key: value for key, value in keys.items() if key not in BIG_ARRAYS}
     kept.update(_summaries(keys))
-    facts = GgufFacts(first.version, kept, short, len(names), first.duplicate_key)
+    fault = next(filter(None, map(_tensor_fault, headers)), None)
+    facts = GgufFacts(
+        version=first.version,
+        keys=kept,
+        data_short_by=short,
+        splits=len(names),
+        duplicate_key=first.duplicate_key,
+        tensor_fault=fault,
+        split_fault=_split_fault(names, headers),
+    )
     config = _config(keys, len(tokens) if tokens is not None else None, tensors)
     return ModelFacts(
         ref=ref,
@@ -86,24 +96,21 @@ def read(source: Source, name: str, ref: str) -> ModelFacts:
 
 
 def _header(source: Source, name: str) -> GgufHeader:
+    where = source.path(name) or f"{source.label}/{name}"
     size = source.files()[name]
-    need = FIRST_READ
+    need = min(FIRST_READ, size)
     while True:
-        data = source.head(name, min(need, size))
+        data = source.head(name, need)
         try:
             return gguf_header.parse(data)
         except gguf_header.Truncated as error:
-            if len(data) >= size or error.need > size:
-                raise ReadError(
-                    f"{source.label}: cut off: {error}; the file has {size:,}"
-                ) from None
-            if error.need > MAX_HEADER:
-                raise ReadError(
-                    f"{source.label}: header of more than {MAX_HEADER:,} bytes"
-                ) from None
-            need = max(error.need, 2 * len(data))
+            if error.need > size or len(data) < need or len(data) >= size:
+                raise ReadError(f"{where}: cut off: {error}; the file has {size:,}") from None
+            if max(error.need, len(data) + 1) > MAX_HEADER:
+                raise ReadError(f"{where}: header of more than {MAX_HEADER:,} bytes") from None
+            need = min(max(error.need, 2 * len(data)), size, MAX_HEADER)
         except gguf_header.BadGguf as error:
-            raise ReadError(f"{source.label}: {error}") from None
+            raise ReadError(f"{where}: {error}") from None
 
 
 def _text(keys: Mapping[str, tuple[str, Any]], name: str) -> str | None:
@@ -114,9 +121,9 @@ def _text(keys: Mapping[str, tuple[str, Any]], name: str) -> str | None:
 def _number(keys: Mapping[str, tuple[str, Any]], name: str) -> int | None:
     kind, value = keys.get(name, ("", None))
     if kind.startswith(("uint", "int")):
-        return int(value)
+        return int(value) if value >= 0 else None
     if kind.startswith("array[") and not isinstance(value, GgufArray) and len(value):
-        numbers = [entry for entry in value if isinstance(entry, int)]
+        numbers = [entry for entry in value if isinstance(entry, int) and entry >= 0]
         return max(numbers, default=None)  # per-layer values: the widest layer
     return None
 
@@ -274,6 +281,57 @@ def _tensors(
             end = header.data_start + info.offset + (tensor.nbytes or 0)
             short = max(short, end - size)
     return found, short
+
+
+def _split_fault(names: tuple[str, ...], headers: list[GgufHeader]) -> str | None:
+    """The first contradiction between the parts' names and what they say of themselves."""
+    count = headers[0].keys.get("split.count", ("", 0))[1]
+    if not isinstance(count, int) or count <= 1:
+        return None
+    own = headers[0].keys.get("split.no", ("", None))
+    if own[1] is None:
+        return "split.count without split.no"
+    if own[1] != 0:
+        return f"{names[0]} says that it is part {own[1] + 1}"
+    if count != len(names):
+        return f"{names[0]} says that there are {count} parts"
+    for number, header in enumerate(headers[1:], 1):
+        said = header.keys.get("split.no", ("", None))[1]
+        if said != number:
+            return f"{names[number]} says split.no {said}, not {number}"
+    total = headers[0].keys.get("split.tensors.count", ("", None))[1]
+    found = sum(len(header.tensors) for header in headers)
+    return None if total == found else f"{total} tensors promised, {found} found"
+
+
+def _tensor_fault(header: GgufHeader) -> str | None:
+    """The first thing in the table that ggml's reader refuses, in its order."""
+    seen: set[str] = set()
+    for info in header.tensors:
+        name, block, _ = ggml_types.TYPES.get(info.type, ("", 0, 0))
+        if len(info.name.encode("utf-8", "surrogateescape")) >= LONGEST_NAME:
+            return f"tensor name {info.name[:80]!r} is too long"
+        if info.name in seen:
+            return f"tensor {info.name!r} stands twice"
+        if math.prod(info.dims) >= 2**63 or any(side >= 2**63 for side in info.dims):
+            return f"tensor {info.name!r} has the impossible shape {info.dims}"
+        if not block:
+            return f"tensor {info.name!r} has unknown type {info.type}"
+        if info.dims and info.dims[0] % block:
+            return f"tensor {info.name!r}: rows of {info.dims[0]} in {name} blocks of {block}"
+        seen.add(info.name)
+    return _offset_fault(header)
+
+
+def _offset_fault(header: GgufHeader) -> str | None:
+    """Tensors must follow each other without gaps, each padded to the alignment."""
+    expected = 0
+    for info in header.tensors:
+        if info.offset != expected:
+            return f"tensor {info.name!r} lies at offset {info.offset:,}, not {expected:,}"
+        nbytes = _tensor(info, "").nbytes or 0
+        expected += (nbytes + header.alignment - 1) // header.alignment * header.alignment
+    return None
 
 
 def _weights(

@@ -21,8 +21,10 @@ Buffer = bytes | mmap.mmap
 """The first bytes of a file, or a whole one mapped into memory; slices of both are bytes."""
 
 MAX_KEYS = 100_000
-MAX_TENSORS = 1_000_000
+MAX_TENSORS = 1 << 17
 MAX_STRING = 64 * 1024 * 1024
+MAX_ITEMS = 1 << 21
+"""Elements of an array that is kept, and strings of any: several times the largest vocabulary."""
 MAX_KEPT = 4096
 """Numeric arrays up to this length are kept whole (layer ids, per-layer head counts)."""
 MERGES = "tokenizer.ggml.merges"
@@ -71,6 +73,7 @@ class GgufHeader:
     keys: Mapping[str, tuple[str, Any]]
     tensors: tuple[TensorInfo, ...]
     data_start: int
+    alignment: int = 32
     duplicate_key: str | None = None
 
 
@@ -112,16 +115,19 @@ def parse(data: Buffer) -> GgufHeader:
     if n_keys > MAX_KEYS:
         raise BadGguf(f"claims {n_keys:,} keys")
     keys: dict[str, tuple[str, Any]] = {}
+    names: set[str] = set()
     duplicate = None
     for number in range(n_keys):
         name, value = _key(cursor, number)
-        if name in keys:
+        if name in names:
             duplicate = duplicate or name
-        keys[name] = value
+        names.add(name)
+        # Names are compared whole when the file is opened, but looked up as C strings.
+        keys.setdefault(name.partition("\0")[0], value)
     tensors = tuple(_tensor(cursor, number) for number in range(n_tensors))
     alignment = _alignment(keys)
     data_start = (cursor.at + alignment - 1) // alignment * alignment
-    return GgufHeader(version, keys, tensors, data_start, duplicate)
+    return GgufHeader(version, keys, tensors, data_start, alignment, duplicate)
 
 
 def _preamble(cursor: _Cursor) -> int:
@@ -132,7 +138,7 @@ def _preamble(cursor: _Cursor) -> int:
         raise BadGguf(f"is not a GGUF file (starts with {magic!r})")
     cursor.at = 4
     version: int = cursor.number("I", 4, "the version")
-    if version & 0xFFFF == 0:
+    if version and version & 0xFFFF == 0:
         raise BadGguf("is a big-endian GGUF, which llama.cpp does not load on this kind of machine")
     if version not in (2, 3):
         raise BadGguf(f"is GGUF version {version}; versions 2 and 3 can be read")
@@ -162,10 +168,11 @@ def _array(cursor: _Cursor, name: str) -> tuple[str, Any]:
     kind = cursor.number("I", 4, f"array {name!r}")
     count = cursor.number("Q", 8, f"array {name!r}")
     if kind == STRING:
-        if count > MAX_STRING:
+        if count > MAX_ITEMS:
             raise BadGguf(f"array {name!r} claims {count:,} strings")
         if name == MERGES:  # up to half a million strings that nothing needs one by one
-            digest = hashlib.sha256(b"\n".join(_strings(cursor, name, count))).hexdigest()
+            lines = b"\n".join(_strings(cursor, name, count)).replace(b" ", b"\n")
+            digest = hashlib.sha256(lines).hexdigest()
             return "array[string]", GgufArray("string", count, digest)
         if name in WANTED or count <= 64:
             return "array[string]", _strings(cursor, name, count)
@@ -174,7 +181,7 @@ def _array(cursor: _Cursor, name: str) -> tuple[str, Any]:
     if kind not in SCALARS:
         raise BadGguf(f"array {name!r} has elements of unknown type {kind}")
     label, code, size = SCALARS[kind]
-    if count > MAX_STRING:
+    if count > (MAX_ITEMS if name in WANTED else MAX_STRING):
         raise BadGguf(f"array {name!r} claims {count:,} elements")
     start = cursor.take(count * size, f"array {name!r}")
     if name not in WANTED and count > MAX_KEPT:
@@ -192,13 +199,11 @@ def _strings(cursor: _Cursor, name: str, count: int) -> list[bytes]:
     keep = out.append
     try:
         for _ in range(count):
-            (length,) = unpack(data, at)
-            at += 8
-            end = at + length
-            if end > size:
+            start = at + 8
+            at = start + unpack(data, at)[0]
+            if at > size:
                 break
-            keep(data[at:end])
-            at = end
+            keep(data[start:at])
     except struct.error:
         at = size
     if len(out) < count:
@@ -208,8 +213,16 @@ def _strings(cursor: _Cursor, name: str, count: int) -> list[bytes]:
 
 
 def _skip_strings(cursor: _Cursor, name: str, count: int) -> None:
-    for number in range(count):
-        cursor.take(cursor.number("Q", 8, f"array {name!r}"), f"string {number} of array {name!r}")
+    data, at, size = cursor.data, cursor.at, cursor.size
+    unpack = struct.Struct("<Q").unpack_from
+    try:
+        for _ in range(count):
+            at += 8 + unpack(data, at)[0]
+    except (struct.error, OverflowError):  # behind the end, or behind any end
+        at = max(at, size) + 1
+    if at > size:
+        raise Truncated(f"a string of array {name!r}", at)
+    cursor.at = at
 
 
 def _tensor(cursor: _Cursor, number: int) -> TensorInfo:

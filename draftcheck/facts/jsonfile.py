@@ -9,7 +9,11 @@ from draftcheck.errors import ReadError
 from draftcheck.sources import Source
 
 MAX_CONFIG = 16 * 1024 * 1024
-MAX_TOKENIZER = 256 * 1024 * 1024
+MAX_TOKENIZER = 64 * 1024 * 1024
+MAX_ITEMS = 1 << 22
+"""Twice what the largest tokenizers need; an empty list takes thirty times its text in memory."""
+HARMLESS = 8 * 1024 * 1024
+MAX_DEPTH = 64
 
 
 def parse(data: bytes, where: str) -> Any:
@@ -19,10 +23,15 @@ def parse(data: bytes, where: str) -> Any:
             f"{where}: a git-lfs pointer, not the file itself",
             hint="Fetch the real files: git lfs pull.",
         )
+    if crowded(data):
+        raise ReadError(f"{where}: more than {MAX_ITEMS:,} items")
     try:
-        return json.loads(data)
+        # Not json.loads(data): that would let UTF-16 pass, which no engine reads.
+        return json.loads(str(data, "utf-8"))
     except RecursionError:
         raise ReadError(f"{where}: nested too deeply to be a model's file") from None
+    except MemoryError:
+        raise ReadError(f"{where}: too large for the memory of this machine") from None
     except UnicodeDecodeError as error:
         raise ReadError(f"{where}: not UTF-8 text (byte {error.start:,})") from None
     except json.JSONDecodeError as error:
@@ -39,9 +48,31 @@ def read_object(source: Source, name: str, limit: int = MAX_CONFIG) -> dict[str,
         return None
     where = f"{source.label}/{name}"
     value = parse(source.read(name, limit), where)
+    return shallow_object(value, where)
+
+
+def crowded(data: bytes) -> bool:
+    """Whether the text may hold more values than any real file; commas in strings count too."""
+    if len(data) <= HARMLESS:
+        return False
+    return data.count(b",") > MAX_ITEMS or data.count(b"[") + data.count(b"{") > MAX_ITEMS
+
+
+def shallow_object(value: Any, where: str) -> dict[str, Any]:
+    """The value, if it is an object that recursive functions can walk safely."""
     if not isinstance(value, dict):
         raise ReadError(f"{where}: a JSON object was expected, not a {type(value).__name__}")
-    return value
+    level: list[Any] = [value]
+    for _ in range(MAX_DEPTH):
+        level = [
+            child
+            for node in level
+            for child in (node.values() if isinstance(node, dict) else node)
+            if isinstance(child, dict | list)
+        ]
+        if not level:
+            return value
+    raise ReadError(f"{where}: nested too deeply to be a model's file")
 
 
 def integer(value: Any) -> int | None:

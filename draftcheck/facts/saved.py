@@ -5,15 +5,21 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
+import struct
 from array import array
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from functools import cache
 from pathlib import Path
-from typing import Any
+from types import UnionType
+from typing import Any, get_args, get_origin, get_type_hints
 
 from draftcheck.errors import ReadError
 from draftcheck.facts import jsonfile
+from draftcheck.facts.gguf_header import SCALARS
+from draftcheck.facts.vocabulary import MAX_ID
 from draftcheck.sources.folder import FolderSource
 from draftcheck.types import (
+    NO_TOKEN,
     ConfigFacts,
     Conversion,
     GgufArray,
@@ -35,6 +41,11 @@ _GROUPS: dict[str, type] = {
 }
 _SETS = {"padding", "added", "special", "unnormalized", "byte_tokens"}
 _TUPLES = {"architectures", "layer_kinds", "eos_token_ids", "generation_eos_ids", "problems"}
+_NOT_SAVED = "definition"
+"""A path of the machine that read the model: never written, and never believed."""
+_CODES = {label: "B" if code == "?" else code for label, code, _ in SCALARS.values()}
+_LARGEST = 2**300
+"""Sizes of hostile files are sums of products; this much still fits a float."""
 
 
 def to_text(raw: bytes) -> str:
@@ -69,12 +80,13 @@ def save(facts: ModelFacts, path: Path) -> None:
 
 def load(path: Path, ref: str) -> ModelFacts:
     """Read a facts file back; strict about what it does not know."""
-    source = FolderSource(path.parent, only=(path.name,))
+    source = FolderSource(path.parent, only=(path.name,), named=True)
     root = jsonfile.parse(source.read(path.name, jsonfile.MAX_TOKENIZER), ref)
     if not isinstance(root, dict) or "draftcheck_facts" not in root:
         raise ReadError(f"{ref}: not a facts file (draftcheck inspect MODEL --output FILE)")
-    if root["draftcheck_facts"] != FORMAT:
-        raise ReadError(f"{ref}: facts format {root['draftcheck_facts']!r}; this version reads 1")
+    form = jsonfile.shallow_object(root, ref)["draftcheck_facts"]
+    if form is True or form != FORMAT:
+        raise ReadError(f"{ref}: facts format {str(form)[:40]}; this version reads {FORMAT}")
     return from_dict({**root, "ref": ref}, ref)
 
 
@@ -86,6 +98,8 @@ def from_dict(root: Mapping[str, Any], where: str) -> ModelFacts:
         if isinstance(values.get(name), dict):
             values[name] = _build(kind, values[name], f"{where}: {name}")
     facts: ModelFacts = _make(ModelFacts, values, where, tuples={"notes"})
+    if (facts.config.vocab_size or 0) > MAX_ID:
+        raise ReadError(f"{where}: config: vocab_size {facts.config.vocab_size} is not sensible")
     return facts
 
 
@@ -101,8 +115,8 @@ def _group(group: Any, whole: bool) -> dict[str, Any]:
             continue
         if field.name in ("tokens", "tensors") and not whole:
             continue
-        if field.name == "definition" and whole:
-            continue  # a path of this machine
+        if field.name == _NOT_SAVED and whole:
+            continue
         if field.name in _SETS and not whole:
             out[field.name] = len(value)
             continue
@@ -117,7 +131,8 @@ def _gguf_value(entry: tuple[str, Any], whole: bool) -> list[Any]:
     if isinstance(value, GgufArray):
         return [kind, {"count": value.count, **({"sha256": value.sha256} if value.sha256 else {})}]
     if isinstance(value, array):
-        return [kind, value.tolist() if whole or len(value) <= 64 else {"count": len(value)}]
+        kept = whole or len(value) <= 64
+        return [kind, _plain(value.tolist()) if kept else {"count": len(value)}]
     if isinstance(value, bytes) and not whole and len(value) > 200:
         return [kind, {"bytes": len(value)}]
     return [kind, _plain(value)]
@@ -146,40 +161,97 @@ def _build(kind: type, values: Mapping[str, Any], where: str) -> Any:
             fixed["tokens"] = [None if t is None else to_bytes(t) for t in fixed["tokens"]]
         if isinstance(fixed.get("tensors"), dict):
             fixed["tensors"] = {
-                name: Tensor(t["dtype"], tuple(t["shape"]), t["file"], t.get("nbytes"))
-                for name, t in fixed["tensors"].items()
+                name: _tensor(entry, f"{where}: tensors")
+                for name, entry in fixed["tensors"].items()
             }
         if isinstance(fixed.get("files"), list):
-            fixed["files"] = tuple(WeightFile(**entry) for entry in fixed["files"])
+            fixed["files"] = tuple(
+                _make(WeightFile, entry, f"{where}: files") for entry in fixed["files"]
+            )
         if isinstance(fixed.get("keys"), dict):
-            fixed["keys"] = {name: _gguf_entry(*entry) for name, entry in fixed["keys"].items()}
+            fixed["keys"] = {name: _gguf_entry(entry) for name, entry in fixed["keys"].items()}
         for name in _SETS & fixed.keys():
             fixed[name] = frozenset(fixed[name])
-    except (TypeError, KeyError, AttributeError, ValueError) as error:
+    except (TypeError, KeyError, AttributeError, ValueError, OverflowError, struct.error) as error:
         raise ReadError(f"{where}: not in the form that inspect writes: {error}") from None
     return _make(kind, fixed, where, tuples=_TUPLES)
 
 
-def _gguf_entry(kind: str, value: Any) -> tuple[str, Any]:
-    if kind.startswith("array[") and isinstance(value, dict):
-        return kind, GgufArray(kind[6:-1], int(value["count"]), value.get("sha256"))
-    if kind == "array[string]":
-        return kind, [to_bytes(entry) for entry in value]
-    if kind.startswith("array["):
-        code = "d" if "float" in kind else "q"
-        return kind, array(code, value)
-    return kind, to_bytes(value) if kind == "string" else value
+def _tensor(entry: Mapping[str, Any], where: str) -> Any:
+    tensor = _make(Tensor, entry, where, tuples={"shape"})
+    if len(tensor.shape) > 64 or not 0 <= math.prod(tensor.shape) < _LARGEST:
+        raise ValueError("a tensor of impossible shape")
+    return tensor
 
 
-def _make(kind: type, values: Mapping[str, Any], where: str, tuples: set[str]) -> Any:
-    known = {field.name for field in dataclasses.fields(kind)}
-    if unknown := sorted(set(values) - known):
-        raise ReadError(f"{where}: unknown field {unknown[0]!r}")
+def _gguf_entry(entry: Any) -> tuple[str, Any]:
+    """A key's type and value; the value must be one that the type can hold."""
+    kind, value = entry
+    inner = kind.removeprefix("array[").removesuffix("]")
+    if kind not in (inner, f"array[{inner}]") or inner not in (*_CODES, "string"):
+        raise ValueError(f"{kind[:40]!r} is not a type of GGUF")
+    if kind == inner:
+        return kind, _gguf_scalar(kind, value)
+    if isinstance(value, dict):
+        return kind, _make(GgufArray, {"type": inner, **value}, "an array")
+    if inner == "string":
+        return kind, [to_bytes(text) for text in value]
+    return kind, array(_CODES[inner], [math.nan if number is None else number for number in value])
+
+
+def _gguf_scalar(kind: str, value: Any) -> Any:
+    if kind == "string":
+        return to_bytes(value)
+    if kind == "bool":
+        if not isinstance(value, bool):
+            raise ValueError(f"{str(value)[:40]!r} is not a bool")
+        return value
+    number = math.nan if value is None and kind.startswith("float") else value
+    struct.pack(_CODES[kind], number)
+    return number
+
+
+def _make(
+    kind: type,
+    values: Mapping[str, Any],
+    where: str,
+    tuples: set[str] | frozenset[str] = frozenset(),
+) -> Any:
+    """An object of that class, if the values are of the types that its fields have."""
+    hints = _hints(kind)
+    if unknown := sorted(set(values) - hints.keys()):
+        raise ReadError(f"{where}: unknown field {unknown[0][:80]!r}")
     fixed = {
         name: tuple(value) if name in tuples and isinstance(value, list) else value
         for name, value in values.items()
     }
+    for name, value in fixed.items():
+        if not _fits(value, hints[name]):
+            raise ReadError(f"{where}: {name} is not of the type that inspect writes")
     try:
         return kind(**fixed)
     except TypeError as error:
         raise ReadError(f"{where}: {error}") from None
+
+
+@cache
+def _hints(kind: type) -> dict[str, Any]:
+    return {name: hint for name, hint in get_type_hints(kind).items() if name != _NOT_SAVED}
+
+
+def _fits(value: Any, hint: Any) -> bool:
+    """Whether a value is of a field's type; token texts were looked at when they were made."""
+    origin, inner = get_origin(hint), get_args(hint)
+    if hint is Any:
+        return True
+    if hint is int:
+        return type(value) is int and NO_TOKEN <= value < _LARGEST
+    if origin is UnionType:
+        return any(_fits(value, choice) for choice in inner)
+    if origin is Mapping:
+        return isinstance(value, dict) and all(_fits(v, inner[1]) for v in value.values())
+    if origin is frozenset or (origin is tuple and inner[-1] is Ellipsis):
+        return isinstance(value, origin) and all(_fits(entry, inner[0]) for entry in value)
+    if origin is Sequence:
+        return isinstance(value, list)
+    return isinstance(value, origin or hint)

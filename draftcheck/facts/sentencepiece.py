@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 NORMAL, UNKNOWN, CONTROL, USER_DEFINED, UNUSED, BYTE = 1, 2, 3, 4, 5, 6
 _MODEL_TYPES = {1: "unigram", 2: "spm-bpe", 3: "wordlevel", 4: "char"}
-MAX_PIECES = 1 << 22
+MAX_PIECES = 1 << 21
 
 
 class BadSentencePiece(Exception):
@@ -60,7 +60,7 @@ def _trainer(model: SentencePieceModel, data: bytes) -> None:
         if number == 3:
             model.kind = _MODEL_TYPES.get(value, "unigram")
         elif number in names:
-            signed = value - (1 << 64) if value >> 63 else value
+            signed = (value & 0xFFFFFFFF ^ 1 << 31) - (1 << 31)  # an int32, as protobuf cuts it
             setattr(model, names[number], max(signed, -1))
 
 

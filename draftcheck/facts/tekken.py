@@ -27,11 +27,14 @@ def read(root: dict[str, Any], where: str) -> Tekken:
         raise ReadError(f"{where}: has no config and vocab")
     size = jsonfile.integer(config.get("default_vocab_size"))
     reserved = jsonfile.integer(config.get("default_num_special_tokens"))
-    if size is None or reserved is None or reserved > size or size > vocabulary.MAX_ID:
+    if size is None or reserved is None or reserved > min(size, vocabulary.SPARSE):
         raise ReadError(f"{where}: default_vocab_size or default_num_special_tokens is unusable")
+    specials = root.get("special_tokens") or _CLASSIC
+    if not isinstance(specials, list) or len(vocab) > vocabulary.MAX_ID:
+        raise ReadError(f"{where}: special_tokens or vocab is not a list that can be used")
     tokens: list[bytes | None] = [f"<SPECIAL_{number}>".encode() for number in range(reserved)]
     names: dict[str, int] = {}
-    for entry in root.get("special_tokens") or _CLASSIC:
+    for entry in specials:
         number, text = _special(entry, where)
         if number < reserved:
             tokens[number] = vocabulary.encode(text)

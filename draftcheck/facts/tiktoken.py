@@ -22,14 +22,18 @@ def looks_like(data: bytes) -> bool:
 
 def read(data: bytes, where: str) -> list[bytes | None]:
     """Token texts by rank, in the byte-level spelling."""
-    ranks: list[tuple[str, int]] = []
+    if data.count(b"\n") + data.count(b"\r") > vocabulary.MAX_ID:
+        raise ReadError(f"{where}: more than {vocabulary.MAX_ID:,} lines")
+    texts: list[bytes] = []
+    ranks: list[int] = []
     for number, line in enumerate(data.splitlines(), 1):
         if not line.strip():
             continue
         try:
             token, rank = line.split()
             raw = base64.b64decode(token, validate=True)
-            ranks.append((vocabulary.byte_level(raw).decode(), int(rank)))
+            ranks.append(int(rank))
+            texts.append(vocabulary.byte_level(raw))
         except (ValueError, binascii.Error):
             raise ReadError(f"{where}: line {number} is not a base64 token and its rank") from None
-    return vocabulary.by_id(ranks, where)
+    return vocabulary.arrange(texts, ranks, where)

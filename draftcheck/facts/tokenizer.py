@@ -13,7 +13,7 @@ from draftcheck.facts import jsonfile, sentencepiece, tekken, tiktoken, tokenize
 from draftcheck.sources import Source
 from draftcheck.types import NO_TOKEN, TokenizerFacts
 
-MAX_PIECES_FILE = 64 * 1024 * 1024
+MAX_PIECES_FILE = 32 * 1024 * 1024
 NAMES = ("bos", "eos", "pad", "unk")
 
 
@@ -82,14 +82,11 @@ def _from_tokenizer_json(source: Source, name: str) -> Read:
 def _from_tekken(source: Source, name: str) -> Read:
     data = source.read(name, jsonfile.MAX_TOKENIZER)
     where = f"{source.label}/{name}"
-    root = jsonfile.parse(data, where)
-    if not isinstance(root, dict):
-        raise ReadError(f"{where}: a JSON object was expected, not a {type(root).__name__}")
-    table = tekken.read(root, where)
+    table = tekken.read(jsonfile.shallow_object(jsonfile.parse(data, where), where), where)
     specials = frozenset(range(table.specials))
     facts = TokenizerFacts(
         kind="byte-bpe",
-        pre=hashlib.sha256((table.pattern or "").encode()).hexdigest(),
+        pre=hashlib.sha256(vocabulary.encode(table.pattern or "")).hexdigest(),
         tokens=table.tokens,
         added=specials,
         special=specials,
@@ -158,9 +155,9 @@ def _from_vocab_json(source: Source, name: str) -> Read:
     tokens = vocabulary.by_id(vocab, f"{source.label}/{name}")
     merges = None
     if "merges.txt" in source.files():
-        lines = source.read("merges.txt", jsonfile.MAX_TOKENIZER).splitlines()
+        lines = _lines(source.read("merges.txt", jsonfile.MAX_TOKENIZER), source, "merges.txt")
         kept = [line for line in lines if line.strip() and not line.startswith(b"#version")]
-        merges = hashlib.sha256(b"\n".join(kept)).hexdigest()
+        merges = hashlib.sha256(b"\n".join(kept).replace(b" ", b"\n")).hexdigest()
     facts = TokenizerFacts(
         kind="byte-bpe",
         tokens=tokens,
@@ -174,7 +171,7 @@ def _from_vocab_json(source: Source, name: str) -> Read:
 
 def _from_vocab_txt(source: Source, name: str) -> Read:
     data = source.read(name, MAX_PIECES_FILE)
-    tokens: list[bytes | None] = list(data.splitlines())
+    tokens: list[bytes | None] = list(_lines(data, source, name))
     facts = TokenizerFacts(
         kind="wordpiece",
         tokens=tokens,
@@ -184,6 +181,12 @@ def _from_vocab_txt(source: Source, name: str) -> Read:
         origin={"*": name},
     )
     return facts, None
+
+
+def _lines(data: bytes, source: Source, name: str) -> list[bytes]:
+    if data.count(b"\n") + data.count(b"\r") > vocabulary.MAX_ID:
+        raise ReadError(f"{source.label}/{name}: more than {vocabulary.MAX_ID:,} lines")
+    return data.splitlines()
 
 
 # In the order in which an engine would prefer them.
@@ -208,15 +211,17 @@ def _with_added_tokens(
     where = f"{source.label}/added_tokens.json"
     for content, number in (jsonfile.read_object(source, "added_tokens.json") or {}).items():
         if jsonfile.integer(number) is None:
-            raise ReadError(f"{where}: token {content[:40]!r} has id {number!r}")
+            raise ReadError(f"{where}: token {content[:40]!r} has id {str(number)[:40]}")
         extra[number] = content
     decoder = config.get("added_tokens_decoder")
     special = set(facts.special)
     for key, entry in decoder.items() if isinstance(decoder, dict) else ():
-        if key.isdecimal() and isinstance(entry, dict) and isinstance(entry.get("content"), str):
-            extra[int(key)] = entry["content"]
+        text = token_text(entry) if isinstance(entry, dict) else None
+        if text is not None and key.isdecimal():
+            number = int(key) if len(key) < 10 else vocabulary.MAX_ID
+            extra[number] = text
             if entry.get("special") is True:
-                special.add(int(key))
+                special.add(number)
     if not extra:
         return facts
     tokens = list(facts.tokens)

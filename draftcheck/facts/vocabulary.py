@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from draftcheck.errors import ReadError
 
-MAX_ID = 1 << 22
+MAX_ID = 1 << 21
 SPARSE = 1 << 16
 """Room for ids beyond the number of entries: real vocabularies have gaps, but small ones."""
 
@@ -20,16 +20,25 @@ def encode(text: str) -> bytes:
         return text.encode("utf-8", "surrogatepass")
 
 
-def by_id(entries: Mapping[str, Any] | Iterable[tuple[str, Any]], where: str) -> list[bytes | None]:
+def by_id(entries: Mapping[str, Any], where: str) -> list[bytes | None]:
     """Texts in a list indexed by id; None where nobody defines one."""
-    pairs = entries.items() if isinstance(entries, Mapping) else entries
-    texts: list[bytes] = []
-    ids: list[int] = []
-    for text, number in pairs:
-        if type(number) is not int or number < 0:
-            raise ReadError(f"{where}: token {text[:40]!r} has id {number!r}")
-        texts.append(encode(text))
-        ids.append(number)
+    ids = list(entries.values())
+    if set(map(type, ids)) - {int} or min(ids, default=0) < 0:
+        text = next(t for t, number in entries.items() if type(number) is not int or number < 0)
+        raise ReadError(f"{where}: token {text[:40]!r} has id {str(entries[text])[:40]!r}")
+    return arrange(encode_all(entries), ids, where)
+
+
+def encode_all(texts: Collection[str]) -> list[bytes]:
+    """UTF-8 of many texts, in one go where no text holds the separator."""
+    found = encode("\0".join(texts)).split(b"\0")
+    return found if len(found) == len(texts) else [encode(text) for text in texts]
+
+
+def arrange(texts: Sequence[bytes], ids: list[int], where: str) -> list[bytes | None]:
+    """Put each text at its id."""
+    if len(ids) < MAX_ID and ids == list(range(len(ids))):
+        return list(texts)
     table: list[bytes | None] = [None] * table_size(ids, where)
     for number, value in zip(ids, texts, strict=True):
         table[number] = value
@@ -39,6 +48,8 @@ def by_id(entries: Mapping[str, Any] | Iterable[tuple[str, Any]], where: str) ->
 def table_size(ids: list[int], where: str) -> int:
     """How long a table the ids need; refuses ids that would only waste memory."""
     highest = max(ids, default=-1)
+    if min(ids, default=0) < 0:
+        raise ReadError(f"{where}: token id {min(ids)}")
     if highest >= MAX_ID or highest > 16 * len(ids) + SPARSE:
         raise ReadError(f"{where}: token id {highest:,} for {len(ids):,} tokens")
     return highest + 1

@@ -82,6 +82,8 @@ def _shards(source: Source, names: list[str]) -> list[str]:
         # A name from the index is only ever looked up in the listing, never joined to a path.
         if name not in source.files():
             raise ReadError(f"{where}: names {name[:120]!r}, which is not in the folder")
+        if not name.endswith(".safetensors"):
+            raise ReadError(f"{where}: names {name[:120]!r}, which is no safetensors file")
     return sorted(wanted)
 
 

@@ -18,6 +18,7 @@ def load(facts: ModelFacts, build: Build) -> View:
         _architecture(facts, build)
         vocab = derive(facts.gguf.keys, facts.tokenizer.tokens, build)
         _embedding(facts, vocab, build)
+        _tensors(facts, build)
         return vocab
     except (LoadFailure, NotTold) as stop:
         return stop
@@ -46,6 +47,8 @@ def _file(facts: ModelFacts, build: Build) -> None:
     if gguf.data_short_by > 0:
         build.fail("cut-off", f"{gguf.data_short_by:,} bytes of tensor data are missing at the end")
     build.value(gguf.keys, "split.count", "uint16")
+    if gguf.split_fault is not None:
+        build.fail("split", gguf.split_fault)
     build.value(gguf.keys, "general.file_type", "uint32")
 
 
@@ -56,6 +59,8 @@ def _architecture(facts: ModelFacts, build: Build) -> None:
     name = build.string(keys, "general.architecture") or ""
     if not build.knows(name, build.architectures, "architecture"):
         build.fail("unknown-architecture", f"general.architecture is {name!r}")
+    if name in build.architectures["kinds"]["projectors"]:
+        build.fail("projector", f"general.architecture is {name!r}")
     build.string(keys, "general.name")
     required = build.architectures["required"]
     for key, kind in {**required["every"], **required.get(name, {})}.items():
@@ -93,6 +98,36 @@ def _embedding(facts: ModelFacts, vocab: LlamaVocab, build: Build) -> None:
             build.fail("embedding-rows", f"{name} has {shape[0]:,} rows for {rows:,} tokens")
     if rows == 0:
         build.fail("empty-vocabulary", "the file has no tokens")
+
+
+def _tensors(facts: ModelFacts, build: Build) -> None:
+    """The tensors of each layer are there, for architectures that have a list of them."""
+    table = build.architectures["tensors"].get(facts.config.model_type)
+    tensors = facts.weights.tensors
+    if table is None or tensors is None or facts.config.experts:
+        return
+    wanted = list(table["once"])
+    for layer in range(min(facts.config.layers or 0, 512)):
+        fused = f"blk.{layer}.attn_qkv.weight" in tensors
+        names = table["per_layer"] + ([] if fused else table["unfused"])
+        wanted += [f"blk.{layer}.{name}.weight" for name in names]
+    for name in wanted:
+        if name not in tensors:
+            build.fail("missing-tensor", f"tensor {name} is missing")
+    _sizes(facts, build)
+
+
+def _sizes(facts: ModelFacts, build: Build) -> None:
+    """Query and feed-forward widths follow from the keys; a missing key counts as 0."""
+    config, tensors = facts.config, facts.weights.tensors or {}
+    expected = {
+        "blk.0.attn_q.weight": (config.heads or 0) * (config.head_dim or 0),
+        "blk.0.ffn_gate.weight": config.feed_forward or 0,
+    }
+    for name, width in expected.items():
+        shape = tensors[name].shape if name in tensors else ()
+        if len(shape) == 2 and shape[0] != width:
+            build.fail("tensor-shape", f"{name} has {shape[0]:,} rows, the keys say {width:,}")
 
 
 def _rows_wanted(facts: ModelFacts, vocab: LlamaVocab, build: Build) -> int:

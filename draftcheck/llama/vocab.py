@@ -20,6 +20,7 @@ SUPPRESS = "tokenizer.ggml.suppress_tokens"
 CHARSMAP = "tokenizer.ggml.precompiled_charsmap"
 # Four bytes that look like UTF-8 but lie above U+10FFFF.
 TOO_LARGE = re.compile(rb"\xf4[\x90-\xbf][\x80-\xbf]{2}|[\xf5-\xf7][\x80-\xbf]{3}")
+LEADS = (b"\xf4", b"\xf5", b"\xf6", b"\xf7")
 BYTE_TEXT = re.compile(rb"<0x([0-9A-Fa-f]{2})>")
 PHI3 = (b"</s>", b"<unk>", b"<s>", b"<|endoftext|>")
 KMER_MARK = "\ue000".encode()
@@ -89,14 +90,9 @@ def from_conversion(
         )
     row = _model_row(conversion.model, build)
     # The converter writes the word-start sign of user-defined tokens as a plain space.
-    texts = [
-        b"[PAD%d]" % i
-        if text is None
-        else text.replace("\u2581".encode(), b" ")
-        if i in user_defined
-        else text
-        for i, text in enumerate(tokens)
-    ]
+    texts = [b"[PAD%d]" % i if text is None else text for i, text in enumerate(tokens)]
+    for i in user_defined:
+        texts[i] = texts[i].replace("\u2581".encode(), b" ")
     texts += [b"[PAD%d]" % i for i in range(len(texts), rows)]
     # Without a stored flag a BPE default depends on the pre-tokenizer's name, which only
     # the converter's own hash of a tokenized text tells.
@@ -114,7 +110,7 @@ def from_conversion(
 
 def fix_texts(tokens: Sequence[bytes]) -> Sequence[bytes]:
     """C strings end at the first NUL, and an empty text gets a name."""
-    if all(tokens) and not any(b"\0" in text for text in tokens):
+    if all(tokens) and b"\0" not in b"".join(tokens):
         return tokens
     cut = [text.split(b"\0", 1)[0] for text in tokens]
     return [text or b"[EMPTY_%d]" % i for i, text in enumerate(cut)]
@@ -244,6 +240,9 @@ def _plamo2(texts: Sequence[bytes], types: Sequence[int] | None, build: Build) -
             found.add(int(match[1], 16))
     if missing := sorted(set(range(256)) - found):
         build.fail("plamo2-bytes", f"no byte token for <0x{missing[0]:02X}>")
+    for i, text in enumerate(texts):
+        if (types is None or types[i] != BYTE) and TOO_LARGE.search(text):
+            build.fail("codepoint", f"token {i} is {text!r}")
 
 
 def _ids(keys: Keys, row: Mapping[str, Any], pre: str, n: int, build: Build) -> tuple[int, int]:
@@ -291,16 +290,17 @@ def _pieces(
 ) -> None:
     """The cache of printable pieces decodes every token once."""
     plain = pre in build.vocabulary["pre"]["plain_text"]
-    if kind == "BPE" and not plain and TOO_LARGE.search(b"\n".join(texts)):
+    if kind == "BPE" and not plain and _any_too_large(texts):
         for i, text in enumerate(texts):
             if (types is None or types[i] == NORMAL) and TOO_LARGE.search(text):
                 build.fail("codepoint", f"token {i} is {text!r}")
     if types is not None and BYTE in types:
+        control = build.vocabulary["control_texts"]  # these are control tokens, whatever is stored
         codes = {"SPM": "byte-token", "UGM": "byte-token", "BPE": "byte-token-bpe"}
         for i, text in enumerate(texts):
             if types[i] != BYTE:
                 continue
-            if kind == "WPM":
+            if kind == "WPM" and text.decode("utf-8", "replace") not in control:
                 build.fail("byte-token-wpm", f"id {i} is a byte token in a WPM vocabulary")
             elif kind in codes and len(text) < 3:
                 build.fail(codes[kind], f"byte token {i} has the text {text!r}")
@@ -311,6 +311,11 @@ def _pieces(
             sign in pre for sign in ("jina-v2-de", "jina-v2-es", "jina-v2-code")
         ):
             build.fail("phi3-tokens", f"a model called phi-3 without the token {missing[0]!r}")
+
+
+def _any_too_large(texts: Sequence[bytes]) -> bool:
+    whole = b"\n".join(texts)
+    return any(lead in whole for lead in LEADS) and TOO_LARGE.search(whole) is not None
 
 
 def _linefeed(kind: str, texts: Sequence[bytes], build: Build) -> None:

@@ -15,7 +15,8 @@ from draftcheck.report.safe import markdown as md
 from draftcheck.rulebook import Rule
 
 Row = tuple[str, Rule]
-"""Engine id (or "every engine") and a rule; one id may have several rows, one per window."""
+"""Whose rule it is, and the rule; one id may have several rows, one per window."""
+EVERYONE = "every engine"
 
 
 def select(rule_id: str | None, engine: str | None) -> list[Row]:
@@ -23,7 +24,7 @@ def select(rule_id: str | None, engine: str | None) -> list[Row]:
     names = [engine] if engine else sorted(rulebook.engine_files())
     rows = [(name, rule) for name in names for rule in rulebook.load(name).rules]
     if engine is None:
-        rows += [("every engine", rule) for rule in rulebook.truth()]
+        rows += [(EVERYONE, rule) for rule in rulebook.truth()]
     if rule_id is None:
         return rows
     found = [row for row in rows if rule_id.upper() == row[1].id or rule_id == row[1].slug]
@@ -51,11 +52,11 @@ def window(rule: Rule) -> str:
     return f"before {rule.until}" if rule.until else "all versions"
 
 
-def _object(engine: str, rule: Rule) -> dict[str, Any]:
+def _object(owner: str, rule: Rule) -> dict[str, Any]:
     return {
         "id": rule.id,
         "slug": rule.slug,
-        "engine": None if engine == "every engine" else engine,
+        "engine": None if owner == EVERYONE else owner,
         "title": rule.title,
         "methods": list(rule.methods),
         "since": rule.since,
@@ -74,15 +75,15 @@ def _object(engine: str, rule: Rule) -> dict[str, Any]:
 
 def _list(rows: Sequence[Row]) -> str:
     lines = []
-    for engine, rule in rows:
-        head = f"{rule.id}  {rule.slug.ljust(24)} {engine.ljust(13)} {rule.severity.ljust(8)}"
+    for owner, rule in rows:
+        head = f"{rule.id}  {rule.slug.ljust(24)} {owner.ljust(13)} {rule.severity.ljust(8)}"
         lines.append(f"{head} {rule.reaction.ljust(13)} {window(rule)}")
     return "\n".join(lines)
 
 
-def _fields(engine: str, rule: Rule) -> dict[str, str]:
+def _fields(owner: str, rule: Rule) -> dict[str, str]:
     fields = {
-        "engine": engine,
+        "engine": owner,
         "versions": window(rule),
         "methods": ", ".join(rule.methods) or "all",
         "reaction": str(rule.reaction),
@@ -103,22 +104,22 @@ def _fields(engine: str, rule: Rule) -> dict[str, str]:
     }
 
 
-def _text(engine: str, rule: Rule) -> str:
+def _text(owner: str, rule: Rule) -> str:
     head = click.style(f"{rule.id} {rule.slug}", bold=True) + f": {rule.title}"
-    rows = [f"  {name.ljust(9)} {value}" for name, value in _fields(engine, rule).items()]
+    rows = [f"  {name.ljust(9)} {value}" for name, value in _fields(owner, rule).items()]
     return "\n".join([head, *rows])
 
 
-def _page(engine: str, rule: Rule) -> str:
-    rows = [f"- **{name}**: {md(value)}" for name, value in _fields(engine, rule).items()]
+def _page(owner: str, rule: Rule) -> str:
+    rows = [f"- **{name}**: {md(value)}" for name, value in _fields(owner, rule).items()]
     return "\n".join([f"## {rule.id} {rule.slug}: {md(rule.title)}", "", *rows])
 
 
 def _table(rows: Sequence[Row]) -> str:
     lines = ["| id | rule | engine | severity | reaction | versions |", "|---|---|---|---|---|---|"]
     lines += [
-        f"| {rule.id} | {rule.slug} | {md(engine)} | {rule.severity} | {rule.reaction}"
+        f"| {rule.id} | {rule.slug} | {md(owner)} | {rule.severity} | {rule.reaction}"
         f" | {md(window(rule))} |"
-        for engine, rule in rows
+        for owner, rule in rows
     ]
     return "\n".join(lines)

@@ -7,6 +7,8 @@ import unicodedata
 
 LONGEST = 400
 _ORDINARY = re.compile(r"[\x20-\x7e]*")
+_BLANK = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u180b\u180c\u180d\u3164\uffa0")
+"""Letters and marks that show nothing: fillers and joiners outside the categories below."""
 
 
 def safe(text: str, longest: int = LONGEST) -> str:
@@ -19,7 +21,8 @@ def safe(text: str, longest: int = LONGEST) -> str:
 
 def _visible(character: str) -> str:
     # Cc control, Cf format and bidi, Cs surrogates, Zl/Zp line breaks, Co private use
-    if unicodedata.category(character) in ("Cc", "Cf", "Cs", "Co", "Zl", "Zp"):
+    unseen = unicodedata.category(character) in ("Cc", "Cf", "Cs", "Co", "Zl", "Zp")
+    if unseen or character in _BLANK:
         code = ord(character)
         return (
             f"\\x{code:02x}"
@@ -38,5 +41,4 @@ def safe_block(text: str) -> str:
 
 def markdown(text: str) -> str:
     """Safe inside a Markdown table cell or sentence."""
-    escaped = re.sub(r"([\\`*_{}\[\]<>()#|!@~])", r"\\\1", safe(text))
-    return escaped.replace("\\\\x", "\\\\x")
+    return re.sub(r"([\\`*_{}\[\]<>()#|!@~])", r"\\\1", safe(text))

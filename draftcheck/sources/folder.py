@@ -12,15 +12,24 @@ from pathlib import Path
 from draftcheck.errors import ReadError
 
 MAX_ENTRIES = 100_000
+MAPPED = 128 * 1024 * 1024
+"""As much of a file is mapped at once: no header needs more, and address space can be short."""
+LFS_POINTER = b"version https://git-lfs"
+# O_NONBLOCK: opening a FIFO must not wait for a writer. O_BINARY: Windows only.
+FLAGS = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
 
 
 class FolderSource:
     """A checkpoint folder; a Hub cache snapshot is one too."""
 
-    def __init__(self, root: Path, only: tuple[str, ...] | None = None) -> None:
+    def __init__(
+        self, root: Path, only: tuple[str, ...] | None = None, *, named: bool = False
+    ) -> None:
+        """only: nothing but these files; named: the user named them, so links may lead anywhere."""
         self.root = root
         self.label = str(root if only is None else root / only[0])
         self._only = only
+        self._named = named
 
     @cached_property
     def _inside(self) -> tuple[Path, ...]:
@@ -58,15 +67,14 @@ class FolderSource:
 
     def read(self, name: str, limit: int) -> bytes:
         with self._open(name) as handle:
-            size = os.fstat(handle.fileno()).st_size
-            if size > limit:
+            if handle.size > limit:
                 raise ReadError(
-                    f"{self.root / name}: {size:,} bytes is more than such a file can sensibly have"
-                    f" (limit {limit:,})"
+                    f"{self.root / name}: {handle.size:,} bytes is more than such a file can"
+                    f" sensibly have (limit {limit:,})"
                 )
-            data = handle.read(limit + 1)
-        if len(data) > limit:
-            raise ReadError(f"{self.root / name}: grew past {limit:,} bytes while it was read")
+            data = handle.read(handle.size + 1)
+            if len(data) != handle.size:
+                raise ReadError(f"{self.root / name}: changed while it was read")
         return data
 
     def read_range(self, name: str, start: int, length: int) -> bytes:
@@ -76,26 +84,38 @@ class FolderSource:
 
     def head(self, name: str, length: int) -> bytes | mmap.mmap:
         with self._open(name) as handle:
-            if os.fstat(handle.fileno()).st_size == 0:
+            mapped = min(handle.size, max(length, MAPPED))
+            if mapped == 0:
                 return b""
-            return mmap.mmap(handle.fileno(), 0, access=mmap.ACCESS_READ)
+            try:
+                return mmap.mmap(handle.fileno(), mapped, access=mmap.ACCESS_READ)
+            except (OSError, ValueError):  # not every file system can; or the file shrank
+                return handle.read(length)
 
     def path(self, name: str) -> str | None:
         return str(self.root / name)
 
     def _open(self, name: str) -> _Handle:
         path = self.root / name
-        if self._only is None:
+        if not self._named:
             self._stay_inside(path)
         try:
-            # O_NONBLOCK: opening a FIFO must not wait for a writer.
-            descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
+            descriptor = os.open(path, FLAGS)
         except OSError as error:
             raise ReadError(f"{path}: {_reason(error)}") from error
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        info = os.fstat(descriptor)
+        if not stat.S_ISREG(info.st_mode):
             os.close(descriptor)
             raise ReadError(f"{path}: not a regular file")
-        return _Handle(descriptor, path)
+        handle = _Handle(descriptor, path, info.st_size)
+        if info.st_size < 1024 and handle.read(len(LFS_POINTER)) == LFS_POINTER:
+            handle.close()
+            raise ReadError(
+                f"{path}: a git-lfs pointer, not the file itself",
+                hint="Fetch the real files: git lfs pull.",
+            )
+        handle.seek(0)
+        return handle
 
     def _stay_inside(self, path: Path) -> None:
         try:
@@ -112,14 +132,18 @@ class FolderSource:
 class _Handle:
     """A file object whose I/O errors name the file."""
 
-    def __init__(self, descriptor: int, path: Path) -> None:
+    def __init__(self, descriptor: int, path: Path, size: int) -> None:
         self._file = os.fdopen(descriptor, "rb")
         self._path = path
+        self.size = size
 
     def __enter__(self) -> _Handle:
         return self
 
     def __exit__(self, *exc: object) -> None:
+        self.close()
+
+    def close(self) -> None:
         self._file.close()
 
     def fileno(self) -> int:

@@ -1,0 +1,75 @@
+"""Every test: no network beyond loopback, no settings of the machine it runs on."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from draftcheck.cli import main
+
+ROOT = Path(__file__).parent.parent
+FIXTURES = ROOT / "fixtures"
+SCRUBBED = ("HF_", "CUDA_", "TRANSFORMERS_", "VLLM_", "LLAMA_", "NO_COLOR", "FORCE_COLOR")
+
+
+@pytest.fixture(autouse=True)
+def _alone(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    for name in list(os.environ):
+        if name.startswith(SCRUBBED):
+            monkeypatch.delenv(name)
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    real = socket.socket.connect
+
+    def connect(self: socket.socket, address: Any) -> Any:
+        if self.family != socket.AF_UNIX and address[0] not in ("127.0.0.1", "::1", "localhost"):
+            raise AssertionError(f"a test tried to reach {address}")
+        return real(self, address)
+
+    monkeypatch.setattr(socket.socket, "connect", connect)
+    yield
+
+
+class Ran:
+    """What a command line did."""
+
+    def __init__(self, code: int, out: str, err: str) -> None:
+        self.code, self.out, self.err = code, out, err
+
+    @property
+    def json(self) -> dict[str, Any]:
+        found: dict[str, Any] = json.loads(self.out)
+        return found
+
+    def engine(self, name: str) -> dict[str, Any]:
+        return next(entry for entry in self.json["engines"] if entry["engine"] == name)
+
+
+Run = Callable[..., Ran]
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str]) -> Run:
+    """Run a draftcheck command line in this process."""
+
+    def call(*arguments: object) -> Ran:
+        capsys.readouterr()
+        code = main([str(argument) for argument in arguments])
+        captured = capsys.readouterr()
+        return Ran(code, captured.out, captured.err)
+
+    return call
+
+
+@pytest.fixture(scope="session")
+def realdata() -> Path:
+    """Real tokenizers and vocabularies, where they are."""
+    folder = os.environ.get("DRAFTCHECK_REALDATA")
+    if not folder or not Path(folder).is_dir():
+        pytest.skip("DRAFTCHECK_REALDATA does not name a folder of real tokenizers")
+    return Path(folder)

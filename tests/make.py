@@ -1,0 +1,216 @@
+"""Small models on disk for tests: folders and GGUF files, with everything adjustable."""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+CONFIG = {
+    "architectures": ["LlamaForCausalLM"],
+    "model_type": "llama",
+    "vocab_size": 260,
+    "hidden_size": 64,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "intermediate_size": 128,
+    "max_position_embeddings": 2048,
+    "rope_theta": 10000.0,
+    "tie_word_embeddings": False,
+    "bos_token_id": 256,
+    "eos_token_id": 257,
+    "dtype": "bfloat16",
+}
+SPECIALS = ("<s>", "</s>", "<pad>", "<unk>")
+
+
+def byte_vocabulary() -> dict[str, int]:
+    """The 256 characters of the byte-level alphabet."""
+    from draftcheck.facts.vocabulary import byte_level
+
+    return {byte_level(bytes([byte])).decode(): byte for byte in range(256)}
+
+
+def tokenizer(
+    vocab: Mapping[str, int] | None = None,
+    added: Sequence[str] = SPECIALS,
+    merges: Sequence[object] = (),
+    **changes: Any,
+) -> dict[str, Any]:
+    """A byte-level BPE tokenizer.json."""
+    table = dict(vocab or byte_vocabulary())
+    first = max(table.values()) + 1
+    body = {
+        "version": "1.0",
+        "added_tokens": [
+            {
+                "id": first + i,
+                "content": text,
+                "single_word": False,
+                "lstrip": False,
+                "rstrip": False,
+                "normalized": False,
+                "special": True,
+            }
+            for i, text in enumerate(added)
+        ],
+        "normalizer": None,
+        "pre_tokenizer": {
+            "type": "ByteLevel",
+            "add_prefix_space": False,
+            "trim_offsets": True,
+            "use_regex": True,
+        },
+        "post_processor": {
+            "type": "ByteLevel",
+            "add_prefix_space": True,
+            "trim_offsets": False,
+            "use_regex": True,
+        },
+        "decoder": {
+            "type": "ByteLevel",
+            "add_prefix_space": True,
+            "trim_offsets": True,
+            "use_regex": True,
+        },
+        "model": {"type": "BPE", "vocab": table, "merges": list(merges)},
+    }
+    return {**body, **changes}
+
+
+def folder(
+    path: Path,
+    *,
+    config: Mapping[str, Any] | None = None,
+    tokenizer_json: Mapping[str, Any] | None = None,
+    tokenizer_config: Mapping[str, Any] | None = None,
+    rows: int | None = None,
+    layers: int = 1,
+    **changes: Any,
+) -> Path:
+    """A checkpoint folder with sound (all-zero) weights."""
+    path.mkdir(parents=True, exist_ok=True)
+    whole = {**CONFIG, **(config or {}), **changes}
+    write_json(path / "config.json", whole)
+    write_json(path / "tokenizer.json", tokenizer_json or tokenizer())
+    write_json(
+        path / "tokenizer_config.json",
+        tokenizer_config
+        if tokenizer_config is not None
+        else {"bos_token": "<s>", "eos_token": "</s>", "pad_token": "<pad>"},
+    )
+    rows = rows if rows is not None else int(whole.get("vocab_size", 260))
+    hidden = int(whole["hidden_size"])
+    tensors = {"model.embed_tokens.weight": ("BF16", [rows, hidden])}
+    for i in range(layers):
+        tensors[f"model.layers.{i}.mlp.up_proj.weight"] = ("BF16", [128, hidden])
+    safetensors(path / "model.safetensors", tensors)
+    return path
+
+
+def write_json(path: Path, value: object) -> None:
+    path.write_text(json.dumps(value), encoding="utf-8")
+
+
+def safetensors(path: Path, tensors: Mapping[str, tuple[str, Sequence[int]]]) -> None:
+    """A sound file whose data is a hole of zeros."""
+    header: dict[str, Any] = {}
+    offset = 0
+    for name, (dtype, shape) in tensors.items():
+        size = {"BF16": 2, "F16": 2, "F32": 4, "I64": 8}[dtype]
+        for side in shape:
+            size *= side
+        header[name] = {
+            "dtype": dtype,
+            "shape": list(shape),
+            "data_offsets": [offset, offset + size],
+        }
+        offset += size
+    text = json.dumps(header).encode()
+    with path.open("wb") as file:
+        file.write(struct.pack("<Q", len(text)) + text)
+        file.truncate(8 + len(text) + offset)
+
+
+def gguf(
+    path: Path,
+    tokens: Sequence[str | bytes] | None = None,
+    *,
+    keys: Mapping[str, tuple[str, Any]] | None = None,
+    types: Sequence[int] | None = None,
+    rows: int | None = None,
+    drop: Sequence[str] = (),
+) -> Path:
+    """A one-layer llama GGUF; keys are (GGUF type, value) and replace the usual ones."""
+    texts = [t.encode() if isinstance(t, str) else t for t in tokens or gguf_tokens()]
+    whole: dict[str, tuple[str, Any]] = {
+        "general.architecture": ("string", "llama"),
+        "llama.context_length": ("uint32", 2048),
+        "llama.embedding_length": ("uint32", 32),
+        "llama.block_count": ("uint32", 1),
+        "llama.feed_forward_length": ("uint32", 32),
+        "llama.attention.head_count": ("uint32", 2),
+        "llama.attention.layer_norm_rms_epsilon": ("float32", 1e-5),
+        "tokenizer.ggml.model": ("string", "gpt2"),
+        "tokenizer.ggml.pre": ("string", "gpt-2"),
+        "tokenizer.ggml.tokens": ("array[string]", texts),
+        "tokenizer.ggml.token_type": ("array[int32]", list(types or [1] * len(texts))),
+        "tokenizer.ggml.merges": ("array[string]", ["a b"]),
+        "tokenizer.ggml.bos_token_id": ("uint32", len(texts) - 2),
+        "tokenizer.ggml.eos_token_id": ("uint32", len(texts) - 1),
+        **(keys or {}),
+    }
+    for name in drop:
+        whole.pop(name, None)
+    write_gguf(path, whole, {"token_embd.weight": (32, rows if rows is not None else len(texts))})
+    return path
+
+
+def gguf_tokens(count: int = 300) -> list[str]:
+    return [f"t{i}" for i in range(count - 2)] + ["<s>", "</s>"]
+
+
+_CODES = {
+    "uint8": (0, "B"), "int8": (1, "b"), "uint16": (2, "H"), "int16": (3, "h"),
+    "uint32": (4, "I"), "int32": (5, "i"), "float32": (6, "f"), "bool": (7, "?"),
+    "string": (8, ""), "uint64": (10, "Q"), "int64": (11, "q"), "float64": (12, "d"),
+}  # fmt: skip
+
+
+def _value(kind: str, value: Any) -> bytes:
+    if kind == "string":
+        raw = value.encode() if isinstance(value, str) else value
+        return struct.pack("<Q", len(raw)) + raw
+    return struct.pack("<" + _CODES[kind][1], value)
+
+
+def write_gguf(
+    path: Path,
+    keys: Mapping[str, tuple[str, Any]],
+    tensors: Mapping[str, tuple[int, ...]],
+) -> None:
+    """Write keys and F32 tensors of zeros, in the layout of ggml's own writer."""
+    out = [struct.pack("<IIQQ", 0x46554747, 3, len(tensors), len(keys))]
+    for name, (kind, value) in keys.items():
+        out.append(_value("string", name))
+        if kind.startswith("array["):
+            inner = kind[6:-1]
+            out.append(struct.pack("<IIQ", 9, _CODES[inner][0], len(value)))
+            out.append(b"".join(_value(inner, entry) for entry in value))
+        else:
+            out.append(struct.pack("<I", _CODES[kind][0]) + _value(kind, value))
+    offset = 0
+    for name, dims in tensors.items():
+        out.append(_value("string", name) + struct.pack("<I", len(dims)))
+        out.append(struct.pack(f"<{len(dims)}Q", *dims) + struct.pack("<IQ", 0, offset))
+        size = 4
+        for side in dims:
+            size *= side
+        offset += (size + 31) // 32 * 32
+    body = b"".join(out)
+    with path.open("wb") as file:
+        file.write(body)
+        file.truncate((len(body) + 31) // 32 * 32 + offset)

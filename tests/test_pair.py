@@ -1,0 +1,248 @@
+"""`draftcheck pair` through its command line: verdicts, exit codes, formats."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests import make
+from tests.conftest import FIXTURES, Run
+
+ENGINES = ["llama.cpp", "sglang", "transformers", "vllm"]
+
+
+def test_same_tokenizer_is_compatible_everywhere(run: Run, tmp_path: Path) -> None:
+    target, draft = make.folder(tmp_path / "big", layers=8), make.folder(tmp_path / "small")
+    ran = run("pair", target, draft, "--format", "json")
+    assert ran.code == 0, ran.err
+    assert ran.json["verdict"] == "compatible"
+    assert ran.json["vocabulary"]["relation"] == "identical"
+    assert [entry["engine"] for entry in ran.json["engines"]] == ENGINES
+    for entry in ran.json["engines"]:
+        assert (entry["reaction"], entry["verdict"]) == ("runs", "compatible"), entry
+        assert str(draft) in entry["setup"]
+
+
+def test_json_has_every_field_of_the_contract(run: Run, tmp_path: Path) -> None:
+    target, draft = make.folder(tmp_path / "a"), make.folder(tmp_path / "b")
+    body = run("pair", target, draft, "--format", "json").json
+    assert body["schema_version"] == 1
+    top = [
+        "draftcheck_version",
+        "target",
+        "draft",
+        "vocabulary",
+        "engines",
+        "memory",
+        "trial",
+        "verdict",
+    ]
+    assert set(top) <= set(body)
+    assert {"ref", "kind", "revision", "facts"} <= set(body["target"])
+    assert body["target"]["ref"] == str(target) and body["target"]["kind"] == "folder"
+    vocabulary = "relation target_size draft_size size_gap differing_ids first_difference overlap"
+    assert set(vocabulary.split()) <= set(body["vocabulary"])
+    entry = body["engines"][0]
+    fields = "engine version version_checked method reaction verdict findings setup"
+    assert set(fields.split()) <= set(entry)
+    finding = "rule slug severity outcome saw why fix source"
+    assert set(finding.split()) <= set(entry["findings"][0])
+    assert body["memory"] is None and body["trial"] is None
+
+
+def test_padding_is_refused_by_size_but_not_by_llama_cpp(run: Run, tmp_path: Path) -> None:
+    target = make.folder(tmp_path / "a", vocab_size=388)
+    draft = make.folder(tmp_path / "b", vocab_size=260)
+    ran = run("pair", target, draft, "--format", "json")
+    assert ran.json["vocabulary"]["relation"] == "padded"
+    assert ran.json["vocabulary"]["size_gap"] == 128
+    assert ran.engine("llama.cpp")["verdict"] == "compatible"
+    for name in ("vllm", "transformers", "sglang"):
+        assert ran.engine(name)["reaction"] == "refuses"
+    assert ran.code == 0  # one engine takes it
+
+
+def test_same_size_other_texts_runs_and_is_called_incompatible(run: Run, tmp_path: Path) -> None:
+    words = {f"w{i}": i for i in range(256)}
+    target = make.folder(tmp_path / "a")
+    draft = make.folder(tmp_path / "b", tokenizer_json=make.tokenizer(words))
+    ran = run("pair", target, draft, "--engine", "vllm", "--format", "json")
+    assert ran.code == 1
+    assert ran.engine("vllm")["reaction"] == "runs"
+    assert ran.engine("vllm")["verdict"] == "incompatible"
+    failed = [f["rule"] for f in ran.engine("vllm")["findings"] if f["outcome"] == "fail"]
+    assert "TRU001" in failed
+
+
+def test_other_special_tokens_degrade(run: Run, tmp_path: Path) -> None:
+    target = make.folder(tmp_path / "a")
+    other = make.tokenizer(added=("<s>", "</s>", "<think>", "<unk>"))
+    draft = make.folder(tmp_path / "b", tokenizer_json=other)
+    ran = run("pair", target, draft, "--format", "json")
+    assert ran.json["vocabulary"]["relation"] == "specials-differ"
+    assert ran.json["vocabulary"]["first_difference"] == {
+        "id": 258,
+        "target": "<pad>",
+        "draft": "<think>",
+    }
+    assert ran.engine("vllm")["verdict"] == "degraded"
+    assert ran.engine("llama.cpp")["reaction"] == "ignores-draft"
+    assert ran.code == 0
+    assert run("pair", target, draft, "--engine", "vllm", "--strict").code == 1
+
+
+@pytest.mark.parametrize(
+    ("version", "reaction"),
+    [
+        ("b6044", "refuses"),
+        ("b6045", "falls-back"),
+        ("b9108", "falls-back"),
+        ("b9109", "ignores-draft"),
+    ],
+)
+def test_one_difference_three_eras(run: Run, tmp_path: Path, version: str, reaction: str) -> None:
+    target = make.gguf(tmp_path / "a.gguf", make.gguf_tokens(500))
+    draft = make.gguf(tmp_path / "b.gguf", make.gguf_tokens(300))
+    ran = run("pair", target, draft, "--engine", f"llama.cpp@{version}", "--format", "json")
+    assert ran.engine("llama.cpp")["reaction"] == reaction
+
+
+def test_a_version_beyond_the_horizon_is_marked(run: Run, tmp_path: Path) -> None:
+    target, draft = make.folder(tmp_path / "a"), make.folder(tmp_path / "b")
+    ran = run("pair", target, draft, "--engine", "vllm@99.0", "--format", "json")
+    assert ran.engine("vllm")["version_checked"] is False
+    assert "not verified" in ran.engine("vllm")["notes"][0]
+    assert "not verified" in run("pair", target, draft, "--engine", "vllm@99.0").out
+
+
+def test_a_version_before_the_first_read_is_undecided(run: Run, tmp_path: Path) -> None:
+    target, draft = make.folder(tmp_path / "a"), make.folder(tmp_path / "b")
+    ran = run("pair", target, draft, "--engine", "vllm@0.3.0", "--format", "json")
+    assert ran.code == 3
+    assert ran.engine("vllm")["verdict"] == "undecided"
+
+
+def test_gguf_pair_asks_llama_cpp_only(run: Run, tmp_path: Path) -> None:
+    target, draft = make.gguf(tmp_path / "a.gguf"), make.gguf(tmp_path / "b.gguf")
+    ran = run("pair", target, draft, "--format", "json")
+    assert ran.code == 0, ran.out
+    assert [entry["engine"] for entry in ran.json["engines"]] == ["llama.cpp"]
+    assert run("pair", target, draft, "--engine", "vllm").code == 3
+
+
+def test_md_alone_is_ignored(run: Run, tmp_path: Path) -> None:
+    target, draft = make.gguf(tmp_path / "a.gguf"), make.gguf(tmp_path / "b.gguf")
+    ran = run(
+        "pair", target, draft, "--engine", "llama.cpp", "--method", "none", "--format", "json"
+    )
+    assert ran.code == 1
+    assert ran.engine("llama.cpp")["reaction"] == "ignores-draft"
+    assert ran.engine("llama.cpp")["decided_by"] == "LCP010"
+
+
+def test_text_puts_the_answer_first_and_ends_in_a_command(run: Run) -> None:
+    ran = run("pair", FIXTURES / "pair/target.gguf", FIXTURES / "pair/draft.gguf")
+    lines = ran.out.splitlines()
+    assert ran.code == 0
+    assert lines[0].startswith("compatible: ")
+    assert "llama-server -m " in lines[-1] and "--spec-type draft-simple" in lines[-1]
+
+
+def test_text_of_a_failure_has_saw_why_and_fix(run: Run, tmp_path: Path) -> None:
+    target = make.folder(tmp_path / "a", vocab_size=300)
+    draft = make.folder(tmp_path / "b")
+    ran = run("pair", target, draft, "--engine", "vllm")
+    assert ran.code == 1
+    assert "error[VLL003 vocab-size]" in ran.out
+    for word in ("  saw  target vocab_size 300, draft 260", "  why  ", "  fix  ", "  says "):
+        assert word in ran.out
+
+
+def test_what_was_not_read_is_said_and_undecided(run: Run, tmp_path: Path) -> None:
+    target, draft = make.folder(tmp_path / "a"), make.folder(tmp_path / "b")
+    (draft / "tokenizer.json").unlink()
+    ran = run("pair", target, draft, "--engine", "vllm")
+    assert ran.code == 3
+    assert "not checked (TRU001" in ran.out and "draft" in ran.out
+    assert "no tokenizer file" in ran.err
+
+
+def test_quiet_prints_nothing(run: Run, tmp_path: Path) -> None:
+    target, draft = make.folder(tmp_path / "a"), make.folder(tmp_path / "b")
+    ran = run("pair", target, draft, "--quiet")
+    assert (ran.code, ran.out, ran.err) == (0, "", "")
+
+
+def test_output_goes_to_a_file(run: Run, tmp_path: Path) -> None:
+    target, draft = make.folder(tmp_path / "a"), make.folder(tmp_path / "b")
+    file = tmp_path / "report.json"
+    ran = run("pair", target, draft, "--format", "json", "--output", file)
+    assert ran.out == ""
+    assert json.loads(file.read_text())["verdict"] == "compatible"
+    assert run("pair", target, draft, "--output", tmp_path / "no" / "file").code == 3
+
+
+def test_markdown_is_a_table(run: Run, tmp_path: Path) -> None:
+    target, draft = make.folder(tmp_path / "a|x"), make.folder(tmp_path / "b")
+    out = run("pair", target, draft, "--format", "markdown").out
+    assert out.startswith("### draftcheck: compatible")
+    assert "| engine | version | method | reaction | verdict |" in out
+    assert "a\\|x" in out and "a|x can" not in out
+
+
+def test_verbose_lists_what_passed(run: Run, tmp_path: Path) -> None:
+    target, draft = make.folder(tmp_path / "a"), make.folder(tmp_path / "b")
+    assert "ok[VLL003 vocab-size]" in run("pair", target, draft, "--verbose").out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("--engine", "vlm"), "unknown engine 'vlm'"),
+        (("--engine", "vllm@x.y"), "'x.y' is not a version"),
+        (("--engine", "vllm@"), "names no version"),
+        (("--engine", "llama.cpp@0.5"), "is not a build such as b10586"),
+        (("--engine", "vllm", "--method", "eagel"), "vllm has no method 'eagel'"),
+        (("--method", "draft_model"), "--method needs --engine"),
+        (("--context", "0"), "--context"),
+        (("--format", "yaml"), "--format"),
+    ],
+)
+def test_usage_errors(run: Run, tmp_path: Path, arguments: tuple[str, ...], words: str) -> None:
+    target, draft = make.folder(tmp_path / "a"), make.folder(tmp_path / "b")
+    ran = run("pair", target, draft, *arguments)
+    assert ran.code == 2
+    assert words in ran.err
+    assert ran.out == ""
+
+
+def test_context_decides_for_sglang(run: Run, tmp_path: Path) -> None:
+    target = make.folder(tmp_path / "a", max_position_embeddings=4096)
+    draft = make.folder(tmp_path / "b", max_position_embeddings=2048)
+    ran = run("pair", target, draft, "--engine", "sglang", "--format", "json")
+    assert ran.engine("sglang")["reaction"] == "refuses"
+    assert ran.engine("sglang")["decided_by"] == "SGL002"
+    assert run("pair", target, draft, "--engine", "sglang", "--context", 2048).code == 0
+
+
+def test_tensor_parallel_decides_for_vllm(run: Run, tmp_path: Path) -> None:
+    target = make.folder(tmp_path / "a", num_attention_heads=8)
+    draft = make.folder(tmp_path / "b", num_attention_heads=14)
+    assert run("pair", target, draft, "--engine", "vllm").code == 0
+    ran = run("pair", target, draft, "--engine", "vllm", "--tensor-parallel", 4)
+    assert ran.code == 1 and "VLL008" in ran.out
+    both = ("--tensor-parallel", 2, "--draft-tensor-parallel")
+    assert "VLL010" in run("pair", target, draft, "--engine", "vllm@0.20.0", *both, 1).out
+    assert run("pair", target, draft, "--engine", "vllm@0.31.0", *both, 1).code == 0
+    assert "VLL009" in run("pair", target, draft, "--engine", "vllm", *both, 4).out
+
+
+def test_python_api_gives_the_same_answer(tmp_path: Path) -> None:
+    import draftcheck
+
+    target, draft = make.folder(tmp_path / "a"), make.folder(tmp_path / "b", vocab_size=261)
+    verdict = draftcheck.check(str(target), str(draft), engines=["vllm@0.15.1"])
+    assert str(verdict.verdict) == "incompatible"
+    assert verdict.engines[0].decided_by == "VLL003"
