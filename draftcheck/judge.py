@@ -107,7 +107,7 @@ def judge_engine(comparison: Comparison, question: Question) -> EngineVerdict:
         )  # fmt: skip
     setup = _setup(engine, version, method, question)
     own = [_finding(rule, comparison, setup) for rule in active(engine, version, method)]
-    general = [_finding(rule, comparison, setup) for rule in _truth(method)]
+    general = [_finding(rule, comparison, setup) for rule in _truth(method, comparison)]
     engine_findings = [finding for finding in own if finding is not None]
     findings = tuple(engine_findings + [finding for finding in general if finding is not None])
     reaction, decided_by = _reaction(engine_findings)
@@ -132,13 +132,17 @@ def active(engine: Engine, version: str, method: Method) -> list[Rule]:
         rule
         for rule in engine.rules
         if (not rule.methods or method.id in rule.methods)
-        and rule.vocabulary in ("any", method.vocabulary)
         and versions.covers(engine.order, version, rule.since, rule.until)
     ]
 
 
-def _truth(method: Method) -> list[Rule]:
-    return [rule for rule in rulebook.truth() if rule.vocabulary in ("any", method.vocabulary)]
+def _truth(method: Method, comparison: Comparison) -> list[Rule]:
+    """The rules that hold everywhere, less those that a translating method escapes."""
+    spoken = method.vocabulary
+    if spoken == "by-size":
+        sizes = {comparison.target.config.vocab_size, comparison.draft.config.vocab_size}
+        spoken = "shared" if len(sizes) == 1 else "translated"
+    return [rule for rule in rulebook.truth() if rule.vocabulary in ("any", spoken)]
 
 
 def formats(comparison: Comparison) -> set[str]:
@@ -211,7 +215,8 @@ def _reaction(findings: Iterable[Finding]) -> tuple[Reaction, str | None]:
             continue
         if finding.outcome is Outcome.FAIL and finding.severity is not Severity.NOTE:
             return finding.reaction, finding.rule
-        doubtful = doubtful or finding.outcome is Outcome.UNKNOWN
+        if finding.severity is Severity.ERROR and finding.outcome is Outcome.UNKNOWN:
+            doubtful = True
     return (Reaction.UNKNOWN if doubtful else Reaction.RUNS), None
 
 

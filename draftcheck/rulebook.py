@@ -21,7 +21,7 @@ from draftcheck.versions import Key
 
 TRUTH = "truth"
 BASES = ("run", "read", "documented")
-VOCABULARIES = ("shared", "translated", "any")
+VOCABULARIES = ("shared", "translated", "by-size", "any")
 ID = re.compile(r"[A-Z]{3}\d{3}")
 SLUG = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 

@@ -110,6 +110,8 @@ class ConfigFacts:
     """Architecture: what config.json, generation_config.json or GGUF keys say."""
 
     model_type: str | None = None
+    """Of the language model; outer_type is the whole model's where it has several parts."""
+    outer_type: str | None = None
     architectures: tuple[str, ...] | None = None
     vocab_size: int | None = None
     """config.json vocab_size (text_config first), or the GGUF's number of tokens."""
@@ -135,8 +137,12 @@ class ConfigFacts:
     """Some layer keeps a recurrent state (Mamba, RWKV, delta net) instead of a KV cache."""
     bos_token_id: int | None = None
     eos_token_ids: tuple[int, ...] | None = None
+    eos_is_list: bool | None = None
+    """Whether config.json gives eos as a list: pipeline() tells [1] from 1."""
     pad_token_id: int | None = None
     generation_eos_ids: tuple[int, ...] | None = None
+    mrope: bool | None = None
+    """Rotary positions in several dimensions (vision models)."""
     positions: str | None = None
     """rope, learned, alibi, none …"""
     remote_code: bool | None = None
@@ -199,6 +205,10 @@ class GgufFacts:
     duplicate_key: str | None = None
     tensor_fault: str | None = None
     """First thing in the tensor table that the reader of llama.cpp refuses."""
+    offset_fault: str | None = None
+    """Tensors that do not follow each other without gaps."""
+    unaligned: bool = False
+    """The first tensor does not lie on a multiple of 32 bytes."""
     split_fault: str | None = None
     """How the parts of a split file contradict each other."""
 

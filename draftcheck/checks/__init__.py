@@ -39,7 +39,10 @@ CHECKS: dict[str, Check] = {
         model.not_multimodal,
         model.one_kind_of_cache,
         model.quantization_listed,
+        model.quantization_deprecated,
         model.draft_tensor_parallel,
+        model.single_rank,
+        model.no_mrope,
         model.draft_name_dotted,
     )
 }

@@ -168,7 +168,7 @@ def llama_no_vocabulary(comparison: Comparison, setup: Setup) -> Seen:
     """Fail when both files come without a vocabulary: reading its texts aborts."""
 
     def test(ours: LlamaVocab, theirs: LlamaVocab) -> Seen:
-        if ours.type == theirs.type == "NONE":
+        if ours.type == theirs.type == "NONE" and min(ours.n, theirs.n) > 5:
             return fail("tokenizer.ggml.model is none on both sides")
         return ok("at least one side has a vocabulary")
 
@@ -181,6 +181,8 @@ def llama_architecture_in(comparison: Comparison, setup: Setup, *, side: str, ki
     if facts.gguf is None:
         return not_applicable("not a GGUF file")
     name = facts.config.model_type
+    if name is None:
+        return unknown(f"the {side}'s architecture was not read")
     listed = name in setup.tables["llamacpp-architectures"]["kinds"][kind]
     return fail(f"{side} architecture {name}") if listed else ok(f"{side} architecture {name}")
 

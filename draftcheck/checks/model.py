@@ -44,7 +44,7 @@ def weights_are_safe(comparison: Comparison, setup: Setup) -> Seen:
     for side, facts in _sides(comparison):
         if facts.weights.problems:
             found.append(f"{side}: {facts.weights.problems[0]}")
-        elif facts.weights.files is None:
+        elif not facts.weights.files:
             unread.append(side)
     if found:
         return fail("; ".join(found))
@@ -78,7 +78,7 @@ def draft_context_learned(comparison: Comparison, setup: Setup) -> Seen:
 
 def heads_divisible(comparison: Comparison, setup: Setup) -> Seen:
     """Fail when the draft's attention heads cannot be split over the tensor-parallel ranks."""
-    ranks = setup.tensor_parallel
+    ranks = setup.draft_tensor_parallel or setup.tensor_parallel
     if not ranks or ranks == 1:
         return not_applicable("no tensor parallelism asked for")
     heads = comparison.draft.config.heads
@@ -95,18 +95,22 @@ def type_listed(
     side: str,
     types: dict[str, str],
     architectures: dict[str, str] | None = None,
+    containing: dict[str, str] | None = None,
     with_mtp_layers: dict[str, str] | None = None,
 ) -> Seen:
-    """Fail when this version lists that side's model_type or architecture.
+    """Fail when this version lists that side's model_type or first architecture.
 
-    Tables: name -> "since" or "since until"; with_mtp_layers: only where such layers are.
+    Tables: name -> "since" or "since until"; containing: the name as a part of model_type;
+    with_mtp_layers: only where such layers are.
     """
     config = (comparison.target if side == "target" else comparison.draft).config
     if config.model_type is None and config.architectures is None:
         return unknown(f"the {side}'s model_type was not read")
-    if _listed(config.model_type, types, setup):
-        return fail(f"{side} model_type is {config.model_type}")
-    for name in config.architectures or ():
+    for name in (config.model_type, config.outer_type):
+        parts = [part for part in containing or {} if name and part in name]
+        if _listed(name, types, setup) or any(_listed(p, containing or {}, setup) for p in parts):
+            return fail(f"{side} model_type is {name}")
+    for name in (config.architectures or ())[:1]:
         if _listed(name, architectures or {}, setup):
             return fail(f"{side} architecture is {name}")
     if _listed(config.model_type, with_mtp_layers or {}, setup) and config.mtp_layers:
@@ -139,11 +143,17 @@ def not_multimodal(comparison: Comparison, setup: Setup, *, side: str) -> Seen:
     return fail(words) if facts.config.multimodal else ok(words)
 
 
-def one_kind_of_cache(comparison: Comparison, setup: Setup) -> Seen:
-    """Fail when the draft mixes kinds of layers (sliding and full, recurrent and attention)."""
+def one_kind_of_cache(comparison: Comparison, setup: Setup, *, mixed: list[str]) -> Seen:
+    """Fail when the draft mixes kinds of layers (sliding and full, recurrent and attention).
+
+    mixed: model types that do so without listing their layers.
+    """
     kinds = comparison.draft.config.layer_kinds
-    if comparison.draft.config.model_type is None:
+    model_type = comparison.draft.config.model_type
+    if model_type is None:
         return unknown("the draft's layers were not read")
+    if kinds is None and model_type in mixed:
+        return fail(f"the draft's model_type {model_type} mixes sliding and full attention")
     distinct = sorted(set(kinds or ()))
     if len(distinct) > 1:
         return fail(f"the draft mixes layers: {', '.join(distinct)}")
@@ -153,11 +163,47 @@ def one_kind_of_cache(comparison: Comparison, setup: Setup) -> Seen:
 def quantization_listed(comparison: Comparison, setup: Setup, *, known: dict[str, str]) -> Seen:
     """Fail when a side's quant_method is in the table, but not for this version."""
     for side, facts in _sides(comparison):
-        quant = facts.config.quantization
-        method = str(quant.get("quant_method", "")) if quant else ""
+        method = _quant_method(facts)
         if method in known and not _listed(method, known, setup):
             return fail(f"{side} quant_method is {method}")
+    if unread := [side for side, facts in _sides(comparison) if facts.config.model_type is None]:
+        return unknown(f"config of the {' and the '.join(unread)} was not read")
     return ok("no quantisation that this version lacks")
+
+
+def quantization_deprecated(
+    comparison: Comparison, setup: Setup, *, deprecated: dict[str, str]
+) -> Seen:
+    """Fail when a side's quant_method is one that this version takes only with a flag."""
+    for side, facts in _sides(comparison):
+        method = _quant_method(facts)
+        if _listed(method, deprecated, setup):
+            return fail(f"{side} quant_method is {method}")
+    if unread := [side for side, facts in _sides(comparison) if facts.config.model_type is None]:
+        return unknown(f"config of the {' and the '.join(unread)} was not read")
+    return ok("no deprecated quantisation")
+
+
+def _quant_method(facts: ModelFacts) -> str:
+    quant = facts.config.quantization
+    return str(quant.get("quant_method", "")) if quant else ""
+
+
+def single_rank(comparison: Comparison, setup: Setup) -> Seen:
+    """Fail when tensor parallelism is asked for at all."""
+    ranks = setup.tensor_parallel
+    if ranks is None:
+        return not_applicable("no tensor parallelism asked for")
+    words = f"tensor parallel size {ranks}"
+    return fail(words) if ranks > 1 else ok(words)
+
+
+def no_mrope(comparison: Comparison, setup: Setup) -> Seen:
+    """Fail when the draft has rotary positions in several dimensions."""
+    mrope = comparison.draft.config.mrope
+    if mrope is None:
+        return unknown("the draft's positions were not read")
+    return fail("the draft has an mrope_section") if mrope else ok("no M-RoPE in the draft")
 
 
 def draft_tensor_parallel(comparison: Comparison, setup: Setup, *, one: bool, target: bool) -> Seen:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from draftcheck.checks.words import fail, not_applicable, ok, quote, unknown
-from draftcheck.types import NO_TOKEN, Comparison, Relation, Seen, Setup
+from draftcheck.types import NO_TOKEN, Comparison, ConfigFacts, Relation, Seen, Setup
 
 
 def relation_is(comparison: Comparison, setup: Setup, *, bad: str) -> Seen:
@@ -102,7 +102,7 @@ def config_ids_equal(
     target, draft = comparison.target.config, comparison.draft.config
     pairs = {
         "bos_token_id": (target.bos_token_id, draft.bos_token_id),
-        "eos_token_id": (target.eos_token_ids, draft.eos_token_ids),
+        "eos_token_id": (_eos(target), _eos(draft)),
         "pad_token_id": (target.pad_token_id, draft.pad_token_id),
     }
     same_type = target.model_type is not None and target.model_type == draft.model_type
@@ -119,8 +119,13 @@ def config_ids_equal(
     return ok("bos, eos and pad ids are the same in both config.json files")
 
 
+def _eos(config: ConfigFacts) -> object:
+    """The eos entry as it stands: a list of one id is not that id."""
+    ids = config.eos_token_ids
+    return ids[0] if ids and len(ids) == 1 and not config.eos_is_list else ids
+
+
 def _id_text(value: object) -> str:
     if value in (NO_TOKEN, ()):
         return "none"
-    return str(list(value) if isinstance(value, tuple) and len(value) > 1 else
-               value[0] if isinstance(value, tuple) else value)  # fmt: skip
+    return str(list(value) if isinstance(value, tuple) else value)

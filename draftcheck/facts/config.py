@@ -65,6 +65,7 @@ def from_dict(
     kinds = _layer_kinds(part)
     return ConfigFacts(
         model_type=model_type,
+        outer_type=text(config.get("model_type")),
         architectures=_architectures(config),
         vocab_size=_vocab_size(part, where) or _vocab_size(config, where),
         layers=_first(part, "num_hidden_layers", "n_layer", "num_layers", "n_layers"),
@@ -87,8 +88,10 @@ def from_dict(
         recurrent=_recurrent(model_type, kinds),
         bos_token_id=_id(part, config, "bos_token_id"),
         eos_token_ids=_ids(part, "eos_token_id") or _ids(config, "eos_token_id"),
+        eos_is_list=_is_list(part, config, "eos_token_id"),
         pad_token_id=_id(part, config, "pad_token_id"),
         generation_eos_ids=_ids(generation, "eos_token_id"),
+        mrope=_mrope(part),
         positions=_positions(model_type, part),
         remote_code="auto_map" in config,
         mtp_layers=_first(
@@ -153,6 +156,18 @@ def _ids(place: Mapping[str, Any] | None, name: str) -> tuple[int, ...] | None:
     values = value if isinstance(value, list) else [value]
     found = tuple(number for number in map(integer, values) if number is not None)
     return found if len(found) == len(values) else None
+
+
+def _is_list(part: Mapping[str, Any], config: Mapping[str, Any], name: str) -> bool | None:
+    for place in (part, config):
+        if name in place:
+            return isinstance(place[name], list)
+    return None
+
+
+def _mrope(part: Mapping[str, Any]) -> bool:
+    parts = (part.get("rope_scaling"), part.get("rope_parameters"))
+    return any(isinstance(rope, dict) and "mrope_section" in rope for rope in parts)
 
 
 def _rope(part: Mapping[str, Any]) -> Mapping[str, Any] | None:

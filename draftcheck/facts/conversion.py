@@ -1,7 +1,8 @@
 """Predict the vocabulary keys that llama.cpp's converter would write for a checkpoint folder.
 
 Follows convert_hf_to_gguf.py (b11312: conversion/base.py, gguf-py/gguf/vocab.py) for the
-ordinary classes; the exceptions per architecture are data (rules/llamacpp-vocabulary.toml).
+ordinary classes; classes that write keys of their own (ChatGLM, Phi-2, MPT, Hunyuan …) are not
+told apart.
 """
 
 from __future__ import annotations

@@ -72,14 +72,15 @@ def read(source: Source, name: str, ref: str) -> ModelFacts:
     tensors, short = _tensors(source, names, headers)
     kept = {key: value for key, value in keys.items() if key not in BIG_ARRAYS}
     kept.update(_summaries(keys))
-    fault = next(filter(None, map(_tensor_fault, headers)), None)
     facts = GgufFacts(
         version=first.version,
         keys=kept,
         data_short_by=short,
         splits=len(names),
         duplicate_key=first.duplicate_key,
-        tensor_fault=fault,
+        tensor_fault=next(filter(None, map(_tensor_fault, headers)), None),
+        offset_fault=next(filter(None, map(_offset_fault, headers)), None),
+        unaligned=any(h.tensors and (h.data_start + h.tensors[0].offset) % 32 for h in headers),
         split_fault=_split_fault(names, headers),
     )
     config = _config(keys, len(tokens) if tokens is not None else None, tensors)
@@ -320,7 +321,7 @@ def _tensor_fault(header: GgufHeader) -> str | None:
         if info.dims and info.dims[0] % block:
             return f"tensor {info.name!r}: rows of {info.dims[0]} in {name} blocks of {block}"
         seen.add(info.name)
-    return _offset_fault(header)
+    return None
 
 
 def _offset_fault(header: GgufHeader) -> str | None:

@@ -1,6 +1,6 @@
 """Read the header of a GGUF file: keys, string arrays, tensor table. Never tensor data.
 
-Knows the container only; what llama.cpp makes of the keys is in llama_vocab.py.
+Knows the container only; what llama.cpp makes of the keys is in llama/vocab.py.
 Every length is held against the bytes that are left before anything is allocated.
 Limits follow ggml/src/gguf.cpp where it has them.
 """

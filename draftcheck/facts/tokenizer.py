@@ -207,26 +207,26 @@ def _with_added_tokens(
     """Tokens that the main file lacks: added_tokens.json and tokenizer_config's decoder."""
     if "tokenizer.json" in source.files() or facts.tokens is None:
         return facts
-    extra: dict[int, str] = {}
+    extra: dict[int, tuple[str, str]] = {}
     where = f"{source.label}/added_tokens.json"
     for content, number in (jsonfile.read_object(source, "added_tokens.json") or {}).items():
         if jsonfile.integer(number) is None:
             raise ReadError(f"{where}: token {content[:40]!r} has id {str(number)[:40]}")
-        extra[number] = content
+        extra[number] = content, where
     decoder = config.get("added_tokens_decoder")
     special = set(facts.special)
     for key, entry in decoder.items() if isinstance(decoder, dict) else ():
         text = token_text(entry) if isinstance(entry, dict) else None
         if text is not None and key.isdecimal():
             number = int(key) if len(key) < 10 else vocabulary.MAX_ID
-            extra[number] = text
+            extra[number] = text, f"{source.label}/tokenizer_config.json"
             if entry.get("special") is True:
                 special.add(number)
     if not extra:
         return facts
     tokens = list(facts.tokens)
-    for number, content in sorted(extra.items()):
-        vocabulary.place(tokens, number, content, f"{source.label}: added tokens")
+    for number, (content, file) in sorted(extra.items()):
+        vocabulary.place(tokens, number, content, file)
     return replace(
         facts,
         tokens=tokens,

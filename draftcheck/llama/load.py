@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from draftcheck.llama.build import Build, LoadFailure, NotTold
 from draftcheck.llama.vocab import LlamaVocab, derive, from_conversion
 from draftcheck.types import ModelFacts
@@ -19,6 +21,8 @@ def load(facts: ModelFacts, build: Build) -> View:
         vocab = derive(facts.gguf.keys, facts.tokenizer.tokens, build)
         _embedding(facts, vocab, build)
         _tensors(facts, build)
+        if facts.gguf.unaligned:
+            build.fail("unaligned", "the first tensor does not lie on a multiple of 32 bytes")
         return vocab
     except (LoadFailure, NotTold) as stop:
         return stop
@@ -43,6 +47,8 @@ def _file(facts: ModelFacts, build: Build) -> None:
         build.fail("duplicate-key", f"key {gguf.duplicate_key!r} stands twice")
     if gguf.tensor_fault is not None:
         build.fail("tensor-table", gguf.tensor_fault)
+    if gguf.offset_fault is not None:
+        build.fail("tensor-offsets", gguf.offset_fault)
     build.string(gguf.keys, "general.architecture")
     if gguf.data_short_by > 0:
         build.fail("cut-off", f"{gguf.data_short_by:,} bytes of tensor data are missing at the end")
@@ -66,11 +72,14 @@ def _architecture(facts: ModelFacts, build: Build) -> None:
     for key, kind in {**required["every"], **required.get(name, {})}.items():
         if build.value(keys, f"{name}.{key}", kind) is None:
             build.fail("missing-key", f"key {name}.{key} is missing")
-        if key == "block_count" and not 0 < keys.get(f"{name}.{key}", ("", 1))[1] <= 512:
-            build.fail("block-count", f"{name}.block_count is {keys[f'{name}.{key}'][1]}")
+    blocks = build.value(keys, f"{name}.block_count", "uint32")
+    if blocks == 0:
+        build.fail("no-blocks", f"{name}.block_count is 0")
+    elif blocks is not None and blocks > 512:
+        build.fail("many-blocks", f"{name}.block_count is {blocks:,}")
     typed = build.architectures["typed"]
-    if build.has(typed["since"]):
-        for key, kind in typed.get(name, {}).items():
+    if not build.has(typed["every_until"]) or name in typed["afterwards"]:
+        for key, kind in typed["keys"].items():
             build.value(keys, f"{name}.{key}", kind)
     if name in build.architectures["kinds"]["rope_over_whole_head"]:
         _rope(facts, name, build)
@@ -115,6 +124,10 @@ def _tensors(facts: ModelFacts, build: Build) -> None:
         if name not in tensors:
             build.fail("missing-tensor", f"tensor {name} is missing")
     _sizes(facts, build)
+    known = re.compile(rf"(blk\.\d+\.)?({'|'.join(table['known'])})\.(weight|bias|\w*scale)")
+    for name in tensors:
+        if known.fullmatch(name) is None:
+            build.fail("extra-tensor", f"tensor {name!r} is not one of this architecture's")
 
 
 def _sizes(facts: ModelFacts, build: Build) -> None:

@@ -159,11 +159,12 @@ def _charsmap(keys: Keys, build: Build) -> None:
         return
     stored, value = keys[CHARSMAP]
     if stored not in ("array[uint8]", "array[int8]"):
-        build.fail("side-array-type", f"{CHARSMAP} is {stored}")
+        build.fail("charsmap-type", f"{CHARSMAP} is {stored}")
         return
     length = value.count if isinstance(value, GgufArray) else len(value)
     if length < 4:
-        build.fail("charsmap", f"{CHARSMAP} has {length} bytes")
+        code = "charsmap" if length else "charsmap-empty"
+        build.fail(code, f"{CHARSMAP} has {length} bytes")
     elif not isinstance(value, GgufArray):
         size = int.from_bytes(value.tobytes()[:4], "little")
         if size + 4 >= length:
@@ -294,6 +295,10 @@ def _pieces(
         for i, text in enumerate(texts):
             if (types is None or types[i] == NORMAL) and TOO_LARGE.search(text):
                 build.fail("codepoint", f"token {i} is {text!r}")
+    if kind == "BPE" and "invalid-utf8" in build.failures:
+        for i, text in enumerate(texts):
+            if (types is None or types[i] == NORMAL) and not _is_utf8(text):
+                build.fail("invalid-utf8", f"token {i} is {text!r}")
     if types is not None and BYTE in types:
         control = build.vocabulary["control_texts"]  # these are control tokens, whatever is stored
         codes = {"SPM": "byte-token", "UGM": "byte-token", "BPE": "byte-token-bpe"}
@@ -311,6 +316,14 @@ def _pieces(
             sign in pre for sign in ("jina-v2-de", "jina-v2-es", "jina-v2-code")
         ):
             build.fail("phi3-tokens", f"a model called phi-3 without the token {missing[0]!r}")
+
+
+def _is_utf8(text: bytes) -> bool:
+    try:
+        text.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def _any_too_large(texts: Sequence[bytes]) -> bool:
