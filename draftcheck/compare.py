@@ -18,6 +18,7 @@ from draftcheck.types import (
 )
 
 SAMPLE = 8
+BLOCK = 4096
 
 
 def compare(target: ModelFacts, draft: ModelFacts) -> Comparison:
@@ -73,12 +74,24 @@ def _differing(
     what lies behind that end is unknown, not different.
     """
     common = min(len(left), len(right))
-    if left == right:
-        return []
-    found = [i for i, (a, b) in enumerate(zip(left, right, strict=False)) if a != b]
+    found = differing_within(left, right)
     if not partial:
         longer = left if len(left) > len(right) else right
         found += [i for i in range(common, len(longer)) if longer[i] is not None]
+    return found
+
+
+def differing_within(
+    left: Sequence[bytes | None], right: Sequence[bytes | None], start: int = 0
+) -> list[int]:
+    """Ids from start to the end of the shorter table whose texts differ, block by block."""
+    common = min(len(left), len(right))
+    found: list[int] = []
+    for first in range(start, common, BLOCK):
+        ours, theirs = left[first : first + BLOCK], right[first : first + BLOCK]
+        if ours != theirs:
+            pairs = zip(ours, theirs, strict=False)
+            found += [i for i, (a, b) in enumerate(pairs, first) if a != b]
     return found
 
 

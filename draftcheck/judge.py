@@ -141,7 +141,7 @@ def _truth(method: Method, comparison: Comparison) -> list[Rule]:
     spoken = method.vocabulary
     if spoken == "by-size":
         sizes = {comparison.target.config.vocab_size, comparison.draft.config.vocab_size}
-        spoken = "shared" if len(sizes) == 1 else "translated"
+        spoken = "translated" if len(sizes - {None}) == 2 else "shared"
     return [rule for rule in rulebook.truth() if rule.vocabulary in ("any", spoken)]
 
 

@@ -34,7 +34,6 @@ ONLY_UNKNOWN = {"llama_load_is_known": "says that the facts suffice or not; noth
 NEEDS_NO_FACTS = {
     "draft_name_contains": "the name is the reference itself",
     "draft_name_dotted": "the name is the reference itself",
-    "quantization_listed": "a config.json without quantization_config means none",
 }
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from draftcheck.checks.words import fail, not_applicable, ok, quote, unknown
+from draftcheck.compare import differing_within
 from draftcheck.llama.build import Build, LoadFailure, NotTold
 from draftcheck.llama.load import View
 from draftcheck.llama.load import load as load_model
@@ -132,14 +133,10 @@ def llama_token_text(comparison: Comparison, setup: Setup, *, first_id: int) -> 
     """Fail when a token text differs from first_id on, as far as both tables go."""
 
     def test(ours: LlamaVocab, theirs: LlamaVocab) -> Seen:
-        common = min(ours.n, theirs.n)
-        if ours.texts[first_id:common] == theirs.texts[first_id:common]:
-            return ok(f"texts of ids {first_id} to {common - 1:,} are the same")
-        bad = [
-            i
-            for i, (a, b) in enumerate(zip(ours.texts, theirs.texts, strict=False))
-            if a != b and i >= first_id
-        ]
+        bad = differing_within(ours.texts, theirs.texts, first_id)
+        if not bad:
+            last = min(ours.n, theirs.n) - 1
+            return ok(f"texts of ids {first_id} to {last:,} are the same")
         first = bad[0]
         return fail(
             f"token {first} is {quote(ours.texts[first])} in the target,"

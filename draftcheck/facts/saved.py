@@ -44,6 +44,7 @@ _TUPLES = {"architectures", "layer_kinds", "eos_token_ids", "generation_eos_ids"
 _NOT_SAVED = "definition"
 """A path of the machine that read the model: never written, and never believed."""
 _CODES = {label: "B" if code == "?" else code for label, code, _ in SCALARS.values()}
+_LONGEST_TEXT = 4096
 _LARGEST = 2**300
 """Sizes of hostile files are sums of products; this much still fits a float."""
 
@@ -67,7 +68,7 @@ def dump(facts: ModelFacts, *, whole: bool) -> dict[str, Any]:
                 out[field.name] = group
         elif not _empty(value):
             out[field.name] = _plain(value)
-    return out
+    return out if whole else {name: _cut(value) for name, value in out.items()}
 
 
 def save(facts: ModelFacts, path: Path) -> None:
@@ -154,6 +155,15 @@ def _plain(value: Any) -> Any:
     return value
 
 
+def _cut(value: Any) -> Any:
+    """A report is read by people and their tools: no text in it goes on for megabytes."""
+    if isinstance(value, str):
+        return value if len(value) <= _LONGEST_TEXT else value[:_LONGEST_TEXT] + "…"
+    if isinstance(value, dict):
+        return {_cut(name): _cut(entry) for name, entry in value.items()}
+    return [_cut(entry) for entry in value] if isinstance(value, list) else value
+
+
 def _build(kind: type, values: Mapping[str, Any], where: str) -> Any:
     fixed = dict(values)
     try:
@@ -169,9 +179,12 @@ def _build(kind: type, values: Mapping[str, Any], where: str) -> Any:
                 _make(WeightFile, entry, f"{where}: files") for entry in fixed["files"]
             )
         if isinstance(fixed.get("keys"), dict):
-            fixed["keys"] = {name: _gguf_entry(entry) for name, entry in fixed["keys"].items()}
+            fixed["keys"] = {
+                name: _gguf_entry(entry, where) for name, entry in fixed["keys"].items()
+            }
         for name in _SETS & fixed.keys():
-            fixed[name] = frozenset(fixed[name])
+            if isinstance(fixed[name], list):
+                fixed[name] = frozenset(fixed[name])
     except (TypeError, KeyError, AttributeError, ValueError, OverflowError, struct.error) as error:
         raise ReadError(f"{where}: not in the form that inspect writes: {error}") from None
     return _make(kind, fixed, where, tuples=_TUPLES)
@@ -179,12 +192,13 @@ def _build(kind: type, values: Mapping[str, Any], where: str) -> Any:
 
 def _tensor(entry: Mapping[str, Any], where: str) -> Any:
     tensor = _make(Tensor, entry, where, tuples={"shape"})
-    if len(tensor.shape) > 64 or not 0 <= math.prod(tensor.shape) < _LARGEST:
+    sides = tensor.shape
+    if len(sides) > 64 or min(sides, default=0) < 0 or math.prod(sides) >= _LARGEST:
         raise ValueError("a tensor of impossible shape")
     return tensor
 
 
-def _gguf_entry(entry: Any) -> tuple[str, Any]:
+def _gguf_entry(entry: Any, where: str) -> tuple[str, Any]:
     """A key's type and value; the value must be one that the type can hold."""
     kind, value = entry
     inner = kind.removeprefix("array[").removesuffix("]")
@@ -193,7 +207,7 @@ def _gguf_entry(entry: Any) -> tuple[str, Any]:
     if kind == inner:
         return kind, _gguf_scalar(kind, value)
     if isinstance(value, dict):
-        return kind, _make(GgufArray, {"type": inner, **value}, "an array")
+        return kind, _make(GgufArray, {"type": inner, **value}, f"{where}: keys")
     if inner == "string":
         return kind, [to_bytes(text) for text in value]
     return kind, array(_CODES[inner], [math.nan if number is None else number for number in value])

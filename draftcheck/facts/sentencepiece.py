@@ -29,7 +29,9 @@ class SentencePieceModel:
 def parse(data: bytes) -> SentencePieceModel:
     """Read a ModelProto: field 1 holds the pieces, field 2 the trainer's settings."""
     model = SentencePieceModel()
-    for number, value in _fields(data):
+    for count, (number, value) in enumerate(_fields(data)):
+        if count > MAX_PIECES:
+            raise BadSentencePiece("too many pieces")
         if number == 1 and isinstance(value, bytes):
             _piece(model, value)
         elif number == 2 and isinstance(value, bytes):
@@ -46,8 +48,6 @@ def _piece(model: SentencePieceModel, data: bytes) -> None:
             text = value
         elif number == 3 and isinstance(value, int):
             kind = value
-    if len(model.pieces) >= MAX_PIECES:
-        raise BadSentencePiece("too many pieces")
     model.pieces.append(text)
     model.types.append(kind)
 

@@ -107,7 +107,7 @@ def _split(data: bytes, where: str) -> tuple[dict[str, Any], str | None]:
     if start and end and not jsonfile.crowded(data[: start.start()]):
         try:
             root = json.loads(str(data[: start.start()], "utf-8") + "}}")
-            digest = _merges_digest(_chunks(data, start.end(), end.start()))
+            digest = _region_digest(data, start.end(), end.start())
         except (ValueError, RecursionError, TypeError):
             root = None  # unusual layout or broken: let the whole-file parser have its say
     if root is None:
@@ -117,6 +117,17 @@ def _split(data: bytes, where: str) -> tuple[dict[str, Any], str | None]:
     if not isinstance(root, dict):
         raise ReadError(f"{where}: a JSON object was expected, not a {type(root).__name__}")
     return root, digest
+
+
+_SEEN: dict[bytes, str] = {}
+"""Digest of the merges by the sha256 of their bytes: a family's files mostly share them."""
+
+
+def _region_digest(data: bytes, start: int, end: int) -> str:
+    key = hashlib.sha256(memoryview(data)[start:end]).digest()
+    if key not in _SEEN:
+        _SEEN[key] = _merges_digest(_chunks(data, start, end))
+    return _SEEN[key]
 
 
 def _chunks(data: bytes, start: int, end: int) -> Iterator[list[Any]]:

@@ -12,7 +12,7 @@ from draftcheck.sources import Source
 from draftcheck.types import Tensor, WeightFacts, WeightFile
 
 INDEX = "model.safetensors.index.json"
-PICKLES = re.compile(r"(pytorch_model.*\.bin|.*\.(pt|pth|ckpt|pkl))")
+PICKLES = re.compile(r"(pytorch_model.*\.bin|.*\.(pt|pth|ckpt|pkl))", re.DOTALL)
 MAX_INDEX = 64 * 1024 * 1024
 MAX_SHARDS = 2000
 EMBEDDINGS = (

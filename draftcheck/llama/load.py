@@ -23,6 +23,8 @@ def load(facts: ModelFacts, build: Build) -> View:
         _tensors(facts, build)
         if facts.gguf.unaligned:
             build.fail("unaligned", "the first tensor does not lie on a multiple of 32 bytes")
+        if vocab.n == 0:
+            build.fail("empty-vocabulary", "the file has no tokens")
         return vocab
     except (LoadFailure, NotTold) as stop:
         return stop
@@ -105,8 +107,6 @@ def _embedding(facts: ModelFacts, vocab: LlamaVocab, build: Build) -> None:
         shape = tensors[name].shape if name in tensors else ()
         if len(shape) == 2 and shape[0] != rows:
             build.fail("embedding-rows", f"{name} has {shape[0]:,} rows for {rows:,} tokens")
-    if rows == 0:
-        build.fail("empty-vocabulary", "the file has no tokens")
 
 
 def _tensors(facts: ModelFacts, build: Build) -> None:

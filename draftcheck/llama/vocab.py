@@ -90,7 +90,7 @@ def from_conversion(
         )
     row = _model_row(conversion.model, build)
     # The converter writes the word-start sign of user-defined tokens as a plain space.
-    texts = [b"[PAD%d]" % i if text is None else text for i, text in enumerate(tokens)]
+    texts = _padded(tokens)
     for i in user_defined:
         texts[i] = texts[i].replace("\u2581".encode(), b" ")
     texts += [b"[PAD%d]" % i for i in range(len(texts), rows)]
@@ -106,6 +106,10 @@ def from_conversion(
         row["add_eos"] if conversion.add_eos is None else conversion.add_eos,
         predicted=True,
     )
+
+
+def _padded(tokens: Sequence[bytes | None]) -> list[bytes]:
+    return [b"[PAD%d]" % i if text is None else text for i, text in enumerate(tokens)]
 
 
 def fix_texts(tokens: Sequence[bytes]) -> Sequence[bytes]:
@@ -320,7 +324,7 @@ def _pieces(
 
 def _is_utf8(text: bytes) -> bool:
     try:
-        text.decode()
+        text.decode("utf-8", "surrogatepass")  # the engine does not look for surrogates
     except UnicodeDecodeError:
         return False
     return True

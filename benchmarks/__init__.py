@@ -1,0 +1,1 @@
+"""Speed and memory as ratios against peers, measured in one run: `make bench`."""
