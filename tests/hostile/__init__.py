@@ -1,0 +1,1 @@
+"""Files that a stranger could put into a model repo: each must end in a verdict or one error."""

@@ -1,0 +1,195 @@
+"""What every hostile input is held against, and raw GGUF bytes with any fault."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import struct
+import subprocess
+import sys
+import time
+import unicodedata
+from collections.abc import Sequence
+from pathlib import Path
+
+from tests.conftest import ROOT, Ran, Run
+
+READ, REFERENCE, ANY = (3,), (2,), (0, 1, 3)
+"""Exit codes: cannot be read; the reference is wrong; legal input, whatever the verdict."""
+PREFIXES = ("error: ", "hint: ", "warning: ")
+GIGABYTE = 1 << 30
+LONG = float(os.environ.get("DRAFTCHECK_FUZZ", "1"))
+"""How much longer than usual to fuzz."""
+
+
+def calm(ran: Ran) -> None:
+    """No bug report, at most one error, nothing that a terminal would obey."""
+    assert ran.code in (0, 1, 2, 3), ran.err
+    assert "Traceback" not in ran.err
+    lines = ran.err.splitlines()
+    assert all(line.startswith(PREFIXES) for line in lines), ran.err
+    assert sum(line.startswith("error: ") for line in lines) <= 1
+    assert all(len(line) < 1000 for line in lines)
+    for text in (ran.out, ran.err):
+        assert not unseen(text), sorted(unseen(text))
+
+
+def unseen(text: str) -> set[str]:
+    """Characters that do not show, or that change how the rest is shown."""
+    bad = ("Cc", "Cf", "Cs", "Zl", "Zp")
+    return {c for c in set(text) - {"\n"} if unicodedata.category(c) in bad}
+
+
+def examine(run: Run, model: object, codes: Sequence[int], good: object = None) -> Ran:
+    """Inspect a model in all formats and judge it on both sides; return the first run."""
+    first = run("inspect", model)
+    calm(first)
+    broken = tuple(codes) in (READ, REFERENCE)
+    if broken:
+        assert first.code == codes[0], first.err
+        assert first.out == ""
+        assert first.err.startswith("error: ")
+    else:
+        assert first.code == 0, first.err
+    for form in ("json",) if broken else ("json", "markdown"):
+        again = run("inspect", model, "--format", form)
+        calm(again)
+        assert (again.code, again.err) == (first.code, first.err)
+        if form == "json" and not broken:
+            assert strict_json(again.out)["schema_version"] == 1
+    if good is not None:
+        judged(run, (model, good), codes, () if broken else ("text", "markdown"))
+        judged(run, (good, model), codes)
+    return first
+
+
+def judged(
+    run: Run, pair: tuple[object, object], codes: Sequence[int], forms: Sequence[str] = ()
+) -> None:
+    ran = run("pair", *pair, "--format", "json")
+    calm(ran)
+    assert ran.code in codes, ran.err
+    if ran.out:
+        assert strict_json(ran.out)["verdict"]
+    else:
+        assert ran.code in (2, 3)
+    for form in forms:
+        again = run("pair", *pair, "--format", form, *(["--verbose"] if form == "text" else []))
+        calm(again)
+        assert again.code == ran.code
+
+
+def strict_json(text: str) -> dict:
+    """JSON as the RFC has it: no NaN, no Infinity."""
+
+    def refuse(word: str) -> None:
+        raise AssertionError(f"{word} is not JSON")
+
+    found: dict = json.loads(text, parse_constant=refuse)
+    return found
+
+
+class Bounded:
+    """A command that ran in a process of its own, with limits."""
+
+    def __init__(self, code: int, out: str, err: str, seconds: float, peak: int) -> None:
+        self.ran = Ran(code, out, err)
+        self.seconds, self.peak = seconds, peak
+
+
+def bounded(*arguments: object, memory: int = 3 * GIGABYTE // 2, seconds: float = 20) -> Bounded:
+    """Run the real command with little address space; a hang or a crash fails the test."""
+    start = time.monotonic()
+    process = subprocess.run(
+        [sys.executable, "-c", _CHILD, str(memory), *map(str, arguments)],
+        capture_output=True,
+        timeout=seconds,
+        cwd=ROOT,
+        check=False,
+        stdin=subprocess.DEVNULL,
+    )
+    took = time.monotonic() - start
+    out, err = process.stdout.decode(), process.stderr.decode()
+    *lines, peak = err.rstrip("\n").split("\n")
+    assert peak.startswith("peak "), (process.returncode, err)
+    found = Bounded(process.returncode, out, "\n".join(lines), took, int(peak[5:]))
+    calm(found.ran)
+    return found
+
+
+_CHILD = """
+import resource, sys
+limit = int(sys.argv.pop(1))
+resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+from draftcheck.cli import main
+code = main(sys.argv[1:])
+sys.stdout.flush()
+peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+print(f"\\npeak {peak}" if code == 70 else f"peak {peak}", file=sys.stderr)
+sys.exit(code)
+"""
+
+
+def as_nobody() -> bool:
+    """Whether permissions bind this process."""
+    return os.geteuid() != 0
+
+
+# GGUF, byte by byte
+
+
+def text(value: str | bytes) -> bytes:
+    raw = value.encode() if isinstance(value, str) else value
+    return struct.pack("<Q", len(raw)) + raw
+
+
+def u32(value: int) -> bytes:
+    return struct.pack("<I", value)
+
+
+def u64(value: int) -> bytes:
+    return struct.pack("<Q", value)
+
+
+def key(name: str | bytes, kind: int, value: bytes) -> bytes:
+    return text(name) + u32(kind) + value
+
+
+def strings(*values: str | bytes) -> bytes:
+    return u32(8) + u64(len(values)) + b"".join(map(text, values))
+
+
+def tensor(name: str, dims: Sequence[int], kind: int = 0, offset: int = 0) -> bytes:
+    return text(name) + u32(len(dims)) + b"".join(map(u64, dims)) + u32(kind) + u64(offset)
+
+
+def header(
+    *keys: bytes,
+    tensors: Sequence[bytes] = (),
+    version: int = 3,
+    n_keys: int | None = None,
+    n_tensors: int | None = None,
+    tail: bytes = b"",
+) -> bytes:
+    """A GGUF header from its parts; counts may lie."""
+    counts = u64(len(tensors) if n_tensors is None else n_tensors)
+    counts += u64(len(keys) if n_keys is None else n_keys)
+    return b"GGUF" + u32(version) + counts + b"".join(keys) + b"".join(tensors) + tail
+
+
+def write(path: Path, data: bytes | str) -> Path:
+    path.write_bytes(data if isinstance(data, bytes) else data.encode())
+    return path
+
+
+def sparse(path: Path, size: int, start: bytes = b"") -> Path:
+    """A file of that size which takes no room on the disk."""
+    with path.open("wb") as file:
+        file.write(start)
+        file.truncate(size)
+    return path
+
+
+def memory_now() -> int:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
