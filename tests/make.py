@@ -165,8 +165,20 @@ def gguf(
     }
     for name in drop:
         whole.pop(name, None)
-    write_gguf(path, whole, {"token_embd.weight": (32, rows if rows is not None else len(texts))})
+    write_gguf(path, whole, gguf_tensors(rows if rows is not None else len(texts)))
     return path
+
+
+def gguf_tensors(rows: int) -> dict[str, tuple[int, ...]]:
+    """Everything that llama.cpp asks of a one-layer llama of width 32."""
+    square = ("attn_q", "attn_k", "attn_v", "attn_output", "ffn_gate", "ffn_up", "ffn_down")
+    return {
+        "token_embd.weight": (32, rows),
+        "output_norm.weight": (32,),
+        "blk.0.attn_norm.weight": (32,),
+        "blk.0.ffn_norm.weight": (32,),
+        **{f"blk.0.{name}.weight": (32, 32) for name in square},
+    }
 
 
 def gguf_tokens(count: int = 300) -> list[str]:

@@ -208,7 +208,7 @@ def test_split_gguf_is_one_model(tmp_path: Path, run: Run) -> None:
     make.gguf(first)
     make.write_gguf(tmp_path / "m-00002-of-00002.gguf", {"split.no": ("uint16", 1)}, {"x": (4, 4)})
     found = read(first)
-    assert set(found.weights.tensors or ()) == {"token_embd.weight", "x"}
+    assert {"token_embd.weight", "x"} <= set(found.weights.tensors or ())
     assert found.gguf is not None and found.gguf.splits == 2
     ran = run("inspect", tmp_path / "m-00002-of-00002.gguf")
     assert ran.code == 2 and "m-00001-of-00002.gguf" in ran.err
