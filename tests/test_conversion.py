@@ -51,7 +51,7 @@ VARIANTS: dict[str, tuple[Any, dict[str, Any], dict[str, Any]]] = {
 }
 
 
-# bos id, eos id, add_bos, add_eos (None: the key is not written), as gguf-py of llama.cpp b11312 finds them.
+# bos id, eos id, add_bos, add_eos (None: the key is not written), by gguf-py of b11312.
 EXPECTED = {
     "byte level": (256, 257, False, False),
     "template": (256, 257, True, None),

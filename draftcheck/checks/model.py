@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from draftcheck import versions
 from draftcheck.checks.words import fail, not_applicable, ok, unknown
-from draftcheck.types import Comparison, ModelFacts, Seen, Setup
+from draftcheck.types import Comparison, ModelFacts, Outcome, Seen, Setup
 
 
 def always(comparison: Comparison, setup: Setup, *, says: str) -> Seen:
@@ -51,10 +51,14 @@ def weights_are_safe(comparison: Comparison, setup: Setup) -> Seen:
     return unknown(f"weights of the {', '.join(unread)} not listed") if unread else ok("no pickles")
 
 
-def draft_context(comparison: Comparison, setup: Setup, *, scaled: bool = True) -> Seen:
-    """Fail when the draft's window is shorter than the length that will be served."""
-    draft = _window(comparison.draft, scaled)
-    served = setup.context or _window(comparison.target, scaled)
+def draft_context(comparison: Comparison, setup: Setup, *, rope: str = "scaled") -> Seen:
+    """Fail when the draft's window is shorter than the length that will be served.
+
+    rope: how the engine counts rope scaling: scaled, plain (not at all), or unless-original
+    (not where the config names the original length).
+    """
+    draft = _window(comparison.draft, rope)
+    served = setup.context or _window(comparison.target, rope)
     if draft is None or served is None:
         return unknown("a context length was not read")
     asked = "--context" if setup.context else "the target's own window"
@@ -62,18 +66,22 @@ def draft_context(comparison: Comparison, setup: Setup, *, scaled: bool = True) 
     return fail(words) if draft < served else ok(words)
 
 
-def _window(facts: ModelFacts, scaled: bool) -> int | None:
-    return facts.config.scaled_context if scaled else facts.config.context
+def _window(facts: ModelFacts, rope: str) -> int | None:
+    named = "original_max_position_embeddings" in (facts.config.rope_scaling or {})
+    if rope == "plain" or (rope == "unless-original" and named):
+        return facts.config.context
+    return facts.config.scaled_context
 
 
 def draft_context_learned(comparison: Comparison, setup: Setup) -> Seen:
     """The same for drafts with learned positions, which have no row beyond their window."""
     positions = comparison.draft.config.positions
-    if positions is None:
-        return unknown("the draft's kind of positions was not read")
-    if positions != "learned":
+    if positions not in (None, "learned"):
         return not_applicable(f"positions: {positions}")
-    return draft_context(comparison, setup)
+    seen = draft_context(comparison, setup)
+    if seen.outcome is Outcome.FAIL and positions is None:
+        return unknown(f"{seen.saw}; the draft's kind of positions was not read")
+    return seen
 
 
 def heads_divisible(comparison: Comparison, setup: Setup) -> Seen:

@@ -68,9 +68,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _say(message: str, hint: str | None) -> None:
+    from draftcheck.cli.options import colour
     from draftcheck.report.safe import safe
 
-    click.echo(click.style("error: ", fg="red") + safe(message), err=True)
+    click.echo(click.style("error: ", fg="red") + safe(message), err=True, color=colour())
     if hint:
         click.echo(f"hint: {safe(hint)}", err=True)
 

@@ -35,10 +35,15 @@ def report_options(*formats: str) -> Decorator:
     return decorate
 
 
+def colour() -> bool | None:
+    """False when the user wants none; None lets click look whether this is a terminal."""
+    return False if os.environ.get("NO_COLOR") else None
+
+
 def emit(text: str, output: Path | None) -> None:
     """Print the report, or write it to a file; colour only on a terminal."""
     if output is None:
-        click.echo(text, color=False if os.environ.get("NO_COLOR") else None)
+        click.echo(text, color=colour())
         return
     try:
         output.write_text(click.unstyle(text) + "\n", encoding="utf-8")

@@ -227,4 +227,4 @@ def _positions(model_type: str | None, part: Mapping[str, Any]) -> str | None:
         return "learned"
     if model_type in ALIBI:
         return "alibi"
-    return "rope" if any(key.startswith("rope") for key in part) else None
+    return "rope" if any(key.startswith(("rope", "rotary")) for key in part) else None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 import re
+from array import array
 from collections.abc import Mapping
 from typing import Any
 
@@ -138,8 +139,9 @@ def _summaries(keys: Mapping[str, tuple[str, Any]]) -> dict[str, tuple[str, Any]
     found: dict[str, tuple[str, Any]] = {}
     for name in BIG_ARRAYS & keys.keys():
         kind, value = keys[name]
-        count = len(value) if kind.startswith("array") and not isinstance(value, GgufArray) else 0
-        found[name] = (kind, GgufArray(kind[6:-1], count))
+        if isinstance(value, list | array):
+            value = GgufArray(kind[6:-1], len(value))
+        found[name] = (kind, value)
     return found
 
 
@@ -147,10 +149,10 @@ def _tokenizer(
     keys: Mapping[str, tuple[str, Any]], tokens: list[bytes | None] | None, file: str
 ) -> TokenizerFacts:
     types = keys.get("tokenizer.ggml.token_type", ("", None))
-    by_type = _by_type(types[1]) if types[0] == "array[int32]" else {}
+    by_type = _by_type(types[1][: len(tokens or ())]) if types[0] == "array[int32]" else {}
     unused = by_type.get(UNUSED, frozenset())
     padding = frozenset(
-        i for i in unused if tokens and i < len(tokens) and PADDING.fullmatch(tokens[i] or b"")
+        i for i in unused if tokens is not None and PADDING.fullmatch(tokens[i] or b"")
     )
     defined = len(tokens) - len(padding) if tokens is not None else None
     template = keys.get("tokenizer.chat_template", ("", b""))

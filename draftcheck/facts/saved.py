@@ -101,6 +101,11 @@ def from_dict(root: Mapping[str, Any], where: str) -> ModelFacts:
     facts: ModelFacts = _make(ModelFacts, values, where, tuples={"notes"})
     if (facts.config.vocab_size or 0) > MAX_ID:
         raise ReadError(f"{where}: config: vocab_size {facts.config.vocab_size} is not sensible")
+    count = len(facts.tokenizer.tokens or ())
+    for name in sorted(_SETS):
+        ids = getattr(facts.tokenizer, name)
+        if ids and not 0 <= min(ids) <= max(ids) < count:
+            raise ReadError(f"{where}: tokenizer: {name} has ids that no token has")
     return facts
 
 
@@ -112,7 +117,7 @@ def _group(group: Any, whole: bool) -> dict[str, Any]:
     out: dict[str, Any] = {}
     for field in dataclasses.fields(group):
         value = getattr(group, field.name)
-        if _empty(value):
+        if _empty(value) and field.name != "keys":  # a GGUF without keys has them: none
             continue
         if field.name in ("tokens", "tensors") and not whole:
             continue

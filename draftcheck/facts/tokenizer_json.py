@@ -20,9 +20,9 @@ from draftcheck.errors import ReadError
 from draftcheck.facts import jsonfile, vocabulary
 
 # Strings hold no bare quotes, so this can only match between the members of an object.
-_MERGES = re.compile(rb',\s*"merges"\s*:\s*\[')
-_END = re.compile(rb"\]\s*\}\s*\}\s*\Z")
-_BREAK = re.compile(rb'(?<=[\]"])\s*,\s*(?=[\["])')
+_MERGES = re.compile(rb',[ \t\n\r]*"merges"[ \t\n\r]*:[ \t\n\r]*\[')
+_END = re.compile(rb"\][ \t\n\r]*\}[ \t\n\r]*\}[ \t\n\r]*\Z")
+_BREAK = re.compile(rb'(?<=[\]"])[ \t\n\r]*,[ \t\n\r]*(?=[\["])')
 _CHUNK = 4 << 20
 _TRIES = 16
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -21,6 +22,7 @@ from draftcheck.types import (
     Verdict,
 )
 
+WIDTH = 100
 COLOURS = {
     Verdict.COMPATIBLE: "green",
     Verdict.DEGRADED: "yellow",
@@ -155,11 +157,21 @@ def _finding(item: Shown) -> str:
     colour = SEVERITY_COLOURS[finding.severity]
     head = click.style(f"{finding.severity}[{finding.rule} {finding.slug}]", fg=colour, bold=True)
     title = f"{head} {finding.title} ({', '.join(item.engines)})"
-    lines = [title, f"  saw  {safe(finding.saw)}"]
+    fields = {"saw": finding.saw, "why": finding.why, "fix": finding.fix}
     if finding.engine_says and finding.severity is not Severity.NOTE:
-        lines.append(f"  says {safe(finding.engine_says)}")
-    lines += [f"  why  {finding.why}", f"  fix  {finding.fix}"]
-    return "\n".join(lines)
+        fields = {"saw": finding.saw, "says": finding.engine_says, **fields}
+    return "\n".join([title, *(_field(name, value) for name, value in fields.items())])
+
+
+def _field(name: str, value: str) -> str:
+    return textwrap.fill(
+        safe(value, 1000),
+        WIDTH,
+        initial_indent=f"  {name.ljust(5)}",
+        subsequent_indent=" " * 7,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
 
 
 def _not_checked(shown: Sequence[Shown], engines: Sequence[EngineVerdict]) -> Iterator[str]:

@@ -48,7 +48,7 @@ from tests.hostile.support import (
 )
 
 MANY = settings(
-    max_examples=int(150 * LONG),
+    max_examples=int(60 * LONG),
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
     database=None,
@@ -370,7 +370,7 @@ LAYOUTS = st.sampled_from(
 @given(
     TOKENS, st.randoms(use_true_random=False), LAYOUTS, st.sampled_from(["pairs", "texts", "both"])
 )
-@settings(MANY, max_examples=int(400 * LONG))
+@settings(MANY, max_examples=int(150 * LONG))
 def test_both_ways_to_read_a_tokenizer_agree(
     tokens: list[str], rng: random.Random, layout: dict[str, Any], form: str
 ) -> None:

@@ -116,11 +116,10 @@ def test_the_fault_of_49_bytes_costs_nothing(run: Run, tmp_path: Path) -> None:
     tracemalloc.stop()
 
 
-@pytest.mark.parametrize("count", [2**20, 2**21])
 @pytest.mark.parametrize("name", [TOKENS, "tokenizer.ggml.merges", "other"])
-def test_a_sparse_file_full_of_empty_strings(tmp_path: Path, name: str, count: int) -> None:
-    """Zeros are strings of no bytes: many of them cost little, too many are refused."""
-    data = header(key(name, 9, array(8, count)))
+def test_a_sparse_file_full_of_empty_strings(tmp_path: Path, name: str) -> None:
+    """Zeros are strings of no bytes: as many as may be cost little."""
+    data = header(key(name, 9, array(8, 2**21)))
     found = bounded("inspect", sparse(tmp_path / "m.gguf", 40 * 10**9, data))
     assert found.ran.code in (0, 3)
     assert found.peak < 700 * 10**6
@@ -297,7 +296,8 @@ def test_every_key_with_every_kind_of_value(run: Run, tmp_path: Path, name: str)
         path = make.gguf(tmp_path / "m.gguf", keys={name: (kind, value)})
         direct = run("inspect", path, "--format", "json", "--output", saved)
         again = run("inspect", saved, "--format", "json")
-        for ran in (direct, again, run("pair", path, saved)):
+        pair = [run("pair", path, saved)] if name in KEYS[:3] else []
+        for ran in (direct, again, *pair):
             calm(ran)
             assert ran.code in ANY
         assert strict_json(again.out)["llama_cpp"] == strict_json(direct.out)["llama_cpp"]
@@ -314,11 +314,10 @@ def test_a_million_tokens_that_are_the_same(good_gguf: Path, tmp_path: Path) -> 
 
 def test_a_token_of_16_megabytes(good_gguf: Path, tmp_path: Path) -> None:
     path = make.gguf(tmp_path / "m.gguf", ["x" * 2**24, *make.gguf_tokens(299)])
-    for arguments in (("inspect", path), ("pair", path, good_gguf)):
-        found = bounded(*arguments)
-        assert found.ran.code in (0, 1)
-        assert len(found.ran.out) < 20_000
-        assert found.peak < 600 * 10**6
+    found = bounded("pair", path, good_gguf)
+    assert found.ran.code == 1
+    assert len(found.ran.out) < 20_000
+    assert found.peak < 600 * 10**6
 
 
 def test_an_architecture_of_escapes(run: Run, good_gguf: Path, tmp_path: Path) -> None:

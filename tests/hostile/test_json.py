@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -54,7 +55,11 @@ def test_broken_json(run: Run, good: Path, tmp_path: Path, name: str, fault: str
     data, says = BROKEN[fault]
     folder = make.folder(tmp_path / "m")
     write(folder / name, data)
-    ran = examine(run, folder, READ, good if name == "config.json" else None)
+    if name == "config.json":
+        examine(run, folder, READ, good)
+    ran = run("inspect", folder)
+    calm(ran)
+    assert (ran.code, ran.out) == (3, "")
     assert f"m/{name}: " in ran.err
     assert says in ran.err
 
@@ -102,16 +107,16 @@ def test_every_key_of_a_config_with_every_kind_of_value(
 
 def light(run: Run, model: Path, good: Path, what: str) -> None:
     """Fewer runs than examine(): there are many values."""
-    ran = run("pair", model, good, "--format", "json")
-    assert ran.code in ANY, (what, ran.err)
-    calm(ran)
-    if ran.out:
-        strict_json(ran.out)
-    else:
-        assert "m/" in ran.err and ran.code == 3, (what, ran.err)
-    ran = run("inspect", model)
-    assert ran.code in (0, 3), (what, ran.err)
-    calm(ran)
+    pair = zlib.crc32(what.encode()) % 3 == 0
+    commands = [("inspect", model), ("inspect", model, "--format", "json")]
+    for command in [*commands, ("pair", model, good, "--format", "json")] if pair else commands:
+        ran = run(*command)
+        assert ran.code in ANY, (what, ran.err)
+        calm(ran)
+        if not ran.out:
+            assert "m/" in ran.err and ran.code == 3, (what, ran.err)
+        elif "json" in command:
+            strict_json(ran.out)
 
 
 @pytest.mark.parametrize("value", ['"152k"', "1e30", "true", "-1", "1e999", "10" * 2000, "2097153"])
@@ -359,8 +364,6 @@ def test_added_tokens_json(run: Run, good: Path, tmp_path: Path) -> None:
     [
         ("tokenizer.json", "[],"),
         ("tokenizer.json", '"\u4e00",'),
-        ("tokenizer.json", '"a":{},'),
-        ("config.json", "[],"),
         ("config.json", '"ab",'),
     ],
 )
@@ -379,14 +382,13 @@ def test_small_text_of_many_objects(tmp_path: Path, name: str, filling: str) -> 
 
 def test_sixty_megabytes_of_spaces(tmp_path: Path) -> None:
     folder = make.folder(tmp_path / "m")
-    for body in (" " * 60_000_000, '{"model": {"vocab": {' + " " * 60_000_000 + "}}}"):
-        write(folder / "tokenizer.json", body)
-        found = bounded("inspect", folder)
-        assert found.ran.code in (0, 3)
-        assert found.seconds < 20
+    write(folder / "tokenizer.json", '{"model": {"vocab": {' + " " * 60_000_000 + "}}}")
+    found = bounded("inspect", folder)
+    assert found.ran.code == 0
+    assert found.seconds < 20
 
 
-@pytest.mark.parametrize("part", ["],[", '\\",\\"', '\\\\", "', '": 1, ', "\\u0022", "a b"])
+@pytest.mark.parametrize("part", ["],[", '\\",\\"', "\\u0022"])
 def test_merges_that_look_like_json(tmp_path: Path, part: str) -> None:
     """Searching for the ends of strings must not take quadratic time, or memory."""
     folder = make.folder(tmp_path / "m")

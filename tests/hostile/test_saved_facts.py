@@ -185,6 +185,9 @@ def test_keys_that_are_sound(
     '{"draftcheck_facts": 1, "tokenizer": {"tokens": {"a": 0}}}',
     '{"draftcheck_facts": 1, "tokenizer": {"tokens": ["\\ud800"]}}',
     '{"draftcheck_facts": 1, "tokenizer": {"bos_id": -7, "tokens": ["a"]}}',
+    '{"draftcheck_facts": 1, "tokenizer": {"tokens": ["a"], "special": [1]}}',
+    '{"draftcheck_facts": 1, "tokenizer": {"tokens": ["a"], "added": [-1]}}',
+    '{"draftcheck_facts": 1, "tokenizer": {"padding": [0]}}',
     "<html>", "\ufeff{}", "version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 1\n",
 ])  # fmt: skip
 def test_bodies_that_are_no_facts(run: Run, good: Path, tmp_path: Path, body: str) -> None:
@@ -198,7 +201,7 @@ def test_bodies_that_are_no_facts(run: Run, good: Path, tmp_path: Path, body: st
     '{"draftcheck_facts": 1, "gguf": {"version": 3, "keys": {}}}',
     '{"draftcheck_facts": 1, "kind": "\\u001b[2J", "role": "\\u202e", "notes": ["\\u001b"]}',
     '{"draftcheck_facts": 1, "tokenizer": {"tokens": [], "length": 5, "bos_id": 3}}',
-    '{"draftcheck_facts": 1, "tokenizer": {"tokens": ["a"], "special": [5], "eos_id": 99}}',
+    '{"draftcheck_facts": 1, "tokenizer": {"tokens": ["a"], "special": [0], "eos_id": 99}}',
     '{"draftcheck_facts": 1, "config": {"rope_scaling": {"factor": NaN}, "architectures": []}}',
     '{"draftcheck_facts": 1, "conversion": {"model": "gpt2"}, "config": {"vocab_size": 2000000}}',
 ])  # fmt: skip
