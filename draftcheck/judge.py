@@ -6,6 +6,7 @@ import json
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import PurePath
 
 from draftcheck import rulebook, versions
 from draftcheck.checks import CHECKS, llama
@@ -243,8 +244,16 @@ def _not_verified(engine: Engine, version: str) -> str:
 
 
 def _setup_text(method: Method, comparison: Comparison) -> str:
-    """The command or config to paste, with names quoted for where they stand."""
-    target, draft = comparison.target.ref, comparison.draft.ref
+    """The commands or config to paste, with names quoted for where they stand."""
+    steps, names = [], []
+    for facts in (comparison.target, comparison.draft):
+        name = facts.called
+        if method.convert and facts.gguf is None:
+            name = f"{PurePath(name).name}.gguf"
+            step = method.convert.replace("{model}", shlex.quote(facts.called))
+            steps.append(step.replace("{file}", shlex.quote(name)))
+        names.append(name)
+    target, draft = names
     values = {
         "{target}": shlex.quote(target),
         "{draft}": shlex.quote(draft),
@@ -255,4 +264,4 @@ def _setup_text(method: Method, comparison: Comparison) -> str:
     text = method.setup
     for name, value in values.items():
         text = text.replace(name, value)
-    return text.strip()
+    return "\n".join([*steps, text.strip()])

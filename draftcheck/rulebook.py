@@ -62,6 +62,8 @@ class Method:
     vocabulary: str = "shared"
     since: str | None = None
     until: str | None = None
+    convert: str = ""
+    """Command that turns a checkpoint folder {model} into the {file} that the engine loads."""
     automatic: bool = True
     """Whether it is chosen without being asked for."""
 
@@ -173,7 +175,7 @@ def _method(row: Mapping[str, Any], where: str, order: Key) -> Method:
     fields = _fields(
         row,
         {"id", "setup"},
-        {"summary", "drafts", "formats", "vocabulary", "since", "until", "automatic"},
+        {"summary", "drafts", "formats", "vocabulary", "since", "until", "convert", "automatic"},
         where,
     )
     _window(order, fields.get("since"), fields.get("until"), where)

@@ -227,13 +227,65 @@ class Conversion:
     add_eos: bool | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class HeadFacts:
+    """What a head (or the MTP layers of a whole model) needs of its target."""
+
+    kind: str | None = None
+    """eagle, eagle3, mtp, medusa, mlp_speculator, dflash, dspark …; full for a whole model."""
+    form: str | None = None
+    """speculators, checkpoint or gguf."""
+    form_version: str | None = None
+    layer_type: str | None = None
+    """model_type of the head's own layers, where the speculators format names it."""
+    declared: tuple[str, ...] | None = None
+    """Fields of this record that the config states; the weights say the rest."""
+    hidden: int | None = None
+    target_hidden: int | None = None
+    """Width of the target's hidden states, where the config names it."""
+    layers: int | None = None
+    aux_layers: tuple[int, ...] | None = None
+    """Target layers whose states the head reads, as numbered in the file."""
+    aux_place: str | None = None
+    """The part of the config that lists them: root, eagle_config, dflash_config."""
+    aux_count: int | None = None
+    fc_in: int | None = None
+    fc_out: int | None = None
+    vocab: int | None = None
+    """Vocabulary of the target that it was made for."""
+    draft_vocab: int | None = None
+    d2t: int | None = None
+    """Entries of the table from its own ids to the target's; 0: there is no such table."""
+    d2t_fault: str | None = None
+    """First fault in the table, empty when there is none."""
+    d2t_sorted: bool | None = None
+    d2t_last: int | None = None
+    """Highest target id in the table."""
+    t2d: int | None = None
+    lm_head: bool | None = None
+    lm_head_rows: int | None = None
+    embed_tokens: bool | None = None
+    mask_token_id: int | None = None
+    block_size: int | None = None
+    mtp_promised: int | None = None
+    mtp_present: int | None = None
+    """Multi-token-prediction layers among the tensor names."""
+    medusa_heads: int | None = None
+    norm_before_fc: bool | None = None
+    norm_before_residual: bool | None = None
+    verifier_architectures: tuple[str, ...] | None = None
+    origin: Origin = field(default_factory=dict)
+
+
 @dataclass(frozen=True, slots=True, eq=False)  # compared by identity: it is large
 class ModelFacts:
     """Everything read about one model."""
 
     ref: str
     kind: str
-    """folder, gguf, facts (hub, ollama to come)."""
+    """folder or gguf (hub, ollama to come)."""
+    name: str | None = None
+    """What the model was called when its facts were saved; ref is then the facts file."""
     revision: str | None = None
     role: str | None = None
     """full, or the kind of head: eagle, eagle3, mtp, medusa, mlp_speculator, dflash, dspark …"""
@@ -244,9 +296,15 @@ class ModelFacts:
     weights: WeightFacts = field(default_factory=WeightFacts)
     gguf: GgufFacts | None = None
     conversion: Conversion | None = None
+    head: HeadFacts | None = None
     notes: tuple[str, ...] = ()
     """What could not be read, one sentence each."""
     origin: Origin = field(default_factory=dict)
+
+    @property
+    def called(self) -> str:
+        """The name to use for the model itself, in commands and for engines that look at it."""
+        return self.name or self.ref
 
     @property
     def rows(self) -> int | None:

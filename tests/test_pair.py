@@ -23,6 +23,7 @@ def test_same_tokenizer_is_compatible_everywhere(run: Run, tmp_path: Path) -> No
     for entry in ran.json["engines"]:
         assert (entry["reaction"], entry["verdict"]) == ("runs", "compatible"), entry
         assert str(draft) in entry["setup"]
+    assert ran.engine("llama.cpp")["setup"].startswith("python convert_hf_to_gguf.py ")
 
 
 def test_json_has_every_field_of_the_contract(run: Run, tmp_path: Path) -> None:

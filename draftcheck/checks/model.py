@@ -135,11 +135,11 @@ def _listed(name: str | None, table: dict[str, str], setup: Setup) -> bool:
 
 def draft_name_contains(comparison: Comparison, setup: Setup, *, words: list[str]) -> Seen:
     """Fail when the draft's path or id, in lower case, contains one of the words."""
-    name = comparison.draft.ref.lower()
+    name = comparison.draft.called.lower()
     found = [word for word in words if word in name]
     if found:
-        return fail(f"the draft is called {comparison.draft.ref!r}, which contains {found[0]!r}")
-    return ok(f"{comparison.draft.ref!r} contains none of {', '.join(words)}")
+        return fail(f"the draft is called {comparison.draft.called!r}, which contains {found[0]!r}")
+    return ok(f"{comparison.draft.called!r} contains none of {', '.join(words)}")
 
 
 def not_multimodal(comparison: Comparison, setup: Setup, *, side: str) -> Seen:
@@ -227,7 +227,7 @@ def draft_tensor_parallel(comparison: Comparison, setup: Setup, *, one: bool, ta
 
 def draft_name_dotted(comparison: Comparison, setup: Setup) -> Seen:
     """Fail when the draft's name has a dot and no slash."""
-    name = comparison.draft.ref
+    name = comparison.draft.called
     words = f"the draft is called {name!r}"
     return fail(words) if "." in name and "/" not in name else ok(words)
 

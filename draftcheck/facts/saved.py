@@ -24,6 +24,7 @@ from draftcheck.types import (
     Conversion,
     GgufArray,
     GgufFacts,
+    HeadFacts,
     ModelFacts,
     Tensor,
     TokenizerFacts,
@@ -38,9 +39,13 @@ _GROUPS: dict[str, type] = {
     "weights": WeightFacts,
     "gguf": GgufFacts,
     "conversion": Conversion,
+    "head": HeadFacts,
 }
 _SETS = {"padding", "added", "special", "unnormalized", "byte_tokens"}
-_TUPLES = {"architectures", "layer_kinds", "eos_token_ids", "generation_eos_ids", "problems"}
+_TUPLES = {
+    "architectures", "layer_kinds", "eos_token_ids", "generation_eos_ids", "problems", "declared",
+    "aux_layers", "verifier_architectures",
+}  # fmt: skip
 _NOT_SAVED = "definition"
 """A path of the machine that read the model: never written, and never believed."""
 _CODES = {label: "B" if code == "?" else code for label, code, _ in SCALARS.values()}
@@ -88,7 +93,8 @@ def load(path: Path, ref: str) -> ModelFacts:
     form = jsonfile.shallow_object(root, ref)["draftcheck_facts"]
     if form is True or form != FORMAT:
         raise ReadError(f"{ref}: facts format {str(form)[:40]}; this version reads {FORMAT}")
-    return from_dict({**root, "ref": ref}, ref)
+    name = root.get("name") or root.get("ref")
+    return from_dict({**root, "ref": ref, "name": name}, ref)
 
 
 def from_dict(root: Mapping[str, Any], where: str) -> ModelFacts:

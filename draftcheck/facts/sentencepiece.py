@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 NORMAL, UNKNOWN, CONTROL, USER_DEFINED, UNUSED, BYTE = 1, 2, 3, 4, 5, 6
 _MODEL_TYPES = {1: "unigram", 2: "spm-bpe", 3: "wordlevel", 4: "char"}
-MAX_PIECES = 1 << 21
+MAX_PIECES = 1 << 20
 
 
 class BadSentencePiece(Exception):

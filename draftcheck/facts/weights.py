@@ -15,6 +15,7 @@ INDEX = "model.safetensors.index.json"
 PICKLES = re.compile(r"(pytorch_model.*\.bin|.*\.(pt|pth|ckpt|pkl))", re.DOTALL)
 MAX_INDEX = 64 * 1024 * 1024
 MAX_SHARDS = 2000
+MAX_TENSORS = 1 << 20
 EMBEDDINGS = (
     "model.embed_tokens.weight",
     "model.language_model.embed_tokens.weight",
@@ -44,6 +45,8 @@ def read(source: Source) -> WeightFacts:
         found = safetensors_header.read(source, name)
         counts[name] = len(found)
         tensors.update(found)
+        if len(tensors) > MAX_TENSORS:
+            raise ReadError(f"{source.label}/{name}: more than {MAX_TENSORS:,} tensors up to here")
     files = [WeightFile(file.name, file.size, file.format, counts.get(file.name)) for file in files]
     return WeightFacts(
         files=tuple(files),
