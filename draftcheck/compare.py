@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from draftcheck.probe import PROBE
+from draftcheck import probe
 from draftcheck.types import (
     NO_TOKEN,
     Behaviour,
@@ -152,29 +152,9 @@ def _behaviour(
     ):
         return Behaviour(True, "same merges, normalizer and pre-tokenizer")
     if target.definition and draft.definition:
-        return _probe(target.definition, draft.definition)
+        return probe.run(target.definition, draft.definition)
     if target.pre and target.merges and (target.pre, target.merges) == (draft.pre, draft.merges):
         return Behaviour(True, f"same merges and pre-tokenizer ({target.pre})")
     if target.merges and draft.merges and target.merges != draft.merges:
         return Behaviour(None, "the merges differ; the tokenizers could not be run side by side")
     return Behaviour(None, f"pre-tokenizers {target.pre or '?'} and {draft.pre or '?'}: not run")
-
-
-def _probe(target: str, draft: str) -> Behaviour:
-    """Cut one text with both and compare the ids."""
-    from tokenizers import Tokenizer
-
-    try:
-        ours = Tokenizer.from_file(target).encode(PROBE, add_special_tokens=False).ids
-        theirs = Tokenizer.from_file(draft).encode(PROBE, add_special_tokens=False).ids
-    except Exception as error:  # the library raises bare Exception for anything it dislikes
-        return Behaviour(None, f"the tokenizers library cannot load them: {str(error)[:120]}")
-    if ours == theirs:
-        return Behaviour(True, f"same ids for a probe text of {len(ours)} tokens")
-    at = next(
-        (i for i, (a, b) in enumerate(zip(ours, theirs, strict=False)) if a != b),
-        min(len(ours), len(theirs)),
-    )
-    return Behaviour(
-        False, f"a probe text gives {len(ours)} and {len(theirs)} ids, different from number {at}"
-    )

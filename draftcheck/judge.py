@@ -26,6 +26,8 @@ from draftcheck.types import (
     Verdict,
 )
 
+LONGEST = 1000
+"""Characters of what a check saw: texts of models can be of any length."""
 BEST_FIRST = (Verdict.COMPATIBLE, Verdict.DEGRADED, Verdict.UNDECIDED, Verdict.INCOMPATIBLE)
 
 
@@ -67,7 +69,7 @@ def loaded(facts: ModelFacts) -> Mapping[str, object] | None:
     setup = _setup(engine, engine.checked, method, Question(engine.id))
     view = llama.load(facts, setup)
     if not isinstance(view, LlamaVocab):
-        return {"build": engine.checked, "does not load": str(view)}
+        return {"build": engine.checked, "does not load": _cut(str(view))}
     return {
         "build": engine.checked,
         "type": view.type,
@@ -138,12 +140,17 @@ def active(engine: Engine, version: str, method: Method) -> list[Rule]:
 
 
 def _truth(method: Method, comparison: Comparison) -> list[Rule]:
-    """The rules that hold everywhere, less those that a translating method escapes."""
+    """The rules that hold everywhere, less those that the method escapes: it translates, or takes heads."""
     spoken = method.vocabulary
     if spoken == "by-size":
         sizes = {comparison.target.config.vocab_size, comparison.draft.config.vocab_size}
         spoken = "translated" if len(sizes - {None}) == 2 else "shared"
-    return [rule for rule in rulebook.truth() if rule.vocabulary in ("any", spoken)]
+    return [
+        rule
+        for rule in rulebook.truth()
+        if rule.vocabulary in ("any", spoken)
+        and (not rule.drafts or set(rule.drafts) & set(method.drafts))
+    ]
 
 
 def formats(comparison: Comparison) -> set[str]:
@@ -199,13 +206,17 @@ def _finding(rule: Rule, comparison: Comparison, setup: Setup) -> Finding | None
         severity=rule.severity,
         outcome=seen.outcome,
         reaction=rule.reaction,
-        saw=seen.saw,
+        saw=_cut(seen.saw),
         why=rule.why,
         fix=rule.fix,
         source=rule.source,
         basis=rule.basis,
         engine_says=rule.engine_says,
     )
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= LONGEST else text[:LONGEST] + "…"
 
 
 def _reaction(findings: Iterable[Finding]) -> tuple[Reaction, str | None]:

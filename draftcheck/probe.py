@@ -1,6 +1,39 @@
-"""A text that meets the things tokenizers cut differently: words, code, numbers, scripts, space."""
+"""Cut one text with two tokenizer.json files and compare the ids, in a child with limits.
 
-PROBE = """\
+The tokenizers library runs what the files say: regular expressions without end, texts that
+grow, panics. So it runs outside this process, with bounded memory and time.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+from draftcheck.types import Behaviour
+
+SECONDS = 20
+MEMORY = 4 << 30
+# Self-contained: the child imports nothing of draftcheck.
+CHILD = """
+import json, sys
+try:
+    import resource
+    resource.setrlimit(resource.RLIMIT_AS, (int(sys.argv[1]),) * 2)
+    resource.setrlimit(resource.RLIMIT_CPU, (int(sys.argv[2]),) * 2)
+except (ImportError, ValueError, OSError):
+    pass
+from tokenizers import Tokenizer
+text = sys.stdin.buffer.read().decode()
+found = []
+for path in sys.argv[3:]:
+    tokenizer = Tokenizer.from_file(path)
+    tokenizer.no_truncation()
+    tokenizer.no_padding()
+    found.append(tokenizer.encode(text, add_special_tokens=False).ids)
+print(json.dumps(found))
+"""
+TEXT = """\
 The other day the weather there was better than the forecast, and I've said they'll agree: don't
 we? It's HERE, isn't it; Mr. O'Neill (aged 47) paid $1,234.56 on 2024-02-29 at 09:05 -- 3.14159!
 def fibonacci(n: int) -> list[int]:
@@ -17,3 +50,22 @@ Größe, Straße, naïveté, señor, Ångström, Łódź, İstanbul, Ελλην�
   leading,   many    spaces\u00a0and\u200bzero width   \t\ttabs   \r\n\r\n   trailing   \n\n\n
 UPPER lower camelCase snake_case kebab-case 0x1F 1e-10 v2.0.1 AaBbCc xxxxxxxxxxxxxxxxxxxxxxx ======
 """
+
+
+def run(target: str, draft: str) -> Behaviour:
+    """Whether both files cut the text into the same ids; unknown when one cannot be run."""
+    command = [sys.executable, "-P", "-c", CHILD, str(MEMORY), str(SECONDS), target, draft]
+    try:
+        done = subprocess.run(
+            command, input=TEXT.encode(), capture_output=True, timeout=SECONDS, check=False
+        )
+        ours, theirs = json.loads(done.stdout)
+    except (OSError, subprocess.TimeoutExpired, ValueError):
+        return Behaviour(None, "the tokenizers library cannot run these two files")
+    if ours == theirs:
+        return Behaviour(True, f"same ids for a probe text of {len(ours)} tokens")
+    pairs = enumerate(zip(ours, theirs, strict=False))
+    at = next((i for i, (a, b) in pairs if a != b), min(len(ours), len(theirs)))
+    return Behaviour(
+        False, f"a probe text gives {len(ours)} and {len(theirs)} ids, different from number {at}"
+    )

@@ -16,11 +16,13 @@ from tests.conftest import ROOT
 PACKAGE = ROOT / "draftcheck"
 # From the bottom up; a module may import its own layer and those below it.
 LAYERS = (
-    ("types", "errors", "versions", "probe"),
+    ("types", "headfacts", "errors", "versions", "probe"),
     ("rulefiles", "sources"),
+    ("probing",),
     ("refs",),
     ("facts",),
     ("llama",),
+    ("probe",),
     ("compare",),
     ("checks",),
     ("rulebook",),

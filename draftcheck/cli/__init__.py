@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import io
 import sys
 from collections.abc import Sequence
 
@@ -13,6 +14,7 @@ from draftcheck import __version__
 COMMANDS = {
     "inspect": "draftcheck.cli.inspect",
     "pair": "draftcheck.cli.pair",
+    "probe": "draftcheck.cli.probe",
     "rules": "draftcheck.cli.rules",
 }
 
@@ -43,6 +45,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command line and return its exit code; no exception leaves it."""
     from draftcheck.errors import DraftcheckError
 
+    _show_everything()
     try:
         code = cli.main(args=arguments, prog_name="draftcheck", standalone_mode=False)
         return code if isinstance(code, int) else 0
@@ -65,6 +68,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except Exception:
         _bug()
         return 70
+
+
+def _show_everything() -> None:
+    """Characters that the terminal's encoding lacks are escaped, not an error."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
 
 
 def _say(message: str, hint: str | None) -> None:

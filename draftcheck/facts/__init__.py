@@ -45,6 +45,7 @@ def _read_folder(path: Path, text: str) -> ModelFacts:
     if ggufs and "config.json" not in source.files():
         return _read_only_gguf(path, text, ggufs)
     facts, raw = config.read(source)
+    facts = heads.layer_config(facts, raw, f"{text}/config.json")
     files = tokenizer.read(source)
     weight = weights.read(source)
     notes = list(weight.problems)
@@ -56,15 +57,17 @@ def _read_folder(path: Path, text: str) -> ModelFacts:
         raise ReadError(
             f"{text}: no model here (no config.json, tokenizer, safetensors or GGUF file)"
         )
+    role = heads.role(facts, raw, weight.tensors)
     return ModelFacts(
         ref=text,
         kind="folder",
-        role=heads.role(facts, raw, weight.tensors),
+        role=role,
         verifier=heads.verifier(raw),
         tokenizer=files.facts,
         config=facts,
         weights=weight,
         conversion=conversion.predict(files, facts, raw),
+        head=heads.read(role, facts, raw, weight.tensors, source),
         notes=tuple(notes),
         origin={"*": str(path)},
     )

@@ -85,14 +85,16 @@ def read(source: Source, name: str, ref: str) -> ModelFacts:
         split_fault=_split_fault(names, headers),
     )
     config = _config(keys, len(tokens) if tokens is not None else None, tensors)
+    role = _role(config.model_type, tensors)
     return ModelFacts(
         ref=ref,
         kind="gguf",
-        role=_role(config.model_type, tensors),
+        role=role,
         tokenizer=_tokenizer(keys, tokens, name),
         config=config,
         weights=_weights(source, names, headers, tensors),
         gguf=facts,
+        head=heads.from_gguf(role, config, keys, tensors),
         origin={"*": name},
     )
 
@@ -260,6 +262,8 @@ def _role(arch: str | None, tensors: Mapping[str, Tensor]) -> str | None:
         return "mtp" if arch == "gemma4-assistant" else arch
     if arch in kinds["no_memory"]:
         return "encoder"
+    if heads.gguf_is_sidecar(tensors):
+        return "mtp"
     return heads.FULL if arch else None
 
 

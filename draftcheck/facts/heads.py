@@ -6,10 +6,14 @@ LlamaForCausalLM).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
-from draftcheck.facts.jsonfile import text
+from draftcheck.facts import config as configs
+from draftcheck.facts import head_tensors
+from draftcheck.facts.jsonfile import integer, text
+from draftcheck.headfacts import HeadFacts
+from draftcheck.sources import Source
 from draftcheck.types import ConfigFacts, Tensor
 
 FULL = "full"
@@ -31,6 +35,16 @@ _BY_ARCHITECTURE = (
     ("mtp", "mtp"),
 )
 _GENERATES = ("ForCausalLM", "LMHeadModel", "ForConditionalGeneration")
+_NO_HEAD = (None, FULL, "encoder")
+_AUX = (
+    "eagle_aux_hidden_state_layer_ids",
+    "aux_hidden_state_layer_ids",
+    "target_layer_ids",
+    "dspark_target_layer_ids",
+)
+_PARTS = ("eagle_config", "dflash_config", "dspark_config")
+_MASKS = ("mask_token_id", "dspark_noise_token_id", "pard_token", "ptd_token_id")
+_MOST_LAYERS = 1024
 
 
 def role(
@@ -39,11 +53,11 @@ def role(
     """full, a kind of head, encoder (cannot generate), or None when the files do not say."""
     if kind := text(raw.get("speculators_model_type")):
         return kind
-    model_type = config.model_type or ""
-    if model_type in _BY_TYPE:
-        return _BY_TYPE[model_type]
-    if model_type.endswith("_mtp"):
-        return "mtp"
+    for model_type in (config.outer_type or "", config.model_type or ""):
+        if model_type in _BY_TYPE:
+            return _BY_TYPE[model_type]
+        if model_type.endswith("_mtp"):
+            return "mtp"
     if isinstance(raw.get("dflash_config"), dict):
         return "dflash"
     for name in config.architectures or ():
@@ -57,9 +71,200 @@ def role(
 
 def verifier(raw: Mapping[str, Any]) -> str | None:
     """The target that a speculators-format head names."""
-    speculators = raw.get("speculators_config")
-    entry = speculators.get("verifier") if isinstance(speculators, dict) else None
-    return text(entry.get("name_or_path")) if isinstance(entry, dict) else None
+    return text(_verifier(raw).get("name_or_path"))
+
+
+def layer_config(config: ConfigFacts, raw: Mapping[str, Any], where: str) -> ConfigFacts:
+    """The config of the head's layers, which the speculators format keeps in a part of its own."""
+    part = raw.get("transformer_layer_config")
+    if not isinstance(part, dict) or "speculators_model_type" not in raw:
+        return config
+    whole = {**part, "architectures": raw.get("architectures")}
+    return configs.from_dict(whole, None, where)
+
+
+def read(
+    kind: str | None,
+    config: ConfigFacts,
+    raw: Mapping[str, Any],
+    tensors: Mapping[str, Tensor] | None,
+    source: Source,
+) -> HeadFacts | None:
+    """Facts of a head, or of the MTP layers that a whole model promises."""
+    promised = _promised(config, raw)
+    if kind in _NO_HEAD and not promised:
+        return None
+    stated = _stated(config, raw)
+    table = head_tensors.table(source, tensors) if kind not in _NO_HEAD else None
+    return HeadFacts(
+        kind=kind,
+        form="speculators" if "speculators_model_type" in raw else "checkpoint",
+        form_version=text(raw.get("speculators_version")),
+        layer_type=config.model_type if _part(raw, "transformer_layer_config") else None,
+        declared=tuple(name for name, value in stated.items() if value is not None),
+        mtp_promised=promised,
+        mtp_present=head_tensors.mtp_layers(tensors, config.layers),
+        medusa_heads=_medusa(raw, tensors) if kind == "medusa" else None,
+        d2t_fault=table.fault if table else None,
+        d2t_sorted=table.sorted if table else None,
+        d2t_last=table.last if table else None,
+        verifier_architectures=_texts(_verifier(raw).get("architectures")),
+        origin={"*": "config.json", "d2t_fault": "d2t in the weights"},
+        **stated,
+        **shapes(tensors),
+    )
+
+
+def from_gguf(
+    kind: str | None,
+    config: ConfigFacts,
+    keys: Mapping[str, tuple[str, Any]],
+    tensors: Mapping[str, Tensor],
+) -> HeadFacts | None:
+    """The same from a GGUF's keys; every key that is not there is known to be absent."""
+    values = {name: _gguf_value(entry) for name, entry in keys.items()}
+    promised = integer(values.get(f"{config.model_type}.nextn_predict_layers"))
+    if kind in _NO_HEAD and not promised:
+        return None
+    stated = _gguf_stated(config, values)
+    return HeadFacts(
+        kind=kind,
+        form="gguf",
+        declared=tuple(name for name, value in stated.items() if value is not None),
+        aux_count=len(stated["aux_layers"] or ()),
+        mtp_promised=promised,
+        mtp_present=head_tensors.mtp_layers(tensors, None) or 0,
+        origin={"*": f"{config.model_type}.* keys and the tensor table"},
+        **stated,
+        **shapes(tensors, "token_embd"),
+    )
+
+
+def gguf_is_sidecar(tensors: Mapping[str, Tensor]) -> bool:
+    """Only multi-token-prediction layers, without the model that they belong to."""
+    nextn = any(head_tensors.NEXTN.match(name) for name in tensors)
+    return nextn and not any(name.startswith("blk.0.") for name in tensors)
+
+
+def _gguf_value(entry: tuple[str, Any]) -> Any:
+    kind, value = entry
+    if kind.startswith("array["):
+        small = hasattr(value, "__len__") and len(value) <= _MOST_LAYERS
+        return list(value) if small else None
+    return value
+
+
+def _gguf_stated(config: ConfigFacts, values: Mapping[str, Any]) -> dict[str, Any]:
+    def of(name: str) -> Any:
+        return values.get(f"{config.model_type}.{name}")
+
+    ids = of("target_layers")
+    numbers = [integer(entry) for entry in ids] if isinstance(ids, list) else [None]
+    flags = {name: of(name) for name in ("norm_before_fc", "norm_before_residual")}
+    return {
+        "hidden": config.hidden,
+        "target_hidden": integer(of("target_hidden_size") or of("embedding_length_out")),
+        "layers": config.layers,
+        "aux_layers": None if None in numbers else tuple(numbers),
+        "vocab": config.vocab_size,
+        "mask_token_id": integer(values.get("tokenizer.ggml.mask_token_id")),
+        "block_size": integer(of("block_size")),
+        **{name: flag if isinstance(flag, bool) else None for name, flag in flags.items()},
+    }
+
+
+def _medusa(raw: Mapping[str, Any], tensors: Mapping[str, Tensor] | None) -> int | None:
+    stated = _first(raw, "medusa_num_heads", "num_medusa_heads", "num_heads")
+    return stated if stated is not None else head_tensors.medusa_heads(tensors)
+
+
+def shapes(tensors: Mapping[str, Tensor] | None, embedding: str = "embed_tokens") -> dict[str, Any]:
+    """What names and shapes of the tensors tell, in either spelling."""
+    fc = head_tensors.find(tensors, head_tensors.FC)
+    sides = fc.shape if fc is not None and len(fc.shape) == 2 else (None, None)
+    names = (*head_tensors.LM_HEAD, "output.weight")
+    lm_head = head_tensors.find(tensors, names)
+    return {
+        "fc_out": sides[0],
+        "fc_in": sides[1],
+        "d2t": head_tensors.length(tensors, head_tensors.D2T),
+        "t2d": head_tensors.length(tensors, head_tensors.T2D),
+        "lm_head": None if tensors is None else lm_head is not None,
+        "lm_head_rows": lm_head.shape[0] if lm_head and len(lm_head.shape) == 2 else None,
+        "embed_tokens": None if tensors is None else any(embedding in name for name in tensors),
+    }
+
+
+def _stated(config: ConfigFacts, raw: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields that the config itself states."""
+    ids, place = _aux_layers(raw)
+    return {
+        "hidden": config.hidden if config.hidden is not None else _first(raw, "emb_dim"),
+        "target_hidden": _first(raw, "target_hidden_size", "backbone_hidden_size"),
+        "layers": config.layers,
+        "aux_layers": ids,
+        "aux_place": place,
+        "aux_count": _first(raw, "num_aux_hidden_states") or (None if ids is None else len(ids)),
+        "vocab": config.vocab_size,
+        "draft_vocab": _first(raw, "draft_vocab_size"),
+        "mask_token_id": _first(raw, *_MASKS),
+        "block_size": _first(raw, "block_size", "dspark_block_size"),
+        "norm_before_fc": _flag(raw, "norm_before_fc"),
+        "norm_before_residual": _flag(raw, "norm_before_residual"),
+    }
+
+
+def _places(raw: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """The parts of a config that heads keep their own keys in, and the root."""
+    for name in _PARTS:
+        if part := _part(raw, name):
+            yield name, part
+    yield "root", raw
+
+
+def _aux_layers(raw: Mapping[str, Any]) -> tuple[tuple[int, ...] | None, str | None]:
+    for place, part in _places(raw):
+        for name in _AUX:
+            ids = part.get(name)
+            if isinstance(ids, list) and 0 < len(ids) <= _MOST_LAYERS:
+                numbers = tuple(number for number in map(integer, ids) if number is not None)
+                if len(numbers) == len(ids):
+                    return numbers, place
+    return None, None
+
+
+def _promised(config: ConfigFacts, raw: Mapping[str, Any]) -> int | None:
+    if config.mtp_layers is not None:
+        return config.mtp_layers
+    return _first(configs.text_config(raw), "num_mtp_modules", "n_predict")
+
+
+def _first(raw: Mapping[str, Any], *names: str) -> int | None:
+    for _, part in _places(raw):
+        for name in names:
+            if (value := integer(part.get(name))) is not None:
+                return value
+    return None
+
+
+def _flag(raw: Mapping[str, Any], name: str) -> bool | None:
+    values = (part.get(name) for _, part in _places(raw))
+    return next((value for value in values if isinstance(value, bool)), None)
+
+
+def _part(raw: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    part = raw.get(name)
+    return part if isinstance(part, dict) else {}
+
+
+def _verifier(raw: Mapping[str, Any]) -> Mapping[str, Any]:
+    return _part(_part(raw, "speculators_config"), "verifier")
+
+
+def _texts(value: Any) -> tuple[str, ...] | None:
+    if not isinstance(value, list) or len(value) > 100:
+        return None
+    return tuple(entry for entry in value if isinstance(entry, str))
 
 
 def _by_tensors(tensors: Mapping[str, Tensor] | None) -> str | None:

@@ -17,6 +17,7 @@ from draftcheck.errors import ReadError
 from draftcheck.facts import jsonfile
 from draftcheck.facts.gguf_header import SCALARS
 from draftcheck.facts.vocabulary import MAX_ID
+from draftcheck.headfacts import HeadFacts
 from draftcheck.sources.folder import FolderSource
 from draftcheck.types import (
     NO_TOKEN,
@@ -24,7 +25,6 @@ from draftcheck.types import (
     Conversion,
     GgufArray,
     GgufFacts,
-    HeadFacts,
     ModelFacts,
     Tensor,
     TokenizerFacts,
@@ -93,7 +93,7 @@ def load(path: Path, ref: str) -> ModelFacts:
     form = jsonfile.shallow_object(root, ref)["draftcheck_facts"]
     if form is True or form != FORMAT:
         raise ReadError(f"{ref}: facts format {str(form)[:40]}; this version reads {FORMAT}")
-    name = root.get("name") or root.get("ref")
+    name = root.get("name", jsonfile.text(root.get("ref")))
     return from_dict({**root, "ref": ref, "name": name}, ref)
 
 

@@ -12,6 +12,9 @@ from pathlib import Path
 
 import pytest
 
+from draftcheck.errors import ReadError
+from draftcheck.facts import gguf, safetensors_header, tokenizer
+from draftcheck.sources.folder import FolderSource
 from tests import make
 from tests.conftest import ROOT, Run
 from tests.hostile.support import (
@@ -366,8 +369,30 @@ def test_code_of_a_repo_is_never_imported(run: Run, good: Path, tmp_path: Path) 
     folder = make.folder(tmp_path / "m", auto_map=auto, tokenizer_config=config)
     for name in ("configuration_x.py", "tokenization_x.py", "__init__.py", "sitecustomize.py"):
         write(folder / name, f"open({str(trace)!r}, 'w')")
+    before = sorted(tmp_path.rglob("*"))
     examine(run, folder, ANY, good)
     found = run("inspect", folder, "--format", "json").json["facts"]
     assert found["config"]["remote_code"] is True
     assert not trace.exists()
-    assert not (folder / "__pycache__").exists()
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+@pytest.mark.parametrize("size", [0, 3, 30, 100])
+def test_files_that_shrink_while_they_are_read(
+    good: Path, good_gguf: Path, tmp_path: Path, size: int
+) -> None:
+    """A download in progress, or somebody who wants to see a reader run in circles."""
+    for model in (good / "tokenizer.json", good / "model.safetensors", good_gguf):
+        path = tmp_path / model.name
+        shutil.copy(model, path)
+        source = FolderSource(tmp_path)
+        assert source.files()[path.name] == model.stat().st_size
+        os.truncate(path, size)
+        with pytest.raises(ReadError, match=path.name):
+            if path.suffix == ".gguf":
+                gguf.read(source, path.name, str(path))
+            elif path.suffix == ".json":
+                tokenizer.read(source)
+            else:
+                safetensors_header.read(source, path.name)
+        path.unlink()

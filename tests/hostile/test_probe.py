@@ -48,12 +48,6 @@ HOSTILE: dict[str, dict[str, Any]] = {
 }
 
 
-IN_THIS_PROCESS = pytest.mark.xfail(
-    strict=True, reason="compare._probe still runs the tokenizers library in this process"
-)
-
-
-@IN_THIS_PROCESS
 @pytest.mark.parametrize("name", HOSTILE)
 def test_the_library_may_die(good: Path, tmp_path: Path, name: str) -> None:
     folder = make.folder(tmp_path / "m", tokenizer_json=make.tokenizer(**HOSTILE[name]))
@@ -63,7 +57,6 @@ def test_the_library_may_die(good: Path, tmp_path: Path, name: str) -> None:
     assert found.seconds < 15
 
 
-@IN_THIS_PROCESS
 def test_truncation_in_the_files_hides_nothing(run: Run, tmp_path: Path) -> None:
     """Two tokenizers that keep one token of a text are not the same for that."""
     cut = {"direction": "Right", "max_length": 1, "strategy": "LongestFirst", "stride": 0}

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from draftcheck.errors import ReadError
-from draftcheck.facts import safetensors_header
+from draftcheck.facts import safetensors_header, weights
 from draftcheck.sources.folder import FolderSource
 from tests import make
 from tests.conftest import Run
@@ -269,6 +269,18 @@ def test_an_index_of_many_shards(tmp_path: Path) -> None:
     found = bounded("inspect", folder)
     assert found.ran.code == 3
     assert "names 200,000 shards" in found.ran.err
+
+
+def test_tensors_of_all_shards_are_counted(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(weights, "MAX_TENSORS", 5)
+    folder = make.folder(tmp_path / "m")
+    names = {f"t{i}": f"{i}.safetensors" for i in range(6)}
+    for tensor, name in names.items():
+        make.safetensors(folder / name, {tensor: ("F32", [])})
+    make.write_json(folder / "model.safetensors.index.json", {"weight_map": names})
+    assert "5.safetensors: more than 5 tensors" in examine(run, folder, READ).err
 
 
 @pytest.mark.parametrize("filling", [b"[],", b'"ab",', b"[[[[]]]],"])
