@@ -19,6 +19,7 @@ from draftcheck.types import (
 )
 
 SCHEMA_VERSION = 1
+LONGEST = 1000
 
 
 def pair(verdict: PairVerdict) -> str:
@@ -96,7 +97,8 @@ def _special(token: SpecialToken) -> dict[str, Any]:
 
 
 def _text(raw: bytes | None) -> str | None:
-    return None if raw is None else raw.decode("utf-8", "backslashreplace")
+    """A token's text, cut where nobody would read on."""
+    return None if raw is None else raw[:LONGEST].decode("utf-8", "backslashreplace")
 
 
 def engine(entry: EngineVerdict) -> dict[str, Any]:
