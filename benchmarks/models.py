@@ -46,14 +46,12 @@ def vocabulary(size: int, special: str) -> tuple[list[str], list[list[str]]]:
 def folders(path: Path, size: int, times: int = 1) -> tuple[Path, Path]:
     """Target and draft as checkpoint folders without weights; the merges several times over."""
     return (
-        _folder(path / "target", *vocabulary(size, "<|a|>"), times, 1),
-        _folder(path / "draft", *vocabulary(size, "<|b|>"), times, None),
+        _folder(path / "target", *vocabulary(size, "<|a|>"), times),
+        _folder(path / "draft", *vocabulary(size, "<|b|>"), times),
     )
 
 
-def _folder(
-    path: Path, texts: list[str], merges: list[list[str]], times: int, indent: int | None
-) -> Path:
+def _folder(path: Path, texts: list[str], merges: list[list[str]], times: int) -> Path:
     path.mkdir(parents=True)
     specials = [
         {"id": len(texts) - 2 + i, "content": text, "special": True, "normalized": False,
@@ -75,7 +73,7 @@ def _folder(
         "decoder": byte_level,
         "model": model,
     }
-    text = json.dumps(body, indent=indent, ensure_ascii=False)
+    text = json.dumps(body, indent=2, ensure_ascii=False)  # as the tokenizers library writes it
     (path / "tokenizer.json").write_text(text, encoding="utf-8")
     config = {
         "model_type": "llama",

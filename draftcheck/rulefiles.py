@@ -26,6 +26,12 @@ def load(name: str) -> dict[str, Any]:
     return parse(folder() / f"{name}.toml")
 
 
+def head(name: str) -> str:
+    """The first lines of rules/NAME.toml."""
+    with (folder() / f"{name}.toml").open(encoding="utf-8") as file:
+        return file.read(4096)
+
+
 def parse(path: Path) -> dict[str, Any]:
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))

@@ -1,0 +1,68 @@
+"""draftcheck probe URL"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from draftcheck.cli.options import emit, report_options
+
+
+@click.command("probe")
+@click.argument("url")
+@click.option(
+    "--interval",
+    type=click.FloatRange(0.1, 86400),
+    metavar="SECONDS",
+    help="Read twice, this far apart, and judge what happened in between.",
+)
+@click.option(
+    "--prompt", metavar="TEXT", help="Send this for one short completion (otherwise none is sent)."
+)
+@click.option("--model", metavar="NAME", help="Which model, where the server has several.")
+@click.option(
+    "--api-key-file",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="File whose one line is the server's key.",
+)
+@click.option(
+    "--timeout",
+    type=click.FloatRange(0.1, 600),
+    default=10.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="Limit for each question, connection and answer together.",
+)
+@click.option("--quiet", is_flag=True, help="Print nothing; the exit code is the answer.")
+@report_options("text", "json", "markdown")
+def command(
+    url: str,
+    interval: float | None,
+    prompt: str | None,
+    model: str | None,
+    api_key_file: Path | None,
+    timeout: float,
+    quiet: bool,
+    form: str,
+    output: Path | None,
+) -> int:
+    """Ask the running server at URL whether it is speculating now, and how well.
+
+    URL is the server's address, as http://127.0.0.1:8080. Exit codes: 0 speculating,
+    1 not speculating or nothing accepted, 2 usage, 3 cannot tell.
+    """
+    from draftcheck.errors import UsageError
+    from draftcheck.probing import Question, keys, probe
+    from draftcheck.report import exits
+    from draftcheck.report import probe as report
+
+    if interval is not None and prompt is not None:
+        raise UsageError("--interval and --prompt exclude each other")
+    key = keys.read(api_key_file) if api_key_file is not None else None
+    if warning := keys.exposed(url, key):
+        exits.warn(warning)
+    found = probe(Question(url, key, model, prompt, interval, timeout))
+    if not quiet or output is not None:
+        emit(report.render(found, form), output)
+    return report.CODES[found.state]

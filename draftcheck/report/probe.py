@@ -1,0 +1,197 @@
+"""What a probe found, as text, JSON and Markdown; texts of the server are escaped."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterator
+from typing import Any
+
+import click
+
+from draftcheck import __version__
+from draftcheck.probing.reading import Cause, Counts, Probe, State
+from draftcheck.report.json import SCHEMA_VERSION, dumps
+from draftcheck.report.safe import markdown as md
+from draftcheck.report.safe import safe
+
+WIDTH = 100
+CODES = {
+    State.SPECULATING: 0,
+    State.CONFIGURED: 3,
+    State.NOT_ACCEPTING: 1,
+    State.NOT_SPECULATING: 1,
+    State.UNKNOWN: 3,
+}
+COLOURS = {
+    State.SPECULATING: "green",
+    State.CONFIGURED: "yellow",
+    State.NOT_ACCEPTING: "red",
+    State.NOT_SPECULATING: "red",
+    State.UNKNOWN: "magenta",
+}
+ANSWERS = {
+    State.SPECULATING: "{who} is speculating",
+    State.CONFIGURED: "{who} is set up to speculate, but nothing shows that drafts are accepted",
+    State.NOT_ACCEPTING: "{who} drafts, and accepts next to nothing",
+    State.NOT_SPECULATING: "{who} is not speculating",
+    State.UNKNOWN: "whether {who} is speculating cannot be told",
+}
+
+
+def render(probe: Probe, form: str) -> str:
+    if form == "json":
+        return dumps(_object(probe))
+    return _markdown(probe) if form == "markdown" else _text(probe)
+
+
+def _who(probe: Probe) -> str:
+    if probe.server is None:
+        return f"the server at {probe.url}"
+    name = f"{probe.server.engine} {probe.server.version or ''}".strip()
+    return f"{name} at {probe.url}"
+
+
+def _facts(probe: Probe) -> Iterator[tuple[str, str]]:
+    """What is known apart from the figures."""
+    if probe.server is not None:
+        version = probe.server.version or "version not told"
+        yield "server", f"{probe.server.engine}, {version} (by {probe.server.seen})"
+    if probe.reading is not None:
+        for name in ("model", "method", "draft", "says"):
+            if (value := getattr(probe.reading, name)) is not None:
+                yield name, value
+
+
+def _figures(probe: Probe) -> Iterator[tuple[str, Counts]]:
+    for name, counts in (
+        ("this prompt", probe.prompt),
+        (f"last {probe.seconds or 0:.3g} s", probe.interval),
+        ("since start", probe.since_start),
+    ):
+        if counts is not None:
+            yield name, counts
+
+
+def _sentence(counts: Counts) -> str:
+    """The figures of one span in a line; what is not told is left out."""
+    parts = []
+    if counts.none_drafted:
+        parts.append("nothing drafted")
+    elif counts.drafted is not None and counts.accepted is not None:
+        parts.append(f"{counts.accepted:,} of {counts.drafted:,} drafted tokens accepted")
+    elif counts.drafted is not None:
+        parts.append(f"{counts.drafted:,} tokens drafted")
+    if counts.acceptance_rate is not None:
+        parts.append(f"rate {_percent(counts.acceptance_rate)}")
+    if counts.mean_length is not None:
+        parts.append(f"mean length {counts.mean_length:.2f}")
+    if counts.drafts:
+        parts.append(f"{counts.drafts:,} drafts")
+    if counts.generated is not None:
+        parts.append(f"{counts.generated:,} tokens generated")
+    return ", ".join(parts) or "nothing counted"
+
+
+def _percent(rate: float | None) -> str:
+    return "-" if rate is None else f"{100 * rate:.1f}%"
+
+
+def _text(probe: Probe) -> str:
+    word = click.style(str(probe.state), fg=COLOURS[probe.state], bold=True)
+    blocks = [f"{word}: {safe(ANSWERS[probe.state].format(who=_who(probe)))}"]
+    blocks.append("\n".join(f"  {name.ljust(12)}{safe(value)}" for name, value in _facts(probe)))
+    blocks += [_span(name, counts) for name, counts in _figures(probe)]
+    blocks += [_cause(cause) for cause in probe.causes]
+    blocks.append("\n".join(f"note: {safe(note)}" for note in probe.notes))
+    return "\n\n".join(block for block in blocks if block)
+
+
+def _span(name: str, counts: Counts) -> str:
+    lines = [f"  {name.ljust(12)}{_sentence(counts)}"]
+    if counts.rates:
+        rows = {
+            "position": [str(at + 1) for at in range(len(counts.rates))],
+            "accepted": [_percent(rate) for rate in counts.rates],
+            "conditional": [_percent(rate) for rate in counts.conditional_rates],
+        }
+        for at in range(0, len(counts.rates), 12):
+            for title, cells in rows.items():
+                shown = "".join(cell.rjust(7) for cell in cells[at : at + 12])
+                lines.append(f"    {title.ljust(12)}{shown}")
+    return "\n".join(lines)
+
+
+def _cause(cause: Cause) -> str:
+    return "\n".join(
+        textwrap.fill(
+            safe(text, 1000), WIDTH, initial_indent=title.ljust(7), subsequent_indent=" " * 7
+        )
+        for title, text in (("likely", cause.text), ("  fix", cause.fix))
+    )
+
+
+def _markdown(probe: Probe) -> str:
+    lines = [f"### draftcheck probe: {probe.state}", ""]
+    lines += [md(ANSWERS[probe.state].format(who=_who(probe))) + ".", ""]
+    facts = [f"- {name}: {md(value)}" for name, value in _facts(probe)]
+    lines += [*facts, ""] if facts else []
+    for name, counts in _figures(probe):
+        lines += [f"**{name}**: {_sentence(counts)}", ""]
+        if counts.rates:
+            lines += [*_table(counts), ""]
+    lines += [f"- likely: {md(cause.text)} Fix: {md(cause.fix)}" for cause in probe.causes]
+    lines += [f"- note: {md(note)}" for note in probe.notes]
+    return "\n".join(lines).rstrip()
+
+
+def _table(counts: Counts) -> list[str]:
+    rows = zip(counts.rates, counts.conditional_rates, strict=True)
+    return [
+        "| position | accepted | conditional |",
+        "|---|---|---|",
+        *(f"| {at} | {_percent(a)} | {_percent(b)} |" for at, (a, b) in enumerate(rows, 1)),
+    ]
+
+
+def _object(probe: Probe) -> dict[str, Any]:
+    server, reading = probe.server, probe.reading
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "draftcheck_version": __version__,
+        "url": probe.url,
+        "state": str(probe.state),
+        "engine": server.engine if server else None,
+        "version": server.version if server else None,
+        "recognised_by": server.seen if server else None,
+        "model": reading.model if reading else None,
+        "method": reading.method if reading else None,
+        "draft": reading.draft if reading else None,
+        "switch": str(reading.switch) if reading else None,
+        "says": reading.says if reading else None,
+        "since_start": _counted(probe.since_start),
+        "interval": probe.interval and {"seconds": probe.seconds, **_numbers(probe.interval)},
+        "prompt": _counted(probe.prompt),
+        "causes": [
+            {"id": cause.id, "text": cause.text, "fix": cause.fix, "source": cause.source}
+            for cause in probe.causes
+        ],
+        "notes": list(probe.notes),
+        "asked": [{"path": path, "status": status} for path, status in probe.asked],
+    }
+
+
+def _counted(counts: Counts | None) -> dict[str, Any] | None:
+    return _numbers(counts) if counts is not None else None
+
+
+def _numbers(counts: Counts) -> dict[str, Any]:
+    return {
+        "drafts": counts.drafts,
+        "drafted_tokens": counts.drafted,
+        "accepted_tokens": counts.accepted,
+        "generated_tokens": counts.generated,
+        "acceptance_rate": counts.acceptance_rate,
+        "mean_accepted_length": counts.mean_length,
+        "acceptance_by_position": list(counts.rates),
+        "conditional_by_position": list(counts.conditional_rates),
+    }
