@@ -140,7 +140,7 @@ def active(engine: Engine, version: str, method: Method) -> list[Rule]:
 
 
 def _truth(method: Method, comparison: Comparison) -> list[Rule]:
-    """The rules that hold everywhere, less those that the method escapes: it translates, or takes heads."""
+    """The rules that hold everywhere, less those that a method of this kind escapes."""
     spoken = method.vocabulary
     if spoken == "by-size":
         sizes = {comparison.target.config.vocab_size, comparison.draft.config.vocab_size}

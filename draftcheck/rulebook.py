@@ -21,7 +21,8 @@ from draftcheck.versions import Key
 
 TRUTH = "truth"
 BASES = ("run", "read", "documented")
-VOCABULARIES = ("shared", "translated", "by-size", "any")
+VOCABULARIES = ("shared", "translated", "by-size", "head", "any")
+HEAD = re.compile(r'^\[engine\]\s*id = "([^"]+)"', re.MULTILINE)
 ID = re.compile(r"[A-Z]{3}\d{3}")
 SLUG = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 
@@ -44,6 +45,8 @@ class Rule:
     """Methods it holds for; empty: all of the engine's."""
     vocabulary: str = "any"
     """Only for methods whose vocabularies are shared (or translated)."""
+    drafts: tuple[str, ...] = ()
+    """Only for methods that take one of these kinds of draft; empty: any."""
     params: Mapping[str, Any] = field(default_factory=dict)
     since: str | None = None
     until: str | None = None
@@ -96,14 +99,11 @@ class Engine:
 
 @cache
 def engine_files() -> dict[str, str]:
-    """Engine id -> rule file name, in the order of the contract's list."""
+    """Engine id -> rule file name; told by the files' heads, without parsing them all."""
     found = {}
     for name in rulefiles.names():
-        if name == TRUTH:
-            continue
-        head = rulefiles.load(name).get("engine")
-        if isinstance(head, dict):
-            found[str(head.get("id"))] = name
+        if match := HEAD.search(rulefiles.head(name)):
+            found[match[1]] = name
     return found
 
 
@@ -198,7 +198,7 @@ def _rule(row: Mapping[str, Any], file: str, order: Key, methods: tuple[str, ...
     fields = _fields(
         row,
         {"id", "slug", "title", "check", "reaction", "severity", "why", "fix", "source", "basis"},
-        {"methods", "vocabulary", "params", "since", "until", "engine_says"},
+        {"methods", "vocabulary", "drafts", "params", "since", "until", "engine_says"},
         where,
     )
     if not ID.fullmatch(fields["id"]):
@@ -213,7 +213,9 @@ def _rule(row: Mapping[str, Any], file: str, order: Key, methods: tuple[str, ...
         _one_of(method, methods, f"{where}: method")
     _params(fields["check"], fields.get("params", {}), where)
     _window(order, fields.get("since"), fields.get("until"), where)
-    values: dict[str, Any] = {k: tuple(v) if k == "methods" else v for k, v in fields.items()}
+    values: dict[str, Any] = {
+        k: tuple(v) if k in ("methods", "drafts") else v for k, v in fields.items()
+    }
     values["reaction"] = Reaction(fields["reaction"])
     values["severity"] = Severity(fields["severity"])
     return Rule(**values)

@@ -28,6 +28,7 @@ LAYERS = (
     ("rulebook",),
     ("judge",),
     ("questions",),
+    ("why",),
     ("report",),
     ("cli",),
     ("__main__",),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from draftcheck.checks import llama, model, vocabulary
+from draftcheck.checks import engines, head_targets, heads, llama, model, vocabulary
 from draftcheck.types import Seen
 
 Check = Callable[..., Seen]
@@ -44,5 +44,44 @@ CHECKS: dict[str, Check] = {
         model.single_rank,
         model.no_mrope,
         model.draft_name_dotted,
+        heads.head_kind_in,
+        heads.head_declares,
+        heads.head_width,
+        heads.head_aux_count,
+        heads.head_layers_in_range,
+        heads.head_layer_count,
+        heads.head_fc,
+        heads.head_ids_mapped,
+        heads.head_output_present,
+        heads.head_table_sound,
+        heads.head_table_sorted,
+        heads.head_made_for_vocabulary,
+        heads.head_vocabulary_covers,
+        heads.head_mask_in_vocabulary,
+        heads.head_layers_elsewhere,
+        heads.head_form_is_not,
+        heads.head_form_known,
+        heads.head_layer_type_in,
+        heads.head_norm_before_fc,
+        head_targets.mtp_layers_present,
+        head_targets.mtp_layers_exist,
+        head_targets.mtp_family_known,
+        head_targets.target_type_contains,
+        head_targets.target_architecture_in,
+        head_targets.target_architecture_starts,
+        head_targets.draft_type_in,
+        head_targets.head_verifier,
+        engines.architecture_known,
+        engines.model_type_known,
+        engines.has_safetensors,
+        engines.tokenizer_size_equal,
+        engines.texts_agree,
+        engines.cache_rewinds,
+        engines.window_rewinds,
+        engines.no_recurrent_layers,
+        engines.recurrent_not_read,
+        engines.draft_is_head,
+        engines.tokenizer_ids_equal,
+        engines.probe_count_equal,
     )
 }

@@ -18,7 +18,7 @@ from draftcheck.errors import ReadError
 from draftcheck.sources import Source
 from draftcheck.types import Tensor
 
-MAX_TABLE = 1 << 22
+MAX_TABLE = 1 << 21
 """Ids in a table; no vocabulary has more."""
 WIDTHS = {"I64": "q", "I32": "i", "BOOL": "B", "U8": "B"}
 D2T = ("d2t", "model.d2t")

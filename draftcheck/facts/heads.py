@@ -24,6 +24,7 @@ _BY_TYPE = {
     "eagle3": "eagle3",
     "gemma4_assistant": "mtp",
     "gemma4_unified_assistant": "mtp",
+    "muse_glimmer_assistant": "dflash",
 }
 _BY_ARCHITECTURE = (
     ("eagle3", "eagle3"),
@@ -32,6 +33,7 @@ _BY_ARCHITECTURE = (
     ("dflash", "dflash"),
     ("medusa", "medusa"),
     ("mlpspeculator", "mlp_speculator"),
+    ("museglimmerassistant", "dflash"),
     ("mtp", "mtp"),
 )
 _GENERATES = ("ForCausalLM", "LMHeadModel", "ForConditionalGeneration")
@@ -45,6 +47,8 @@ _AUX = (
 _PARTS = ("eagle_config", "dflash_config", "dspark_config")
 _MASKS = ("mask_token_id", "dspark_noise_token_id", "pard_token", "ptd_token_id")
 _MOST_LAYERS = 1024
+_BACKBONES = {"gemma4_assistant": 1536, "gemma4_unified_assistant": 3840}
+"""Defaults of transformers' configs, which leave out what equals them."""
 
 
 def role(
@@ -91,7 +95,7 @@ def read(
     source: Source,
 ) -> HeadFacts | None:
     """Facts of a head, or of the MTP layers that a whole model promises."""
-    promised = _promised(config, raw)
+    promised = _promised(kind, config, raw)
     if kind in _NO_HEAD and not promised:
         return None
     stated = _stated(config, raw)
@@ -200,7 +204,7 @@ def _stated(config: ConfigFacts, raw: Mapping[str, Any]) -> dict[str, Any]:
     ids, place = _aux_layers(raw)
     return {
         "hidden": config.hidden if config.hidden is not None else _first(raw, "emb_dim"),
-        "target_hidden": _first(raw, "target_hidden_size", "backbone_hidden_size"),
+        "target_hidden": _target_hidden(config, raw),
         "layers": config.layers,
         "aux_layers": ids,
         "aux_place": place,
@@ -212,6 +216,11 @@ def _stated(config: ConfigFacts, raw: Mapping[str, Any]) -> dict[str, Any]:
         "norm_before_fc": _flag(raw, "norm_before_fc"),
         "norm_before_residual": _flag(raw, "norm_before_residual"),
     }
+
+
+def _target_hidden(config: ConfigFacts, raw: Mapping[str, Any]) -> int | None:
+    stated = _first(raw, "target_hidden_size", "backbone_hidden_size")
+    return stated if stated is not None else _BACKBONES.get(config.outer_type or "")
 
 
 def _places(raw: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
@@ -233,10 +242,11 @@ def _aux_layers(raw: Mapping[str, Any]) -> tuple[tuple[int, ...] | None, str | N
     return None, None
 
 
-def _promised(config: ConfigFacts, raw: Mapping[str, Any]) -> int | None:
+def _promised(kind: str | None, config: ConfigFacts, raw: Mapping[str, Any]) -> int | None:
     if config.mtp_layers is not None:
         return config.mtp_layers
-    return _first(configs.text_config(raw), "num_mtp_modules", "n_predict")
+    names = ("num_mtp_modules", "n_predict") if kind == "mtp" else ("num_mtp_modules",)
+    return _first(configs.text_config(raw), *names)
 
 
 def _first(raw: Mapping[str, Any], *names: str) -> int | None:

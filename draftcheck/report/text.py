@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import click
 
+from draftcheck.headfacts import HeadFacts
 from draftcheck.report.safe import safe, safe_block
 from draftcheck.types import (
     Comparison,
@@ -260,6 +261,7 @@ def inspect(facts: ModelFacts, loaded: Mapping[str, object] | None) -> str:
             "bytes": weights.nbytes,
         },
     }
+    sections |= _head_section(facts.head)
     if loaded is not None:
         sections["as llama.cpp loads it"] = dict(loaded)
     lines = []
@@ -268,6 +270,30 @@ def inspect(facts: ModelFacts, loaded: Mapping[str, object] | None) -> str:
         lines += [f"  {key.ljust(22)} {_value(value)}" for key, value in values.items()]
     lines += [f"note: {safe(note)}" for note in facts.notes]
     return "\n".join(lines)
+
+
+def _head_section(head: HeadFacts | None) -> dict[str, dict[str, object]]:
+    """What a head needs of its target; fields that were not read are left out."""
+    if head is None:
+        return {}
+    table = None if head.d2t_fault is None else head.d2t_fault or "sound"
+    rows: dict[str, object] = {
+        "format": " ".join(filter(None, (head.form, head.form_version))) or None,
+        "width of the target": head.target_hidden,
+        "layers it reads": head.aux_layers,
+        "fc": f"{head.fc_in:,} -> {head.fc_out:,}" if head.fc_in and head.fc_out else None,
+        "draft vocabulary": head.draft_vocab,
+        "ids in d2t": head.d2t,
+        "d2t": table,
+        "lm_head": head.lm_head,
+        "mask token": head.mask_token_id,
+        "block size": head.block_size,
+        "MTP layers promised": head.mtp_promised,
+        "MTP layers present": head.mtp_present,
+        "Medusa heads": head.medusa_heads,
+        "made for": ", ".join(head.verifier_architectures or ()) or None,
+    }
+    return {"head": {name: value for name, value in rows.items() if value is not None}}
 
 
 def _token(facts: ModelFacts, number: int | None) -> str | None:
