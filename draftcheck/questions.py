@@ -23,7 +23,7 @@ def ask(
     if not engines:
         if method is not None:
             raise UsageError("--method needs --engine", hint="Methods belong to an engine.")
-        return [replace(base, engine=name) for name in sorted(rulebook.engine_files())]
+        return [replace(base, engine=name) for name in rulebook.default_engines()]
     return [_question(text, base) for text in engines]
 
 

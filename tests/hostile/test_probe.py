@@ -51,10 +51,9 @@ HOSTILE: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize("name", HOSTILE)
 def test_the_library_may_die(good: Path, tmp_path: Path, name: str) -> None:
     folder = make.folder(tmp_path / "m", tokenizer_json=make.tokenizer(**HOSTILE[name]))
-    found = bounded("pair", folder, good, "--format", "json", memory=2 << 30)
+    found = bounded("pair", folder, good, "--format", "json", memory=1 << 30)
     assert found.ran.code in (0, 1, 3)
     assert found.ran.json["tokenization"]["same"] in (None, True)
-    assert found.seconds < 15
 
 
 def test_truncation_in_the_files_hides_nothing(run: Run, tmp_path: Path) -> None:
