@@ -16,6 +16,7 @@ COMMANDS = {
     "pair": "draftcheck.cli.pair",
     "probe": "draftcheck.cli.probe",
     "rules": "draftcheck.cli.rules",
+    "why": "draftcheck.cli.why",
 }
 
 

@@ -1,0 +1,286 @@
+"""What a log means, as text, JSON and Markdown; every quoted line is escaped."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import click
+
+from draftcheck import __version__
+from draftcheck.report.json import SCHEMA_VERSION, dumps
+from draftcheck.report.safe import markdown as md
+from draftcheck.report.safe import safe
+from draftcheck.report.text import WIDTH
+from draftcheck.why.explain import Explanation, Item, Reason
+from draftcheck.why.messages import load
+from draftcheck.why.scan import Hit
+
+KINDS = {
+    "cause": "cause",
+    "masks": "hides its cause",
+    "measured": "measured",
+    "note": "note",
+    "follows": "consequence",
+}
+COLOURS = {"cause": "red", "masks": "red", "measured": "yellow", "note": "cyan", "follows": "white"}
+KNOWN_BY = {
+    "run": "running it",
+    "read": "reading its source",
+    "documented": "its documentation or a report",
+}
+COMMAND = "$ "
+QUOTED = 400
+
+
+def render(explanation: Explanation, form: str) -> str:
+    if form == "json":
+        return dumps(_object(explanation))
+    return _markdown(explanation) if form == "markdown" else _text(explanation)
+
+
+# ---- words that all forms share ----
+
+
+def _answer(explanation: Explanation) -> str:
+    """The first line, after the first word."""
+    kinds = [item.kind for item in explanation.items]
+    size = f"{explanation.lines:,} lines" if explanation.lines != 1 else "1 line"
+    if not kinds:
+        nothing = "the log is empty" if not explanation.nbytes else _nothing(explanation)
+        return f"{nothing} ({size}, {explanation.nbytes:,} bytes)"
+    parts = [f"{kinds.count(kind)} {word}" for kind, word in _plurals(kinds).items()]
+    if set(kinds) == {"follows"}:
+        parts.append("the cause itself is not in this text")
+    return f"{', '.join(parts)}{_whose(explanation)} ({size})"
+
+
+def _nothing(explanation: Explanation) -> str:
+    if explanation.binary:
+        return "this looks like a binary or compressed file, not a log"
+    return f"none of the {explanation.known} messages that draftcheck knows is in this log"
+
+
+def _plurals(kinds: list[str]) -> dict[str, str]:
+    words = {
+        "cause": ("cause", "causes"),
+        "masks": ("message that hides its cause", "messages that hide their cause"),
+        "measured": ("measurement", "measurements"),
+        "note": ("note", "notes"),
+        "follows": ("consequence", "consequences"),
+    }
+    return {kind: words[kind][kinds.count(kind) != 1] for kind in words if kind in kinds}
+
+
+def _whose(explanation: Explanation) -> str:
+    run = explanation.run
+    if run.engine is None:
+        return ""
+    name = load().names.get(run.engine, run.engine)
+    return f", {name} {run.version}" if run.version else f", {name}"
+
+
+def _limits(explanation: Explanation) -> Iterator[str]:
+    if not explanation.complete:
+        yield (
+            f"only the first {explanation.nbytes:,} bytes were read: cut out the part around the"
+            " first error (head, tail, grep -n)"
+        )
+
+
+def _quote(hit: Hit) -> str:
+    """The line, made harmless."""
+    return safe(hit.text, QUOTED)
+
+
+def _where(item: Item) -> str:
+    lines = ", ".join(f"{hit.line:,}" for hit in item.hits)
+    word = "line" if len(item.hits) == 1 else "lines"
+    more = f" and {item.count - len(item.hits):,} more" if item.count > len(item.hits) else ""
+    return f"{word} {lines}{more}"
+
+
+def _window(item: Item) -> str | None:
+    if item.since and item.until:
+        return f"{item.since} up to, not including, {item.until}"
+    if item.since:
+        return f"{item.since} and newer"
+    return f"before {item.until}" if item.until else None
+
+
+def _because(item: Item) -> str | None:
+    if item.because is None:
+        if item.kind == "follows":
+            return "an error that is not in this text: look further up"
+        return None
+    return f"line {item.because.line:,}: {_quote(item.because)}"
+
+
+def _reason(reason: Reason) -> str:
+    rules = f" [{', '.join(reason.rules)}]" if reason.rules else ""
+    if reason.seen is None:
+        return f"{reason.says}{rules}"
+    word = "said in" if reason.proved else "see"
+    return f"{reason.says}{rules} ({word} line {reason.seen.line:,})"
+
+
+def _told(item: Item) -> tuple[Reason, ...]:
+    """The causes, less a single one that the meaning already names."""
+    named = len(item.reasons) == 1 and item.meaning.startswith(item.reasons[0].says)
+    return () if named else item.reasons
+
+
+def _engines(item: Item) -> str:
+    names = load().names
+    return ", ".join(names.get(name, name) for name in item.engines) or "any engine"
+
+
+# ---- text ----
+
+
+def _text(explanation: Explanation) -> str:
+    known = bool(explanation.items)
+    word = click.style(
+        "explained" if known else "not recognised", fg="green" if known else "magenta", bold=True
+    )
+    blocks = [f"{word}: {_answer(explanation)}"]
+    blocks += [f"note: {safe(text)}" for text in _limits(explanation)]
+    blocks += [_block(number, item) for number, item in enumerate(explanation.items, 1)]
+    if explanation.send:
+        blocks.append("\n".join(_steps("next", explanation.send)))
+    return "\n\n".join(blocks)
+
+
+def _block(number: int, item: Item) -> str:
+    label = click.style(f"{KINDS[item.kind]}[{item.id}]", fg=COLOURS[item.kind], bold=True)
+    lines = [f"{number}. {label} {_where(item)} ({_engines(item)})"]
+    lines.append(_field("says", _quote(item.hits[0]), wrap=False))
+    if item.values:
+        seen = [f"{name}: {safe(value)}" for name, value in item.values.items()]
+        lines.append(_field("saw", "; ".join(seen)))
+    lines.append(_field("means", item.meaning))
+    if because := _because(item):
+        lines.append(_field("from", because))
+    for place, reason in enumerate(_told(item), 1):
+        lines.append(_field("cause" if place == 1 else "", f"{place}. {_reason(reason)}", hang=3))
+    lines += _steps("next", item.next)
+    if window := _window(item):
+        lines.append(_field("since" if item.since else "until", window))
+    lines.append(_field("source", f"{item.source} (known by {KNOWN_BY[item.basis]})"))
+    return "\n".join(lines)
+
+
+def _steps(name: str, steps: tuple[str, ...]) -> Iterator[str]:
+    for place, step in enumerate(steps):
+        label = name if place == 0 else ""
+        yield _field(label, safe(step, 1000), wrap=not step.startswith(COMMAND))
+
+
+def _field(name: str, value: str, *, wrap: bool = True, hang: int = 0) -> str:
+    head = f"   {name.ljust(7)}"
+    if not wrap:
+        return head + value
+    return textwrap.fill(
+        value,
+        WIDTH,
+        initial_indent=head,
+        subsequent_indent=" " * (10 + hang),
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+
+
+# ---- markdown ----
+
+
+def _markdown(explanation: Explanation) -> str:
+    word = "explained" if explanation.items else "not recognised"
+    lines = [f"### draftcheck why: {word}", "", f"{md(_answer(explanation))}.", ""]
+    lines += [f"Note: {md(text)}." for text in _limits(explanation)]
+    for number, item in enumerate(explanation.items, 1):
+        lines += [*_section(number, item), ""]
+    lines += [f"- {_md_step(step)}" for step in explanation.send]
+    return "\n".join(lines).rstrip()
+
+
+def _section(number: int, item: Item) -> Iterator[str]:
+    yield f"{number}. **{KINDS[item.kind]} {item.id}** ({md(_engines(item))}), {_where(item)}"
+    yield f"   - says: {md(_quote(item.hits[0]))}"
+    for name, value in item.values.items():
+        yield f"   - {md(name)}: {md(value)}"
+    yield f"   - means: {md(item.meaning)}"
+    if because := _because(item):
+        yield f"   - follows from {md(because)}"
+    for reason in _told(item):
+        yield f"   - cause: {md(_reason(reason))}"
+    for step in item.next:
+        yield f"   - next: {_md_step(step)}"
+
+
+def _md_step(step: str) -> str:
+    if not step.startswith(COMMAND):
+        return md(step)
+    code = safe(step.removeprefix(COMMAND), 1000).replace("`", "'")
+    return f"`{code}`"
+
+
+# ---- JSON ----
+
+
+def _object(explanation: Explanation) -> dict[str, Any]:
+    run = explanation.run
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "draftcheck_version": __version__,
+        "log": {
+            "name": explanation.name,
+            "bytes": explanation.nbytes,
+            "lines": explanation.lines,
+            "complete": explanation.complete,
+            "engine": run.engine,
+            "version": run.version,
+            "target": run.target,
+            "draft": run.draft,
+        },
+        "explained": bool(explanation.items),
+        "messages": [_item(item) for item in explanation.items],
+        "next": [_step(step) for step in explanation.send],
+    }
+
+
+def _item(item: Item) -> dict[str, Any]:
+    return {
+        "id": item.id,
+        "kind": item.kind,
+        "engines": list(item.engines),
+        "count": item.count,
+        "evidence": [_hit(hit) for hit in item.hits],
+        "values": {name: safe(value) for name, value in item.values.items()},
+        "meaning": item.meaning,
+        "follows_from": _hit(item.because) if item.because else None,
+        "causes": [_cause(reason) for reason in item.reasons],
+        "next": [_step(step) for step in item.next],
+        "since": item.since,
+        "until": item.until,
+        "source": item.source,
+        "basis": item.basis,
+    }
+
+
+def _hit(hit: Hit) -> dict[str, Any]:
+    return {"line": hit.line, "text": _quote(hit)}
+
+
+def _cause(reason: Reason) -> dict[str, Any]:
+    return {
+        "says": reason.says,
+        "rules": list(reason.rules),
+        "seen": _hit(reason.seen) if reason.seen else None,
+        "proved": reason.proved,
+    }
+
+
+def _step(step: str) -> Mapping[str, str]:
+    kind = "command" if step.startswith(COMMAND) else "step"
+    return {"kind": kind, "text": step.removeprefix(COMMAND)}

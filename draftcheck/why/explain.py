@@ -1,0 +1,307 @@
+"""What was seen in a log -> what it means, the likeliest cause first. Decides; never prints."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from draftcheck import rulebook, versions
+from draftcheck.errors import DraftcheckError
+from draftcheck.rulebook import Rule
+from draftcheck.why.messages import KINDS, Book, Cause, Condition, Message
+from draftcheck.why.scan import Hit, Numbers, Scanned, Sighting
+
+PLACEHOLDERS = {"target": "TARGET", "draft": "DRAFT"}
+LONGEST_NAME = 200
+SHARED = "The engine has one message for several faults."
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """What the log tells about the run itself; None where it does not."""
+
+    engine: str | None = None
+    version: str | None = None
+    target: str | None = None
+    draft: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """One possible cause, with the line that speaks for it."""
+
+    says: str
+    rules: tuple[str, ...] = ()
+    seen: Hit | None = None
+    proved: bool = False
+    """That line names a cause itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """One recognised message."""
+
+    id: str
+    kind: str
+    engines: tuple[str, ...]
+    hits: tuple[Hit, ...]
+    """The first few lines."""
+    count: int
+    values: Mapping[str, str]
+    meaning: str
+    reasons: tuple[Reason, ...]
+    next: tuple[str, ...]
+    """Commands begin with "$ "; the others are steps in words."""
+    because: Hit | None
+    """The line of the error that this one follows from."""
+    since: str | None
+    until: str | None
+    source: str
+    basis: str
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    name: str
+    nbytes: int
+    lines: int
+    complete: bool
+    binary: bool
+    run: Run
+    items: tuple[Item, ...]
+    known: int
+    """How many messages were looked for."""
+    send: tuple[str, ...]
+    """What helps to find out more, when nothing was recognised."""
+
+
+def explain(
+    name: str, scanned: Scanned, book: Book, messages: Sequence[Message], asked: Run
+) -> Explanation:
+    run = _run(scanned, messages, asked)
+    there = _there(messages, scanned.seen, run.engine)
+    kinds = {message.id: message.kind for message in messages}
+    items = tuple(_item(message, there, scanned.seen, kinds, run) for message in there)
+    return Explanation(
+        name=name,
+        nbytes=scanned.nbytes,
+        lines=scanned.lines,
+        complete=scanned.complete,
+        binary=scanned.binary,
+        run=run,
+        items=items,
+        known=len(messages),
+        send=() if items else tuple(_filled(text, run) for text in book.unknown),
+    )
+
+
+def _there(
+    messages: Iterable[Message], seen: Mapping[str, Sighting], engine: str | None
+) -> list[Message]:
+    """What is to be reported: causes first, in the order of the log."""
+    there = [message for message in messages if _holds(message, seen)]
+    line = {message.id: seen[message.at].hits[0].line for message in there}
+    told = {line[m.id] for m in there if m.kind in ("cause", "masks")}
+    # The same words of two engines: those of the engine that ran.
+    own = {line[m.id] for m in there if engine in m.engines}
+    there = [
+        m
+        for m in there
+        if (m.kind != "follows" or line[m.id] not in told)
+        and (not m.engines or engine in m.engines or line[m.id] not in own)
+    ]
+    return sorted(there, key=lambda m: (KINDS.index(m.kind), line[m.id]))
+
+
+def _run(scanned: Scanned, messages: Sequence[Message], asked: Run) -> Run:
+    """Engine, version and models as the log names them; what was asked for wins."""
+    engine = asked.engine or _ran(scanned, messages)
+    found: dict[str, str] = {}
+    for message in messages:
+        if message.kind == "sign" and message.at in scanned.seen:
+            if message.engines and engine not in message.engines:
+                continue
+            for hit in scanned.seen[message.at].hits:
+                found = {**hit.values, **found}
+    return Run(
+        engine,
+        asked.version or _version(engine, found.get("version")),
+        found.get("target"),
+        found.get("draft"),
+    )
+
+
+def _ran(scanned: Scanned, messages: Iterable[Message]) -> str | None:
+    """The engine of the first line that can only be one engine's."""
+    engines: dict[int, set[str]] = {}
+    for message in messages:
+        if message.engines and message.at in scanned.seen:
+            line = scanned.seen[message.at].hits[0].line
+            engines[line] = engines.get(line, set(message.engines)) & set(message.engines)
+    return next((min(engines[line]) for line in sorted(engines) if len(engines[line]) == 1), None)
+
+
+def _version(name: str | None, text: str | None) -> str | None:
+    """A version that the rulebook can use; builds from a source archive call themselves 1."""
+    if name is None or text is None or name not in rulebook.engine_files():
+        return None
+    engine = rulebook.load(name)
+    known = f"b{text}" if engine.versions == "build" and text.isdigit() else text
+    try:
+        return known if engine.order(known) >= engine.order(engine.oldest) else None
+    except DraftcheckError:
+        return None
+
+
+def _holds(message: Message, seen: Mapping[str, Sighting]) -> bool:
+    """Whether a message is to be reported."""
+    return (
+        message.kind != "sign"
+        and message.at in seen
+        and all(other in seen for other in message.needs)
+        and not any(other in seen for other in message.absent)
+        and all(_within(condition, seen[message.at]) for condition in message.when)
+    )
+
+
+def _within(condition: Condition, sighting: Sighting) -> bool:
+    for name, low, high in condition.bounds:
+        numbers = sighting.numbers.get(name)
+        if numbers is not None:
+            return low <= _stat(numbers, condition.stat) <= high
+    return False
+
+
+def _stat(numbers: Numbers, stat: str) -> float:
+    return {"mean": numbers.mean, "last": numbers.last, "most": numbers.most}[stat]
+
+
+def _item(
+    message: Message,
+    there: Sequence[Message],
+    seen: Mapping[str, Sighting],
+    kinds: Mapping[str, str],
+    run: Run,
+) -> Item:
+    sighting = seen[message.at]
+    rules = _rules(message, run)
+    reasons = _reasons(message, rules, seen, kinds)
+    return Item(
+        id=message.id,
+        kind=message.kind,
+        engines=(run.engine,) if run.engine in message.engines else message.engines,
+        hits=tuple(sighting.hits),
+        count=sighting.count,
+        values=_values(sighting),
+        meaning=message.meaning or _meaning(rules),
+        reasons=reasons,
+        next=tuple(_filled(text, run) for text in _next(message, rules)),
+        because=_because(message, reasons, there, seen),
+        since=message.since,
+        until=message.until,
+        source=message.source,
+        basis=message.basis,
+    )
+
+
+def _rules(message: Message, run: Run) -> list[Rule]:
+    """The rules behind a message, one row each: those of this version, or else the newest."""
+    rows = list(message.rules)
+    if run.version is not None and run.engine in message.engines:
+        order = rulebook.load(run.engine or "").order
+        rows = [r for r in rows if versions.covers(order, run.version, r.since, r.until)] or rows
+    return list({rule.id: rule for rule in rows}.values())
+
+
+def _meaning(rules: Sequence[Rule]) -> str:
+    if len(rules) != 1:
+        return SHARED
+    return f"{rules[0].title}. {rules[0].why}"
+
+
+def _reasons(
+    message: Message,
+    rules: Sequence[Rule],
+    seen: Mapping[str, Sighting],
+    kinds: Mapping[str, str],
+) -> tuple[Reason, ...]:
+    """Those that the log proves; or all in the order of the row, what it speaks for first."""
+    if not message.causes:
+        return tuple(Reason(f"{rule.title}.", (rule.id,)) for rule in rules)
+    reasons = [_reason(cause, seen, kinds) for cause in message.causes]
+    proved = [reason for reason in reasons if reason.proved]
+    named = {rule for cause in message.causes for rule in cause.rules}
+    reasons += [Reason(f"{rule.title}.", (rule.id,)) for rule in rules if rule.id not in named]
+    return tuple(proved or sorted(reasons, key=lambda reason: reason.seen is None))
+
+
+def _reason(cause: Cause, seen: Mapping[str, Sighting], kinds: Mapping[str, str]) -> Reason:
+    lines = [(seen[other].hits[0], kinds[other]) for other in cause.seen if other in seen]
+    if not lines:
+        return Reason(cause.says, cause.rules)
+    # A named cause before a mere note; then the earliest.
+    hit, kind = min(lines, key=lambda line: (KINDS.index(line[1]), line[0].line))
+    return Reason(cause.says, cause.rules, hit, kind == KINDS[0])
+
+
+def _next(message: Message, rules: Sequence[Rule]) -> Iterable[str]:
+    yield from message.next
+    if not message.causes:
+        yield from dict.fromkeys(rule.fix for rule in rules)
+        yield from (f"$ draftcheck rules {rule.id}" for rule in rules)
+
+
+def _because(
+    message: Message,
+    reasons: Sequence[Reason],
+    there: Sequence[Message],
+    seen: Mapping[str, Sighting],
+) -> Hit | None:
+    """The error that a masking or following line stems from: the first real cause."""
+    if message.kind not in ("masks", "follows"):
+        return None
+    proved = [reason.seen for reason in reasons if reason.proved]
+    if proved or message.kind == "masks":
+        return proved[0] if proved else None
+    # `there` is sorted: causes stand before masks, and each in the order of the log.
+    first = next((m for m in there if m.kind in ("cause", "masks")), None)
+    return seen[first.at].hits[0] if first is not None else None
+
+
+def _values(sighting: Sighting) -> dict[str, str]:
+    """The named parts of the first line; numbers of many lines as mean and range."""
+    values = dict(sighting.hits[0].values)
+    for name, numbers in sighting.numbers.items():
+        if numbers.count > 1 and numbers.least != numbers.most:
+            values[name] = (
+                f"{numbers.mean:.3g} on average, {numbers.least:g} to {numbers.most:g}"
+                f" in {numbers.count:,} lines, at last {numbers.last:g}"
+            )
+    return values
+
+
+def _filled(text: str, run: Run) -> str:
+    """A step with the names that the log gave."""
+    values = {
+        "{target}": _name(run.target, "target"),
+        "{draft}": _name(run.draft, "draft"),
+        "{engine}": _engine(run),
+    }
+    for key, value in values.items():
+        text = text.replace(key, value)
+    return text
+
+
+def _engine(run: Run) -> str:
+    if run.engine is None or run.engine not in rulebook.engine_files():
+        return ""
+    return f" --engine {run.engine}" + (f"@{run.version}" if run.version else "")
+
+
+def _name(value: str | None, role: str) -> str:
+    """A model's name for a command line; anything odd stays a placeholder."""
+    odd = not value or value.startswith("-") or not value.isprintable()
+    if value is None or odd or len(value) > LONGEST_NAME:
+        return PLACEHOLDERS[role]
+    return shlex.quote(value)

@@ -1,0 +1,214 @@
+"""A log of any size -> which messages are in it, and where. Streams; memory stays bounded.
+
+Logs repeat themselves: lines that differ only in digits and signs are looked at once. Of a new
+kind of line the words are looked up, and only a line with a message's own word is matched.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from draftcheck.why.messages import Message
+from draftcheck.why.patterns import plain, shadows, shape, shared
+
+LONG_LINE, OVERLAP = 8192, 2048
+"""A longer line is looked at in parts, which overlap by more than any message is long."""
+REST = 64 * 1024
+"""Bytes of a line without an end that wait for more."""
+KNOWN_SHAPES, LONGEST_SHAPE = 50_000, 512
+"""How many kinds of ordinary lines are remembered, and how long they may be."""
+LEAD, SHOWN = 120, 400
+"""Characters of a line that are shown before a message, and in all."""
+KEPT = 3
+MOST_PER_MESSAGE, MOST = 20_000, 100_000
+"""Lines that are recorded at most, for one message and for all."""
+_COLOUR = re.compile(rb"\x1b\[[0-9;]{0,40}[mK]")
+_NUMBER = re.compile(r"-?\d{1,18}(?:\.\d{1,18})?")
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """One line that matched."""
+
+    line: int
+    text: str
+    values: Mapping[str, str]
+
+
+@dataclass(slots=True)
+class Numbers:
+    """What is kept of a number that many lines carry."""
+
+    count: int = 0
+    total: float = 0.0
+    last: float = 0.0
+    least: float = 0.0
+    most: float = 0.0
+
+    def add(self, value: float) -> None:
+        self.least = min(self.least, value) if self.count else value
+        self.most = max(self.most, value) if self.count else value
+        self.count += 1
+        self.total += value
+        self.last = value
+
+    @property
+    def mean(self) -> float:
+        return self.total / self.count if self.count else 0.0
+
+
+@dataclass(slots=True)
+class Sighting:
+    """One message in the log: how often, the first lines, its numbers."""
+
+    count: int = 0
+    last: int = 0
+    hits: list[Hit] = field(default_factory=list)
+    numbers: dict[str, Numbers] = field(default_factory=dict)
+
+    def add(self, hit: Hit) -> None:
+        if self.last == hit.line:  # twice in one line
+            return
+        self.last = hit.line
+        self.count += 1
+        if len(self.hits) < KEPT:
+            self.hits.append(hit)
+        for name, text in hit.values.items():
+            if number := _NUMBER.match(text):
+                self.numbers.setdefault(name, Numbers()).add(float(number[0]))
+
+
+@dataclass(slots=True)
+class Scanned:
+    """Everything that is known of a log after it was read once."""
+
+    nbytes: int = 0
+    lines: int = 0
+    complete: bool = True
+    binary: bool = False
+    seen: dict[str, Sighting] = field(default_factory=dict)
+
+
+def scan(blocks: Iterable[bytes], messages: Iterable[Message]) -> Scanned:
+    """Read all blocks once."""
+    state = Scanned()
+    reader = _Reader(messages, state)
+    rest = b""
+    for block in blocks:
+        state.nbytes += len(block)
+        state.binary = state.binary or b"\0" in block[:4096]
+        data = rest + block
+        end = data.rfind(b"\n")
+        if end >= 0:
+            reader.take(data[:end])
+            state.lines += 1
+        rest = data[end + 1 :]
+        if len(rest) > REST:  # an endless line: what was looked at can go
+            reader.take(rest)
+            rest = rest[-OVERLAP:]
+    if rest:
+        reader.take(rest)
+        state.lines += 1
+    return state
+
+
+class _Reader:
+    """Looks at lines, in the order of the log."""
+
+    def __init__(self, messages: Iterable[Message], state: Scanned) -> None:
+        self.state = state
+        self.by_word: dict[bytes, dict[str, Message]] = {}
+        for message in messages:
+            if message.at == message.id:
+                for pattern in message.patterns:
+                    self.by_word.setdefault(pattern.word, {})[message.id] = message
+        self.left = MOST
+        self.dull: set[bytes] = set()
+        self.more_exact: dict[tuple[str, str], bool] = {}
+
+    def take(self, data: bytes) -> None:
+        """Look at whole lines; counts those that end in here."""
+        if b"\x1b[" in data:
+            data = _COLOUR.sub(b"", data)
+        shapes = shape(data).split(b"\n")
+        lines: list[bytes] = []
+        for number, kind in enumerate(shapes):
+            if kind in self.dull:
+                continue
+            if candidates := self._candidates(kind):
+                lines = lines or data.split(b"\n")
+                self._match(self.state.lines + number + 1, lines[number], candidates)
+            elif len(self.dull) < KNOWN_SHAPES and len(kind) <= LONGEST_SHAPE:
+                self.dull.add(kind)
+        self.state.lines += len(shapes) - 1
+
+    def _candidates(self, kind: bytes) -> list[Message]:
+        """The messages that a line of this shape may hold."""
+        words = self.by_word.keys() & kind.split()
+        found = {id: message for word in words for id, message in self.by_word[word].items()}
+        return [
+            message
+            for message in found.values()
+            if any(pattern.fits(kind) for pattern in message.patterns)
+        ]
+
+    def _match(self, number: int, line: bytes, candidates: Sequence[Message]) -> None:
+        for part in _parts(line):
+            shown = part.decode("utf-8", "replace")
+            text = plain(shown)
+            found = []
+            for message in candidates:
+                values = message.match(text)
+                if values is not None:
+                    found.append((message, Hit(number, _around(shown, text, message), values)))
+            self._record(found)
+
+    def _record(self, found: Sequence[tuple[Message, Hit]]) -> None:
+        """Keep what one line said, less what another message says more exactly."""
+        for message, hit in found:
+            if any(self._says_more(other, message) for other, _ in found):
+                continue
+            sighting = self.state.seen.setdefault(message.id, Sighting())
+            sighting.add(hit)
+            self.left -= 1
+            if sighting.count >= MOST_PER_MESSAGE or self.left <= 0:
+                self._forget(message)
+
+    def _forget(self, message: Message) -> None:
+        """Stop looking for a message: it was seen often enough."""
+        for messages in self.by_word.values():
+            messages.pop(message.id, None)
+
+    def _says_more(self, one: Message, other: Message) -> bool:
+        pair = (one.id, other.id)
+        if pair not in self.more_exact:
+            self.more_exact[pair] = says_more(one, other)
+        return self.more_exact[pair]
+
+
+def says_more(one: Message, other: Message) -> bool:
+    """Whether one is the more exact of two messages that a line matches."""
+    if one is other or "sign" in (one.kind, other.kind):
+        return False
+    mine, theirs = one.patterns[0], other.patterns[0]
+    if any(shadows(mine, pattern) for pattern in other.patterns):
+        return not any(shadows(theirs, pattern) for pattern in one.patterns)
+    alike = bool(one.rules and other.rules) and shared(mine, theirs)
+    return alike and len(mine.pieces) < len(theirs.pieces)
+
+
+def _parts(line: bytes) -> Iterator[bytes]:
+    """A line as it is matched: progress bars apart, long ones in overlapping parts."""
+    for piece in line.split(b"\r"):
+        for start in range(0, max(len(piece) - OVERLAP, 1), LONG_LINE - OVERLAP):
+            yield piece[start : start + LONG_LINE]
+
+
+def _around(shown: str, line: str, message: Message) -> str:
+    """The part of the line, as it is, that shows the message."""
+    places = [line.find(pattern.pieces[0]) for pattern in message.patterns]
+    first = min((at for at in places if at >= 0), default=0)
+    start = 0 if first <= LEAD else first - LEAD
+    return ("…" if start else "") + shown[start : start + SHOWN].strip()
