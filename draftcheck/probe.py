@@ -20,6 +20,7 @@ import json, sys
 try:
     import resource
     resource.setrlimit(resource.RLIMIT_AS, (int(sys.argv[1]),) * 2)
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     resource.setrlimit(resource.RLIMIT_CPU, (int(sys.argv[2]),) * 2)
 except (ImportError, ValueError, OSError):
     pass

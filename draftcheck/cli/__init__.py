@@ -62,6 +62,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except DraftcheckError as error:
         _say(error.message, error.hint)
         return error.exit_code
+    except MemoryError:
+        _say("not enough memory to read these models", None)
+        return 3
     except BrokenPipeError:
         # The reader of our output went away: nobody is left to tell.
         sys.stderr.close()

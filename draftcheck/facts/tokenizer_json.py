@@ -17,7 +17,7 @@ from itertools import chain
 from typing import Any
 
 from draftcheck.errors import ReadError
-from draftcheck.facts import jsonfile, vocabulary
+from draftcheck.facts import jsonfile, merges, vocabulary
 
 # Strings hold no bare quotes, so this can only match between the members of an object.
 _MERGES = re.compile(rb',[ \t\n\r]*"merges"[ \t\n\r]*:[ \t\n\r]*\[')
@@ -59,7 +59,7 @@ class Definition:
 def read(data: bytes, where: str) -> Definition:
     """Parse the file's bytes."""
     with _without_collector():
-        root, merges = _split(data, where)
+        root, digest = _split(data, where)
     model = root.get("model")
     if not isinstance(model, dict):
         raise ReadError(f"{where}: has no model")
@@ -75,7 +75,7 @@ def read(data: bytes, where: str) -> Definition:
         tokens=tokens,
         base_size=base,
         added=added,
-        merges=merges,
+        merges=digest,
         behaviour=_digest([root.get("normalizer"), root.get("pre_tokenizer"), _settings(model)]),
         pre=_digest([root.get("normalizer"), root.get("pre_tokenizer")]),
         post_processor=root.get("post_processor"),
@@ -126,7 +126,11 @@ _SEEN: dict[bytes, str] = {}
 def _region_digest(data: bytes, start: int, end: int) -> str:
     key = hashlib.sha256(memoryview(data)[start:end]).digest()
     if key not in _SEEN:
-        _SEEN[key] = _merges_digest(_chunks(data, start, end))
+        flat = merges.flatten(data[start:end])
+        if flat is None:
+            _SEEN[key] = _merges_digest(_chunks(data, start, end))
+        else:
+            _SEEN[key] = hashlib.sha256(flat).hexdigest()
     return _SEEN[key]
 
 
@@ -176,11 +180,11 @@ def _merges_digest(chunks: Iterable[list[Any]]) -> str:
     return digest.hexdigest()
 
 
-def _whole_digest(merges: Any, where: str) -> str | None:
-    if merges is None:
+def _whole_digest(entries: Any, where: str) -> str | None:
+    if entries is None:
         return None
     try:
-        return _merges_digest([merges])
+        return _merges_digest([entries])
     except TypeError:
         raise ReadError(f"{where}: model.merges is not a list of pairs") from None
 
