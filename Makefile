@@ -9,6 +9,7 @@ PIP = $(BIN)/pip install --quiet --disable-pip-version-check --constraint constr
 $(VENV)/.core: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	$(PIP) --editable .
+	$(BIN)/python -m compileall -q draftcheck  # a wheel install does it; some machines never write .pyc
 	touch $@
 
 $(VENV)/.dev: $(VENV)/.core
@@ -34,6 +35,7 @@ wheel: $(VENV)/.dev          ## sdist -> wheel -> empty environment -> a verdict
 	$(BIN)/python tests/wheel_smoke.py
 
 bench: $(VENV)/.dev          ## speed and memory, as ratios
+	$(BIN)/python -m compileall -q draftcheck
 	$(BIN)/python -m benchmarks
 
 clean:
