@@ -18,6 +18,7 @@ PACKAGE = ROOT / "draftcheck"
 LAYERS = (
     ("types", "headfacts", "errors", "versions", "probe"),
     ("rulefiles", "sources"),
+    ("gpus", "gpu_drivers"),
     ("probing",),
     ("refs",),
     ("facts",),
