@@ -9,10 +9,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from draftcheck.types import PairVerdict
+    from draftcheck.types import Circumstances, PairVerdict
 
 __version__ = "0.1.0"
 __all__ = ["__version__", "check"]
@@ -20,28 +20,38 @@ __all__ = ["__version__", "check"]
 
 def check(
     target: str,
-    draft: str,
+    draft: str | None = None,
     *,
     engines: Sequence[str] = (),
     method: str | None = None,
-    context: int | None = None,
-    tensor_parallel: int | None = None,
-    draft_tensor_parallel: int | None = None,
+    circumstances: Circumstances | None = None,
+    **said: Any,
 ) -> PairVerdict:
-    """Read both models and judge the pair; engines are texts such as "vllm@0.15.1"."""
+    """Read both models and judge the pair; engines are texts such as "vllm@0.15.1".
+
+    Without a draft: what the target can do by itself (MTP layers, n-grams). Circumstances
+    (context, sequences, tensor_parallel, dtype, gpu …) may be given by name.
+    """
     # Imported here so that `import draftcheck` and --version stay instant.
-    from draftcheck import questions
+    from dataclasses import replace
+
+    from draftcheck import questions, repairs
     from draftcheck.compare import compare
     from draftcheck.facts import read_all
     from draftcheck.judge import judge
     from draftcheck.refs import parse
+    from draftcheck.types import Circumstances
 
-    asked = questions.ask(
-        engines,
-        method=method,
-        context=context,
-        tensor_parallel=tensor_parallel,
-        draft_tensor_parallel=draft_tensor_parallel,
-    )
-    comparison = compare(*read_all(parse(target), parse(draft)))
-    return judge(comparison, asked, explicit=bool(engines))
+    given = replace(circumstances or Circumstances(), **said)
+    if given.gpu is not None:
+        from draftcheck import gpus
+
+        given = replace(given, capability=gpus.parse(given.gpu).capability)
+    asked = questions.ask(engines, method=method, circumstances=given)
+    refs = [parse(target)] if draft is None else [parse(target), parse(draft)]
+    facts = read_all(*refs)
+    ours, theirs = facts[0], facts[-1]
+    if draft is not None and theirs is ours:
+        theirs = replace(ours)  # named as a draft, not left out
+    verdict = judge(compare(ours, theirs), asked, explicit=bool(engines))
+    return repairs.add(verdict, asked)

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import json
-import shlex
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from pathlib import PurePath
+from dataclasses import dataclass, field, replace
 
-from draftcheck import rulebook, versions
+from draftcheck import rulebook, setups, versions
 from draftcheck.checks import CHECKS, llama
-from draftcheck.errors import UsageError
+from draftcheck.compare import compare
 from draftcheck.llama.vocab import LlamaVocab
+from draftcheck.methods import choose, needs_no_draft, takes_format
 from draftcheck.rulebook import Engine, Method, Rule
 from draftcheck.types import (
+    Circumstances,
     Comparison,
     EngineVerdict,
     Finding,
@@ -38,26 +37,38 @@ class Question:
     engine: str
     version: str | None = None
     method: str | None = None
-    context: int | None = None
-    tensor_parallel: int | None = None
-    draft_tensor_parallel: int | None = None
+    circumstances: Circumstances = field(default_factory=Circumstances)
+    found: str = ""
+    """How the engine was found on this machine, when it was looked for."""
 
 
 def judge(comparison: Comparison, questions: Sequence[Question], *, explicit: bool) -> PairVerdict:
-    """One verdict per question, and the pair's own.
+    """One verdict per question and method, and the pair's own.
 
     explicit: the user named the engines, so each counts; otherwise the best one does, and
     engines that do not load this kind of file are left out.
     """
-    verdicts = tuple(
-        judge_engine(comparison, question)
+    verdicts = [
+        verdict
         for question in questions
-        if explicit or _takes_format(comparison, rulebook.load(question.engine))
-    )
-    ranked = sorted((v.verdict for v in verdicts), key=BEST_FIRST.index)
+        if explicit or takes_format(comparison, rulebook.load(question.engine))
+        for verdict in judge_methods(comparison, question)
+    ]
+    if comparison.alone and not explicit:
+        verdicts = [verdict for verdict in verdicts if verdict.method is not None]
+    return PairVerdict(comparison, tuple(verdicts), overall(verdicts, explicit=explicit))
+
+
+def overall(verdicts: Sequence[EngineVerdict], *, explicit: bool) -> Verdict:
+    """The worst engine's verdict counts; of several methods without a draft, the best."""
+    best: dict[tuple[str, str], Verdict] = {}
+    for entry in verdicts:
+        key = (entry.engine, entry.version)
+        best[key] = min(best.get(key, entry.verdict), entry.verdict, key=BEST_FIRST.index)
+    ranked = sorted(best.values(), key=BEST_FIRST.index)
     if not ranked:
-        return PairVerdict(comparison, (), Verdict.UNDECIDED)
-    return PairVerdict(comparison, verdicts, ranked[-1] if explicit else ranked[0])
+        return Verdict.UNDECIDED
+    return ranked[-1] if explicit else ranked[0]
 
 
 def loaded(facts: ModelFacts) -> Mapping[str, object] | None:
@@ -66,7 +77,7 @@ def loaded(facts: ModelFacts) -> Mapping[str, object] | None:
         return None
     engine = rulebook.load("llama.cpp")
     method = engine.methods[0]
-    setup = _setup(engine, engine.checked, method, Question(engine.id))
+    setup = setup_for(engine, engine.checked, method, Circumstances())
     view = llama.load(facts, setup)
     if not isinstance(view, LlamaVocab):
         return {"build": engine.checked, "does not load": _cut(str(view))}
@@ -81,8 +92,9 @@ def loaded(facts: ModelFacts) -> Mapping[str, object] | None:
     }
 
 
-def _setup(engine: Engine, version: str, method: Method, question: Question) -> Setup:
+def setup_for(engine: Engine, version: str, method: Method, circumstances: Circumstances) -> Setup:
     rules = active(engine, version, method)
+    said = {name: getattr(circumstances, name) for name in rulebook.CIRCUMSTANCES}
     return Setup(
         engine=engine.id,
         version=version,
@@ -91,41 +103,74 @@ def _setup(engine: Engine, version: str, method: Method, question: Question) -> 
         checked=engine.checked,
         tables=engine.tables,
         failures=frozenset(r.params["failure"] for r in rules if "failure" in r.params),
-        context=question.context,
-        tensor_parallel=question.tensor_parallel,
-        draft_tensor_parallel=question.draft_tensor_parallel,
+        **said,
     )
 
 
 def judge_engine(comparison: Comparison, question: Question) -> EngineVerdict:
     """What one engine, version and method will do with the pair, and what we say to it."""
+    return judge_methods(comparison, question)[0]
+
+
+def judge_methods(comparison: Comparison, question: Question) -> list[EngineVerdict]:
+    """The same for every method that speaks for the pair: several when there is no draft."""
     engine = rulebook.load(question.engine)
     version = engine.version(question.version)
+    choice = choose(comparison, engine, version, question.method)
+    notes: tuple[str, ...] = (question.found,) if question.found else ()
     checked = engine.order(version) <= engine.order(engine.checked)
-    method, note = _method(comparison, engine, version, question.method)
-    if method is None:
-        return EngineVerdict(
-            engine.id, version, checked, question.method, Reaction.UNKNOWN, Verdict.UNDECIDED,
-            notes=(note,),
-        )  # fmt: skip
-    setup = _setup(engine, version, method, question)
+    if not checked:
+        notes += (_not_verified(engine, version),)
+    if choice.methods:
+        found = [
+            _judge(comparison, engine, version, method, question.circumstances)
+            for method in choice.methods
+        ]
+        return [replace(v, version_checked=checked, notes=notes + v.notes) for v in found]
+    verdict = Verdict.INCOMPATIBLE if choice.impossible else Verdict.UNDECIDED
+    notes += (choice.note,)
+    return [
+        EngineVerdict(
+            engine.id, version, checked, question.method, Reaction.UNKNOWN, verdict, notes=notes
+        )
+    ]
+
+
+def _judge(
+    comparison: Comparison,
+    engine: Engine,
+    version: str,
+    method: Method,
+    circumstances: Circumstances,
+) -> EngineVerdict:
+    notes: tuple[str, ...] = ()
+    if needs_no_draft(method) and not comparison.alone:
+        if comparison.draft.ref != comparison.target.ref:
+            notes = (f"{method.id} uses no draft model: {comparison.draft.ref} is not looked at",)
+        comparison = compare(comparison.target, comparison.target)
+    setup = setup_for(engine, version, method, circumstances)
     own = [_finding(rule, comparison, setup) for rule in active(engine, version, method)]
     general = [_finding(rule, comparison, setup) for rule in _truth(method, comparison)]
     engine_findings = [finding for finding in own if finding is not None]
     findings = tuple(engine_findings + [finding for finding in general if finding is not None])
     reaction, decided_by = _reaction(engine_findings)
     verdict = _verdict(findings)
+    basis = next((f.basis for f in engine_findings if f.rule == decided_by), method.basis)
+    text = setups.render(
+        method.setup, comparison, circumstances, convert=method.convert, flags=dict(method.flags)
+    )
     return EngineVerdict(
         engine=engine.id,
         version=version,
-        version_checked=checked,
+        version_checked=True,
         method=method.id,
         reaction=reaction,
         verdict=verdict,
         findings=findings,
         decided_by=decided_by,
-        setup=_setup_text(method, comparison) if _usable(verdict) else None,
-        notes=() if checked else (_not_verified(engine, version),),
+        basis=None if reaction is Reaction.UNKNOWN else basis,
+        setup=text if usable(verdict) else None,
+        notes=notes,
     )
 
 
@@ -151,48 +196,6 @@ def _truth(method: Method, comparison: Comparison) -> list[Rule]:
         if rule.vocabulary in ("any", spoken)
         and (not rule.drafts or set(rule.drafts) & set(method.drafts))
     ]
-
-
-def formats(comparison: Comparison) -> set[str]:
-    """Which kinds of files the pair is made of."""
-    sides = (comparison.target, comparison.draft)
-    return {"gguf" if facts.gguf is not None else "folder" for facts in sides}
-
-
-def _takes_format(comparison: Comparison, engine: Engine) -> bool:
-    return any(formats(comparison) <= set(method.formats) for method in engine.methods)
-
-
-def _method(
-    comparison: Comparison, engine: Engine, version: str, wanted: str | None
-) -> tuple[Method | None, str]:
-    """The method to judge, or the reason why there is none."""
-    if wanted is not None and wanted not in {method.id for method in engine.methods}:
-        known = ", ".join(dict.fromkeys(method.id for method in engine.methods))
-        raise UsageError(f"{engine.id} has no method {wanted!r}", hint=f"Known: {known}.")
-    there = [
-        method
-        for method in engine.methods
-        if versions.covers(engine.order, version, method.since, method.until)
-        and (wanted is None or method.id == wanted)
-    ]
-    if not there:
-        what = wanted or "speculation with a draft"
-        return (
-            None,
-            f"{what} in {engine.name} {version}: older than what was read ({engine.oldest})",
-        )
-    fitting = [method for method in there if formats(comparison) <= set(method.formats)]
-    if not fitting:
-        kinds = " and ".join(sorted(formats(comparison)))
-        return None, f"the rulebook does not cover {kinds} files with {engine.name}"
-    if wanted is not None:
-        return fitting[0], ""
-    role = comparison.draft.role or "full"
-    for method in fitting:
-        if method.automatic and role in method.drafts:
-            return method, ""
-    return None, f"the rulebook has no method of {engine.name} for a draft of kind {role} yet"
 
 
 def _finding(rule: Rule, comparison: Comparison, setup: Setup) -> Finding | None:
@@ -243,7 +246,7 @@ def _verdict(findings: Iterable[Finding]) -> Verdict:
     return Verdict.COMPATIBLE
 
 
-def _usable(verdict: Verdict) -> bool:
+def usable(verdict: Verdict) -> bool:
     return verdict in (Verdict.COMPATIBLE, Verdict.DEGRADED)
 
 
@@ -252,27 +255,3 @@ def _not_verified(engine: Engine, version: str) -> str:
         f"not verified for {engine.name} {version}: the rules were read up to {engine.checked}"
         f" ({engine.checked_on})"
     )
-
-
-def _setup_text(method: Method, comparison: Comparison) -> str:
-    """The commands or config to paste, with names quoted for where they stand."""
-    steps, names = [], []
-    for facts in (comparison.target, comparison.draft):
-        name = facts.called
-        if method.convert and facts.gguf is None:
-            name = f"{PurePath(name).name}.gguf"
-            step = method.convert.replace("{model}", shlex.quote(facts.called))
-            steps.append(step.replace("{file}", shlex.quote(name)))
-        names.append(name)
-    target, draft = names
-    values = {
-        "{target}": shlex.quote(target),
-        "{draft}": shlex.quote(draft),
-        "{draft_json}": json.dumps(draft)[1:-1].replace("'", "'\\''"),
-        "{target_python}": repr(target),
-        "{draft_python}": repr(draft),
-    }
-    text = method.setup
-    for name, value in values.items():
-        text = text.replace(name, value)
-    return "\n".join([*steps, text.strip()])

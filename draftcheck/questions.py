@@ -5,31 +5,35 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from draftcheck import rulebook
+from draftcheck import installed, rulebook
 from draftcheck.errors import UsageError
 from draftcheck.judge import Question
+from draftcheck.types import Circumstances
 
 
 def ask(
     engines: Sequence[str],
     *,
     method: str | None = None,
-    context: int | None = None,
-    tensor_parallel: int | None = None,
-    draft_tensor_parallel: int | None = None,
+    circumstances: Circumstances = Circumstances(),  # noqa: B008  frozen
 ) -> list[Question]:
-    """One question per engine named, or per engine in the rulebook."""
-    base = Question("", None, method, context, tensor_parallel, draft_tensor_parallel)
+    """One question per engine named, or per engine in the rulebook; auto: per engine found here."""
+    base = Question("", None, method, circumstances)
     if not engines:
         if method is not None:
             raise UsageError("--method needs --engine", hint="Methods belong to an engine.")
-        return [replace(base, engine=name) for name in rulebook.default_engines()]
-    return [_question(text, base) for text in engines]
+        return [replace(base, engine=name) for name in rulebook.engine_files()]
+    return [question for text in engines for question in _questions(text, base)]
 
 
-def _question(text: str, base: Question) -> Question:
+def _questions(text: str, base: Question) -> list[Question]:
+    if text == "auto":
+        return [
+            replace(base, engine=found.engine, version=found.version, found=found.how)
+            for found in installed.engines()
+        ]
     name, _, version = text.partition("@")
     engine = rulebook.load(name)
     if "@" in text and not version:
         raise UsageError(f"{text!r} names no version", hint=f"For example {name}@{engine.checked}.")
-    return replace(base, engine=name, version=engine.version(version or None))
+    return [replace(base, engine=name, version=engine.version(version or None))]

@@ -16,14 +16,20 @@ from typing import Any
 from draftcheck import rulefiles, versions
 from draftcheck.checks import CHECKS
 from draftcheck.errors import DraftcheckError, RuleError, UsageError
-from draftcheck.types import Reaction, Severity
+from draftcheck.types import Circumstances, Reaction, Severity
 from draftcheck.versions import Key
 
 TRUTH = "truth"
 BASES = ("run", "read", "documented")
-VOCABULARIES = ("shared", "translated", "by-size", "head", "any")
+VOCABULARIES = ("shared", "translated", "by-size", "head", "none", "any")
+DRAFTS = (
+    "full", "eagle", "eagle3", "mtp", "medusa", "mlp_speculator", "dflash", "dspark",
+    "itself",  # the target's own MTP layers
+    "none",  # n-grams and the like: no model at all
+)  # fmt: skip
 HEAD = re.compile(r'^\[engine\]\s*id = "([^"]+)"', re.MULTILINE)
-NAMED = re.compile(r"^when_named = true", re.MULTILINE)
+PLACE = re.compile(r"^place = (\d+)", re.MULTILINE)
+CIRCUMSTANCES = tuple(Circumstances.__dataclass_fields__)
 ID = re.compile(r"[A-Z]{3}\d{3}")
 SLUG = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 
@@ -70,6 +76,26 @@ class Method:
     """Command that turns a checkpoint folder {model} into the {file} that the engine loads."""
     automatic: bool = True
     """Whether it is chosen without being asked for."""
+    basis: str = "read"
+    """How well the method itself is known."""
+    flags: Mapping[str, str] = field(default_factory=dict)
+    """Circumstance -> what its {flags} in the setup says when the user gave it."""
+
+
+@dataclass(frozen=True, slots=True)
+class RepairRow:
+    """What to do when one of these rules failed, where its check comes out ok."""
+
+    id: str
+    rules: tuple[str, ...]
+    title: str
+    source: str
+    text: str = ""
+    check: str | None = None
+    params: Mapping[str, Any] = field(default_factory=dict)
+    methods: tuple[str, ...] = ()
+    since: str | None = None
+    until: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +110,9 @@ class Engine:
     rules: tuple[Rule, ...]
     tables: Mapping[str, Any] = field(default_factory=dict)
     aliases: Mapping[str, str] = field(default_factory=dict)
+    repairs: tuple[RepairRow, ...] = ()
+    complete: bool = False
+    """The methods are all it has: what none of them takes, it cannot use."""
 
     @property
     def order(self) -> Key:
@@ -94,24 +123,27 @@ class Engine:
         if text is None:
             return self.checked
         text = self.aliases.get(text, text)
-        self.order(text)
+        try:
+            self.order(text)
+        except UsageError as error:
+            raise UsageError(
+                f"{self.id}@{text}: {error.message}",
+                hint=f"{self.name} was read from {self.oldest} to {self.checked}"
+                f" ({self.checked_on}); {self.id} alone means {self.checked}.",
+            ) from None
         return text
 
 
 @cache
 def engine_files() -> dict[str, str]:
-    """Engine id -> rule file name; told by the files' heads, without parsing them all."""
-    found = {}
+    """Engine id -> rule file name, in the order of reports; told by the files' heads alone."""
+    found = []
     for name in rulefiles.names():
-        if match := HEAD.search(rulefiles.head(name)):
-            found[match[1]] = name
-    return found
-
-
-def default_engines() -> tuple[str, ...]:
-    """The engines that are asked when the user names none."""
-    files = engine_files()
-    return tuple(sorted(e for e, name in files.items() if not NAMED.search(rulefiles.head(name))))
+        head = rulefiles.head(name)
+        if match := HEAD.search(head):
+            place = PLACE.search(head)
+            found.append((int(place[1]) if place else len(head), match[1], name))
+    return {engine: name for _, engine, name in sorted(found)}
 
 
 @cache
@@ -119,7 +151,7 @@ def load(engine: str) -> Engine:
     """One engine's rules."""
     files = engine_files()
     if engine not in files:
-        raise UsageError(f"unknown engine {engine!r}", hint=f"Known: {', '.join(sorted(files))}.")
+        raise UsageError(f"unknown engine {engine!r}", hint=f"Known: {', '.join(files)}.")
     return parse(rulefiles.load(files[engine]), f"{files[engine]}.toml")
 
 
@@ -128,6 +160,13 @@ def truth() -> tuple[Rule, ...]:
     """The rules that hold for every engine."""
     data = rulefiles.load(TRUTH)
     return _rules(data.get("rule", []), f"{TRUTH}.toml", versions.pep440, ())
+
+
+@cache
+def truth_repairs() -> tuple[RepairRow, ...]:
+    """Repairs that help whatever the engine is."""
+    data = rulefiles.load(TRUTH)
+    return _repairs(data.get("repair", []), f"{TRUTH}.toml", versions.pep440, ())
 
 
 def parse_file(path: Path) -> Engine:
@@ -139,10 +178,10 @@ def parse(data: Mapping[str, Any], file: str) -> Engine:
     head = _fields(
         data.get("engine", {}),
         {"id", "name", "versions", "oldest", "checked", "checked_on"},
-        {"tables", "aliases", "when_named"},
+        {"tables", "aliases", "place", "complete"},
         f"{file} [engine]",
     )
-    if extra := set(data) - {"engine", "method", "rule"}:
+    if extra := set(data) - {"engine", "method", "rule", "repair"}:
         raise RuleError(f"{file}: unknown table {sorted(extra)[0]!r}")
     if head["versions"] not in versions.ORDERS:
         raise RuleError(f"{file} [engine]: versions must be one of {', '.join(versions.ORDERS)}")
@@ -151,6 +190,7 @@ def parse(data: Mapping[str, Any], file: str) -> Engine:
     methods = tuple(
         _method(row, f"{file} method {row.get('id', '?')}", order) for row in data.get("method", [])
     )
+    names = tuple(method.id for method in methods)
     return Engine(
         id=head["id"],
         name=head["name"],
@@ -159,9 +199,11 @@ def parse(data: Mapping[str, Any], file: str) -> Engine:
         checked=head["checked"],
         checked_on=str(head["checked_on"]),
         methods=methods,
-        rules=_rules(data.get("rule", []), file, order, tuple(m.id for m in methods)),
+        rules=_rules(data.get("rule", []), file, order, names),
         tables={name: rulefiles.load(name) for name in head.get("tables", ())},
         aliases=head.get("aliases", {}),
+        repairs=_repairs(data.get("repair", []), file, order, names),
+        complete=head.get("complete", False),
     )
 
 
@@ -182,14 +224,39 @@ def _method(row: Mapping[str, Any], where: str, order: Key) -> Method:
     fields = _fields(
         row,
         {"id", "setup"},
-        {"summary", "drafts", "formats", "vocabulary", "since", "until", "convert", "automatic"},
+        {"summary", "drafts", "formats", "vocabulary", "since", "until", "convert", "automatic"}
+        | {"basis", "flags"},
         where,
     )
+    for kind in fields.get("drafts", ()):
+        _one_of(kind, DRAFTS, f"{where}: draft")
+    for name in fields.get("flags", {}):
+        _one_of(name, CIRCUMSTANCES, f"{where}: flag")
+    _one_of(fields.get("basis", "read"), BASES, f"{where}: basis")
     _window(order, fields.get("since"), fields.get("until"), where)
-    if fields.get("vocabulary", "shared") not in VOCABULARIES:
-        raise RuleError(f"{where}: vocabulary must be one of {', '.join(VOCABULARIES)}")
+    _one_of(fields.get("vocabulary", "shared"), VOCABULARIES, f"{where}: vocabulary")
     values: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in fields.items()}
     return Method(**values)
+
+
+def _repairs(
+    rows: Iterable[Mapping[str, Any]], file: str, order: Key, methods: tuple[str, ...]
+) -> tuple[RepairRow, ...]:
+    found = []
+    for row in rows:
+        where = f"{file} repair {row.get('id', '?')}"
+        optional = {"text", "check", "params", "methods", "since", "until"}
+        fields = _fields(row, {"id", "rules", "title", "source"}, optional, where)
+        for method in fields.get("methods", ()):
+            _one_of(method, methods, f"{where}: method")
+        if "check" in fields:
+            _params(fields["check"], fields.get("params", {}), where)
+        _window(order, fields.get("since"), fields.get("until"), where)
+        values: dict[str, Any] = {
+            k: tuple(v) if isinstance(v, list) else v for k, v in fields.items()
+        }
+        found.append(RepairRow(**values))
+    return tuple(found)
 
 
 def _rules(
@@ -233,16 +300,20 @@ def _one_of(value: Any, allowed: Iterable[str], where: str) -> None:
         raise RuleError(f"{where} {value!r} is not one of {', '.join(choices)}")
 
 
+@cache
+def _parameters(check: str) -> dict[str, inspect.Parameter]:
+    return {
+        name: parameter
+        for name, parameter in inspect.signature(CHECKS[check]).parameters.items()
+        if parameter.kind is inspect.Parameter.KEYWORD_ONLY
+    }
+
+
 def _params(check: str, params: Mapping[str, Any], where: str) -> None:
     """The check exists and takes exactly these parameters, of these types."""
     if check not in CHECKS:
         raise RuleError(f"{where}: there is no check {check!r}")
-    signature = inspect.signature(CHECKS[check])
-    known = {
-        name: parameter
-        for name, parameter in signature.parameters.items()
-        if parameter.kind is inspect.Parameter.KEYWORD_ONLY
-    }
+    known = _parameters(check)
     for name in params:
         if name not in known:
             raise RuleError(f"{where}: check {check!r} has no parameter {name!r}")

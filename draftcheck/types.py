@@ -8,61 +8,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from enum import StrEnum
 from typing import Any
 
 from draftcheck.headfacts import HeadFacts
+from draftcheck.words import Outcome, Reaction, Relation, Severity, Verdict
+
+__all__ = [
+    "NO_TOKEN", "Behaviour", "Circumstances", "Comparison", "ConfigFacts", "Conversion",
+    "Difference", "EngineVerdict", "Finding", "GgufArray", "GgufFacts", "ModelFacts", "Origin",
+    "Outcome", "PairVerdict", "Reaction", "Relation", "Repair", "Seen", "Setup", "Severity",
+    "SpecialToken", "Tensor", "TokenizerFacts", "Verdict", "VocabularyComparison", "WeightFacts",
+    "WeightFile",
+]  # fmt: skip
 
 NO_TOKEN = -1
 """A special token that the files say does not exist (llama.cpp's LLAMA_TOKEN_NULL)."""
-
-
-class Outcome(StrEnum):
-    """What a check saw."""
-
-    OK = "ok"
-    FAIL = "fail"
-    UNKNOWN = "unknown"
-    NOT_APPLICABLE = "not-applicable"
-
-
-class Reaction(StrEnum):
-    """What the engine will do."""
-
-    RUNS = "runs"
-    REFUSES = "refuses"
-    CRASHES = "crashes"
-    FALLS_BACK = "falls-back"
-    IGNORES_DRAFT = "ignores-draft"
-    UNKNOWN = "unknown"
-
-
-class Verdict(StrEnum):
-    """What we say."""
-
-    COMPATIBLE = "compatible"
-    DEGRADED = "degraded"
-    INCOMPATIBLE = "incompatible"
-    UNDECIDED = "undecided"
-
-
-class Severity(StrEnum):
-    """How bad a failed rule is; a note never changes a verdict."""
-
-    ERROR = "error"
-    WARNING = "warning"
-    NOTE = "note"
-
-
-class Relation(StrEnum):
-    """How two vocabularies relate."""
-
-    IDENTICAL = "identical"
-    PADDED = "padded"
-    SPECIALS_DIFFER = "specials-differ"
-    DIFFERS = "differs"
-    UNKNOWN = "unknown"
-
 
 Origin = Mapping[str, str]
 """Field name -> the file (and key) that the value came from."""
@@ -322,9 +282,33 @@ class Comparison:
     specials: tuple[SpecialToken, ...]
     behaviour: Behaviour
 
+    @property
+    def alone(self) -> bool:
+        """There is no draft: the target stands on both sides."""
+        return self.draft is self.target
 
-@dataclass(frozen=True, slots=True)
-class Setup:
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Circumstances:
+    """What the user says about the deployment; None: nothing."""
+
+    context: int | None = None
+    """Tokens per sequence."""
+    sequences: int | None = None
+    tensor_parallel: int | None = None
+    draft_tensor_parallel: int | None = None
+    dtype: str | None = None
+    kv_dtype: str | None = None
+    draft_tokens: int | None = None
+    memory_fraction: float | None = None
+    gpu: str | None = None
+    """What --gpu said."""
+    capability: tuple[int, int] | None = None
+    """Compute capability of that GPU; of several, the lowest."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setup(Circumstances):
     """The circumstances of one verdict."""
 
     engine: str
@@ -338,9 +322,6 @@ class Setup:
     """Data tables that belong to the engine's rules, by file name."""
     failures: frozenset[str] = frozenset()
     """Load failures that this version has: the `failure` parameters of its active rules."""
-    context: int | None = None
-    tensor_parallel: int | None = None
-    draft_tensor_parallel: int | None = None
     memo: dict[int, Any] = field(default_factory=dict, compare=False)
     """What checks worked out once for this verdict."""
 
@@ -372,6 +353,17 @@ class Finding:
 
 
 @dataclass(frozen=True, slots=True)
+class Repair:
+    """A way out of a verdict that is not good: a changed model, method or version."""
+
+    id: str
+    title: str
+    text: str = ""
+    """What to paste; empty when the title says it all."""
+    source: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class EngineVerdict:
     engine: str
     version: str
@@ -382,7 +374,10 @@ class EngineVerdict:
     findings: tuple[Finding, ...] = ()
     decided_by: str | None = None
     """Rule id that decided the reaction, when it is not ``runs``."""
+    basis: str | None = None
+    """How well the reaction is known: run, read or documented."""
     setup: str | None = None
+    repairs: tuple[Repair, ...] = ()
     notes: tuple[str, ...] = ()
 
 

@@ -16,7 +16,7 @@ from tests.conftest import ROOT
 PACKAGE = ROOT / "draftcheck"
 # From the bottom up; a module may import its own layer and those below it.
 LAYERS = (
-    ("types", "headfacts", "errors", "versions", "probe"),
+    ("types", "words", "headfacts", "errors", "versions", "probe"),
     ("rulefiles", "sources"),
     ("gpus", "gpu_drivers"),
     ("probing",),
@@ -27,7 +27,9 @@ LAYERS = (
     ("compare",),
     ("checks",),
     ("rulebook",),
+    ("methods", "setups"),
     ("judge",),
+    ("repairs", "installed"),
     ("questions",),
     ("why",),
     ("report",),

@@ -10,7 +10,10 @@ import pytest
 from tests import make
 from tests.conftest import FIXTURES, Run
 
-ENGINES = ["llama.cpp", "sglang", "transformers", "vllm"]
+ENGINES = [
+    "llama.cpp", "vllm", "sglang", "transformers", "tensorrt-llm", "exllamav2", "exllamav3",
+    "tabbyapi", "mlx-lm", "lm-studio", "ollama", "openvino-genai",
+]  # fmt: skip
 
 
 def test_same_tokenizer_is_compatible_everywhere(run: Run, tmp_path: Path) -> None:
@@ -21,6 +24,9 @@ def test_same_tokenizer_is_compatible_everywhere(run: Run, tmp_path: Path) -> No
     assert ran.json["vocabulary"]["relation"] == "identical"
     assert [entry["engine"] for entry in ran.json["engines"]] == ENGINES
     for entry in ran.json["engines"]:
+        if entry["engine"] == "ollama":  # takes no ordinary draft
+            assert (entry["reaction"], entry["verdict"]) == ("refuses", "incompatible"), entry
+            continue
         assert (entry["reaction"], entry["verdict"]) == ("runs", "compatible"), entry
         assert str(draft) in entry["setup"]
     assert ran.engine("llama.cpp")["setup"].startswith("python convert_hf_to_gguf.py ")
@@ -125,11 +131,13 @@ def test_a_version_before_the_first_read_is_undecided(run: Run, tmp_path: Path) 
     assert ran.engine("vllm")["verdict"] == "undecided"
 
 
-def test_gguf_pair_asks_llama_cpp_only(run: Run, tmp_path: Path) -> None:
+def test_gguf_pair_asks_engines_that_load_gguf(run: Run, tmp_path: Path) -> None:
     target, draft = make.gguf(tmp_path / "a.gguf"), make.gguf(tmp_path / "b.gguf")
     ran = run("pair", target, draft, "--format", "json")
     assert ran.code == 0, ran.out
-    assert [entry["engine"] for entry in ran.json["engines"]] == ["llama.cpp"]
+    engines = [entry["engine"] for entry in ran.json["engines"]]
+    assert engines[0] == "llama.cpp"
+    assert "vllm" not in engines
     assert run("pair", target, draft, "--engine", "vllm").code == 3
 
 

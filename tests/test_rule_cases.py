@@ -17,12 +17,20 @@ from typing import Any
 
 import pytest
 
-from draftcheck import rulebook, versions
+from draftcheck import gpus, rulebook, versions
 from draftcheck.compare import compare
 from draftcheck.facts import saved
 from draftcheck.judge import Question, active, judge_engine
 from draftcheck.rulebook import Engine, Rule
-from draftcheck.types import EngineVerdict, Finding, ModelFacts, Outcome, Reaction, Severity
+from draftcheck.types import (
+    Circumstances,
+    EngineVerdict,
+    Finding,
+    ModelFacts,
+    Outcome,
+    Reaction,
+    Severity,
+)
 
 FOLDER = Path(__file__).parents[1] / "fixtures" / "rules"
 OUTCOMES = {"pass": Outcome.OK, "fail": Outcome.FAIL, "unknown": Outcome.UNKNOWN}
@@ -80,9 +88,13 @@ class Case:
 
     def verdict(self) -> EngineVerdict:
         engine, _, version = str(self.body["engine"]).partition("@")
-        options = ("method", "context", "tensor_parallel", "draft_tensor_parallel")
-        question = Question(engine, version, **{name: self.body.get(name) for name in options})
-        return judge_engine(compare(self.facts("target"), self.facts("draft")), question)
+        said = {name: self.body[name] for name in rulebook.CIRCUMSTANCES if name in self.body}
+        if "gpu" in said:
+            said["capability"] = gpus.parse(said["gpu"]).capability
+        question = Question(engine, version, self.body.get("method"), Circumstances(**said))
+        target = self.facts("target")
+        draft = self.facts("draft") if "draft" in self.body else target
+        return judge_engine(compare(target, draft), question)
 
 
 @cache
@@ -217,7 +229,8 @@ def test_nothing_read_is_never_ok(engine: Engine | None, rule: Rule) -> None:
     version = engine.checked if rule.until is None else rule.since or engine.oldest
     method = rule.methods[0] if rule.methods else None
     target, draft = (ModelFacts(ref=f"org/{name}", kind="folder") for name in ("big", "small"))
-    question = Question(engine.id, version.removeprefix("<="), method, tensor_parallel=2)
+    said = Circumstances(tensor_parallel=2)
+    question = Question(engine.id, version.removeprefix("<="), method, said)
     verdict = judge_engine(compare(target, draft), question)
     assert any(rule is row for row in asked_rows(verdict))
     found = finding(verdict, rule.id)

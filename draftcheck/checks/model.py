@@ -22,6 +22,8 @@ def draft_is_full_model(comparison: Comparison, setup: Setup) -> Seen:
 
 def draft_is_smaller(comparison: Comparison, setup: Setup, *, max_ratio: float) -> Seen:
     """Fail when the draft has too many parameters beside the target."""
+    if comparison.alone:
+        return not_applicable("there is no draft")
     ours, theirs = comparison.target.weights.parameters, comparison.draft.weights.parameters
     if not ours or not theirs:
         return unknown("parameters were not counted on both sides")

@@ -35,6 +35,28 @@ def report_options(*formats: str) -> Decorator:
     return decorate
 
 
+def circumstances_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """What the user may say about the deployment; names are those of types.Circumstances."""
+    number = click.IntRange(1, 2**40)
+    options = (
+        click.option("--gpu", metavar="SPEC", help="t4, h200, 2x rtx-4090, 24GiB, auto."),
+        click.option("--context", type=number, metavar="N", help="Tokens per sequence served."),
+        click.option("--sequences", type=number, metavar="N", help="Sequences served at once."),
+        click.option("--dtype", metavar="TYPE", help="Type that the engine is told to compute in."),
+        click.option("--kv-dtype", metavar="TYPE", help="Type of the KV cache."),
+        click.option("--tensor-parallel", type=number, metavar="N", help="Ranks of the target."),
+        click.option(
+            "--draft-tensor-parallel", type=number, metavar="N", help="Ranks of the draft."
+        ),
+        click.option(
+            "--draft-tokens", type=number, metavar="N", help="Draft length for the setup."
+        ),
+    )
+    for option in reversed(options):
+        function = option(function)
+    return function
+
+
 def colour() -> bool | None:
     """False when the user wants none; None lets click look whether this is a terminal."""
     return False if os.environ.get("NO_COLOR") else None

@@ -37,7 +37,7 @@ def flatten(region: bytes) -> bytes | None:
     if entries.count(b"\0") + 1 != entries.count(inner):  # each entry has two parts
         return None
     parts = entries.replace(inner, b"\0")
-    if not _sound(parts):
+    if not _sound(parts) or b"\\u0000" in parts:  # a NUL of its own would pass for ours
         return None
     try:
         return _plain(parts).replace(b" ", SPACE).replace(b"\0", b"\n")

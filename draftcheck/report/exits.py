@@ -35,7 +35,7 @@ def render_pair(verdict: PairVerdict, form: str, *, verbose: bool, explicit: boo
         return markdown.pair(verdict)
     from draftcheck.report import text
 
-    return text.pair(verdict, verbose=verbose, all_setups=explicit)
+    return text.pair(verdict, verbose=verbose, explicit=explicit)
 
 
 def render_inspect(facts: ModelFacts, loaded: Mapping[str, object] | None, form: str) -> str:

@@ -14,6 +14,7 @@ from draftcheck.types import (
     Finding,
     ModelFacts,
     PairVerdict,
+    Repair,
     SpecialToken,
     VocabularyComparison,
 )
@@ -28,7 +29,7 @@ def pair(verdict: PairVerdict) -> str:
         "schema_version": SCHEMA_VERSION,
         "draftcheck_version": __version__,
         "target": model(comparison.target),
-        "draft": model(comparison.draft),
+        "draft": None if comparison.alone else model(comparison.draft),
         "vocabulary": vocabulary(comparison.vocabulary),
         "special_tokens": [_special(token) for token in comparison.specials],
         "tokenization": {
@@ -110,10 +111,16 @@ def engine(entry: EngineVerdict) -> dict[str, Any]:
         "reaction": str(entry.reaction),
         "verdict": str(entry.verdict),
         "decided_by": entry.decided_by,
+        "basis": entry.basis,
         "findings": [finding(item) for item in entry.findings],
         "setup": entry.setup,
+        "repairs": [repair(item) for item in entry.repairs],
         "notes": list(entry.notes),
     }
+
+
+def repair(item: Repair) -> dict[str, Any]:
+    return {"id": item.id, "title": item.title, "text": item.text, "source": item.source}
 
 
 def finding(item: Finding) -> dict[str, Any]:

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from draftcheck.report.safe import markdown as md
 from draftcheck.report.safe import safe_block
-from draftcheck.report.text import ANSWERS, REACTIONS, group
+from draftcheck.report.text import REACTIONS, answer, group, ways_out
 from draftcheck.types import ModelFacts, Outcome, PairVerdict, Severity
 
 
 def pair(verdict: PairVerdict) -> str:
     comparison = verdict.comparison
-    names = {"target": md(comparison.target.ref), "draft": md(comparison.draft.ref)}
     vocabulary = comparison.vocabulary
     lines = [
         f"### draftcheck: {verdict.verdict}",
         "",
-        ANSWERS[verdict.verdict].format(**names) + ".",
+        answer(verdict, md) + ".",
         "",
         f"Vocabulary: {vocabulary.relation}, rows {_number(vocabulary.target_size)} and"
         f" {_number(vocabulary.draft_size)}, differing ids {_number(vocabulary.differing_ids)}.",
@@ -29,7 +28,7 @@ def pair(verdict: PairVerdict) -> str:
             f"| {md(entry.engine)} | {md(entry.version)}{checked} | {md(entry.method or '-')}"
             f" | {REACTIONS[entry.reaction]} | {entry.verdict} |"
         )
-    lines += ["", *_findings(verdict), *_setup(verdict)]
+    lines += ["", *_findings(verdict), *_repairs(verdict), *_setup(verdict)]
     return "\n".join(lines).rstrip()
 
 
@@ -50,6 +49,15 @@ def _findings(verdict: PairVerdict) -> list[str]:
             lines.append(
                 f"- not checked {finding.rule} {finding.slug} ({where}): {md(finding.saw)}"
             )
+    return [*lines, ""] if lines else []
+
+
+def _repairs(verdict: PairVerdict) -> list[str]:
+    lines = []
+    for item, names in ways_out(verdict.engines):
+        lines.append(f"- way out ({md(', '.join(names))}): {md(item.title)}")
+        if item.text:
+            lines += ["", "```", safe_block(item.text).replace("```", "` ` `"), "```", ""]
     return [*lines, ""] if lines else []
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import click
@@ -19,11 +19,14 @@ from draftcheck.types import (
     PairVerdict,
     Reaction,
     Relation,
+    Repair,
     Severity,
     Verdict,
 )
 
 WIDTH = 100
+DETAILS = 4
+"""Findings told at length when every engine was asked; the rest get a line."""
 COLOURS = {
     Verdict.COMPATIBLE: "green",
     Verdict.DEGRADED: "yellow",
@@ -35,6 +38,12 @@ ANSWERS = {
     Verdict.DEGRADED: "{draft} can speculate for {target}, with losses",
     Verdict.INCOMPATIBLE: "{draft} cannot speculate for {target}",
     Verdict.UNDECIDED: "not enough was read to tell whether {draft} can speculate for {target}",
+}
+ALONE = {
+    Verdict.COMPATIBLE: "{target} can speculate without a draft model",
+    Verdict.DEGRADED: "{target} can speculate without a draft model, with losses",
+    Verdict.INCOMPATIBLE: "{target} cannot speculate without a draft model",
+    Verdict.UNDECIDED: "not enough was read to tell how {target} can speculate by itself",
 }
 REACTIONS = {
     Reaction.RUNS: "runs it",
@@ -55,14 +64,20 @@ class Shown:
     engines: tuple[str, ...]
 
 
-def pair(verdict: PairVerdict, *, verbose: bool = False, all_setups: bool = False) -> str:
+def pair(verdict: PairVerdict, *, verbose: bool = False, explicit: bool = False) -> str:
+    """explicit: the user named the engines, so everything about them is of interest."""
     blocks = [_answer(verdict), _vocabulary(verdict.comparison), _engines(verdict.engines)]
     shown = group(verdict.engines)
-    blocks += [_finding(item) for item in shown if item.finding.outcome is Outcome.FAIL]
+    failed = [item for item in shown if item.finding.outcome is Outcome.FAIL]
+    everything = explicit or verbose
+    told = failed if everything else [f for f in failed if not _remark(f)][:DETAILS]
+    blocks += [_finding(item) for item in told]
+    blocks.append("\n".join(_in_short(item) for item in failed if item not in told))
+    blocks += [_way_out(item, names) for item, names in ways_out(verdict.engines)]
     blocks.append("\n".join(_not_checked(shown, verdict.engines)))
     if verbose:
         blocks.append("\n".join(_passed(shown)))
-    blocks += _setups(verdict.engines, all_setups)
+    blocks += _setups(verdict.engines, explicit)
     return "\n\n".join(block for block in blocks if block)
 
 
@@ -78,11 +93,44 @@ def group(engines: Sequence[EngineVerdict]) -> list[Shown]:
     return sorted(rows, key=lambda row: order.index(row.finding.severity))
 
 
+def _remark(item: Shown) -> bool:
+    """A note about one engine: for those who run it."""
+    return item.finding.severity is Severity.NOTE and len(item.engines) == 1
+
+
+def _in_short(item: Shown) -> str:
+    finding = item.finding
+    head = click.style(f"{finding.severity}[{finding.rule}]", fg=SEVERITY_COLOURS[finding.severity])
+    return f"{head} {finding.title} ({', '.join(item.engines)})"
+
+
+def ways_out(engines: Sequence[EngineVerdict]) -> list[tuple[Repair, list[str]]]:
+    """Repairs with the same words, once each."""
+    found: dict[tuple[str, str], tuple[Repair, list[str]]] = {}
+    for entry in engines:
+        for item in entry.repairs:
+            found.setdefault((item.title, item.text), (item, []))[1].append(entry.engine)
+    return list(found.values())
+
+
+def _way_out(item: Repair, names: Sequence[str]) -> str:
+    head = click.style("way out", fg="green", bold=True)
+    lines = [f"{head} ({', '.join(names)}): {safe(item.title)}"]
+    return "\n".join(lines + [f"  {line}" for line in safe_block(item.text).splitlines()])
+
+
 def _answer(verdict: PairVerdict) -> str:
-    comparison = verdict.comparison
     word = click.style(str(verdict.verdict), fg=COLOURS[verdict.verdict], bold=True)
-    names = {"target": safe(comparison.target.ref), "draft": safe(comparison.draft.ref)}
-    return f"{word}: {ANSWERS[verdict.verdict].format(**names)}"
+    return f"{word}: {answer(verdict, safe)}"
+
+
+def answer(verdict: PairVerdict, escape: Callable[[str], str]) -> str:
+    """The verdict in a sentence."""
+    comparison = verdict.comparison
+    target = escape(comparison.target.ref)
+    if comparison.alone:
+        return ALONE[verdict.verdict].format(target=target)
+    return ANSWERS[verdict.verdict].format(target=target, draft=escape(comparison.draft.ref))
 
 
 def _vocabulary(comparison: Comparison) -> str:
@@ -101,9 +149,12 @@ def _vocabulary(comparison: Comparison) -> str:
     if vocabulary.differing_ids:
         first = vocabulary.differences[0].id
         differing = f", {vocabulary.differing_ids:,} ids differ from {first} on"
+    target = f"  target      {_model(comparison.target)}"
+    if comparison.alone:
+        return target
     return (
         f"  vocabulary  {words} (rows {sizes}{differing})\n"
-        f"  target      {_model(comparison.target)}\n"
+        f"{target}\n"
         f"  draft       {_model(comparison.draft)}"
     )
 
@@ -138,7 +189,7 @@ def _engines(engines: Sequence[EngineVerdict]) -> str:
             entry.engine,
             entry.version + ("" if entry.version_checked else " (not verified)"),
             entry.method or "-",
-            REACTIONS[entry.reaction],
+            REACTIONS[entry.reaction] + (" (documented)" if entry.basis == "documented" else ""),
             str(entry.verdict),
         )
         for entry in engines

@@ -1,0 +1,66 @@
+"""A method's template and a pair -> the commands or config to paste."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from pathlib import PurePath
+
+from draftcheck.types import Circumstances, Comparison
+
+TOKENS = re.compile(r"\{tokens:(\d+)\}")
+SLOT = re.compile(r"\{(\w+)\}")
+
+
+def render(
+    text: str,
+    comparison: Comparison,
+    circumstances: Circumstances,
+    *,
+    convert: str = "",
+    flags: dict[str, str] | None = None,
+) -> str:
+    """The text with names quoted for where they stand, after the conversions it needs."""
+    steps, names = [], []
+    sides = (comparison.target,) if comparison.alone else (comparison.target, comparison.draft)
+    for facts in sides:
+        name = facts.called
+        if convert and facts.gguf is None:
+            name = f"{PurePath(name).name}.gguf"
+            step = convert.replace("{model}", shlex.quote(facts.called))
+            steps.append(step.replace("{file}", shlex.quote(name)))
+        names.append(name)
+    target, draft = names[0], names[-1]
+    values = {
+        "target": shlex.quote(target),
+        "draft": shlex.quote(draft),
+        "target_json": _json(target),
+        "draft_json": _json(draft),
+        "target_python": repr(target),
+        "draft_python": repr(draft),
+        "flags": _flags(flags or {}, circumstances),
+    }
+    body = TOKENS.sub(lambda match: str(circumstances.draft_tokens or match[1]), text.strip())
+    # One pass: a name that holds {draft} must not be filled in again.
+    body = SLOT.sub(lambda match: values.get(match[1], match[0]), body)
+    return "\n".join([*steps, body])
+
+
+def _json(name: str) -> str:
+    """For a JSON string inside single quotes of a shell."""
+    return json.dumps(name)[1:-1].replace("'", "'\\''")
+
+
+def _flags(flags: dict[str, str], circumstances: Circumstances) -> str:
+    """What the user said about the deployment, in the engine's words."""
+    total = None
+    if circumstances.context is not None:
+        total = circumstances.context * (circumstances.sequences or 1)
+    found = []
+    for name, words in flags.items():
+        value = getattr(circumstances, name)
+        if value is not None:
+            values = {name: value, "total_context": total}
+            found.append(SLOT.sub(lambda match: str(values.get(match[1], match[0])), words))  # noqa: B023
+    return "".join(f" {words}" for words in found)
