@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN = $(VENV)/bin
 PIP = $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test test-all lint types wheel bench docs clean
+.PHONY: demo test lint types wheel bench docs clean
 
 $(VENV)/.core: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -37,6 +37,9 @@ wheel: $(VENV)/.dev          ## sdist -> wheel -> empty environment -> a verdict
 bench: $(VENV)/.dev          ## speed and memory, as ratios
 	$(BIN)/python -m compileall -q draftcheck
 	$(BIN)/python -m benchmarks
+
+docs: $(VENV)/.core          ## docs/rules from the rulebook
+	$(BIN)/draftcheck rules --pages docs/rules
 
 clean:
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -39,6 +39,7 @@ def render(
         "draft_json": _json(draft),
         "target_python": repr(target),
         "draft_python": repr(draft),
+        "target_rows": str(comparison.target.rows),
         "flags": _flags(flags or {}, circumstances),
     }
     body = TOKENS.sub(lambda match: str(circumstances.draft_tokens or match[1]), text.strip())

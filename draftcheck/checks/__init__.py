@@ -12,6 +12,7 @@ Check = Callable[..., Seen]
 CHECKS: dict[str, Check] = {
     check.__name__: check
     for check in (
+        vocabulary.relation_among,
         vocabulary.relation_is,
         vocabulary.texts_differ,
         vocabulary.vocab_size_equal,

@@ -21,6 +21,15 @@ def relation_is(comparison: Comparison, setup: Setup, *, bad: str) -> Seen:
     return ok(f"{vocabulary.differing_ids:,} ids differ ({vocabulary.relation})")
 
 
+def relation_among(comparison: Comparison, setup: Setup, *, good: list[str]) -> Seen:
+    """Fail when the relation of the vocabularies is none of the good ones."""
+    vocabulary = comparison.vocabulary
+    if vocabulary.differing_ids is None:
+        return unknown(_unread(comparison))
+    words = f"the vocabularies are: {vocabulary.relation}"
+    return ok(words) if vocabulary.relation in good else fail(words)
+
+
 def texts_differ(
     comparison: Comparison, setup: Setup, *, more_than: float, at_most: float = 1.0
 ) -> Seen:

@@ -12,10 +12,24 @@ from draftcheck.cli.options import emit, report_options
 @click.command("rules")
 @click.argument("rule_id", metavar="[ID]", required=False)
 @click.option("--engine", metavar="NAME", help="Only this engine's rules.")
+@click.option(
+    "--pages",
+    type=click.Path(file_okay=False, path_type=Path),
+    metavar="FOLDER",
+    help="Write the whole rulebook as Markdown pages into this folder.",
+)
 @report_options("text", "json", "markdown")
-def command(rule_id: str | None, engine: str | None, form: str, output: Path | None) -> int:
+def command(
+    rule_id: str | None, engine: str | None, pages: Path | None, form: str, output: Path | None
+) -> int:
     """List the rulebook, or show one rule: reaction, versions, why, fix, source."""
     from draftcheck.report import rules
+
+    if pages is not None:
+        from draftcheck.report import rulepages
+
+        emit("\n".join(rulepages.write(pages)), output)
+        return 0
 
     emit(rules.render(rules.select(rule_id, engine), form, whole=rule_id is not None), output)
     return 0

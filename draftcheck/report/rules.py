@@ -12,16 +12,21 @@ from draftcheck import rulebook
 from draftcheck.errors import UsageError
 from draftcheck.report.json import SCHEMA_VERSION, dumps
 from draftcheck.report.safe import markdown as md
-from draftcheck.rulebook import Rule
+from draftcheck.rulebook import Engine, Method, Rule
 
 Row = tuple[str, Rule]
 """Whose rule it is, and the rule; one id may have several rows, one per window."""
 EVERYONE = "every engine"
+KNOWN_BY = {
+    "run": "running it",
+    "read": "reading its source",
+    "documented": "its documentation or a report",
+}
 
 
 def select(rule_id: str | None, engine: str | None) -> list[Row]:
     """The rows asked for."""
-    names = [engine] if engine else sorted(rulebook.engine_files())
+    names = [engine] if engine else list(rulebook.engine_files())
     rows = [(name, rule) for name in names for rule in rulebook.load(name).rules]
     if engine is None:
         rows += [(EVERYONE, rule) for rule in rulebook.truth()]
@@ -37,19 +42,45 @@ def select(rule_id: str | None, engine: str | None) -> list[Row]:
 
 def render(rows: Sequence[Row], form: str, *, whole: bool) -> str:
     if form == "json":
-        return dumps({"schema_version": SCHEMA_VERSION, "rules": [_object(*row) for row in rows]})
+        body: dict[str, Any] = {"schema_version": SCHEMA_VERSION}
+        if not whole:
+            owners = dict.fromkeys(owner for owner, _ in rows if owner != EVERYONE)
+            body["engines"] = [_engine(rulebook.load(name)) for name in owners]
+        return dumps({**body, "rules": [_object(*row) for row in rows]})
     if form == "markdown":
         return "\n\n".join(_page(*row) for row in rows) if whole else _table(rows)
     return "\n\n".join(_text(*row) for row in rows) if whole else _list(rows)
 
 
-def window(rule: Rule) -> str:
+def window(rule: Rule | Method) -> str:
     """The versions a row holds for, in words."""
     if rule.since and rule.until:
         return f"{rule.since} up to, not including, {rule.until}"
     if rule.since:
         return f"{rule.since} and newer"
     return f"before {rule.until}" if rule.until else "all versions"
+
+
+def _engine(engine: Engine) -> dict[str, Any]:
+    return {
+        "engine": engine.id,
+        "name": engine.name,
+        "oldest": engine.oldest,
+        "checked": engine.checked,
+        "checked_on": engine.checked_on,
+        "methods": [
+            {
+                "method": method.id,
+                "drafts": list(method.drafts),
+                "formats": list(method.formats),
+                "since": method.since,
+                "until": method.until,
+                "basis": method.basis,
+                "summary": method.summary,
+            }
+            for method in engine.methods
+        ],
+    }
 
 
 def _object(owner: str, rule: Rule) -> dict[str, Any]:
@@ -96,11 +127,7 @@ def _fields(owner: str, rule: Rule) -> dict[str, str]:
         "why": rule.why,
         "fix": rule.fix,
         "source": rule.source,
-        "known by": {
-            "run": "running it",
-            "read": "reading its source",
-            "documented": "its documentation or a report",
-        }[rule.basis],
+        "known by": KNOWN_BY[rule.basis],
     }
 
 

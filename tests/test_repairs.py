@@ -1,0 +1,60 @@
+"""Ways out are commands that work: they are run here, on the embedded pair."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests import make
+from tests.conftest import FIXTURES, Run
+
+
+def padded(tmp_path: Path) -> tuple[Path, Path]:
+    """The embedded pair, the target with 24 rows of padding more."""
+    target, draft = tmp_path / "target", tmp_path / "draft"
+    shutil.copytree(FIXTURES / "pair" / "draft", draft)
+    shutil.copytree(FIXTURES / "pair" / "target", target)
+    transformers = pytest.importorskip("transformers", reason="needs the trial extra")
+    model = transformers.AutoModelForCausalLM.from_pretrained(target)
+    model.resize_token_embeddings(1024, mean_resizing=False)
+    model.save_pretrained(target)
+    return target, draft
+
+
+def test_the_padding_script_makes_the_pair_fit(run: Run, tmp_path: Path) -> None:
+    target, draft = padded(tmp_path)
+    ran = run("pair", target, draft, "--engine", "vllm", "--format", "json")
+    assert ran.code == 1
+    repair = next(r for r in ran.engine("vllm")["repairs"] if r["id"] == "pad-draft")
+    script = repair["text"].partition("<<'PY'\n")[2].partition("\nPY\n")[0]
+    subprocess.run([sys.executable, "-c", script], cwd=tmp_path, check=True, capture_output=True)
+    config = json.loads((tmp_path / "draft-resized" / "config.json").read_text(encoding="utf-8"))
+    assert config["vocab_size"] == 1024
+    again = run(
+        "pair", target, tmp_path / "draft-resized", "--engine", "vllm", "--engine", "sglang"
+    )
+    assert again.code == 0, again.out
+
+
+def test_another_vocabulary_is_offered_a_transplant(run: Run, tmp_path: Path) -> None:
+    other = make.tokenizer()
+    vocab = other["model"]["vocab"]
+    names = list(vocab)
+    other["model"]["vocab"] = {name: i for i, name in enumerate(reversed(names))}
+    target = make.folder(tmp_path / "big", layers=8)
+    draft = make.folder(tmp_path / "small", tokenizer_json=other)
+    ran = run("pair", target, draft, "--engine", "vllm", "--format", "json")
+    assert ran.code == 1
+    texts = {r["id"]: r["text"] for r in ran.engine("vllm")["repairs"]}
+    assert f"transplant_vocab.py {draft} {target} " in texts["vocabulary-transplant"]
+
+
+def test_a_good_pair_needs_no_way_out(run: Run) -> None:
+    pair = (FIXTURES / "pair" / "target", FIXTURES / "pair" / "draft")
+    for entry in run("pair", *pair, "--format", "json").json["engines"]:
+        assert entry["repairs"] == [] or entry["verdict"] != "compatible"
