@@ -31,6 +31,7 @@ CHECKS: dict[str, Check] = {
         model.always,
         model.draft_is_full_model,
         model.draft_is_smaller,
+        model.target_is_dense,
         model.weights_are_safe,
         model.draft_context,
         model.draft_context_learned,

@@ -32,6 +32,19 @@ def draft_is_smaller(comparison: Comparison, setup: Setup, *, max_ratio: float) 
     return fail(words) if ratio > max_ratio else ok(words)
 
 
+def target_is_dense(comparison: Comparison, setup: Setup) -> Seen:
+    """Fail when the target sends each token to some of many experts."""
+    config = comparison.target.config
+    if config.experts is None:
+        if config.model_type is None:
+            return unknown("the target's config was not read")
+        return ok("the target has no experts")
+    if config.experts < 2:
+        return ok("the target has no experts")
+    used = f", {config.experts_used} per token" if config.experts_used else ""
+    return fail(f"the target has {config.experts} experts{used}")
+
+
 def _count(number: int) -> str:
     for unit, size in (("B", 10**9), ("M", 10**6), ("k", 10**3)):
         if number >= size:

@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from draftcheck.errors import ReadError, UsageError
-from draftcheck.facts import config, conversion, gguf, heads, saved, tokenizer, weights
+from draftcheck.facts import (
+    config,
+    conversion,
+    gguf,
+    heads,
+    parameters,
+    saved,
+    tokenizer,
+    weights,
+)
 from draftcheck.refs import ModelRef
 from draftcheck.sources.folder import FolderSource
 from draftcheck.types import ModelFacts
@@ -48,6 +58,7 @@ def _read_folder(path: Path, text: str) -> ModelFacts:
     facts = heads.layer_config(facts, raw, f"{text}/config.json")
     files = tokenizer.read(source)
     weight = weights.read(source)
+    weight = replace(weight, parameters=parameters.count(weight.tensors, facts.quantization))
     notes = list(weight.problems)
     if files.facts.tokens is None:
         notes.append(f"{text}: no tokenizer file")

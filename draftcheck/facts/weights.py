@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 
 from draftcheck.errors import ReadError
@@ -51,7 +50,6 @@ def read(source: Source) -> WeightFacts:
     return WeightFacts(
         files=tuple(files),
         tensors=tensors,
-        parameters=sum(math.prod(tensor.shape) for tensor in tensors.values()),
         nbytes=sum(tensor.nbytes or 0 for tensor in tensors.values()),
         embedding_rows=embedding_rows(tensors),
         origin={"*": "safetensors headers", "embedding_rows": _embedding(tensors) or ""},
