@@ -86,6 +86,32 @@ def test_a_wrong_rule_is_refused_with_file_and_id(tmp_path: Path, text: str, wor
     assert "X1" in caught.value.message or "XXX001" in caught.value.message
 
 
+REPAIR = """
+[[repair]]
+id = "mend"
+rules = ["XXX001"]
+title = "T"
+source = "s"
+"""
+WRONG_ROWS = [
+    (REPAIR + 'check = "no_such"\n', "repair mend: there is no check 'no_such'"),
+    (REPAIR + 'check = "relation_among"\n', "repair mend: check 'relation_among' needs"),
+    (REPAIR + 'methods = ["n"]\n', "repair mend: method 'n' is not one of m"),
+    (REPAIR + 'since = "one"\n', "repair mend: 'one' is not a version"),
+    (REPAIR.replace('title = "T"\n', ""), "repair mend: 'title' is missing"),
+    ('[[method]]\nid = "n"\nsetup = "x"\ndrafts = ["ghost"]\n', "method n: draft 'ghost' is"),
+    ('[[method]]\nid = "n"\nsetup = "x"\nbasis = "hope"\n', "method n: basis 'hope' is not"),
+    ('[[method]]\nid = "n"\nsetup = "x"\nflags = { wind = "--w" }\n', "method n: flag 'wind'"),
+]
+
+
+@pytest.mark.parametrize(("text", "words"), WRONG_ROWS, ids=lambda value: value[-30:])
+def test_a_wrong_method_or_repair_is_refused(tmp_path: Path, text: str, words: str) -> None:
+    with pytest.raises(RuleError) as caught:
+        load(tmp_path, ENGINE + text)
+    assert caught.value.message.startswith(f"x.toml {words}")
+
+
 def test_rows_of_one_id_may_follow_each_other(tmp_path: Path) -> None:
     text = ENGINE + RULE + 'until = "1.5"\n' + RULE + 'since = "1.5"\n'
     assert len(load(tmp_path, text).rules) == 2
