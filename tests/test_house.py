@@ -31,7 +31,7 @@ LAYERS = (
     ("judge",),
     ("repairs", "installed"),
     ("questions",),
-    ("why",),
+    ("why", "trial"),
     ("report",),
     ("cli",),
     ("__main__",),

@@ -1,0 +1,58 @@
+"""Draft lengths at a temperature, when the draft samples too.
+
+The rejection rule takes a drafted token x with min(1, q(x)/p(x)), and replaces it so that what
+comes out has the target's distribution. Seen from the output, token x at place i was a taken
+draft with the chance a(i) = min(1, q(x)/p(x)), whatever happened before. So, given the text, a
+pass is a small Markov chain: k drafts deep at place i it goes on with a(i), or ends there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from draftcheck.trial.simulate import LONGEST
+from draftcheck.trial.traces import Counts, Floats, Ints, Trace
+
+
+def lengths(traces: Sequence[Trace], longest: int = LONGEST) -> dict[int, Counts]:
+    """Expected counts for fixed draft lengths 1 … longest."""
+    accept, ends = _stack(traces)
+    return {g: expected(accept, ends, g) for g in range(1, longest + 1)}
+
+
+def _stack(traces: Sequence[Trace]) -> tuple[Floats, Ints]:
+    """Chances of all traces side by side, and how long each is."""
+    ends = np.array([len(trace.tokens) for trace in traces])
+    accept = np.zeros((len(traces), max(ends, default=0)))
+    for row, trace in zip(accept, traces, strict=True):
+        if trace.accept is None:
+            raise ValueError("the trace was not sampled")
+        row[: len(trace.accept)] = trace.accept
+    return accept, ends
+
+
+def expected(accept: Floats, ends: Ints, g: int) -> Counts:
+    """Expected passes, drafts and accepted drafts for drafts of g tokens, prompt by prompt."""
+    prompts = len(ends)
+    depth = np.zeros((prompts, g + 1))  # chance that the pass under way is k drafts deep
+    passes, drafted, accepted, drafts = (np.zeros(prompts) for _ in range(4))
+    histogram = np.zeros(g + 1)
+    begins = (ends > 1).astype(float)
+    for i in range(1, accept.shape[1]):
+        room = np.clip(ends - 1 - i, 0, g)  # the last token is always the target's own
+        depth[:, 0] = begins
+        passes += begins
+        drafted += begins * room
+        drafts += begins * (room > 0)
+        taken = depth * (accept[:, i] * (i < ends - 1))[:, None]
+        taken[:, g] = 0.0  # nothing is drafted behind the last draft
+        ended = depth - taken
+        histogram += ended.sum(axis=0)
+        accepted += taken.sum(axis=1)
+        begins = ended.sum(axis=1) * (i + 1 < ends)
+        depth = np.roll(taken, 1, axis=1)
+    histogram[0] -= (passes - drafts).sum()
+    tokens = np.maximum(ends - 1, 0).astype(float)
+    return Counts(passes, tokens, drafted, accepted, drafts, histogram)

@@ -1,0 +1,102 @@
+"""What one pass over a prompt leaves behind: the arrays that all simulations are made of."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+import numpy.typing as npt
+
+Ints = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+Bools = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Trace:
+    """One prompt, the target's continuation, and what the draft thought at each of its tokens.
+
+    All arrays have one entry per token of the continuation. Entry i is about token i, seen from
+    the prompt and the tokens before it. Token 0 comes out of the prefill: nothing is drafted there.
+    """
+
+    prompt: Ints
+    tokens: Ints
+    rank: Ints
+    """Place of the target's token among the draft's choices; 0: the draft's first choice."""
+    confidence: Floats
+    """Probability of the draft's first choice among its ten best (llama.cpp's p)."""
+    category: str = ""
+    accept: Floats | None = None
+    """Sampled only: min(1, q/p) of the token, the chance that the rejection rule took it."""
+    overlap: Floats | None = None
+    """Sampled only: sum(min(p, q)), the chance to take whatever the draft samples there."""
+    agree: Floats | None = None
+    """Sampled only: the target's probability of the draft's first choice."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Counts:
+    """What a way of speculating came to, prompt by prompt."""
+
+    passes: Floats
+    """Passes of the target after the prefill."""
+    tokens: Floats
+    """Tokens that those passes yielded."""
+    drafted: Floats
+    accepted: Floats
+    drafts: Floats
+    """Passes that had at least one drafted token."""
+    histogram: Floats
+    """Passes by the number of drafted tokens they accepted: 0, 1, 2 …"""
+
+    @property
+    def tokens_per_pass(self) -> float:
+        return ratio(self.tokens.sum(), self.passes.sum())
+
+    @property
+    def draft_efficiency(self) -> float:
+        """Accepted over drafted."""
+        return ratio(self.accepted.sum(), self.drafted.sum())
+
+    @property
+    def by_position(self) -> list[float]:
+        """Share of the passes that accepted the first i + 1 drafts: vLLM's figure."""
+        reached = self.histogram[::-1].cumsum()[::-1]
+        return [ratio(reached[i], self.drafts.sum()) for i in range(1, len(reached))]
+
+    @property
+    def by_position_given_the_last(self) -> list[float]:
+        """The same among the passes that accepted the draft before it."""
+        shares = [1.0, *self.by_position]
+        return [ratio(now, before) for before, now in pairwise(shares)]
+
+
+def ratio(over: float, under: float) -> float:
+    return float(over) / float(under) if under else 0.0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Line:
+    """All traces one behind the other: simulations run over every prompt at once."""
+
+    begins: Ints
+    ends: Ints
+    room: Ints
+    """Tokens that may be drafted at each place: the last one is always the target's own."""
+    rank: Ints
+    confidence: Floats
+
+
+def line_up(traces: Sequence[Trace]) -> Line:
+    sizes = np.array([len(trace.tokens) for trace in traces], dtype=np.int64)
+    ends = sizes.cumsum()
+    return Line(
+        begins=ends - sizes,
+        ends=ends,
+        room=np.repeat(ends, sizes) - 1 - np.arange(sizes.sum()),
+        rank=np.concatenate([trace.rank for trace in traces]),
+        confidence=np.concatenate([trace.confidence for trace in traces]),
+    )

@@ -1,0 +1,223 @@
+"""The simulations against a slow reference that really runs the accept/reject loop."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+pytest.importorskip("numpy", reason="numpy comes with the trial extra")
+
+from draftcheck.trial import ngram, sampled, simulate, statistics, trees
+from draftcheck.trial.traces import Trace, line_up
+
+ranks = st.lists(st.sampled_from([0, 0, 0, 1, 2, 9]), min_size=1, max_size=40)
+
+
+def trace(rank: list[int], confidence: list[float] | None = None, prompt: int = 3) -> Trace:
+    n = len(rank)
+    return Trace(
+        prompt=np.arange(prompt),
+        tokens=np.arange(n) % 7,
+        rank=np.array(rank),
+        confidence=np.array(confidence or [1.0] * n),
+    )
+
+
+def speculate(rank: list[int], g: int, sure: list[bool] | None = None) -> dict[str, int]:
+    """Draft by draft, token by token, as an engine does it."""
+    i, passes, drafted, accepted = 1, 0, 0, 0
+    while i < len(rank):
+        passes += 1
+        k = 0
+        while k < g and i + k < len(rank) - 1:
+            if sure is not None and not sure[i + k]:
+                break
+            drafted += 1
+            if rank[i + k] != 0:
+                drafted += min(g, len(rank) - 1 - i) - k - 1 if sure is None else 0
+                break
+            k += 1
+        accepted += k
+        i += k + 1
+    return {"passes": passes, "drafted": drafted, "accepted": accepted}
+
+
+@given(ranks, st.integers(1, 24))
+def test_every_length_is_what_the_loop_counts(rank: list[int], g: int) -> None:
+    counts = simulate.lengths(line_up([trace(rank)]))[g]
+    told = speculate(rank, g)
+    assert {name: int(getattr(counts, name)[0]) for name in told} == told
+    assert counts.tokens[0] == len(rank) - 1
+    assert counts.histogram.sum() == counts.drafts[0]
+    assert counts.accepted[0] == (counts.histogram * np.arange(g + 1)).sum()
+
+
+@given(st.lists(st.tuples(st.sampled_from([0, 0, 1]), st.floats(0, 1)), min_size=1, max_size=40),
+       st.floats(0, 1), st.integers(1, 24))  # fmt: skip
+def test_a_threshold_accepts_what_the_loop_accepts(
+    rows: list[tuple[int, float]], p_min: float, g: int
+) -> None:
+    rank, confidence = [r for r, _ in rows], [c for _, c in rows]
+    counts = simulate.threshold(line_up([trace(rank, confidence)]), p_min, g)
+    told = speculate(rank, g, [c >= p_min for c in confidence])
+    assert (counts.passes[0], counts.accepted[0]) == (told["passes"], told["accepted"])
+    assert counts.drafted[0] >= told["drafted"] - 1e-9
+
+
+def test_no_threshold_is_the_plain_length() -> None:
+    one = line_up([trace([0, 0, 1, 0, 0, 0, 2, 0, 0], [0.3] * 9)])
+    plain, open_ = simulate.lengths(one)[4], simulate.threshold(one, 0.0, 4)
+    assert open_.drafted[0] == plain.drafted[0]
+    assert (open_.histogram == plain.histogram).all()
+
+
+def test_short_drafts_are_thrown_away() -> None:
+    one = line_up([trace([0, 0, 0, 0, 0, 0], [1, 1, 0, 1, 1, 1])])
+    assert (
+        simulate.threshold(one, 0.5, 8, shortest=2).accepted[0]
+        < (simulate.threshold(one, 0.5, 8).accepted[0])
+    )
+
+
+@given(ranks, st.lists(st.lists(st.integers(0, 3), min_size=1, max_size=5), min_size=1, max_size=9))
+def test_a_tree_accepts_its_longest_path(rank: list[int], paths: list[list[int]]) -> None:
+    tree = trees.make("t", paths)
+    reached = trees.depth(np.array(rank), tree)
+    for i in range(len(rank)):
+        fits = [len(p) for p in tree.paths if tuple(rank[i : i + len(p)]) == p]
+        assert reached[i] == max(fits, default=0)
+
+
+@given(ranks, st.integers(1, 24))
+def test_a_chain_is_a_tree(rank: list[int], g: int) -> None:
+    chain = trees.make("chain", [[0] * g])
+    one = line_up([trace(rank)])
+    assert trees.simulate(one, chain).passes[0] == simulate.lengths(one)[g].passes[0]
+
+
+@settings(deadline=None)
+@given(st.lists(ranks, min_size=1, max_size=3), st.integers(1, 6))
+def test_no_tree_of_that_size_takes_more_places(rows: list[list[int]], nodes: int) -> None:
+    """Against every tree that could be made of the paths that occur."""
+    traces = [trace(row) for row in rows]
+
+    def taken(tree: trees.Tree) -> int:
+        return sum(int(trees.depth(one.rank[1:-1], tree).sum()) for one in traces)
+
+    best = trees.best(line_up(traces), nodes)
+    assert best.nodes <= nodes
+    chain = trees.make("chain", [[0] * nodes])
+    wide = trees.make("wide", [[rank] for rank in range(nodes)])
+    assert taken(best) >= max(taken(chain), taken(wide))
+
+
+def accept_loop(accept: list[float], g: int, draws: np.ndarray) -> tuple[int, int]:
+    """One run of the rejection rule over a fixed text."""
+    i, passes, accepted = 1, 0, 0
+    while i < len(accept):
+        passes += 1
+        k = 0
+        while k < g and i + k < len(accept) - 1 and draws[i + k] < accept[i + k]:
+            k += 1
+        accepted += k
+        i += k + 1
+    return passes, accepted
+
+
+def test_sampled_expectation_is_the_mean_of_many_runs() -> None:
+    rng = np.random.default_rng(7)
+    accept = rng.random(30)
+    one = Trace(np.arange(2), np.zeros(30, int), np.zeros(30, int), np.ones(30), accept=accept)
+    for g in (1, 3, 8):
+        counts = sampled.lengths([one])[g]
+        told = [accept_loop(accept.tolist(), g, rng.random(30)) for _ in range(20_000)]
+        passes, accepted = np.mean(told, axis=0)
+        assert counts.passes[0] == pytest.approx(passes, rel=0.01)
+        assert counts.accepted[0] == pytest.approx(accepted, rel=0.02)
+        assert counts.passes[0] + counts.accepted[0] == pytest.approx(29)
+
+
+@given(st.lists(ranks, min_size=1, max_size=3), st.integers(1, 24))
+def test_certain_chances_are_the_greedy_case(rows: list[list[int]], g: int) -> None:
+    plain = [trace(row) for row in rows]
+    sure = [
+        Trace(t.prompt, t.tokens, t.rank, t.confidence, accept=(t.rank == 0).astype(float))
+        for t in plain
+    ]
+    ours, theirs = sampled.lengths(sure)[g], simulate.lengths(line_up(plain))[g]
+    for name in ("passes", "drafted", "accepted", "drafts", "tokens", "histogram"):
+        assert getattr(ours, name) == pytest.approx(getattr(theirs, name)), name
+
+
+# ---- n-grams: the engines' own words, slowly ----
+
+
+def vllm_lookup(text: list[int], low: int, high: int, k: int) -> list[int]:
+    for n in range(min(high, len(text)), low - 1, -1):
+        for start in range(len(text) - n):
+            if text[start : start + n] == text[-n:]:
+                return text[start + n : start + n + k]
+    return []
+
+
+def llama_simple(text: list[int], n: int, m: int) -> list[int]:
+    tokens, cur = text[:-1], len(text) - 1
+    if cur <= n + m + 1:
+        return []
+    pattern = [*tokens[cur - n + 1 :], text[-1]]
+    for j in range(cur - n - 1, 0, -1):
+        if tokens[j : j + n] == pattern:
+            size = min(m, cur - (j + n))
+            return tokens[j + n : j + n + size] if size >= n else []
+    return []
+
+
+texts = st.lists(st.integers(0, 3), min_size=2, max_size=50)
+
+
+@given(texts, st.integers(1, 2), st.integers(0, 3), st.integers(1, 6))
+def test_lookup_copies_what_vllm_copies(text: list[int], low: int, more: int, k: int) -> None:
+    starts, ends = ngram.Lookup(low, low + more, k).copies(np.array(text))
+    for place in range(1, len(text) + 1):
+        told = vllm_lookup(text[:place], low, low + more, k)
+        assert text[starts[place] : ends[place]] == told
+
+
+@given(texts, st.integers(1, 3), st.integers(1, 6))
+def test_simple_copies_what_llama_cpp_copies(text: list[int], n: int, m: int) -> None:
+    starts, ends = ngram.Simple(n, m).copies(np.array(text))
+    for place in range(1, len(text) + 1):
+        assert text[starts[place] : ends[place]] == llama_simple(text[:place], n, m)
+
+
+def test_repeated_text_is_drafted_by_lookup() -> None:
+    one = Trace(np.arange(10), np.tile(np.arange(5), 8), np.ones(40, int), np.ones(40))
+    counts = ngram.simulate([one], ngram.Lookup(2, 4, 5))
+    assert counts.tokens_per_pass > 3.5
+
+
+# ---- figures ----
+
+
+def test_figures_by_position() -> None:
+    counts = simulate.lengths(line_up([trace([0, 0, 1, 0, 0, 0, 1, 0, 0, 0, 0])]))[2]
+    shares = counts.by_position
+    assert shares == sorted(shares, reverse=True)
+    assert counts.by_position_given_the_last[0] == shares[0]
+    assert counts.tokens_per_pass == pytest.approx(10 / counts.passes[0])
+
+
+def test_the_interval_holds_the_truth() -> None:
+    rng = np.random.default_rng(1)
+    inside = 0
+    for seed in range(200):
+        hits = rng.binomial(50, 0.7, 40).astype(float)
+        low, high = statistics.interval(hits, np.full(40, 50.0), seed) or (1, 0)
+        inside += low <= 0.7 <= high
+    assert inside >= 180
+
+
+def test_one_prompt_gives_no_interval() -> None:
+    assert statistics.interval(np.array([1.0]), np.array([2.0])) is None
