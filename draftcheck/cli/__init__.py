@@ -16,6 +16,7 @@ COMMANDS = {
     "pair": "draftcheck.cli.pair",
     "probe": "draftcheck.cli.probe",
     "rules": "draftcheck.cli.rules",
+    "trial": "draftcheck.cli.trial",
     "why": "draftcheck.cli.why",
 }
 

@@ -61,11 +61,11 @@ def runs(hit: Bools) -> Ints:
 
 
 def walk(line: Line, accepted: Ints, drafted: Ints | Floats, longest: int) -> Counts:
-    """Go through all continuations pass by pass, from token 1 to the end."""
+    """Go through all continuations pass by pass to their ends."""
     passes, proposed, taken, drafts = (np.zeros(len(line.ends)) for _ in range(4))
     histogram = np.zeros(longest + 1)
-    prompt = np.flatnonzero(line.begins + 1 < line.ends)  # those that are not at their end
-    place = line.begins[prompt] + 1
+    prompt = np.flatnonzero(line.begins < line.ends)  # those that are not at their end
+    place = line.begins[prompt]
     while len(prompt):
         steps, sizes = accepted[place], drafted[place]
         passes[prompt] += 1
@@ -76,5 +76,5 @@ def walk(line: Line, accepted: Ints, drafted: Ints | Floats, longest: int) -> Co
         place = place + steps + 1
         going = place < line.ends[prompt]
         prompt, place = prompt[going], place[going]
-    tokens = np.maximum(line.ends - line.begins - 1, 0).astype(np.float64)
+    tokens = (line.ends - line.begins).astype(np.float64)
     return Counts(passes, tokens, proposed, taken, drafts, histogram)

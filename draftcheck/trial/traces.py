@@ -83,6 +83,7 @@ class Line:
     """All traces one behind the other: simulations run over every prompt at once."""
 
     begins: Ints
+    """Where the first pass of each prompt begins: behind the token that the prefill yields."""
     ends: Ints
     room: Ints
     """Tokens that may be drafted at each place: the last one is always the target's own."""
@@ -90,11 +91,12 @@ class Line:
     confidence: Floats
 
 
-def line_up(traces: Sequence[Trace]) -> Line:
+def line_up(traces: Sequence[Trace], first: int = 1) -> Line:
+    """first: 0 for engines that draft before the prefill, so that it checks drafts too."""
     sizes = np.array([len(trace.tokens) for trace in traces], dtype=np.int64)
     ends = sizes.cumsum()
     return Line(
-        begins=ends - sizes,
+        begins=np.minimum(ends - sizes + first, ends),
         ends=ends,
         room=np.repeat(ends, sizes) - 1 - np.arange(sizes.sum()),
         rank=np.concatenate([trace.rank for trace in traces]),

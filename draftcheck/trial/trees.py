@@ -105,7 +105,7 @@ def best(line: Line, nodes: int, *, levels: int = LONGEST) -> Tree:
     a path is never taken more often than its beginning, so the most frequent paths are a tree.
     """
     ranks = np.append(np.where(line.room > 0, line.rank, MAX_RANK), np.full(levels, MAX_RANK))
-    ranks[line.begins] = MAX_RANK  # nothing is drafted at the first token
+    ranks[line.begins - 1] = MAX_RANK  # nothing is drafted at the first token
     heap: list[tuple[int, Rank]] = []
     places: dict[Rank, Ints] = {(): np.arange(len(line.rank))}
 

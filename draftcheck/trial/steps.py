@@ -1,0 +1,128 @@
+"""Seconds per step: under CUDA graphs on a static cache, or plainly timed elsewhere.
+
+Eager PyTorch on a GPU waits for Python, not for memory: it is 5 to 13 times away from what a
+serving engine does, so its timings would say nothing about one.
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from transformers import DynamicCache, StaticCache
+
+from draftcheck.trial.speedup import Costs
+
+WIDTHS = (2, 3, 5, 9, 17, 65)
+"""Tokens checked in one pass, for which the pass is timed."""
+REPEATS = 5
+GRAPH_REPEATS = 20
+
+
+def measure(target: Any, draft: Any, device: str, sequences: int, context: int) -> Costs | None:
+    """Costs for so many sequences at once; None when they do not fit."""
+    timed = _graph if device.startswith("cuda") else _plain
+    try:
+        with torch.inference_mode():
+            step = timed(target, sequences, context, 1)
+            verify = {width: timed(target, sequences, context, width) for width in WIDTHS}
+            small = timed(draft, sequences, context, 1)
+    except torch.cuda.OutOfMemoryError:
+        return None
+    how = "CUDA graphs" if device.startswith("cuda") else "plain timing"
+    return Costs(small, step, verify, how, sequences)
+
+
+def _plain(model: Any, sequences: int, context: int, width: int) -> float:
+    ids = torch.zeros((sequences, context), dtype=torch.long, device=model.device)
+    cache = DynamicCache(config=model.config)
+    model(ids, past_key_values=cache, logits_to_keep=1)
+    new = ids[:, :width]
+
+    def step() -> None:
+        model(new, past_key_values=cache)
+
+    return _median(step, lambda: cache.crop(-width), REPEATS)
+
+
+def _graph(model: Any, sequences: int, context: int, width: int) -> float:
+    cache = StaticCache(config=model.config, max_cache_len=context + width)
+    ids = torch.zeros((sequences, context), dtype=torch.long, device=model.device)
+    model(ids, past_key_values=cache, logits_to_keep=1)
+    new = ids[:, :width].clone()
+    place = torch.arange(context, context + width, device=model.device)[None]
+
+    def rewind() -> None:
+        """The cache counts what it holds, on the device and inside the graph."""
+        for layer in cache.layers:
+            held = getattr(layer, "cumulative_length", None)
+            if isinstance(held, torch.Tensor):
+                held.fill_(context)
+
+    def step() -> None:
+        model(new, past_key_values=cache, position_ids=place)
+
+    side = torch.cuda.Stream()
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        for _ in range(3):
+            step()
+            rewind()
+    torch.cuda.current_stream().wait_stream(side)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        step()
+    rewind()
+
+    def replay() -> None:
+        graph.replay()
+        torch.cuda.synchronize()
+
+    return _median(replay, rewind, GRAPH_REPEATS)
+
+
+def _median(step: Callable[[], None], after: Callable[[], None], repeats: int) -> float:
+    """The median time of a step; what has to be undone after it is not timed."""
+    seconds = []
+    for _ in range(repeats + 1):  # the first one warms up
+        if torch.cuda.is_available():
+            torch.cuda.synchronize()
+        before = time.perf_counter()
+        step()
+        seconds.append(time.perf_counter() - before)
+        after()
+    return statistics.median(seconds[1:])
+
+
+def floor(target: Any, draft: Any, device: str) -> Costs | None:
+    """What a step costs when it only reads the weights once, at the bandwidth measured here."""
+    if not device.startswith("cuda"):
+        return None
+    bandwidth = _bandwidth()
+    step, small = (_read_bytes(model) / bandwidth for model in (target, draft))
+    return Costs(small, step, dict.fromkeys(WIDTHS, step), "memory-bound floor")
+
+
+def _read_bytes(model: Any) -> int:
+    """Bytes of weights that a step reads: all but an embedding table that is only looked up."""
+    table = model.get_input_embeddings().weight
+    head = model.get_output_embeddings()
+    tied = head is not None and head.weight.data_ptr() == table.data_ptr()
+    total = sum(p.numel() * p.element_size() for p in model.parameters())
+    return int(total if tied else total - table.numel() * table.element_size())
+
+
+def _bandwidth() -> float:
+    """Bytes per second of reading and writing, measured by copying."""
+    size = 1 << 30
+    a = torch.empty(size, dtype=torch.uint8, device="cuda")
+    b = torch.empty_like(a)
+
+    def copy() -> None:
+        b.copy_(a)
+        torch.cuda.synchronize()
+
+    return 2 * size / _median(copy, lambda: None, 10)

@@ -1,0 +1,184 @@
+"""`draftcheck trial` on the embedded pair, against transformers' own assisted generation."""
+
+from __future__ import annotations
+
+import json
+import xml.etree.ElementTree as ElementTree
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import FIXTURES, Run
+
+pytest.importorskip("torch", reason="the trial extra is not installed")
+pytest.importorskip("transformers", reason="the trial extra is not installed")
+pytestmark = [pytest.mark.transformers, pytest.mark.filterwarnings("ignore")]
+
+PAIR = (FIXTURES / "pair" / "target", FIXTURES / "pair" / "draft")
+
+
+@pytest.fixture
+def prompts(tmp_path: Path) -> Path:
+    file = tmp_path / "prompts.jsonl"
+    rows = [{"prompt": f"Once there were {n} birds and", "category": "tale"} for n in range(2, 6)]
+    rows += [{"messages": [{"role": "user", "content": f"Add {n} and 3."}]} for n in range(2)]
+    file.write_text("\n".join(json.dumps(row) for row in rows), encoding="utf-8")
+    return file
+
+
+def trial(run: Run, prompts: Path, *more: object) -> dict[str, object]:
+    ran = run(
+        "trial", *PAIR, "--prompts", prompts, "--tokens", "24", "--device", "cpu",
+        "--format", "json", *more,
+    )  # fmt: skip
+    assert ran.code == 0, ran.err
+    return ran.json
+
+
+def test_json_has_every_field_of_the_contract(run: Run, prompts: Path) -> None:
+    body = trial(run, prompts)
+    wanted = {
+        "backend", "device", "dtype", "temperature", "seed", "prompts", "tokens", "seconds",
+        "acceptance_rate", "acceptance_by_position", "lengths", "thresholds", "trees", "ngram",
+        "best", "cost", "verified",
+    }  # fmt: skip
+    assert wanted <= set(body)
+    assert [row["draft_tokens"] for row in body["lengths"]] == list(range(1, 25))
+    assert any((row["p_min"], row["draft_tokens"]) == (0.75, 16) for row in body["thresholds"])
+    assert body["cost"]["target_step_s"] > 0
+    assert {"tale", "prompts"} == set(body["categories"])
+    passes = [row["tokens_per_pass"] for row in body["lengths"]]
+    assert passes == sorted(passes)
+    assert passes[0] > 1.2
+
+
+@pytest.mark.parametrize("g", [1, 3, 8])
+def test_prediction_is_what_a_real_run_counts(run: Run, prompts: Path, g: int) -> None:
+    """In float32 greedy speculation is exact: the same text, the same number of passes."""
+    from draftcheck.trial import measure, simulate
+    from draftcheck.trial.backend import Options, open_backend
+    from draftcheck.trial.prompts import load
+    from draftcheck.trial.traces import line_up
+
+    options = Options(tokens=24, device="cpu")
+    backend = open_backend("transformers", *map(str, PAIR), options)
+    texts = backend.generate(load(prompts), options)
+    traces = backend.read(texts, options)
+    real = backend.verify(texts, g, options)
+    told = simulate.lengths(line_up(traces, first=0), g)[g]
+    assert real.identical_output
+    assert real.tokens_per_pass == pytest.approx(told.tokens_per_pass, rel=0.01)
+    assert measure.WATCHED >= 1
+
+
+def test_verify_compares_with_the_prediction(run: Run, prompts: Path) -> None:
+    found = trial(run, prompts, "--verify", "--no-cost")["verified"]
+    assert found["identical_output"] is True
+    assert found["tokens_per_pass"] == pytest.approx(found["predicted_tokens_per_pass"], rel=0.01)
+
+
+def test_without_costs_nothing_is_guessed(run: Run, prompts: Path) -> None:
+    body = trial(run, prompts, "--no-cost")
+    assert body["best"] is None
+    assert body["cost"] is None
+    assert all(row["speedup"] is None for row in body["lengths"])
+
+
+def test_a_temperature_gives_overlap_and_less_acceptance(run: Run, prompts: Path) -> None:
+    greedy = trial(run, prompts, "--no-cost")
+    warm = trial(run, prompts, "--no-cost", "--temperature", "1.0")
+    assert 0 < warm["overlap"] < 1
+    assert warm["lengths"][3]["tokens_per_pass"] < greedy["lengths"][3]["tokens_per_pass"]
+
+
+def test_texts_are_kept_and_used_again(run: Run, prompts: Path, tmp_path: Path) -> None:
+    file = tmp_path / "texts.json"
+    first = trial(run, prompts, "--no-cost", "--reuse", file)
+    assert file.exists()
+    again = trial(run, prompts, "--no-cost", "--reuse", file)
+    assert again["lengths"] == first["lengths"]
+    other = run("trial", *PAIR, "--prompts", prompts, "--tokens", "9", "--reuse", file)
+    assert other.code == 3
+    assert "was made with tokens 24, not 9" in other.err
+
+
+def test_a_draft_of_noise_is_called_broken(run: Run, prompts: Path, tmp_path: Path) -> None:
+    import torch
+    import transformers
+
+    torch.manual_seed(0)
+    config = transformers.AutoConfig.from_pretrained(PAIR[1])
+    transformers.AutoModelForCausalLM.from_config(config).save_pretrained(tmp_path / "noise")
+    ran = run("trial", PAIR[0], tmp_path / "noise", "--prompts", prompts, "--tokens", "24",
+              "--no-cost", "--device", "cpu", "--format", "json")  # fmt: skip
+    assert ran.code == 1
+    assert "nearly every draft is rejected" in ran.json["broken"]
+
+
+def test_nan_is_a_broken_draft_and_an_unmeasured_target(
+    run: Run, prompts: Path, tmp_path: Path
+) -> None:
+    import torch
+    import transformers
+
+    model = transformers.AutoModelForCausalLM.from_pretrained(PAIR[1])
+    with torch.no_grad():
+        model.model.norm.weight.fill_(float("nan"))
+    model.save_pretrained(tmp_path / "nan")
+    (tmp_path / "nan" / "tokenizer.json").write_bytes((PAIR[1] / "tokenizer.json").read_bytes())
+    common = ("--prompts", prompts, "--tokens", "8", "--no-cost", "--device", "cpu")
+    ran = run("trial", PAIR[0], tmp_path / "nan", *common)
+    assert ran.code == 1
+    assert "not numbers" in ran.out
+    ran = run("trial", tmp_path / "nan", PAIR[1], *common)
+    assert ran.code == 3
+    assert "target's logits are not numbers" in ran.err
+
+
+def test_text_and_picture(run: Run, prompts: Path, tmp_path: Path) -> None:
+    picture = tmp_path / "curve.svg"
+    ran = run("trial", *PAIR, "--prompts", prompts, "--tokens", "16", "--plot", picture)
+    assert ran.code == 0, ran.err
+    assert "tokens/pass" in ran.out
+    assert "accepted by position" in ran.out
+    assert ElementTree.parse(picture).getroot().tag.endswith("svg")
+    assert run("trial", *PAIR, "--prompts", prompts, "--tokens", "16", "--no-cost",
+               "--format", "markdown").out.startswith("### draftcheck trial")  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("", "no prompts"),
+        ('{"messages": [{"role": 1}]}', "a message needs a role"),
+        ('{"nothing": 1}', "neither messages nor"),
+        ("{", "not JSON"),
+        ("[1]", "a prompt is a text or an object"),
+    ],
+)
+def test_wrong_prompts_are_named(run: Run, tmp_path: Path, text: str, words: str) -> None:
+    file = tmp_path / "p.jsonl"
+    file.write_text(text, encoding="utf-8")
+    ran = run("trial", *PAIR, "--prompts", file)
+    assert ran.code in (2, 3)
+    assert words in ran.err
+
+
+def test_wrong_models_and_settings_are_named(run: Run, prompts: Path, tmp_path: Path) -> None:
+    assert run("trial", tmp_path / "none", PAIR[1], "--prompts", prompts).code == 3
+    assert run("trial", *PAIR, "--dtype", "nothing", "--prompts", prompts).code == 2
+    assert run("trial", *PAIR, "--backend", "abacus", "--prompts", prompts).code == 2
+    tree = tmp_path / "tree.json"
+    tree.write_text("[[-1]]", encoding="utf-8")
+    ran = run("trial", *PAIR, "--prompts", prompts, "--tokens", "4", "--no-cost", "--tree", tree)
+    assert ran.code == 3
+    assert "rank must be" in ran.err
+
+
+def test_our_own_prompts_are_many_and_mixed() -> None:
+    from draftcheck.trial.prompts import load
+
+    found = load()
+    assert len(found) >= 40
+    assert len({prompt.text for prompt in found}) == len(found)
+    assert len({prompt.category for prompt in found[:6]}) == 6
