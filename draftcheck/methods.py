@@ -34,7 +34,7 @@ def formats(comparison: Comparison) -> set[str]:
 
 
 def takes_format(comparison: Comparison, engine: Engine) -> bool:
-    return any(formats(comparison) <= set(method.formats) for method in engine.methods)
+    return any(formats(comparison) <= set(m.formats) for m in engine.methods if m.automatic)
 
 
 def choose(comparison: Comparison, engine: Engine, version: str, wanted: str | None) -> Choice:
@@ -54,11 +54,13 @@ def choose(comparison: Comparison, engine: Engine, version: str, wanted: str | N
     if wanted is not None:
         return _wanted(comparison, engine, fitting)
     kinds_offered = roles(comparison)
+    # Where no method for such files is chosen by itself, the engine was named for another one.
+    chosen = any(method.automatic for method in fitting)
     found = tuple(
         method
         for kind in kinds_offered
         for method in fitting
-        if method.automatic and kind in method.drafts
+        if (method.automatic or not chosen) and kind in method.drafts
     )
     if found:
         return Choice(found if comparison.alone else found[:1])

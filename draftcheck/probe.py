@@ -27,11 +27,11 @@ except (ImportError, ValueError, OSError):
 from tokenizers import Tokenizer
 text = sys.stdin.buffer.read().decode()
 found = []
-for path in sys.argv[3:]:
+for path in sys.argv[4:]:
     tokenizer = Tokenizer.from_file(path)
     tokenizer.no_truncation()
     tokenizer.no_padding()
-    found.append(tokenizer.encode(text, add_special_tokens=False).ids)
+    found.append(tokenizer.encode(text, add_special_tokens=sys.argv[3] == "special").ids)
 print(json.dumps(found))
 """
 TEXT = """\
@@ -55,14 +55,10 @@ UPPER lower camelCase snake_case kebab-case 0x1F 1e-10 v2.0.1 AaBbCc xxxxxxxxxxx
 
 def run(target: str, draft: str) -> Behaviour:
     """Whether both files cut the text into the same ids; unknown when one cannot be run."""
-    command = [sys.executable, "-P", "-c", CHILD, str(MEMORY), str(SECONDS), target, draft]
-    try:
-        done = subprocess.run(
-            command, input=TEXT.encode(), capture_output=True, timeout=SECONDS, check=False
-        )
-        ours, theirs = json.loads(done.stdout)
-    except (OSError, subprocess.TimeoutExpired, ValueError):
+    found = cut((target, draft), TEXT)
+    if found is None:
         return Behaviour(None, "the tokenizers library cannot run these two files")
+    ours, theirs = found
     if ours == theirs:
         return Behaviour(True, f"same ids for a probe text of {len(ours)} tokens")
     pairs = enumerate(zip(ours, theirs, strict=False))
@@ -70,3 +66,22 @@ def run(target: str, draft: str) -> Behaviour:
     return Behaviour(
         False, f"a probe text gives {len(ours)} and {len(theirs)} ids, different from number {at}"
     )
+
+
+def cut(
+    paths: tuple[str, str], text: str, *, special: bool = False
+) -> tuple[list[int], list[int]] | None:
+    """The ids of the text by both files; None when one cannot be run.
+
+    special: with the tokens that a tokenizer puts around every text.
+    """
+    frame = "special" if special else "plain"
+    command = [sys.executable, "-P", "-c", CHILD, str(MEMORY), str(SECONDS), frame, *paths]
+    try:
+        done = subprocess.run(
+            command, input=text.encode(), capture_output=True, timeout=SECONDS, check=False
+        )
+        ours, theirs = json.loads(done.stdout)
+    except (OSError, subprocess.TimeoutExpired, ValueError):
+        return None
+    return ours, theirs

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from draftcheck.checks import engines, head_targets, heads, llama, model, vocabulary
+from draftcheck.checks import drafts, engines, head_targets, heads, llama, model, vocabulary
 from draftcheck.types import Seen
 
 Check = Callable[..., Seen]
@@ -73,6 +73,26 @@ CHECKS: dict[str, Check] = {
         head_targets.target_architecture_starts,
         head_targets.draft_type_in,
         head_targets.head_verifier,
+        drafts.draft_kind_taken,
+        drafts.draft_kind_not_read,
+        drafts.draft_architecture_known,
+        drafts.target_architecture_known,
+        drafts.target_type_known,
+        drafts.target_type_told,
+        drafts.target_layers_at_least,
+        drafts.multimodal_not_read,
+        drafts.rows_gap,
+        drafts.kv_dtype_in,
+        drafts.sequences_at_most,
+        drafts.gpu_generation,
+        drafts.head_vocabulary_whole,
+        drafts.attaches,
+        drafts.target_quantized_as,
+        drafts.one_backend,
+        drafts.draft_context_when,
+        drafts.folder_head_converts,
+        drafts.folder_head_is_needed,
+        drafts.gguf_is_whole,
         engines.architecture_known,
         engines.model_type_known,
         engines.has_safetensors,
@@ -82,7 +102,6 @@ CHECKS: dict[str, Check] = {
         engines.window_rewinds,
         engines.no_recurrent_layers,
         engines.recurrent_not_read,
-        engines.draft_is_head,
         engines.tokenizer_ids_equal,
         engines.probe_count_equal,
     )

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
-
 from draftcheck import probe, versions
 from draftcheck.checks.vocabulary import differences
 from draftcheck.checks.words import fail, not_applicable, ok, unknown
@@ -38,7 +34,7 @@ def model_type_known(comparison: Comparison, setup: Setup, *, known: dict[str, s
 
 def _known(names: dict[str, str | None], known: dict[str, str], setup: Setup, what: str) -> Seen:
     for side, name in names.items():
-        if name is not None and not _listed(name, known, setup):
+        if name is not None and not is_listed(name, known, setup):
             return fail(f"{side} {what} is {name}")
     if unread := [side for side, name in names.items() if name is None]:
         return unknown(f"{what} of the {' and the '.join(unread)} was not read")
@@ -100,9 +96,9 @@ def cache_rewinds(
     name = _type(config)
     if name is None:
         return unknown(f"the {side}'s model_type was not read")
-    if _listed(name, types, setup):
+    if is_listed(name, types, setup):
         return fail(f"{side} model_type is {name}")
-    if _listed(name, mixed or {}, setup):
+    if is_listed(name, mixed or {}, setup):
         other = sorted(set(config.layer_kinds or ()) - ATTENTION)
         if config.layer_kinds is None:
             return unknown(f"{side} model_type is {name}; its kinds of layers were not read")
@@ -121,20 +117,22 @@ def window_rewinds(
 ) -> Seen:
     """Fail when the target's sliding layers are full before the served length is reached.
 
-    margin: tokens of one round, which must fit too; types: these slide unless their config lists
-    other layers; listed: only where it does.
+    margin: tokens of one round with the usual draft length, which must fit too; types: these
+    slide unless their config lists other layers; listed: only where it does.
     """
     config = comparison.target.config
     name = _type(config)
     if name is None:
         return unknown("the target's model_type was not read")
-    usual = _listed(name, types, setup)
+    usual = is_listed(name, types, setup)
     slides = SLIDING in config.layer_kinds if config.layer_kinds is not None else usual
-    if not slides or not (usual or _listed(name, listed, setup)):
+    if not slides or not (usual or is_listed(name, listed, setup)):
         return ok(f"target model_type is {name}, without a sliding window")
     served = setup.context or config.scaled_context or config.context
     if config.sliding_window is None or served is None:
         return unknown(f"target model_type is {name}; its window or context was not read")
+    if setup.draft_tokens is not None:
+        margin = setup.draft_tokens + 1
     asked = "--context" if setup.context else "the target's own context"
     words = f"sliding window {config.sliding_window:,} tokens, served {served:,} ({asked})"
     return fail(words) if served + margin > config.sliding_window else ok(words)
@@ -151,21 +149,18 @@ def no_recurrent_layers(comparison: Comparison, setup: Setup) -> Seen:
     return ok("no recurrent layers")
 
 
-def recurrent_not_read(comparison: Comparison, setup: Setup) -> Seen:
-    """Unknown when a side keeps a recurrent state: what follows from it was not found out."""
+def recurrent_not_read(comparison: Comparison, setup: Setup, *, side: str = "both") -> Seen:
+    """Unknown when a side keeps a recurrent state: what follows from it was not found out.
+
+    side: target where the draft is a head, or there is none.
+    """
+    if side == "target":
+        flag = comparison.target.config.recurrent
+        if flag is None:
+            return unknown("layers of the target were not read")
+        return unknown("the target has recurrent layers") if flag else ok("no recurrent layers")
     seen = no_recurrent_layers(comparison, setup)
     return unknown(seen.saw) if seen.outcome is Outcome.FAIL else seen
-
-
-def draft_is_head(comparison: Comparison, setup: Setup, *, format: str) -> Seen:
-    """Fail when the draft, in a file of this format, is an ordinary model."""
-    draft = comparison.draft
-    here = "gguf" if draft.gguf is not None else "folder"
-    if here != format:
-        return not_applicable(f"the draft is a {here}")
-    if draft.role is None:
-        return unknown("the draft's files do not say what kind of model it is")
-    return fail("the draft is an ordinary model") if draft.role == "full" else ok(draft.role)
 
 
 def tokenizer_ids_equal(comparison: Comparison, setup: Setup) -> Seen:
@@ -228,19 +223,26 @@ def _text(ids: frozenset[int] | None) -> str:
 
 
 def probe_count_equal(comparison: Comparison, setup: Setup, *, text: str) -> Seen:
-    """Fail when the two tokenizers cut the text into different numbers of tokens."""
+    """Fail when the two tokenizers cut the text into different numbers of tokens.
+
+    Engines that ask this also compare special ids; where those differ, nothing is cut, because
+    running two tokenizers takes longer than everything else.
+    """
     ours, theirs = comparison.target.tokenizer, comparison.draft.tokenizer
+    if tokenizer_ids_equal(comparison, setup).outcome is Outcome.FAIL:
+        return not_applicable("the special ids differ already")
     if ours.files and ours.files == theirs.files:
         return ok("the same tokenizer file")
     if comparison.behaviour.same and _same_frame(comparison):
         return ok(f"{comparison.behaviour.detail}, same tokens around a text")
     if not ours.definition or not theirs.definition:
         return unknown("the tokenizers could not be run side by side (no tokenizer.json on a side)")
-    counts = None
+    found = None
     if comparison.behaviour.same is not None:  # otherwise they were run already, in vain
-        counts = _counts((ours.definition, theirs.definition), text)
-    if counts is None:
+        found = probe.cut((ours.definition, theirs.definition), text, special=True)
+    if found is None:
         return unknown("the tokenizers library cannot run these two files")
+    counts = len(found[0]), len(found[1])
     words = f"the probe sentence has {counts[0]} / {counts[1]} tokens (target / draft)"
     return ok(words) if counts[0] == counts[1] else fail(words)
 
@@ -253,27 +255,12 @@ def _same_frame(comparison: Comparison) -> bool:
     return (ours.add_bos, ours.add_eos) == (theirs.add_bos, theirs.add_eos)
 
 
-def _counts(paths: tuple[str, str], text: str) -> tuple[int, int] | None:
-    """Tokens of the text with the special ones around it, counted in probe's child with limits."""
-    child = probe.CHILD.replace("add_special_tokens=False", "add_special_tokens=True")
-    limits = (str(probe.MEMORY), str(probe.SECONDS))
-    try:
-        done = subprocess.run(
-            [sys.executable, "-P", "-c", child, *limits, *paths],
-            input=text.encode(), capture_output=True, timeout=probe.SECONDS, check=False,
-        )  # fmt: skip
-        ours, theirs = json.loads(done.stdout)
-    except (OSError, subprocess.TimeoutExpired, ValueError):
-        return None
-    return len(ours), len(theirs)
-
-
 def _type(config: ConfigFacts) -> str | None:
     """The model_type by which an engine picks its class: that of the whole model."""
     return config.outer_type or config.model_type
 
 
-def _listed(name: str, table: dict[str, str], setup: Setup) -> bool:
+def is_listed(name: str, table: dict[str, str], setup: Setup) -> bool:
     if name not in table:
         return False
     since, _, until = table[name].partition(" ")

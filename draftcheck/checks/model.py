@@ -186,7 +186,7 @@ def one_kind_of_cache(comparison: Comparison, setup: Setup, *, mixed: list[str])
 def quantization_listed(comparison: Comparison, setup: Setup, *, known: dict[str, str]) -> Seen:
     """Fail when a side's quant_method is in the table, but not for this version."""
     for side, facts in _sides(comparison):
-        method = _quant_method(facts)
+        method = quant_method(facts)
         if method in known and not _listed(method, known, setup):
             return fail(f"{side} quant_method is {method}")
     if unread := [side for side, facts in _sides(comparison) if facts.config.model_type is None]:
@@ -199,7 +199,7 @@ def quantization_deprecated(
 ) -> Seen:
     """Fail when a side's quant_method is one that this version takes only with a flag."""
     for side, facts in _sides(comparison):
-        method = _quant_method(facts)
+        method = quant_method(facts)
         if _listed(method, deprecated, setup):
             return fail(f"{side} quant_method is {method}")
     if unread := [side for side, facts in _sides(comparison) if facts.config.model_type is None]:
@@ -207,7 +207,7 @@ def quantization_deprecated(
     return ok("no deprecated quantisation")
 
 
-def _quant_method(facts: ModelFacts) -> str:
+def quant_method(facts: ModelFacts) -> str:
     quant = facts.config.quantization
     return str(quant.get("quant_method", "")) if quant else ""
 
