@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN = $(VENV)/bin
 PIP = $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test lint types wheel bench docs clean
+.PHONY: demo test test-engines llama-library lint types wheel bench docs clean
 
 $(VENV)/.core: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -24,6 +24,17 @@ demo: $(VENV)/.core          ## from nothing to a verdict on the embedded pair
 test: $(VENV)/.dev           ## the whole suite
 	$(BIN)/python -m pytest -q
 
+llama-library: .llama/package ## llama.cpp prebuilt, for agreement tests (needs npm and a registry)
+
+.llama/package:
+	mkdir -p .llama
+	cd .llama && npm pack --silent --fetch-retries 0 --fetch-timeout 60000 \
+	  @node-llama-cpp/linux-x64@3.22.1 && tar xzf node-llama-cpp-*.tgz
+
+test-engines: $(VENV)/.dev   ## only what is held against real engines; skips say what is missing
+	-$(MAKE) llama-library
+	$(BIN)/python -m pytest -q -m "libllama or llamacpp or transformers"
+
 lint: $(VENV)/.dev           ## style
 	$(BIN)/ruff format --check draftcheck tests benchmarks fixtures
 	$(BIN)/ruff check draftcheck tests benchmarks fixtures
@@ -42,4 +53,4 @@ docs: $(VENV)/.core          ## docs/rules from the rulebook
 	$(BIN)/draftcheck rules --pages docs/rules
 
 clean:
-	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .llama build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -30,6 +30,8 @@ class HeadFacts:
     """Target layers whose states the head reads, as numbered in the file."""
     aux_place: str | None = None
     """The part of the config that lists them: root, eagle_config, dflash_config."""
+    aux_key: str | None = None
+    """The name that the list has there."""
     aux_count: int | None = None
     fc_in: int | None = None
     fc_out: int | None = None

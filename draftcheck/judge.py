@@ -157,7 +157,12 @@ def _judge(
     verdict = _verdict(findings)
     basis = next((f.basis for f in engine_findings if f.rule == decided_by), method.basis)
     text = setups.render(
-        method.setup, comparison, circumstances, convert=method.convert, flags=dict(method.flags)
+        method.setup,
+        comparison,
+        circumstances,
+        convert=method.convert,
+        convert_draft=method.convert_draft,
+        flags=dict(method.flags),
     )
     return EngineVerdict(
         engine=engine.id,

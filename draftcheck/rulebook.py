@@ -74,6 +74,8 @@ class Method:
     until: str | None = None
     convert: str = ""
     """Command that turns a checkpoint folder {model} into the {file} that the engine loads."""
+    convert_draft: str = ""
+    """The same for a draft that needs another one; {target_model} is the target's own folder."""
     automatic: bool = True
     """Whether it is chosen without being asked for."""
     basis: str = "read"
@@ -225,7 +227,7 @@ def _method(row: Mapping[str, Any], where: str, order: Key) -> Method:
         row,
         {"id", "setup"},
         {"summary", "drafts", "formats", "vocabulary", "since", "until", "convert", "automatic"}
-        | {"basis", "flags"},
+        | {"basis", "flags", "convert_draft"},
         where,
     )
     for kind in fields.get("drafts", ()):

@@ -19,17 +19,21 @@ def render(
     circumstances: Circumstances,
     *,
     convert: str = "",
+    convert_draft: str = "",
     flags: dict[str, str] | None = None,
 ) -> str:
     """The text with names quoted for where they stand, after the conversions it needs."""
     steps, names = [], []
-    sides = (comparison.target,) if comparison.alone else (comparison.target, comparison.draft)
-    for facts in sides:
+    sides = [(comparison.target, convert)]
+    if not comparison.alone:
+        sides.append((comparison.draft, convert_draft or convert))
+    for facts, command in sides:
         name = facts.called
-        if convert and facts.gguf is None:
+        if command and facts.gguf is None:
             name = f"{PurePath(name).name}.gguf"
-            step = convert.replace("{model}", shlex.quote(facts.called))
-            steps.append(step.replace("{file}", shlex.quote(name)))
+            words = {"model": facts.called, "file": name, "target_model": comparison.target.called}
+            quoted = {slot: shlex.quote(word) for slot, word in words.items()}
+            steps.append(SLOT.sub(lambda match: quoted.get(match[1], match[0]), command))  # noqa: B023
         names.append(name)
     target, draft = names[0], names[-1]
     values = {

@@ -323,6 +323,8 @@ def gguf_head(path: Path, arch: str = "eagle3", **keys: tuple[str, Any]) -> Path
         f"{arch}.embedding_length": ("uint32", 32),
         f"{arch}.block_count": ("uint32", 1),
         f"{arch}.attention.layer_norm_rms_epsilon": ("float32", 1e-5),
+        f"{arch}.attention.head_count": ("uint32", 2),
+        f"{arch}.feed_forward_length": ("uint32", keys.get("embedding_length", ("", 32))[1]),
         f"{arch}.target_layers": ("array[int32]", [0, 0, 0]),
         f"{arch}.target_hidden_size": ("uint32", 32),
         "tokenizer.ggml.model": ("string", "gpt2"),
@@ -336,7 +338,17 @@ def gguf_head(path: Path, arch: str = "eagle3", **keys: tuple[str, Any]) -> Path
     width = whole[f"{arch}.embedding_length"][1]
     layers = whole[f"{arch}.target_layers"][1]
     sides = (len(layers) * width, width)
-    make.write_gguf(path, whole, {"fc.weight": sides, "blk.0.attn_norm.weight": (width,)})
+    inputs = 2 * width if arch == "eagle3" else width
+    names = ("attn_norm", "attn_norm_2") if arch == "eagle3" else ("attn_norm",)
+    names += ("ffn_norm",) if arch == "eagle3" else ("ffn_norm", "attn_q_norm", "attn_k_norm")
+    tensors: dict[str, tuple[int, ...]] = {"fc.weight": sides, "output_norm.weight": (width,)}
+    if arch == "dflash":
+        tensors["enc.output_norm.weight"] = (width,)
+    tensors |= {f"blk.0.{name}.weight": (width,) for name in names}
+    tensors |= {f"blk.0.{name}.weight": (inputs, width) for name in ("attn_q", "attn_k", "attn_v")}
+    square = ("attn_output", "ffn_gate", "ffn_up", "ffn_down")
+    tensors |= {f"blk.0.{name}.weight": (width, width) for name in square}
+    make.write_gguf(path, whole, tensors)
     return path
 
 

@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from draftcheck.checks import drafts, engines, head_targets, heads, llama, model, vocabulary
+from draftcheck.checks import (
+    drafts,
+    engines,
+    head_targets,
+    heads,
+    llama,
+    llama_heads,
+    model,
+    vocabulary,
+)
 from draftcheck.types import Seen
 
 Check = Callable[..., Seen]
@@ -28,6 +37,27 @@ CHECKS: dict[str, Check] = {
         llama.llama_no_vocabulary,
         llama.llama_architecture_in,
         llama.llama_bos_exists,
+        llama_heads.llama_head_declares,
+        llama_heads.llama_head_count,
+        llama_heads.llama_head_fc,
+        llama_heads.llama_head_layers,
+        llama_heads.llama_head_width,
+        llama_heads.llama_head_borrows,
+        llama_heads.llama_feeds_heads,
+        llama_heads.llama_mistaken_head,
+        llama_heads.llama_layers_read,
+        llama_heads.llama_head_texts,
+        llama_heads.llama_mtp_width,
+        llama_heads.llama_mtp_family,
+        llama_heads.llama_mtp_graph,
+        llama_heads.llama_mtp_missing,
+        llama_heads.llama_mtp_single,
+        llama_heads.llama_mtp_written,
+        llama_heads.llama_detected,
+        llama_heads.llama_sequences,
+        llama_heads.llama_cache_type,
+        llama_heads.llama_cache_blocks,
+        llama_heads.llama_may_see,
         model.always,
         model.draft_is_full_model,
         model.draft_is_smaller,

@@ -7,20 +7,24 @@ so a load rule fails only where its own failure is that first one.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from draftcheck.checks.words import fail, not_applicable, ok, quote, unknown
 from draftcheck.compare import differing_within
+from draftcheck.llama import convert
 from draftcheck.llama.build import Build, LoadFailure, NotTold
 from draftcheck.llama.load import View
 from draftcheck.llama.load import load as load_model
 from draftcheck.llama.vocab import TYPES, LlamaVocab
 from draftcheck.types import NO_TOKEN, Comparison, ModelFacts, Seen, Setup
 
+BORROWERS = ("eagle3", "dflash", "dspark")
+"""Heads whose GGUF file is written with the target's tokenizer."""
+
 
 def llama_loads(comparison: Comparison, setup: Setup, *, failure: str) -> Seen:
     """Fail when this failure is the first one that loading the pair meets."""
-    for side, facts in (("target", comparison.target), ("draft", comparison.draft)):
-        view = load(facts, setup)
+    for side, view in views(comparison, setup):
         if isinstance(view, LoadFailure) and view.code == failure:
             return fail(f"{side}: {view.saw}")
         if not isinstance(view, LlamaVocab):
@@ -30,8 +34,7 @@ def llama_loads(comparison: Comparison, setup: Setup, *, failure: str) -> Seen:
 
 def llama_load_is_known(comparison: Comparison, setup: Setup) -> Seen:
     """Unknown when the files do not tell what loading them would give."""
-    for side, facts in (("target", comparison.target), ("draft", comparison.draft)):
-        view = load(facts, setup)
+    for side, view in views(comparison, setup):
         if isinstance(view, NotTold):
             return unknown(f"{side}: not told by the files: {view}")
         if isinstance(view, LoadFailure):
@@ -39,21 +42,54 @@ def llama_load_is_known(comparison: Comparison, setup: Setup) -> Seen:
     return ok("both files tell what they become")
 
 
+def views(comparison: Comparison, setup: Setup) -> tuple[tuple[str, View], ...]:
+    """Both models as this build holds them; a head without a tokenizer gets the target's."""
+    target, draft = comparison.target, comparison.draft
+    return ("target", load(target, setup)), ("draft", _load_draft(target, draft, setup))
+
+
+def _load_draft(target: ModelFacts, draft: ModelFacts, setup: Setup) -> View:
+    if draft.gguf is not None or draft.role not in BORROWERS or draft is target:
+        return load(draft, setup)
+    if id(draft) not in setup.memo:
+        if target.gguf is not None:
+            words = "the target's own folder, which the converter needs for a head"
+            setup.memo[id(draft)] = NotTold(f"{words} (--target-model-dir)")
+        else:
+            whole = replace(draft, tokenizer=target.tokenizer, conversion=target.conversion)
+            setup.memo[id(draft)] = load_model(whole, build_of(setup))
+    found: View = setup.memo[id(draft)]
+    return found
+
+
 def load(facts: ModelFacts, setup: Setup) -> View:
     """The vocabulary as this build holds it after loading the file, or why it has none."""
-    key = id(facts)
-    if key not in setup.memo:
-        build = Build(
-            vocabulary=setup.tables["llamacpp-vocabulary"],
-            architectures=setup.tables["llamacpp-architectures"],
-            at=setup.order(setup.version),
-            order=setup.order,
-            checked=setup.checked,
-            failures=setup.failures,
-        )
-        setup.memo[key] = load_model(facts, build)
-    found: View = setup.memo[key]
+    if id(facts) not in setup.memo:
+        setup.memo[id(facts)] = load_model(facts, build_of(setup))
+    found: View = setup.memo[id(facts)]
     return found
+
+
+def build_of(setup: Setup) -> Build:
+    return Build(
+        vocabulary=setup.tables["llamacpp-vocabulary"],
+        architectures=setup.tables["llamacpp-architectures"],
+        conversion=setup.tables["llamacpp-conversion"],
+        at=setup.order(setup.version),
+        order=setup.order,
+        checked=setup.checked,
+        failures=setup.failures,
+    )
+
+
+def architecture(facts: ModelFacts, setup: Setup) -> str | None:
+    """general.architecture, of a folder the one that the converter would write."""
+    if facts.gguf is not None:
+        return facts.config.model_type
+    try:
+        return convert.architecture(facts, build_of(setup))
+    except (LoadFailure, NotTold):
+        return None
 
 
 Test = Callable[[LlamaVocab, LlamaVocab], Seen]
@@ -61,7 +97,7 @@ Test = Callable[[LlamaVocab, LlamaVocab], Seen]
 
 def _both(comparison: Comparison, setup: Setup, test: Test) -> Seen:
     """Hold the test against the two loaded vocabularies."""
-    ours, theirs = load(comparison.target, setup), load(comparison.draft, setup)
+    (_, ours), (_, theirs) = views(comparison, setup)
     for side, view in (("target", ours), ("draft", theirs)):
         if isinstance(view, LoadFailure):
             return not_applicable(f"the {side} does not load")
@@ -175,9 +211,9 @@ def llama_no_vocabulary(comparison: Comparison, setup: Setup) -> Seen:
 def llama_architecture_in(comparison: Comparison, setup: Setup, *, side: str, kind: str) -> Seen:
     """Fail when that side's architecture is in the table's list of that kind."""
     facts: ModelFacts = getattr(comparison, side)
-    if facts.gguf is None:
-        return not_applicable("not a GGUF file")
-    name = facts.config.model_type
+    name = architecture(facts, setup)
+    if name is None and facts.gguf is None:
+        return not_applicable(f"the {side}'s folder names no class that the converter knows")
     if name is None:
         return unknown(f"the {side}'s architecture was not read")
     listed = name in setup.tables["llamacpp-architectures"]["kinds"][kind]

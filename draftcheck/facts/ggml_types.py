@@ -1,8 +1,8 @@
 """GGML tensor types: id -> (name, elements per block, bytes per block).
 
 A copy of the gguf package's table (a test holds them equal), because importing that
-package costs numpy and more time than the whole verdict. 42 is newer than the package:
-ggml/include/ggml.h at b11312.
+package costs numpy and more time than the whole verdict. 42 is newer than the package
+(ggml/include/ggml.h at b11312), 31 to 33 and 36 were taken out again at b4282.
 """
 
 from __future__ import annotations
@@ -37,8 +37,12 @@ TYPES: dict[int, tuple[str, int, int]] = {
     28: ("F64", 1, 8),
     29: ("IQ1_M", 256, 56),
     30: ("BF16", 1, 2),
+    31: ("Q4_0_4_4", 32, 18),
+    32: ("Q4_0_4_8", 32, 18),
+    33: ("Q4_0_8_8", 32, 18),
     34: ("TQ1_0", 256, 54),
     35: ("TQ2_0", 256, 66),
+    36: ("IQ4_NL_4_4", 32, 18),
     39: ("MXFP4", 32, 17),
     40: ("NVFP4", 64, 36),
     41: ("Q1_0", 128, 18),

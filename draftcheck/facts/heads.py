@@ -201,13 +201,14 @@ def shapes(tensors: Mapping[str, Tensor] | None, embedding: str = "embed_tokens"
 
 def _stated(config: ConfigFacts, raw: Mapping[str, Any]) -> dict[str, Any]:
     """The fields that the config itself states."""
-    ids, place = _aux_layers(raw)
+    ids, place, key = _aux_layers(raw)
     return {
         "hidden": config.hidden if config.hidden is not None else _first(raw, "emb_dim"),
         "target_hidden": _target_hidden(config, raw),
         "layers": config.layers,
         "aux_layers": ids,
         "aux_place": place,
+        "aux_key": key,
         "aux_count": _first(raw, "num_aux_hidden_states") or (None if ids is None else len(ids)),
         "vocab": config.vocab_size,
         "draft_vocab": _first(raw, "draft_vocab_size"),
@@ -231,15 +232,18 @@ def _places(raw: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
     yield "root", raw
 
 
-def _aux_layers(raw: Mapping[str, Any]) -> tuple[tuple[int, ...] | None, str | None]:
+def _aux_layers(
+    raw: Mapping[str, Any],
+) -> tuple[tuple[int, ...] | None, str | None, str | None]:
+    """The layers, the part of the config that lists them, and their name there."""
     for place, part in _places(raw):
         for name in _AUX:
             ids = part.get(name)
             if isinstance(ids, list) and 0 < len(ids) <= _MOST_LAYERS:
                 numbers = tuple(number for number in map(integer, ids) if number is not None)
                 if len(numbers) == len(ids):
-                    return numbers, place
-    return None, None
+                    return numbers, place, name
+    return None, None, None
 
 
 def _promised(kind: str | None, config: ConfigFacts, raw: Mapping[str, Any]) -> int | None:

@@ -29,6 +29,7 @@ class Build:
 
     vocabulary: Mapping[str, Any]
     architectures: Mapping[str, Any]
+    conversion: Mapping[str, Any]
     at: int
     order: Callable[[str], int]
     checked: str
@@ -56,6 +57,10 @@ class Build:
                     return True
                 raise NotTold(f"whether this build knows the {what} {name!r}")
         return False
+
+    def before(self, name: str, table: Mapping[str, Any]) -> bool:
+        """Whether the name is listed with a first build, and this build is older."""
+        return any(name in names and not self.has(since) for since, names in table.items())
 
     def value(self, keys: Keys, name: str, kind: str) -> Any:
         """A key's value, None when absent; each key may have exactly one type."""

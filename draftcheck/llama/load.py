@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from draftcheck.llama import convert
 from draftcheck.llama.build import Build, LoadFailure, NotTold
 from draftcheck.llama.vocab import LlamaVocab, derive, from_conversion
 from draftcheck.types import ModelFacts
@@ -31,6 +32,9 @@ def load(facts: ModelFacts, build: Build) -> View:
 
 
 def _converted(facts: ModelFacts, build: Build) -> LlamaVocab:
+    name = convert.architecture(facts, build)
+    if name is not None:
+        _known(name, f"the converter writes architecture {name!r}", build)
     tokenizer = facts.tokenizer
     if facts.conversion is None or tokenizer.tokens is None:
         raise NotTold("the tokenizer")
@@ -49,6 +53,7 @@ def _file(facts: ModelFacts, build: Build) -> None:
         build.fail("duplicate-key", f"key {gguf.duplicate_key!r} stands twice")
     if gguf.tensor_fault is not None:
         build.fail("tensor-table", gguf.tensor_fault)
+    _types(facts, build)
     if gguf.offset_fault is not None:
         build.fail("tensor-offsets", gguf.offset_fault)
     build.string(gguf.keys, "general.architecture")
@@ -60,13 +65,26 @@ def _file(facts: ModelFacts, build: Build) -> None:
     build.value(gguf.keys, "general.file_type", "uint32")
 
 
+def _types(facts: ModelFacts, build: Build) -> None:
+    """Types of tensors come with a build, and a few went again."""
+    table = build.architectures["types"]
+    gone = {name for until, names in table["until"].items() if build.has(until) for name in names}
+    for name, tensor in (facts.weights.tensors or {}).items():
+        if tensor.dtype in gone or build.before(tensor.dtype, table["since"]):
+            build.fail("tensor-type", f"tensor {name!r} is of type {tensor.dtype}")
+
+
+def _known(name: str, words: str, build: Build) -> None:
+    if not build.knows(name, build.architectures, "architecture"):
+        build.fail("unknown-architecture", words)
+
+
 def _architecture(facts: ModelFacts, build: Build) -> None:
     """The architecture is known, and the keys that every one of them needs are there."""
     assert facts.gguf is not None
     keys = facts.gguf.keys
     name = build.string(keys, "general.architecture") or ""
-    if not build.knows(name, build.architectures, "architecture"):
-        build.fail("unknown-architecture", f"general.architecture is {name!r}")
+    _known(name, f"general.architecture is {name!r}", build)
     if name in build.architectures["kinds"]["projectors"]:
         build.fail("projector", f"general.architecture is {name!r}")
     build.string(keys, "general.name")
@@ -85,6 +103,9 @@ def _architecture(facts: ModelFacts, build: Build) -> None:
             build.value(keys, f"{name}.{key}", kind)
     if name in build.architectures["kinds"]["rope_over_whole_head"]:
         _rope(facts, name, build)
+    layers = facts.head.mtp_present if facts.head else 0
+    if layers and build.before(name, build.architectures["nextn"]["since"]):
+        build.fail("nextn", f"{name} with {layers} MTP layer(s) among its blocks")
 
 
 def _rope(facts: ModelFacts, name: str, build: Build) -> None:
@@ -113,7 +134,9 @@ def _tensors(facts: ModelFacts, build: Build) -> None:
     """The tensors of each layer are there, for architectures that have a list of them."""
     table = build.architectures["tensors"].get(facts.config.model_type)
     tensors = facts.weights.tensors
-    if table is None or tensors is None or facts.config.experts:
+    if table is None or tensors is None or facts.config.experts or facts.gguf is None:
+        return
+    if f"{facts.config.model_type}.{table.get('unless')}" in facts.gguf.keys:
         return
     wanted = list(table["once"])
     for layer in range(min(facts.config.layers or 0, 512)):
@@ -124,7 +147,9 @@ def _tensors(facts: ModelFacts, build: Build) -> None:
         if name not in tensors:
             build.fail("missing-tensor", f"tensor {name} is missing")
     _sizes(facts, build)
-    known = re.compile(rf"(blk\.\d+\.)?({'|'.join(table['known'])})\.(weight|bias|\w*scale)")
+    if "known" not in table:
+        return
+    known = re.compile(rf"(blk\.\d+\.)?({'|'.join(table['known'])})(\.(weight|bias|\w*scale))?")
     for name in tensors:
         if known.fullmatch(name) is None:
             build.fail("extra-tensor", f"tensor {name!r} is not one of this architecture's")

@@ -46,7 +46,23 @@ def pair(verdict: PairVerdict) -> str:
 
 def dumps(body: Any) -> str:
     # ASCII only: texts of models may hold control and bidi characters.
-    return json.dumps(body, indent=2, ensure_ascii=True)
+    return json.dumps(_unicode(body), indent=2, ensure_ascii=True)
+
+
+def _unicode(value: Any) -> Any:
+    r"""The same without lone surrogates, which strict parsers refuse: bytes become \xNN."""
+    if isinstance(value, str):
+        return value if value.isascii() else _escaped(value)
+    if isinstance(value, Mapping):
+        return {_unicode(name): _unicode(entry) for name, entry in value.items()}
+    return [_unicode(entry) for entry in value] if isinstance(value, list | tuple) else value
+
+
+def _escaped(text: str) -> str:
+    try:
+        return text.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+    except UnicodeEncodeError:  # a surrogate that stands for no byte
+        return text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 def model(facts: ModelFacts) -> dict[str, Any]:

@@ -10,8 +10,8 @@ from pathlib import Path
 KINDS = ("u8", "i8", "u16", "i16", "u32", "i32", "f32", "bool", "str", "arr", "u64", "i64", "f64")
 CODES = ("B", "b", "H", "h", "I", "i", "f", "?", "", "", "Q", "q", "d")
 PACK = dict(zip(KINDS, CODES, strict=True))
-F32, F16 = 0, 1
-TENSOR_SIZE = {F32: 4, F16: 2}
+F32, F16, I64 = 0, 1, 27
+TENSOR_SIZE = {F32: 4, F16: 2, I64: 8}
 HEADER = 24
 
 TOKENS = "tokenizer.ggml.tokens"
@@ -217,7 +217,9 @@ def numbers(blob: bytes | None, code: str) -> list | None:
 
 
 def pattern(size: int, kind: int) -> bytes:
-    """Small deterministic weights."""
+    """Small deterministic weights; ids count up."""
+    if kind == I64:
+        return struct.pack(f"<{size // 8}q", *range(size // 8))
     code = "f" if kind == F32 else "e"
     unit = struct.pack(f"<64{code}", *[((i * 37) % 61 - 30) / 64 for i in range(64)])
     return (unit * (size // len(unit) + 1))[:size]

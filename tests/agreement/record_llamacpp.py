@@ -88,16 +88,22 @@ def wait_ready(process: subprocess.Popen, url: str) -> bool:
     return False
 
 
-def first_request(process: subprocess.Popen, url: str) -> str | None:
+def first_request(process: subprocess.Popen, url: str, prompt: str | list[int]) -> str | None:
     """Ask for two tokens; says what went wrong, if anything did."""
-    status, _ = fetch(url + "/completion", {"prompt": "Hello", "n_predict": 2})
+    status, _ = fetch(url + "/completion", {"prompt": prompt, "n_predict": 2})
     if status == 200:
         return None
     time.sleep(0.1)
     return "crashes" if process.poll() is not None else "fails"
 
 
-def start(server: Path, arguments: list[str], folder: Path, ask: bool = True) -> Run:
+def start(
+    server: Path,
+    arguments: list[str],
+    folder: Path,
+    ask: bool = True,
+    prompt: str | list[int] = "Hello",
+) -> Run:
     """Start the server, look at it, and stop it."""
     port, log = free_port(), folder / "log"
     command = [str(server), *arguments, *BASIC, "--host", "127.0.0.1", "--port", str(port)]
@@ -110,7 +116,7 @@ def start(server: Path, arguments: list[str], folder: Path, ask: bool = True) ->
             if wait_ready(process, url):
                 if ask:
                     speculative = json.loads(fetch(url + "/slots")[1])[0]["speculative"]
-                    request = first_request(process, url)
+                    request = first_request(process, url, prompt)
             elif process.poll() is not None:
                 exit_code = process.returncode
             else:
