@@ -23,7 +23,8 @@ TRUTH = "truth"
 BASES = ("run", "read", "documented")
 VOCABULARIES = ("shared", "translated", "by-size", "head", "none", "any")
 DRAFTS = (
-    "full", "eagle", "eagle3", "mtp", "medusa", "mlp_speculator", "dflash", "dspark",
+    "full", "eagle", "eagle3", "peagle", "mtp", "medusa", "mlp_speculator", "dflash", "dflash2",
+    "dspark",
     "itself",  # the target's own MTP layers
     "none",  # n-grams and the like: no model at all
 )  # fmt: skip

@@ -120,7 +120,7 @@ def safetensors(path: Path, tensors: Mapping[str, tuple[str, Sequence[int]]]) ->
     header: dict[str, Any] = {}
     offset = 0
     for name, (dtype, shape) in tensors.items():
-        size = {"BF16": 2, "F16": 2, "F32": 4, "I64": 8}[dtype]
+        size = {"BF16": 2, "F16": 2, "F32": 4, "I32": 4, "I64": 8}[dtype]
         for side in shape:
             size *= side
         header[name] = {

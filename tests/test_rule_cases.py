@@ -40,13 +40,15 @@ LARGEST = 4400
 
 ONLY_UNKNOWN = {
     "llama_load_is_known": "says that the facts suffice or not; nothing can fail",
+    "target_recurrent_not_read": "what the engine does with such layers was not found out",
     "recurrent_not_read": "what the engine does with such layers was not found out",
     "target_type_told": "a list that is not all there is",
     "draft_kind_not_read": "what the engine does with such drafts was not found out",
     "multimodal_not_read": "what the engine does with such targets was not found out",
 }
 NEEDS_NO_FACTS = {
-    "draft_name_contains": "the name is the reference itself",
+    "name_picks_method": "the name is the reference itself",
+    "dtype_spelling": "the word is the option itself",
     "draft_name_dotted": "the name is the reference itself",
 }
 

@@ -36,20 +36,6 @@ def mtp_layers_exist(comparison: Comparison, setup: Setup) -> Seen:
     return fail(f"the draft is: {role}, without MTP layers")
 
 
-def mtp_family_known(comparison: Comparison, setup: Setup, *, families: dict[str, str]) -> Seen:
-    """Fail when MTP layers of this model type came later; unknown for types not listed."""
-    config = comparison.draft.config
-    names = [name for name in (config.outer_type, config.model_type) if name is not None]
-    if not names:
-        return unknown("the draft's model_type was not read")
-    words = f"draft model_type is {names[0]}"
-    since = next((families[name] for name in names if name in families), None)
-    if since is None:
-        return unknown(f"{words}: not in the rulebook's list")
-    known = versions.covers(setup.order, setup.version, since, None)
-    return ok(words) if known else fail(f"{words}: from {since}")
-
-
 def target_type_contains(
     comparison: Comparison, setup: Setup, *, containing: dict[str, str]
 ) -> Seen:

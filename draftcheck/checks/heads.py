@@ -30,6 +30,8 @@ def _head(comparison: Comparison, test: Callable[[HeadFacts], Seen]) -> Seen:
 
 def head_kind_in(comparison: Comparison, setup: Setup, *, kinds: list[str]) -> Seen:
     """Fail when the draft is not a head of one of these kinds."""
+    if comparison.alone:
+        return not_applicable("the target drafts for itself")
     role = comparison.draft.role
     if role is None:
         return unknown("the draft's files do not say what kind of model it is")

@@ -99,15 +99,17 @@ def draft_context_learned(comparison: Comparison, setup: Setup) -> Seen:
     return seen
 
 
-def heads_divisible(comparison: Comparison, setup: Setup) -> Seen:
-    """Fail when the draft's attention heads cannot be split over the tensor-parallel ranks."""
-    ranks = setup.draft_tensor_parallel or setup.tensor_parallel
+def heads_divisible(comparison: Comparison, setup: Setup, *, side: str = "draft") -> Seen:
+    """Fail when that side's attention heads cannot be split over its tensor-parallel ranks."""
+    ranks, facts = setup.tensor_parallel, comparison.target
+    if side == "draft":
+        ranks, facts = setup.draft_tensor_parallel or ranks, comparison.draft
     if not ranks or ranks == 1:
         return not_applicable("no tensor parallelism asked for")
-    heads = comparison.draft.config.heads
+    heads = facts.config.heads
     if heads is None:
-        return unknown("the draft's number of attention heads was not read")
-    words = f"draft has {heads} attention heads, tensor parallel size {ranks}"
+        return unknown(f"the {side}'s number of attention heads was not read")
+    words = f"{side} has {heads} attention heads, tensor parallel size {ranks}"
     return fail(words) if heads % ranks else ok(words)
 
 
@@ -148,15 +150,6 @@ def _listed(name: str | None, table: dict[str, str], setup: Setup) -> bool:
     return versions.covers(setup.order, setup.version, since, until or None)
 
 
-def draft_name_contains(comparison: Comparison, setup: Setup, *, words: list[str]) -> Seen:
-    """Fail when the draft's path or id, in lower case, contains one of the words."""
-    name = comparison.draft.called.lower()
-    found = [word for word in words if word in name]
-    if found:
-        return fail(f"the draft is called {comparison.draft.called!r}, which contains {found[0]!r}")
-    return ok(f"{comparison.draft.called!r} contains none of {', '.join(words)}")
-
-
 def not_multimodal(comparison: Comparison, setup: Setup, *, side: str) -> Seen:
     """Fail when that side has vision or audio parts."""
     facts = comparison.target if side == "target" else comparison.draft
@@ -183,15 +176,23 @@ def one_kind_of_cache(comparison: Comparison, setup: Setup, *, mixed: list[str])
     return ok("all layers of the draft are of one kind")
 
 
-def quantization_listed(comparison: Comparison, setup: Setup, *, known: dict[str, str]) -> Seen:
-    """Fail when a side's quant_method is in the table, but not for this version."""
+def quantization_listed(
+    comparison: Comparison, setup: Setup, *, known: dict[str, str], complete: bool = False
+) -> Seen:
+    """Fail when a side's quant_method is in the table, but not for this version.
+
+    complete: what is not in the table at all is unknown, not fine.
+    """
+    strange = []
     for side, facts in _sides(comparison):
         method = quant_method(facts)
         if method in known and not _listed(method, known, setup):
             return fail(f"{side} quant_method is {method}")
+        if complete and method and method not in known:
+            strange.append(f"{side} quant_method is {method}, which the rulebook does not know")
     if unread := [side for side, facts in _sides(comparison) if facts.config.model_type is None]:
         return unknown(f"config of the {' and the '.join(unread)} was not read")
-    return ok("no quantisation that this version lacks")
+    return unknown(strange[0]) if strange else ok("no quantisation that this version lacks")
 
 
 def quantization_deprecated(
@@ -242,6 +243,8 @@ def draft_tensor_parallel(comparison: Comparison, setup: Setup, *, one: bool, ta
 
 def draft_name_dotted(comparison: Comparison, setup: Setup) -> Seen:
     """Fail when the draft's name has a dot and no slash."""
+    if comparison.alone:
+        return not_applicable("no draft is named")
     name = comparison.draft.called
     words = f"the draft is called {name!r}"
     return fail(words) if "." in name and "/" not in name else ok(words)

@@ -46,6 +46,8 @@ _AUX = (
 )
 _PARTS = ("eagle_config", "dflash_config", "dspark_config")
 _MASKS = ("mask_token_id", "dspark_noise_token_id", "pard_token", "ptd_token_id")
+_PARALLEL = ("pard_token", "ptd_token_id")
+"""What a whole model that drafts all its tokens at once names."""
 _MOST_LAYERS = 1024
 _BACKBONES = {"gemma4_assistant": 1536, "gemma4_unified_assistant": 3840}
 """Defaults of transformers' configs, which leave out what equals them."""
@@ -94,9 +96,9 @@ def read(
     tensors: Mapping[str, Tensor] | None,
     source: Source,
 ) -> HeadFacts | None:
-    """Facts of a head, or of the MTP layers that a whole model promises."""
+    """Facts of a head, of the MTP layers that a whole model promises, or of a PARD draft."""
     promised = _promised(kind, config, raw)
-    if kind in _NO_HEAD and not promised:
+    if kind in _NO_HEAD and not promised and _first(raw, *_PARALLEL) is None:
         return None
     stated = _stated(config, raw)
     table = head_tensors.table(source, tensors) if kind not in _NO_HEAD else None

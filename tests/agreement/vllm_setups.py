@@ -1,0 +1,53 @@
+"""The command that draftcheck gives for a pair, and its own verdict; shared by record and test."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from vllm_pairs import Pair
+
+from draftcheck import rulebook, setups
+from draftcheck.compare import compare
+from draftcheck.facts import read
+from draftcheck.judge import Question, judge_engine
+from draftcheck.methods import choose, needs_no_draft
+from draftcheck.refs import parse
+from draftcheck.types import Circumstances, EngineVerdict
+
+ENGINE = "vllm"
+
+
+class Asked(NamedTuple):
+    verdict: EngineVerdict
+    argv: list[str]
+    """What stands after `vllm serve`."""
+
+
+def ask(pair: Pair, target: Path, draft: Path, version: str) -> Asked | None:
+    """Judge the pair, and fill the method's template in whether it is usable or not.
+
+    None where that version has no such method.
+    """
+    engine = rulebook.load(ENGINE)
+    said = Circumstances(**pair.said)
+    ours = read(parse(str(target)))
+    comparison = compare(ours, ours if pair.draft is None else read(parse(str(draft))))
+    verdict = judge_engine(comparison, Question(ENGINE, version, pair.method, said))
+    methods = choose(comparison, engine, version, pair.method).methods
+    if not methods:
+        return None
+    method = methods[0]
+    if needs_no_draft(method):
+        comparison = compare(ours, ours)
+    text = setups.render(method.setup, comparison, said, flags=dict(method.flags))
+    words = shlex.split(text.splitlines()[-1])
+    return Asked(verdict, _with(words[words.index("serve") + 1 :], pair.extra))
+
+
+def _with(argv: list[str], extra: dict[str, Any]) -> list[str]:
+    place = argv.index("--speculative-config") + 1
+    config = {**json.loads(argv[place]), **extra}
+    return [*argv[:place], json.dumps(config), *argv[place + 1 :]]

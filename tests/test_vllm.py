@@ -1,0 +1,197 @@
+"""vLLM through the command line: the pair this project began with, old GPUs, no draft at all."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests import make
+from tests.conftest import Ran, Run
+
+LLAMA2 = {
+    "vocab_size": 32000,
+    "hidden_size": 4096,
+    "num_hidden_layers": 32,
+    "num_attention_heads": 32,
+    "num_key_value_heads": 32,
+    "intermediate_size": 11008,
+    "max_position_embeddings": 4096,
+    "bos_token_id": 1,
+    "eos_token_id": 2,
+    "dtype": "float16",
+    "quantization_config": {
+        "quant_method": "awq", "bits": 4, "group_size": 128, "version": "gemm", "zero_point": True,
+    },
+}  # fmt: skip
+SMALL = {
+    "vocab_size": 32000,
+    "hidden_size": 768,
+    "num_hidden_layers": 12,
+    "num_attention_heads": 12,
+    "num_key_value_heads": 12,
+    "intermediate_size": 3072,
+    "max_position_embeddings": 2048,
+    "bos_token_id": 1,
+    "eos_token_id": 2,
+    "dtype": "float32",
+}
+DEEPSEEK = {
+    "architectures": ["DeepseekV3ForCausalLM"],
+    "model_type": "deepseek_v3",
+    "num_nextn_predict_layers": 1,
+}
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Llama-2-7B-AWQ and llama-160m as their headers say, and a model with an MTP layer."""
+    root = tmp_path_factory.mktemp("models")
+    words = {**make.byte_vocabulary(), **{f"t{i}": i for i in range(256, 31996)}}
+    tokenizer = make.tokenizer(words)
+    for name, config in (("Llama-2-7B-AWQ", LLAMA2), ("llama-160m", SMALL)):
+        make.folder(root / name, config=config, tokenizer_json=tokenizer)
+    layers: dict[str, tuple[str, list[int]]] = {"lm_head.weight": ("F16", [32000, 4096])}
+    layers["model.embed_tokens.weight"] = ("F16", [32000, 4096])
+    for i in range(32):
+        layers[f"model.layers.{i}.mlp.up_proj.qweight"] = ("I32", [4096, 1376])
+        layers[f"model.layers.{i}.mlp.up_proj.scales"] = ("F16", [32, 11008])
+    make.safetensors(root / "Llama-2-7B-AWQ" / "model.safetensors", layers)
+    make.safetensors(
+        root / "llama-160m" / "model.safetensors",
+        {
+            "model.embed_tokens.weight": ("F32", [32000, 768]),
+            "lm_head.weight": ("F32", [32000, 768]),
+        },
+    )
+    deep = make.folder(root / "deep", config=DEEPSEEK)
+    make.safetensors(
+        deep / "model.safetensors",
+        {
+            "model.embed_tokens.weight": ("BF16", [260, 64]),
+            "model.layers.2.eh_proj.weight": ("BF16", [64, 128]),
+        },
+    )
+    make.folder(root / "plain")
+    return root
+
+
+def judged(ran: Ran, method: str | None = None) -> dict[str, Any]:
+    rows = ran.json["engines"]
+    return next(row for row in rows if method in (None, row["method"]))
+
+
+def failed(entry: dict[str, Any]) -> set[str]:
+    return {found["rule"] for found in entry["findings"] if found["outcome"] == "fail"}
+
+
+def ask(run: Run, models: Path, version: str, *options: object) -> Ran:
+    pair = (models / "Llama-2-7B-AWQ", models / "llama-160m")
+    return run("pair", *pair, "--engine", f"vllm@{version}", "--format", "json", *options)
+
+
+# ---- where it began: AWQ on a T4, vLLM 0.15.1 ----
+
+
+def test_the_first_pair_runs(run: Run, models: Path) -> None:
+    ran = ask(run, models, "0.15.1", "--gpu", "t4", "--context", 2048, "--dtype", "half")
+    entry = judged(ran)
+    assert (ran.code, entry["verdict"], entry["reaction"]) == (0, "compatible", "runs")
+    assert not {found["severity"] for found in entry["findings"] if found["outcome"] == "fail"} - {
+        "note"
+    }
+    words = shlex.split(entry["setup"])
+    assert words[:3] == ["vllm", "serve", str(models / "Llama-2-7B-AWQ")]
+    assert words[words.index("--max-model-len") + 1] == "2048"
+    assert words[words.index("--dtype") + 1] == "half"
+    assert json.loads(words[-1]) == {
+        "method": "draft_model",
+        "model": str(models / "llama-160m"),
+        "num_speculative_tokens": 5,
+    }
+
+
+def test_the_target_s_own_length_is_longer_than_the_draft_s(run: Run, models: Path) -> None:
+    ran = ask(run, models, "0.15.1", "--gpu", "t4")
+    entry = judged(ran)
+    assert (ran.code, entry["verdict"], entry["reaction"]) == (0, "degraded", "runs")
+    assert failed(entry) == {"VLL011", "VLL002", "VLL039"}
+
+
+@pytest.mark.parametrize(
+    ("version", "gpu", "rule"),
+    [
+        ("0.13.0", "t4", "VLL001"),
+        ("0.14.1", "t4", "VLL001"),
+        ("0.15.1", "v100-16gb", "VLL034"),
+        ("0.32.0", "v100-16gb", "VLL034"),
+    ],
+)
+def test_where_it_is_refused(run: Run, models: Path, version: str, gpu: str, rule: str) -> None:
+    ran = ask(run, models, version, "--gpu", gpu, "--context", 2048)
+    entry = judged(ran)
+    assert (ran.code, entry["reaction"], entry["decided_by"]) == (1, "refuses", rule)
+
+
+@pytest.mark.parametrize("version", ["0.15.0", "0.16.0", "0.24.0", "0.32.0"])
+def test_where_it_runs_on_a_t4(run: Run, models: Path, version: str) -> None:
+    entry = judged(ask(run, models, version, "--gpu", "t4", "--context", 2048))
+    assert (entry["verdict"], entry["reaction"]) == ("compatible", "runs")
+
+
+# ---- types of numbers ----
+
+
+def test_bfloat16_on_a_t4(run: Run, models: Path) -> None:
+    def plain(version: str, *more: object) -> dict[str, Any]:
+        options = ("--engine", f"vllm@{version}", "--method", "ngram", "--gpu", "t4", *more)
+        return judged(run("pair", models / "plain", "--format", "json", *options))
+
+    assert plain("0.8.5.post1")["decided_by"] == "VLL031"
+    cast = plain("0.9.0")
+    assert (cast["verdict"], failed(cast)) == ("compatible", {"VLL032"})
+    assert plain("0.9.0", "--dtype", "bfloat16")["decided_by"] == "VLL031"
+    assert plain("0.32.0", "--kv-dtype", "fp8")["decided_by"] == "VLL036"
+
+
+# ---- no draft ----
+
+
+def test_every_way_without_a_draft(run: Run, models: Path) -> None:
+    ran = run("pair", models / "plain", "--engine", "vllm", "--format", "json")
+    rows = {row["method"]: row["verdict"] for row in ran.json["engines"]}
+    assert rows == {"ngram": "compatible", "ngram_gpu": "compatible", "suffix": "compatible"}
+    ran = run("pair", models / "deep", "--engine", "vllm@0.11.0", "--format", "json")
+    assert [row["method"] for row in ran.json["engines"]] == ["mtp", "ngram"]
+    setup = shlex.split(judged(ran, "mtp")["setup"])
+    assert json.loads(setup[-1]) == {"method": "mtp", "num_speculative_tokens": 1}
+
+
+def test_before_it_had_a_method_key_the_target_is_named_twice(run: Run, models: Path) -> None:
+    ran = run(
+        "pair", models / "deep", "--engine", "vllm@0.10.2", "--method", "mtp", "--format", "json"
+    )
+    words = shlex.split(judged(ran)["setup"])
+    assert json.loads(words[-1])["model"] == words[2] == str(models / "deep")
+
+
+def test_a_plain_target_has_no_layers_of_its_own(run: Run, models: Path) -> None:
+    ran = run("pair", models / "plain", "--engine", "vllm", "--method", "mtp", "--format", "json")
+    entry = judged(ran)
+    assert (ran.code, entry["reaction"], entry["decided_by"]) == (1, "refuses", "VLL110")
+
+
+def test_another_vocabulary_is_translated_when_asked_for(run: Run, models: Path) -> None:
+    make.folder(models / "wider", vocab_size=300, hidden_size=16)
+    pair = ("pair", models / "plain", models / "wider", "--format", "json", "--engine")
+    refused = judged(run(*pair, "vllm@0.32.0"))
+    assert refused["decided_by"] == "VLL003"
+    asked = judged(run(*pair, "vllm@0.32.0", "--method", "use_heterogeneous_vocab"))
+    assert (asked["verdict"], asked["reaction"]) == ("compatible", "runs")
+    assert json.loads(shlex.split(asked["setup"])[-1])["use_heterogeneous_vocab"] is True
+    held_back = judged(run(*pair, "vllm@0.31.0", "--method", "use_heterogeneous_vocab"))
+    assert held_back["setup"].startswith("VLLM_USE_V2_MODEL_RUNNER=0 ")
+    assert run(*pair, "vllm@0.24.0", "--method", "use_heterogeneous_vocab").code == 1
