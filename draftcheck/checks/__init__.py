@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from draftcheck.checks import (
+    deployment,
     detection,
     drafts,
     engines,
@@ -14,6 +15,9 @@ from draftcheck.checks import (
     llama,
     llama_heads,
     model,
+    own_layers,
+    quantization,
+    translation,
     vocabulary,
 )
 from draftcheck.types import Seen
@@ -123,6 +127,17 @@ CHECKS: dict[str, Check] = {
         drafts.folder_head_converts,
         drafts.folder_head_is_needed,
         drafts.gguf_is_whole,
+        deployment.capability_floor,
+        deployment.half_precision_held,
+        deployment.same_quantization,
+        own_layers.own_layers_named,
+        own_layers.own_layers_found,
+        quantization.quantization_taken,
+        translation.vocab_size_differs,
+        translation.draft_vocabulary_exceeds,
+        translation.draft_cuts_no_finer,
+        translation.both_decode_alone,
+        translation.no_nested_config,
         engines.architecture_known,
         engines.model_type_known,
         engines.has_safetensors,

@@ -1,0 +1,47 @@
+"""Checks on what the user says about the deployment: the GPU, and how the two are quantised."""
+
+from __future__ import annotations
+
+from draftcheck.checks.words import fail, not_applicable, ok, unknown
+from draftcheck.types import Comparison, Seen, Setup
+
+
+def capability_floor(comparison: Comparison, setup: Setup, *, floor: str) -> Seen:
+    """Fail when the GPU named has a lower compute capability than this ("7.5")."""
+    if setup.capability is None:
+        return not_applicable("no GPU named, or one without a compute capability")
+    major, _, minor = floor.partition(".")
+    has = f"{setup.capability[0]}.{setup.capability[1]}"
+    words = f"compute capability {has}, needed {floor}"
+    return fail(words) if setup.capability < (int(major), int(minor)) else ok(words)
+
+
+def half_precision_held(comparison: Comparison, setup: Setup, *, floor: str) -> Seen:
+    """Fail when a model in bfloat16 meets a GPU below this capability, which has none."""
+    if setup.capability is None:
+        return not_applicable("no GPU named, or one without a compute capability")
+    if setup.dtype is not None:
+        kinds = {"--dtype": setup.dtype}
+    else:
+        kinds = {
+            side: facts.config.dtype or ""
+            for side, facts in (("target", comparison.target), ("draft", comparison.draft))
+        }
+    found = [f"{side} is {kind}" for side, kind in kinds.items() if kind == "bfloat16"]
+    if not found:
+        unread = [side for side, kind in kinds.items() if not kind]
+        return unknown(f"dtype of the {unread[0]} was not read") if unread else ok("no bfloat16")
+    seen = capability_floor(comparison, setup, floor=floor)
+    return Seen(seen.outcome, f"{found[0]}; {seen.saw}")
+
+
+def same_quantization(comparison: Comparison, setup: Setup) -> Seen:
+    """Fail when the two models are quantised in different ways, or only one of them is."""
+    sides = (comparison.target, comparison.draft)
+    if any(facts.config.model_type is None for facts in sides):
+        return unknown("config of a side was not read")
+    names = [
+        str((facts.config.quantization or {}).get("quant_method", "none"))[:80] for facts in sides
+    ]
+    words = f"quantisation: target {names[0]}, draft {names[1]}"
+    return ok(words) if names[0] == names[1] else fail(words)
