@@ -25,12 +25,14 @@ def check(
     engines: Sequence[str] = (),
     method: str | None = None,
     circumstances: Circumstances | None = None,
+    offline: bool = False,
     **said: Any,
 ) -> PairVerdict:
     """Read both models and judge the pair; engines are texts such as "vllm@0.15.1".
 
     Without a draft: what the target can do by itself (MTP layers, n-grams). Circumstances
-    (context, sequences, tensor_parallel, dtype, gpu …) may be given by name.
+    (context, sequences, tensor_parallel, dtype, gpu …) may be given by name. offline: models
+    of the Hub are read from caches only.
     """
     # Imported here so that `import draftcheck` and --version stay instant.
     from dataclasses import replace
@@ -49,7 +51,7 @@ def check(
         given = replace(given, capability=gpus.parse(given.gpu).capability)
     asked = questions.ask(engines, method=method, circumstances=given)
     refs = [parse(target)] if draft is None else [parse(target), parse(draft)]
-    facts = read_all(*refs)
+    facts = read_all(*refs, offline=offline)
     ours, theirs = facts[0], facts[-1]
     if draft is not None and theirs is ours:
         theirs = replace(ours)  # named as a draft, not left out

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from draftcheck import probe
 from draftcheck.types import (
@@ -37,7 +37,7 @@ def compare_vocabularies(target: ModelFacts, draft: ModelFacts) -> VocabularyCom
     """Relation, sizes, the ids that differ, and the overlap of texts."""
     ours, theirs = target.tokenizer, draft.tokenizer
     if ours.tokens is None or theirs.tokens is None:
-        return VocabularyComparison(Relation.UNKNOWN, target.rows, draft.rows)
+        return _unread(target, draft)
     left, right = _defined(ours), _defined(theirs)
     differing = _differing(left, right, partial=ours.length is None or theirs.length is None)
     special = ours.added | ours.special | theirs.added | theirs.special
@@ -51,6 +51,23 @@ def compare_vocabularies(target: ModelFacts, draft: ModelFacts) -> VocabularyCom
         only_special=only_special if differing else None,
         overlap=_overlap(left, right, differing),
     )
+
+
+def _unread(target: ModelFacts, draft: ModelFacts) -> VocabularyComparison:
+    """Without the texts: the same file means the same vocabulary, anything else is unknown."""
+    ours, theirs = target.tokenizer.files, draft.tokenizer.files
+    if not ours or _digests(ours) != _digests(theirs):
+        return VocabularyComparison(Relation.UNKNOWN, target.rows, draft.rows)
+    relation = Relation.UNKNOWN
+    if target.rows is not None and draft.rows is not None:
+        relation = Relation.IDENTICAL if target.rows == draft.rows else Relation.PADDED
+    return VocabularyComparison(
+        relation, target.rows, draft.rows, differing_ids=0, overlap=1.0, same_file=True
+    )
+
+
+def _digests(files: Mapping[str, str]) -> dict[str, str]:
+    return {name: digest.removeprefix("sha256:") for name, digest in files.items()}
 
 
 def _defined(facts: TokenizerFacts) -> Sequence[bytes | None]:
@@ -139,6 +156,8 @@ def _behaviour(
     """Do both cut text alike? Digests first; the tokenizers library only when they differ."""
     if vocabulary.differing_ids is None:
         return Behaviour(None, "a vocabulary was not read")
+    if vocabulary.same_file:
+        return Behaviour(True, "the same tokenizer file")
     if target is draft:
         return Behaviour(True, "one tokenizer")
     if vocabulary.differing_ids and not vocabulary.only_special:

@@ -26,6 +26,10 @@ class ReadError(DraftcheckError):
     exit_code = 3
 
 
+class GatedError(ReadError):
+    """The files need an access that the user does not have; their listing may be public."""
+
+
 class RuleError(DraftcheckError):
     """A rule file is wrong; says which file and which rule."""
 

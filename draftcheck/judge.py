@@ -155,6 +155,10 @@ def _judge(
     findings = tuple(engine_findings + [finding for finding in general if finding is not None])
     reaction, decided_by = _reaction(engine_findings)
     verdict = _verdict(findings)
+    refused = next((f.refused for f in (comparison.target, comparison.draft) if f.refused), None)
+    if refused and usable(verdict):  # nothing spoke against it, but hardly anything was read
+        verdict, notes = Verdict.UNDECIDED, (*notes, refused)
+        reaction = Reaction.UNKNOWN if reaction is Reaction.RUNS else reaction
     basis = next((f.basis for f in engine_findings if f.rule == decided_by), method.basis)
     text = setups.render(
         method.setup,

@@ -9,15 +9,31 @@ from pathlib import Path
 from draftcheck.errors import ReadError, UsageError
 
 FACTS_SUFFIX = ".facts.json"
-HUB_ID = re.compile(r"[\w.-]+/[\w.-]+(@[\w./-]+|:[\w.-]+|(/[\w.-]+)+\.gguf)?")
+OLLAMA = "ollama:"
+HUB = re.compile(
+    r"(?P<repo>[A-Za-z0-9_][\w.-]*/[A-Za-z0-9_][\w.-]*)"
+    r"(?:/(?P<file>[^@\0\\]+\.gguf))?"
+    r"(?:@(?P<revision>[\w.][\w./+-]*))?"
+    r"(?::(?P<tag>[\w.-]+))?",
+    re.ASCII | re.IGNORECASE,
+)
+URL = re.compile(r"(?:https?://)?(?:www\.)?(?:huggingface\.co|hf\.co)/+(?P<rest>.+)", re.IGNORECASE)
+LONGEST = 96
+"""Characters of each part of a repo's name, as the Hub has it."""
 
 
 @dataclass(frozen=True, slots=True)
 class ModelRef:
     text: str
     kind: str
-    """folder, gguf or facts."""
-    path: Path
+    """folder, gguf, facts, hub or ollama."""
+    path: Path = Path()
+    repo: str = ""
+    """Of a Hub model: org/name. Of an Ollama model: its name."""
+    revision: str | None = None
+    file: str | None = None
+    """A GGUF of a Hub repo; the layer of an Ollama model where it is not the model itself."""
+    tag: str | None = None
 
 
 def parse(text: str) -> ModelRef:
@@ -30,13 +46,13 @@ def parse(text: str) -> ModelRef:
             return ModelRef(text, "folder", path)
         if path.exists() or path.is_symlink():
             return ModelRef(text, _file_kind(text, path), path)
+        return _elsewhere(text, path)
     except PermissionError as error:
         raise ReadError(f"{text}: {error.strerror}") from error
     except OSError as error:
         raise UsageError(f"{text}: {error.strerror or error}") from error
     except RuntimeError as error:  # ~name of nobody
         raise UsageError(f"{text}: {error}") from error
-    raise _missing(text)
 
 
 def _file_kind(text: str, path: Path) -> str:
@@ -50,12 +66,63 @@ def _file_kind(text: str, path: Path) -> str:
     )
 
 
-def _missing(text: str) -> ReadError | UsageError:
-    looks_local = text.startswith((".", "/", "~")) or text.endswith((".gguf", FACTS_SUFFIX))
-    if not looks_local and (text.startswith("ollama:") or HUB_ID.fullmatch(text)):
-        return UsageError(
-            f"{text}: no such local path, and models that are not on this disk"
-            " cannot be read by this version",
-            hint="Download the repo's config, tokenizer and weight files and name their folder.",
+def _elsewhere(text: str, path: Path) -> ModelRef:
+    """Not on this disk: a model of the Hub or of Ollama, or a mistake."""
+    if text.startswith(OLLAMA):
+        return _ollama(text)
+    if match := URL.fullmatch(text):
+        name = "/".join(match["rest"].split("/")[:2])
+        raise UsageError(f"{text}: an address, not a model reference", hint=f"Write {name}.")
+    if _looks_local(text, path):
+        raise ReadError(f"{text}: no such file or folder")
+    match = HUB.fullmatch(text)
+    if match is None or not _sound(match["repo"], match["file"], match["revision"]):
+        hint = None if "/" in text else "A model of the Hub is written org/name."
+        raise ReadError(f"{text}: no such file or folder", hint=hint)
+    if match["file"] and match["tag"]:
+        raise UsageError(f"{text}: names a file and a quantisation; one of them is enough")
+    return ModelRef(
+        text,
+        "hub",
+        repo=match["repo"],
+        revision=match["revision"],
+        file=match["file"],
+        tag=match["tag"],
+    )
+
+
+def _looks_local(text: str, path: Path) -> bool:
+    if text.startswith((".", "/", "~")) or text.endswith(FACTS_SUFFIX):
+        return True
+    if not text.endswith(".gguf"):
+        return False
+    # org/name/file.gguf is a file of a repo, unless its folder is here and only the file is not.
+    return text.count("/") < 2 or path.parent.is_dir()
+
+
+def _sound(repo: str, file: str | None, revision: str | None) -> bool:
+    """What the Hub's own names can be; nothing that walks about in a path."""
+    if ".." in repo or "--" in repo or repo.endswith((".git", ".", "-")):
+        return False
+    if any(len(part) > LONGEST or part.endswith((".", "-")) for part in repo.split("/")):
+        return False
+    if ".." in (revision or "") or "//" in (revision or ""):
+        return False
+    return not any(part in ("", ".", "..") for part in (file or "x").split("/"))
+
+
+def _ollama(text: str) -> ModelRef:
+    """ollama:[host/][namespace/]name[:tag][#draft], with Ollama's own defaults."""
+    whole, _, layer = text.removeprefix(OLLAMA).partition("#")
+    name, _, tag = whole.rpartition(":")
+    if not name or "/" in tag:  # no tag; a colon before a slash is a port
+        name, tag = whole, "latest"
+    parts = name.split("/")
+    sound = all(re.fullmatch(r"[A-Za-z0-9_][\w.:-]{0,349}", part, re.ASCII) for part in parts)
+    sound = sound and layer in ("", "draft")
+    if not sound or len(parts) > 4 or not re.fullmatch(r"[A-Za-z0-9_][\w.-]{0,79}", tag, re.ASCII):
+        raise UsageError(
+            f"{text}: not the name of an Ollama model",
+            hint="Write ollama:name or ollama:name:tag; #draft behind it means its draft layer.",
         )
-    return ReadError(f"{text}: no such file or folder")
+    return ModelRef(text, "ollama", repo=name, tag=tag, file=layer or None)

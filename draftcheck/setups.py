@@ -23,17 +23,23 @@ def render(
     flags: dict[str, str] | None = None,
 ) -> str:
     """The text with names quoted for where they stand, after the conversions it needs."""
-    steps, names = [], []
+    steps, names, folders = [], [], []
     sides = [(comparison.target, convert)]
     if not comparison.alone:
         sides.append((comparison.draft, convert_draft or convert))
     for facts, command in sides:
         name = facts.called
+        # Engines take a repo's name, but no file of it, no commit, and nothing to convert.
+        if facts.download and (command or facts.gguf is not None or "@" in name):
+            steps.append(facts.download)
+            name = facts.downloaded or name
+        folders.append(name)
         if command and facts.gguf is None:
-            name = f"{PurePath(name).name}.gguf"
-            words = {"model": facts.called, "file": name, "target_model": comparison.target.called}
+            file = f"{PurePath(name).name}.gguf"
+            words = {"model": name, "file": file, "target_model": folders[0]}
             quoted = {slot: shlex.quote(word) for slot, word in words.items()}
             steps.append(SLOT.sub(lambda match: quoted.get(match[1], match[0]), command))  # noqa: B023
+            name = file
         names.append(name)
     target, draft = names[0], names[-1]
     values = {

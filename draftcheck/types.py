@@ -195,7 +195,7 @@ class ModelFacts:
 
     ref: str
     kind: str
-    """folder or gguf (hub, ollama to come)."""
+    """folder, gguf, hub or ollama."""
     name: str | None = None
     """What the model was called when its facts were saved; ref is then the facts file."""
     revision: str | None = None
@@ -211,6 +211,12 @@ class ModelFacts:
     head: HeadFacts | None = None
     notes: tuple[str, ...] = ()
     """What could not be read, one sentence each."""
+    download: str | None = None
+    """The command that brings a remote model to this disk."""
+    downloaded: str | None = None
+    """What it is called there."""
+    refused: str | None = None
+    """Why none of its files could be read; then the listing is all that is known."""
     origin: Origin = field(default_factory=dict)
 
     @property
@@ -245,6 +251,8 @@ class VocabularyComparison:
     only_special: bool | None = None
     overlap: float | None = None
     """Share of the draft's token texts that the target has too, whatever their ids."""
+    same_file: bool = False
+    """Both sides have the same tokenizer file by its digest, so nobody read its texts."""
 
     @property
     def size_gap(self) -> int | None:

@@ -15,15 +15,21 @@ from draftcheck.cli import main
 
 ROOT = Path(__file__).parent.parent
 FIXTURES = ROOT / "fixtures"
-SCRUBBED = ("HF_", "CUDA_", "TRANSFORMERS_", "VLLM_", "LLAMA_", "NO_COLOR", "FORCE_COLOR")
+SCRUBBED = (
+    "HF_", "CUDA_", "TRANSFORMERS_", "VLLM_", "LLAMA_", "OLLAMA_", "DRAFTCHECK_CACHE", "NO_COLOR",
+    "FORCE_COLOR",
+)  # fmt: skip
 
 
 @pytest.fixture(autouse=True)
-def _alone(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def _alone(
+    monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[None]:
     for name in list(os.environ):
         if name.startswith(SCRUBBED):
             monkeypatch.delenv(name)
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.getbasetemp() / "cache"))
     real = socket.socket.connect
 
     def connect(self: socket.socket, address: Any) -> Any:

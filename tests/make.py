@@ -199,12 +199,26 @@ def _value(kind: str, value: Any) -> bytes:
     return struct.pack("<" + _CODES[kind][1], value)
 
 
+GGML = {"F32": (0, 1, 4), "F16": (1, 1, 2), "Q8_0": (8, 32, 34), "Q4_K": (12, 256, 144)}
+"""ggml's number, elements of a block, bytes of a block."""
+
+
 def write_gguf(
     path: Path,
     keys: Mapping[str, tuple[str, Any]],
     tensors: Mapping[str, tuple[int, ...]],
 ) -> None:
     """Write keys and F32 tensors of zeros, in the layout of ggml's own writer."""
+    body, size = gguf_header(keys, {name: ("F32", dims) for name, dims in tensors.items()})
+    with path.open("wb") as file:
+        file.write(body)
+        file.truncate(size)
+
+
+def gguf_header(
+    keys: Mapping[str, tuple[str, Any]], tensors: Mapping[str, tuple[str, tuple[int, ...]]]
+) -> tuple[bytes, int]:
+    """Everything in front of the tensor data, and the size of the whole file."""
     out = [struct.pack("<IIQQ", 0x46554747, 3, len(tensors), len(keys))]
     for name, (kind, value) in keys.items():
         out.append(_value("string", name))
@@ -215,14 +229,13 @@ def write_gguf(
         else:
             out.append(struct.pack("<I", _CODES[kind][0]) + _value(kind, value))
     offset = 0
-    for name, dims in tensors.items():
+    for name, (kind, dims) in tensors.items():
+        number, block, size = GGML[kind]
         out.append(_value("string", name) + struct.pack("<I", len(dims)))
-        out.append(struct.pack(f"<{len(dims)}Q", *dims) + struct.pack("<IQ", 0, offset))
-        size = 4
+        out.append(struct.pack(f"<{len(dims)}Q", *dims) + struct.pack("<IQ", number, offset))
+        elements = 1
         for side in dims:
-            size *= side
-        offset += (size + 31) // 32 * 32
+            elements *= side
+        offset += (elements // block * size + 31) // 32 * 32
     body = b"".join(out)
-    with path.open("wb") as file:
-        file.write(body)
-        file.truncate((len(body) + 31) // 32 * 32 + offset)
+    return body, (len(body) + 31) // 32 * 32 + offset

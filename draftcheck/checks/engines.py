@@ -57,6 +57,8 @@ def has_safetensors(comparison: Comparison, setup: Setup) -> Seen:
 def tokenizer_size_equal(comparison: Comparison, setup: Setup) -> Seen:
     """Fail when tokenizer.vocab_size differs: the base vocabulary, without added tokens."""
     ours, theirs = comparison.target.tokenizer, comparison.draft.tokenizer
+    if comparison.vocabulary.same_file:
+        return ok("the same tokenizer file on both sides")
     if ours.base_size is None or theirs.base_size is None:
         sides = {"target": ours.base_size, "draft": theirs.base_size}
         missing = [side for side, size in sides.items() if size is None]
@@ -210,7 +212,7 @@ def _configured(config: ConfigFacts, name: str) -> int | None:
 
 def _same_default(comparison: Comparison, name: str) -> bool:
     sides = (comparison.target, comparison.draft)
-    if any(facts.tokenizer.tokens is None for facts in sides):
+    if any(facts.tokenizer.length is None for facts in sides):
         return False
     ours, theirs = (_configured(facts.config, name) for facts in sides)
     return (ours if ours != NO_TOKEN else None) == (theirs if theirs != NO_TOKEN else None)

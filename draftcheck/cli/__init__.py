@@ -12,6 +12,7 @@ import click
 from draftcheck import __version__
 
 COMMANDS = {
+    "cache": "draftcheck.cli.cache",
     "inspect": "draftcheck.cli.inspect",
     "pair": "draftcheck.cli.pair",
     "probe": "draftcheck.cli.probe",

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import click
 
-from draftcheck.cli.options import emit
+from draftcheck.cli.options import emit, offline_option
+from draftcheck.cli.progress import progress
 
 
 @click.command("inspect")
@@ -24,7 +25,7 @@ from draftcheck.cli.options import emit
     type=click.Path(dir_okay=False, path_type=Path),
     help="Save all facts here (NAME.facts.json); the file then stands for the model.",
 )
-@click.option("--offline", is_flag=True, help="Use no network (local references never do).")
+@offline_option
 def command(model: str, form: str, output: Path | None, offline: bool) -> int:
     """Show what the files of MODEL say, without opinion."""
     from draftcheck.errors import ReadError, UsageError
@@ -35,7 +36,8 @@ def command(model: str, form: str, output: Path | None, offline: bool) -> int:
 
     if output is not None and not output.name.endswith(FACTS_SUFFIX):
         raise UsageError(f"{output}: a facts file must be called NAME{FACTS_SUFFIX}")
-    facts = read(parse(model))
+    with progress(quiet=False):
+        facts = read(parse(model), offline=offline)
     emit(exits.render_inspect(facts, loaded(facts), form), None)
     if output is not None:
         try:
@@ -44,4 +46,4 @@ def command(model: str, form: str, output: Path | None, offline: bool) -> int:
             raise ReadError(f"{output}: cannot be written: {error.strerror}") from error
     for note in facts.notes:
         exits.warn(note)
-    return 0
+    return 3 if facts.refused else 0

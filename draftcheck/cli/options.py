@@ -57,6 +57,15 @@ def circumstances_options(function: Callable[..., Any]) -> Callable[..., Any]:
     return function
 
 
+def offline_option(function: Callable[..., Any]) -> Callable[..., Any]:
+    """--offline"""
+    return click.option(
+        "--offline",
+        is_flag=True,
+        help="Use no network: models of the Hub come from the caches (as HF_HUB_OFFLINE=1).",
+    )(function)
+
+
 def colour() -> bool | None:
     """False when the user wants none; None lets click look whether this is a terminal."""
     return False if os.environ.get("NO_COLOR") else None

@@ -7,7 +7,8 @@ from typing import Any
 
 import click
 
-from draftcheck.cli.options import circumstances_options, emit, report_options
+from draftcheck.cli.options import circumstances_options, emit, offline_option, report_options
+from draftcheck.cli.progress import progress
 
 
 @click.command("pair")
@@ -24,7 +25,7 @@ from draftcheck.cli.options import circumstances_options, emit, report_options
 @click.option("--method", metavar="NAME", help="The engine's own word for the way of speculating.")
 @circumstances_options
 @click.option("--strict", is_flag=True, help="Count degraded as incompatible.")
-@click.option("--offline", is_flag=True, help="Use no network (local references never do).")
+@offline_option
 @click.option("--quiet", is_flag=True, help="Print nothing; the exit code is the answer.")
 @click.option("--verbose", is_flag=True, help="Also list the rules that passed.")
 @report_options("text", "json", "markdown")
@@ -43,15 +44,19 @@ def command(
 ) -> int:
     """Say whether DRAFT can speculate for TARGET, engine by engine.
 
-    TARGET and DRAFT are checkpoint folders, GGUF files (the first part of a split one) or
-    facts files written by `draftcheck inspect`. Without DRAFT: how TARGET can speculate by
-    itself, with MTP layers of its own or with n-grams.
+    TARGET and DRAFT are models of the Hub (org/name, org/name@revision, org/name:Q4_K_M,
+    org/name/file.gguf), checkpoint folders, GGUF files (the first part of a split one),
+    ollama:name[:tag], or facts files written by `draftcheck inspect`. Without DRAFT: how
+    TARGET can speculate by itself, with MTP layers of its own or with n-grams.
     """
     # Imported here so that --help never pays for reading models.
     import draftcheck
     from draftcheck.report import exits
 
-    verdict = draftcheck.check(target, draft, engines=engines, method=method, **said)
+    with progress(quiet):
+        verdict = draftcheck.check(
+            target, draft, engines=engines, method=method, offline=offline, **said
+        )
     if not quiet or output is not None:
         emit(exits.render_pair(verdict, form, verbose=verbose, explicit=bool(engines)), output)
     notes = (*verdict.comparison.target.notes, *verdict.comparison.draft.notes)

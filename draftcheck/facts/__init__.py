@@ -3,68 +3,128 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 
-from draftcheck.errors import ReadError, UsageError
+from draftcheck.errors import GatedError, ReadError
 from draftcheck.facts import (
     config,
     conversion,
     gguf,
     heads,
+    jsonfile,
     parameters,
     saved,
     tokenizer,
     weights,
 )
+from draftcheck.facts.opening import Opened, Opener
 from draftcheck.refs import ModelRef
-from draftcheck.sources.folder import FolderSource
 from draftcheck.types import ModelFacts
 
-
-def read(ref: ModelRef) -> ModelFacts:
-    """Read everything that a static verdict needs."""
-    if ref.kind == "facts":
-        return saved.load(ref.path, ref.text)
-    if ref.kind == "gguf":
-        return _read_gguf(ref.path, ref.text, named=True)
-    return _read_folder(ref.path, ref.text)
+SMALL_FILES = ("tokenizer_config.json", weights.INDEX)
+"""Read in every run, so a remote source may get them together."""
+SMALL = 1 << 20
 
 
-def read_all(*refs: ModelRef) -> tuple[ModelFacts, ...]:
-    """Read several models; the same path is read once."""
-    done: dict[str, ModelFacts] = {}
-    found = []
-    for ref in refs:
-        key = f"{ref.kind}:{ref.path}"
-        if key not in done:
-            done[key] = read(ref)
-        found.append(done[key])
-    return tuple(found)
+def read(ref: ModelRef, *, offline: bool = False) -> ModelFacts:
+    """Read everything that the files of one model say."""
+    return _read_all((ref,), offline=offline, whole=True)[0]
 
 
-def _read_gguf(path: Path, text: str, *, named: bool) -> ModelFacts:
-    source = FolderSource(path.parent, only=gguf.parts(path.name), named=named)
-    return gguf.read(source, path.name, text)
+def read_all(*refs: ModelRef, offline: bool = False) -> tuple[ModelFacts, ...]:
+    """Read what a verdict on these models needs; the same reference is read once."""
+    return _read_all(refs, offline=offline, whole=False)
 
 
-def _read_folder(path: Path, text: str) -> ModelFacts:
-    source = FolderSource(path)
-    if not source.files():
-        raise ReadError(f"{text}: an empty folder")
-    ggufs = sorted(name for name in source.files() if name.endswith(".gguf"))
-    if ggufs and "config.json" not in source.files():
-        return _read_only_gguf(path, text, ggufs)
-    facts, raw = config.read(source)
+def _read_all(refs: tuple[ModelRef, ...], *, offline: bool, whole: bool) -> tuple[ModelFacts, ...]:
+    opener = Opener(offline=offline)
+    names = [replace(ref, text="") for ref in refs]  # ./a and a are the same model
+    opened: dict[ModelRef, Opened] = {}
+    done: dict[ModelRef, ModelFacts] = {}
+    closed: dict[ModelRef, GatedError] = {}
+    try:
+        for name, ref in zip(names, refs, strict=True):
+            if ref.kind == "facts":
+                done[name] = done.get(name) or saved.load(ref.path, ref.text)
+            elif name not in opened:
+                opened[name] = opener.open(ref)
+        _share([*opened.values()])
+        lean = not (whole or done) and _one_tokenizer([*opened.values()])
+        for name, model in opened.items():
+            try:
+                done[name] = _read(model, whole=whole, lean=lean)
+            except GatedError as error:
+                closed[name] = error
+        for name, refusal in closed.items():  # last: others may have read the same contents
+            done[name] = _read_closed(opened[name], refusal)
+    finally:
+        opener.close()
+    return tuple(done[name] for name in names)
+
+
+def _share(models: list[Opened]) -> None:
+    """A tokenizer file that one side has on this disk is not downloaded for another."""
+    here = [model.source for model in models if model.kind == "folder"]
+    for model in models:
+        name = tokenizer.main_file(model.source) if model.remote and model.gguf is None else None
+        for source in here if name else ():
+            if name is not None and source.files().get(name) == model.source.files()[name]:
+                model.source.offer(name, source.read(name, jsonfile.MAX_TOKENIZER))
+
+
+def _one_tokenizer(models: list[Opened]) -> bool:
+    """Whether all sides are remote and have the same tokenizer file, so nobody reads it."""
+    digests = set()
+    for model in models:
+        name = tokenizer.main_file(model.source)
+        digest = model.source.digest(name) if name and model.gguf is None else None
+        if digest is None:
+            return False
+        digests.add((name, digest))
+    return len(digests) == 1
+
+
+def _read(model: Opened, *, whole: bool, lean: bool) -> ModelFacts:
+    try:
+        facts = _read_files(model, whole=whole, lean=lean)
+    except ReadError as error:
+        model.settle(error)
+        raise
+    model.settle(None)
+    return facts
+
+
+def _read_files(model: Opened, *, whole: bool, lean: bool) -> ModelFacts:
+    text = model.ref.text
+    if model.gguf is not None:
+        facts = gguf.read(model.source, model.gguf, text)
+        facts = replace(facts, origin={**facts.origin, **model.about})
+    else:
+        facts = _read_checkpoint(model, whole=whole or not model.remote, lean=lean)
+    return replace(
+        facts,
+        kind=model.kind,
+        name=model.name,
+        revision=model.source.revision,
+        notes=(*model.notes, *facts.notes),
+        download=model.download,
+        downloaded=model.downloaded,
+    )
+
+
+def _read_checkpoint(model: Opened, *, whole: bool, lean: bool) -> ModelFacts:
+    source, text = model.source, model.ref.text
+    facts, raw = config.read(source, generation=whole)
+    source.expect({n: s for n, s in source.files().items() if n in SMALL_FILES and s < SMALL})
     facts = heads.layer_config(facts, raw, f"{text}/config.json")
-    files = tokenizer.read(source)
+    files = tokenizer.read(source, whole=whole, lean=lean, rows=facts.vocab_size)
     weight = weights.read(source)
     weight = replace(weight, parameters=parameters.count(weight.tensors, facts.quantization))
     notes = list(weight.problems)
-    if files.facts.tokens is None:
+    if tokenizer.main_file(source) is None:
         notes.append(f"{text}: no tokenizer file")
     if facts.model_type is None and not raw:
         notes.append(f"{text}: no config.json")
-    if files.facts.tokens is None and not raw and weight.tensors is None:
+    if tokenizer.main_file(source) is None and not raw and weight.tensors is None:
         raise ReadError(
             f"{text}: no model here (no config.json, tokenizer, safetensors or GGUF file)"
         )
@@ -80,19 +140,38 @@ def _read_folder(path: Path, text: str) -> ModelFacts:
         conversion=conversion.predict(files, facts, raw),
         head=heads.read(role, facts, raw, weight.tensors, source),
         notes=tuple(notes),
-        origin={"*": str(path)},
+        origin={"*": text if model.remote else str(model.ref.path)},
     )
 
 
-def _read_only_gguf(path: Path, text: str, names: list[str]) -> ModelFacts:
-    """A folder that holds nothing but one GGUF model means that model."""
-    firsts = [name for name in names if gguf.SPLIT.fullmatch(name) is None]
-    firsts += [name for name in names if "-00001-of-" in name]
-    if not firsts:
-        raise ReadError(f"{text}: {names[0]} is here, but not the first part of that split GGUF")
-    if len(firsts) != 1:
-        raise UsageError(
-            f"{text}: {len(firsts)} GGUF models in this folder",
-            hint=f"Name one: {', '.join(firsts[:8])}",
+def _read_closed(model: Opened, error: GatedError) -> ModelFacts:
+    """A gated repo: what its public listing tells, and contents that others share with it."""
+    from draftcheck.sources.hub import HubSource
+
+    source = model.source
+    assert isinstance(source, HubSource)
+    note = f"{error.message}. {error.hint}"
+    if model.gguf is not None:
+        files = weights.listed(source, gguf.parts(model.gguf))
+        return ModelFacts(
+            ref=model.ref.text,
+            kind=model.kind,
+            revision=source.revision,
+            weights=files,
+            notes=(*model.notes, note),
+            refused=error.message,
         )
-    return _read_gguf(path / firsts[0], text, named=False)
+    known = source.readable()
+    facts = ModelFacts(
+        ref=model.ref.text,
+        kind=model.kind,
+        revision=source.revision,
+        tokenizer=tokenizer.listed(source),
+        weights=weights.listed(source, tuple(source.files())),
+        notes=(*model.notes, note),
+        refused=error.message,
+        origin={"*": model.ref.text},
+    )
+    if tokenizer.main_file(known) is not None:
+        facts = replace(facts, tokenizer=tokenizer.read(known).facts)
+    return facts

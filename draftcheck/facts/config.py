@@ -34,13 +34,16 @@ RECURRENT_LAYERS = {"linear_attention", "mamba", "mamba2", "conv", "recurrent", 
 KEPT_QUANT_KEYS = ("quant_method", "bits", "group_size", "quant_algo", "fmt", "format", "version")
 
 
-def read(source: Source) -> tuple[ConfigFacts, dict[str, Any]]:
-    """Facts from the folder's configs, and the raw config for readers of heads."""
+def read(source: Source, *, generation: bool = True) -> tuple[ConfigFacts, dict[str, Any]]:
+    """Facts from the folder's configs, and the raw config for readers of heads.
+
+    generation: read generation_config.json too, which no rule asks for.
+    """
     config = read_object(source, "config.json")
-    generation = read_object(source, "generation_config.json")
+    more = read_object(source, "generation_config.json") if generation else None
     if config is None:
-        return ConfigFacts(generation_eos_ids=_ids(generation, "eos_token_id")), {}
-    return from_dict(config, generation, f"{source.label}/config.json"), config
+        return ConfigFacts(generation_eos_ids=_ids(more, "eos_token_id")), {}
+    return from_dict(config, more, f"{source.label}/config.json"), config
 
 
 def text_config(config: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -11,7 +11,7 @@ from typing import Any
 
 from draftcheck import rulefiles
 from draftcheck.errors import ReadError, UsageError
-from draftcheck.facts import ggml_types, gguf_header, heads
+from draftcheck.facts import ggml_types, gguf_extent, gguf_header, heads
 from draftcheck.facts.gguf_header import GgufHeader, TensorInfo
 from draftcheck.sources import Source
 from draftcheck.types import (
@@ -28,6 +28,8 @@ from draftcheck.types import (
 
 SPLIT = re.compile(r"(?P<stem>.+)-(?P<part>\d{5})-of-(?P<count>\d{5})\.gguf")
 FIRST_READ = 64 * 1024
+LATER_READ = 16 * 1024
+"""The later parts of a split file have tensors only."""
 MAX_HEADER = 128 * 1024 * 1024
 UNKNOWN, CONTROL, USER_DEFINED, UNUSED, BYTE = 2, 3, 4, 5, 6
 PADDING = re.compile(rb"\[PAD\d+\]")
@@ -66,7 +68,9 @@ def read(source: Source, name: str, ref: str) -> ModelFacts:
     missing = [part for part in names if part not in source.files()]
     if missing:
         raise ReadError(f"{ref}: part {missing[0]} of the split GGUF is not there")
-    headers = [_header(source, part) for part in names]
+    first_reads = {part: LATER_READ if number else FIRST_READ for number, part in enumerate(names)}
+    source.expect(first_reads)
+    headers = [_header(source, part, length) for part, length in first_reads.items()]
     first = headers[0]
     keys = first.keys
     tokens = _tokens(keys)
@@ -99,20 +103,22 @@ def read(source: Source, name: str, ref: str) -> ModelFacts:
     )
 
 
-def _header(source: Source, name: str) -> GgufHeader:
-    where = source.path(name) or f"{source.label}/{name}"
+def _header(source: Source, name: str, first_read: int) -> GgufHeader:
+    where = source.called(name)
     size = source.files()[name]
-    need = min(FIRST_READ, size)
+    need = min(first_read, size)
     while True:
         data = source.head(name, need)
         try:
-            return gguf_header.parse(data)
+            header = gguf_header.parse(data)
+            source.vouch(name)
+            return header
         except gguf_header.Truncated as error:
             if error.need > size or len(data) < need or len(data) >= size:
                 raise ReadError(f"{where}: cut off: {error}; the file has {size:,}") from None
             if max(error.need, len(data) + 1) > MAX_HEADER:
                 raise ReadError(f"{where}: header of more than {MAX_HEADER:,} bytes") from None
-            need = min(max(error.need, 2 * len(data)), size, MAX_HEADER)
+            need = min(gguf_extent.guess(error, len(data)), size, MAX_HEADER)
         except gguf_header.BadGguf as error:
             raise ReadError(f"{where}: {error}") from None
 

@@ -27,8 +27,8 @@ MAX_ITEMS = 1 << 21
 """Elements of an array that is kept, and strings of any: several times the largest vocabulary."""
 MAX_KEPT = 4096
 """Numeric arrays up to this length are kept whole (layer ids, per-layer head counts)."""
-MERGES = "tokenizer.ggml.merges"
-WANTED = frozenset({"tokenizer.ggml.tokens", "tokenizer.ggml.token_type", MERGES})
+TOKENS, MERGES = "tokenizer.ggml.tokens", "tokenizer.ggml.merges"
+WANTED = frozenset({TOKENS, "tokenizer.ggml.token_type", MERGES})
 
 SCALARS = {
     0: ("uint8", "B", 1),
@@ -50,12 +50,33 @@ class BadGguf(Exception):
     """The bytes are not a sound GGUF header; the text says what and where."""
 
 
+@dataclass(slots=True)
+class Seen:
+    """How far the parser came: enough to guess where the header ends."""
+
+    tensors: int = 0
+    """How many the file has."""
+    keys_done: bool = False
+    tensors_done: int = 0
+    at: int = 0
+    array: str = ""
+    """The array of strings that it was in."""
+    count: int = 0
+    done: int = 0
+    start: int = 0
+    """Strings of that array, how many were read, and where it starts."""
+    tokens: int = 0
+    token_bytes: int = 0
+    """Of tokenizer.ggml.tokens, once it was read."""
+
+
 class Truncated(BadGguf):
     """The header goes on behind the end of the buffer."""
 
-    def __init__(self, what: str, need: int) -> None:
+    def __init__(self, what: str, need: int, seen: Seen | None = None) -> None:
         super().__init__(f"ends inside {what} (needs byte {need:,})")
         self.need = need
+        self.seen = seen or Seen()
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,12 +105,14 @@ class _Cursor:
         self.data = data
         self.size = len(data)
         self.at = 0
+        self.seen = Seen()
 
     def take(self, count: int, what: str) -> int:
         """Move over count bytes; return where they start."""
         start = self.at
         if count > self.size - start:
-            raise Truncated(what, start + count)
+            self.seen.at = start
+            raise Truncated(what, start + count, self.seen)
         self.at = start + count
         return start
 
@@ -114,6 +137,7 @@ def parse(data: Buffer) -> GgufHeader:
         raise BadGguf(f"claims {n_tensors:,} tensors")
     if n_keys > MAX_KEYS:
         raise BadGguf(f"claims {n_keys:,} keys")
+    cursor.seen.tensors = n_tensors
     keys: dict[str, tuple[str, Any]] = {}
     names: set[str] = set()
     duplicate = None
@@ -124,6 +148,7 @@ def parse(data: Buffer) -> GgufHeader:
         names.add(name)
         # Names are compared whole when the file is opened, but looked up as C strings.
         keys.setdefault(name.partition("\0")[0], value)
+    cursor.seen.keys_done = True
     tensors = tuple(_tensor(cursor, number) for number in range(n_tensors))
     alignment = _alignment(keys)
     data_start = (cursor.at + alignment - 1) // alignment * alignment
@@ -170,6 +195,8 @@ def _array(cursor: _Cursor, name: str) -> tuple[str, Any]:
     if kind == STRING:
         if count > MAX_ITEMS:
             raise BadGguf(f"array {name!r} claims {count:,} strings")
+        cursor.seen.array, cursor.seen.count = name, count
+        cursor.seen.start, cursor.seen.done = cursor.at, 0
         if name == MERGES:  # up to half a million strings that nothing needs one by one
             lines = b"\n".join(_strings(cursor, name, count)).replace(b" ", b"\n")
             digest = hashlib.sha256(lines).hexdigest()
@@ -207,7 +234,10 @@ def _strings(cursor: _Cursor, name: str, count: int) -> list[bytes]:
     except struct.error:
         at = size
     if len(out) < count:
-        raise Truncated(f"string {len(out):,} of array {name!r}", at + 8)
+        cursor.seen.done, cursor.seen.at = len(out), size
+        raise Truncated(f"string {len(out):,} of array {name!r}", at + 8, cursor.seen)
+    if name == TOKENS:
+        cursor.seen.tokens, cursor.seen.token_bytes = count, at - cursor.at
     cursor.at = at
     return out
 
@@ -221,7 +251,7 @@ def _skip_strings(cursor: _Cursor, name: str, count: int) -> None:
     except (struct.error, OverflowError):  # behind the end, or behind any end
         at = max(at, size) + 1
     if at > size:
-        raise Truncated(f"a string of array {name!r}", at)
+        raise Truncated(f"a string of array {name!r}", at, cursor.seen)
     cursor.at = at
 
 
@@ -233,6 +263,7 @@ def _tensor(cursor: _Cursor, number: int) -> TensorInfo:
     dims = tuple(cursor.number("Q", 8, f"tensor {name!r}") for _ in range(count))
     kind = cursor.number("I", 4, f"tensor {name!r}")
     offset = cursor.number("Q", 8, f"tensor {name!r}")
+    cursor.seen.tensors_done = number + 1
     return TensorInfo(name, dims, kind, offset)
 
 

@@ -9,7 +9,15 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from draftcheck.errors import ReadError
-from draftcheck.facts import jsonfile, sentencepiece, tekken, tiktoken, tokenizer_json, vocabulary
+from draftcheck.facts import (
+    jsonfile,
+    lean_tokenizer,
+    sentencepiece,
+    tekken,
+    tiktoken,
+    tokenizer_json,
+    vocabulary,
+)
 from draftcheck.sources import Source
 from draftcheck.types import NO_TOKEN, TokenizerFacts
 
@@ -27,19 +35,39 @@ class TokenizerFiles:
     sentencepiece: bool = False
 
 
-def read(source: Source) -> TokenizerFiles:
-    """Read the tokenizer that engines would use, from the best file there is."""
+def read(
+    source: Source, *, whole: bool = True, lean: bool = False, rows: int | None = None
+) -> TokenizerFiles:
+    """Read the tokenizer that engines would use, from the best file there is.
+
+    whole: small files that no rule asks for, too (chat template, unk). lean: every side has the
+    same vocabulary file, so its texts are not needed, and not read where that saves much;
+    rows: about how many there are.
+    """
     config = jsonfile.read_object(source, "tokenizer_config.json") or {}
-    special_map = jsonfile.read_object(source, "special_tokens_map.json") or {}
     has_spm = _is_sentencepiece(source)
-    for name, reader in _READERS.items():
-        if name in source.files():
-            facts, definition = reader(source, name)
-            facts = _with_added_tokens(source, facts, config)
-            facts = _with_specials(facts, config, special_map, source)
-            facts = _with_template(source, facts, config)
-            return TokenizerFiles(facts, config, definition, has_spm)
-    return TokenizerFiles(_with_template(source, TokenizerFacts(), config), config)
+    name = main_file(source)
+    if name is None:
+        return TokenizerFiles(_with_template(source, TokenizerFacts(), config, whole), config)
+    lean = lean and name == "tokenizer.json"
+    found = lean_tokenizer.read(source, name, rows) if lean else None
+    facts, definition = found or _READERS[name](source, name)
+    facts = _with_added_tokens(source, facts, config)
+    facts = _with_specials(facts, definition, config, _special_map(source, config, whole))
+    facts = _with_template(source, facts, config, whole)
+    return TokenizerFiles(facts, config, definition, has_spm)
+
+
+def main_file(source: Source) -> str | None:
+    """The file that holds the vocabulary."""
+    return next((name for name in _READERS if name in source.files()), None)
+
+
+def listed(source: Source) -> TokenizerFacts:
+    """What the listing alone says: which file, with which digest."""
+    name = main_file(source)
+    digest = source.digest(name) if name else None
+    return TokenizerFacts(files={name: digest} if name and digest else {}, origin={"*": "listing"})
 
 
 def _is_sentencepiece(source: Source) -> bool:
@@ -68,8 +96,8 @@ def _from_tokenizer_json(source: Source, name: str) -> Read:
         special=frozenset(i for i, entry in added.items() if entry.get("special") is True),
         unnormalized=frozenset(i for i, entry in added.items() if entry.get("normalized") is False),
         base_size=definition.base_size,
-        length=len(definition.tokens),
-        unk_id=_find(definition.tokens, definition.unk_token),
+        length=len(definition.tokens or ()),
+        unk_id=lean_tokenizer.find(definition.tokens, definition.unk_token),
         merges=definition.merges,
         behaviour=definition.behaviour,
         files={name: digest},
@@ -236,13 +264,27 @@ def _with_added_tokens(
     )
 
 
+def _special_map(source: Source, config: Mapping[str, Any], whole: bool) -> Mapping[str, Any]:
+    """special_tokens_map.json, which speaks only where tokenizer_config.json is silent.
+
+    Of unk, rules ask only where there is no eos.
+    """
+    names = NAMES if whole or config.get("eos_token") is None else NAMES[:-1]
+    if all(f"{name}_token" in config for name in names):
+        return {}
+    return jsonfile.read_object(source, "special_tokens_map.json") or {}
+
+
 def _with_specials(
     facts: TokenizerFacts,
+    definition: tokenizer_json.Definition | None,
     config: Mapping[str, Any],
     special_map: Mapping[str, Any],
-    source: Source,
 ) -> TokenizerFacts:
     """Ids of bos, eos, pad and unk by the texts that the config files give them."""
+    texts: Sequence[bytes | None] | Mapping[int, bytes] | None = facts.tokens
+    if texts is None and definition is not None:
+        texts = lean_tokenizer.texts(definition)
     found: dict[str, int | None] = {}
     origin = dict(facts.origin)
     for name in NAMES:
@@ -257,7 +299,7 @@ def _with_specials(
             if place[key] is None:
                 found[f"{name}_id"] = NO_TOKEN
             elif content is not None:
-                found[f"{name}_id"] = _find(facts.tokens, content)
+                found[f"{name}_id"] = lean_tokenizer.find(texts, content)
             origin[f"{name}_id"] = f"{file} {key}"
             break
     for name in ("add_bos", "add_eos"):
@@ -275,22 +317,15 @@ def token_text(entry: Any) -> str | None:
     return entry if isinstance(entry, str) else None
 
 
-def _find(tokens: Sequence[bytes | None] | None, content: str | None) -> int | None:
-    if content is None or tokens is None:
-        return None
-    try:
-        return tokens.index(vocabulary.encode(content))
-    except ValueError:
-        return None
-
-
 def _with_template(
-    source: Source, facts: TokenizerFacts, config: Mapping[str, Any]
+    source: Source, facts: TokenizerFacts, config: Mapping[str, Any], more: bool
 ) -> TokenizerFacts:
-    """Digest of the chat template; its text is never rendered."""
+    """Digest of the chat template; its text is never rendered. more: it may be a file, too."""
     template: Any = config.get("chat_template")
     file = "tokenizer_config.json"
-    if "chat_template.jinja" in source.files():
+    if not more:
+        pass
+    elif "chat_template.jinja" in source.files():
         template = source.read("chat_template.jinja", jsonfile.MAX_CONFIG).decode(
             "utf-8", "replace"
         )

@@ -43,8 +43,9 @@ class Definition:
     """The parts of a tokenizer.json."""
 
     kind: str | None
-    tokens: list[bytes | None]
-    base_size: int
+    tokens: list[bytes | None] | None
+    """None: only the beginning of the file was read."""
+    base_size: int | None
     added: dict[int, dict[str, Any]]
     merges: str | None
     behaviour: str
@@ -69,13 +70,25 @@ def read(data: bytes, where: str) -> Definition:
     added = _added(root.get("added_tokens"), where)
     for number, entry in added.items():
         vocabulary.place(tokens, number, entry["content"], where)
+    return _define(root, model, added, tokens=tokens, base_size=base, merges=digest)
+
+
+def frame(root: dict[str, Any], where: str) -> Definition:
+    """The definition without vocabulary and merges, from all that stands before them."""
+    model = root["model"]
+    jsonfile.shallow_object({**root, "model": _settings(model)}, where)
+    added = _added(root.get("added_tokens"), where)
+    return _define(root, model, added, tokens=None, base_size=None, merges=None)
+
+
+def _define(
+    root: dict[str, Any], model: dict[str, Any], added: dict[int, dict[str, Any]], **table: Any
+) -> Definition:
     decoder = root.get("decoder")
     return Definition(
+        **table,
         kind=_kind(root, model),
-        tokens=tokens,
-        base_size=base,
         added=added,
-        merges=digest,
         behaviour=_digest([root.get("normalizer"), root.get("pre_tokenizer"), _settings(model)]),
         pre=_digest([root.get("normalizer"), root.get("pre_tokenizer")]),
         post_processor=root.get("post_processor"),

@@ -12,9 +12,13 @@ from draftcheck.types import Tensor, WeightFacts, WeightFile
 
 INDEX = "model.safetensors.index.json"
 PICKLES = re.compile(r"(pytorch_model.*\.bin|.*\.(pt|pth|ckpt|pkl))", re.DOTALL)
-MAX_INDEX = 64 * 1024 * 1024
+MAX_INDEX = 32 * 1024 * 1024
 MAX_SHARDS = 2000
 MAX_TENSORS = 1 << 20
+FRAME, ROW = 160, 84
+"""Bytes of a header around its rows, and of a row besides the tensor's name; rather too many."""
+HEADER = 40 * 1024
+"""Bytes of a header of which nothing is known: 97 of 100 models have less than 100 kB."""
 EMBEDDINGS = (
     "model.embed_tokens.weight",
     "model.language_model.embed_tokens.weight",
@@ -40,8 +44,10 @@ def read(source: Source) -> WeightFacts:
         return WeightFacts(files=tuple(files), problems=_unsafe(files), origin={"files": "listing"})
     tensors: dict[str, Tensor] = {}
     counts: dict[str, int] = {}
+    source.expect({name: guess for name, guess in shards.items() if guess})
     for name in shards:
         found = safetensors_header.read(source, name)
+        source.vouch(name)
         counts[name] = len(found)
         tensors.update(found)
         if len(tensors) > MAX_TENSORS:
@@ -66,17 +72,32 @@ def _embedding(tensors: dict[str, Tensor]) -> str | None:
     return next((name for name in EMBEDDINGS if name in tensors), None)
 
 
-def _shards(source: Source, names: list[str]) -> list[str]:
-    """The shards of the index when there is one, else the model's safetensors files."""
+def listed(source: Source, names: tuple[str, ...]) -> WeightFacts:
+    """What the listing alone says."""
+    forms = {name: "gguf" if name.endswith(".gguf") else _format(name) for name in sorted(names)}
+    sizes = source.files()
+    files = tuple(WeightFile(n, sizes[n], form) for n, form in forms.items() if form and n in sizes)
+    return WeightFacts(files=files, origin={"files": "listing"})
+
+
+def _shards(source: Source, names: list[str]) -> dict[str, int]:
+    """The shards of the index when there is one, else the model's safetensors files.
+
+    With each, how many bytes its header will have, about.
+    """
     index = read_object(source, INDEX, MAX_INDEX)
     if index is None:
         plain = [name for name in names if name.endswith(".safetensors")]
-        return ["model.safetensors"] if "model.safetensors" in plain else plain[:MAX_SHARDS]
+        plain = ["model.safetensors"] if "model.safetensors" in plain else plain[:MAX_SHARDS]
+        return dict.fromkeys(plain, HEADER)
     where = f"{source.label}/{INDEX}"
     mapping = index.get("weight_map")
     if not isinstance(mapping, dict):
         raise ReadError(f"{where}: has no weight_map")
-    wanted = {str(name) for name in mapping.values()}
+    wanted: dict[str, int] = {}
+    for tensor, file in mapping.items():
+        name = str(file)
+        wanted[name] = wanted.get(name, FRAME) + len(tensor) + ROW
     if len(wanted) > MAX_SHARDS:
         raise ReadError(f"{where}: names {len(wanted):,} shards")
     for name in sorted(wanted):
@@ -85,7 +106,7 @@ def _shards(source: Source, names: list[str]) -> list[str]:
             raise ReadError(f"{where}: names {name[:120]!r}, which is not in the folder")
         if not name.endswith(".safetensors"):
             raise ReadError(f"{where}: names {name[:120]!r}, which is no safetensors file")
-    return sorted(wanted)
+    return dict(sorted(wanted.items()))
 
 
 def _format(name: str) -> str | None:

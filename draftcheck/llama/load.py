@@ -36,13 +36,18 @@ def _converted(facts: ModelFacts, build: Build) -> LlamaVocab:
     if name is not None:
         _known(name, f"the converter writes architecture {name!r}", build)
     tokenizer = facts.tokenizer
-    if facts.conversion is None or tokenizer.tokens is None:
+    if facts.conversion is None or (tokenizer.tokens is None and tokenizer.length is None):
         raise NotTold("the tokenizer")
     if tokenizer.length is None:
         raise NotTold("the special tokens (a tiktoken file does not hold them)")
     user_defined = tokenizer.added - tokenizer.special
     return from_conversion(
-        facts.conversion, tokenizer.tokens, facts.config.vocab_size, user_defined, build
+        facts.conversion,
+        tokenizer.tokens,
+        tokenizer.length if tokenizer.tokens is None else len(tokenizer.tokens),
+        facts.config.vocab_size,
+        user_defined,
+        build,
     )
 
 

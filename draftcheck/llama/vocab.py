@@ -31,17 +31,20 @@ class LlamaVocab:
     """What the compatibility check sees."""
 
     type: str
-    texts: Sequence[bytes]
+    texts: Sequence[bytes] | None
+    """None: not read, because the other side has the same tokenizer file."""
     bos: int
     eos: int
     add_bos: bool | None
     add_eos: bool | None
     predicted: bool = False
     """From a checkpoint folder that would have to be converted first."""
+    count: int = 0
+    """Tokens, where their texts were not read."""
 
     @property
     def n(self) -> int:
-        return len(self.texts)
+        return self.count if self.texts is None else len(self.texts)
 
 
 def derive(keys: Keys, tokens: Sequence[bytes | None] | None, build: Build) -> LlamaVocab:
@@ -75,7 +78,8 @@ def derive(keys: Keys, tokens: Sequence[bytes | None] | None, build: Build) -> L
 
 def from_conversion(
     conversion: Conversion,
-    tokens: Sequence[bytes | None],
+    tokens: Sequence[bytes | None] | None,
+    length: int,
     rows: int | None,
     user_defined: frozenset[int],
     build: Build,
@@ -83,29 +87,36 @@ def from_conversion(
     """The same for a folder, as llama.cpp's converter would write it."""
     if rows is None:
         raise NotTold("config.json's vocab_size, which the converter pads the tokens to")
-    if rows < len(tokens):
+    if rows < length:
         build.fail(
             "not-convertible",
-            f"the tokenizer defines id {len(tokens) - 1:,}, but vocab_size is {rows:,}",
+            f"the tokenizer defines id {length - 1:,}, but vocab_size is {rows:,}",
         )
     row = _model_row(conversion.model, build)
-    # The converter writes the word-start sign of user-defined tokens as a plain space.
-    texts = _padded(tokens)
-    for i in user_defined:
-        texts[i] = texts[i].replace("\u2581".encode(), b" ")
-    texts += [b"[PAD%d]" % i for i in range(len(texts), rows)]
     # Without a stored flag a BPE default depends on the pre-tokenizer's name, which only
     # the converter's own hash of a tokenized text tells.
     default_bos = None if row["type"] == "BPE" else row["add_bos"]
     return LlamaVocab(
         row["type"],
-        fix_texts(texts),
+        None if tokens is None else _converted_texts(tokens, rows, user_defined),
         row["bos"] if conversion.bos_id is None else conversion.bos_id,
         row["eos"] if conversion.eos_id is None else conversion.eos_id,
         default_bos if conversion.add_bos is None else conversion.add_bos,
         row["add_eos"] if conversion.add_eos is None else conversion.add_eos,
         predicted=True,
+        count=max(rows, length),
     )
+
+
+def _converted_texts(
+    tokens: Sequence[bytes | None], rows: int, user_defined: frozenset[int]
+) -> Sequence[bytes]:
+    texts = _padded(tokens)
+    # The converter writes the word-start sign of user-defined tokens as a plain space.
+    for i in user_defined:
+        texts[i] = texts[i].replace("\u2581".encode(), b" ")
+    texts += [b"[PAD%d]" % i for i in range(len(texts), rows)]
+    return fix_texts(texts)
 
 
 def _padded(tokens: Sequence[bytes | None]) -> list[bytes]:

@@ -28,6 +28,7 @@ class FolderSource:
         """only: nothing but these files; named: the user named them, so links may lead anywhere."""
         self.root = root
         self.label = str(root if only is None else root / only[0])
+        self.revision: str | None = None
         self._only = only
         self._named = named
 
@@ -36,9 +37,11 @@ class FolderSource:
         """Folders that links may lead to: the root, and the blobs of a Hub cache."""
         root = self.root.resolve()
         places = [root]
-        if root.parent.name == "snapshots":
-            repo = root.parent.parent
-            places += [repo / "blobs", repo.parent / "blobs"]
+        for commit in (root, *root.parents):  # a folder inside a snapshot is of it, too
+            if commit.parent.name == "snapshots" and (commit.parent.parent / "blobs").is_dir():
+                repo = commit.parent.parent
+                places += [repo / "blobs", repo.parent / "blobs"]
+                break
         return tuple(places)
 
     @cached_property
@@ -94,6 +97,21 @@ class FolderSource:
 
     def path(self, name: str) -> str | None:
         return str(self.root / name)
+
+    def called(self, name: str) -> str:
+        return str(self.root / name)
+
+    def digest(self, name: str) -> str | None:
+        return None  # a local file is as quickly read as hashed
+
+    def expect(self, heads: Mapping[str, int]) -> None:
+        pass
+
+    def vouch(self, name: str) -> None:
+        pass
+
+    def offer(self, name: str, data: bytes) -> None:
+        pass
 
     def _open(self, name: str) -> _Handle:
         path = self.root / name

@@ -1,0 +1,111 @@
+"""What is in the cache: how much, and of which repos."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from draftcheck import __version__
+from draftcheck.report.json import SCHEMA_VERSION, dumps
+from draftcheck.report.safe import safe
+from draftcheck.sources.cache import Store
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """One repo at one commit; contents that repos share count for each."""
+
+    repo: str
+    commit: str
+    endpoint: str
+    files: int
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Survey:
+    folder: str
+    entries: int
+    bytes: int
+    limit: int
+    shares: tuple[Share, ...]
+    cleared: tuple[int, int] | None = None
+
+
+def survey(store: Store, cleared: tuple[int, int] | None) -> Survey:
+    """Count what is there."""
+    sizes: dict[str, list[int]] = {}
+    entries = total = 0
+    for kept in store.entries():
+        entries, total = entries + 1, total + kept.size
+        sizes.setdefault(kept.name.partition("@")[0], []).append(kept.size)
+    shares = [_share(body, sizes) for body in store.listings()]
+    shares.sort(key=lambda share: (-share.bytes, share.repo, share.commit))
+    return Survey(str(store.folder), entries, total, store.limit, tuple(shares), cleared)
+
+
+def _share(body: dict[str, Any], sizes: dict[str, list[int]]) -> Share:
+    names = {
+        str(entry[1]).partition(":")[2]
+        for entry in body["files"].values()
+        if isinstance(entry, list) and len(entry) == 2
+    }
+    mine = [sizes[name] for name in names if name in sizes]
+    return Share(
+        str(body.get("repo")),
+        str(body.get("commit")),
+        str(body.get("endpoint")),
+        len(mine),
+        sum(map(sum, mine)),
+    )
+
+
+def render(found: Survey, form: str) -> str:
+    return _json(found) if form == "json" else _text(found)
+
+
+def _text(found: Survey) -> str:
+    lines = [safe(found.folder)]
+    if found.cleared is not None:
+        lines.append(f"  cleared {found.cleared[0]:,} files, {_bytes(found.cleared[1])}")
+    lines.append(f"  {found.entries:,} files, {_bytes(found.bytes)} (limit {_bytes(found.limit)})")
+    for share in found.shares:
+        lines.append(
+            f"  {_bytes(share.bytes):>10}  {share.files:>5,} files"
+            f"  {safe(share.repo, 120)}@{safe(share.commit[:12])}"
+        )
+    return "\n".join(lines)
+
+
+def _bytes(count: int) -> str:
+    for unit, size in (("GB", 10**9), ("MB", 10**6), ("kB", 10**3)):
+        if count >= size:
+            return f"{count / size:,.1f} {unit}"
+    return f"{count} B"
+
+
+def _json(found: Survey) -> str:
+    cleared = None
+    if found.cleared is not None:
+        cleared = {"entries": found.cleared[0], "bytes": found.cleared[1]}
+    return dumps(
+        {
+            "schema_version": SCHEMA_VERSION,
+            "draftcheck_version": __version__,
+            "folder": found.folder,
+            "entries": found.entries,
+            "bytes": found.bytes,
+            "limit_bytes": found.limit,
+            "repos": [
+                {
+                    "repo": share.repo,
+                    "revision": share.commit,
+                    "endpoint": share.endpoint,
+                    "entries": share.files,
+                    "bytes": share.bytes,
+                }
+                for share in found.shares
+            ],
+            "cleared": cleared,
+        }
+    )

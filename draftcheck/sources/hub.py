@@ -1,0 +1,176 @@
+"""Models of a Hub: one commit each, read as little as possible."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from functools import cached_property
+
+from draftcheck.errors import ReadError
+from draftcheck.sources import Source, hubcache, listing, settings
+from draftcheck.sources.cache import Store
+from draftcheck.sources.folder import FolderSource
+from draftcheck.sources.links import Shortcut
+from draftcheck.sources.reading import Reader
+from draftcheck.sources.web import Offline, Web, open_web
+
+MAX_FILES = 100_000
+
+
+class HubSource:
+    """The files directly in one folder of a repo."""
+
+    def __init__(self, reader: Reader, folder: str = "") -> None:
+        self._reader = reader
+        self._prefix = f"{folder}/" if folder else ""
+        self.label = f"{reader.label}/{folder}".rstrip("/")
+        self.revision: str | None = reader.listing.commit
+
+    @cached_property
+    def _files(self) -> dict[str, int]:
+        start = len(self._prefix)
+        return {
+            path[start:]: entry.size
+            for path, entry in self._reader.listing.files.items()
+            if path.startswith(self._prefix) and "/" not in path[start:]
+        }
+
+    def files(self) -> Mapping[str, int]:
+        return self._files
+
+    def digest(self, name: str) -> str | None:
+        entry = self._reader.listing.files.get(self._prefix + name)
+        return entry.digest if entry else None
+
+    def read(self, name: str, limit: int) -> bytes:
+        return self._reader.whole(self._prefix + name, limit)
+
+    def read_range(self, name: str, start: int, length: int) -> bytes:
+        return self._reader.span(self._prefix + name, start, length)
+
+    def head(self, name: str, length: int) -> bytes:
+        return self._reader.head(self._prefix + name, length)
+
+    def path(self, name: str) -> str | None:
+        """The file in a cache, once it was read whole."""
+        found = self._reader.place(self._prefix + name)
+        return str(found) if found else None
+
+    def called(self, name: str) -> str:
+        return f"{self.label}/{name}"
+
+    def expect(self, heads: Mapping[str, int]) -> None:
+        known = {name: length for name, length in heads.items() if name in self._files}
+        self._reader.expect({self._prefix + name: length for name, length in known.items()})
+
+    def vouch(self, name: str) -> None:
+        self._reader.vouch(self._prefix + name)
+
+    def offer(self, name: str, data: bytes) -> None:
+        self._reader.offer(self._prefix + name, data)
+
+    def readable(self) -> HubSource:
+        """The same, less the files that would take the network."""
+        found = HubSource(self._reader, self._prefix.rstrip("/"))
+        kept = {name: size for name, size in self._files.items() if self.kept(name)}
+        found.__dict__["_files"] = kept
+        return found
+
+    def kept(self, name: str) -> bool:
+        """Whether reading the whole file takes no network."""
+        return self._reader.kept(self._prefix + name)
+
+
+class Repo:
+    """A repo at one commit, from the network or from a cache."""
+
+    def __init__(
+        self,
+        name: str,
+        revision: str,
+        paths: Iterable[str],
+        reader: Reader | None = None,
+        settle: Callable[[ReadError | None], None] | None = None,
+    ) -> None:
+        """reader: None for a snapshot of the Hub's cache."""
+        self.name = name
+        self.revision = revision
+        self.paths = tuple(paths)
+        self._reader = reader
+        self._settle = settle
+
+    def settle(self, error: ReadError | None) -> None:
+        """Say how reading the model went: after a success its listing is worth keeping."""
+        if self._settle is not None:
+            self._settle(error)
+
+    def folder(self, path: str = "") -> Source:
+        """Its files in one folder."""
+        if self._reader is not None:
+            return HubSource(self._reader, path)
+        found = hubcache.snapshot(self.name, self.revision, path)
+        if found is None:
+            raise Offline(f"{self.name}: {path} is not in the Hub's cache")
+        found.revision = self.revision
+        return found
+
+
+class Hub:
+    """What the models of one run share: connections, waiting, cache."""
+
+    def __init__(self, *, offline: bool = False) -> None:
+        self.offline = offline or settings.offline()
+        self._store = Store(settings.cache(), settings.cache_limit())
+        self._shortcut = Shortcut()
+
+    @cached_property
+    def _web(self) -> Web:
+        if self.offline:  # not even huggingface_hub is needed then
+            return Web(settings.endpoint(), None, 1.0)
+        return open_web()
+
+    def open(self, repo: str, revision: str | None) -> Repo:
+        """The repo at the commit that the revision means now; it stays that one."""
+        if not self.offline:
+            found = listing.fetch(self._web, self._store, repo, revision)
+        else:
+            known = listing.cached(self._web, self._store, repo, revision)
+            if known is None:
+                return self._snapshot(repo, revision)
+            found = known
+        reader = Reader(self._web, self._store, self._shortcut, found, repo, offline=self.offline)
+
+        def settle(error: ReadError | None) -> None:
+            if error is None:
+                listing.keep(self._web, self._store, repo, revision, found)
+            elif type(error) is ReadError and not self.offline:
+                # Neither weather nor access: perhaps the listing lied. It is asked for anew.
+                self._store.drop_listing(self._web.endpoint, repo, found.commit)
+
+        return Repo(found.repo, found.commit, found.files, reader, settle)
+
+    def _snapshot(self, repo: str, revision: str | None) -> Repo:
+        """What huggingface_hub has downloaded of it."""
+        sha = hubcache.commit(repo, revision)
+        source = hubcache.snapshot(repo, sha, "") if sha else None
+        if sha is None or source is None:
+            at = f" at {revision}" if revision else ""
+            raise Offline(
+                f"{repo}{at}: in no cache (looked in {self._store.folder}"
+                f" and {settings.hub_cache()})",
+                hint="Run it once without --offline (and without HF_HUB_OFFLINE) to fetch it.",
+            )
+        return Repo(repo, sha, _walk(source))
+
+    def close(self) -> None:
+        """Make room in the cache, if this run has written to it."""
+        self._store.trim()
+
+
+def _walk(source: FolderSource) -> list[str]:
+    found: list[str] = []
+    for path in source.root.rglob("*"):
+        if len(found) >= MAX_FILES:
+            break
+        if not path.is_dir():
+            found.append(path.relative_to(source.root).as_posix())
+    return sorted(found)

@@ -1,0 +1,343 @@
+"""One GET at a time: origins, redirects, ranges, timeouts, waiting. Knows no repos, no models.
+
+Built on huggingface_hub's session, so proxies, certificates and offline mode are its own. Its
+retries are not used: they sleep as long as a server says, and cannot go on after a cut.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import email.utils
+import math
+import re
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, TypeVar
+from urllib.parse import urlsplit
+
+from draftcheck import __version__
+from draftcheck.errors import ReadError
+from draftcheck.sources import origins, progress, settings
+from draftcheck.sources.origins import Allowed, origin
+
+MAX_HOPS = 5
+TRIES = 5
+ALL_TRIES = 12
+"""Even when every try brings some more bytes."""
+MAX_WAIT = 60.0
+"""Seconds that a server may ask us to wait at once."""
+MAX_WAITED = 150.0
+"""Seconds of waiting in one run, all together."""
+SLOWEST = 1024
+"""Bytes a second below which a body counts as stuck."""
+MAX_SKIPPED = 32 * 1024 * 1024
+"""Bytes read in vain to reach a range, where a server ignores Range."""
+SHORT = 4096
+REDIRECTS = {301, 302, 303, 307, 308}
+BUSY = {408, 425, 429, 500, 502, 503, 504}
+CONTENT_RANGE = re.compile(r"bytes (\d{1,19})-(\d{1,19})/(\d{1,19}|\*)")
+RATE_LIMIT = re.compile(r"r=(\d{1,9})\s*;\s*t=(\d{1,9})")
+
+T = TypeVar("T")
+
+
+class Trouble(ReadError):
+    """Weather: another try may succeed."""
+
+    def __init__(
+        self,
+        message: str,
+        hint: str | None = None,
+        *,
+        wait: float | None = None,
+        tries: int = TRIES,
+    ) -> None:
+        super().__init__(message, hint)
+        self.wait = wait
+        self.tries = tries
+
+
+class Offline(ReadError):
+    """Something is in no cache, and the network may not be used."""
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Bytes start to stop of a file whose whole size is known."""
+
+    start: int
+    stop: int
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class Hop:
+    """One answer on the way."""
+
+    url: str
+    status: int
+    headers: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    url: str
+    status: int
+    headers: Mapping[str, str]
+    hops: tuple[Hop, ...] = ()
+
+
+class Clock:
+    """A read timeout that runs down: headers that drip, or never end, must not reset it.
+
+    Sockets take any number of seconds that has __index__, and ask for it before every read.
+    """
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = math.ceil(seconds)
+        self._until: float | None = time.monotonic() + seconds
+
+    def free(self) -> None:
+        """The headers are there: from now on every read has its own time."""
+        self._until = None
+
+    def limit(self, seconds: float) -> None:
+        """All that is still to come has so long, together."""
+        self._until = time.monotonic() + seconds
+
+    def __index__(self) -> int:
+        if self._until is None:
+            return self._seconds
+        left = self._until - time.monotonic()
+        if left <= 0:
+            raise TimeoutError("headers without end")
+        return math.ceil(left)
+
+
+class Web:
+    """Requests to one endpoint and to where it sends us; the token goes to the endpoint only."""
+
+    def __init__(self, endpoint: str, token: str | None, timeout: float) -> None:
+        self.endpoint = endpoint
+        self.has_token = bool(token)
+        self._token = token
+        self._timeout = timeout
+        self._home = origin(endpoint)
+        self._until = 0.0
+        self._waited = 0.0
+        self._lock = threading.Lock()
+        self.stopped = threading.Event()
+
+    def get(
+        self,
+        url: str,
+        sink: bytearray,
+        limit: int,
+        what: str,
+        *,
+        span: Span | None = None,
+        allowed: Allowed | None = None,
+        stay: bool = False,
+    ) -> Answer:
+        """GET, following redirects; of a good answer at most limit bytes are added to sink.
+
+        allowed: which addresses of the endpoint a redirect may lead to; stay: none elsewhere.
+        """
+        hops: list[Hop] = []
+        for _ in range(MAX_HOPS):
+            self._calm()
+            with self._send(url, what, span) as (response, clock):
+                headers = dict(response.headers)
+                status = int(response.status_code)
+                if status not in (200, 206):
+                    _finish(response, clock)
+                if status in REDIRECTS and "location" in headers:
+                    hops.append(Hop(url, status, headers))
+                    url = origins.follow(url, headers["location"], what, self._home, allowed)
+                    if stay and origin(url) != self._home:
+                        raise ReadError(f"{what}: redirected to another host: {url[:120]!r}")
+                    continue
+                answer = Answer(url, status, headers, tuple(hops))
+                if status in (200, 206):
+                    skip = _offset(answer, span, what)
+                    self._receive(response, sink, limit, skip, what)
+                return answer
+        raise ReadError(f"{what}: redirected more than {MAX_HOPS} times")
+
+    def patiently(self, attempt: Callable[[], T], grown: Callable[[], int]) -> T:
+        """Try until it works or it is enough; what grown() says counts as getting on."""
+        failures, tries, before = 0, 0, grown()
+        while True:
+            try:
+                return attempt()
+            except Trouble as trouble:
+                tries += 1
+                failures = failures + 1 if grown() == before else 1
+                before = grown()
+                if failures >= trouble.tries or tries >= ALL_TRIES:
+                    raise
+                pause = trouble.wait if trouble.wait is not None else min(2.0**failures / 2, 8.0)
+                self._wait(pause, trouble)
+
+    @contextmanager
+    def stopping(self) -> Iterator[None]:
+        """Meanwhile, threads that still read end soon."""
+        self.stopped.set()
+        try:
+            yield
+        finally:
+            self.stopped.clear()
+
+    @contextmanager
+    def _send(self, url: str, what: str, span: Span | None) -> Iterator[tuple[Any, Clock]]:
+        from huggingface_hub.errors import OfflineModeIsEnabled
+        from huggingface_hub.utils import httpx  # type: ignore[attr-defined]
+
+        headers = {"user-agent": f"draftcheck/{__version__}", "accept-encoding": "identity"}
+        if self._token and origin(url) == self._home:
+            headers["authorization"] = f"Bearer {self._token}"
+        if span is not None:
+            headers["range"] = f"bytes={span.start}-{span.stop - 1}"
+        host = urlsplit(url).netloc.rpartition("@")[2]
+        clock: Any = Clock(self._timeout)
+        limits = httpx.Timeout(self._timeout, read=clock)
+        try:
+            with _session().stream(
+                "GET", url, headers=headers, timeout=limits, follow_redirects=False
+            ) as response:
+                clock.free()
+                yield response, clock
+        except httpx.TimeoutException:
+            raise Trouble(
+                f"{what}: {host} did not answer within {self._timeout:g} seconds", tries=3
+            ) from None
+        except httpx.ConnectError as error:
+            raise Trouble(
+                f"{what}: cannot reach {host}: {_words(error)}",
+                hint="Check the network and HF_ENDPOINT; --offline uses what was read before.",
+                tries=2,
+            ) from None
+        except httpx.TransportError as error:
+            raise Trouble(f"{what}: the connection to {host} broke: {_words(error)}") from None
+        except OfflineModeIsEnabled:
+            raise Offline(f"{what}: not in a cache, and HF_HUB_OFFLINE is set") from None
+        except (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError, UnicodeError) as error:
+            raise ReadError(f"{what}: {host}: {_words(error)}") from None
+
+    def _receive(self, response: Any, sink: bytearray, limit: int, skip: int, what: str) -> None:
+        """Body -> sink, never more than limit, never slower than SLOWEST."""
+        if response.headers.get("content-encoding", "identity").lower() != "identity":
+            raise ReadError(f"{what}: sent compressed, though plain bytes were asked for")
+        declared = response.headers.get("content-length", "")
+        fits = declared.isdecimal() and int(declared[:19]) <= limit + skip
+        taken, since, recent = 0, time.monotonic(), 0
+        for chunk in response.iter_raw():
+            if self.stopped.is_set():
+                raise ReadError(f"{what}: stopped")
+            part = chunk[min(skip, len(chunk)) :]
+            skip -= len(chunk) - len(part)
+            part = part[: limit - taken]
+            sink += part
+            taken += len(part)
+            progress.came(what, len(chunk))
+            recent += len(chunk)
+            now = time.monotonic()
+            if now - since > self._timeout:
+                if recent < SLOWEST * self._timeout:
+                    raise Trouble(f"{what}: only {recent:,} bytes in {now - since:.0f} s", tries=3)
+                since, recent = now, 0
+            if taken >= limit and not fits:
+                return  # the rest is not wanted; leaving closes the connection
+
+    def _calm(self) -> None:
+        """Another thread was told to wait: wait with it."""
+        while (left := self._until - time.monotonic()) > 0:
+            if self.stopped.wait(min(left, 1.0)):
+                raise ReadError("stopped")
+
+    def _wait(self, seconds: float, trouble: Trouble) -> None:
+        with self._lock:
+            waited = self._waited = self._waited + seconds
+            if seconds > MAX_WAIT or waited > MAX_WAITED:
+                raise Trouble(
+                    f"{trouble.message}; it asks to wait {seconds:,.0f} seconds"
+                    if trouble.wait is not None
+                    else trouble.message,
+                    trouble.hint or "Try again later.",
+                )
+            if trouble.wait is not None:
+                self._until = max(self._until, time.monotonic() + seconds)
+        progress.came(trouble.message, 0, seconds)
+        if self.stopped.wait(seconds):
+            raise ReadError("stopped")
+
+
+def _session() -> Any:
+    """huggingface_hub's shared client."""
+    from huggingface_hub.utils import get_session  # type: ignore[attr-defined]
+
+    try:
+        return get_session()
+    except (ValueError, ImportError, OSError) as error:
+        raise ReadError(
+            f"no connection can be made: {_words(error)}",
+            hint="Check the proxy and certificate settings (HTTPS_PROXY, SSL_CERT_FILE).",
+        ) from None
+
+
+def _finish(response: Any, clock: Clock) -> None:
+    """Read a short body nobody wants, if it comes at once: the connection can be used again."""
+    from huggingface_hub.utils import httpx  # type: ignore[attr-defined]
+
+    declared = response.headers.get("content-length", "")
+    if declared.isdecimal() and int(declared[:19]) <= SHORT:
+        clock.limit(1.0)
+        with contextlib.suppress(httpx.HTTPError, httpx.StreamError):
+            response.read()
+        clock.free()
+
+
+def asked_wait(answer: Answer) -> float | None:
+    """Seconds that a busy server asks for: its rate limit first, then Retry-After."""
+    limit = RATE_LIMIT.search(answer.headers.get("ratelimit", ""))
+    if answer.status == 429 and limit and int(limit[1]) == 0:
+        return float(limit[2]) + 1
+    after = answer.headers.get("retry-after", "").strip()[:40]
+    if after.isdecimal():
+        return float(after[:12])
+    try:
+        until = email.utils.parsedate_to_datetime(after).timestamp()
+    except (ValueError, TypeError, OverflowError):
+        return None
+    return max(0.0, until - time.time())
+
+
+def _offset(answer: Answer, span: Span | None, what: str) -> int:
+    """How many bytes of the body lie before what was asked for."""
+    if answer.status == 200:
+        start = span.start if span else 0
+        if start > MAX_SKIPPED:
+            raise ReadError(f"{what}: the server ignores Range, and byte {start:,} is far away")
+        return start
+    match = CONTENT_RANGE.fullmatch(answer.headers.get("content-range", "").strip())
+    if span is None or match is None or int(match[1]) != span.start:
+        shown = answer.headers.get("content-range", "nothing")[:80]
+        asked = f"{span.start}-{span.stop - 1}" if span else "all"
+        raise ReadError(f"{what}: asked for bytes {asked}, the server sent {shown!r}")
+    if match[3] != "*" and int(match[3]) != span.size:
+        raise ReadError(
+            f"{what}: has {int(match[3]):,} bytes now, {span.size:,} in the list of files"
+        )
+    return 0
+
+
+def _words(error: Exception) -> str:
+    return str(error)[:200] or type(error).__name__
+
+
+def open_web() -> Web:
+    """Requests to the user's endpoint, with the user's token."""
+    return Web(settings.endpoint(), settings.token(), settings.timeout())

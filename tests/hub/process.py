@@ -1,0 +1,96 @@
+"""draftcheck as a process of its own: its Hub, its caches, limits, and what it must never do."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from tests.conftest import ROOT, Ran
+from tests.hub.hub import Hub
+
+HANGS = 180
+"""Seconds after which a process counts as hanging; nothing here takes a tenth of it."""
+MEMORY = 2 << 30
+"""Address space: nothing here is worth more, and no length in an answer may be believed."""
+LIMITED = """
+import runpy, sys
+try:
+    import resource
+    resource.setrlimit(resource.RLIMIT_AS, ({memory}, {memory}))
+except ImportError:
+    pass
+sys.argv[0] = "draftcheck"
+runpy.run_module("draftcheck", run_name="__main__", alter_sys=True)
+"""
+PREFIXES = ("error: ", "hint: ", "warning: ")
+
+
+class Draftcheck:
+    """Call it with the arguments of a command line."""
+
+    def __init__(self, hub: Hub, home: Path, token: str | None = None, **more: str) -> None:
+        self.hub, self.home, self.token, self.more = hub, home, token, more
+
+    def start(
+        self, *arguments: object, stderr: int = subprocess.PIPE, **more: str
+    ) -> subprocess.Popen[str]:
+        home = self.home
+        home.mkdir(parents=True, exist_ok=True)
+        return subprocess.Popen(
+            [sys.executable, "-c", LIMITED.format(memory=MEMORY), *map(str, arguments)],
+            env={**self.hub.env(home, self.token), "PYTHONPATH": str(ROOT), **self.more, **more},
+            cwd=home,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=stderr,
+            text=True,
+        )
+
+    def __call__(self, *arguments: object, **more: str) -> Ran:
+        return finish(self.start(*arguments, **more))
+
+
+def finish(child: subprocess.Popen[str]) -> Ran:
+    try:
+        out, err = child.communicate(timeout=HANGS)
+    except subprocess.TimeoutExpired:
+        child.kill()
+        child.communicate()
+        raise AssertionError("draftcheck hangs") from None
+    return Ran(child.returncode, out, err or "")
+
+
+def calm(ran: Ran) -> None:
+    """No bug report, nothing but lines of the three kinds, at most one of them an error."""
+    assert ran.code in (0, 1, 2, 3), ran.err
+    lines = ran.err.splitlines()
+    assert all(line.startswith(PREFIXES) for line in lines), ran.err
+    assert sum(line.startswith("error: ") for line in lines) <= 1, ran.err
+    assert "\x1b" not in ran.err + ran.out
+
+
+def reason(ran: Ran) -> str:
+    """The one line that says why a model could not be read."""
+    calm(ran)
+    assert ran.code == 3, f"{ran.code}\n{ran.out}\n{ran.err}"
+    [line] = [line for line in ran.err.splitlines() if line.startswith("error: ")]
+    return line.removeprefix("error: ")
+
+
+def discreet(hub: Hub, *repos: str) -> None:
+    """No token but to the API, nobody led elsewhere, no file but of the repos that were named."""
+    assert not hub.leaks, hub.story()
+    assert not [entry for entry in hub.log if entry.origin == "elsewhere"], hub.story()
+    for entry in hub.log:
+        assert ".." not in entry.path.split("/"), hub.story()
+        if entry.file is not None:
+            assert entry.file.startswith(tuple(f"{repo}/" for repo in repos)), hub.story()
+
+
+def verdict(ran: Ran) -> dict[str, Any]:
+    """The part of the JSON that weather must not change."""
+    calm(ran)
+    found = ran.json
+    return {name: found[name] for name in ("vocabulary", "engines", "verdict")}
