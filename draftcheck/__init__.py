@@ -48,7 +48,13 @@ def check(
     if given.gpu is not None:
         from draftcheck import gpus
 
-        given = replace(given, capability=gpus.parse(given.gpu).capability)
+        machine = gpus.parse(given.gpu)
+        given = replace(given, machine=machine, capability=machine.capability)
+    elif given.machine is None:
+        from draftcheck import gpu_drivers
+
+        # Shown, but never a verdict: that must not depend on where the question is asked.
+        given = replace(given, machine=gpu_drivers.here())
     asked = questions.ask(engines, method=method, circumstances=given)
     refs = [parse(target)] if draft is None else [parse(target), parse(draft)]
     facts = read_all(*refs, offline=offline)

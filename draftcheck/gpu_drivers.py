@@ -15,7 +15,8 @@ from pathlib import Path
 
 from draftcheck import gpus
 from draftcheck.errors import UsageError
-from draftcheck.gpus import MIB, Gpu
+from draftcheck.gpus import MIB
+from draftcheck.memorytypes import Gpu, Machine
 
 SECONDS = 10.0
 TORCH_SECONDS = 60.0
@@ -42,6 +43,16 @@ def ask() -> tuple[Gpu, ...]:
         "--gpu auto: no GPU answers here (nvidia-smi, torch, rocm-smi, Metal)",
         hint="Name the GPU that will serve, such as rtx-4090 or 24GiB.",
     )
+
+
+def here() -> Machine | None:
+    """The GPUs of this machine where there are any; never an error."""
+    if not present():
+        return None
+    try:
+        return Machine("auto", ask())
+    except UsageError:
+        return None
 
 
 def present() -> bool:

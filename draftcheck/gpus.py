@@ -5,12 +5,12 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
 from draftcheck import rulefiles
 from draftcheck.errors import UsageError
+from draftcheck.memorytypes import Gpu, Machine
 
 MIB = 1 << 20
 GIB = 1 << 30
@@ -20,42 +20,6 @@ UNITS = {"gib": GIB, "g": GIB, "gb": 10**9, "mib": MIB, "m": MIB, "mb": 10**6}
 _COUNT = re.compile(r"(\d{1,9})\s*[x×*]\s*(.+)", re.IGNORECASE)
 _SIZE = re.compile(r"(\d{1,9}(?:\.\d{1,9})?)\s*(gib|gb|g|mib|mb|m)", re.IGNORECASE)
 _MAKERS = re.compile(r"\b(nvidia|geforce|tesla|quadro|amd|radeon|instinct|apple)\b")
-
-
-@dataclass(frozen=True, slots=True)
-class Gpu:
-    """One device."""
-
-    name: str
-    memory: int
-    """Bytes: what the driver reports as total, for a program where that is known."""
-    free: int | None = None
-    """Bytes free now; known only when the driver was asked."""
-    bandwidth: int | None = None
-    """Bytes per second."""
-    capability: tuple[int, int] | None = None
-    """CUDA compute capability."""
-    held_back: tuple[int, int, int] = (0, 0, 0)
-    """What the driver keeps of `memory`: low, typical, high."""
-
-    @property
-    def available(self) -> int:
-        """Bytes that an engine finds at its start, typically."""
-        usable = self.memory - self.held_back[1]
-        return usable if self.free is None else min(self.free, usable)
-
-
-@dataclass(frozen=True, slots=True)
-class Machine:
-    """The devices that the user named, in order."""
-
-    spec: str
-    devices: tuple[Gpu, ...]
-
-    @property
-    def capability(self) -> tuple[int, int] | None:
-        """The lowest compute capability that is known."""
-        return min((gpu.capability for gpu in self.devices if gpu.capability), default=None)
 
 
 def parse(spec: str) -> Machine:

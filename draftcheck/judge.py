@@ -9,6 +9,7 @@ from draftcheck import rulebook, setups, versions
 from draftcheck.checks import CHECKS, llama
 from draftcheck.compare import compare
 from draftcheck.llama.vocab import LlamaVocab
+from draftcheck.memorytypes import MemoryFit
 from draftcheck.methods import choose, needs_no_draft, takes_format
 from draftcheck.rulebook import Engine, Method, Rule
 from draftcheck.types import (
@@ -27,6 +28,7 @@ from draftcheck.types import (
 
 LONGEST = 1000
 """Characters of what a check saw: texts of models can be of any length."""
+TOO_LARGE = "MEM001"
 BEST_FIRST = (Verdict.COMPATIBLE, Verdict.DEGRADED, Verdict.UNDECIDED, Verdict.INCOMPATIBLE)
 
 
@@ -92,7 +94,13 @@ def loaded(facts: ModelFacts) -> Mapping[str, object] | None:
     }
 
 
-def setup_for(engine: Engine, version: str, method: Method, circumstances: Circumstances) -> Setup:
+def setup_for(
+    engine: Engine,
+    version: str,
+    method: Method,
+    circumstances: Circumstances,
+    fit: MemoryFit | None = None,
+) -> Setup:
     rules = active(engine, version, method)
     said = {name: getattr(circumstances, name) for name in rulebook.CIRCUMSTANCES}
     return Setup(
@@ -103,6 +111,7 @@ def setup_for(engine: Engine, version: str, method: Method, circumstances: Circu
         checked=engine.checked,
         tables=engine.tables,
         failures=frozenset(r.params["failure"] for r in rules if "failure" in r.params),
+        memory=fit,
         **said,
     )
 
@@ -148,10 +157,18 @@ def _judge(
         if comparison.draft.ref != comparison.target.ref:
             notes = (f"{method.id} uses no draft model: {comparison.draft.ref} is not looked at",)
         comparison = compare(comparison.target, comparison.target)
-    setup = setup_for(engine, version, method, circumstances)
+    fit = _fit(comparison, engine, version, method, circumstances)
+    setup = setup_for(engine, version, method, circumstances, fit)
     own = [_finding(rule, comparison, setup) for rule in active(engine, version, method)]
     general = [_finding(rule, comparison, setup) for rule in _truth(method, comparison)]
     engine_findings = [finding for finding in own if finding is not None]
+    if fit is not None:
+        engine_findings += [
+            _too_large(f, fit, named=circumstances.gpu is not None)
+            for f in general
+            if f and f.rule == TOO_LARGE
+        ]
+        general = [finding for finding in general if finding and finding.rule != TOO_LARGE]
     findings = tuple(engine_findings + [finding for finding in general if finding is not None])
     reaction, decided_by = _reaction(engine_findings)
     verdict = _verdict(findings)
@@ -179,7 +196,47 @@ def _judge(
         decided_by=decided_by,
         basis=None if reaction is Reaction.UNKNOWN else basis,
         setup=text if usable(verdict) else None,
+        memory=fit,
         notes=notes,
+    )
+
+
+def _fit(
+    comparison: Comparison,
+    engine: Engine,
+    version: str,
+    method: Method,
+    circumstances: Circumstances,
+) -> MemoryFit | None:
+    if circumstances.machine is None:
+        return None
+    # Imported here: most verdicts are asked for without a GPU.
+    from draftcheck import memory
+
+    return memory.fit(
+        comparison,
+        circumstances,
+        circumstances.machine,
+        engine=engine.id,
+        version=version,
+        order=engine.order,
+        drafts=method.drafts,
+    )
+
+
+def _too_large(finding: Finding, fit: MemoryFit, *, named: bool) -> Finding:
+    """The engine's own way of failing on a GPU that is too small.
+
+    A remark where nobody named a GPU: the one of this machine need not be the one that serves.
+    """
+    how = fit.when_full
+    if not named:
+        return replace(finding, reaction=Reaction.RUNS, severity=Severity.NOTE)
+    return replace(
+        finding,
+        reaction=Reaction(how["reaction"]),
+        severity=Severity(how["severity"]),
+        engine_says=how["says"],
     )
 
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from draftcheck.headfacts import HeadFacts
+from draftcheck.memorytypes import Machine, MemoryFit
 from draftcheck.words import Outcome, Reaction, Relation, Severity, Verdict
 
 __all__ = [
@@ -110,6 +111,8 @@ class ConfigFacts:
     remote_code: bool | None = None
     mtp_layers: int | None = None
     """Multi-token-prediction layers that the config promises."""
+    sizes: Mapping[str, Any] = field(default_factory=dict)
+    """Fields of config.json that decide the memory of a token or a sequence, as written."""
     origin: Origin = field(default_factory=dict)
 
 
@@ -313,6 +316,10 @@ class Circumstances:
     """What --gpu said."""
     capability: tuple[int, int] | None = None
     """Compute capability of that GPU; of several, the lowest."""
+    machine: Machine | None = None
+    """The devices that gpu names."""
+    draft_gpu: int | None = None
+    """Number of the device that holds the draft alone, from 0."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -330,6 +337,7 @@ class Setup(Circumstances):
     """Data tables that belong to the engine's rules, by file name."""
     failures: frozenset[str] = frozenset()
     """Load failures that this version has: the `failure` parameters of its active rules."""
+    memory: MemoryFit | None = None
     memo: dict[int, Any] = field(default_factory=dict, compare=False)
     """What checks worked out once for this verdict."""
 
@@ -385,6 +393,8 @@ class EngineVerdict:
     basis: str | None = None
     """How well the reaction is known: run, read or documented."""
     setup: str | None = None
+    memory: MemoryFit | None = None
+    """Whether it fits; None where no GPU was named or the engine's memory is not modelled."""
     repairs: tuple[Repair, ...] = ()
     notes: tuple[str, ...] = ()
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from draftcheck import gpu_drivers
 from draftcheck.cli import main
 
 ROOT = Path(__file__).parent.parent
@@ -30,6 +31,7 @@ def _alone(
             monkeypatch.delenv(name)
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.getbasetemp() / "cache"))
+    monkeypatch.setattr(gpu_drivers, "present", lambda: False)
     real = socket.socket.connect
 
     def connect(self: socket.socket, address: Any) -> Any:

@@ -16,7 +16,7 @@ from tests.conftest import ROOT
 PACKAGE = ROOT / "draftcheck"
 # From the bottom up; a module may import its own layer and those below it.
 LAYERS = (
-    ("types", "words", "headfacts", "errors", "versions", "probe"),
+    ("types", "words", "headfacts", "memorytypes", "errors", "versions", "probe"),
     ("rulefiles", "sources"),
     ("gpus", "gpu_drivers"),
     ("probing",),
@@ -24,6 +24,7 @@ LAYERS = (
     ("facts",),
     ("llama",),
     ("probe",),
+    ("memory",),
     ("compare",),
     ("checks",),
     ("rulebook",),

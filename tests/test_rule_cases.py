@@ -95,7 +95,8 @@ class Case:
         engine, _, version = str(self.body["engine"]).partition("@")
         said = {name: self.body[name] for name in rulebook.CIRCUMSTANCES if name in self.body}
         if "gpu" in said:
-            said["capability"] = gpus.parse(said["gpu"]).capability
+            said["machine"] = gpus.parse(said["gpu"])
+            said["capability"] = said["machine"].capability
         question = Question(engine, version, self.body.get("method"), Circumstances(**said))
         target = self.facts("target")
         draft = self.facts("draft") if "draft" in self.body else target

@@ -14,6 +14,7 @@ from draftcheck.checks import (
     heads,
     llama,
     llama_heads,
+    memory,
     model,
     own_layers,
     quantization,
@@ -171,5 +172,6 @@ CHECKS: dict[str, Check] = {
         detection.states_mask_token,
         detection.unknown_or_end,
         detection.shared_texts,
+        memory.memory_is,
     )
 }

@@ -46,6 +46,18 @@ def circumstances_options(function: Callable[..., Any]) -> Callable[..., Any]:
         click.option("--kv-dtype", metavar="TYPE", help="Type of the KV cache."),
         click.option("--tensor-parallel", type=number, metavar="N", help="Ranks of the target."),
         click.option(
+            "--memory-fraction",
+            type=click.FloatRange(0, 1, min_open=True),
+            metavar="F",
+            help="Share of the GPU that the engine may use.",
+        ),
+        click.option(
+            "--draft-gpu",
+            type=click.IntRange(0, 1023),
+            metavar="N",
+            help="Device of --gpu that holds the draft alone, from 0.",
+        ),
+        click.option(
             "--draft-tensor-parallel", type=number, metavar="N", help="Ranks of the draft."
         ),
         click.option(

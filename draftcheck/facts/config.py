@@ -31,6 +31,29 @@ RECURRENT = {
     "kimi_linear", "minimax", "xlstm", "plamo2",
 }  # fmt: skip
 RECURRENT_LAYERS = {"linear_attention", "mamba", "mamba2", "conv", "recurrent", "rwkv"}
+# What decides the memory of a token or a sequence, kept as written (see memory/).
+SIZES = (
+    "num_hidden_layers", "n_layer", "num_layers", "n_layers", "num_attention_heads", "n_head",
+    "num_heads", "num_key_value_heads", "num_kv_heads", "n_head_kv", "multi_query_group_num",
+    "num_attention_groups", "multi_query", "new_decoder_architecture", "head_dim", "v_head_dim",
+    "hidden_size_per_head", "hidden_size", "n_embd", "d_model", "dim", "intermediate_size",
+    "n_inner", "ffn_dim", "moe_intermediate_size", "num_experts_per_tok", "vocab_size",
+    "n_shared_experts", "first_k_dense_replace", "q_lora_rank",
+    "sliding_window", "sliding_window_size", "sliding_window_pattern", "use_sliding_window",
+    "max_window_layers", "interleaved_sliding_window", "global_attn_every_n_layers",
+    "hybrid_layer_pattern", "swa_num_key_value_heads", "swa_head_dim", "swa_v_head_dim",
+    "attention_chunk_size", "no_rope_layers", "no_rope_layer_interval", "num_kv_shared_layers",
+    "global_head_dim", "num_global_key_value_heads", "attention_k_eq_v", "kv_lora_rank",
+    "qk_rope_head_dim", "qk_nope_head_dim", "index_head_dim", "full_attention_interval",
+    "linear_num_key_heads", "linear_num_value_heads", "linear_key_head_dim",
+    "linear_value_head_dim", "linear_conv_kernel_dim", "linear_attn_config", "attn_type_list",
+    "mamba_ssm_dtype", "mamba_ssm_cache_dtype", "hybrid_override_pattern", "ssm_state_size",
+    "state_size", "mamba_num_heads", "mamba_head_dim", "n_groups", "mamba_n_groups",
+    "conv_kernel", "mamba_d_conv", "mamba_n_heads", "mamba_d_head", "mamba_d_state",
+    "mamba_d_ssm", "mamba_expand", "expand", "attn_layer_period", "attn_layer_offset",
+    "attn_layer_indices", "conv_L_cache", "full_attn_idxs",
+)  # fmt: skip
+LARGEST_LIST = 10_000
 KEPT_QUANT_KEYS = ("quant_method", "bits", "group_size", "quant_algo", "fmt", "format", "version")
 
 
@@ -100,6 +123,7 @@ def from_dict(
         mtp_layers=_first(
             part, "num_nextn_predict_layers", "mtp_num_hidden_layers", "num_mtp_layers"
         ),
+        sizes=_sizes(part, config),
         origin={"*": "config.json", "generation_eos_ids": "generation_config.json"},
     )
 
@@ -110,6 +134,29 @@ def _vocab_size(part: Mapping[str, Any], where: str) -> int | None:
     if size is not None and (integer(size) is None or size > MAX_ID):
         raise ReadError(f"{where}: vocab_size is {str(size)[:40]!r}, not a sensible whole number")
     return integer(size)
+
+
+def _sizes(part: Mapping[str, Any], config: Mapping[str, Any]) -> dict[str, Any]:
+    found = {}
+    for name in SIZES:
+        place = part if name in part else config
+        if name in place:
+            found[name] = _kept(place[name])  # an explicit null is not the class default
+    return found
+
+
+def _kept(value: Any) -> Any:
+    """A number, a short text, or a list or flat object of them; what is absurd stays a text."""
+    if isinstance(value, int):
+        return value if abs(value) < 2**64 else str(value)[:40]
+    if isinstance(value, float | str):
+        return value if isinstance(value, float) else value[:1000]
+    if isinstance(value, list):
+        return [v for v in value[:LARGEST_LIST] if isinstance(v, int | str) and _kept(v) == v]
+    if isinstance(value, dict):
+        entries = list(value.items())[:64]
+        return {str(k): _kept(v) for k, v in entries if isinstance(v, int | float | str | list)}
+    return None
 
 
 def _first(part: Mapping[str, Any], *names: str) -> int | None:

@@ -8,6 +8,7 @@ from typing import Any
 
 from draftcheck import __version__
 from draftcheck.facts import saved
+from draftcheck.report import memory
 from draftcheck.types import (
     Difference,
     EngineVerdict,
@@ -37,7 +38,7 @@ def pair(verdict: PairVerdict) -> str:
             "detail": comparison.behaviour.detail,
         },
         "engines": [engine(entry) for entry in verdict.engines],
-        "memory": None,
+        "memory": memory.top(verdict.engines),
         "trial": None,
         "verdict": str(verdict.verdict),
     }
@@ -130,6 +131,7 @@ def engine(entry: EngineVerdict) -> dict[str, Any]:
         "basis": entry.basis,
         "findings": [finding(item) for item in entry.findings],
         "setup": entry.setup,
+        "memory": entry.memory and memory.body(entry.memory),
         "repairs": [repair(item) for item in entry.repairs],
         "notes": list(entry.notes),
     }

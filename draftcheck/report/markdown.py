@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from draftcheck.report import memory
 from draftcheck.report.safe import markdown as md
 from draftcheck.report.safe import safe_block
 from draftcheck.report.text import REACTIONS, answer, group, ways_out
@@ -28,7 +29,8 @@ def pair(verdict: PairVerdict) -> str:
             f"| {md(entry.engine)} | {md(entry.version)}{checked} | {md(entry.method or '-')}"
             f" | {REACTIONS[entry.reaction]} | {entry.verdict} |"
         )
-    lines += ["", *_findings(verdict), *_repairs(verdict), *_setup(verdict)]
+    lines += ["", *_findings(verdict), *_repairs(verdict)]
+    lines += [*memory.markdown(verdict.engines), *_setup(verdict)]
     return "\n".join(lines).rstrip()
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import click
 
 from draftcheck.headfacts import HeadFacts
+from draftcheck.report import memory
 from draftcheck.report.safe import safe, safe_block
 from draftcheck.types import (
     Comparison,
@@ -77,6 +78,7 @@ def pair(verdict: PairVerdict, *, verbose: bool = False, explicit: bool = False)
     blocks.append("\n".join(_not_checked(shown, verdict.engines)))
     if verbose:
         blocks.append("\n".join(_passed(shown)))
+    blocks.append(memory.text(verdict.engines, verbose))
     blocks += _setups(verdict.engines, explicit)
     return "\n\n".join(block for block in blocks if block)
 

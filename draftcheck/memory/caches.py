@@ -1,0 +1,199 @@
+"""KV caches and recurrent states in bytes, by the way an engine lays them out."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from draftcheck import rulefiles
+from draftcheck.memory import paged, shape
+from draftcheck.memory.profiles import Profile
+from draftcheck.memory.shape import Layer, Shape
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """What is to be served."""
+
+    context: int
+    sequences: int
+    bits: float
+    """Per element of the KV cache."""
+    draft_bits: float
+    ranks: int = 1
+    draft_ranks: int = 1
+    draft_tokens: int = 0
+    role: str = ""
+    """full, eagle3, mtp …; empty: no draft."""
+    batched: int = 2048
+    """Tokens that one step may process."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cache:
+    """Bytes on one rank."""
+
+    target: int
+    draft: int
+    exact: bool = True
+    reserve: int = 0
+    """Bytes of the pool that no request gets."""
+    note: str = ""
+
+
+Rows = tuple[Layer, ...]
+Fold = Callable[[Profile, Load, Shape, Rows, Shape | None, Rows], Cache]
+
+
+def cells(
+    profile: Profile, load: Load, target: Shape, rows: Rows, draft: Shape | None, draft_rows: Rows
+) -> Cache:
+    """llama.cpp: one stream of padded cells per sequence; float32 states, one row each."""
+    copies = 0
+    if load.role in profile.get("rollback_roles"):
+        known = rulefiles.load("memory")["rollback"]["architectures"]
+        copies = load.draft_tokens if target.arch in known else 0
+    ours = cell_bytes(profile, load, rows, load.bits, copies)
+    theirs = cell_bytes(profile, load, draft_rows, load.draft_bits, 0) if draft else 0
+    return Cache(ours, theirs)
+
+
+def cell_bytes(profile: Profile, load: Load, rows: Rows, bits: float, copies: int) -> int:
+    pad = profile.get("pad")
+    whole = _up(load.context * load.sequences, pad)
+    stream = _up(whole // load.sequences, pad)
+    return layer_cells(profile, rows, stream, load.sequences, load.sequences, bits, copies, False)
+
+
+def layer_cells(
+    profile: Profile, rows: Rows, stream: int, streams: int, sequences: int, bits: float,
+    copies: int, unified: bool,
+) -> int:  # fmt: skip
+    """Bytes of all layers with `stream` cells per stream."""
+    total = 0
+    pad = profile.get("pad")
+    for layer in rows:
+        # DeepSeek-V4's caches are never shared between sequences.
+        one = streams if not layer.ratio else sequences
+        shared = sequences if unified and not layer.ratio else 1
+        if layer.attends:
+            held = stream
+            if layer.window is not None:
+                held = _up(min(stream, layer.window * shared + profile.get("batch")), pad)
+            # The latent lay in K and in V until llama.cpp learned to leave V out.
+            v = 0 if layer.kind == shape.MLA and not profile.get("mla_values") else layer.v
+            width = _row(layer.kv_heads * layer.k, bits)
+            index = _row(layer.index, bits)
+            total += held * one * (width + _row(layer.kv_heads * v, bits))
+            if layer.ratio > 1:
+                total += _up(-(-stream // layer.ratio), pad) * one * (width + index)
+            elif index:
+                total += stream * one * index
+        if layer.state_kind:
+            elements = layer.conv * max(layer.kernel - 1, 0) + layer.state
+            total += 4 * elements * sequences * (1 + copies)
+    return total
+
+
+def pool(
+    profile: Profile, load: Load, target: Shape, rows: Rows, draft: Shape | None, draft_rows: Rows
+) -> Cache:
+    """SGLang: one cell per token; states with a copy per draft token."""
+    tokens = load.context * load.sequences
+    steps = load.draft_tokens if load.role else 0
+
+    def bytes_of(model: Shape, layers: Rows, bits: float, ranks: int) -> int:
+        total = 0
+        for layer in layers:
+            heads = 1 if layer.kind == shape.MLA else max(1, layer.kv_heads // ranks)
+            width = heads * (layer.k + (0 if layer.kind == shape.MLA else layer.v)) + layer.index
+            total += tokens * math.ceil(width * bits / 8)
+            if layer.state_kind:
+                window = layer.conv // ranks * max(layer.kernel - 1, 0) * model.float_bytes
+                state = layer.state // ranks * 4
+                total += (window + state) * load.sequences * (1 + steps)
+        return total
+
+    ours = bytes_of(target, rows, load.bits, load.ranks)
+    theirs = bytes_of(draft, draft_rows, load.bits, load.draft_ranks) if draft else 0
+    local = any(layer.window is not None for layer in rows)
+    state = any(layer.state_kind for layer in rows)
+    note = "windows are counted at full length" if local else ""
+    return Cache(ours, theirs, exact=not local and not state, note=note)
+
+
+def growing(
+    profile: Profile, load: Load, target: Shape, rows: Rows, draft: Shape | None, draft_rows: Rows
+) -> Cache:
+    """transformers: exactly the tokens there are; windows of W - 1; float32 states."""
+
+    def bytes_of(model: Shape, layers: Rows) -> int:
+        total = 0
+        for layer in layers:
+            tokens = load.context
+            if layer.window is not None:
+                tokens = min(tokens, max(layer.window - 1, 1))
+            width = layer.width
+            if layer.kind == shape.MLA and profile.get("mla") == "expanded":
+                width = layer.expanded + layer.index
+            total += tokens * load.sequences * width * model.float_bytes
+            if layer.state_kind:
+                window = layer.conv * layer.kernel * model.float_bytes
+                total += (window + layer.state * 4) * load.sequences
+        return total
+
+    states = any(layer.state_kind for layer in rows)
+    return Cache(
+        bytes_of(target, rows), bytes_of(draft, draft_rows) if draft else 0, exact=not states
+    )
+
+
+def pages(
+    profile: Profile, load: Load, target: Shape, rows: Rows, draft: Shape | None, draft_rows: Rows
+) -> Cache:
+    """ExLlamaV3: whole pages; the draft's cache is as long as the target's."""
+    tokens = _up(load.context * load.sequences, profile.get("page"))
+
+    def bytes_of(layers: Rows, bits: float) -> int:
+        total = 0
+        for layer in layers:
+            total += math.ceil(tokens * layer.width * bits / 8)
+            if layer.state_kind:
+                total += 4 * (layer.conv * layer.kernel + layer.state) * load.sequences
+        return total
+
+    exact = not any(layer.state_kind or layer.kind == shape.MLA for layer in rows)
+    theirs = bytes_of(draft_rows, load.draft_bits) if draft else 0
+    return Cache(bytes_of(rows, load.bits), theirs, exact)
+
+
+def pool_of_blocks(
+    profile: Profile, load: Load, target: Shape, rows: Rows, draft: Shape | None, draft_rows: Rows
+) -> Cache:
+    """vLLM: target and draft share the blocks of one pool."""
+    steps = load.draft_tokens if load.role else 0
+    serve = paged.serving(profile, load.context, load.bits / 8, load.ranks, load.batched, steps)
+    alone = paged.plan((target,), serve, (rows,))
+    both = alone
+    if draft is not None:
+        ranks = replace(serve, tensor_parallel=load.ranks)
+        both = paged.plan((target, draft), ranks, (rows, draft_rows))
+    total = both.request * load.sequences
+    ours = min(alone.request * load.sequences, total)
+    exact = bool(profile.get("state_exact")) or not any(layer.state_kind for layer in rows)
+    exact = exact and not any(layer.index for layer in rows)
+    return Cache(ours, total - ours, exact, reserve=both.block_bytes)
+
+
+def _up(value: int, step: int) -> int:
+    return -(-value // step) * step
+
+
+def _row(elements: int, bits: float) -> int:
+    return math.ceil(elements * bits / 8)
+
+
+FOLDS: dict[str, Fold] = {
+    "cells": cells, "paged": pool_of_blocks, "pool": pool, "growing": growing, "pages": pages,
+}  # fmt: skip

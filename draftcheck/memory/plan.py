@@ -1,0 +1,341 @@
+"""What lies on each device: weights, caches, workspace, the engine's reserve; and what it has."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from draftcheck.memory import caches, weights
+from draftcheck.memory.caches import Cache, Load
+from draftcheck.memory.profiles import GIB, MIB, Profile
+from draftcheck.memory.shape import Shape
+from draftcheck.memory.weights import Weights
+from draftcheck.memorytypes import Basis, DeviceFit, Gpu, Part
+from draftcheck.types import ModelFacts
+
+TARGET, DRAFT, ENGINE = "target", "draft", "engine"
+WEIGHTS, CACHE, WORKSPACE = "weights", "cache", "workspace"
+NO_CACHE = ("medusa", "mlp_speculator")
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """One model: its facts and its table."""
+
+    facts: ModelFacts
+    shape: Shape
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """Everything that the plan depends on."""
+
+    profile: Profile
+    devices: tuple[Gpu, ...]
+    target: Side
+    draft: Side | None
+    role: str
+    """Of the draft: full, eagle3 …; itself: the target's own prediction layers; empty: none."""
+    context: int
+    sequences: int
+    kv_dtype: str | None
+    dtype: str | None
+    ranks: int
+    draft_ranks: int
+    draft_tokens: int
+    fraction: float | None
+    draft_gpu: int | None
+    sequences_said: bool
+
+    def without_draft(self) -> Question:
+        return replace(self, draft=None, role="", draft_gpu=None)
+
+
+def load_of(question: Question) -> Load:
+    profile, target = question.profile, question.target.shape
+    _, bits = profile.kv_bits(question.kv_dtype, target.float_bytes)
+    own = question.kv_dtype if profile.get("kv_of_draft") else None
+    draft_bytes = question.draft.shape.float_bytes if question.draft else 2
+    _, draft_bits = profile.kv_bits(own, draft_bytes)
+    memory = min(gpu.memory for gpu in question.devices)
+    batched = 2048
+    if profile.get("batched_tokens"):
+        small = profile.get("small_batch")
+        names = question.devices[0].name.lower()
+        rows = profile.get("batched_tokens")
+        batched = profile.step("batched_tokens", memory)
+        if any(word in names for word in small):
+            batched = rows[0][0]
+    return Load(
+        context=question.context,
+        sequences=question.sequences,
+        bits=bits,
+        draft_bits=draft_bits,
+        ranks=question.ranks,
+        draft_ranks=question.draft_ranks,
+        draft_tokens=question.draft_tokens,
+        role=question.role,
+        batched=batched,
+    )
+
+
+def cache_of(question: Question, *, floor: bool = False) -> Cache:
+    """Both caches; floor: what they are at least where the files leave layers open."""
+    fold = caches.FOLDS[question.profile.get("cache")]
+    target = question.target.shape
+    rows = target.floor if floor and target.floor is not None else target.layers
+    draft = question.draft.shape if question.draft else None
+    if draft is None or question.role in NO_CACHE:
+        return fold(question.profile, load_of(question), target, rows, None, ())
+    theirs = draft.floor if floor and draft.floor is not None else draft.layers
+    return fold(question.profile, load_of(question), target, rows, draft, theirs)
+
+
+def weigh(question: Question) -> tuple[Weights | None, Weights | None]:
+    """Both models' weights on one rank."""
+    profile = question.profile
+    itself = question.role == "itself"
+    ours = weights.measure(
+        question.target.facts,
+        question.target.shape,
+        profile,
+        ranks=question.ranks,
+        dtype=question.dtype,
+        with_mtp=itself,
+    )
+    if question.draft is None or itself:
+        return ours, None
+    theirs = weights.measure(
+        question.draft.facts,
+        question.draft.shape,
+        profile,
+        ranks=question.draft_ranks,
+        dtype=question.dtype,
+        with_mtp=True,
+        shared_rows=question.target.shape.vocab
+        if question.role in profile.get("shares_head_tables", ())
+        else 0,
+    )
+    return ours, theirs
+
+
+def devices(question: Question, ours: Weights, theirs: Weights | None) -> tuple[DeviceFit, ...]:
+    """The parts on every device that is used."""
+    cache = cache_of(question)
+    low = cache_of(question, floor=True)
+    if question.profile.get("split") == "tensor":
+        count = max(question.ranks, 1)
+        shares = [1.0] * count
+    else:
+        free = [max(gpu.available, 1) for gpu in question.devices]
+        if question.draft_gpu is not None and theirs is not None:
+            at = question.draft_gpu
+            free[at] = max(free[at] - theirs.nbytes - cache.draft, 1)
+        shares = [one / sum(free) for one in free]
+    found = []
+    for number, share in enumerate(shares):
+        gpu = question.devices[min(number, len(question.devices) - 1)]
+        own = _draft_share(question, number, share)
+        parts = [
+            *_weights(ours, TARGET, share),
+            *_cache(cache.target, low.target, cache, TARGET, share),
+        ]
+        if question.role:
+            if theirs is not None:
+                parts += _weights(theirs, DRAFT, own)
+            parts += _cache(cache.draft, low.draft, cache, DRAFT, own)
+        parts += OVERHEADS[question.profile.get("cache")](question, gpu, cache, ours, theirs, share)
+        found.append(
+            DeviceFit(gpu.name, _available(question, gpu), tuple(p for p in parts if p.high > 0),
+                      _slack(question, gpu))
+        )  # fmt: skip
+    return tuple(found)
+
+
+def _draft_share(question: Question, number: int, share: float) -> float:
+    if question.draft_gpu is not None:
+        return 1.0 if number == question.draft_gpu else 0.0
+    if question.draft_ranks == 1 and question.ranks > 1:
+        return 1.0 if number == 0 else 0.0
+    return share
+
+
+def _available(question: Question, gpu: Gpu) -> int:
+    """Bytes that the engine may use: its fraction of the whole, and never more than is free."""
+    fraction = question.fraction
+    if fraction is None:
+        fraction = question.profile.get("fraction", 1.0)
+    if question.profile.get("cache") == "pool":
+        fraction = 1.0  # its fraction is a reserve, counted as a part
+    budget = int(gpu.usable * fraction)
+    return budget if gpu.free is None else min(budget, gpu.free)
+
+
+def _slack(question: Question, gpu: Gpu) -> tuple[int, int]:
+    if gpu.free is not None:
+        return 0, 0
+    low, typical, high = gpu.held_back
+    return high - typical, typical - low
+
+
+def _part(name: str, owner: str, size: float, basis: Basis, low: float, high: float) -> Part:
+    return Part(name, owner, int(size), basis, int(low), int(high))
+
+
+def _weights(found: Weights, owner: str, share: float) -> Iterator[Part]:
+    whole = share in (0.0, 1.0)
+    basis = Basis.EXACT if found.exact and whole else Basis.MODELLED
+    spread = 0.0 if whole else 0.03
+    yield _part(
+        WEIGHTS, owner, found.nbytes * share, basis, found.low * share * (1 - spread),
+        found.high * share * (1 + spread),
+    )  # fmt: skip
+
+
+def _cache(size: int, low: int, cache: Cache, owner: str, share: float) -> Iterator[Part]:
+    whole = share in (0.0, 1.0)
+    exact = cache.exact and whole and low == size
+    spread = 0.0 if cache.exact and whole else 0.1
+    yield Part(
+        CACHE,
+        owner,
+        int(size * share),
+        Basis.EXACT if exact else Basis.MODELLED,
+        int(min(low, size) * share * (1 - spread)),
+        int(size * share * (1 + spread)),
+        cache.note,
+    )
+
+
+def _constant(question: Question, name: str, key: str) -> Part:
+    low, typical, high = question.profile.range(key)
+    return Part(name, ENGINE, typical, Basis.CONSTANT, low, high)
+
+
+def _widths(shape: Shape) -> int:
+    """Elements of activations that one token needs at once, in one layer."""
+    return 3 * shape.feed_forward + 4 * shape.hidden
+
+
+def _cells_overhead(
+    question: Question, gpu: Gpu, cache: Cache, ours: Weights, theirs: Weights | None, share: float
+) -> Iterator[Part]:
+    """llama.cpp: one compute buffer per context and device."""
+    profile = question.profile
+    pad, batch = profile.get("pad"), profile.get("batch")
+    held = -(-question.context // pad) * pad
+    rows = batch
+    if profile.get("outputs") == "drafts":
+        rows = min(2048, question.sequences * (1 + question.draft_tokens * bool(question.role)))
+
+    def buffer(shape: Shape, outputs: int) -> int:
+        layers = batch * (4 * _widths(shape) + 2 * held + 24)
+        logits = outputs * shape.vocab * 4 + batch * (8 * shape.hidden + 4)
+        return int(max(layers, logits))
+
+    sides = [(question.target.shape, TARGET, rows)]
+    if question.draft is not None:
+        few = question.sequences if profile.get("outputs") == "drafts" else batch
+        sides.append((question.draft.shape, DRAFT, few))
+    for shape, owner, outputs in sides:
+        size = buffer(shape, outputs)
+        unsure = shape.moe or any(layer.state_kind for layer in shape.layers)
+        low, high = (0.4, 3.0) if unsure else (0.9, 1.5)
+        yield _part(WORKSPACE, owner, size, Basis.MODELLED, size * low, size * high)
+    yield _constant(question, "driver context", "context_mib")
+
+
+def _paged_overhead(
+    question: Question, gpu: Gpu, cache: Cache, ours: Weights, theirs: Weights | None, share: float
+) -> Iterator[Part]:
+    """vLLM: the profile run, the sampler's logits, CUDA graphs, one block for nobody."""
+    shape, load = question.target.shape, load_of(question)
+    rows = question.sequences if question.sequences_said else question.profile.get("sequences")
+    size = load.batched * _widths(shape) * shape.float_bytes / question.ranks
+    logits = rows * shape.vocab * 4 * 2.5
+    low, typical, high = question.profile.get("workspace")
+    yield _part(
+        WORKSPACE, ENGINE, (size + logits) * typical, Basis.MODELLED, (size + logits) * low,
+        (size + logits) * high,
+    )  # fmt: skip
+    yield _constant(question, "CUDA graphs", "graphs_mib")
+    yield _constant(question, "driver context", "context_mib")
+    if cache.reserve:
+        yield _part("null block", ENGINE, cache.reserve, Basis.EXACT, cache.reserve, cache.reserve)
+
+
+def _pool_overhead(
+    question: Question, gpu: Gpu, cache: Cache, ours: Weights, theirs: Weights | None, share: float
+) -> Iterator[Part]:
+    """SGLang: what mem_fraction_static leaves free for activations and graphs."""
+    usable = gpu.usable
+    if question.fraction is not None:
+        reserve = int(usable * (1 - question.fraction))
+    else:
+        row = question.profile.get("reserve")
+        tokens = max(question.profile.step("chunked_prefill", gpu.memory), row["tokens"])
+        mib = row["base_mib"] + tokens * row["per_token_kib"] / 1024
+        mib += row["parallel_mib"] * question.ranks
+        mib += row["graph_mib"] * question.profile.step("graph_batch", gpu.memory)
+        if usable > row["large_gib"] * GIB:
+            mib = max(mib, row["large_mib"])
+        reserve = int(mib * MIB)
+        if theirs is not None:
+            extra = question.profile.get("draft_reserve_mib")
+            extra = extra["full" if question.role == "full" else "head"] * MIB
+            reserve += max(0, extra - theirs.nbytes)
+    yield _part("reserve", ENGINE, reserve, Basis.MODELLED, reserve * 0.9, reserve * 1.1)
+    yield _constant(question, "driver context", "context_mib")
+
+
+def _growing_overhead(
+    question: Question, gpu: Gpu, cache: Cache, ours: Weights, theirs: Weights | None, share: float
+) -> Iterator[Part]:
+    """transformers: the allocator's rounding, and prefill or the copy of growing caches.
+
+    The blocks of the prefill's activations are what the caches grow into afterwards: every
+    step copies each layer's keys and values into a slightly larger tensor. Checking several
+    drafted tokens at once needs a mask, and with one the keys and values of a layer are
+    repeated for every query head.
+    """
+    slack = (ours.slack + (theirs.slack if theirs else 0)) * share
+    yield _part("allocator rounding", ENGINE, slack, Basis.MODELLED, 0, slack * 2)
+    shape = question.target.shape
+    tokens = question.context * question.sequences
+    prefill = tokens * (_widths(shape) * shape.float_bytes + 4 * shape.head_dim + 16)
+    copies = cache.target + cache.draft
+    heads = max((layer.kv_heads for layer in shape.layers), default=0)
+    repeated = 0
+    if question.role and 0 < heads < shape.heads:
+        repeated = tokens * 2 * shape.heads * shape.head_dim * shape.float_bytes
+    size = max(prefill, copies) * share + repeated
+    held = tokens * sum(
+        layer.width for layer in shape.layers if layer.window is not None
+    ) * shape.float_bytes  # fmt: skip
+    yield _part(
+        WORKSPACE, ENGINE, size, Basis.MODELLED, min(prefill, copies) * share * 0.7,
+        (prefill + copies + held) * share * 1.05 + repeated,
+    )  # fmt: skip
+    yield _constant(question, "cuBLAS workspace", "blas_mib")
+    yield _constant(question, "driver context", "context_mib")
+
+
+def _pages_overhead(
+    question: Question, gpu: Gpu, cache: Cache, ours: Weights, theirs: Weights | None, share: float
+) -> Iterator[Part]:
+    """ExLlamaV3: activations of a 2048-token chunk inside its reserve per device."""
+    shape = question.target.shape
+    size = 2048 * _widths(shape) * 2
+    reserve = question.profile.get("reserve_mib") * MIB
+    low, typical, high = question.profile.get("workspace")
+    yield _part(
+        WORKSPACE, ENGINE, max(size * typical, reserve), Basis.MODELLED, size * low,
+        max(size * high, reserve),
+    )  # fmt: skip
+    yield _constant(question, "driver context", "context_mib")
+
+
+OVERHEADS = {
+    "cells": _cells_overhead, "paged": _paged_overhead, "pool": _pool_overhead,
+    "growing": _growing_overhead, "pages": _pages_overhead,
+}  # fmt: skip

@@ -1,0 +1,246 @@
+"""The memory answer: a table with a bar in text, the contract's JSON, markdown."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import click
+
+from draftcheck.memorytypes import DeviceFit, Fit, Limits, MemoryFit, Part
+from draftcheck.report.safe import markdown as md
+from draftcheck.report.safe import safe
+from draftcheck.types import EngineVerdict
+
+GIB = 1 << 30
+MIB = 1 << 20
+WIDTH = 60
+COLOURS = {
+    Fit.FITS: "green",
+    Fit.TIGHT: "yellow",
+    Fit.DOES_NOT_FIT: "red",
+    Fit.CANNOT_TELL: "magenta",
+}
+WORDS = {
+    Fit.FITS: "fits",
+    Fit.TIGHT: "tight",
+    Fit.DOES_NOT_FIT: "does not fit",
+    Fit.CANNOT_TELL: "cannot tell",
+}
+LETTERS = {
+    ("target", "weights"): "T",
+    ("target", "cache"): "t",
+    ("draft", "weights"): "D",
+    ("draft", "cache"): "d",
+}
+"""Of the bar; everything else is the engine's own: e."""
+
+
+def shown(engines: Sequence[EngineVerdict]) -> list[MemoryFit]:
+    """The answers to show, each once: those with figures first."""
+    found = [entry.memory for entry in engines if entry.memory is not None]
+    return sorted(found, key=lambda fit: fit.answer is Fit.CANNOT_TELL)
+
+
+def text(engines: Sequence[EngineVerdict], every: bool) -> str:
+    """The first answer with its table, a line for each other engine (or all tables)."""
+    fits = shown(engines)
+    if not fits:
+        return ""
+    blocks = ["\n".join(_table(fit)) for fit in (fits if every else fits[:1])]
+    rest = [] if every else [_line(fit) for fit in fits[1:]]
+    return "\n".join([*blocks, *rest])
+
+
+def _head(fit: MemoryFit) -> str:
+    word = click.style(WORDS[fit.answer], fg=COLOURS[fit.answer], bold=True)
+    return (
+        f"memory on {safe(fit.machine, 60)} with {fit.engine} {safe(fit.version, 40)}: {word}"
+        f" ({fit.sequences:,} x {fit.context:,} tokens, KV {safe(fit.kv_dtype, 20)})"
+    )
+
+
+def _line(fit: MemoryFit) -> str:
+    device = fit.fullest
+    if device is None:
+        return _head(fit)
+    return f"{_head(fit)}, {_size(device.required)} of {_size(device.available)}"
+
+
+def _table(fit: MemoryFit) -> Iterator[str]:
+    yield _head(fit)
+    for number, device in enumerate(_distinct(fit)):
+        if number or len(fit.devices) > 1:
+            yield f"  {safe(device.gpu, 40)}"
+        for part in device.parts:
+            yield f"    {_name(part):24} {_size(part.nbytes):>11}  {_known(part)}"
+        yield (
+            f"    {'in all':24} {_size(device.required):>11}  {_size(device.low)} to"
+            f" {_size(device.high)}, of {_size(device.available)} to use"
+        )
+        yield f"    [{bar(device)}] {_headroom(device)}"
+    if fit.devices:
+        yield f"    {_limits(fit)}"
+    for change in fit.changes:
+        yield f"    would fit: {change}"
+    for note in fit.notes:
+        yield f"    note: {safe(note)}"
+
+
+def _distinct(fit: MemoryFit) -> list[DeviceFit]:
+    """Ranks that hold the same are shown once."""
+    return list(dict.fromkeys(fit.devices))
+
+
+def _name(part: Part) -> str:
+    return part.name if part.owner == "engine" else f"{part.owner} {part.name}"
+
+
+def _known(part: Part) -> str:
+    note = f", {safe(part.note)}" if part.note else ""
+    if part.low == part.high:
+        return f"{part.basis}{note}"
+    return f"{part.basis}, {_size(part.low)} to {_size(part.high)}{note}"
+
+
+def _size(count: int) -> str:
+    if abs(count) >= GIB:
+        return f"{count / GIB:,.2f} GiB"
+    return f"{count / MIB:,.1f} MiB"
+
+
+def _headroom(device: DeviceFit) -> str:
+    if device.headroom >= 0:
+        return f"{_size(device.headroom)} left"
+    return f"{_size(-device.headroom)} too much"
+
+
+def bar(device: DeviceFit) -> str:
+    """One letter per sixtieth of what the engine may use: T t target, D d draft, e engine."""
+    scale = WIDTH / max(device.available, device.required, 1)
+    cells, filled = "", 0.0
+    for part in sorted(device.parts, key=lambda p: LETTERS.get((p.owner, p.name), "e") == "e"):
+        filled += part.nbytes * scale
+        letter = LETTERS.get((part.owner, part.name), "e")
+        cells += letter * (round(filled) - len(cells))
+    return cells[:WIDTH].ljust(WIDTH, ".")
+
+
+def _limits(fit: MemoryFit) -> str:
+    longest, alone = fit.limits, fit.alone
+    words = f"longest context {_count(longest.context)}, sequences {_count(longest.sequences)}"
+    if longest == alone or alone.context is None:
+        return words
+    cost = (alone.context or 0) - (longest.context or 0)
+    words += f"; without the draft {_count(alone.context)} and {_count(alone.sequences)}"
+    return words + (f": the draft costs {cost:,} tokens" if cost > 0 else "")
+
+
+def _count(value: int | None) -> str:
+    return "none" if value is None else f"{value:,}"
+
+
+def markdown(engines: Sequence[EngineVerdict]) -> list[str]:
+    """A table of the first answer; one line for each other."""
+    fits = shown(engines)
+    if not fits:
+        return []
+    fit = fits[0]
+    lines = [
+        f"#### Memory on {md(fit.machine)} with {md(fit.engine)} {md(fit.version)}:"
+        f" {WORDS[fit.answer]}",
+        "",
+    ]
+    if fit.devices:
+        lines += ["| device | part | bytes | known |", "|---|---|---:|---|"]
+        for device in _distinct(fit):
+            for part in device.parts:
+                lines.append(
+                    f"| {md(device.gpu)} | {_name(part)} | {part.nbytes:,} | {part.basis} |"
+                )
+            lines.append(
+                f"| {md(device.gpu)} | **in all**, of {device.available:,} | {device.required:,}"
+                f" | {device.low:,} to {device.high:,} |"
+            )
+        lines += ["", _limits(fit) + "."]
+    lines += [f"- would fit: {md(change)}" for change in fit.changes]
+    lines += [f"- note: {md(note)}" for note in fit.notes]
+    lines += [f"- {md(click.unstyle(_line(other)))}" for other in fits[1:]]
+    return [*lines, ""]
+
+
+def top(engines: Sequence[EngineVerdict]) -> dict[str, Any] | None:
+    """The answer of the pair: the first engine's that has figures."""
+    fits = shown(engines)
+    return body(fits[0]) if fits else None
+
+
+def body(fit: MemoryFit) -> dict[str, Any]:
+    """The contract's object: bytes on the fullest device, and everything behind them."""
+    device = fit.fullest
+    return {
+        "gpu": fit.machine,
+        "engine": fit.engine,
+        "version": fit.version,
+        "context": fit.context,
+        "sequences": fit.sequences,
+        "kv_dtype": fit.kv_dtype,
+        "draft_tokens": fit.draft_tokens,
+        "answer": str(fit.answer),
+        "fits": None if fit.answer is Fit.CANNOT_TELL else fit.answer is not Fit.DOES_NOT_FIT,
+        "available_bytes": device.available if device else None,
+        "required_bytes": device.required if device else None,
+        "range_bytes": [device.low, device.high] if device else None,
+        "headroom_bytes": device.headroom if device else None,
+        "max_context": fit.limits.context,
+        "max_sequences": fit.limits.sequences,
+        "without_draft": _limits_body(fit.alone),
+        "bytes_per_token": {"target": fit.per_token[0], "draft": fit.per_token[1]},
+        "target": _side(device, "target"),
+        "draft": _side(device, "draft"),
+        "overhead_bytes": _overhead(device),
+        "devices": [_device(one) for one in fit.devices],
+        "changes": list(fit.changes),
+        "notes": list(fit.notes),
+    }
+
+
+def _limits_body(limits: Limits) -> dict[str, Any]:
+    return {"max_context": limits.context, "max_sequences": limits.sequences}
+
+
+def _side(device: DeviceFit | None, owner: str) -> dict[str, Any]:
+    if device is None:
+        return {"weights_bytes": None, "kv_bytes": None}
+    return {
+        "weights_bytes": device.total("weights", owner),
+        "kv_bytes": device.total("cache", owner),
+    }
+
+
+def _overhead(device: DeviceFit | None) -> int | None:
+    if device is None:
+        return None
+    held = (("weights", "cache"), ("target", "draft"))
+    return device.required - sum(device.total(name, owner) for name in held[0] for owner in held[1])
+
+
+def _device(device: DeviceFit) -> dict[str, Any]:
+    return {
+        "gpu": device.gpu,
+        "available_bytes": device.available,
+        "required_bytes": device.required,
+        "range_bytes": [device.low, device.high],
+        "answer": str(device.answer),
+        "parts": [
+            {
+                "name": part.name,
+                "owner": part.owner,
+                "bytes": part.nbytes,
+                "range_bytes": [part.low, part.high],
+                "basis": str(part.basis),
+                "note": part.note or None,
+            }
+            for part in device.parts
+        ],
+    }
