@@ -10,8 +10,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from draftcheck.circumstances import Circumstances
 from draftcheck.headfacts import HeadFacts
-from draftcheck.memorytypes import Machine, MemoryFit
+from draftcheck.memorytypes import MemoryFit
 from draftcheck.words import Outcome, Reaction, Relation, Severity, Verdict
 
 __all__ = [
@@ -297,29 +298,6 @@ class Comparison:
     def alone(self) -> bool:
         """There is no draft: the target stands on both sides."""
         return self.draft is self.target
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Circumstances:
-    """What the user says about the deployment; None: nothing."""
-
-    context: int | None = None
-    """Tokens per sequence."""
-    sequences: int | None = None
-    tensor_parallel: int | None = None
-    draft_tensor_parallel: int | None = None
-    dtype: str | None = None
-    kv_dtype: str | None = None
-    draft_tokens: int | None = None
-    memory_fraction: float | None = None
-    gpu: str | None = None
-    """What --gpu said."""
-    capability: tuple[int, int] | None = None
-    """Compute capability of that GPU; of several, the lowest."""
-    machine: Machine | None = None
-    """The devices that gpu names."""
-    draft_gpu: int | None = None
-    """Number of the device that holds the draft alone, from 0."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -257,7 +257,8 @@ def _setups(engines: Sequence[EngineVerdict], every: bool) -> list[str]:
     for entry in shown:
         body = "\n".join(f"  {line}" for line in safe_block(entry.setup or "").splitlines())
         blocks.append(f"to switch it on ({entry.engine} {entry.version}, {entry.method}):\n{body}")
-    rest = [entry.engine for entry in ready if entry not in shown]
+    told = {entry.engine for entry in shown}
+    rest = dict.fromkeys(entry.engine for entry in ready if entry.engine not in told)
     if rest:
         blocks.append(f"for another engine: --engine {' | '.join(rest)}")
     return blocks
