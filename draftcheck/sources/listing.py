@@ -156,9 +156,9 @@ def _row(name: Any, row: dict[str, Any], oid: Any) -> tuple[str, Entry | None] |
     size = row.get("size")
     digest = f"git-sha1:{oid}" if isinstance(oid, str) and COMMIT.fullmatch(oid) else None
     if isinstance(lfs, dict):
-        sha = lfs.get("sha256") or lfs.get("oid")
+        sha = str(lfs.get("sha256") or lfs.get("oid")).removeprefix("sha256:")
         size = lfs.get("size", size)
-        digest = f"sha256:{sha}" if isinstance(sha, str) and SHA256.fullmatch(sha) else None
+        digest = f"sha256:{sha}" if SHA256.fullmatch(sha) else None
     if type(size) is not int or not 0 <= size < MAX_SIZE:
         return name, None
     return name, Entry(size, digest)

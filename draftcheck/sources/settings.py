@@ -24,8 +24,13 @@ def endpoint() -> str:
     try:
         parts = urlsplit(text)
         usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+        usable = usable and not (parts.query or parts.fragment)
     except ValueError:
         usable = False
+    if "@" in text:  # it would be shown in messages and written into the cache
+        raise UsageError(
+            "HF_ENDPOINT holds a user or a password", hint="Leave them out; HF_TOKEN is sent."
+        )
     if not usable:
         raise UsageError(f"HF_ENDPOINT is {text!r}, not the address of a Hub")
     return text

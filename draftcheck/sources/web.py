@@ -260,8 +260,10 @@ class Web:
 
     def _wait(self, seconds: float, trouble: Trouble) -> None:
         with self._lock:
-            waited = self._waited = self._waited + seconds
-            if seconds > MAX_WAIT or waited > MAX_WAITED:
+            now = time.monotonic()
+            # Threads wait together: what counts is by how much they make it longer.
+            self._waited += max(0.0, now + seconds - max(now, self._until))
+            if seconds > MAX_WAIT or self._waited > MAX_WAITED:
                 raise Trouble(
                     f"{trouble.message}; it asks to wait {seconds:,.0f} seconds"
                     if trouble.wait is not None
@@ -269,7 +271,7 @@ class Web:
                     trouble.hint or "Try again later.",
                 )
             if trouble.wait is not None:
-                self._until = max(self._until, time.monotonic() + seconds)
+                self._until = max(self._until, now + seconds)
         progress.came(trouble.message, 0, seconds)
         if self.stopped.wait(seconds):
             raise ReadError("stopped")
