@@ -152,11 +152,18 @@ def _kept(value: Any) -> Any:
     if isinstance(value, float | str):
         return value if isinstance(value, float) else value[:1000]
     if isinstance(value, list):
-        return [v for v in value[:LARGEST_LIST] if isinstance(v, int | str) and _kept(v) == v]
+        return [v for v in value[:LARGEST_LIST] if _short(v)]
     if isinstance(value, dict):
         entries = list(value.items())[:64]
         return {str(k): _kept(v) for k, v in entries if isinstance(v, int | float | str | list)}
     return None
+
+
+def _short(value: Any) -> bool:
+    """An entry of a list of sizes or kinds: nothing that could fill a report."""
+    if isinstance(value, str):
+        return len(value) <= 64
+    return isinstance(value, int) and abs(value) < 2**64
 
 
 def _first(part: Mapping[str, Any], *names: str) -> int | None:

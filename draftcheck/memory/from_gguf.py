@@ -79,7 +79,10 @@ def read(facts: ModelFacts) -> Shape:
     if arch in architectures["kinds"]["no_memory"]:
         layers = [Layer(kind=shape.NONE)] * trunk
     if table.get("loops"):
-        layers = layers * (keys.number("num_loops", least=1, most=64) or 1)
+        loops = keys.number("num_loops", least=1) or 1
+        if loops * len(layers) > shape.MAX_LAYERS:
+            raise shape.bad(facts.ref, f"{arch}.num_loops", loops)
+        layers = layers * loops
     return Shape(
         layers=tuple(layers),
         hidden=hidden,
