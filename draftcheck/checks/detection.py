@@ -183,6 +183,8 @@ def unknown_or_end(comparison: Comparison, setup: Setup) -> Seen:
 
 def shared_texts(comparison: Comparison, setup: Setup, *, at_least: int) -> Seen:
     """Fail when the vocabularies share fewer token texts."""
+    if comparison.vocabulary.same_file:
+        return ok("the same tokenizer file on both sides")
     tokens, share = comparison.draft.tokenizer.tokens, comparison.vocabulary.overlap
     if tokens is None or share is None:
         return unknown("the token texts were not read on both sides")

@@ -34,6 +34,8 @@ def draft_vocabulary_exceeds(
             return unknown("a vocab_size was not read")
         if len(rows) == 1:
             return ok("vocab_size is the same on both sides: nothing is translated")
+    if comparison.vocabulary.same_file:
+        return fail("the same tokenizer file: every token of the draft is one of the target")
     if ours.tokens is None or theirs.tokens is None:
         return unknown("the token texts were not read on both sides")
     gap = next((i for i, text in enumerate(theirs.tokens) if text is None), None)

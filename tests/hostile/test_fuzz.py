@@ -88,6 +88,7 @@ class Memory:
 
     def __init__(self, **files: bytes) -> None:
         self.label = "memory"
+        self.revision = None
         self._files = {name.replace("__", "."): data for name, data in files.items()}
 
     def files(self) -> Mapping[str, int]:
@@ -104,6 +105,21 @@ class Memory:
 
     def path(self, name: str) -> str | None:
         return None
+
+    def called(self, name: str) -> str:
+        return f"memory/{name}"
+
+    def digest(self, name: str) -> str | None:
+        return None
+
+    def expect(self, heads: Mapping[str, int]) -> None:
+        pass
+
+    def vouch(self, name: str) -> None:
+        pass
+
+    def offer(self, name: str, data: bytes) -> None:
+        pass
 
 
 def allowed(call: Callable[[], object], *errors: type[Exception]) -> object:
