@@ -26,13 +26,15 @@ def check(
     method: str | None = None,
     circumstances: Circumstances | None = None,
     offline: bool = False,
+    deep: bool = False,
     **said: Any,
 ) -> PairVerdict:
     """Read both models and judge the pair; engines are texts such as "vllm@0.15.1".
 
     Without a draft: what the target can do by itself (MTP layers, n-grams). Circumstances
     (context, sequences, tensor_parallel, dtype, gpu …) may be given by name. offline: models
-    of the Hub are read from caches only.
+    of the Hub are read from caches only. deep: weights are held against transformers' own
+    classes (imports torch; reads no weights).
     """
     # Imported here so that `import draftcheck` and --version stay instant.
     from dataclasses import replace
@@ -57,7 +59,7 @@ def check(
         given = replace(given, machine=gpu_drivers.here())
     asked = questions.ask(engines, method=method, circumstances=given)
     refs = [parse(target)] if draft is None else [parse(target), parse(draft)]
-    facts = read_all(*refs, offline=offline)
+    facts = read_all(*refs, offline=offline, deep=deep)
     ours, theirs = facts[0], facts[-1]
     if draft is not None and theirs is ours:
         theirs = replace(ours)  # named as a draft, not left out

@@ -30,6 +30,10 @@ class GatedError(ReadError):
     """The files need an access that the user does not have; their listing may be public."""
 
 
+class PointerError(ReadError):
+    """A git-lfs pointer lies where the file should be."""
+
+
 class RuleError(DraftcheckError):
     """A rule file is wrong; says which file and which rule."""
 

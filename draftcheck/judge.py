@@ -29,6 +29,7 @@ from draftcheck.types import (
 LONGEST = 1000
 """Characters of what a check saw: texts of models can be of any length."""
 TOO_LARGE = "MEM001"
+STOPS = (Reaction.REFUSES, Reaction.CRASHES)
 BEST_FIRST = (Verdict.COMPATIBLE, Verdict.DEGRADED, Verdict.UNDECIDED, Verdict.INCOMPATIBLE)
 
 
@@ -169,14 +170,18 @@ def _judge(
             if f and f.rule == TOO_LARGE
         ]
         general = [finding for finding in general if finding and finding.rule != TOO_LARGE]
-    findings = tuple(engine_findings + [finding for finding in general if finding is not None])
+    everywhere = [finding for finding in general if finding is not None]
+    findings = tuple(engine_findings + everywhere)
     reaction, decided_by = _reaction(engine_findings)
+    if reaction not in STOPS:  # then broken weights are met first
+        broken, rule = _reaction(everywhere)
+        reaction, decided_by = (broken, rule) if rule else (reaction, decided_by)
     verdict = _verdict(findings)
     refused = next((f.refused for f in (comparison.target, comparison.draft) if f.refused), None)
     if refused and usable(verdict):  # nothing spoke against it, but hardly anything was read
         verdict, notes = Verdict.UNDECIDED, (*notes, refused)
         reaction = Reaction.UNKNOWN if reaction is Reaction.RUNS else reaction
-    basis = next((f.basis for f in engine_findings if f.rule == decided_by), method.basis)
+    basis = next((f.basis for f in findings if f.rule == decided_by), method.basis)
     text = setups.render(
         method.setup,
         comparison,

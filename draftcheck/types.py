@@ -13,6 +13,7 @@ from typing import Any
 from draftcheck.circumstances import Circumstances
 from draftcheck.headfacts import HeadFacts
 from draftcheck.memorytypes import MemoryFit
+from draftcheck.weightfacts import Fault
 from draftcheck.words import Outcome, Reaction, Relation, Severity, Verdict
 
 __all__ = [
@@ -146,6 +147,10 @@ class WeightFacts:
     nbytes: int | None = None
     embedding_rows: int | None = None
     problems: tuple[str, ...] = ()
+    faults: tuple[Fault, ...] | None = None
+    """What the files prove to be wrong; empty: looked at and sound as far as could be told."""
+    class_known: str | None = None
+    """How names and shapes were held against the model's class: table, transformers, or not."""
     origin: Origin = field(default_factory=dict)
 
 

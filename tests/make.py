@@ -88,12 +88,14 @@ def folder(
     tokenizer_json: Mapping[str, Any] | None = None,
     tokenizer_config: Mapping[str, Any] | None = None,
     rows: int | None = None,
-    layers: int = 1,
+    layers: int | None = None,
     **changes: Any,
 ) -> Path:
-    """A checkpoint folder with sound (all-zero) weights."""
+    """A checkpoint folder with sound (all-zero) weights, complete for classes that are known."""
     path.mkdir(parents=True, exist_ok=True)
     whole = {**CONFIG, **(config or {}), **changes}
+    if layers is not None:
+        whole["num_hidden_layers"] = layers
     write_json(path / "config.json", whole)
     write_json(path / "tokenizer.json", tokenizer_json or tokenizer())
     write_json(
@@ -102,13 +104,33 @@ def folder(
         if tokenizer_config is not None
         else {"bos_token": "<s>", "eos_token": "</s>", "pad_token": "<pad>"},
     )
-    rows = rows if rows is not None else int(whole.get("vocab_size", 260))
-    hidden = int(whole["hidden_size"])
-    tensors = {"model.embed_tokens.weight": ("BF16", [rows, hidden])}
-    for i in range(layers):
-        tensors[f"model.layers.{i}.mlp.up_proj.weight"] = ("BF16", [128, hidden])
-    safetensors(path / "model.safetensors", tensors)
+    safetensors(path / "model.safetensors", weights(whole, rows))
     return path
+
+
+def weights(config: Mapping[str, Any], rows: int | None = None) -> dict[str, tuple[str, list[int]]]:
+    """Every parameter that the class asks for; a few where the class is not known."""
+    from draftcheck.facts import families
+    from draftcheck.facts.config import text_config
+
+    model = families.model(text_config(config), config)
+    if model is None:
+        rows = rows if rows is not None else int(config.get("vocab_size", 260))
+        hidden = int(config["hidden_size"])
+        return {
+            "model.embed_tokens.weight": ("BF16", [rows, hidden]),
+            "model.layers.0.mlp.up_proj.weight": ("BF16", [128, hidden]),
+        }
+    names = {name: list(shape or ()) for name, shape in families.expected(model).items()}
+    if rows is not None:
+        names[model.prefixes[0] + model.root[0].before][0] = rows
+    return {name: ("BF16", shape) for name, shape in names.items()}
+
+
+BITS = {
+    "BOOL": 8, "U8": 8, "I8": 8, "F8_E4M3": 8, "F8_E5M2": 8, "F8_E8M0": 8, "F4": 4, "I16": 16,
+    "U16": 16, "BF16": 16, "F16": 16, "F32": 32, "I32": 32, "U32": 32, "I64": 64, "F64": 64,
+}  # fmt: skip
 
 
 def write_json(path: Path, value: object) -> None:
@@ -120,9 +142,10 @@ def safetensors(path: Path, tensors: Mapping[str, tuple[str, Sequence[int]]]) ->
     header: dict[str, Any] = {}
     offset = 0
     for name, (dtype, shape) in tensors.items():
-        size = {"BF16": 2, "F16": 2, "F32": 4, "I32": 4, "I64": 8}[dtype]
+        bits = BITS[dtype]
         for side in shape:
-            size *= side
+            bits *= side
+        size = bits // 8
         header[name] = {
             "dtype": dtype,
             "shape": list(shape),

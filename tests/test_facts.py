@@ -214,7 +214,9 @@ def test_split_gguf_is_one_model(tmp_path: Path, run: Run) -> None:
     assert ran.code == 2 and "m-00001-of-00002.gguf" in ran.err
     (tmp_path / "m-00002-of-00002.gguf").unlink()
     ran = run("inspect", first)
-    assert ran.code == 3 and "m-00002-of-00002.gguf" in ran.err
+    assert ran.code == 0 and "part m-00002-of-00002.gguf of 2 is not there" in ran.err
+    ran = run("pair", first, first)
+    assert ran.code == 1 and "part m-00002-of-00002.gguf of 2 is not there" in ran.out
 
 
 def test_folder_with_one_gguf_means_that_model(tmp_path: Path, run: Run) -> None:

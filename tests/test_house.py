@@ -16,7 +16,17 @@ from tests.conftest import ROOT
 PACKAGE = ROOT / "draftcheck"
 # From the bottom up; a module may import its own layer and those below it.
 LAYERS = (
-    ("types", "circumstances", "words", "headfacts", "memorytypes", "errors", "versions", "probe"),
+    (
+        "types",
+        "circumstances",
+        "words",
+        "headfacts",
+        "memorytypes",
+        "weightfacts",
+        "errors",
+        "versions",
+        "probe",
+    ),
     ("rulefiles", "sources"),
     ("gpus", "gpu_drivers"),
     ("probing",),

@@ -32,21 +32,25 @@ MODELS: dict[str, tuple[str, dict[str, Any]]] = {
 def ask(run: Run, realdata: Path, tmp_path: Path) -> Any:
     """Judge two of the models above on one engine."""
 
-    def model(name: str) -> Path:
+    def model(name: str, layers: int) -> Path:
         tokenizer, config = MODELS[name]
-        path = make.folder(tmp_path / name, config={"bos_token_id": 1, "eos_token_id": 2, **config})
+        ids = {"bos_token_id": 1, "eos_token_id": 2}
+        path = make.folder(tmp_path / name, config={**ids, **config}, layers=layers)
         for file in ("tokenizer.json", "tokenizer_config.json"):
             (path / file).unlink()
             (path / file).write_bytes((realdata / "tokenizers" / tokenizer / file).read_bytes())
-        make.safetensors(
-            path / "model.safetensors",
-            {"model.embed_tokens.weight": ("BF16", [config["vocab_size"], 64])},
-        )
         return path
 
     def ask_engine(target: str, draft: str, engine: str, *options: object) -> dict[str, Any]:
         ran: Ran = run(
-            "pair", model(target), model(draft), "--engine", engine, "--format", "json", *options
+            "pair",
+            model(target, 9),
+            model(draft, 1),
+            "--engine",
+            engine,
+            "--format",
+            "json",
+            *options,
         )
         body = json.loads(ran.out)
         return {**body["engines"][0], "relation": body["vocabulary"]["relation"]}

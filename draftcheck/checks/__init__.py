@@ -20,6 +20,7 @@ from draftcheck.checks import (
     quantization,
     translation,
     vocabulary,
+    weights,
 )
 from draftcheck.types import Seen
 
@@ -173,5 +174,9 @@ CHECKS: dict[str, Check] = {
         detection.unknown_or_end,
         detection.shared_texts,
         memory.memory_is,
+        weights.weights_have_no,
+        weights.gguf_table_sound,
+        weights.gguf_has_tensors,
+        weights.rows_for_tokens,
     )
 }

@@ -6,8 +6,11 @@ from pathlib import Path
 
 import click
 
-from draftcheck.cli.options import emit, offline_option
+from draftcheck.cli.options import deep_option, emit, offline_option
 from draftcheck.cli.progress import progress
+
+MOST_FAULTS = 20
+"""Lines about broken weights; the report itself counts all of them."""
 
 
 @click.command("inspect")
@@ -25,8 +28,9 @@ from draftcheck.cli.progress import progress
     type=click.Path(dir_okay=False, path_type=Path),
     help="Save all facts here (NAME.facts.json); the file then stands for the model.",
 )
+@deep_option
 @offline_option
-def command(model: str, form: str, output: Path | None, offline: bool) -> int:
+def command(model: str, form: str, output: Path | None, deep: bool, offline: bool) -> int:
     """Show what the files of MODEL say, without opinion."""
     from draftcheck.errors import ReadError, UsageError
     from draftcheck.facts import read, saved
@@ -37,13 +41,13 @@ def command(model: str, form: str, output: Path | None, offline: bool) -> int:
     if output is not None and not output.name.endswith(FACTS_SUFFIX):
         raise UsageError(f"{output}: a facts file must be called NAME{FACTS_SUFFIX}")
     with progress(quiet=False):
-        facts = read(parse(model), offline=offline)
+        facts = read(parse(model), offline=offline, deep=deep)
     emit(exits.render_inspect(facts, loaded(facts), form), None)
     if output is not None:
         try:
             saved.save(facts, output)
         except OSError as error:
             raise ReadError(f"{output}: cannot be written: {error.strerror}") from error
-    for note in facts.notes:
+    for note in (*facts.notes, *map(str, (facts.weights.faults or ())[:MOST_FAULTS])):
         exits.warn(note)
     return 3 if facts.refused else 0

@@ -78,6 +78,14 @@ def offline_option(function: Callable[..., Any]) -> Callable[..., Any]:
     )(function)
 
 
+deep_option = click.option(
+    "--deep",
+    is_flag=True,
+    help="Hold the weights against transformers' own classes (needs the trial extra; reads no"
+    " weights, runs no code of the model).",
+)
+
+
 def colour() -> bool | None:
     """False when the user wants none; None lets click look whether this is a terminal."""
     return False if os.environ.get("NO_COLOR") else None

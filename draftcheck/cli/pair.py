@@ -7,7 +7,13 @@ from typing import Any
 
 import click
 
-from draftcheck.cli.options import circumstances_options, emit, offline_option, report_options
+from draftcheck.cli.options import (
+    circumstances_options,
+    deep_option,
+    emit,
+    offline_option,
+    report_options,
+)
 from draftcheck.cli.progress import progress
 
 
@@ -24,6 +30,7 @@ from draftcheck.cli.progress import progress
 )
 @click.option("--method", metavar="NAME", help="The engine's own word for the way of speculating.")
 @circumstances_options
+@deep_option
 @click.option("--strict", is_flag=True, help="Count degraded as incompatible.")
 @offline_option
 @click.option("--quiet", is_flag=True, help="Print nothing; the exit code is the answer.")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 from draftcheck.errors import GatedError, ReadError
 from draftcheck.facts import (
@@ -13,29 +15,36 @@ from draftcheck.facts import (
     jsonfile,
     parameters,
     saved,
+    shards,
+    soundness,
     tokenizer,
     weights,
 )
 from draftcheck.facts.opening import Opened, Opener
 from draftcheck.refs import ModelRef
-from draftcheck.types import ModelFacts
+from draftcheck.types import ModelFacts, WeightFacts
 
-SMALL_FILES = ("tokenizer_config.json", weights.INDEX)
+SMALL_FILES = ("tokenizer_config.json", shards.INDEX)
 """Read in every run, so a remote source may get them together."""
 SMALL = 1 << 20
 
 
-def read(ref: ModelRef, *, offline: bool = False) -> ModelFacts:
-    """Read everything that the files of one model say."""
-    return _read_all((ref,), offline=offline, whole=True)[0]
+def read(ref: ModelRef, *, offline: bool = False, deep: bool = False) -> ModelFacts:
+    """Read everything that the files of one model say.
+
+    deep: hold the weights against transformers' own class, which imports it.
+    """
+    return _read_all((ref,), offline=offline, whole=True, deep=deep)[0]
 
 
-def read_all(*refs: ModelRef, offline: bool = False) -> tuple[ModelFacts, ...]:
+def read_all(*refs: ModelRef, offline: bool = False, deep: bool = False) -> tuple[ModelFacts, ...]:
     """Read what a verdict on these models needs; the same reference is read once."""
-    return _read_all(refs, offline=offline, whole=False)
+    return _read_all(refs, offline=offline, whole=False, deep=deep)
 
 
-def _read_all(refs: tuple[ModelRef, ...], *, offline: bool, whole: bool) -> tuple[ModelFacts, ...]:
+def _read_all(
+    refs: tuple[ModelRef, ...], *, offline: bool, whole: bool, deep: bool
+) -> tuple[ModelFacts, ...]:
     opener = Opener(offline=offline)
     names = [replace(ref, text="") for ref in refs]  # ./a and a are the same model
     opened: dict[ModelRef, Opened] = {}
@@ -51,7 +60,7 @@ def _read_all(refs: tuple[ModelRef, ...], *, offline: bool, whole: bool) -> tupl
         lean = not (whole or done) and _one_tokenizer([*opened.values()])
         for name, model in opened.items():
             try:
-                done[name] = _read(model, whole=whole, lean=lean)
+                done[name] = _read(model, whole=whole, lean=lean, deep=deep)
             except GatedError as error:
                 closed[name] = error
         for name, refusal in closed.items():  # last: others may have read the same contents
@@ -83,9 +92,9 @@ def _one_tokenizer(models: list[Opened]) -> bool:
     return len(digests) == 1
 
 
-def _read(model: Opened, *, whole: bool, lean: bool) -> ModelFacts:
+def _read(model: Opened, *, whole: bool, lean: bool, deep: bool) -> ModelFacts:
     try:
-        facts = _read_files(model, whole=whole, lean=lean)
+        facts = _read_files(model, whole=whole, lean=lean, deep=deep)
     except ReadError as error:
         model.settle(error)
         raise
@@ -93,13 +102,13 @@ def _read(model: Opened, *, whole: bool, lean: bool) -> ModelFacts:
     return facts
 
 
-def _read_files(model: Opened, *, whole: bool, lean: bool) -> ModelFacts:
+def _read_files(model: Opened, *, whole: bool, lean: bool, deep: bool) -> ModelFacts:
     text = model.ref.text
     if model.gguf is not None:
         facts = gguf.read(model.source, model.gguf, text)
         facts = replace(facts, origin={**facts.origin, **model.about})
     else:
-        facts = _read_checkpoint(model, whole=whole or not model.remote, lean=lean)
+        facts = _read_checkpoint(model, whole=whole or not model.remote, lean=lean, deep=deep)
     return replace(
         facts,
         kind=model.kind,
@@ -111,24 +120,29 @@ def _read_files(model: Opened, *, whole: bool, lean: bool) -> ModelFacts:
     )
 
 
-def _read_checkpoint(model: Opened, *, whole: bool, lean: bool) -> ModelFacts:
+def _read_checkpoint(model: Opened, *, whole: bool, lean: bool, deep: bool) -> ModelFacts:
     source, text = model.source, model.ref.text
     facts, raw = config.read(source, generation=whole)
     source.expect({n: s for n, s in source.files().items() if n in SMALL_FILES and s < SMALL})
     facts = heads.layer_config(facts, raw, f"{text}/config.json")
     files = tokenizer.read(source, whole=whole, lean=lean, rows=facts.vocab_size)
     weight = weights.read(source)
-    weight = replace(weight, parameters=parameters.count(weight.tensors, facts.quantization))
+    if weight.nbytes is not None:
+        weight = replace(weight, parameters=parameters.count(weight.tensors, facts.quantization))
     notes = list(weight.problems)
     if tokenizer.main_file(source) is None:
         notes.append(f"{text}: no tokenizer file")
     if facts.model_type is None and not raw:
         notes.append(f"{text}: no config.json")
     if tokenizer.main_file(source) is None and not raw and weight.tensors is None:
+        for fault in weight.faults or ():
+            raise ReadError(f"{text}/{fault.file}: {fault.says}")
         raise ReadError(
             f"{text}: no model here (no config.json, tokenizer, safetensors or GGUF file)"
         )
     role = heads.role(facts, raw, weight.tensors)
+    if role == heads.FULL:
+        weight = _soundness(deep)(weight, raw, tuple(source.files()))
     return ModelFacts(
         ref=text,
         kind="folder",
@@ -142,6 +156,14 @@ def _read_checkpoint(model: Opened, *, whole: bool, lean: bool) -> ModelFacts:
         notes=tuple(notes),
         origin={"*": text if model.remote else str(model.ref.path)},
     )
+
+
+def _soundness(deep: bool) -> Callable[[WeightFacts, dict[str, Any], tuple[str, ...]], WeightFacts]:
+    if not deep:
+        return soundness.look
+    from draftcheck.facts import deep as with_transformers
+
+    return with_transformers.look
 
 
 def _read_closed(model: Opened, error: GatedError) -> ModelFacts:

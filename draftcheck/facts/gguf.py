@@ -11,7 +11,7 @@ from typing import Any
 
 from draftcheck import rulefiles
 from draftcheck.errors import ReadError, UsageError
-from draftcheck.facts import ggml_types, gguf_extent, gguf_header, heads
+from draftcheck.facts import ggml_types, gguf_extent, gguf_header, gguf_tensors, heads
 from draftcheck.facts.gguf_header import GgufHeader, TensorInfo
 from draftcheck.sources import Source
 from draftcheck.types import (
@@ -25,6 +25,7 @@ from draftcheck.types import (
     WeightFacts,
     WeightFile,
 )
+from draftcheck.weightfacts import Fault
 
 SPLIT = re.compile(r"(?P<stem>.+)-(?P<part>\d{5})-of-(?P<count>\d{5})\.gguf")
 FIRST_READ = 64 * 1024
@@ -66,8 +67,9 @@ def read(source: Source, name: str, ref: str) -> ModelFacts:
     """Read the headers of all parts; the first one holds the keys."""
     names = parts(name)
     missing = [part for part in names if part not in source.files()]
-    if missing:
+    if names[0] in missing:
         raise ReadError(f"{ref}: part {missing[0]} of the split GGUF is not there")
+    told, names = names, tuple(part for part in names if part not in missing)
     first_reads = {part: LATER_READ if number else FIRST_READ for number, part in enumerate(names)}
     source.expect(first_reads)
     headers = [_header(source, part, length) for part, length in first_reads.items()]
@@ -81,22 +83,27 @@ def read(source: Source, name: str, ref: str) -> ModelFacts:
         version=first.version,
         keys=kept,
         data_short_by=short,
-        splits=len(names),
+        splits=len(told),
         duplicate_key=first.duplicate_key,
         tensor_fault=next(filter(None, map(_tensor_fault, headers)), None),
         offset_fault=next(filter(None, map(_offset_fault, headers)), None),
         unaligned=any(h.tensors and (h.data_start + h.tensors[0].offset) % 32 for h in headers),
-        split_fault=_split_fault(names, headers),
+        split_fault=_lost(missing, told) or _split_fault(names, headers),
     )
     config = _config(keys, len(tokens) if tokens is not None else None, tensors)
     role = _role(config.model_type, tensors)
+    whole = role == heads.FULL and not missing
+    nextn = _number(keys, f"{config.model_type}.nextn_predict_layers") or 0
+    faults = _faults(facts, name)
+    if whole and not faults:
+        faults = gguf_tensors.missing(config, nextn, tensors, name)
     return ModelFacts(
         ref=ref,
         kind="gguf",
         role=role,
         tokenizer=_tokenizer(keys, tokens, name),
         config=config,
-        weights=_weights(source, names, headers, tensors),
+        weights=_weights(source, names, headers, tensors, faults),
         gguf=facts,
         head=heads.from_gguf(role, config, keys, tensors),
         origin={"*": name},
@@ -296,6 +303,17 @@ def _tensors(
     return found, short
 
 
+def _faults(facts: GgufFacts, name: str) -> tuple[Fault, ...]:
+    """What is wrong with the file whatever reads it."""
+    short = f"{facts.data_short_by:,} bytes of tensor data are missing at the end"
+    words = (short if facts.data_short_by > 0 else None, facts.tensor_fault, facts.offset_fault)
+    return tuple(Fault("gguf", name, says) for says in (*words, facts.split_fault) if says)
+
+
+def _lost(missing: list[str], told: tuple[str, ...]) -> str | None:
+    return f"part {missing[0]} of {len(told)} is not there" if missing else None
+
+
 def _split_fault(names: tuple[str, ...], headers: list[GgufHeader]) -> str | None:
     """The first contradiction between the parts' names and what they say of themselves."""
     count = headers[0].keys.get("split.count", ("", 0))[1]
@@ -352,6 +370,7 @@ def _weights(
     names: tuple[str, ...],
     headers: list[GgufHeader],
     tensors: dict[str, Tensor],
+    faults: tuple[Fault, ...],
 ) -> WeightFacts:
     rows = tensors.get("token_embd.weight")
     return WeightFacts(
@@ -363,5 +382,6 @@ def _weights(
         parameters=sum(math.prod(tensor.shape) for tensor in tensors.values()) or None,
         nbytes=sum(tensor.nbytes or 0 for tensor in tensors.values()) or None,
         embedding_rows=rows.shape[0] if rows and len(rows.shape) == 2 else None,
+        faults=faults,
         origin={"*": "tensor table", "embedding_rows": "token_embd.weight"},
     )

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import struct
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
-from draftcheck.errors import ReadError
+from draftcheck.errors import PointerError, ReadError
 from draftcheck.facts import jsonfile
 from draftcheck.sources import Source
 from draftcheck.types import Tensor
@@ -17,48 +19,84 @@ BITS = {
     "F8_E5M2FNUZ": 8, "F4": 4, "F6_E2M3": 6, "F6_E3M2": 6, "I16": 16, "U16": 16, "F16": 16,
     "BF16": 16, "I32": 32, "U32": 32, "F32": 32, "F64": 64, "I64": 64, "U64": 64, "C64": 64,
 }  # fmt: skip
+WORDS = ("__metadata__", "dtype", "shape", "data_offsets")
+"""Words of the format itself: the loader refuses them twice in one object."""
 
 
-def read(source: Source, name: str) -> dict[str, Tensor]:
-    """Tensors of one file; a ReadError says what is wrong with an unsound one."""
+class Unsound(ReadError):
+    """The bytes prove that no loader takes this file; says what, and what could be read."""
+
+    def __init__(
+        self,
+        where: str,
+        says: str,
+        kind: str = "header",
+        tensor: str | None = None,
+        tensors: Mapping[str, Tensor] | None = None,
+    ) -> None:
+        super().__init__(f"{where}: {says}")
+        self.says, self.kind, self.tensor, self.tensors = says, kind, tensor, tensors
+
+
+@dataclass(frozen=True, slots=True)
+class Header:
+    tensors: dict[str, Tensor]
+    metadata: Mapping[str, str] = field(default_factory=dict)
+
+
+def read(source: Source, name: str) -> Header:
+    """Tensors of one file; Unsound says what is wrong with one that no loader takes."""
     where = f"{source.label}/{name}"
     size = source.files()[name]
-    first = source.read_range(name, 0, 8)
+    try:
+        first = source.read_range(name, 0, 8)
+    except PointerError as error:
+        raise Unsound(where, "a git-lfs pointer, not the weights", "pointer") from error
     if first == b"version ":
-        raise ReadError(
-            f"{where}: a git-lfs pointer, not the weights", hint="Fetch them: git lfs pull."
-        )
+        raise Unsound(where, "a git-lfs pointer, not the weights", "pointer")
     if len(first) < 8:
-        raise ReadError(f"{where}: {size} bytes is too short for a safetensors file")
+        raise Unsound(where, f"{size} bytes is too short for a safetensors file", "cut-off")
     (length,) = struct.unpack("<Q", first)
     if length > MAX_HEADER:
-        raise ReadError(
-            f"{where}: header claims {length:,} bytes; the loader's limit is 100,000,000"
-        )
+        raise Unsound(where, f"header claims {length:,} bytes; the loader's limit is 100,000,000")
     if length > size - 8:
-        raise ReadError(f"{where}: cut off: header of {length:,} bytes in a file of {size:,}")
+        says = f"cut off: header of {length:,} bytes in a file of {size:,}"
+        raise Unsound(where, says, "cut-off")
     header = _json(source.read_range(name, 8, length), where)
+    metadata = _metadata(header.pop("__metadata__", None), where)
     tensors, end = _tensors(header, name, where)
-    if size != 8 + length + end:
-        raise ReadError(
-            f"{where}: {size:,} bytes, but its header describes {8 + length + end:,}"
-            f" ({'cut off' if size < 8 + length + end else 'something follows the tensors'})"
-        )
-    return tensors
+    told = 8 + length + end
+    if size != told:
+        cut = size < told
+        says = f"{size:,} bytes, but its header describes {told:,} ("
+        says += f"cut off, {told - size:,} missing)" if cut else "something follows the tensors)"
+        raise Unsound(where, says, "cut-off" if cut else "trailing", tensors=tensors)
+    return Header(tensors, metadata)
 
 
 def _json(data: bytes, where: str) -> dict[str, Any]:
     if jsonfile.crowded(data):
         raise ReadError(f"{where}: header of more than {jsonfile.MAX_ITEMS:,} items")
     try:
-        header = json.loads(
-            str(data, "utf-8"), object_pairs_hook=_object, parse_constant=_no_constant
-        )
+        header = json.loads(str(data, "utf-8"), parse_constant=_no_constant)
+        if isinstance(header, dict) and _doubled(header, data):
+            json.loads(data, object_pairs_hook=_object)
     except (ValueError, RecursionError, MemoryError) as error:
-        raise ReadError(f"{where}: header is not usable JSON: {str(error)[:120]}") from None
+        raise Unsound(where, f"header is not usable JSON: {str(error)[:120]}") from None
     if not isinstance(header, dict):
-        raise ReadError(f"{where}: header is a {type(header).__name__}, not an object")
+        raise Unsound(where, f"header is a {type(header).__name__}, not an object")
+    if b"\\u" in data:  # the only way to write half a character
+        for name in header:
+            _encodable(name, where)
     return header
+
+
+def _doubled(header: dict[str, Any], data: bytes) -> bool:
+    """Whether one of the format's words may stand twice in one object; then it is looked up."""
+    most = len(header) - ("__metadata__" in header)
+    return data.count(b'"__metadata__"') > 1 or any(
+        data.count(f'"{word}"'.encode()) > most for word in WORDS[1:]
+    )
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -66,7 +104,7 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) != len(pairs):
         names = [name for name, _ in pairs]
-        for word in ("__metadata__", "dtype", "shape", "data_offsets"):
+        for word in WORDS:
             if names.count(word) > 1:
                 raise ValueError(f"{word} stands twice")
     return found
@@ -77,32 +115,46 @@ def _no_constant(word: str) -> NoReturn:
 
 
 def _tensors(header: dict[str, Any], file: str, where: str) -> tuple[dict[str, Tensor], int]:
+    """The hot loop of a model with many experts: plain entries first, odd ones with care."""
     spans: list[tuple[int, int, str]] = []
     tensors: dict[str, Tensor] = {}
-    _metadata(header.get("__metadata__"), where)
+    bits_of = BITS.get
     for name, entry in header.items():
-        if name == "__metadata__":
-            continue
-        _encodable(name, where)
-        tensor, start, stop = _tensor(name, entry, file, where)
+        try:
+            dtype, shape = entry["dtype"], entry["shape"]
+            start, stop = entry["data_offsets"]
+            bits = bits_of(dtype, 0)
+            for side in shape:
+                bits = bits * side if type(side) is int and side > 0 else -1
+            plain = type(shape) is list and type(start) is int and type(stop) is int
+            plain = plain and start >= 0 and 0 < bits == (stop - start) * 8 and stop < 2**61
+        except (TypeError, ValueError, KeyError):
+            plain = False
+        if plain:
+            tensors[name] = Tensor(dtype, tuple(shape), file, stop - start)
+        else:
+            tensors[name], start, stop = _tensor(name, entry, file, where)
         spans.append((start, stop, name))
-        tensors[name] = tensor
-    end = 0
-    for start, stop, name in sorted(spans):
+    spans.sort()
+    end, before = 0, ""
+    for start, stop, name in spans:
         if start != end:
             kind = "overlaps the tensor before it" if start < end else "leaves a hole before it"
-            raise ReadError(f"{where}: tensor {name[:80]!r} {kind} (byte {start:,}, not {end:,})")
-        end = stop
+            says = f"tensor {name[:80]!r} {kind} (byte {start:,}, not {end:,}"
+            says += f", where {before[:80]!r} ends)" if before else ")"
+            raise Unsound(where, says, "span", name, tensors)
+        end, before = stop, name
     return tensors, end
 
 
-def _metadata(entries: Any, where: str) -> None:
+def _metadata(entries: Any, where: str) -> dict[str, str]:
     if entries is None:
-        return
+        return {}
     if not isinstance(entries, dict) or not all(isinstance(v, str) for v in entries.values()):
-        raise ReadError(f"{where}: __metadata__ is not an object of texts")
+        raise Unsound(where, "__metadata__ is not an object of texts")
     for name, value in entries.items():
         _encodable(name + value, where)
+    return entries
 
 
 def _encodable(text: str, where: str) -> None:
@@ -110,26 +162,28 @@ def _encodable(text: str, where: str) -> None:
     try:
         text.encode()
     except UnicodeEncodeError:
-        raise ReadError(f"{where}: {text[:80]!r} is not a text") from None
+        raise Unsound(where, f"{text[:80]!r} is not a text") from None
 
 
 def _tensor(name: str, entry: Any, file: str, where: str) -> tuple[Tensor, int, int]:
-    what = f"{where}: tensor {name[:80]!r}"
+    def unsound(says: str) -> NoReturn:
+        raise Unsound(where, f"tensor {name[:80]!r} {says}", "header", name)
+
     if not isinstance(entry, dict):
-        raise ReadError(f"{what} is a {type(entry).__name__}, not an object")
+        unsound(f"is a {type(entry).__name__}, not an object")
     dtype, shape, offsets = (entry.get(key) for key in ("dtype", "shape", "data_offsets"))
     if not isinstance(shape, list) or not isinstance(offsets, list) or len(offsets) != 2:
-        raise ReadError(f"{what} lacks a shape or two offsets")
+        unsound("lacks a shape or two offsets")
     if not all(type(number) is int and 0 <= number < 2**64 for number in (*shape, *offsets)):
-        raise ReadError(f"{what} has impossible shape or offsets")
+        unsound("has impossible shape or offsets")
     if not isinstance(dtype, str) or dtype not in BITS:
         shown = dtype[:40] if isinstance(dtype, str) else type(dtype).__name__
-        raise ReadError(f"{what} has unknown dtype {shown!r}")
+        unsound(f"has unknown dtype {shown!r}")
     start, stop = offsets
     bits = _bits(shape, dtype)
     if bits is None or bits % 8 or bits // 8 != stop - start:
         sides = " x ".join(map(str, shape[:8]))
-        raise ReadError(f"{what} of {dtype} [{sides}] does not take {stop - start:,} bytes")
+        unsound(f"of {dtype} [{sides}] does not take {stop - start:,} bytes")
     return Tensor(dtype, tuple(shape), file, stop - start), start, stop
 
 

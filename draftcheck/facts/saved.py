@@ -31,6 +31,7 @@ from draftcheck.types import (
     WeightFacts,
     WeightFile,
 )
+from draftcheck.weightfacts import Fault
 
 FORMAT = 1
 _GROUPS: dict[str, type] = {
@@ -123,7 +124,8 @@ def _group(group: Any, whole: bool) -> dict[str, Any]:
     out: dict[str, Any] = {}
     for field in dataclasses.fields(group):
         value = getattr(group, field.name)
-        if _empty(value) and field.name != "keys":  # a GGUF without keys has them: none
+        # A GGUF without keys has them: none. Weights without faults were looked at.
+        if value is None or (_empty(value) and field.name not in ("keys", "faults")):
             continue
         if field.name in ("tokens", "tensors") and not whole:
             continue
@@ -188,6 +190,10 @@ def _build(kind: type, values: Mapping[str, Any], where: str) -> Any:
         if isinstance(fixed.get("files"), list):
             fixed["files"] = tuple(
                 _make(WeightFile, entry, f"{where}: files") for entry in fixed["files"]
+            )
+        if isinstance(fixed.get("faults"), list):
+            fixed["faults"] = tuple(
+                _make(Fault, entry, f"{where}: faults") for entry in fixed["faults"]
             )
         if isinstance(fixed.get("keys"), dict):
             fixed["keys"] = {

@@ -1,19 +1,21 @@
-"""Weight files of a folder: which there are, and what the headers of the safe ones list."""
+"""Weight files of a folder: which there are, and what the headers of the safe ones list.
+
+A file that the bytes prove broken becomes a fault; one that could not be read is an error.
+"""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 
 from draftcheck.errors import ReadError
-from draftcheck.facts import safetensors_header
-from draftcheck.facts.jsonfile import read_object
+from draftcheck.facts import safetensors_header, shards
+from draftcheck.facts.safetensors_header import Unsound
 from draftcheck.sources import Source
 from draftcheck.types import Tensor, WeightFacts, WeightFile
+from draftcheck.weightfacts import Fault
 
-INDEX = "model.safetensors.index.json"
 PICKLES = re.compile(r"(pytorch_model.*\.bin|.*\.(pt|pth|ckpt|pkl))", re.DOTALL)
-MAX_INDEX = 32 * 1024 * 1024
-MAX_SHARDS = 2000
 MAX_TENSORS = 1 << 20
 FRAME, ROW = 160, 84
 """Bytes of a header around its rows, and of a row besides the tensor's name; rather too many."""
@@ -38,28 +40,87 @@ EMBEDDINGS = (
 def read(source: Source) -> WeightFacts:
     """Headers of every shard; pickles are named, never opened."""
     names = sorted(source.files())
-    shards = _shards(source, names)
+    choice = shards.choose(source, names)
     files = [_file(source, name) for name in names if _format(name) is not None]
-    if not shards:
-        return WeightFacts(files=tuple(files), problems=_unsafe(files), origin={"files": "listing"})
-    tensors: dict[str, Tensor] = {}
-    counts: dict[str, int] = {}
-    source.expect({name: guess for name, guess in shards.items() if guess})
-    for name in shards:
-        found = safetensors_header.read(source, name)
-        source.vouch(name)
-        counts[name] = len(found)
-        tensors.update(found)
-        if len(tensors) > MAX_TENSORS:
-            raise ReadError(f"{source.label}/{name}: more than {MAX_TENSORS:,} tensors up to here")
-    files = [WeightFile(file.name, file.size, file.format, counts.get(file.name)) for file in files]
+    if not choice.names:
+        pickles = [file.name for file in files if file.format == "pickle"]
+        faults = choice.faults + tuple(shards.pickle_faults(source, pickles))
+        looked_at = bool(faults or pickles)
+        return WeightFacts(
+            files=tuple(files),
+            problems=_unsafe(files),
+            faults=faults if looked_at else None,
+            origin={"files": "listing"},
+        )
+    found = _Found()
+    source.expect(_guesses(choice))
+    for name in choice.names:
+        found.add(source, name)
+    faults = choice.faults + tuple(found.faults)
+    if not found.unread and not any(fault.kind == "span" for fault in faults):
+        faults += tuple(shards.against_index(choice, found.tensors, found.twice))
+    tensors = found.tensors if found.tensors or not found.unread else None
+    partial = ("missing-shard", "span")
+    whole = not found.unread and not any(fault.kind in partial for fault in faults)
+    files = [WeightFile(f.name, f.size, f.format, found.counts.get(f.name)) for f in files]
     return WeightFacts(
         files=tuple(files),
         tensors=tensors,
-        nbytes=sum(tensor.nbytes or 0 for tensor in tensors.values()),
-        embedding_rows=embedding_rows(tensors),
-        origin={"*": "safetensors headers", "embedding_rows": _embedding(tensors) or ""},
+        nbytes=sum(t.nbytes or 0 for t in found.tensors.values()) if whole else None,
+        embedding_rows=embedding_rows(found.tensors),
+        faults=faults,
+        origin={
+            "*": "safetensors headers",
+            "embedding_rows": _embedding(found.tensors) or "",
+            **({"format": found.format} if found.format else {}),
+        },
     )
+
+
+class _Found:
+    """The tensors of the shards so far, and the shards that could not be parsed."""
+
+    def __init__(self) -> None:
+        self.tensors: dict[str, Tensor] = {}
+        self.counts: dict[str, int] = {}
+        self.twice: dict[str, tuple[str, ...]] = {}
+        self.faults: list[Fault] = []
+        self.unread: list[str] = []
+        self.format = ""
+
+    def add(self, source: Source, name: str) -> None:
+        try:
+            header = safetensors_header.read(source, name)
+            source.vouch(name)
+            tensors: Mapping[str, Tensor] = header.tensors
+            self.format = self.format or header.metadata.get("format", "")[:20]
+        except Unsound as error:
+            self.faults.append(Fault(error.kind, name, error.says, error.tensor))
+            if error.tensors is None:
+                self.unread.append(name)
+                return
+            tensors = error.tensors
+        self.counts[name] = len(tensors)
+        if not self.tensors.keys().isdisjoint(tensors):
+            self._doubled(name, tensors)
+        self.tensors.update(tensors)
+        if len(self.tensors) > MAX_TENSORS:
+            raise ReadError(f"{source.label}/{name}: more than {MAX_TENSORS:,} tensors up to here")
+
+    def _doubled(self, name: str, tensors: Mapping[str, Tensor]) -> None:
+        for tensor in self.tensors.keys() & tensors.keys():
+            old, new = self.tensors[tensor], tensors[tensor]
+            self.twice[tensor] = (*self.twice.get(tensor, (old.file,)), name)
+            same = (old.dtype, old.shape) == (new.dtype, new.shape)
+            says = f"tensor {tensor[:120]!r} is in {old.file} too"
+            if not same:
+                says += f", as {_kind(old)} there and {_kind(new)} here"
+            if sum(fault.file == name for fault in self.faults) < 20:
+                self.faults.append(Fault("twice" if same else "two-kinds", name, says, tensor))
+
+
+def _kind(tensor: Tensor) -> str:
+    return f"{tensor.dtype} [{', '.join(map(str, tensor.shape[:8]))}]"
 
 
 def embedding_rows(tensors: dict[str, Tensor]) -> int | None:
@@ -80,33 +141,15 @@ def listed(source: Source, names: tuple[str, ...]) -> WeightFacts:
     return WeightFacts(files=files, origin={"files": "listing"})
 
 
-def _shards(source: Source, names: list[str]) -> dict[str, int]:
-    """The shards of the index when there is one, else the model's safetensors files.
-
-    With each, how many bytes its header will have, about.
-    """
-    index = read_object(source, INDEX, MAX_INDEX)
-    if index is None:
-        plain = [name for name in names if name.endswith(".safetensors")]
-        plain = ["model.safetensors"] if "model.safetensors" in plain else plain[:MAX_SHARDS]
-        return dict.fromkeys(plain, HEADER)
-    where = f"{source.label}/{INDEX}"
-    mapping = index.get("weight_map")
-    if not isinstance(mapping, dict):
-        raise ReadError(f"{where}: has no weight_map")
-    wanted: dict[str, int] = {}
-    for tensor, file in mapping.items():
-        name = str(file)
-        wanted[name] = wanted.get(name, FRAME) + len(tensor) + ROW
-    if len(wanted) > MAX_SHARDS:
-        raise ReadError(f"{where}: names {len(wanted):,} shards")
-    for name in sorted(wanted):
-        # A name from the index is only ever looked up in the listing, never joined to a path.
-        if name not in source.files():
-            raise ReadError(f"{where}: names {name[:120]!r}, which is not in the folder")
-        if not name.endswith(".safetensors"):
-            raise ReadError(f"{where}: names {name[:120]!r}, which is no safetensors file")
-    return dict(sorted(wanted.items()))
+def _guesses(choice: shards.Choice) -> dict[str, int]:
+    """With each shard, how many bytes its header will have, about."""
+    if choice.index is None:
+        return dict.fromkeys(choice.names, HEADER)
+    sizes = dict.fromkeys(choice.names, FRAME)
+    for tensor, file in choice.index.items():
+        if file in sizes:
+            sizes[file] += len(tensor) + ROW
+    return sizes
 
 
 def _format(name: str) -> str | None:

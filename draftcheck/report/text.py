@@ -23,6 +23,7 @@ from draftcheck.types import (
     Repair,
     Severity,
     Verdict,
+    WeightFacts,
 )
 
 WIDTH = 100
@@ -308,12 +309,7 @@ def inspect(facts: ModelFacts, loaded: Mapping[str, object] | None) -> str:
             "quantisation": config.quantization and str(dict(config.quantization)),
             "multimodal": config.multimodal,
         },
-        "weights": {
-            "files": len(weights.files) if weights.files is not None else None,
-            "tensors": len(weights.tensors) if weights.tensors is not None else None,
-            "parameters": weights.parameters,
-            "bytes": weights.nbytes,
-        },
+        "weights": _weights_section(weights),
     }
     sections |= _head_section(facts.head)
     if loaded is not None:
@@ -324,6 +320,17 @@ def inspect(facts: ModelFacts, loaded: Mapping[str, object] | None) -> str:
         lines += [f"  {key.ljust(22)} {_value(value)}" for key, value in values.items()]
     lines += [f"note: {safe(note)}" for note in facts.notes]
     return "\n".join(lines)
+
+
+def _weights_section(weights: WeightFacts) -> dict[str, object]:
+    return {
+        "files": len(weights.files) if weights.files is not None else None,
+        "tensors": len(weights.tensors) if weights.tensors is not None else None,
+        "parameters": weights.parameters,
+        "bytes": weights.nbytes,
+        "held against the class": weights.class_known,
+        "faults": weights.faults if weights.faults is None else len(weights.faults),
+    }
 
 
 def _head_section(head: HeadFacts | None) -> dict[str, dict[str, object]]:

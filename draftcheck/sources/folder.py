@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
 
-from draftcheck.errors import ReadError
+from draftcheck.errors import PointerError, ReadError
 
 MAX_ENTRIES = 100_000
 MAPPED = 128 * 1024 * 1024
@@ -128,7 +128,7 @@ class FolderSource:
         handle = _Handle(descriptor, path, info.st_size)
         if info.st_size < 1024 and handle.read(len(LFS_POINTER)) == LFS_POINTER:
             handle.close()
-            raise ReadError(
+            raise PointerError(
                 f"{path}: a git-lfs pointer, not the file itself",
                 hint="Fetch the real files: git lfs pull.",
             )

@@ -18,8 +18,9 @@ from typing import TypeVar
 from tests.conftest import ROOT, Ran, Run
 
 T = TypeVar("T")
-READ, REFERENCE, ANY = (3,), (2,), (0, 1, 3)
-"""Exit codes: cannot be read; the reference is wrong; legal input, whatever the verdict."""
+READ, REFERENCE, ANY, BROKEN = (3,), (2,), (0, 1, 3), (1,)
+"""Exit codes: cannot be read; the reference is wrong; legal input, whatever the verdict;
+read, and proven broken: inspect shows it with a warning, no pair with it is compatible."""
 PREFIXES = ("error: ", "hint: ", "warning: ")
 GIGABYTE = 1 << 30
 LONG = float(os.environ.get("DRAFTCHECK_FUZZ", "1"))
@@ -67,6 +68,8 @@ def examine(
         assert first.err.startswith("error: ")
     else:
         assert first.code == 0, first.err
+        if tuple(codes) == BROKEN:
+            assert first.err.startswith("warning: ")
     for form in ("json",) if broken else ("json", "markdown"):
         again = run("inspect", model, "--format", form)
         calm(again)

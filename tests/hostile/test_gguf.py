@@ -13,6 +13,7 @@ from tests import make
 from tests.conftest import Run
 from tests.hostile.support import (
     ANY,
+    BROKEN,
     READ,
     REFERENCE,
     bounded,
@@ -333,9 +334,9 @@ def split(folder: Path, count: int, *, present: int, stem: str = "m") -> Path:
 
 def test_parts_that_are_missing(run: Run, good_gguf: Path, tmp_path: Path) -> None:
     first = split(tmp_path, 3, present=2)
-    ran = examine(run, first, READ, good_gguf)
-    assert "m-00003-of-00003.gguf" in ran.err
-    examine(run, tmp_path, READ)
+    ran = examine(run, first, BROKEN, good_gguf)
+    assert "part m-00003-of-00003.gguf of 3 is not there" in ran.err
+    examine(run, tmp_path, BROKEN)
 
 
 def test_a_part_that_is_broken_is_the_one_named(run: Run, good_gguf: Path, tmp_path: Path) -> None:

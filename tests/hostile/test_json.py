@@ -70,8 +70,11 @@ def test_broken_json(run: Run, good: Path, tmp_path: Path, fault: str) -> None:
             examine(run, folder, READ, good)
         ran = run("inspect", folder)
         calm(ran)
-        assert (ran.code, ran.out) == (3, ""), name
-        assert f"m/{name}: " in ran.err
+        if name == "model.safetensors.index.json":  # the whole model lies beside it
+            assert ran.code == 0 and f"warning: {name}: " in ran.err
+        else:
+            assert (ran.code, ran.out) == (3, ""), name
+            assert f"m/{name}: " in ran.err
         assert says in ran.err
         if before is None:
             (folder / name).unlink()

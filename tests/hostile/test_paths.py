@@ -20,6 +20,7 @@ from tests import make
 from tests.conftest import ROOT, Run
 from tests.hostile.support import (
     ANY,
+    BROKEN,
     READ,
     REFERENCE,
     as_nobody,
@@ -318,6 +319,11 @@ def test_a_git_lfs_pointer_in_place_of_a_file(
 ) -> None:
     folder = make.folder(tmp_path / "m")
     write(folder / name, POINTER)
+    if name.startswith("model.safetensors"):  # read, and proven to be no weights
+        examine(run, folder, BROKEN if name.endswith("s") else ANY, good)
+        assert "a git-lfs pointer" in run("pair", good, folder).out
+        assert "git lfs pull" in run("rules", "TRU201").out
+        return
     ran = examine(run, folder, READ, good)
     assert f"{name}: a git-lfs pointer" in ran.err
     assert "git lfs pull" in ran.err

@@ -16,7 +16,7 @@ from draftcheck.facts import safetensors_header, weights
 from draftcheck.sources.folder import FolderSource
 from tests import make
 from tests.conftest import Run
-from tests.hostile.support import ANY, LONG, READ, bounded, examine, sparse, write
+from tests.hostile.support import ANY, BROKEN, LONG, READ, bounded, examine, sparse, write
 
 A = b'"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}'
 
@@ -148,9 +148,9 @@ def test_files(run: Run, good: Path, tmp_path: Path, fault: str) -> None:
     folder = make.folder(tmp_path / "m")
     path = write(folder / "model.safetensors", data)
     assert library_accepts(path) is (says is None)
-    ran = examine(run, folder, ANY if says is None else READ, good)
+    ran = examine(run, folder, ANY if says is None else BROKEN, good)
     if says is not None:
-        assert "m/model.safetensors: " in ran.err
+        assert "warning: model.safetensors: " in ran.err
         assert says in ran.err
 
 
@@ -247,8 +247,8 @@ def test_mutated_headers_are_judged_as_by_the_loader(tmp_path: Path) -> None:
         ('{"weight_map": {"a": "\\u001b[2J\\u202e"}}', "not in the folder"),
         ('{"weight_map": {"a": null}}', "not in the folder"),
         ('{"weight_map": {"a": ["model.safetensors"]}}', "not in the folder"),
-        ('{"weight_map": {"a": "pytorch_model.bin"}}', "which is no safetensors file"),
-        ('{"weight_map": {"a": "config.json"}}', "which is no safetensors file"),
+        ('{"weight_map": {"a": "pytorch_model.bin"}}', "is no safetensors file"),
+        ('{"weight_map": {"a": "config.json"}}', "is no safetensors file"),
     ],
 )  # fmt: skip
 def test_indexes(run: Run, good: Path, tmp_path: Path, index: str, says: str) -> None:
@@ -257,8 +257,12 @@ def test_indexes(run: Run, good: Path, tmp_path: Path, index: str, says: str) ->
     (folder / "sub/model.safetensors").write_bytes(b"")
     write(folder / "pytorch_model.bin", b"\x80\x04.")
     write(folder / "model.safetensors.index.json", index)
-    ran = examine(run, folder, READ, good)
+    ran = examine(run, folder, ANY, good)  # the whole model lies beside it
     assert "model.safetensors.index.json: " in ran.err
+    assert says in ran.err
+    (folder / "model.safetensors").unlink()
+    ran = examine(run, folder, BROKEN, good)
+    assert "model.safetensors.index.json" in ran.err
     assert says in ran.err
 
 
