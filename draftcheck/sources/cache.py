@@ -116,8 +116,9 @@ class Store:
 
     def entries(self) -> Iterator[Kept]:
         """Everything in the cache."""
-        for kind in KINDS:
-            for path in sorted((self._root / kind).rglob("*")):
+        places = {kind: self._root / kind for kind in KINDS}
+        for kind, place in {**places, "rules": self.folder / "rules"}.items():
+            for path in sorted(place.rglob("*")):
                 with contextlib.suppress(OSError):
                     info = path.lstat()
                     if path.is_file() and not path.is_symlink() and not _temporary(path):
