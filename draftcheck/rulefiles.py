@@ -32,7 +32,7 @@ def load(name: str) -> dict[str, Any]:
     kept = _kept(path)
     try:
         return dict(json.loads(kept.read_bytes()))
-    except (OSError, ValueError, TypeError):
+    except (OSError, ValueError, TypeError, RecursionError):
         found = parse(path)
         _keep(kept, found)
         return found

@@ -37,7 +37,7 @@ def test_kept_and_parsed_are_the_same(kept: Path, name: str) -> None:
     assert second == plain
 
 
-@pytest.mark.parametrize("damage", [b"", b"{", b"[1]", b"null", b"\xff"])
+@pytest.mark.parametrize("damage", [b"", b"{", b"[1]", b"null", b"\xff", b"[" * 100_000])
 def test_a_damaged_file_is_made_anew(kept: Path, damage: bytes) -> None:
     whole = rulefiles.load("truth")
     (file,) = kept.glob("*.json")
