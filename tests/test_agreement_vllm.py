@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from draftcheck import rulebook
-from draftcheck.types import EngineVerdict, Finding, Outcome
+from draftcheck.types import EngineVerdict, Finding, Outcome, Reaction, Severity
 
 AGREEMENT = Path(__file__).parent / "agreement"
 sys.path.insert(0, str(AGREEMENT))
@@ -61,7 +61,12 @@ def ask(
 
 
 def deciding(verdict: EngineVerdict) -> Finding | None:
-    return next((f for f in verdict.findings if f.rule == verdict.decided_by), None)
+    """The first of vLLM's own rules that keeps it from running: the weights here are a stub."""
+    for found in verdict.findings:
+        stops = found.outcome is Outcome.FAIL and found.reaction is not Reaction.RUNS
+        if found.rule.startswith("VLL") and stops and found.severity is not Severity.NOTE:
+            return found
+    return None
 
 
 def quotes(finding: Finding, text: str) -> bool:

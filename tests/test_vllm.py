@@ -54,19 +54,18 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
     tokenizer = make.tokenizer(words)
     for name, config in (("Llama-2-7B-AWQ", LLAMA2), ("llama-160m", SMALL)):
         make.folder(root / name, config=config, tokenizer_json=tokenizer)
-    layers: dict[str, tuple[str, list[int]]] = {"lm_head.weight": ("F16", [32000, 4096])}
-    layers["model.embed_tokens.weight"] = ("F16", [32000, 4096])
-    for i in range(32):
-        layers[f"model.layers.{i}.mlp.up_proj.qweight"] = ("I32", [4096, 1376])
-        layers[f"model.layers.{i}.mlp.up_proj.scales"] = ("F16", [32, 11008])
-    make.safetensors(root / "Llama-2-7B-AWQ" / "model.safetensors", layers)
-    make.safetensors(
-        root / "llama-160m" / "model.safetensors",
-        {
-            "model.embed_tokens.weight": ("F32", [32000, 768]),
-            "lm_head.weight": ("F32", [32000, 768]),
-        },
-    )
+    whole = make.weights({**make.CONFIG, **LLAMA2})
+    packed = {}
+    for name, (_, shape) in whole.items():
+        if name.endswith("_proj.weight"):
+            out, wide = shape
+            stem = name.removesuffix("weight")
+            packed[stem + "qweight"] = ("I32", [wide, out // 8])
+            packed[stem + "qzeros"] = ("I32", [wide // 128, out // 8])
+            packed[stem + "scales"] = ("F16", [wide // 128, out])
+        else:
+            packed[name] = ("F16", shape)
+    make.safetensors(root / "Llama-2-7B-AWQ" / "model.safetensors", packed)
     deep = make.folder(root / "deep", config=DEEPSEEK)
     make.safetensors(
         deep / "model.safetensors",
