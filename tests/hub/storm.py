@@ -34,14 +34,14 @@ class Case:
 
 @dataclass(frozen=True)
 class Outcome:
-    """The run in the storm, and the one after it on the same cache."""
+    """The run in the storm, and, if anything wrong was sent, one after it on the same cache."""
 
     first: Ran
     log: list[Entry]
     story: str
     bytes: int
     leaks: list[Entry]
-    second: Ran
+    second: Ran | None
 
 
 def endure(case: Case, home: Path) -> Outcome:
@@ -53,7 +53,8 @@ def endure(case: Case, home: Path) -> Outcome:
         hub.reset()
         if case.repair is not None:
             case.repair(hub)
-        second = draftcheck(*case.command)
+        spoilt = any(entry.faults and entry.body for entry in log)
+        second = draftcheck(*case.command) if spoilt else None
         return Outcome(first, log, story, size, leaks, second)
 
 
