@@ -476,3 +476,11 @@ def test_sglang_reserve_by_its_own_formula() -> None:
         device = found.fullest
         assert device is not None
         assert device.total("reserve", "engine") == mib << 20
+
+
+def test_a_config_without_layers_or_width_says_nothing() -> None:
+    """Class defaults fill gaps; they never make up a whole model."""
+    from draftcheck.memory.from_config import Unknown
+
+    with pytest.raises(Unknown):
+        memory.table(facts("nothing", model_type="llama"))
