@@ -41,7 +41,8 @@ def command(model: str, form: str, output: Path | None, deep: bool, offline: boo
     if output is not None and not output.name.endswith(FACTS_SUFFIX):
         raise UsageError(f"{output}: a facts file must be called NAME{FACTS_SUFFIX}")
     with progress(quiet=False):
-        facts = read(parse(model), offline=offline, deep=deep)
+        ref = parse(model)
+        facts = read(ref, offline=offline, deep=deep)
     emit(exits.render_inspect(facts, loaded(facts), form), None)
     if output is not None:
         try:
@@ -50,4 +51,4 @@ def command(model: str, form: str, output: Path | None, deep: bool, offline: boo
             raise ReadError(f"{output}: cannot be written: {error.strerror}") from error
     for note in (*facts.notes, *map(str, (facts.weights.faults or ())[:MOST_FAULTS])):
         exits.warn(note)
-    return 3 if facts.refused else 0
+    return 3 if facts.refused and ref.kind != "facts" else 0

@@ -47,8 +47,8 @@ _TUPLES = {
     "architectures", "layer_kinds", "eos_token_ids", "generation_eos_ids", "problems", "declared",
     "aux_layers", "verifier_architectures",
 }  # fmt: skip
-_NOT_SAVED = "definition"
-"""A path of the machine that read the model: never written, and never believed."""
+_NOT_SAVED = {"definition", "download", "downloaded"}
+"""Paths and commands of the machine that read the model: never written, and never believed."""
 _CODES = {label: "B" if code == "?" else code for label, code, _ in SCALARS.values()}
 _LONGEST_TEXT = 4096
 _LARGEST = 2**300
@@ -72,7 +72,7 @@ def dump(facts: ModelFacts, *, whole: bool) -> dict[str, Any]:
         if field.name in _GROUPS:
             if value is not None and (group := _group(value, whole)):
                 out[field.name] = group
-        elif not _empty(value):
+        elif not _empty(value) and not (whole and field.name in _NOT_SAVED):
             out[field.name] = _plain(value)
     return out if whole else {name: _cut(value) for name, value in out.items()}
 
@@ -129,7 +129,7 @@ def _group(group: Any, whole: bool) -> dict[str, Any]:
             continue
         if field.name in ("tokens", "tensors") and not whole:
             continue
-        if field.name == _NOT_SAVED and whole:
+        if field.name in _NOT_SAVED and whole:
             continue
         if field.name in _SETS and not whole:
             out[field.name] = len(value)
@@ -267,7 +267,7 @@ def _make(
 
 @cache
 def _hints(kind: type) -> dict[str, Any]:
-    return {name: hint for name, hint in get_type_hints(kind).items() if name != _NOT_SAVED}
+    return {name: hint for name, hint in get_type_hints(kind).items() if name not in _NOT_SAVED}
 
 
 def _fits(value: Any, hint: Any) -> bool:
