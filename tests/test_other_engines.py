@@ -104,9 +104,7 @@ def gguf_with_own_layers(path: Path) -> Path:
         "llama.embedding_length": ("uint32", 32),
         "llama.nextn_predict_layers": ("uint32", 1),
     }
-    make.write_gguf(
-        path, keys, {"token_embd.weight": (32, 8), "blk.0.nextn.eh_proj.weight": (64, 32)}
-    )
+    make.write_gguf(path, keys, {**make.gguf_tensors(8), "blk.0.nextn.eh_proj.weight": (64, 32)})
     return path
 
 
