@@ -188,7 +188,8 @@ def _judge(
         circumstances,
         convert=method.convert,
         convert_draft=method.convert_draft,
-        flags=dict(method.flags),
+        flags=method.flags,
+        keys=method.keys,
     )
     return EngineVerdict(
         engine=engine.id,

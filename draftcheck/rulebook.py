@@ -83,6 +83,8 @@ class Method:
     """How well the method itself is known."""
     flags: Mapping[str, str] = field(default_factory=dict)
     """Circumstance -> what its {flags} in the setup says when the user gave it."""
+    keys: Mapping[str, str] = field(default_factory=dict)
+    """The same for {keys}, inside a JSON object."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,12 +230,12 @@ def _method(row: Mapping[str, Any], where: str, order: Key) -> Method:
         row,
         {"id", "setup"},
         {"summary", "drafts", "formats", "vocabulary", "since", "until", "convert", "automatic"}
-        | {"basis", "flags", "convert_draft"},
+        | {"basis", "flags", "keys", "convert_draft"},
         where,
     )
     for kind in fields.get("drafts", ()):
         _one_of(kind, DRAFTS, f"{where}: draft")
-    for name in fields.get("flags", {}):
+    for name in (*fields.get("flags", {}), *fields.get("keys", {})):
         _one_of(name, CIRCUMSTANCES, f"{where}: flag")
     _one_of(fields.get("basis", "read"), BASES, f"{where}: basis")
     _window(order, fields.get("since"), fields.get("until"), where)

@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 import re
 import shlex
+from collections.abc import Iterator, Mapping
 from pathlib import PurePath
 
 from draftcheck.types import Circumstances, Comparison
 
 TOKENS = re.compile(r"\{tokens:(\d+)\}")
 SLOT = re.compile(r"\{(\w+)\}")
+DTYPES = {"bf16": "bfloat16", "fp16": "float16", "fp32": "float32"}
+"""Short names of types that no engine's options know."""
 
 
 def render(
@@ -20,7 +23,8 @@ def render(
     *,
     convert: str = "",
     convert_draft: str = "",
-    flags: dict[str, str] | None = None,
+    flags: Mapping[str, str] | None = None,
+    keys: Mapping[str, str] | None = None,
 ) -> str:
     """The text with names quoted for where they stand, after the conversions it needs."""
     steps, names, folders = [], [], []
@@ -50,7 +54,8 @@ def render(
         "target_python": repr(target),
         "draft_python": repr(draft),
         "target_rows": str(comparison.target.rows),
-        "flags": _flags(flags or {}, circumstances),
+        "flags": "".join(f" {words}" for words in _said(flags or {}, circumstances)),
+        "keys": "".join(f", {words}" for words in _said(keys or {}, circumstances)),
     }
     body = TOKENS.sub(lambda match: str(circumstances.draft_tokens or match[1]), text.strip())
     # One pass: a name that holds {draft} must not be filled in again.
@@ -63,15 +68,14 @@ def _json(name: str) -> str:
     return json.dumps(name)[1:-1].replace("'", "'\\''")
 
 
-def _flags(flags: dict[str, str], circumstances: Circumstances) -> str:
+def _said(words: Mapping[str, str], circumstances: Circumstances) -> Iterator[str]:
     """What the user said about the deployment, in the engine's words."""
     total = None
     if circumstances.context is not None:
         total = circumstances.context * (circumstances.sequences or 1)
-    found = []
-    for name, words in flags.items():
+    for name, text in words.items():
         value = getattr(circumstances, name)
         if value is not None:
+            value = DTYPES.get(value, value) if name == "dtype" else value
             values = {name: value, "total_context": total}
-            found.append(SLOT.sub(lambda match: str(values.get(match[1], match[0])), words))  # noqa: B023
-    return "".join(f" {words}" for words in found)
+            yield SLOT.sub(lambda match: str(values.get(match[1], match[0])), text)  # noqa: B023

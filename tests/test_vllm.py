@@ -194,3 +194,22 @@ def test_another_vocabulary_is_translated_when_asked_for(run: Run, models: Path)
     held_back = judged(run(*pair, "vllm@0.31.0", "--method", "use_heterogeneous_vocab"))
     assert held_back["setup"].startswith("VLLM_USE_V2_MODEL_RUNNER=0 ")
     assert run(*pair, "vllm@0.24.0", "--method", "use_heterogeneous_vocab").code == 1
+
+
+def test_what_the_user_says_of_the_draft_is_in_the_config(run: Run, tmp_path: Path) -> None:
+    target, draft = make.folder(tmp_path / "big", layers=8), make.folder(tmp_path / "small")
+    told = ("--tensor-parallel", "2", "--draft-tensor-parallel", "1", "--dtype", "bf16")
+    for version, words in (
+        ("0.32.0", '"draft_tensor_parallel_size": 1'),
+        ("0.8.2", "--speculative-draft-tensor-parallel-size 1"),
+    ):
+        ran = run("pair", target, draft, "--engine", f"vllm@{version}", *told, "--format", "json")
+        setup = ran.engine("vllm")["setup"]
+        if setup is not None:
+            assert words in setup
+            assert "--dtype bfloat16" in setup
+        else:
+            assert ran.engine("vllm")["verdict"] == "incompatible"
+    plain = run("pair", target, draft, "--engine", "vllm@0.32.0", "--format", "json")
+    config = plain.engine("vllm")["setup"].partition("--speculative-config '")[2].rstrip("'")
+    assert set(json.loads(config)) == {"method", "model", "num_speculative_tokens"}

@@ -210,7 +210,6 @@ NUMBERS = (
     Pair("gemma2-in-bfloat16", GEMMA2, None, "ngram", {"dtype": "bfloat16"}),
     Pair("gemma2-draft-of-float16", llama(dtype="float16"), GEMMA2),
     Pair("glm4-draft-in-float16", llama(), GLM4, said={"dtype": "half"}),
-    Pair("spelled-bf16", llama(), None, "ngram", {"dtype": "bf16"}),
 )
 ITSELF = (
     *(
