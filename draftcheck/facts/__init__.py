@@ -120,6 +120,26 @@ def _read_files(model: Opened, *, whole: bool, lean: bool, deep: bool) -> ModelF
     )
 
 
+UNREAD = (
+    "pointer",
+    "cut-off",
+    "trailing",
+    "header",
+    "span",
+    "missing-shard",
+    "index",
+    "not-stored",
+)
+"""Faults that a server can bring about: what it sends in ranges is held against no digest."""
+
+
+def _believe(weight: WeightFacts, text: str) -> None:
+    """Files that came over the network and make no sense were not read, rather than broken."""
+    for fault in weight.faults or ():
+        if fault.kind in UNREAD:
+            raise ReadError(f"{text}/{fault}" if fault.file else f"{text}: {fault}")
+
+
 def _read_checkpoint(model: Opened, *, whole: bool, lean: bool, deep: bool) -> ModelFacts:
     source, text = model.source, model.ref.text
     facts, raw = config.read(source, generation=whole)
@@ -127,6 +147,8 @@ def _read_checkpoint(model: Opened, *, whole: bool, lean: bool, deep: bool) -> M
     facts = heads.layer_config(facts, raw, f"{text}/config.json")
     files = tokenizer.read(source, whole=whole, lean=lean, rows=facts.vocab_size)
     weight = weights.read(source)
+    if model.remote:
+        _believe(weight, text)
     if weight.nbytes is not None:
         weight = replace(weight, parameters=parameters.count(weight.tensors, facts.quantization))
     notes = list(weight.problems)
