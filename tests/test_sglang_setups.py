@@ -60,7 +60,10 @@ def test_own_layers_need_no_second_model(run: Run, tmp_path: Path) -> None:
         "architectures": ["DeepseekV3ForCausalLM"], "model_type": "deepseek_v3",
         "num_nextn_predict_layers": 1, "num_hidden_layers": 1,
     }  # fmt: skip
-    target = make.folder(tmp_path / "big", config=config, layers=2)
+    target = make.folder(tmp_path / "big", config=config)
+    layers = {f"model.layers.{i}.mlp.up_proj.weight": ("BF16", [128, 64]) for i in range(2)}
+    embedding = {"model.embed_tokens.weight": ("BF16", [260, 64])}
+    make.safetensors(target / "model.safetensors", {**embedding, **layers})
     ran = run("pair", target, "--engine", "sglang", "--format", "json")
     methods = {entry["method"]: entry for entry in ran.json["engines"]}
     assert list(methods) == ["NEXTN", "NGRAM"]
