@@ -14,7 +14,7 @@ $(VENV)/.core: pyproject.toml constraints.txt
 
 $(VENV)/.dev: $(VENV)/.core
 	$(PIP) torch
-	$(PIP) --editable '.[trial]' build hypothesis mypy pytest ruff sentencepiece
+	$(PIP) --editable '.[trial]' build hypothesis mypy pytest pytest-xdist ruff sentencepiece
 	touch $@
 
 demo: $(VENV)/.core          ## from nothing to a verdict on the embedded pair
@@ -22,7 +22,7 @@ demo: $(VENV)/.core          ## from nothing to a verdict on the embedded pair
 	$(BIN)/draftcheck pair fixtures/pair/target.gguf fixtures/pair/draft.gguf --engine llama.cpp
 
 test: $(VENV)/.dev           ## the whole suite
-	$(BIN)/python -m pytest -q
+	$(BIN)/python -m pytest -q -n auto --dist loadfile
 
 llama-library: .llama/package ## llama.cpp prebuilt, for agreement tests (needs npm and a registry)
 
