@@ -64,4 +64,4 @@ def check(
     if draft is not None and theirs is ours:
         theirs = replace(ours)  # named as a draft, not left out
     verdict = judge(compare(ours, theirs), asked, explicit=bool(engines))
-    return repairs.add(verdict, asked)
+    return repairs.add(verdict, asked, explicit=bool(engines))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from draftcheck import installed, rulebook
+from draftcheck import rulebook
 from draftcheck.errors import UsageError
 from draftcheck.judge import Question
 from draftcheck.types import Circumstances
@@ -28,6 +28,9 @@ def ask(
 
 def _questions(text: str, base: Question) -> list[Question]:
     if text == "auto":
+        # Imported here: reading packages' metadata is not for everyone.
+        from draftcheck import installed
+
         return [
             replace(base, engine=found.engine, version=found.version, found=found.how)
             for found in installed.engines()

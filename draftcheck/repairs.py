@@ -28,13 +28,20 @@ VERSIONS = 6
 """So many other versions are tried, the nearest first."""
 
 
-def add(verdict: PairVerdict, questions: Sequence[Question]) -> PairVerdict:
-    """The verdict with the ways out of every engine that does not simply run the pair."""
+def add(verdict: PairVerdict, questions: Sequence[Question], *, explicit: bool) -> PairVerdict:
+    """The verdict with the ways out of every engine that does not simply run the pair.
+
+    explicit: the user named the engines; otherwise others stand beside them, and no other
+    methods and versions are tried.
+    """
     if verdict.comparison.alone:
         return verdict
     said = {question.engine: question.circumstances for question in questions}
     engines = tuple(
-        replace(entry, repairs=tuple(_repairs(verdict.comparison, entry, said[entry.engine])))
+        replace(
+            entry,
+            repairs=tuple(_repairs(verdict.comparison, entry, said[entry.engine], explicit)),
+        )
         if _wanted(entry)
         else entry
         for entry in verdict.engines
@@ -50,11 +57,11 @@ def _wanted(entry: EngineVerdict) -> bool:
 
 
 def _repairs(
-    comparison: Comparison, entry: EngineVerdict, circumstances: Circumstances
+    comparison: Comparison, entry: EngineVerdict, circumstances: Circumstances, explicit: bool
 ) -> Iterator[Repair]:
     engine = rulebook.load(entry.engine)
     yield from _advised(comparison, engine, entry, circumstances)
-    if usable(entry.verdict):
+    if usable(entry.verdict) or not explicit:
         return
     base = Question(entry.engine, entry.version, None, circumstances)
     yield from _other_methods(comparison, engine, entry, base)
