@@ -120,6 +120,8 @@ def _converted_texts(
 
 
 def _padded(tokens: Sequence[bytes | None]) -> list[bytes]:
+    if None not in tokens:  # by far the fastest look at 150,000 texts
+        return list(tokens)  # type: ignore[arg-type]
     return [b"[PAD%d]" % i if text is None else text for i, text in enumerate(tokens)]
 
 
