@@ -27,6 +27,8 @@ from draftcheck.types import (
 )
 
 WIDTH = 100
+SEVERAL = 4
+"""Engines named one by one."""
 DETAILS = 4
 """Findings told at length when every engine was asked; the rest get a line."""
 COLOURS = {
@@ -104,7 +106,13 @@ def _remark(item: Shown) -> bool:
 def _in_short(item: Shown) -> str:
     finding = item.finding
     head = click.style(f"{finding.severity}[{finding.rule}]", fg=SEVERITY_COLOURS[finding.severity])
-    return f"{head} {finding.title} ({', '.join(item.engines)})"
+    return f"{head} {finding.title} ({_names(item.engines)})"
+
+
+def _names(engines: Sequence[str]) -> str:
+    few = engines if len(engines) <= SEVERAL else engines[: SEVERAL - 1]
+    more = f" and {len(engines) - len(few)} more" if len(few) < len(engines) else ""
+    return ", ".join(few) + more
 
 
 def ways_out(engines: Sequence[EngineVerdict]) -> list[tuple[Repair, list[str]]]:
@@ -211,7 +219,7 @@ def _finding(item: Shown) -> str:
     finding = item.finding
     colour = SEVERITY_COLOURS[finding.severity]
     head = click.style(f"{finding.severity}[{finding.rule} {finding.slug}]", fg=colour, bold=True)
-    title = f"{head} {finding.title} ({', '.join(item.engines)})"
+    title = f"{head} {finding.title} ({_names(item.engines)})"
     fields = {"saw": finding.saw, "why": finding.why, "fix": finding.fix}
     if finding.engine_says and finding.severity is not Severity.NOTE:
         fields = {"saw": finding.saw, "says": finding.engine_says, **fields}
