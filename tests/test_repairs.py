@@ -58,3 +58,13 @@ def test_a_good_pair_needs_no_way_out(run: Run) -> None:
     pair = (FIXTURES / "pair" / "target", FIXTURES / "pair" / "draft")
     for entry in run("pair", *pair, "--format", "json").json["engines"]:
         assert entry["repairs"] == [] or entry["verdict"] != "compatible"
+
+
+def test_ollama_folders_are_sent_where_they_are_converted(run: Run) -> None:
+    """A llama-server cannot be pointed at a folder."""
+    pair = (FIXTURES / "pair" / "target", FIXTURES / "pair" / "draft")
+    entry = run("pair", *pair, "--engine", "ollama", "--format", "json").engine("ollama")
+    (text,) = [r["text"] for r in entry["repairs"] if r["id"].startswith("llama-server")]
+    assert "llama-server -m" not in text
+    setup = run(*text.split()[1:], "--format", "json").engine("llama.cpp")["setup"]
+    assert "convert_hf_to_gguf.py" in setup
