@@ -2,21 +2,12 @@
 
 from __future__ import annotations
 
+from draftcheck.checks.hardware import capability_at_least
 from draftcheck.checks.words import fail, not_applicable, ok, unknown
 from draftcheck.types import Comparison, Seen, Setup
 
 
-def capability_floor(comparison: Comparison, setup: Setup, *, floor: str) -> Seen:
-    """Fail when the GPU named has a lower compute capability than this ("7.5")."""
-    if setup.capability is None:
-        return not_applicable("no GPU named, or one without a compute capability")
-    major, _, minor = floor.partition(".")
-    has = f"{setup.capability[0]}.{setup.capability[1]}"
-    words = f"compute capability {has}, needed {floor}"
-    return fail(words) if setup.capability < (int(major), int(minor)) else ok(words)
-
-
-def half_precision_held(comparison: Comparison, setup: Setup, *, floor: str) -> Seen:
+def half_precision_held(comparison: Comparison, setup: Setup, *, floor: int) -> Seen:
     """Fail when a model in bfloat16 meets a GPU below this capability, which has none."""
     if setup.capability is None:
         return not_applicable("no GPU named, or one without a compute capability")
@@ -31,7 +22,7 @@ def half_precision_held(comparison: Comparison, setup: Setup, *, floor: str) -> 
     if not found:
         unread = [side for side, kind in kinds.items() if not kind]
         return unknown(f"dtype of the {unread[0]} was not read") if unread else ok("no bfloat16")
-    seen = capability_floor(comparison, setup, floor=floor)
+    seen = capability_at_least(comparison, setup, floor=floor)
     return Seen(seen.outcome, f"{found[0]}; {seen.saw}")
 
 

@@ -114,15 +114,6 @@ def sequences_at_most(comparison: Comparison, setup: Setup, *, most: int) -> See
     return fail(words) if setup.sequences > most else ok(words)
 
 
-def gpu_generation(comparison: Comparison, setup: Setup, *, major: int) -> Seen:
-    """Fail when the GPU is of an older generation: its compute capability starts lower."""
-    if setup.capability is None:
-        return not_applicable("no GPU with a known compute capability was named")
-    given = ".".join(map(str, setup.capability))
-    words = f"compute capability {given}, {major}.0 is needed"
-    return fail(words) if setup.capability < (major, 0) else ok(words)
-
-
 def head_vocabulary_whole(comparison: Comparison, setup: Setup) -> Seen:
     """Fail when the head has a smaller vocabulary of its own."""
     head, role = comparison.draft.head, comparison.draft.role
