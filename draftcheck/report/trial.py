@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator, Sequence
 
 import click
@@ -156,6 +157,9 @@ def _foot(trial: Trial) -> Iterator[str]:
             f" pass{predicted}{gain}, {words}"
         )
     yield from (f"  note: {safe(note)}" for note in trial.notes)
+    if trial.pays and trial.best is not None and trial.best.method == "draft_model":
+        pair = " ".join(shlex.quote(safe(name)) for name in (trial.target, trial.draft))
+        yield f"  to switch it on: draftcheck pair {pair} --draft-tokens {trial.length}"
 
 
 def _markdown(trial: Trial) -> Iterator[str]:
