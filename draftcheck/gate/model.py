@@ -1,0 +1,148 @@
+"""What travels inside the gate: places in files, commands, documents, deployments, findings.
+
+files/ turns a file into Commands and Documents and knows no engine; reading an engine's options
+out of them is the work of deployments, from tables in rules/. No I/O here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from draftcheck.words import Severity
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Place:
+    """Where something stands; lines and columns count from 1, columns in characters."""
+
+    file: str
+    line: int
+    column: int = 1
+    end_line: int | None = None
+    end_column: int | None = None
+    """Exclusive: the column behind the last character."""
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    """One word of a command, or one scalar of a document, as the program would get it."""
+
+    text: str
+    place: Place
+    unknown: str | None = None
+    """What in it could not be worked out ($MODEL, {{ .Values.x }}); text then holds it as is."""
+    raw: str | None = None
+    """As the file spells it, quotes included; None: it cannot be replaced in place."""
+    kind: str = "str"
+    """str, int, float, bool or null: what the file's own syntax makes of a scalar."""
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """A program and its words, wherever they were found."""
+
+    words: tuple[Word, ...]
+    place: Place
+    image: Word | None = None
+    """The container image it runs in."""
+    env: Mapping[str, Word] = field(default_factory=dict)
+    """Environment that the same file gives it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tree:
+    """A value of a document with places: a scalar, a list or a mapping."""
+
+    place: Place
+    word: Word | None = None
+    items: tuple[Tree, ...] | None = None
+    entries: tuple[tuple[Word, Tree], ...] | None = None
+
+    def get(self, *path: str) -> Tree | None:
+        """The value under these keys, one below the other."""
+        at: Tree | None = self
+        for name in path:
+            entries = (at.entries or ()) if at is not None else ()
+            at = next((value for key, value in reversed(entries) if key.text == name), None)
+        return at
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """A configuration file of an engine, or a call in a program (entries are its keywords)."""
+
+    kind: str
+    """tabbyapi, tabbyapi-model, triton-pbtxt, triton-model, modelfile, python-call, manifest …"""
+    tree: Tree
+    place: Place
+    name: str = ""
+    """Of a call: the callee's dotted name (vllm.LLM)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Trouble:
+    """Something that could not be understood; reported, never passed over."""
+
+    place: Place
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Contents:
+    """What one file holds."""
+
+    commands: tuple[Command, ...] = ()
+    documents: tuple[Document, ...] = ()
+    troubles: tuple[Trouble, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Fix:
+    """A change of the file: the text between two places becomes another."""
+
+    place: Place
+    text: str
+    safe: bool = False
+    """--fix applies it: the engine does the same afterwards, or what was meant."""
+
+
+@dataclass(frozen=True, slots=True)
+class FileFinding:
+    """Something about the file itself: a key or flag that this engine version does not have …"""
+
+    rule: str
+    """FIL001 …: a row of rules/files.toml."""
+    slug: str
+    severity: Severity
+    place: Place
+    title: str
+    saw: str
+    why: str
+    fix: str
+    source: str
+    changes: tuple[Fix, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Deployment:
+    """One engine that is started with (or without) speculation, as a file sets it up."""
+
+    place: Place
+    engine: str
+    version: str | None = None
+    version_from: str = ""
+    """How the version is known: image tag, requirements.txt:3, manifest …; empty: it is not."""
+    target: Word | None = None
+    draft: Word | None = None
+    method: str | None = None
+    speculates: bool = False
+    """Whether the file asks for speculation at all."""
+    said: Mapping[str, Any] = field(default_factory=dict)
+    """Circumstances by name (context, sequences, tensor_parallel, dtype …)."""
+    name: str = ""
+    """Of a pair of a manifest."""
+    findings: tuple[FileFinding, ...] = ()
+    unknown: tuple[Trouble, ...] = ()
+    """Why the pair cannot be judged: a model named by a variable that nothing defines …"""
