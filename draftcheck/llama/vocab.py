@@ -191,8 +191,10 @@ def _charsmap(keys: Keys, build: Build) -> None:
 def _texts(keys: Keys, tokens: Sequence[bytes | None] | None, build: Build) -> Sequence[bytes]:
     if TOKENS not in keys:
         raise LoadFailure("no-tokens", f"key {TOKENS} is missing")
-    if keys[TOKENS][0] != "array[string]" or tokens is None:
+    if keys[TOKENS][0] != "array[string]":
         raise LoadFailure("array-type", f"{TOKENS} is {keys[TOKENS][0]}, not array[string]")
+    if tokens is None:
+        raise NotTold("the token texts")
     return fix_texts([text or b"" for text in tokens])
 
 
