@@ -12,10 +12,11 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from draftcheck.types import Circumstances, PairVerdict
+    from draftcheck.judge import Question
+    from draftcheck.types import Circumstances, Comparison, PairVerdict
 
 __version__ = "0.1.0"
-__all__ = ["__version__", "check"]
+__all__ = ["__version__", "check", "decide"]
 
 
 def check(
@@ -39,29 +40,61 @@ def check(
     # Imported here so that `import draftcheck` and --version stay instant.
     from dataclasses import replace
 
-    from draftcheck import questions, repairs
+    from draftcheck import questions
     from draftcheck.compare import compare
     from draftcheck.facts import read_all
-    from draftcheck.judge import judge
     from draftcheck.refs import parse
-    from draftcheck.types import Circumstances
 
-    given = replace(circumstances or Circumstances(), **said)
-    if given.gpu is not None:
-        from draftcheck import gpus
-
-        machine = gpus.parse(given.gpu)
-        given = replace(given, machine=machine, capability=machine.capability)
-    elif given.machine is None:
-        from draftcheck import gpu_drivers
-
-        # Shown, but never a verdict: that must not depend on where the question is asked.
-        given = replace(given, machine=gpu_drivers.here())
+    given = _given(circumstances, **said)
     asked = questions.ask(engines, method=method, circumstances=given)
     refs = [parse(target)] if draft is None else [parse(target), parse(draft)]
     facts = read_all(*refs, offline=offline, deep=deep)
     ours, theirs = facts[0], facts[-1]
     if draft is not None and theirs is ours:
         theirs = replace(ours)  # named as a draft, not left out
-    verdict = judge(compare(ours, theirs), asked, explicit=bool(engines))
-    return repairs.add(verdict, asked, explicit=bool(engines))
+    return _judged(compare(ours, theirs), asked, explicit=bool(engines))
+
+
+def decide(
+    comparison: Comparison,
+    *,
+    engines: Sequence[str] = (),
+    method: str | None = None,
+    circumstances: Circumstances | None = None,
+    **said: Any,
+) -> PairVerdict:
+    """Judge models that are read already, perhaps under other circumstances than before."""
+    from draftcheck import questions
+
+    given = _given(circumstances, **said)
+    asked = questions.ask(engines, method=method, circumstances=given)
+    return _judged(comparison, asked, explicit=bool(engines))
+
+
+def _judged(comparison: Comparison, asked: Sequence[Question], *, explicit: bool) -> PairVerdict:
+    from draftcheck import repairs
+    from draftcheck.judge import judge
+
+    return repairs.add(judge(comparison, asked, explicit=explicit), asked, explicit=explicit)
+
+
+def _given(circumstances: Circumstances | None, **said: Any) -> Circumstances:
+    """What the user said, with the devices that it names."""
+    from dataclasses import replace
+
+    from draftcheck.types import Circumstances
+
+    given = replace(circumstances or Circumstances(), **said)
+    if given.machine is not None:
+        return given
+    if given.gpu is not None:
+        from draftcheck import gpus
+
+        machine = gpus.parse(given.gpu)
+        given = replace(given, machine=machine, capability=machine.capability)
+    else:
+        from draftcheck import gpu_drivers
+
+        # Shown, but never a verdict: that must not depend on where the question is asked.
+        given = replace(given, machine=gpu_drivers.here())
+    return given

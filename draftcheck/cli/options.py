@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -87,6 +88,59 @@ deep_option = click.option(
     help="Hold the weights against transformers' own classes (needs the trial extra; reads no"
     " weights, runs no code of the model).",
 )
+
+
+FILE = click.Path(dir_okay=False, path_type=Path)
+
+
+def trial_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """What a measurement needs to know, wherever one is made."""
+    options = (
+        click.option(
+            "--prompts", "prompt_file", type=FILE, help="Your prompts: text, JSONL or parquet."
+        ),
+        click.option(
+            "--tokens",
+            type=click.IntRange(2, 1 << 20),
+            default=128,
+            show_default=True,
+            help="New tokens per prompt.",
+        ),
+        click.option(
+            "--temperature",
+            type=click.FloatRange(0, 10),
+            default=0.0,
+            show_default=True,
+            help="Of the target's answers; 0: greedy.",
+        ),
+        click.option(
+            "--budget",
+            type=click.FloatRange(0),
+            metavar="SECONDS",
+            help="Stop measuring after this long.",
+        ),
+        click.option(
+            "--backend", default="transformers", show_default=True, help="What runs the models."
+        ),
+        click.option(
+            "--device",
+            help="cuda:0, cpu, mps, auto (several GPUs) … Default: the best one here.",
+        ),
+    )
+    for option in reversed(options):
+        function = option(function)
+    return function
+
+
+def say(quiet: bool) -> Callable[[str], None]:
+    """Progress of a measurement, for people who watch."""
+    watched = not quiet and sys.stderr.isatty()
+
+    def tell(text: str) -> None:
+        if watched:
+            click.echo(f"  {text}", err=True)
+
+    return tell
 
 
 def colour() -> bool | None:

@@ -3,18 +3,29 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from draftcheck.cli.options import (
+    FILE,
     circumstances_options,
     deep_option,
     emit,
     offline_option,
     report_options,
+    say,
+    trial_options,
 )
 from draftcheck.cli.progress import progress
+from draftcheck.errors import ReadError, UsageError
+
+if TYPE_CHECKING:
+    from draftcheck.trial.result import Trial
+    from draftcheck.types import PairVerdict
+
+MEASURED = ("prompt_file", "tokens", "temperature", "budget", "backend", "device")
+"""Options of a trial."""
 
 
 @click.command("pair")
@@ -31,6 +42,13 @@ from draftcheck.cli.progress import progress
 @click.option("--method", metavar="NAME", help="The engine's own word for the way of speculating.")
 @circumstances_options
 @deep_option
+@click.option(
+    "--trial", "wanted", is_flag=True, help="Also measure acceptance and speed-up (trial extra)."
+)
+@trial_options
+@click.option(
+    "--trial-from", type=FILE, help="Take the measurement from the JSON of an earlier trial."
+)
 @click.option("--strict", is_flag=True, help="Count degraded as incompatible.")
 @offline_option
 @click.option("--quiet", is_flag=True, help="Print nothing; the exit code is the answer.")
@@ -41,8 +59,11 @@ def command(
     draft: str | None,
     engines: tuple[str, ...],
     method: str | None,
+    wanted: bool,
+    trial_from: Path | None,
     strict: bool,
     offline: bool,
+    deep: bool,
     quiet: bool,
     verbose: bool,
     form: str,
@@ -60,13 +81,66 @@ def command(
     import draftcheck
     from draftcheck.report import exits
 
+    how = {name: said.pop(name) for name in MEASURED}
+    if (wanted or trial_from) and draft is None:
+        raise UsageError("a trial needs a draft", hint="Name TARGET and DRAFT.")
+    asked = {"engines": engines, "method": method, **said}
     with progress(quiet):
-        verdict = draftcheck.check(
-            target, draft, engines=engines, method=method, offline=offline, **said
-        )
+        verdict = draftcheck.check(target, draft, offline=offline, deep=deep, **asked)
+    trial, failed = None, None
+    if trial_from is not None:
+        trial = _earlier(verdict, trial_from)
+    elif wanted and draft is not None:
+        try:
+            trial = _measure(verdict, target, draft, {**how, "dtype": said["dtype"]}, quiet)
+        except ReadError as error:  # the verdict stands without it
+            failed = error
+    if trial is not None and said["draft_tokens"] is None and not trial.broken:
+        asked["draft_tokens"] = trial.length
+        verdict = draftcheck.decide(verdict.comparison, **asked)
     if not quiet or output is not None:
-        emit(exits.render_pair(verdict, form, verbose=verbose, explicit=bool(engines)), output)
+        text = exits.render_pair(
+            verdict, form, verbose=verbose, explicit=bool(engines), trial=trial
+        )
+        emit(text, output)
     notes = (*verdict.comparison.target.notes, *verdict.comparison.draft.notes)
     for note in dict.fromkeys(notes):
         exits.warn(note)
-    return exits.code(verdict.verdict, strict=strict)
+    if failed is not None:
+        raise failed
+    return exits.code(verdict.verdict, strict=strict, trial=trial)
+
+
+def _measure(
+    verdict: PairVerdict, target: str, draft: str, how: dict[str, Any], quiet: bool
+) -> Trial | None:
+    """A trial, when the verdict leaves room for one."""
+    from draftcheck.report import exits
+    from draftcheck.words import Verdict
+
+    if verdict.verdict not in (Verdict.COMPATIBLE, Verdict.DEGRADED):
+        exits.warn(f"no trial was made: the verdict is {verdict.verdict}")
+        return None
+    from draftcheck.trial.backend import Options
+    from draftcheck.trial.measure import Plan, run
+    from draftcheck.trial.prompts import load
+
+    options = Options(how["tokens"], how["temperature"], device=how["device"], dtype=how["dtype"])
+    prompts = load(how["prompt_file"])
+    plan = Plan(target, draft, prompts, how["backend"], options, budget=how["budget"])
+    return run(plan, say(quiet))
+
+
+def _earlier(verdict: PairVerdict, file: Path) -> Trial:
+    """A saved trial, when it was made with these very models."""
+    from draftcheck.trial import places, saved
+
+    trial = saved.load(file)
+    for side in ("target", "draft"):
+        facts = getattr(verdict.comparison, side)
+        if found := places.differs(trial.models[side], facts.called, facts.revision):
+            raise UsageError(
+                f"{file}: was measured with another {side}: {found}",
+                hint="Measure again with --trial.",
+            )
+    return trial

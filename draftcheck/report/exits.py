@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 import click
 
 from draftcheck.report.safe import safe
 from draftcheck.types import ModelFacts, PairVerdict, Verdict
+
+if TYPE_CHECKING:
+    from draftcheck.trial.result import Trial
 
 CODES = {
     Verdict.COMPATIBLE: 0,
@@ -17,25 +21,42 @@ CODES = {
 }
 
 
-def code(verdict: Verdict, *, strict: bool = False) -> int:
-    """The contract's exit code."""
+def code(verdict: Verdict, *, strict: bool = False, trial: Trial | None = None) -> int:
+    """The contract's exit code; a pair that a trial found broken is not compatible."""
+    if trial is not None:
+        from draftcheck.report import trial as measured
+
+        if found := measured.code(trial):
+            return found
     if strict and verdict is Verdict.DEGRADED:
         return 1
     return CODES[verdict]
 
 
-def render_pair(verdict: PairVerdict, form: str, *, verbose: bool, explicit: bool) -> str:
+def render_pair(
+    verdict: PairVerdict, form: str, *, verbose: bool, explicit: bool, trial: Trial | None = None
+) -> str:
     if form == "json":
         from draftcheck.report import json
 
-        return json.pair(verdict)
+        return json.pair(verdict, trial)
     if form == "markdown":
         from draftcheck.report import markdown
 
-        return markdown.pair(verdict)
+        return _with(markdown.pair(verdict), trial, form)
     from draftcheck.report import text
 
-    return text.pair(verdict, verbose=verbose, explicit=explicit)
+    return _with(text.pair(verdict, verbose=verbose, explicit=explicit), trial, form)
+
+
+def _with(report: str, trial: Trial | None, form: str) -> str:
+    """The report, and the trial below it."""
+    if trial is None:
+        return report
+    from draftcheck.report import trial as measured
+
+    below = measured.short(trial) if form == "text" else measured.render(trial, form)
+    return f"{report}\n\n{below}"
 
 
 def render_inspect(facts: ModelFacts, loaded: Mapping[str, object] | None, form: str) -> str:

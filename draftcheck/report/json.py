@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from draftcheck import __version__
 from draftcheck.facts import saved
@@ -20,11 +20,14 @@ from draftcheck.types import (
     VocabularyComparison,
 )
 
+if TYPE_CHECKING:
+    from draftcheck.trial.result import Trial
+
 SCHEMA_VERSION = 1
 LONGEST = 1000
 
 
-def pair(verdict: PairVerdict) -> str:
+def pair(verdict: PairVerdict, trial: Trial | None = None) -> str:
     comparison = verdict.comparison
     body = {
         "schema_version": SCHEMA_VERSION,
@@ -39,10 +42,18 @@ def pair(verdict: PairVerdict) -> str:
         },
         "engines": [engine(entry) for entry in verdict.engines],
         "memory": memory.top(verdict.engines),
-        "trial": None,
+        "trial": _trial(trial),
         "verdict": str(verdict.verdict),
     }
     return dumps(body)
+
+
+def _trial(trial: Trial | None) -> dict[str, Any] | None:
+    if trial is None:
+        return None
+    from draftcheck.trial import saved  # numpy comes with it
+
+    return saved.body(trial)
 
 
 def dumps(body: Any) -> str:

@@ -27,10 +27,11 @@ def draw(trial: Trial) -> str:
     lengths = [str(row.settings["draft_tokens"]) for row in trial.lengths]
     places = [str(i + 1) for i in range(len(trial.by_position))]
     kinds = list(trial.categories)
+    shares = [part.acceptance for part in trial.categories.values()]
     panels = [
         _panel(0, "speed-up" if timed else "tokens per pass", "draft tokens", lengths, gains, True),
         _panel(1, "accepted by position", "position", places, trial.by_position, False),
-        _panel(2, "accepted by kind of text", "", kinds, list(trial.categories.values()), False),
+        _panel(2, "accepted by kind of text", "", kinds, shares, False),
     ]
     width = LEFT + 3 * (WIDTH + GAP)
     title = escape(f"{safe(trial.draft)} for {safe(trial.target)}")

@@ -11,21 +11,36 @@ from draftcheck import __version__
 from draftcheck.report.json import SCHEMA_VERSION, dumps
 from draftcheck.report.safe import markdown as md
 from draftcheck.report.safe import safe
-from draftcheck.trial.result import Row, Trial, body
+from draftcheck.trial.result import Row, Trial
+from draftcheck.trial.saved import body
 
 BAR = 32
 SHOWN = (1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24)
 """Draft lengths in the picture."""
+KINDS = {
+    "draft_model": "drafts of",
+    "tree": "the tree",
+    "ngram": "copied",
+    "threshold": "drafts",
+}
 
 
 def render(trial: Trial, form: str) -> str:
     if form == "json":
         head = {"schema_version": SCHEMA_VERSION, "draftcheck_version": __version__}
-        models = {"target": {"ref": trial.target}, "draft": {"ref": trial.draft}}
-        return dumps({**head, **models, **body(trial)})
+        return dumps({**head, **body(trial)})
     if form == "markdown":
         return "\n".join(_markdown(trial))
     return "\n\n".join(block for block in _blocks(trial) if block)
+
+
+def code(trial: Trial) -> int:
+    """The contract's exit code."""
+    if trial.broken:
+        return 1
+    if trial.incomplete:
+        return 130 if trial.incomplete == "interrupted" else 3
+    return 0
 
 
 def answer(trial: Trial) -> str:
@@ -33,6 +48,8 @@ def answer(trial: Trial) -> str:
     if trial.broken:
         return f"broken: {trial.broken}"
     figures = f"{trial.acceptance:.0%} of {trial.length}-token drafts accepted"
+    if trial.translation:
+        figures += ", translated"
     if trial.best is None:
         return f"{figures}; step costs were not measured"
     if not trial.pays:
@@ -42,68 +59,120 @@ def answer(trial: Trial) -> str:
 
 
 def _way(row: Row) -> str:
-    kinds = {
-        "draft_model": "drafts of",
-        "tree": "the tree",
-        "ngram": "copied",
-        "threshold": "drafts",
-    }
-    return f"{kinds.get(row.method, row.method)} {row.name}"
+    return f"{KINDS.get(row.method, row.method)} {row.name}"
+
+
+def short(trial: Trial) -> str:
+    """A block for a report about something else."""
+    colour = "red" if trial.broken else "green" if trial.pays else "yellow"
+    lines = [click.style("trial: ", bold=True) + click.style(safe(answer(trial)), fg=colour)]
+    lines += [_measured(trial), *_figures(trial), *_foot(trial)]
+    return "\n".join(lines)
 
 
 def _blocks(trial: Trial) -> Iterator[str]:
     colour = "red" if trial.broken else "green" if trial.pays else "yellow"
     yield click.style(safe(answer(trial)), fg=colour, bold=True)
+    if trial.incomplete:
+        yield click.style(f"ended before it was done: {safe(trial.incomplete)}", fg="yellow")
     yield "\n".join(_head(trial))
     if trial.lengths:
-        yield _curve(trial)
-        yield _positions(trial)
+        yield _curve("draft tokens", trial.lengths, trial)
+        if trial.greedy_lengths:
+            yield _curve("greedy draft", trial.greedy_lengths, trial)
+        if trial.reencoded:
+            yield _curve("encoded anew", trial.reencoded, trial)
+        yield "\n".join(_positions(trial))
+        yield _kinds(trial)
         yield _rows("other ways", _others(trial))
     if trial.loads:
         yield "\n".join(_loads(trial))
-    yield "\n".join(_foot(trial))
+    yield "\n".join([*_foot(trial), *_switch(trial)])
+
+
+def _measured(trial: Trial) -> str:
+    mixed = f", {trial.greedy_share:.0%} of it greedy" if trial.workload else ""
+    return (
+        f"  measured    {trial.prompts} prompts, {trial.tokens:,} tokens in {trial.seconds:.1f} s"
+        f" on {safe(trial.device)} ({safe(trial.backend)}, {safe(trial.dtype)},"
+        f" temperature {trial.temperature:g}{mixed}); {safe(trial.stopped)}"
+    )
 
 
 def _head(trial: Trial) -> Iterator[str]:
     yield f"  target      {safe(trial.target)}"
     yield f"  draft       {safe(trial.draft)}"
-    yield (
-        f"  measured    {trial.prompts} prompts, {trial.tokens:,} tokens in {trial.seconds:.1f} s"
-        f" on {trial.device} ({trial.backend}, {trial.dtype}, temperature {trial.temperature:g});"
-        f" {trial.stopped}"
-    )
+    yield _measured(trial)
     if trial.interval:
         low, high = trial.interval
         yield f"  acceptance  {trial.acceptance:.3f}, 95 % within {low:.3f} to {high:.3f}"
-    kinds = ", ".join(f"{safe(name)} {value:.2f}" for name, value in trial.categories.items())
-    if kinds:
-        yield f"  by kind     {kinds}"
+    yield from _figures(trial)
 
 
-def _curve(trial: Trial) -> str:
+def _figures(trial: Trial) -> Iterator[str]:
+    """The classic figures by their names."""
+    row = trial.row
+    if row is None:
+        return
+    words = [
+        f"acceptance rate {trial.acceptance:.2f}",
+        f"block efficiency {row.tokens_per_pass:.2f}",
+        f"draft efficiency {row.draft_efficiency:.2f}",
+    ]
+    if row.mbsu is not None:
+        words.append(f"MBSU {row.mbsu:.2f}")
+    if trial.token_rate_ratio is not None:
+        words.append(f"token rate ratio {trial.token_rate_ratio:.2f}")
+    yield f"  figures     {', '.join(words)} (with {trial.length} draft tokens)"
+
+
+def _curve(title: str, lengths: Sequence[Row], trial: Trial) -> str:
     """Speed-up, or tokens per pass where no costs are known, over the draft length."""
-    rows = [row for row in trial.lengths if row.settings["draft_tokens"] in SHOWN]
+    rows = [row for row in lengths if row.settings["draft_tokens"] in SHOWN]
     timed = trial.costs is not None
     values = [(row.speedup or 0.0) if timed else row.tokens_per_pass for row in rows]
     top = max(values, default=1.0) or 1.0
-    lines = [f"  draft tokens  tokens/pass  {'speed-up' if timed else ''}"]
+    lines = [f"  {title:12s}  tokens/pass  {'speed-up' if timed else ''}".rstrip()]
     for row, value in zip(rows, values, strict=True):
-        bar = "█" * max(1, round(BAR * value / top))
         gain = f"{value:7.2f}x " if timed else ""
         g = row.settings["draft_tokens"]
-        mark = " ←" if g == trial.length else ""
-        lines.append(f"  {g:12d}  {row.tokens_per_pass:11.2f}  {gain} {bar}{mark}")
+        mark = " ←" if g == trial.length and lengths is trial.lengths else ""
+        lines.append(f"  {g:12d}  {row.tokens_per_pass:11.2f}  {gain} {_bar(value / top)}{mark}")
     return "\n".join(lines)
 
 
-def _positions(trial: Trial) -> str:
-    shares = " ".join(f"{share:.2f}" for share in trial.by_position)
-    given = " ".join(f"{share:.2f}" for share in trial.by_position_given_the_last)
-    return (
-        f"  accepted by position  {shares}\n"
-        f"  given the one before  {given}\n"
-        f"  draft efficiency      {trial.acceptance:.2f} at {trial.length} tokens"
+def _bar(share: float) -> str:
+    return "█" * max(1, round(BAR * share))
+
+
+def _positions(trial: Trial) -> Iterator[str]:
+    counters = trial.counters
+    if counters is None:
+        return
+    yield "  accepted by position  given the one before"
+    pairs = zip(counters.by_position, counters.by_position_given_the_last, strict=True)
+    for number, (share, given) in enumerate(pairs, start=1):
+        yield f"  {number:11d}  {share:7.2f}  {given:20.2f}  {_bar(share)}"
+    yield (
+        f"  vLLM would count {counters.num_drafts:,.0f} drafts,"
+        f" {counters.num_draft_tokens:,.0f} draft tokens,"
+        f" {counters.num_accepted_tokens:,.0f} accepted"
     )
+
+
+def _kinds(trial: Trial) -> str:
+    """Kinds of text, and the parts of a mixed workload."""
+    parts = {**trial.categories, **trial.workload}
+    width = max((len(safe(name, 20)) for name in parts), default=0)
+    lines = [f"  {'kind'.ljust(width)}  accepted"]
+    for name, part in parts.items():
+        low, high = part.interval or (0.0, 0.0)
+        sure = f"{low:.2f} to {high:.2f}" if part.interval else "one prompt  "
+        lines.append(
+            f"  {safe(name, 20).ljust(width)}  {part.acceptance:8.2f}  {sure}"
+            f"  {_bar(part.acceptance)}"
+        )
+    return "\n".join(lines)
 
 
 def _others(trial: Trial) -> list[Row]:
@@ -120,7 +189,8 @@ def _rows(title: str, rows: Sequence[Row]) -> str:
     for row in rows:
         gain = f", {row.speedup:.2f}x" if row.speedup is not None else ""
         lines.append(
-            f"    {row.method:10s} {row.name}: {row.tokens_per_pass:.2f} tokens/pass{gain}"
+            f"    {safe(row.method):10s} {safe(row.name)}:"
+            f" {row.tokens_per_pass:.2f} tokens/pass{gain}"
         )
     return "\n".join(lines)
 
@@ -139,7 +209,7 @@ def _foot(trial: Trial) -> Iterator[str]:
         costs = trial.costs
         yield (
             f"  a draft step costs {costs.draft_step * 1e3:.2f} ms, a target step"
-            f" {costs.target_step * 1e3:.2f} ms ({costs.how}; ratio {costs.ratio:.2f})"
+            f" {costs.target_step * 1e3:.2f} ms ({safe(costs.how)}; ratio {costs.ratio:.2f})"
         )
         if trial.break_even is None:
             yield "  no acceptance would make it pay"
@@ -149,14 +219,17 @@ def _foot(trial: Trial) -> Iterator[str]:
         yield f"  {trial.floor_speedup:.2f}x where reading the weights is all that a step costs"
     if trial.verified is not None:
         found = trial.verified
-        words = "the same text" if found.identical_output else "not always the same text"
+        same = {True: ", the same text", False: ", not always the same text", None: ""}
         predicted = f" ({found.predicted:.2f} predicted)" if found.predicted is not None else ""
         gain = f", {found.speedup:.2f}x" if found.speedup is not None else ""
         yield (
             f"  for real with {found.draft_tokens} tokens: {found.tokens_per_pass:.2f} tokens per"
-            f" pass{predicted}{gain}, {words}"
+            f" pass{predicted}{gain}{same[found.identical_output]}"
         )
     yield from (f"  note: {safe(note)}" for note in trial.notes)
+
+
+def _switch(trial: Trial) -> Iterator[str]:
     if trial.pays and trial.best is not None and trial.best.method == "draft_model":
         pair = " ".join(shlex.quote(safe(name)) for name in (trial.target, trial.draft))
         yield f"  to switch it on: draftcheck pair {pair} --draft-tokens {trial.length}"

@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-from draftcheck.trial import ngram, sampled, simulate, speedup, statistics, trees
-from draftcheck.trial.backend import Backend
-from draftcheck.trial.result import Load, Row, Trial
-from draftcheck.trial.speedup import Costs
-from draftcheck.trial.traces import Counts, Line, Trace, line_up, ratio
+from draftcheck.trial import ngram, sampled, simulate, speedup, trees
+from draftcheck.trial.result import Counters, Load, Part, Row
+from draftcheck.trial.speedup import Costs, ratio
+from draftcheck.trial.statistics import Bootstrap
+from draftcheck.trial.traces import Bools, Counts, Line, Trace, line_up
 
-if TYPE_CHECKING:
-    from draftcheck.trial.measure import Plan
-
-BROKEN = 1.05
-"""Tokens per pass up to here are not a bad draft but a broken pair."""
 USUAL = 4
 """Draft length of single figures where no costs say which is best."""
 P_MIN = (0.0, 0.25, 0.5, 0.6, 0.7, 0.75, 0.8, 0.9, 0.95)
@@ -33,144 +28,132 @@ LOOKUPS = (
 NO = Row("none", "no speculation", 1.0, 0.0, 0.0, 1.0, {"draft_tokens": 0})
 
 
-def answer(plan: Plan, backend: Backend, traces: Sequence[Trace], costs: Sequence[Costs]) -> Trial:
-    """The trial's figures for one sequence at a time."""
-    cost = costs[0] if costs else None
+@dataclass(frozen=True, slots=True)
+class Answers:
+    """All ways of speculating, for one sequence at a time."""
+
+    by_length: Mapping[int, Counts]
+    lengths: tuple[Row, ...]
+    greedy_lengths: tuple[Row, ...]
+    thresholds: tuple[Row, ...]
+    trees: tuple[Row, ...]
+    ngram: tuple[Row, ...]
+    best: Row | None
+    length: int
+
+
+def answer(
+    traces: Sequence[Trace],
+    cost: Costs | None,
+    longest: int = simulate.LONGEST,
+    tree: trees.Tree | None = None,
+) -> Answers:
+    """Every way of speculating; without costs no speed-up and no best way."""
+    rows = _Rows(Bootstrap(len(traces)), cost)
     line = line_up(traces)
-    longest = _longest(backend, traces)
-    by_length = _by_length(plan, traces, longest)
-    lengths = tuple(_lengths(by_length, cost))
-    thresholds = tuple(_thresholds(line, longest, cost))
-    shapes, grams = tuple(_trees(plan, line, cost)), tuple(_ngrams(traces, cost))
-    best = _best([*lengths, *thresholds, *shapes, *grams]) if cost else None
-    length = _length(best, lengths)
-    counts = by_length[length]
-    return Trial(
-        target=plan.target,
-        draft=plan.draft,
-        backend=backend.name,
-        device=backend.device,
-        dtype=backend.dtype,
-        temperature=plan.options.temperature,
-        seed=plan.options.seed,
-        prompts=len(traces),
-        tokens=int(sum(len(trace.tokens) for trace in traces)),
-        seconds=0.0,
-        stopped="",
-        length=length,
-        acceptance=counts.draft_efficiency,
-        interval=statistics.interval(counts.accepted, counts.drafted),
-        by_position=tuple(counts.by_position),
-        by_position_given_the_last=tuple(counts.by_position_given_the_last),
-        categories=_categories(traces, counts),
-        lengths=lengths,
-        counters=_counters(counts),
-        histogram=tuple(counts.histogram.tolist()),
-        overlap=_mean(traces, "overlap"),
-        greedy_draft=_mean(traces, "agree"),
-        costs=cost,
-        break_even=speedup.break_even(cost) if cost else None,
-        best=best,
-        broken=_broken(backend, lengths),
-        thresholds=thresholds,
-        trees=shapes,
-        ngram=grams,
+    counts = by_length(traces, longest)
+    lengths = tuple(rows.lengths(counts))
+    other: tuple[Row, ...] = ()
+    if _draft_samples(traces):  # otherwise a greedy draft is the same draft
+        other = tuple(rows.lengths(simulate.lengths(line, longest), ", greedy draft"))
+    thresholds = tuple(rows.thresholds(line, longest))
+    shapes = tuple(rows.trees(line, tree))
+    grams = tuple(rows.ngrams(line, ngram.Texts(traces)))
+    best = _best([*lengths, *other, *thresholds, *shapes, *grams]) if cost else None
+    return Answers(
+        counts, lengths, other, thresholds, shapes, grams, best, best_length(lengths, cost)
     )
 
 
-def broken(plan: Plan, backend: Backend, why: str, seconds: float) -> Trial:
-    """A trial that ended before there was anything to count."""
-    return Trial(
-        target=plan.target, draft=plan.draft, backend=backend.name, device=backend.device,
-        dtype=backend.dtype, temperature=plan.options.temperature, seed=plan.options.seed,
-        prompts=0, tokens=0, seconds=seconds, stopped=why, length=USUAL, acceptance=0.0,
-        interval=None, by_position=(), by_position_given_the_last=(), categories={}, lengths=(),
-        thresholds=(), trees=(), ngram=(), counters={}, histogram=(), broken=why,
-    )  # fmt: skip
+def length_rows(counts: Mapping[int, Counts], cost: Costs | None) -> Iterator[Row]:
+    """Rows for draft lengths that were counted elsewhere."""
+    prompts = len(next(iter(counts.values())).passes)
+    return _Rows(Bootstrap(prompts), cost).lengths(counts)
 
 
-def loads(traces: Sequence[Trace], costs: Sequence[Costs]) -> Iterator[Load]:
-    """The best length for each number of sequences at once."""
-    counts = simulate.lengths(line_up(traces)) if costs else {}
-    for cost in costs:
-        rows = list(_lengths(counts, cost))
-        best = max(rows, key=lambda row: row.speedup or 0.0)
-        yield Load(cost.sequences, best.settings["draft_tokens"], best.speedup or 0.0,
-                   cost.target_step)  # fmt: skip
+def by_length(traces: Sequence[Trace], longest: int, first: int = 1) -> dict[int, Counts]:
+    """Fixed draft lengths; the draft samples too where its chances are known. first: line_up."""
+    if _draft_samples(traces):
+        return sampled.lengths(traces, longest, first)
+    return simulate.lengths(line_up(traces, first), longest)
 
 
-def with_floor(trial: Trial, traces: Sequence[Trace]) -> Trial:
-    """The best speed-up if reading weights were all that a step costs."""
-    if trial.floor is None or not traces:
-        return trial
-    found = list(loads(traces, [trial.floor]))
-    return replace(trial, floor_speedup=found[0].speedup)
+def _draft_samples(traces: Sequence[Trace]) -> bool:
+    return any(trace.accept is not None for trace in traces)
 
 
-def _longest(backend: Backend, traces: Sequence[Trace]) -> int:
-    """Draft lengths as far as the context allows."""
-    limits = [n for name, n in backend.limits().items() if name.endswith("context") and n]
-    return max(1, min([simulate.LONGEST, *(int(n) - 1 for n in limits)]))
+@dataclass(frozen=True, slots=True)
+class _Rows:
+    """Counts -> rows."""
+
+    bootstrap: Bootstrap
+    cost: Costs | None
+
+    def row(self, method: str, name: str, counts: Counts, drafts_in: float, **settings: Any) -> Row:
+        """drafts_in: draft steps that one pass waits for."""
+        gain = mbsu = None
+        if self.cost is not None:
+            seconds = drafts_in * self.cost.draft_step
+            gain = speedup.of_pass(
+                counts.tokens_per_pass, seconds, counts.drafted_per_pass, self.cost
+            )
+            if g := settings.get("draft_tokens") if method == "draft_model" else None:
+                mbsu = speedup.memory_bound(counts.tokens_per_pass, g, self.cost.ratio)
+        return Row(
+            method,
+            name,
+            counts.tokens_per_pass,
+            counts.draft_efficiency,
+            counts.drafted_per_pass,
+            gain,
+            settings,
+            self.bootstrap.interval(counts.tokens, counts.passes),
+            mbsu,
+            counters(counts),
+        )
+
+    def lengths(self, by_length: Mapping[int, Counts], more: str = "") -> Iterator[Row]:
+        for g, counts in by_length.items():
+            name = f"{g} token{'s' * (g > 1)}{more}"
+            yield self.row("draft_model", name, counts, counts.drafted_per_pass, draft_tokens=g)
+
+    def thresholds(self, line: Line, longest: int) -> Iterator[Row]:
+        for p_min in P_MIN:
+            for g in P_MIN_LENGTHS:
+                if g <= longest:
+                    counts = simulate.threshold(line, p_min, g)
+                    name = f"up to {g} tokens, p_min {p_min:g}"
+                    # The token that falls short of p_min had to be drafted to see that it does.
+                    waits = min(counts.drafted_per_pass + (p_min > 0), g)
+                    yield self.row("threshold", name, counts, waits, p_min=p_min, draft_tokens=g)
+
+    def trees(self, line: Line, own: trees.Tree | None) -> Iterator[Row]:
+        shapes = trees.best_of_each(line, BUDGETS)
+        for tree in shapes if own is None else [*shapes, own]:
+            counts = trees.simulate(line, tree)
+            sizes = {"nodes": tree.nodes, "levels": tree.levels}
+            yield self.row("tree", tree.name, counts, tree.levels, **sizes)
+
+    def ngrams(self, line: Line, texts: ngram.Texts) -> Iterator[Row]:
+        for rule in LOOKUPS:
+            name = f"{rule.min} to {rule.max}-grams, {rule.draft_tokens} tokens"
+            sizes = {"min": rule.min, "max": rule.max, "draft_tokens": rule.draft_tokens}
+            yield self.row("ngram", name, ngram.simulate(line, texts, rule), 0, **sizes)
+        simple = ngram.Simple()
+        counts = ngram.simulate(line, texts, simple)
+        name = f"{simple.size_n}-grams, {simple.size_m} tokens"
+        sizes = {"min": simple.size_n, "max": simple.size_n, "draft_tokens": simple.size_m}
+        yield self.row("ngram-simple", name, counts, 0, **sizes)
 
 
-def _by_length(plan: Plan, traces: Sequence[Trace], longest: int) -> dict[int, Counts]:
-    if plan.options.temperature > 0:
-        return sampled.lengths(traces, longest)
-    return simulate.lengths(line_up(traces), longest)
-
-
-def _row(
-    method: str, name: str, counts: Counts, drafts_in: float, cost: Costs | None, **settings: Any
-) -> Row:
-    """drafts_in: draft steps that one pass waits for."""
-    checked = ratio(counts.drafted.sum(), counts.passes.sum())
-    gain = None
-    if cost is not None:
-        seconds = drafts_in * cost.draft_step
-        gain = speedup.of_pass(counts.tokens_per_pass, seconds, checked, cost)
-    return Row(
-        method, name, counts.tokens_per_pass, counts.draft_efficiency, checked, gain, settings
+def counters(counts: Counts) -> Counters:
+    """vLLM's counters for the same work."""
+    return Counters(
+        num_drafts=float(counts.drafts.sum()),
+        num_draft_tokens=float(counts.drafted.sum()),
+        num_accepted_tokens=float(counts.accepted.sum()),
+        num_accepted_tokens_per_pos=tuple(counts.per_position.tolist()),
     )
-
-
-def _lengths(by_length: dict[int, Counts], cost: Costs | None) -> Iterator[Row]:
-    for g, counts in by_length.items():
-        steps = ratio(counts.drafted.sum(), counts.passes.sum())
-        yield _row("draft_model", f"{g} tokens", counts, steps, cost, draft_tokens=g)
-
-
-def _thresholds(line: Line, longest: int, cost: Costs | None) -> Iterator[Row]:
-    for p_min in P_MIN:
-        for g in P_MIN_LENGTHS:
-            if g <= longest:
-                counts = simulate.threshold(line, p_min, g)
-                steps = ratio(counts.drafted.sum(), counts.passes.sum())
-                name = f"up to {g} tokens, p_min {p_min:g}"
-                # The token that falls short of p_min had to be drafted to see that it does.
-                waits = min(steps + (p_min > 0), g)
-                yield _row("threshold", name, counts, waits, cost, p_min=p_min, draft_tokens=g)
-
-
-def _trees(plan: Plan, line: Line, cost: Costs | None) -> Iterator[Row]:
-    shapes = [trees.best(line, nodes) for nodes in BUDGETS]
-    if plan.tree is not None:
-        shapes.append(trees.load(plan.tree))
-    for tree in shapes:
-        counts = trees.simulate(line, tree)
-        yield _row("tree", tree.name, counts, tree.levels, cost, nodes=tree.nodes,
-                   levels=tree.levels)  # fmt: skip
-
-
-def _ngrams(traces: Sequence[Trace], cost: Costs | None) -> Iterator[Row]:
-    for rule in LOOKUPS:
-        counts = ngram.simulate(traces, rule)
-        name = f"{rule.min} to {rule.max}-grams, {rule.draft_tokens} tokens"
-        yield _row("ngram", name, counts, 0, cost, min=rule.min, max=rule.max,
-                   draft_tokens=rule.draft_tokens)  # fmt: skip
-    simple = ngram.Simple()
-    counts = ngram.simulate(traces, simple)
-    yield _row("ngram-simple", f"{simple.size_n}-grams, {simple.size_m} tokens", counts, 0, cost,
-               min=simple.size_n, max=simple.size_n, draft_tokens=simple.size_m)  # fmt: skip
 
 
 def _best(rows: Sequence[Row]) -> Row:
@@ -178,48 +161,70 @@ def _best(rows: Sequence[Row]) -> Row:
     return found if (found.speedup or 0.0) > 1.0 else NO
 
 
-def _length(best: Row | None, lengths: Sequence[Row]) -> int:
+def best_length(lengths: Sequence[Row], cost: Costs | None) -> int:
     """The length that single figures are about: the best one, or the usual one."""
-    if best is None:
+    if cost is None:
         return min(USUAL, len(lengths))
     top = max(lengths, key=lambda row: row.speedup or 0.0)
     return int(top.settings["draft_tokens"])
 
 
-def _categories(traces: Sequence[Trace], counts: Counts) -> dict[str, float]:
-    names = np.array([trace.category for trace in traces])
+def loads(by_length: Mapping[int, Counts], costs: Sequence[Costs]) -> Iterator[Load]:
+    """The best length for each number of sequences at once."""
+    for cost in costs:
+        gains = {g: _gain(counts, cost) for g, counts in by_length.items()}
+        g = max(gains, key=lambda length: gains[length])
+        yield Load(cost.sequences, g, gains[g], cost.target_step)
+
+
+def _gain(counts: Counts, cost: Costs) -> float:
+    drafted = counts.drafted_per_pass
+    return speedup.of_pass(counts.tokens_per_pass, drafted * cost.draft_step, drafted, cost)
+
+
+def parts(
+    names: Sequence[str], by_length: Mapping[int, Counts], length: int, cost: Costs | None
+) -> dict[str, Part]:
+    """The figures of each group of prompts; names: the group of each prompt."""
+    array = np.array(names)
     return {
-        str(name): ratio(counts.accepted[names == name].sum(), counts.drafted[names == name].sum())
-        for name in dict.fromkeys(names)
+        str(name): _part(array == name, by_length, length, cost) for name in dict.fromkeys(names)
     }
 
 
-def _counters(counts: Counts) -> dict[str, Any]:
-    """vLLM's counters for the same work."""
-    reached = counts.histogram[::-1].cumsum()[::-1]
-    return {
-        "num_drafts": float(counts.drafts.sum()),
-        "num_draft_tokens": float(counts.drafted.sum()),
-        "num_accepted_tokens": float(counts.accepted.sum()),
-        "num_accepted_tokens_per_pos": reached[1:].tolist(),
-    }
+def _part(chosen: Bools, by_length: Mapping[int, Counts], length: int, cost: Costs | None) -> Part:
+    mine = {g: _of(counts, chosen) for g, counts in by_length.items()}
+    counts, g, gain = mine[length], length, None
+    if cost is not None:
+        gains = {g: _gain(mine[g], cost) for g in mine}
+        g = max(gains, key=lambda length: gains[length])
+        gain = gains[g]
+    return Part(
+        prompts=int(chosen.sum()),
+        tokens=int(counts.tokens.sum()),
+        acceptance=counts.draft_efficiency,
+        interval=Bootstrap(len(counts.passes)).interval(counts.accepted, counts.drafted),
+        tokens_per_pass=counts.tokens_per_pass,
+        draft_tokens=g,
+        speedup=gain,
+    )
 
 
-def _mean(traces: Sequence[Trace], name: str) -> float | None:
-    arrays = [getattr(trace, name) for trace in traces]
-    if not arrays or any(array is None for array in arrays):
-        return None
-    return float(np.concatenate([array[1:] for array in arrays]).mean())
+def _of(counts: Counts, chosen: Bools) -> Counts:
+    """The same for some of the prompts; the histogram stays that of all."""
+    return Counts(
+        counts.passes[chosen],
+        counts.tokens[chosen],
+        counts.drafted[chosen],
+        counts.accepted[chosen],
+        counts.drafts[chosen],
+        counts.histogram,
+    )
 
 
-def _broken(backend: Backend, lengths: Sequence[Row]) -> str | None:
-    top = max((row.tokens_per_pass for row in lengths), default=0.0)
-    if top > BROKEN:
-        return None
-    limits = backend.limits()
-    words = f"{top:.2f} tokens per pass: nearly every draft is rejected"
-    if limits["target_rows"] != limits["draft_rows"]:
-        words += (
-            f"; the vocabularies have {limits['target_rows']:,} and {limits['draft_rows']:,} rows"
-        )
-    return words + "; most likely the draft speaks another vocabulary or its weights are broken"
+def mean(traces: Sequence[Trace], name: str) -> float | None:
+    """The mean of one column over all tokens that could be drafted; None where it is missing."""
+    columns = [getattr(trace, name) for trace in traces]
+    known = [column[1:] for column in columns if column is not None]
+    total = sum(len(column) for column in known)
+    return ratio(sum(column.sum() for column in known), total) if total else None

@@ -5,18 +5,34 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from draftcheck.errors import UsageError
 from draftcheck.trial.prompts import Prompt
 from draftcheck.trial.speedup import Costs
-from draftcheck.trial.traces import Ints, Trace
+
+if TYPE_CHECKING:  # results are read without numpy
+    from draftcheck.trial.traces import Ints, Trace
 
 BACKENDS = {"transformers": "draftcheck.trial.transformers"}
 
 
 class BrokenDraft(Exception):
     """The draft turned out unusable; the text says how."""
+
+
+class CannotVerify(Exception):
+    """No real speculative run can be made here; the text says why."""
+
+
+class Interrupted(Exception):
+    """A side went away half-way; what it had done by then is kept."""
+
+    def __init__(
+        self, words: str, texts: Sequence[Text] = (), traces: Sequence[Trace] = ()
+    ) -> None:
+        super().__init__(words)
+        self.texts, self.traces = list(texts), list(traces)
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +47,10 @@ class Options:
     dtype: str | None = None
     thinking: bool = False
     trust_remote_code: bool = False
+    seconds: float | None = None
+    """The target stops writing after so long; what it wrote counts."""
+    universal: bool = False
+    """The draft has another vocabulary, and texts are translated."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -40,6 +60,8 @@ class Text:
     category: str
     prompt: Ints
     tokens: Ints
+    temperature: float = 0.0
+    """What the tokens were chosen at."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,9 +71,15 @@ class Verified:
     draft_tokens: int
     tokens_per_pass: float
     speedup: float | None
-    identical_output: bool
+    identical_output: bool | None
+    """None: sampled texts never are the same."""
     predicted: float | None = None
     """What the traces say for the same texts and the same way of counting."""
+    drafted: int | None = None
+    accepted: int | None = None
+    """The engine's own counters, where it has them."""
+    first: int = 0
+    """1: the engine drafts nothing in the pass that reads the prompt."""
 
 
 class Backend(Protocol):

@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from draftcheck.trial import answers, reuse, simulate, statistics
-from draftcheck.trial.backend import Backend, BrokenDraft, Options, Text, open_backend
+from draftcheck.errors import ReadError
+from draftcheck.trial import answers, reuse, simulate, statistics, summary
+from draftcheck.trial.backend import (
+    Backend,
+    BrokenDraft,
+    CannotVerify,
+    Interrupted,
+    Options,
+    Text,
+    open_backend,
+)
 from draftcheck.trial.prompts import Prompt
 from draftcheck.trial.result import Trial
 from draftcheck.trial.speedup import Costs
@@ -21,6 +30,7 @@ LOADS = (1, 4, 16, 64)
 CONTEXT = 1024
 VERIFIED = 6
 """Prompts for the real run."""
+INTERRUPTED = "interrupted"
 
 Say = Callable[[str], None]
 
@@ -40,59 +50,119 @@ class Plan:
     verify: bool = False
     reuse: Path | None = None
     tree: Path | None = None
+    greedy_share: float = 0.0
+    """At a temperature: the share of the prompts that is answered greedily all the same."""
+
+
+@dataclass(slots=True)
+class Work:
+    """What is there so far: kept when the trial ends half-way."""
+
+    texts: list[Text] = field(default_factory=list)
+    traces: list[Trace] = field(default_factory=list)
+    costs: list[Costs] = field(default_factory=list)
+    floor: Costs | None = None
+    stopped: str = "all prompts were used"
+    incomplete: str | None = None
 
 
 def run(plan: Plan, say: Say = lambda _: None) -> Trial:
-    """The whole trial."""
+    """The whole trial; what was measured before an interruption or a failure is reported."""
     began = time.perf_counter()
-    backend = open_backend(plan.backend, plan.target, plan.draft, plan.options)
-    say(f"loaded on {backend.device}, {backend.dtype}")
+    tree = summary.own_tree(plan.tree)  # before anything is loaded: it may be wrong
     try:
-        traces, texts, stopped = _collect(plan, backend, began, say)
+        backend = open_backend(plan.backend, plan.target, plan.draft, plan.options)
     except BrokenDraft as error:
-        return answers.broken(plan, backend, str(error), time.perf_counter() - began)
-    costs = _costs(plan, backend, say)
-    trial = answers.answer(plan, backend, traces, costs[:1])
-    trial = replace(
-        trial,
-        stopped=stopped,
-        loads=tuple(answers.loads(traces, costs)) if plan.cost else (),
-        floor=backend.floor() if plan.cost else None,
-    )
-    trial = answers.with_floor(trial, traces)
-    if plan.verify and trial.broken is None:
-        trial = _verify(plan, backend, trial, traces, texts, say)
+        return summary.broken(plan, None, str(error), time.perf_counter() - began)
+    say(f"loaded on {backend.device}, {backend.dtype}")
+    work = Work()
+    try:
+        _collect(plan, backend, work, began, say)
+        _time(plan, backend, work, say)
+    except BrokenDraft as error:
+        return summary.broken(plan, backend, str(error), time.perf_counter() - began)
+    except KeyboardInterrupt:
+        if not work.traces:
+            raise
+        work.incomplete = INTERRUPTED
+    except Interrupted as error:
+        work.texts += error.texts
+        work.traces += error.traces
+        if not work.traces:
+            raise ReadError(str(error)) from error
+        work.incomplete = str(error)
+    except ReadError as error:
+        if not work.traces:
+            raise
+        work.incomplete = error.message
+    trial = summary.sum_up(plan, backend, work, tree)
+    if plan.verify and trial.broken is None and trial.incomplete is None:
+        trial = _verify(plan, backend, trial, work, say)
     return replace(trial, seconds=time.perf_counter() - began)
 
 
-def _collect(
-    plan: Plan, backend: Backend, began: float, say: Say
-) -> tuple[list[Trace], list[Text], str]:
+def _collect(plan: Plan, backend: Backend, work: Work, began: float, say: Say) -> None:
     """Traces, a batch of prompts at a time, until they suffice."""
     kept = reuse.load(plan.reuse, plan) if plan.reuse else None
-    texts: list[Text] = []
-    traces: list[Trace] = []
-    stopped = "all prompts were used"
-    source = kept if kept is not None else plan.prompts
-    for at in range(0, len(source), BATCH):
-        if kept is not None:
-            batch = kept[at : at + BATCH]
-        else:
-            options = replace(plan.options, seed=plan.options.seed + at)
-            batch = backend.generate(plan.prompts[at : at + BATCH], options)
-        texts += batch
-        traces += backend.read(batch, plan.options)
-        width = _width(traces)
-        say(f"{len(traces)} prompts, {sum(len(t.tokens) for t in traces):,} tokens")
-        if width is not None and width <= plan.precision:
-            stopped = f"acceptance is known to within {width:.3f}"
-            break
-        if plan.budget is not None and time.perf_counter() - began > plan.budget:
-            stopped = f"the budget of {plan.budget:g} s was spent"
-            break
-    if plan.reuse and kept is None:
-        reuse.save(plan.reuse, plan, texts)
-    return traces, texts, stopped
+    try:
+        for at in range(0, len(kept if kept is not None else plan.prompts), BATCH):
+            part = slice(at, at + BATCH)
+            batch = _write(plan, backend, at, began) if kept is None else kept[part]
+            work.texts += batch
+            work.traces += _read(plan, backend, batch)
+            width = _width(work.traces)
+            tokens = sum(len(trace.tokens) for trace in work.traces)
+            say(f"{len(work.traces)} prompts, {tokens:,} tokens")
+            if width is not None and width <= plan.precision:
+                work.stopped = f"acceptance is known to within {width:.3f}"
+                break
+            if plan.budget is not None and time.perf_counter() - began > plan.budget:
+                work.stopped = f"the budget of {plan.budget:g} s was spent"
+                break
+    finally:
+        if plan.reuse and kept is None and work.texts:
+            reuse.save(plan.reuse, plan, work.texts)
+    if not any(len(trace.tokens) > 1 for trace in work.traces):
+        raise ReadError(
+            f"{plan.target}: nothing to measure: {_nothing(backend, work)}",
+            hint="Use other --prompts or fewer --tokens.",
+        )
+
+
+def _nothing(backend: Backend, work: Work) -> str:
+    notes = "; ".join(summary.notes_of(backend))
+    return notes or ("every answer ends at once" if work.texts else "no prompts")
+
+
+def _write(plan: Plan, backend: Backend, at: int, began: float) -> list[Text]:
+    """The target's texts for one batch; the seconds that are left bound them."""
+    seconds = None
+    if plan.budget is not None:
+        seconds = max(plan.budget - (time.perf_counter() - began), 1.0)
+    options = replace(plan.options, seed=plan.options.seed + at, seconds=seconds)
+    found = []
+    for temperature, prompts in _by_temperature(plan, at):
+        texts = backend.generate(prompts, replace(options, temperature=temperature))
+        found += [replace(text, temperature=temperature) for text in texts]
+    return found
+
+
+def _by_temperature(plan: Plan, at: int) -> Iterator[tuple[float, list[Prompt]]]:
+    """The batch in its greedy and its sampled part, evenly mixed over all prompts."""
+    batch = list(enumerate(plan.prompts[at : at + BATCH], start=at))
+    share = plan.greedy_share if plan.options.temperature > 0 else 1.0
+    greedy = [prompt for i, prompt in batch if int((i + 1) * share) > int(i * share)]
+    warm = [prompt for i, prompt in batch if int((i + 1) * share) == int(i * share)]
+    yield from ((t, part) for t, part in ((0.0, greedy), (plan.options.temperature, warm)) if part)
+
+
+def _read(plan: Plan, backend: Backend, texts: Sequence[Text]) -> list[Trace]:
+    found = []
+    for temperature in sorted({text.temperature for text in texts}):
+        same = [text for text in texts if text.temperature == temperature]
+        traces = backend.read(same, replace(plan.options, temperature=temperature))
+        found += [replace(trace, temperature=temperature) for trace in traces]
+    return found
 
 
 def _width(traces: Sequence[Trace]) -> float | None:
@@ -104,39 +174,43 @@ def _width(traces: Sequence[Trace]) -> float | None:
     return None if found is None else (found[1] - found[0]) / 2
 
 
-def _costs(plan: Plan, backend: Backend, say: Say) -> list[Costs]:
+def _time(plan: Plan, backend: Backend, work: Work, say: Say) -> None:
     if not plan.cost:
-        return []
+        return
     limits = [n for name, n in backend.limits().items() if name.endswith("context") and n]
     context = min([CONTEXT, *(n // 2 for n in limits)])
     loads = LOADS if backend.device.startswith("cuda") else LOADS[:1]
-    found = []
     for sequences in loads:
         say(f"timing steps for {sequences} sequence{'s' * (sequences > 1)}")
         costs = backend.costs(sequences, context)
         if costs is None:
             break
-        found.append(costs)
-    return found
+        work.costs.append(costs)
+    work.floor = backend.floor()
 
 
-def _verify(
-    plan: Plan,
-    backend: Backend,
-    trial: Trial,
-    traces: Sequence[Trace],
-    texts: Sequence[Text],
-    say: Say,
-) -> Trial:
+def _verify(plan: Plan, backend: Backend, trial: Trial, work: Work, say: Say) -> Trial:
+    """Speculate for real with texts that were measured: greedy ones, which can be compared."""
     say(f"speculating for real with {trial.length} tokens")
-    chosen = [text for text in texts if len(text.tokens) > 1][:VERIFIED]
-    verified = backend.verify(chosen, trial.length, plan.options)
-    read = {id(trace.tokens): trace for trace in traces}
-    same = [read[id(text.tokens)] for text in chosen]
-    predicted = simulate.lengths(line_up(same, first=0), trial.length)[trial.length]
-    verified = replace(verified, predicted=predicted.tokens_per_pass)
+    long = [text for text in work.texts if len(text.tokens) > 1]
+    coldest = min(text.temperature for text in long)
+    chosen = [text for text in long if text.temperature == coldest][:VERIFIED]
+    options = replace(plan.options, temperature=coldest)
+    try:
+        verified = backend.verify(chosen, trial.length, options)
+    except KeyboardInterrupt:
+        return replace(trial, incomplete=INTERRUPTED)
+    except CannotVerify as error:
+        return replace(trial, notes=(*trial.notes, f"not verified: {error}"))
+    except (Interrupted, ReadError) as error:
+        return replace(trial, incomplete=str(error))
+    if verified.predicted is None:
+        read = {id(trace.tokens): trace for trace in work.traces}
+        same = [read[id(text.tokens)] for text in chosen]
+        predicted = answers.by_length(same, trial.length, verified.first)[trial.length]
+        verified = replace(verified, predicted=predicted.tokens_per_pass)
     notes, broken = trial.notes, trial.broken
-    if not verified.identical_output and plan.options.temperature == 0:
+    if verified.identical_output is False:
         if backend.dtype == "float32":
             broken = "greedy output with the draft is not the target's own, in float32"
         else:

@@ -1,7 +1,7 @@
 """Drafts copied from the text so far: no draft model at all. Two rules, three engines.
 
-A rule says, for each place in a text, where the tokens lie that it would copy there. How many of
-them are the target's next tokens is then counted like any other draft.
+A rule says, for each place in a text, which earlier tokens it would copy there. How many of them
+are the target's next tokens is then counted like any other draft.
 """
 
 from __future__ import annotations
@@ -12,10 +12,39 @@ from dataclasses import dataclass
 import numpy as np
 
 from draftcheck.trial.simulate import walk
-from draftcheck.trial.traces import Counts, Ints, Trace, line_up
+from draftcheck.trial.traces import Bools, Counts, Ints, Line, Trace, line_up
 
-NOWHERE = 0
-"""No copy ever begins at the first token of a text: it would follow nothing."""
+NOWHERE = -1
+
+
+class Texts:
+    """Prompts and continuations one behind the other, with numbers for their n-grams."""
+
+    def __init__(self, traces: Sequence[Trace]) -> None:
+        parts = [np.concatenate([trace.prompt, trace.tokens]) for trace in traces]
+        sizes = np.array([len(part) for part in parts], dtype=np.int64)
+        self.tokens: Ints = np.concatenate(parts)
+        self.begin: Ints = np.repeat(sizes.cumsum() - sizes, sizes)
+        """Where the text of each place begins."""
+        self.end: Ints = np.repeat(sizes.cumsum(), sizes)
+        self.continuation: Bools = np.concatenate(
+            [np.arange(len(part)) >= len(t.prompt) for part, t in zip(parts, traces, strict=True)]
+        )
+        # The same token in two texts gets two numbers: no n-gram is found in another text.
+        ids = np.unique(self.tokens, return_inverse=True)[1]
+        self._grams = [_numbered(self.begin * (len(ids) + 1) + ids)]
+
+    def grams(self, n: int) -> Ints:
+        """Equal numbers, equal n-grams; one for each place where an n-gram begins."""
+        while len(self._grams) < n and len(self._grams[-1]) > 1:
+            last, ones = self._grams[-1], self._grams[0]
+            after = ones[len(self._grams) :]
+            self._grams.append(_numbered(last[: len(after)] * (len(ones) + 1) + after))
+        return self._grams[n - 1] if len(self._grams) >= n else self.tokens[:0]
+
+
+def _numbered(values: Ints) -> Ints:
+    return np.asarray(np.unique(values, return_inverse=True)[1], dtype=np.int64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,17 +55,17 @@ class Lookup:
     max: int
     draft_tokens: int
 
-    def copies(self, text: Ints) -> tuple[Ints, Ints]:
-        """For the text up to each place: where a copy begins, and where it ends."""
-        places = np.arange(len(text) + 1)
-        found = np.zeros(len(text) + 1, dtype=np.int64)
-        for n, names in enumerate(_names(text, self.max), start=1):
-            if n < self.min:
-                continue
-            _, firsts, inverse = np.unique(names, return_index=True, return_inverse=True)
-            first = firsts[inverse] + n  # where the first occurrence ends
-            found[n:] = np.where(first < places[n:], first, found[n:])  # a longer one wins
-        return found, np.where(found == NOWHERE, NOWHERE, _min(found + self.draft_tokens, places))
+    def copies(self, texts: Texts) -> tuple[Ints, Ints]:
+        """For the token at each place: where a copy begins that is drafted there, and its size."""
+        places = np.arange(len(texts.tokens))
+        found = np.full(len(places), NOWHERE)
+        for n in range(self.min, self.max + 1):
+            names = texts.grams(n)[: len(places) - n]  # the n-gram before place i begins at i - n
+            _, firsts, which = np.unique(names, return_index=True, return_inverse=True)
+            first = firsts[which] + n
+            earlier = (first < places[n:]) & (first > texts.begin[n:])
+            found[n:] = np.where(earlier, first, found[n:])  # a longer one wins
+        return found, np.where(found < 0, 0, np.minimum(self.draft_tokens, places - found))
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,69 +79,52 @@ class Simple:
     def draft_tokens(self) -> int:
         return self.size_m
 
-    def copies(self, text: Ints) -> tuple[Ints, Ints]:
+    def copies(self, texts: Texts) -> tuple[Ints, Ints]:
         n, m = self.size_n, self.size_m
-        places = np.arange(len(text) + 1)
-        found = np.zeros(len(text) + 1, dtype=np.int64)
-        names = _names(text, n)
-        if len(names) == n:
-            before = _previous(names[-1])
-            # The newest token is not in llama.cpp's history yet: a match ends before it.
-            overlapping = before == np.arange(len(before)) - 1
-            before = np.where(overlapping, before[before], before)
-            found[n:] = np.where(before > 0, before + n, NOWHERE)  # nor does it look at place 0
+        places = np.arange(len(texts.tokens))
+        found = np.full(len(places), NOWHERE)
+        names = texts.grams(n)[: max(len(places) - n, 0)]
+        before = _previous(names)
+        # The newest token is not in llama.cpp's history yet: a match ends before it.
+        overlapping = (before >= 0) & (before == np.arange(len(names)) - 1)
+        before = np.where(overlapping, before[before], before)
+        # Nor does it look at the first token of a text.
+        seen = before > texts.begin[: len(names)]
+        found[n:] = np.where(seen, before + n, NOWHERE)
         known = places - 1
-        copied = _min(known - found, np.full_like(found, m))
-        kept = (found != NOWHERE) & (known > n + m + 1) & (copied >= n)
-        return np.where(kept, found, NOWHERE), np.where(kept, found + copied, NOWHERE)
-
-
-def simulate(traces: Sequence[Trace], rule: Lookup | Simple) -> Counts:
-    """What the rule accepts over the continuations."""
-    line = line_up(traces)
-    pairs = [_one(trace, rule) for trace in traces]
-    accepted, drafted = (np.concatenate(column) for column in zip(*pairs, strict=True))
-    return walk(line, np.minimum(accepted, line.room), _min(drafted, line.room), rule.draft_tokens)
-
-
-def _one(trace: Trace, rule: Lookup | Simple) -> tuple[Ints, Ints]:
-    """At each token: how many of the copied ones the target takes, and how many there are."""
-    begin = len(trace.prompt)
-    text = np.concatenate([trace.prompt, trace.tokens])
-    starts, ends = (found[begin:-1] for found in rule.copies(text))
-    drafted = _min(ends - starts, len(text) - begin - np.arange(len(starts)))
-    accepted = np.zeros_like(drafted)
-    going = np.flatnonzero(drafted > 0)
-    for k in range(rule.draft_tokens):
-        going = going[drafted[going] > k]
-        going = going[text[starts[going] + k] == text[begin + going + k]]
-        accepted[going] = k + 1
-        if not len(going):
-            break
-    return accepted, drafted
-
-
-def _names(text: Ints, longest: int) -> list[Ints]:
-    """Numbers for the n-grams of each length: equal numbers, equal n-grams; by where they begin."""
-    names = []
-    current = np.unique(text, return_inverse=True)[1].astype(np.int64)
-    ones = current
-    for n in range(1, min(longest, len(text)) + 1):
-        if n > 1:
-            both = current[:-1] * (len(text) + 1) + ones[n - 1 :]
-            current = np.unique(both, return_inverse=True)[1].astype(np.int64)
-        names.append(current)
-    return names
+        size = np.minimum(m, known - found)
+        kept = (found >= 0) & (known - texts.begin > n + m + 1) & (size >= n)
+        return np.where(kept, found, NOWHERE), np.where(kept, size, 0)
 
 
 def _previous(names: Ints) -> Ints:
-    """Where the same name stood last before each place; 0 where it did not."""
+    """Where the same name stood last before each place."""
     order = np.argsort(names, kind="stable")
-    before = np.zeros(len(names), dtype=np.int64)
+    before = np.full(len(names), NOWHERE)
     same = names[order[1:]] == names[order[:-1]]
     before[order[1:][same]] = order[:-1][same]
     return before
 
 
-def _min(left: Ints, right: Ints) -> Ints:
-    return np.asarray(np.minimum(left, right), dtype=np.int64)
+def simulate(line: Line, texts: Texts, rule: Lookup | Simple) -> Counts:
+    """What the rule accepts over the continuations."""
+    starts, sizes = rule.copies(texts)
+    places = np.arange(len(starts))
+    drafted = np.minimum(sizes, texts.end - places)
+    accepted = np.zeros_like(drafted)
+    going = np.flatnonzero(drafted > 0)
+    for k in range(rule.draft_tokens):
+        going = going[drafted[going] > k]
+        going = going[texts.tokens[starts[going] + k] == texts.tokens[going + k]]
+        accepted[going] = k + 1
+        if not len(going):
+            break
+    accepted, drafted = accepted[texts.continuation], drafted[texts.continuation]
+    return walk(
+        line, np.minimum(accepted, line.room), np.minimum(drafted, line.room), rule.draft_tokens
+    )
+
+
+def of(traces: Sequence[Trace], rule: Lookup | Simple) -> Counts:
+    """The same for traces that nothing else is asked about."""
+    return simulate(line_up(traces), Texts(traces), rule)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, zip_longest
 from pathlib import Path
@@ -40,6 +41,14 @@ def load(file: Path | None = None) -> list[Prompt]:
         by_category.setdefault(prompt.category, []).append(prompt)
     mixed = chain.from_iterable(zip_longest(*by_category.values()))
     return [prompt for prompt in mixed if prompt is not None]
+
+
+def digest(prompts: Sequence[Prompt]) -> str:
+    """Says whether two trials asked the same."""
+    rows = [
+        [prompt.category, *(dict(message) for message in prompt.messages)] for prompt in prompts
+    ]
+    return "sha256:" + hashlib.sha256(json.dumps(rows, sort_keys=True).encode()).hexdigest()
 
 
 def _own() -> Iterator[Prompt]:

@@ -4,10 +4,42 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
 from draftcheck.trial.backend import Verified
-from draftcheck.trial.speedup import Costs
+from draftcheck.trial.speedup import Costs, ratio
+
+Interval = tuple[float, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Counters:
+    """What a draft length came to, in the counters of vLLM's /metrics."""
+
+    num_drafts: float
+    """Passes that checked at least one drafted token."""
+    num_draft_tokens: float
+    num_accepted_tokens: float
+    num_accepted_tokens_per_pos: tuple[float, ...]
+    """Passes that accepted at least the first 1, 2, 3 … drafts."""
+
+    @property
+    def by_position(self) -> list[float]:
+        """Share of the drafts whose first i + 1 tokens were accepted: vLLM's figure."""
+        return [ratio(n, self.num_drafts) for n in self.num_accepted_tokens_per_pos]
+
+    @property
+    def by_position_given_the_last(self) -> list[float]:
+        """The same among the drafts whose token before it was accepted."""
+        reached = [self.num_drafts, *self.num_accepted_tokens_per_pos]
+        return [ratio(now, before) for before, now in pairwise(reached)]
+
+    @property
+    def histogram(self) -> list[float]:
+        """Drafts by the number of their tokens that were accepted: 0, 1, 2 …"""
+        reached = [self.num_drafts, *self.num_accepted_tokens_per_pos, 0.0]
+        return [before - now for before, now in pairwise(reached)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,10 +49,17 @@ class Row:
     method: str
     name: str
     tokens_per_pass: float
+    """Block efficiency, tau."""
     draft_efficiency: float
     drafted_per_pass: float
     speedup: float | None = None
     settings: Mapping[str, Any] = field(default_factory=dict)
+    interval: Interval | None = None
+    """Of tokens_per_pass."""
+    mbsu: float | None = None
+    """Memory-bound speed-up: tau / (c g + 1)."""
+    counters: Counters | None = None
+    """Of draft lengths."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +70,31 @@ class Load:
     draft_tokens: int
     speedup: float
     target_step: float
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """The figures of some of the prompts: a category, or the greedy share of a mixed workload."""
+
+    prompts: int
+    tokens: int
+    acceptance: float
+    interval: Interval | None
+    tokens_per_pass: float
+    draft_tokens: int
+    """The length that is best for this part; the trial's own where no costs are known."""
+    speedup: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """Which model it was, so that a saved result is not taken for that of another."""
+
+    ref: str
+    revision: str | None = None
+    """The commit of a model of the Hub."""
+    digest: str | None = None
+    """Of the names, sizes and ends of local files."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,16 +114,22 @@ class Trial:
     length: int
     """The draft length that single figures are about."""
     acceptance: float
-    interval: tuple[float, float] | None
-    by_position: tuple[float, ...]
-    by_position_given_the_last: tuple[float, ...]
-    categories: Mapping[str, float]
-    lengths: tuple[Row, ...]
-    thresholds: tuple[Row, ...]
-    trees: tuple[Row, ...]
-    ngram: tuple[Row, ...]
-    counters: Mapping[str, Any]
-    histogram: tuple[float, ...]
+    interval: Interval | None
+    lengths: tuple[Row, ...] = ()
+    thresholds: tuple[Row, ...] = ()
+    trees: tuple[Row, ...] = ()
+    ngram: tuple[Row, ...] = ()
+    greedy_lengths: tuple[Row, ...] = ()
+    """At a temperature: draft lengths when the draft proposes its first choice."""
+    categories: Mapping[str, Part] = field(default_factory=dict)
+    workload: Mapping[str, Part] = field(default_factory=dict)
+    """The greedy and the sampled part of a mixed workload."""
+    translation: str | None = None
+    """How texts were brought from one vocabulary to the other; None: ids mean the same."""
+    reencoded: tuple[Row, ...] = ()
+    """Of a translated draft: lengths, in the draft's tokens, when text is encoded anew."""
+    shared: float | None = None
+    """Of a translated draft: share of the target's tokens that the draft has too."""
     overlap: float | None = None
     greedy_draft: float | None = None
     costs: Costs | None = None
@@ -71,101 +141,35 @@ class Trial:
     """None: no costs were measured."""
     verified: Verified | None = None
     broken: str | None = None
+    incomplete: str | None = None
+    """Why the trial ended before it was done."""
     notes: tuple[str, ...] = ()
+    models: Mapping[str, Model] = field(default_factory=dict)
+    prompts_digest: str | None = None
+    tokens_per_prompt: int | None = None
+    greedy_share: float = 0.0
 
     @property
     def pays(self) -> bool | None:
         """Whether anything beats not speculating."""
         return None if self.best is None else self.best.method != "none"
 
+    @property
+    def row(self) -> Row | None:
+        """The draft length that single figures are about."""
+        return next((r for r in self.lengths if r.settings["draft_tokens"] == self.length), None)
 
-def body(trial: Trial) -> dict[str, Any]:
-    """The contract's JSON, written by hand so that refactoring cannot change it."""
-    return {
-        "backend": trial.backend,
-        "device": trial.device,
-        "dtype": trial.dtype,
-        "temperature": trial.temperature,
-        "seed": trial.seed,
-        "prompts": trial.prompts,
-        "tokens": trial.tokens,
-        "seconds": trial.seconds,
-        "stopped": trial.stopped,
-        "length": trial.length,
-        "acceptance_rate": {
-            "value": trial.acceptance,
-            "ci95": list(trial.interval) if trial.interval else None,
-        },
-        "acceptance_by_position": list(trial.by_position),
-        "acceptance_by_position_conditional": list(trial.by_position_given_the_last),
-        "categories": dict(trial.categories),
-        "accepted_length_histogram": list(trial.histogram),
-        "overlap": trial.overlap,
-        "greedy_draft_acceptance": trial.greedy_draft,
-        "counters": dict(trial.counters),
-        "lengths": [{**row.settings, **_figures(row)} for row in trial.lengths],
-        "thresholds": [{**row.settings, **_figures(row)} for row in trial.thresholds],
-        "trees": [{"name": row.name, **row.settings, **_figures(row)} for row in trial.trees],
-        "ngram": [{"name": row.name, **row.settings, **_figures(row)} for row in trial.ngram],
-        "best": _best(trial.best),
-        "cost": _cost(trial.costs),
-        "floor": _cost(trial.floor),
-        "floor_speedup": trial.floor_speedup,
-        "loads": [
-            {
-                "sequences": load.sequences,
-                "draft_tokens": load.draft_tokens,
-                "speedup": load.speedup,
-                "target_step_s": load.target_step,
-            }
-            for load in trial.loads
-        ],
-        "break_even_acceptance": trial.break_even,
-        "verified": _verified(trial.verified),
-        "broken": trial.broken,
-        "notes": list(trial.notes),
-    }
+    @property
+    def counters(self) -> Counters | None:
+        return self.row.counters if self.row is not None else None
 
+    @property
+    def by_position(self) -> list[float]:
+        return self.counters.by_position if self.counters is not None else []
 
-def _figures(row: Row) -> dict[str, Any]:
-    return {
-        "tokens_per_pass": row.tokens_per_pass,
-        "draft_efficiency": row.draft_efficiency,
-        "speedup": row.speedup,
-    }
-
-
-def _best(row: Row | None) -> dict[str, Any] | None:
-    if row is None:
-        return None
-    return {
-        "method": row.method,
-        "name": row.name,
-        "draft_tokens": row.settings.get("draft_tokens"),
-        "tokens_per_pass": row.tokens_per_pass,
-        "speedup": row.speedup,
-    }
-
-
-def _cost(costs: Costs | None) -> dict[str, Any] | None:
-    if costs is None:
-        return None
-    return {
-        "how": costs.how,
-        "draft_step_s": costs.draft_step,
-        "target_step_s": costs.target_step,
-        "verify_step_s": {str(width): seconds for width, seconds in costs.verify.items()},
-        "ratio": costs.ratio,
-    }
-
-
-def _verified(verified: Verified | None) -> dict[str, Any] | None:
-    if verified is None:
-        return None
-    return {
-        "draft_tokens": verified.draft_tokens,
-        "tokens_per_pass": verified.tokens_per_pass,
-        "predicted_tokens_per_pass": verified.predicted,
-        "speedup": verified.speedup,
-        "identical_output": verified.identical_output,
-    }
+    @property
+    def token_rate_ratio(self) -> float | None:
+        """Tokens per second with the draft over those without it: of the real run, if any."""
+        if self.verified is not None and self.verified.speedup is not None:
+            return self.verified.speedup
+        return self.row.speedup if self.row is not None else None

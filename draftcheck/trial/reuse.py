@@ -15,7 +15,7 @@ from draftcheck.trial.backend import Text
 if TYPE_CHECKING:
     from draftcheck.trial.measure import Plan
 
-FORMAT = "draftcheck texts 1"
+FORMAT = "draftcheck texts 2"
 MAX_BYTES = 1 << 30
 
 
@@ -48,7 +48,7 @@ def _text(row: Any) -> Text:
     tokens = np.array(row["tokens"], dtype=np.int64)
     if prompt.ndim != 1 or tokens.ndim != 1 or (tokens < 0).any() or (prompt < 0).any():
         raise ValueError("ids are lists of whole numbers")
-    return Text(str(row["category"]), prompt, tokens)
+    return Text(str(row["category"]), prompt, tokens, float(row["temperature"]))
 
 
 def save(file: Path, plan: Plan, texts: Sequence[Text]) -> None:
@@ -56,8 +56,13 @@ def save(file: Path, plan: Plan, texts: Sequence[Text]) -> None:
         "format": FORMAT,
         **_circumstances(plan),
         "texts": [
-            {"category": t.category, "prompt": t.prompt.tolist(), "tokens": t.tokens.tolist()}
-            for t in texts
+            {
+                "category": text.category,
+                "temperature": text.temperature,
+                "prompt": text.prompt.tolist(),
+                "tokens": text.tokens.tolist(),
+            }
+            for text in texts
         ],
     }
     try:
@@ -72,4 +77,5 @@ def _circumstances(plan: Plan) -> dict[str, Any]:
         "tokens": plan.options.tokens,
         "temperature": plan.options.temperature,
         "seed": plan.options.seed,
+        "greedy_share": plan.greedy_share,
     }

@@ -6,6 +6,10 @@ is known from one reading of that text:
 
     pass at i:   the draft proposes d tokens, the first a of them are the target's,
                  the target adds one of its own, the next pass begins at i + a + 1.
+
+At each place a is the number of hits in a row that begin there, at most d. That holds when the
+target chooses greedily, and just as well when it samples and the draft always proposes its first
+choice: the rejection rule then keeps a draft exactly when it comes out as the target's token.
 """
 
 from __future__ import annotations
@@ -31,9 +35,9 @@ def lengths(line: Line, longest: int = LONGEST) -> dict[int, Counts]:
 def threshold(line: Line, p_min: float, longest: int, shortest: int = 0) -> Counts:
     """llama.cpp's rule: stop drafting at the first choice less probable than p_min.
 
-    shortest (n_min): shorter drafts are thrown away. What is accepted is exact. How far the draft
-    would have gone on after a wrong token of its own is not seen in one reading: there each
-    further token is taken to pass the threshold as often as the others do.
+    shortest (n_min): shorter drafts are thrown away. What is accepted is exact without n_min. How
+    far the draft would have gone on after a wrong token of its own is not seen in one reading:
+    there each further token is taken to pass the threshold as often as the others do.
     """
     sure = line.confidence >= p_min
     share = float(sure.mean()) if len(sure) else 0.0
@@ -61,7 +65,7 @@ def runs(hit: Bools) -> Ints:
 
 
 def walk(line: Line, accepted: Ints, drafted: Ints | Floats, longest: int) -> Counts:
-    """Go through all continuations pass by pass to their ends."""
+    """Go through all continuations at once, pass by pass, to their ends."""
     passes, proposed, taken, drafts = (np.zeros(len(line.ends)) for _ in range(4))
     histogram = np.zeros(longest + 1)
     prompt = np.flatnonzero(line.begins < line.ends)  # those that are not at their end

@@ -38,6 +38,11 @@ class Costs:
         return t0 + (t1 - t0) * (width - w0) / (w1 - w0)
 
 
+def ratio(over: float, under: float) -> float:
+    """Nothing of nothing is 0."""
+    return float(over) / float(under) if under else 0.0
+
+
 def of_length(tokens_per_pass: float, g: float, costs: Costs) -> float:
     """Draft g tokens one after the other, check them in one pass."""
     return of_pass(tokens_per_pass, g * costs.draft_step, g, costs)

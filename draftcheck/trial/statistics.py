@@ -4,19 +4,33 @@ from __future__ import annotations
 
 import numpy as np
 
+from draftcheck.trial.result import Interval
 from draftcheck.trial.traces import Floats
 
 RESAMPLES = 1000
 
 
-def interval(over: Floats, under: Floats, seed: int = 0) -> tuple[float, float] | None:
-    """95 % interval of sum(over) / sum(under); None when there are not two prompts to draw from."""
-    if len(over) < 2:
-        return None
-    drawn = np.random.default_rng(seed).integers(0, len(over), (RESAMPLES, len(over)))
-    below = under[drawn].sum(axis=1)
-    ratios = over[drawn].sum(axis=1)[below > 0] / below[below > 0]
-    if not len(ratios):
-        return None
-    low, high = np.percentile(ratios, [2.5, 97.5])
-    return float(low), float(high)
+class Bootstrap:
+    """The same prompts drawn again and again: one set of draws for all figures of a trial."""
+
+    def __init__(self, prompts: int, seed: int = 0) -> None:
+        rng = np.random.default_rng(seed)
+        draws = RESAMPLES if prompts > 1 else 0
+        self._times = np.zeros((draws, prompts))
+        """How often each draw holds each prompt."""
+        for i in range(draws):
+            self._times[i] = np.bincount(rng.integers(0, prompts, prompts), minlength=prompts)
+
+    def interval(self, over: Floats, under: Floats) -> Interval | None:
+        """95 % interval of sum(over) / sum(under); None without two prompts to draw from."""
+        above, below = self._times @ over, self._times @ under
+        ratios = above[below > 0] / below[below > 0]
+        if not len(ratios):
+            return None
+        low, high = np.percentile(ratios, [2.5, 97.5])
+        return float(low), float(high)
+
+
+def interval(over: Floats, under: Floats, seed: int = 0) -> Interval | None:
+    """The interval of a single figure."""
+    return Bootstrap(len(over), seed).interval(over, under)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
+
+from draftcheck.trial.speedup import ratio
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
@@ -35,6 +36,8 @@ class Trace:
     """Sampled only: sum(min(p, q)), the chance to take whatever the draft samples there."""
     agree: Floats | None = None
     """Sampled only: the target's probability of the draft's first choice."""
+    temperature: float = 0.0
+    """What the target's token was chosen at."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -62,20 +65,13 @@ class Counts:
         return ratio(self.accepted.sum(), self.drafted.sum())
 
     @property
-    def by_position(self) -> list[float]:
-        """Share of the passes that accepted the first i + 1 drafts: vLLM's figure."""
-        reached = self.histogram[::-1].cumsum()[::-1]
-        return [ratio(reached[i], self.drafts.sum()) for i in range(1, len(reached))]
+    def per_position(self) -> Floats:
+        """Passes that accepted at least the first 1, 2, 3 … drafts."""
+        return np.asarray(self.histogram[::-1].cumsum()[::-1][1:])
 
     @property
-    def by_position_given_the_last(self) -> list[float]:
-        """The same among the passes that accepted the draft before it."""
-        shares = [1.0, *self.by_position]
-        return [ratio(now, before) for before, now in pairwise(shares)]
-
-
-def ratio(over: float, under: float) -> float:
-    return float(over) / float(under) if under else 0.0
+    def drafted_per_pass(self) -> float:
+        return ratio(self.drafted.sum(), self.passes.sum())
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -92,7 +88,7 @@ class Line:
 
 
 def line_up(traces: Sequence[Trace], first: int = 1) -> Line:
-    """first: 0 for engines that draft before the prefill, so that it checks drafts too."""
+    """Join traces; first: 0 for engines whose prefill already checks drafts."""
     sizes = np.array([len(trace.tokens) for trace in traces], dtype=np.int64)
     ends = sizes.cumsum()
     return Line(

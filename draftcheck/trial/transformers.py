@@ -4,111 +4,38 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from pathlib import Path
+from functools import partial
 from typing import Any
 
 import numpy as np
 import torch
-from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, GenerationConfig
+from transformers import GenerationConfig, LogitsProcessor, LogitsProcessorList
 from transformers.utils import logging
 
-from draftcheck.errors import ReadError, UsageError
-from draftcheck.trial import steps
-from draftcheck.trial.backend import BrokenDraft, Options, Text, Verified
+from draftcheck.errors import ReadError
+from draftcheck.trial import loading, places, room, steps, thoughts, universal
+from draftcheck.trial.backend import BrokenDraft, CannotVerify, Options, Text, Verified
 from draftcheck.trial.prompts import Prompt
 from draftcheck.trial.speedup import Costs
-from draftcheck.trial.traces import Trace
+from draftcheck.trial.traces import Counts, Trace
 
 BATCH = 16
-CHUNK_BYTES = 64 << 20
-"""Logits in float32 at a time."""
-TOP = 10
-"""llama.cpp's draft sampler keeps so many."""
 
 
 def open(target: str, draft: str, options: Options) -> TransformersBackend:
+    """Load both models, when they fit."""
     logging.set_verbosity_error()
     logging.disable_progress_bar()
-    device = options.device or _device()
-    big = _model(target, device, options)
-    small = _model(draft, device, options, like=big)
-    return TransformersBackend(target, big, small, _tokenizer(target, options), device)
-
-
-def _device() -> str:
-    if torch.cuda.is_available():
-        return "cuda:0"
-    return "mps" if torch.backends.mps.is_available() else "cpu"
-
-
-def _model(ref: str, device: str, options: Options, like: Any = None) -> Any:
-    """A model on its device; nothing of the repo is executed unless the user allows it."""
-    where, arguments = _place(ref)
-    try:
-        config = AutoConfig.from_pretrained(
-            where, trust_remote_code=options.trust_remote_code, **arguments
-        )
-    except (OSError, ValueError) as error:
-        raise _refused(ref, error) from error
-    name = options.dtype or ("float32" if device == "cpu" else "auto")
-    dtype = like.dtype if like is not None else (name if name == "auto" else _dtype(name))
-    try:
-        model = AutoModelForCausalLM.from_pretrained(
-            where,
-            config=config,
-            dtype=dtype,
-            device_map=device,
-            trust_remote_code=options.trust_remote_code,
-            **arguments,
-        )
-    except torch.cuda.OutOfMemoryError as error:
-        raise _memory(ref, error) from error
-    except (OSError, ValueError, RuntimeError, KeyError, ImportError) as error:
-        raise _refused(ref, error) from error
-    return model.eval()
-
-
-def _place(ref: str) -> tuple[str, dict[str, Any]]:
-    path = Path(ref)
-    if path.suffix == ".gguf" and path.is_file():
-        return str(path.parent), {"gguf_file": path.name}
-    return ref, {}
-
-
-def _dtype(name: str) -> torch.dtype:
-    found = getattr(
-        torch, {"fp16": "float16", "bf16": "bfloat16", "fp32": "float32"}.get(name, name), None
-    )
-    if not isinstance(found, torch.dtype):
-        raise UsageError(f"--dtype {name!r} is not a type of torch", hint="For example bfloat16.")
-    return found
-
-
-def _refused(ref: str, error: Exception) -> ReadError:
-    text = " ".join(str(error).split())
-    if "trust_remote_code" in text:
-        return ReadError(
-            f"{ref}: the model needs code from its repository",
-            hint="draftcheck runs none unless you say --trust-remote-code.",
-        )
-    return ReadError(f"{ref}: transformers cannot load it: {text[:300]}")
-
-
-def _memory(ref: str, error: Exception) -> ReadError:
-    return ReadError(
-        f"{ref}: out of GPU memory: {' '.join(str(error).split())[:200]}",
-        hint="Use --dtype bfloat16, a smaller draft, fewer --tokens, or --device cpu.",
-    )
-
-
-def _tokenizer(ref: str, options: Options) -> Any:
-    where, arguments = _place(ref)
-    try:
-        return AutoTokenizer.from_pretrained(
-            where, trust_remote_code=options.trust_remote_code, **arguments
-        )
-    except (OSError, ValueError, KeyError) as error:
-        raise _refused(ref, error) from error
+    where = loading.device(options)
+    found = places.locate(target), places.locate(draft)
+    room.check(target, draft, where, loading.dtype_name(options, where), options)
+    tokenizer = loading.tokenizer(found[0], options)
+    big = loading.model(found[0], where, options)
+    small = loading.model(found[1], where, options, like=big)
+    backend = TransformersBackend(found, big, small, tokenizer, where)
+    if options.universal:
+        backend.translate(universal.Translation(tokenizer, backend.draft_tokenizer(options), small))
+    return backend
 
 
 class TransformersBackend:
@@ -116,13 +43,27 @@ class TransformersBackend:
 
     name = "transformers"
 
-    def __init__(self, ref: str, target: Any, draft: Any, tokenizer: Any, device: str) -> None:
-        self._ref = ref
+    def __init__(
+        self,
+        found: tuple[places.Place, places.Place],
+        target: Any,
+        draft: Any,
+        tokenizer: Any,
+        where: str,
+    ) -> None:
+        self._places = found
         self.target = target
         self.draft = draft
         self.tokenizer = tokenizer
-        self.device = device
+        self.device = where if where == "auto" else str(target.device)
         self.dtype = str(target.dtype).removeprefix("torch.")
+        self.models = {"target": found[0].model, "draft": found[1].model}
+        self.notes: list[str] = []
+        self.translation: str | None = None
+        self.shared: float | None = None
+        self._translation: universal.Translation | None = None
+        self._too_long = 0
+        self._batch = BATCH
         ends = target.generation_config.eos_token_id
         self._ends = [ends] if isinstance(ends, int) else list(ends or [])
 
@@ -131,11 +72,21 @@ class TransformersBackend:
         return {
             f"{name}_{what}": found
             for name, model in sides.items()
-            for what, found in (
-                ("rows", model.get_input_embeddings().weight.shape[0]),
-                ("context", _context(model)),
-            )
+            for what, found in (("rows", _rows(model)), ("context", _context(model)))
         }
+
+    def draft_tokenizer(self, options: Options) -> Any:
+        return loading.tokenizer(self._places[1], options)
+
+    def translate(self, translation: universal.Translation) -> None:
+        """The draft speaks another vocabulary from now on."""
+        self._translation = translation
+        self.translation = "shared texts"
+        self.shared = translation.shared
+        self.notes.append(
+            "the vocabularies differ: figures hold for engines that translate tokens by their"
+            f" text; {translation.shared:.0%} of the target's tokens have one in the draft"
+        )
 
     # ---- the target's text ----
 
@@ -153,47 +104,72 @@ class TransformersBackend:
 
     @torch.inference_mode()
     def generate(self, prompts: Sequence[Prompt], options: Options) -> list[Text]:
-        limit = _context(self.target)
-        encoded = []
-        for prompt in prompts:
-            ids = self.encode(prompt, options)
-            if limit is None or len(ids) + options.tokens <= limit:
-                encoded.append((prompt.category, ids))
+        encoded = self._fitting(prompts, options)
         # Prompts of like length share a batch: less padding.
         encoded.sort(key=lambda entry: len(entry[1]))
-        found = []
-        for at in range(0, len(encoded), BATCH):
-            found += self._batch(encoded[at : at + BATCH], options)
+        found: list[Text] = []
+        while len(found) < len(encoded):
+            part = encoded[len(found) : len(found) + self._batch]
+            try:
+                found += self._write(part, options)
+            except torch.OutOfMemoryError as error:
+                if self._batch == 1:
+                    raise loading.out_of_memory(self._places[0].ref, error) from error
+                self._batch //= 2
+                torch.cuda.empty_cache()
         return found
 
-    def _batch(self, rows: Sequence[tuple[str, list[int]]], options: Options) -> list[Text]:
+    def _fitting(self, prompts: Sequence[Prompt], options: Options) -> list[tuple[str, list[int]]]:
+        """Prompts as ids; those too long for a context are left out, and counted."""
+        limits = {name: n for name, n in self.limits().items() if name.endswith("context") and n}
+        side = min(limits, key=lambda name: limits[name], default="")
+        found = []
+        for prompt in prompts:
+            ids = self.encode(prompt, options)
+            if not ids:
+                continue
+            if side and len(ids) + options.tokens > limits[side]:
+                self._too_long += 1
+            else:
+                found.append((prompt.category, ids))
+        if self._too_long:
+            words = f"too long for the {side.replace('_', ' ')[:-8]}'s context of"
+            self.notes = [note for note in self.notes if words not in note]
+            self.notes.append(
+                f"{self._too_long} prompt{'s' * (self._too_long > 1)} left out: {words}"
+                f" {limits[side]:,} with {options.tokens:,} new tokens"
+            )
+        return found
+
+    def _write(self, rows: Sequence[tuple[str, list[int]]], options: Options) -> list[Text]:
         longest = max(len(ids) for _, ids in rows)
         pad = self._ends[0] if self._ends else 0
-        ids = torch.full((len(rows), longest), pad, device=self.device)
+        ids = torch.full((len(rows), longest), pad)
         mask = torch.zeros_like(ids)
         for i, (_, row) in enumerate(rows):
-            ids[i, longest - len(row) :] = torch.tensor(row, device=self.device)
+            ids[i, longest - len(row) :] = torch.tensor(row)
             mask[i, longest - len(row) :] = 1
         torch.manual_seed(options.seed)
-        try:
-            out = self.target.generate(
-                input_ids=ids, attention_mask=mask, generation_config=self._config(pad, options)
-            )
-        except torch.cuda.OutOfMemoryError as error:
-            raise _memory(self._ref, error) from error
+        out = self.target.generate(
+            input_ids=ids.to(self.target.device),
+            attention_mask=mask.to(self.target.device),
+            generation_config=self._config(options),
+            logits_processor=LogitsProcessorList([_Watch(self._places[0].ref)]),
+        )
         return [
             Text(category, np.array(row), self._cut(out[i, longest:].cpu().numpy()))
             for i, (category, row) in enumerate(rows)
         ]
 
-    def _config(self, pad: int, options: Options) -> GenerationConfig:
+    def _config(self, options: Options) -> GenerationConfig:
         sampling = options.temperature > 0
         more = {"temperature": options.temperature, "top_k": 0, "top_p": 1.0} if sampling else {}
         return GenerationConfig(
             max_new_tokens=options.tokens,
+            max_time=options.seconds,
             do_sample=sampling,
             eos_token_id=self._ends or None,
-            pad_token_id=pad,
+            pad_token_id=self._ends[0] if self._ends else 0,
             **more,
         )
 
@@ -206,39 +182,111 @@ class TransformersBackend:
 
     @torch.inference_mode()
     def read(self, texts: Sequence[Text], options: Options) -> list[Trace]:
-        if texts:  # once: a target of NaN still "generates"
-            whole = np.concatenate([texts[0].prompt, texts[0].tokens])
-            self._logits(self.target, torch.tensor(whole, device=self.device)[None], 1)
-        return [self._read(text, options) for text in texts if len(text.tokens)]
+        if self._translation is None:
+            self._look_at_ids(texts)
+        texts = [text for text in texts if len(text.tokens)]
+        sizes = [(len(text.prompt), len(text.tokens)) for text in texts]
+        found: list[Trace] = []
+        for part in thoughts.groups(sizes, _rows(self.draft), self.draft.dtype.itemsize):
+            try:
+                found += self._read(texts[part], options)
+            except torch.OutOfMemoryError as error:
+                raise loading.out_of_memory(self._places[1].ref, error) from error
+        return found
 
-    def _read(self, text: Text, options: Options) -> Trace:
-        tokens = torch.tensor(text.tokens, device=self.device)
-        ids = torch.cat([torch.tensor(text.prompt, device=self.device), tokens])[None]
-        draft = self._logits(self.draft, ids, len(tokens))
-        target = self._logits(self.target, ids, len(tokens)) if options.temperature > 0 else None
-        columns: dict[str, list[Any]] = {}
-        size = max(1, CHUNK_BYTES // (4 * draft.shape[-1]))
-        for at in range(0, len(tokens), size):
-            part = slice(at, at + size)
-            for name, values in _thoughts(draft[part], tokens[part]).items():
-                columns.setdefault(name, []).append(values.cpu().numpy())
-            if target is not None:
-                both = _sampled(target[part], draft[part], tokens[part], options.temperature)
-                for name, values in both.items():
-                    columns.setdefault(name, []).append(values.cpu().numpy())
-        arrays = {name: np.concatenate(parts) for name, parts in columns.items()}
-        return Trace(prompt=text.prompt, tokens=text.tokens, category=text.category, **arrays)
+    def _look_at_ids(self, texts: Sequence[Text]) -> None:
+        """Ids that the draft has no row for end an engine, whatever the acceptance."""
+        rows = _rows(self.draft)
+        for text in texts:
+            top = max(int(ids.max(initial=0)) for ids in (text.prompt, text.tokens))
+            if top >= rows:
+                raise BrokenDraft(
+                    f"the target's text holds token {top}, and the draft has {rows:,} rows:"
+                    " the draft cannot read it"
+                )
 
-    def _logits(self, model: Any, ids: torch.Tensor, count: int) -> torch.Tensor:
-        """Logits that predict the last `count` tokens, in the model's own type."""
-        rows = model.get_input_embeddings().weight.shape[0]
-        known = torch.where(ids < rows, ids, torch.zeros_like(ids))  # ids it has no row for
-        out: torch.Tensor = model(known, logits_to_keep=count + 1, use_cache=False).logits[0, :-1]
-        if not torch.isfinite(out).all():
+    def _read(self, texts: Sequence[Text], options: Options) -> list[Trace]:
+        whole = [torch.from_numpy(np.concatenate([t.prompt, t.tokens])) for t in texts]
+        begin = min(len(text.prompt) for text in texts) - 1
+        draft = self._logits(self.draft, whole, begin)
+        sampled = options.temperature > 0 and self._translation is None
+        target = self._logits(self.target, whole, begin) if sampled else None
+        parts: list[list[dict[str, Any]]] = [[] for _ in texts]
+        at = begin + 1  # the token that the next logits are about
+        for logits in draft:
+            other = next(target) if target is not None else None
+            for row, text in enumerate(whole):
+                tokens = text[at : at + logits.shape[1]].to(logits.device)
+                ours = other[row, : len(tokens)] if other is not None else None
+                parts[row].append(
+                    self._columns(logits[row, : len(tokens)], tokens, ours, options.temperature)
+                )
+            at += logits.shape[1]
+        return [
+            self._trace(text, pieces, len(text.prompt) - begin - 1)
+            for text, pieces in zip(texts, parts, strict=True)
+        ]
+
+    def _logits(self, model: Any, texts: Sequence[torch.Tensor], begin: int) -> Any:
+        """Logits from place `begin` on, piece by piece; NaN ends the trial."""
+        own = texts
+        if model is self.draft and self._translation is not None:
+            own = [self._translation.to_draft(text) for text in texts]
+        try:
+            yield from thoughts.read(model, [text.to(model.device) for text in own], begin)
+        except thoughts.NotNumbers:
             if model is self.draft:
-                raise BrokenDraft("the draft's logits are not numbers (NaN or inf)")
-            raise ReadError(f"{self._ref}: the target's logits are not numbers (NaN or inf)")
-        return out
+                raise BrokenDraft("the draft's logits are not numbers (NaN or inf)") from None
+            raise not_numbers(self._places[0].ref) from None
+
+    def _columns(
+        self, logits: torch.Tensor, tokens: torch.Tensor, target: Any, temperature: float
+    ) -> dict[str, Any]:
+        size = logits.shape[-1]
+        if self._translation is not None:
+            logits, tokens = self._translation.constrain(logits, tokens)
+        found = thoughts.in_chunks(thoughts.of_draft, logits, tokens, vocabulary=size)
+        if target is not None:
+            found |= thoughts.in_chunks(
+                partial(thoughts.of_both, temperature),
+                target.to(logits.device),
+                logits,
+                tokens,
+                vocabulary=size,
+            )
+        return found
+
+    def _trace(self, text: Text, pieces: Sequence[dict[str, Any]], skip: int) -> Trace:
+        """skip: places before the first token of the continuation."""
+        columns = {
+            name: torch.cat([piece[name] for piece in pieces])[skip:].numpy() for name in pieces[0]
+        }
+        first = columns.pop("first")
+        rows = _rows(self.target)
+        if self._translation is None and len(first) and int(first.max()) >= rows:
+            raise BrokenDraft(
+                f"the draft proposes token {int(first.max())}, and the target has {rows:,} rows:"
+                " the target cannot check it"
+            )
+        rank = columns.pop("rank").astype(np.int64)
+        floats: dict[str, Any] = {name: column.astype(float) for name, column in columns.items()}
+        return Trace(
+            prompt=text.prompt, tokens=text.tokens, rank=rank, category=text.category, **floats
+        )
+
+    def cause(self) -> str | None:
+        """Why nothing is accepted, when the tokenizers tell."""
+        try:
+            theirs = loading.tokenizer(self._places[1], Options()).get_vocab()
+        except ReadError:
+            return None
+        return universal.difference(self.tokenizer.get_vocab(), theirs)
+
+    def reencoded(self, texts: Sequence[Text], longest: int, first: int) -> dict[int, Counts]:
+        """Lengths for engines that encode text anew: how many of the target's tokens it yields."""
+        assert self._translation is not None
+        with torch.inference_mode():
+            return universal.reencoded(self._translation, self.tokenizer, texts, longest, first)
 
     # ---- seconds ----
 
@@ -256,18 +304,21 @@ class TransformersBackend:
         settings.num_assistant_tokens = g
         settings.num_assistant_tokens_schedule = "constant"
         settings.assistant_confidence_threshold = 0.0
+        assisted = {"assistant_model": self.draft, **self._tokenizers(options)}
         passes = tokens = 0
         same = True
         plain_s = fast_s = 0.0
-        pad = self._ends[0] if self._ends else 0
-        config = self._config(pad, options)
+        config = self._config(options)
         for text in texts:
-            ids = torch.tensor(text.prompt, device=self.device)[None]
+            ids = torch.tensor(text.prompt, device=self.target.device)[None]
             with torch.inference_mode(), _Counter(self.target) as counter:
+                torch.manual_seed(options.seed)
                 before = time.perf_counter()
-                out = self.target.generate(
-                    ids, assistant_model=self.draft, generation_config=config
-                )
+                try:
+                    out = self.target.generate(ids, generation_config=config, **assisted)
+                except (ValueError, RuntimeError, IndexError, AttributeError) as error:
+                    words = " ".join(str(error).split())[:200]
+                    raise CannotVerify(f"transformers' assisted generation: {words}") from error
                 fast_s += time.perf_counter() - before
             found = self._cut(out[0, ids.shape[1] :].cpu().numpy())
             same &= len(found) == len(text.tokens) and bool((found == text.tokens).all())
@@ -278,7 +329,40 @@ class TransformersBackend:
                 before = time.perf_counter()
                 self.target.generate(ids, generation_config=config)
                 plain_s += time.perf_counter() - before
-        return Verified(g, tokens / max(passes, 1), plain_s / fast_s if fast_s else None, same)
+        predicted = None
+        if self._translation is not None:
+            predicted = self.reencoded(texts, g, 0)[g].tokens_per_pass
+        return Verified(
+            g,
+            tokens / max(passes, 1),
+            plain_s / fast_s if fast_s else None,
+            same if options.temperature == 0 else None,
+            predicted,
+        )
+
+    def _tokenizers(self, options: Options) -> dict[str, Any]:
+        if self._translation is None:
+            return {}
+        return {
+            "tokenizer": self.tokenizer,
+            "assistant_tokenizer": self.draft_tokenizer(options),
+        }
+
+
+def not_numbers(ref: str) -> ReadError:
+    return ReadError(f"{ref}: the target's logits are not numbers (NaN or inf)")
+
+
+class _Watch(LogitsProcessor):
+    """Ends a generation of NaN: it would "write" all the same."""
+
+    def __init__(self, ref: str) -> None:
+        self._ref = ref
+
+    def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
+        if bool(torch.isnan(scores).any() | (scores == torch.inf).any()):
+            raise not_numbers(self._ref)
+        return scores
 
 
 class _Counter:
@@ -299,40 +383,10 @@ class _Counter:
         self._hook.remove()
 
 
+def _rows(model: Any) -> int:
+    return int(model.get_input_embeddings().weight.shape[0])
+
+
 def _context(model: Any) -> int | None:
     found = getattr(model.config.get_text_config(), "max_position_embeddings", None)
     return found if isinstance(found, int) else None
-
-
-def _thoughts(logits: torch.Tensor, tokens: torch.Tensor) -> dict[str, torch.Tensor]:
-    """Rank of the target's token, and how sure the draft is of its first choice."""
-    scores = logits.float()
-    rows = scores.shape[-1]
-    inside = tokens < rows
-    own = scores.gather(1, torch.where(inside, tokens, torch.zeros_like(tokens))[:, None])
-    places = torch.arange(rows, device=scores.device)
-    # Of equal scores the lower id is chosen.
-    ahead = (scores > own) | ((scores == own) & (places < tokens[:, None]))
-    rank = torch.where(inside, ahead.sum(1), torch.full_like(tokens, rows))
-    best = scores.topk(min(TOP, rows), dim=1).values
-    return {"rank": rank, "confidence": torch.softmax(best, dim=1)[:, 0].double()}
-
-
-def _sampled(
-    target: torch.Tensor, draft: torch.Tensor, tokens: torch.Tensor, temperature: float
-) -> dict[str, torch.Tensor]:
-    """How the rejection rule would have fared here."""
-    p = torch.softmax(target.float() / temperature, dim=1)
-    q = torch.softmax(draft.float() / temperature, dim=1)
-    width = min(p.shape[1], q.shape[1])
-    first = q.argmax(1)
-    ours = p.gather(1, tokens[:, None])[:, 0]
-    theirs = torch.where(
-        tokens < width, q.gather(1, tokens.clamp(max=width - 1)[:, None])[:, 0], 0.0
-    )
-    agree = torch.where(first < width, p.gather(1, first.clamp(max=width - 1)[:, None])[:, 0], 0.0)
-    return {
-        "accept": (theirs / ours).clamp(max=1.0).double(),
-        "overlap": torch.minimum(p[:, :width], q[:, :width]).sum(1).double(),
-        "agree": agree.double(),
-    }

@@ -99,11 +99,22 @@ def _table(tree: Tree) -> Ints:
 
 
 def best(line: Line, nodes: int, *, levels: int = LONGEST) -> Tree:
-    """The tree of so many nodes that accepts most, over all places of the traces.
+    """The tree of so many nodes that accepts most, over all places of the traces."""
+    return best_of_each(line, (nodes,), levels=levels)[0]
+
+
+def best_of_each(line: Line, budgets: Sequence[int], *, levels: int = LONGEST) -> list[Tree]:
+    """The best tree for each number of nodes.
 
     A tree accepts, on average, the sum over its nodes of how often the target takes their path;
     a path is never taken more often than its beginning, so the most frequent paths are a tree.
     """
+    order = _most_frequent(line, min(max(budgets), MAX_NODES), levels) or [(0,)]
+    return [make(f"best of {nodes}", order[:nodes]) for nodes in budgets]
+
+
+def _most_frequent(line: Line, count: int, levels: int) -> list[Rank]:
+    """The paths that the target takes most often, the most frequent first."""
     ranks = np.append(np.where(line.room > 0, line.rank, MAX_RANK), np.full(levels, MAX_RANK))
     ranks[line.begins - 1] = MAX_RANK  # nothing is drafted at the first token
     heap: list[tuple[int, Rank]] = []
@@ -121,9 +132,9 @@ def best(line: Line, nodes: int, *, levels: int = LONGEST) -> Tree:
 
     offer(())
     chosen: list[Rank] = []
-    while heap and len(chosen) < min(nodes, MAX_NODES):
+    while heap and len(chosen) < count:
         _, path = heapq.heappop(heap)
         chosen.append(path)
         if len(path) < levels:
             offer(path)
-    return make(f"best of {nodes}", chosen or [(0,)])
+    return chosen

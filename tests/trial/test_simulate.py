@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 pytest.importorskip("numpy", reason="numpy comes with the trial extra")
 
-from draftcheck.trial import ngram, sampled, simulate, statistics, trees
+from draftcheck.trial import answers, ngram, sampled, simulate, statistics, trees
 from draftcheck.trial.traces import Trace, line_up
 
 ranks = st.lists(st.sampled_from([0, 0, 0, 1, 2, 9]), min_size=1, max_size=40)
@@ -73,12 +73,34 @@ def test_no_threshold_is_the_plain_length() -> None:
     assert (open_.histogram == plain.histogram).all()
 
 
-def test_short_drafts_are_thrown_away() -> None:
-    one = line_up([trace([0, 0, 0, 0, 0, 0], [1, 1, 0, 1, 1, 1])])
-    assert (
-        simulate.threshold(one, 0.5, 8, shortest=2).accepted[0]
-        < (simulate.threshold(one, 0.5, 8).accepted[0])
-    )
+@given(st.lists(st.tuples(st.just(0), st.floats(0, 1)), min_size=1, max_size=40),
+       st.floats(0, 1), st.integers(1, 24), st.integers(0, 5))  # fmt: skip
+def test_short_drafts_are_thrown_away_as_the_loop_does(
+    rows: list[tuple[int, float]], p_min: float, g: int, n_min: int
+) -> None:
+    """Where the draft never errs, its length is known: then n_min is exact too."""
+    rank, confidence = [r for r, _ in rows], [c for _, c in rows]
+    counts = simulate.threshold(line_up([trace(rank, confidence)]), p_min, g, n_min)
+    i, passes, accepted = 1, 0, 0
+    while i < len(rank):
+        k = 0
+        while k < g and i + k < len(rank) - 1 and confidence[i + k] >= p_min:
+            k += 1
+        k = k if k >= n_min else 0
+        passes, accepted, i = passes + 1, accepted + k, i + k + 1
+    assert (counts.passes[0], counts.accepted[0]) == (passes, accepted)
+
+
+@given(ranks, st.lists(st.lists(st.integers(0, 3), min_size=1, max_size=5), min_size=1, max_size=9))
+def test_a_tree_is_counted_as_the_loop_counts(rank: list[int], paths: list[list[int]]) -> None:
+    tree = trees.make("t", paths)
+    counts = trees.simulate(line_up([trace(rank)]), tree)
+    i, passes, accepted = 1, 0, 0
+    while i < len(rank):
+        fits = [len(p) for p in tree.paths if tuple(rank[i : i + len(p)]) == p]
+        k = min(max(fits, default=0), len(rank) - 1 - i)
+        passes, accepted, i = passes + 1, accepted + k, i + k + 1
+    assert (counts.passes[0], counts.accepted[0]) == (passes, accepted)
 
 
 @given(ranks, st.lists(st.lists(st.integers(0, 3), min_size=1, max_size=5), min_size=1, max_size=9))
@@ -139,6 +161,71 @@ def test_sampled_expectation_is_the_mean_of_many_runs() -> None:
         assert counts.passes[0] + counts.accepted[0] == pytest.approx(29)
 
 
+def rejection_loop(
+    p: np.ndarray, q: np.ndarray, g: int, rng: np.random.Generator, greedy: bool, size: int
+) -> tuple[list[int], int]:
+    """Speculative sampling itself, with a draft that samples or proposes its first choice.
+
+    p and q: next-token distributions of target and draft by the token before. Returns the text
+    and the number of passes after the prefill.
+    """
+    text, passes = [int(rng.choice(len(p), p=p[0]))], 0
+    while len(text) < size:
+        passes += 1
+        last, drafts = text[-1], []
+        for _ in range(min(g, size - 1 - len(text))):
+            chances = np.eye(len(q))[q[last].argmax()] if greedy else q[last]
+            last = int(rng.choice(len(q), p=chances))
+            drafts.append((last, chances))
+        for token, chances in drafts:
+            if rng.random() < min(1.0, p[text[-1]][token] / chances[token]):
+                text.append(token)
+                continue
+            rest = np.maximum(p[text[-1]] - chances, 0)
+            text.append(int(rng.choice(len(p), p=rest / rest.sum())))
+            break
+        else:
+            text.append(int(rng.choice(len(p), p=p[text[-1]])))
+    return text, passes
+
+
+@pytest.mark.parametrize("greedy", [False, True], ids=["sampled draft", "greedy draft"])
+@pytest.mark.parametrize("g", [1, 4])
+def test_tokens_per_pass_of_real_speculative_sampling(greedy: bool, g: int) -> None:
+    """Texts of the target alone predict what the loop with a draft comes to."""
+    rng = np.random.default_rng(3)
+    p, q = (rng.dirichlet(np.full(5, 0.5), 5) for _ in range(2))
+    q = 0.6 * p + 0.4 * q
+    size, runs = 24, 1000
+    passes = [rejection_loop(p, q, g, rng, greedy, size)[1] for _ in range(runs)]
+    traces = []
+    for _ in range(runs):
+        text = [int(rng.choice(5, p=p[0]))]
+        while len(text) < size:
+            text.append(int(rng.choice(5, p=p[text[-1]])))
+        before = [0, *text[:-1]]
+        ours, theirs = p[before, text], q[before, text]
+        rank = (q[before] > theirs[:, None]).sum(1)
+        traces.append(Trace(np.zeros(1, int), np.array(text), rank, np.ones(size),
+                            accept=np.minimum(1, theirs / ours), temperature=1.0))  # fmt: skip
+    by_length = simulate.lengths(line_up(traces), g) if greedy else sampled.lengths(traces, g)
+    counts = by_length[g]
+    assert counts.tokens_per_pass == pytest.approx((size - 1) * runs / sum(passes), rel=0.02)
+
+
+def test_a_mixed_workload_is_both_of_its_parts() -> None:
+    rng = np.random.default_rng(5)
+    cold = [trace([int(r) for r in rng.integers(0, 2, 30)]) for _ in range(3)]
+    warm = [
+        Trace(t.prompt, t.tokens, t.rank, t.confidence, accept=rng.random(30), temperature=1.0)
+        for t in cold
+    ]
+    found = answers.answer([*cold, *warm], None)
+    alone = [simulate.lengths(line_up(cold))[3], sampled.lengths(warm)[3]]
+    assert found.by_length[3].passes.sum() == pytest.approx(sum(c.passes.sum() for c in alone))
+    assert len(found.greedy_lengths) == len(found.lengths) == 24
+
+
 @given(st.lists(ranks, min_size=1, max_size=3), st.integers(1, 24))
 def test_certain_chances_are_the_greedy_case(rows: list[list[int]], g: int) -> None:
     plain = [trace(row) for row in rows]
@@ -177,24 +264,80 @@ def llama_simple(text: list[int], n: int, m: int) -> list[int]:
 texts = st.lists(st.integers(0, 3), min_size=2, max_size=50)
 
 
-@given(texts, st.integers(1, 2), st.integers(0, 3), st.integers(1, 6))
-def test_lookup_copies_what_vllm_copies(text: list[int], low: int, more: int, k: int) -> None:
-    starts, ends = ngram.Lookup(low, low + more, k).copies(np.array(text))
-    for place in range(1, len(text) + 1):
-        told = vllm_lookup(text[:place], low, low + more, k)
-        assert text[starts[place] : ends[place]] == told
+def several(*rows: list[int]) -> ngram.Texts:
+    none = np.zeros(0, int)
+    return ngram.Texts([Trace(np.array(row), none, none, none.astype(float)) for row in rows])
 
 
-@given(texts, st.integers(1, 3), st.integers(1, 6))
-def test_simple_copies_what_llama_cpp_copies(text: list[int], n: int, m: int) -> None:
-    starts, ends = ngram.Simple(n, m).copies(np.array(text))
-    for place in range(1, len(text) + 1):
-        assert text[starts[place] : ends[place]] == llama_simple(text[:place], n, m)
+def copied(rule: ngram.Lookup | ngram.Simple, *rows: list[int]) -> list[list[list[int]]]:
+    """What a rule copies at each place of each text."""
+    together = several(*rows)
+    starts, sizes = rule.copies(together)
+    flat = [
+        together.tokens[s : s + n].tolist() if n else []
+        for s, n in zip(starts.tolist(), sizes.tolist(), strict=True)
+    ]
+    found = []
+    for row in rows:
+        found.append(flat[: len(row)])
+        flat = flat[len(row) :]
+    return found
+
+
+@given(texts, texts, st.integers(1, 2), st.integers(0, 3), st.integers(1, 6))
+def test_lookup_copies_what_vllm_copies(
+    one: list[int], two: list[int], low: int, more: int, k: int
+) -> None:
+    for text, copies in zip((one, two), copied(ngram.Lookup(low, low + more, k), one, two),
+                            strict=True):  # fmt: skip
+        told = [vllm_lookup(text[:place], low, low + more, k) for place in range(len(text))]
+        assert copies == told
+
+
+@given(texts, texts, st.integers(1, 3), st.integers(1, 6))
+def test_simple_copies_what_llama_cpp_copies(
+    one: list[int], two: list[int], n: int, m: int
+) -> None:
+    for text, copies in zip((one, two), copied(ngram.Simple(n, m), one, two), strict=True):
+        told = [llama_simple(text[:place], n, m) if place else [] for place in range(len(text))]
+        assert copies == told
+
+
+@settings(deadline=None, max_examples=30)
+@given(texts, st.integers(1, 4), st.integers(1, 6))
+def test_lookup_copies_what_transformers_copies(text: list[int], most: int, k: int) -> None:
+    """Against its own class."""
+    torch = pytest.importorskip("torch", reason="the trial extra is not installed")
+    pytest.importorskip("transformers", reason="the trial extra is not installed")
+    from transformers.generation.candidate_generator import PromptLookupCandidateGenerator
+
+    lookup = PromptLookupCandidateGenerator(None, k, most, max_length=1000)
+    [ours] = copied(ngram.Lookup(1, most, k), text)
+    for place in range(1, len(text)):
+        out, _ = lookup.get_candidates(torch.tensor([text[:place]]))
+        assert ours[place] == out[0, place:].tolist()
+
+
+@given(texts, texts, st.integers(1, 6))
+def test_copies_are_counted_as_the_loop_counts(
+    prompt: list[int], tokens: list[int], k: int
+) -> None:
+    """Token by token over the continuation, with the engine's own words."""
+    n = len(tokens)
+    one = Trace(np.array(prompt), np.array(tokens), np.ones(n, int), np.ones(n))
+    counts = ngram.of([one], ngram.Lookup(1, 3, k))
+    i, passes, accepted, drafted = 1, 0, 0, 0
+    while i < n:
+        copy = vllm_lookup(prompt + tokens[:i], 1, 3, k)[: n - 1 - i]
+        taken = next((j for j, x in enumerate(copy) if x != tokens[i + j]), len(copy))
+        passes, accepted, drafted = passes + 1, accepted + taken, drafted + len(copy)
+        i += taken + 1
+    assert (counts.passes[0], counts.accepted[0], counts.drafted[0]) == (passes, accepted, drafted)
 
 
 def test_repeated_text_is_drafted_by_lookup() -> None:
     one = Trace(np.arange(10), np.tile(np.arange(5), 8), np.ones(40, int), np.ones(40))
-    counts = ngram.simulate([one], ngram.Lookup(2, 4, 5))
+    counts = ngram.of([one], ngram.Lookup(2, 4, 5))
     assert counts.tokens_per_pass > 3.5
 
 
@@ -203,10 +346,30 @@ def test_repeated_text_is_drafted_by_lookup() -> None:
 
 def test_figures_by_position() -> None:
     counts = simulate.lengths(line_up([trace([0, 0, 1, 0, 0, 0, 1, 0, 0, 0, 0])]))[2]
-    shares = counts.by_position
+    told = answers.counters(counts)
+    shares = told.by_position
     assert shares == sorted(shares, reverse=True)
-    assert counts.by_position_given_the_last[0] == shares[0]
+    assert told.by_position_given_the_last[0] == shares[0]
+    assert told.histogram == counts.histogram.tolist()
+    assert sum(told.num_accepted_tokens_per_pos) == told.num_accepted_tokens
     assert counts.tokens_per_pass == pytest.approx(10 / counts.passes[0])
+    # vLLM's mean acceptance length, from its own counters
+    assert 1 + told.num_accepted_tokens / told.num_drafts == pytest.approx(
+        1 + counts.accepted.sum() / counts.drafts.sum()
+    )
+
+
+@given(st.lists(ranks, min_size=2, max_size=6), st.integers(1, 24))
+def test_parts_add_up_to_the_whole(rows: list[list[int]], g: int) -> None:
+    traces = [trace(row) for row in rows]
+    counts = simulate.lengths(line_up(traces))
+    parts = answers.parts([str(i % 2) for i in range(len(rows))], counts, g, None)
+    assert sum(part.prompts for part in parts.values()) == len(rows)
+    assert sum(part.tokens for part in parts.values()) == counts[g].tokens.sum()
+    inside = [part.acceptance for part in parts.values()]
+    assert min(inside) - 1e-9 <= counts[g].draft_efficiency <= max(inside) + 1e-9 or (
+        0.0 in inside  # a part without drafts
+    )
 
 
 def test_the_interval_holds_the_truth() -> None:

@@ -1,0 +1,150 @@
+"""What a trial measured -> its result."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from draftcheck.errors import DraftcheckError
+from draftcheck.trial import answers, places, prompts, simulate, speedup, statistics, trees
+from draftcheck.trial.backend import Backend
+from draftcheck.trial.result import Model, Part, Row, Trial
+from draftcheck.trial.speedup import Costs
+from draftcheck.trial.traces import Counts
+
+if TYPE_CHECKING:
+    from draftcheck.trial.measure import Plan, Work
+
+BROKEN = 1.05
+"""Tokens per pass up to here are not a bad draft but a broken pair."""
+
+
+def own_tree(file: Path | None) -> trees.Tree | None:
+    return None if file is None else trees.load(file)
+
+
+def sum_up(plan: Plan, backend: Backend, work: Work, tree: trees.Tree | None) -> Trial:
+    """The result of whatever was measured."""
+    traces = work.traces
+    cost = work.costs[0] if work.costs else None
+    found = answers.answer(traces, cost, _longest(backend), tree)
+    counts = found.by_length[found.length]
+    loads = tuple(answers.loads(found.by_length, work.costs))
+    floor = list(answers.loads(found.by_length, [work.floor] if work.floor else []))
+    sampled = [trace for trace in traces if trace.temperature > 0]
+    return Trial(
+        **_circumstances(plan, backend),
+        prompts=len(traces),
+        tokens=int(sum(len(trace.tokens) for trace in traces)),
+        seconds=0.0,
+        stopped=work.stopped if work.incomplete is None else work.incomplete,
+        incomplete=work.incomplete,
+        length=found.length,
+        acceptance=counts.draft_efficiency,
+        interval=statistics.interval(counts.accepted, counts.drafted),
+        lengths=found.lengths,
+        thresholds=found.thresholds,
+        trees=found.trees,
+        ngram=found.ngram,
+        greedy_lengths=found.greedy_lengths,
+        categories=answers.parts(
+            [trace.category for trace in traces], found.by_length, found.length, cost
+        ),
+        workload=_workload(work, found.by_length, found.length),
+        overlap=answers.mean(sampled, "overlap"),
+        greedy_draft=answers.mean(sampled, "agree"),
+        costs=cost,
+        floor=work.floor,
+        floor_speedup=floor[0].speedup if floor else None,
+        loads=loads,
+        break_even=speedup.break_even(cost) if cost else None,
+        best=found.best,
+        reencoded=_reencoded(backend, work, found, cost),
+        broken=_broken(backend, found.lengths),
+        notes=tuple(notes_of(backend)),
+    )
+
+
+def broken(plan: Plan, backend: Backend | None, why: str, seconds: float) -> Trial:
+    """A trial that ended before there was anything to count."""
+    return Trial(
+        **_circumstances(plan, backend), prompts=0, tokens=0, seconds=seconds, stopped=why,
+        length=answers.USUAL, acceptance=0.0, interval=None, broken=why,
+        notes=tuple(notes_of(backend)),
+    )  # fmt: skip
+
+
+def _circumstances(plan: Plan, backend: Backend | None) -> dict[str, Any]:
+    options = plan.options
+    models: Mapping[str, Model] | None = getattr(backend, "models", None)
+    if not models:
+        models = {"target": _identify(plan.target), "draft": _identify(plan.draft)}
+    return {
+        "target": plan.target,
+        "draft": plan.draft,
+        "backend": plan.backend if backend is None else backend.name,
+        "device": "none" if backend is None else backend.device,
+        "dtype": options.dtype or "unknown" if backend is None else backend.dtype,
+        "temperature": options.temperature,
+        "seed": options.seed,
+        "models": models,
+        "prompts_digest": prompts.digest(plan.prompts) if plan.prompts else None,
+        "tokens_per_prompt": options.tokens,
+        "greedy_share": plan.greedy_share,
+        "translation": getattr(backend, "translation", None),
+        "shared": getattr(backend, "shared", None),
+    }
+
+
+def _identify(text: str) -> Model:
+    try:
+        return places.identify(text)
+    except DraftcheckError:  # a name that only the backend knows
+        return Model(text)
+
+
+def notes_of(backend: Backend | None) -> list[str]:
+    """What the backend has to say about the prompts and models it was given."""
+    return list(getattr(backend, "notes", ()))
+
+
+def _reencoded(
+    backend: Backend, work: Work, found: answers.Answers, cost: Costs | None
+) -> tuple[Row, ...]:
+    """Of a translated draft: lengths when the text is encoded anew for each side."""
+    if getattr(backend, "translation", None) is None or not hasattr(backend, "reencoded"):
+        return ()
+    texts = [text for text in work.texts if len(text.tokens)]
+    counts = backend.reencoded(texts, len(found.lengths), 1)
+    return tuple(answers.length_rows(counts, cost))
+
+
+def _longest(backend: Backend) -> int:
+    """Draft lengths as far as the context allows."""
+    limits = [n for name, n in backend.limits().items() if name.endswith("context") and n]
+    return max(1, min([simulate.LONGEST, *(int(n) - 1 for n in limits)]))
+
+
+def _workload(work: Work, by_length: Mapping[int, Counts], length: int) -> dict[str, Part]:
+    """The two parts of a mixed workload; nothing where all prompts were answered one way."""
+    names = ["sampled" if trace.temperature > 0 else "greedy" for trace in work.traces]
+    if len(set(names)) < 2:
+        return {}
+    return answers.parts(names, by_length, length, work.costs[0] if work.costs else None)
+
+
+def _broken(backend: Backend, lengths: Sequence[Row]) -> str | None:
+    top = max((row.tokens_per_pass for row in lengths), default=0.0)
+    if top > BROKEN:
+        return None
+    words = f"{top:.2f} tokens per pass: nearly every draft is rejected"
+    cause = getattr(backend, "cause", None)
+    found = cause() if cause is not None else None
+    if found is None:
+        limits = backend.limits()
+        rows = limits.get("target_rows"), limits.get("draft_rows")
+        sizes = f"{rows[0]:,} and {rows[1]:,} rows" if all(rows) and rows[0] != rows[1] else None
+        found = "most likely the draft speaks another vocabulary or its weights are broken"
+        found = f"the vocabularies have {sizes}; {found}" if sizes else found
+    return f"{words}; {found}"
