@@ -118,32 +118,28 @@ class _Rows:
             yield self.row("draft_model", name, counts, counts.drafted_per_pass, draft_tokens=g)
 
     def thresholds(self, line: Line, longest: int) -> Iterator[Row]:
-        for p_min in P_MIN:
-            for g in P_MIN_LENGTHS:
-                if g <= longest:
-                    counts = simulate.threshold(line, p_min, g)
-                    name = f"up to {g} tokens, p_min {p_min:g}"
-                    # The token that falls short of p_min had to be drafted to see that it does.
-                    waits = min(counts.drafted_per_pass + (p_min > 0), g)
-                    yield self.row("threshold", name, counts, waits, p_min=p_min, draft_tokens=g)
+        grid = [(p_min, g) for p_min in P_MIN for g in P_MIN_LENGTHS if g <= longest]
+        found = simulate.walk(line, [simulate.until(line, p_min, g) for p_min, g in grid])
+        for (p_min, g), counts in zip(grid, found, strict=True):
+            name = f"up to {g} tokens, p_min {p_min:g}"
+            # The token that falls short of p_min had to be drafted to see that it does.
+            waits = min(counts.drafted_per_pass + (p_min > 0), g)
+            yield self.row("threshold", name, counts, waits, p_min=p_min, draft_tokens=g)
 
     def trees(self, line: Line, own: trees.Tree | None) -> Iterator[Row]:
         shapes = trees.best_of_each(line, BUDGETS)
-        for tree in shapes if own is None else [*shapes, own]:
-            counts = trees.simulate(line, tree)
+        shapes += [] if own is None else [own]
+        found = simulate.walk(line, [trees.drafts(line, tree) for tree in shapes])
+        for tree, counts in zip(shapes, found, strict=True):
             sizes = {"nodes": tree.nodes, "levels": tree.levels}
             yield self.row("tree", tree.name, counts, tree.levels, **sizes)
 
     def ngrams(self, line: Line, texts: ngram.Texts) -> Iterator[Row]:
-        for rule in LOOKUPS:
-            name = f"{rule.min} to {rule.max}-grams, {rule.draft_tokens} tokens"
+        rules: tuple[ngram.Lookup | ngram.Simple, ...] = (*LOOKUPS, ngram.Simple())
+        found = simulate.walk(line, [ngram.drafts(line, texts, rule) for rule in rules])
+        for rule, counts in zip(rules, found, strict=True):
             sizes = {"min": rule.min, "max": rule.max, "draft_tokens": rule.draft_tokens}
-            yield self.row("ngram", name, ngram.simulate(line, texts, rule), 0, **sizes)
-        simple = ngram.Simple()
-        counts = ngram.simulate(line, texts, simple)
-        name = f"{simple.size_n}-grams, {simple.size_m} tokens"
-        sizes = {"min": simple.size_n, "max": simple.size_n, "draft_tokens": simple.size_m}
-        yield self.row("ngram-simple", name, counts, 0, **sizes)
+            yield self.row(rule.method, rule.name, counts, 0, **sizes)
 
 
 def counters(counts: Counts) -> Counters:

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
-from draftcheck.trial.simulate import walk
+from draftcheck.trial.simulate import Drafts, walk
 from draftcheck.trial.traces import Bools, Counts, Ints, Line, Trace, line_up
 
 NOWHERE = -1
@@ -42,6 +43,13 @@ class Texts:
             self._grams.append(_numbered(last[: len(after)] * (len(ones) + 1) + after))
         return self._grams[n - 1] if len(self._grams) >= n else self.tokens[:0]
 
+    def first(self, n: int) -> Ints:
+        """Where the same n-gram begins for the first time, for each place where one begins."""
+        names = self.grams(n)
+        firsts = np.zeros(len(names), dtype=np.int64)
+        firsts[names[::-1]] = np.arange(len(names))[::-1]  # the earliest is written last
+        return np.asarray(firsts[names])
+
 
 def _numbered(values: Ints) -> Ints:
     return np.asarray(np.unique(values, return_inverse=True)[1], dtype=np.int64)
@@ -54,15 +62,19 @@ class Lookup:
     min: int
     max: int
     draft_tokens: int
+    method: ClassVar[str] = "ngram"
+
+    @property
+    def name(self) -> str:
+        return f"{self.min} to {self.max}-grams, {self.draft_tokens} tokens"
 
     def copies(self, texts: Texts) -> tuple[Ints, Ints]:
         """For the token at each place: where a copy begins that is drafted there, and its size."""
         places = np.arange(len(texts.tokens))
         found = np.full(len(places), NOWHERE)
         for n in range(self.min, self.max + 1):
-            names = texts.grams(n)[: len(places) - n]  # the n-gram before place i begins at i - n
-            _, firsts, which = np.unique(names, return_index=True, return_inverse=True)
-            first = firsts[which] + n
+            # The n-gram before place i begins at i - n.
+            first = texts.first(n)[: max(len(places) - n, 0)] + n
             earlier = (first < places[n:]) & (first > texts.begin[n:])
             found[n:] = np.where(earlier, first, found[n:])  # a longer one wins
         return found, np.where(found < 0, 0, np.minimum(self.draft_tokens, places - found))
@@ -74,6 +86,19 @@ class Simple:
 
     size_n: int = 12
     size_m: int = 48
+    method: ClassVar[str] = "ngram-simple"
+
+    @property
+    def name(self) -> str:
+        return f"{self.size_n}-grams, {self.size_m} tokens"
+
+    @property
+    def min(self) -> int:
+        return self.size_n
+
+    @property
+    def max(self) -> int:
+        return self.size_n
 
     @property
     def draft_tokens(self) -> int:
@@ -106,8 +131,8 @@ def _previous(names: Ints) -> Ints:
     return before
 
 
-def simulate(line: Line, texts: Texts, rule: Lookup | Simple) -> Counts:
-    """What the rule accepts over the continuations."""
+def drafts(line: Line, texts: Texts, rule: Lookup | Simple) -> Drafts:
+    """What the rule copies over the continuations."""
     starts, sizes = rule.copies(texts)
     places = np.arange(len(starts))
     drafted = np.minimum(sizes, texts.end - places)
@@ -120,11 +145,12 @@ def simulate(line: Line, texts: Texts, rule: Lookup | Simple) -> Counts:
         if not len(going):
             break
     accepted, drafted = accepted[texts.continuation], drafted[texts.continuation]
-    return walk(
-        line, np.minimum(accepted, line.room), np.minimum(drafted, line.room), rule.draft_tokens
+    return Drafts(
+        np.minimum(accepted, line.room), np.minimum(drafted, line.room), rule.draft_tokens
     )
 
 
-def of(traces: Sequence[Trace], rule: Lookup | Simple) -> Counts:
-    """The same for traces that nothing else is asked about."""
-    return simulate(line_up(traces), Texts(traces), rule)
+def simulate(traces: Sequence[Trace], rule: Lookup | Simple) -> Counts:
+    """What the rule accepts over the continuations."""
+    line = line_up(traces)
+    return walk(line, [drafts(line, Texts(traces), rule)])[0]

@@ -14,25 +14,44 @@ choice: the rejection rule then keeps a draft exactly when it comes out as the t
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+
 import numpy as np
 
-from draftcheck.trial.traces import Bools, Counts, Floats, Ints, Line
+from draftcheck.trial.traces import Counts, Floats, Ints, Line, runs
 
 LONGEST = 24
 """Longest draft that is looked at."""
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Drafts:
+    """A way of drafting: what a pass would come to, at whichever place it began."""
+
+    accepted: Ints
+    drafted: Ints | Floats
+    longest: int
+
+
 def lengths(line: Line, longest: int = LONGEST) -> dict[int, Counts]:
     """Fixed draft lengths 1 … longest."""
-    run = runs(line.rank == 0)
-    found = {}
-    for g in range(1, longest + 1):
-        drafted = np.minimum(g, line.room)
-        found[g] = walk(line, np.minimum(run, drafted), drafted, g)
-    return found
+    sizes = range(1, longest + 1)
+    return dict(zip(sizes, walk(line, [fixed(line, g) for g in sizes]), strict=True))
 
 
 def threshold(line: Line, p_min: float, longest: int, shortest: int = 0) -> Counts:
+    """llama.cpp's rule, see until()."""
+    return walk(line, [until(line, p_min, longest, shortest)])[0]
+
+
+def fixed(line: Line, g: int) -> Drafts:
+    """g tokens, whatever the draft thinks of them."""
+    drafted = np.minimum(g, line.room)
+    return Drafts(np.minimum(line.run, drafted), drafted, g)
+
+
+def until(line: Line, p_min: float, longest: int, shortest: int = 0) -> Drafts:
     """llama.cpp's rule: stop drafting at the first choice less probable than p_min.
 
     shortest (n_min): shorter drafts are thrown away. What is accepted is exact without n_min. How
@@ -41,12 +60,12 @@ def threshold(line: Line, p_min: float, longest: int, shortest: int = 0) -> Coun
     """
     sure = line.confidence >= p_min
     share = float(sure.mean()) if len(sure) else 0.0
-    run, room = runs(line.rank == 0), np.minimum(longest, line.room)
+    run, room = line.run, np.minimum(longest, line.room)
     reach = np.minimum(runs(sure), room)
     drafted = np.where(run < reach, _astray(run, room, share), reach)
     kept = drafted >= shortest
     accepted = np.where(kept, np.minimum(run, reach), 0)
-    return walk(line, accepted, np.where(kept, drafted, 0.0), longest)
+    return Drafts(accepted, np.where(kept, drafted, 0.0), longest)
 
 
 def _astray(run: Ints, room: Ints, share: float) -> Floats:
@@ -56,29 +75,29 @@ def _astray(run: Ints, room: Ints, share: float) -> Floats:
     return np.asarray(run + 1 + more, dtype=np.float64)
 
 
-def runs(hit: Bools) -> Ints:
-    """At each place, how many hits follow one another from there on."""
-    places = np.arange(len(hit))
-    misses = np.where(hit, len(hit), places)
-    next_miss = np.minimum.accumulate(misses[::-1])[::-1]
-    return np.asarray(next_miss - places, dtype=np.int64)
-
-
-def walk(line: Line, accepted: Ints, drafted: Ints | Floats, longest: int) -> Counts:
-    """Go through all continuations at once, pass by pass, to their ends."""
-    passes, proposed, taken, drafts = (np.zeros(len(line.ends)) for _ in range(4))
-    histogram = np.zeros(longest + 1)
-    prompt = np.flatnonzero(line.begins < line.ends)  # those that are not at their end
+def walk(line: Line, ways: Sequence[Drafts]) -> list[Counts]:
+    """Go through all continuations, in all ways at once, pass by pass, to their ends."""
+    accepted = np.stack([way.accepted for way in ways])
+    drafted = np.stack([np.asarray(way.drafted, dtype=np.float64) for way in ways])
+    shape, deepest = (len(ways), len(line.ends)), max(way.longest for way in ways) + 1
+    passes, proposed, taken, drafts = (np.zeros(shape) for _ in range(4))
+    histogram = np.zeros(len(ways) * deepest)
+    way, prompt = np.nonzero(np.broadcast_to(line.begins < line.ends, shape))  # not at their end
     place = line.begins[prompt]
-    while len(prompt):
-        steps, sizes = accepted[place], drafted[place]
-        passes[prompt] += 1
-        proposed[prompt] += sizes
-        taken[prompt] += steps
-        drafts[prompt] += sizes > 0
-        histogram += np.bincount(steps[sizes > 0], minlength=longest + 1)
+    while len(place):
+        steps, sizes = accepted[way, place], drafted[way, place]
+        passes[way, prompt] += 1.0
+        proposed[way, prompt] += sizes
+        taken[way, prompt] += steps
+        some = np.asarray(sizes > 0, dtype=np.float64)
+        drafts[way, prompt] += some
+        histogram += np.bincount(way * deepest + steps, weights=some, minlength=len(histogram))
         place = place + steps + 1
         going = place < line.ends[prompt]
-        prompt, place = prompt[going], place[going]
+        way, prompt, place = way[going], prompt[going], place[going]
+    depths = histogram.reshape(len(ways), deepest)
     tokens = (line.ends - line.begins).astype(np.float64)
-    return Counts(passes, tokens, proposed, taken, drafts, histogram)
+    return [
+        Counts(passes[i], tokens, proposed[i], taken[i], drafts[i], depths[i, : w.longest + 1])
+        for i, w in enumerate(ways)
+    ]

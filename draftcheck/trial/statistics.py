@@ -24,11 +24,11 @@ class Bootstrap:
     def interval(self, over: Floats, under: Floats) -> Interval | None:
         """95 % interval of sum(over) / sum(under); None without two prompts to draw from."""
         above, below = self._times @ over, self._times @ under
-        ratios = above[below > 0] / below[below > 0]
+        ratios = np.sort(above[below > 0] / below[below > 0])
         if not len(ratios):
             return None
-        low, high = np.percentile(ratios, [2.5, 97.5])
-        return float(low), float(high)
+        tail = round(0.025 * (len(ratios) - 1))
+        return float(ratios[tail]), float(ratios[-1 - tail])
 
 
 def interval(over: Floats, under: Floats, seed: int = 0) -> Interval | None:

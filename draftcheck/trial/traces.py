@@ -85,16 +85,28 @@ class Line:
     """Tokens that may be drafted at each place: the last one is always the target's own."""
     rank: Ints
     confidence: Floats
+    run: Ints
+    """How many first choices of the draft are right in a row, from each place on."""
 
 
 def line_up(traces: Sequence[Trace], first: int = 1) -> Line:
     """Join traces; first: 0 for engines whose prefill already checks drafts."""
     sizes = np.array([len(trace.tokens) for trace in traces], dtype=np.int64)
     ends = sizes.cumsum()
+    rank = np.concatenate([trace.rank for trace in traces])
     return Line(
         begins=np.minimum(ends - sizes + first, ends),
         ends=ends,
         room=np.repeat(ends, sizes) - 1 - np.arange(sizes.sum()),
-        rank=np.concatenate([trace.rank for trace in traces]),
+        rank=rank,
         confidence=np.concatenate([trace.confidence for trace in traces]),
+        run=runs(rank == 0),
     )
+
+
+def runs(hit: Bools) -> Ints:
+    """At each place, how many hits follow one another from there on."""
+    places = np.arange(len(hit))
+    misses = np.where(hit, len(hit), places)
+    next_miss = np.minimum.accumulate(misses[::-1])[::-1]
+    return np.asarray(next_miss - places, dtype=np.int64)

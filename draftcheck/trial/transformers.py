@@ -17,7 +17,7 @@ from draftcheck.trial import loading, places, room, steps, thoughts, universal
 from draftcheck.trial.backend import BrokenDraft, CannotVerify, Options, Text, Verified
 from draftcheck.trial.prompts import Prompt
 from draftcheck.trial.speedup import Costs
-from draftcheck.trial.traces import Counts, Trace
+from draftcheck.trial.traces import Counts, Ints, Trace
 
 BATCH = 16
 
@@ -291,7 +291,12 @@ class TransformersBackend:
     # ---- seconds ----
 
     def costs(self, sequences: int, context: int) -> Costs | None:
-        return steps.measure(self.target, self.draft, self.device, sequences, context)
+        try:
+            return steps.measure(self.target, self.draft, self.device, sequences, context)
+        except Exception as error:  # caches that cannot be rewound, kernels that cannot be captured
+            words = " ".join(str(error).split())[:200] or type(error).__name__
+            self.notes.append(f"steps of {sequences} sequences could not be timed: {words}")
+            return None
 
     def floor(self) -> Costs | None:
         return steps.floor(self.target, self.draft, self.device)
@@ -300,35 +305,14 @@ class TransformersBackend:
 
     def verify(self, texts: Sequence[Text], g: int, options: Options) -> Verified:
         """transformers' own assisted generation with a fixed draft length."""
-        settings = self.draft.generation_config
-        settings.num_assistant_tokens = g
-        settings.num_assistant_tokens_schedule = "constant"
-        settings.assistant_confidence_threshold = 0.0
-        assisted = {"assistant_model": self.draft, **self._tokenizers(options)}
         passes = tokens = 0
         same = True
         plain_s = fast_s = 0.0
-        config = self._config(options)
         for text in texts:
-            ids = torch.tensor(text.prompt, device=self.target.device)[None]
-            with torch.inference_mode(), _Counter(self.target) as counter:
-                torch.manual_seed(options.seed)
-                before = time.perf_counter()
-                try:
-                    out = self.target.generate(ids, generation_config=config, **assisted)
-                except (ValueError, RuntimeError, IndexError, AttributeError) as error:
-                    words = " ".join(str(error).split())[:200]
-                    raise CannotVerify(f"transformers' assisted generation: {words}") from error
-                fast_s += time.perf_counter() - before
-            found = self._cut(out[0, ids.shape[1] :].cpu().numpy())
+            found, calls, seconds = self.assist(text, g, options)
             same &= len(found) == len(text.tokens) and bool((found == text.tokens).all())
-            # The first pass reads the prompt together with the first drafts.
-            passes += counter.calls
-            tokens += len(found)
-            with torch.inference_mode():
-                before = time.perf_counter()
-                self.target.generate(ids, generation_config=config)
-                plain_s += time.perf_counter() - before
+            passes, tokens, fast_s = passes + calls, tokens + len(found), fast_s + seconds
+            plain_s += self._alone(text, options)
         predicted = None
         if self._translation is not None:
             predicted = self.reencoded(texts, g, 0)[g].tokens_per_pass
@@ -339,6 +323,36 @@ class TransformersBackend:
             same if options.temperature == 0 else None,
             predicted,
         )
+
+    def assist(self, text: Text, g: int, options: Options) -> tuple[Ints, int, float]:
+        """One real run: its tokens, the target's passes, seconds.
+
+        The first pass reads the prompt together with the first drafts.
+        """
+        settings = self.draft.generation_config
+        settings.num_assistant_tokens = g
+        settings.num_assistant_tokens_schedule = "constant"
+        settings.assistant_confidence_threshold = 0.0
+        more = {"assistant_model": self.draft, **self._tokenizers(options)}
+        ids = torch.tensor(text.prompt, device=self.target.device)[None]
+        torch.manual_seed(options.seed)
+        with torch.inference_mode(), _Counter(self.target) as counter:
+            before = time.perf_counter()
+            try:
+                out = self.target.generate(ids, generation_config=self._config(options), **more)
+            except (ValueError, RuntimeError, IndexError, AttributeError) as error:
+                words = " ".join(str(error).split())[:200]
+                raise CannotVerify(f"transformers' assisted generation: {words}") from error
+            found = self._cut(out[0, ids.shape[1] :].cpu().numpy())
+            return found, counter.calls, time.perf_counter() - before
+
+    def _alone(self, text: Text, options: Options) -> float:
+        """Seconds of the target without the draft."""
+        ids = torch.tensor(text.prompt, device=self.target.device)[None]
+        before = time.perf_counter()
+        with torch.inference_mode():
+            self.target.generate(ids, generation_config=self._config(options)).cpu()
+        return time.perf_counter() - before
 
     def _tokenizers(self, options: Options) -> dict[str, Any]:
         if self._translation is None:

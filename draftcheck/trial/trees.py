@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from draftcheck.errors import ReadError
-from draftcheck.trial.simulate import LONGEST, walk
+from draftcheck.trial.simulate import LONGEST, Drafts, walk
 from draftcheck.trial.traces import Counts, Ints, Line
 
 MAX_NODES = 512
@@ -68,8 +68,12 @@ def load(file: Path) -> Tree:
 
 def simulate(line: Line, tree: Tree) -> Counts:
     """What the tree accepts."""
+    return walk(line, [drafts(line, tree)])[0]
+
+
+def drafts(line: Line, tree: Tree) -> Drafts:
     accepted = np.minimum(depth(line.rank, tree), line.room)
-    return walk(line, accepted, np.where(line.room > 0, tree.nodes, 0), tree.levels)
+    return Drafts(accepted, np.where(line.room > 0, tree.nodes, 0), tree.levels)
 
 
 def depth(rank: Ints, tree: Tree) -> Ints:

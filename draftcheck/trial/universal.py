@@ -17,8 +17,8 @@ import torch
 
 from draftcheck.trial import thoughts
 from draftcheck.trial.backend import BrokenDraft, Text
-from draftcheck.trial.simulate import runs, walk
-from draftcheck.trial.traces import Bools, Counts, Ints, Trace, line_up
+from draftcheck.trial.simulate import Drafts, walk
+from draftcheck.trial.traces import Bools, Counts, Ints, Trace, line_up, runs
 
 SPACES = ("\u0120", "\u2581")
 """How byte-level BPE and SentencePiece write a space before a word."""
@@ -119,12 +119,12 @@ def reencoded(
     ]
     line = line_up(traces, first)
     covered = [_Aligned(translation, tokenizer, text).covered(longest) for text in texts]
-    found = {}
+    ways = []
     for g in range(1, longest + 1):
         accepted = np.minimum(np.concatenate([each[g - 1] for each in covered]), line.room)
         drafted = np.where(line.room > 0, g, 0)
-        found[g] = walk(line, accepted, drafted, int(accepted.max(initial=g)))
-    return found
+        ways.append(Drafts(accepted, drafted, int(accepted.max(initial=g))))
+    return dict(enumerate(walk(line, ways), start=1))
 
 
 class _Aligned:

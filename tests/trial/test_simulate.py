@@ -325,7 +325,7 @@ def test_copies_are_counted_as_the_loop_counts(
     """Token by token over the continuation, with the engine's own words."""
     n = len(tokens)
     one = Trace(np.array(prompt), np.array(tokens), np.ones(n, int), np.ones(n))
-    counts = ngram.of([one], ngram.Lookup(1, 3, k))
+    counts = ngram.simulate([one], ngram.Lookup(1, 3, k))
     i, passes, accepted, drafted = 1, 0, 0, 0
     while i < n:
         copy = vllm_lookup(prompt + tokens[:i], 1, 3, k)[: n - 1 - i]
@@ -337,7 +337,7 @@ def test_copies_are_counted_as_the_loop_counts(
 
 def test_repeated_text_is_drafted_by_lookup() -> None:
     one = Trace(np.arange(10), np.tile(np.arange(5), 8), np.ones(40, int), np.ones(40))
-    counts = ngram.of([one], ngram.Lookup(2, 4, 5))
+    counts = ngram.simulate([one], ngram.Lookup(2, 4, 5))
     assert counts.tokens_per_pass > 3.5
 
 
