@@ -56,9 +56,9 @@ class Fields:
     def maybe_whole(self, name: str) -> int | None:
         return self.whole(name) if self.has(name) else None
 
-    def flag(self, name: str) -> bool:
+    def maybe_flag(self, name: str) -> bool | None:
         value = self._found.get(name)
-        if not isinstance(value, bool):
+        if value is not None and not isinstance(value, bool):
             raise self._wrong(name, "true or false")
         return value
 

@@ -168,6 +168,8 @@ def _verified(verified: Verified | None) -> dict[str, Any] | None:
         "predicted_tokens_per_pass": verified.predicted,
         "speedup": verified.speedup,
         "identical_output": verified.identical_output,
+        "drafted": verified.drafted,
+        "accepted": verified.accepted,
     }
 
 
@@ -328,6 +330,8 @@ def _read_verified(got: Fields) -> Verified:
         got.whole("draft_tokens"),
         got.number("tokens_per_pass"),
         got.maybe("speedup"),
-        got.flag("identical_output"),
+        got.maybe_flag("identical_output"),
         got.maybe("predicted_tokens_per_pass"),
+        got.maybe_whole("drafted"),
+        got.maybe_whole("accepted"),
     )
