@@ -95,7 +95,7 @@ def tokenizer(place: Place, options: Options) -> Any:
 
 def refused(ref: str, error: Exception) -> ReadError:
     text = _line(error, 300)
-    if "trust_remote_code" in text:
+    if "trust_remote_code" in str(error):
         return ReadError(
             f"{ref}: the model needs code from its repository",
             hint="draftcheck runs none unless you say --trust-remote-code.",

@@ -113,7 +113,7 @@ def _collect(plan: Plan, backend: Backend, work: Work, began: float, say: Say) -
             width = _width(work.traces)
             tokens = sum(len(trace.tokens) for trace in work.traces)
             say(f"{len(work.traces)} prompts, {tokens:,} tokens")
-            if width is not None and width <= plan.precision:
+            if width is not None and width <= plan.precision > 0:
                 work.stopped = f"acceptance is known to within {width:.3f}"
                 break
             if plan.budget is not None and time.perf_counter() - began > plan.budget:
