@@ -17,9 +17,12 @@ $(VENV)/.dev: $(VENV)/.core
 	$(PIP) --editable '.[trial]' build hypothesis mypy pytest pytest-xdist ruff sentencepiece
 	touch $@
 
-demo: $(VENV)/.core          ## from nothing to a verdict on the embedded pair
+demo: $(VENV)/.core          ## from nothing to a verdict on the embedded pair, and a measurement of it
 	$(BIN)/draftcheck pair fixtures/pair/target fixtures/pair/draft
 	$(BIN)/draftcheck pair fixtures/pair/target.gguf fixtures/pair/draft.gguf --engine llama.cpp
+	$(MAKE) $(VENV)/.dev
+	OMP_NUM_THREADS=1 $(BIN)/draftcheck trial fixtures/pair/target fixtures/pair/draft --device cpu \
+	  --verify --budget 40
 
 test: $(VENV)/.dev           ## the whole suite
 	$(BIN)/python -m pytest -q -n auto --dist loadfile

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 from typing import Any
 
 import torch
@@ -57,19 +59,23 @@ def model(place: Place, where: str, options: Options, *, like: Any = None) -> An
     """
     trust = options.trust_remote_code
     dtype = like.dtype if like is not None else _dtype(dtype_name(options, where))
+    quiet = contextlib.redirect_stderr(io.StringIO())  # bars of loaders that ask nobody
     try:
-        config = AutoConfig.from_pretrained(place.name, trust_remote_code=trust, **place.arguments)
-        loaded: Any = AutoModelForCausalLM.from_pretrained(
-            place.name,
-            config=config,
-            dtype=dtype,
-            device_map=where,
-            trust_remote_code=trust,
-            output_loading_info=True,
-            # Pickles are only opened for those who trust the repo with code anyway.
-            use_safetensors=None if trust or "gguf_file" in place.arguments else True,
-            **place.arguments,
-        )
+        with quiet:
+            config = AutoConfig.from_pretrained(
+                place.name, trust_remote_code=trust, **place.arguments
+            )
+            loaded: Any = AutoModelForCausalLM.from_pretrained(
+                place.name,
+                config=config,
+                dtype=dtype,
+                device_map=where,
+                trust_remote_code=trust,
+                output_loading_info=True,
+                # Pickles are only opened for those who trust the repo with code anyway.
+                use_safetensors=None if trust or "gguf_file" in place.arguments else True,
+                **place.arguments,
+            )
     except torch.OutOfMemoryError as error:
         raise out_of_memory(place.ref, error) from error
     except Exception as error:  # each loader, quantiser and file format has errors of its own

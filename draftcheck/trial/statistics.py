@@ -14,12 +14,11 @@ class Bootstrap:
     """The same prompts drawn again and again: one set of draws for all figures of a trial."""
 
     def __init__(self, prompts: int, seed: int = 0) -> None:
-        rng = np.random.default_rng(seed)
         draws = RESAMPLES if prompts > 1 else 0
-        self._times = np.zeros((draws, prompts))
+        even = np.full(prompts, 1 / max(prompts, 1))
+        times = np.random.default_rng(seed).multinomial(prompts, even, draws)
+        self._times = times.astype(np.float64)
         """How often each draw holds each prompt."""
-        for i in range(draws):
-            self._times[i] = np.bincount(rng.integers(0, prompts, prompts), minlength=prompts)
 
     def interval(self, over: Floats, under: Floats) -> Interval | None:
         """95 % interval of sum(over) / sum(under); None without two prompts to draw from."""

@@ -18,7 +18,7 @@ from draftcheck.trial.speedup import Costs
 
 WIDTHS = (2, 3, 5, 9, 17, 65)
 """Tokens checked in one pass, for which the pass is timed."""
-REPEATS = 5
+REPEATS = 7
 GRAPH_REPEATS = 20
 
 
@@ -47,7 +47,7 @@ def _plain(model: Any, sequences: int, context: int, widths: Sequence[int]) -> d
         def step() -> None:
             model(new, past_key_values=cache)
 
-        return _median(step, lambda: cache.crop(-width), REPEATS)
+        return min(_seconds(step, lambda: cache.crop(-width), REPEATS))  # noise only adds
 
     return {width: time_one(width) for width in widths}
 
@@ -92,11 +92,11 @@ def _graph(model: Any, cache: StaticCache, new: torch.Tensor, context: int) -> f
         graph.replay()
         torch.cuda.synchronize()
 
-    return _median(replay, rewind, GRAPH_REPEATS)
+    return statistics.median(_seconds(replay, rewind, GRAPH_REPEATS))
 
 
-def _median(step: Callable[[], None], after: Callable[[], None], repeats: int) -> float:
-    """The median time of a step; what has to be undone after it is not timed."""
+def _seconds(step: Callable[[], None], after: Callable[[], None], repeats: int) -> list[float]:
+    """Times of a step; what has to be undone after it is not timed."""
     seconds = []
     for _ in range(repeats + 1):  # the first one warms up
         if torch.cuda.is_available():
@@ -105,7 +105,7 @@ def _median(step: Callable[[], None], after: Callable[[], None], repeats: int) -
         step()
         seconds.append(time.perf_counter() - before)
         after()
-    return statistics.median(seconds[1:])
+    return seconds[1:]
 
 
 def floor(target: Any, draft: Any, device: str) -> Costs | None:
@@ -136,4 +136,4 @@ def _bandwidth() -> float:
         b.copy_(a)
         torch.cuda.synchronize()
 
-    return 2 * size / _median(copy, lambda: None, 10)
+    return 2 * size / statistics.median(_seconds(copy, lambda: None, 10))

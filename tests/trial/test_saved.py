@@ -81,7 +81,7 @@ nonsense = st.one_of(
 )  # fmt: skip
 
 
-@settings(suppress_health_check=[HealthCheck.too_slow], max_examples=150, deadline=None)
+@settings(suppress_health_check=[HealthCheck.too_slow], max_examples=60, deadline=None)
 @given(st.sampled_from(sorted(BODY)), nonsense)
 def test_edited_results_are_refused_or_sound(name: str, value: Any) -> None:
     """Whatever a field is set to: either an error of ours, or a result that can be written."""
