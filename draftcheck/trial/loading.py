@@ -109,6 +109,11 @@ def refused(ref: str, error: Exception) -> ReadError:
     return ReadError(f"{ref}: transformers cannot load it: {text or type(error).__name__}")
 
 
+def failed(ref: str, what: str, error: Exception) -> ReadError:
+    words = _line(error, 300) or type(error).__name__
+    return ReadError(f"{ref}: transformers failed at {what}: {words}")
+
+
 def out_of_memory(ref: str, error: Exception) -> ReadError:
     return ReadError(
         f"{ref}: out of memory on the device: {_line(error, 200)}",

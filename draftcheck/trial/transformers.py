@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -13,8 +12,8 @@ from transformers import GenerationConfig, LogitsProcessor, LogitsProcessorList
 from transformers.utils import logging
 
 from draftcheck.errors import ReadError
-from draftcheck.trial import loading, places, room, steps, thoughts, universal
-from draftcheck.trial.backend import BrokenDraft, CannotVerify, Options, Text, Verified
+from draftcheck.trial import assisted, loading, places, room, steps, thoughts, universal
+from draftcheck.trial.backend import BrokenDraft, Options, Text, Verified
 from draftcheck.trial.prompts import Prompt
 from draftcheck.trial.speedup import Costs
 from draftcheck.trial.traces import Counts, Ints, Trace
@@ -117,6 +116,8 @@ class TransformersBackend:
                     raise loading.out_of_memory(self._places[0].ref, error) from error
                 self._batch //= 2
                 torch.cuda.empty_cache()
+            except (RuntimeError, ValueError, IndexError, TypeError) as error:
+                raise loading.failed(self._places[0].ref, "writing", error) from error
         return found
 
     def _fitting(self, prompts: Sequence[Prompt], options: Options) -> list[tuple[str, list[int]]]:
@@ -125,7 +126,10 @@ class TransformersBackend:
         side = min(limits, key=lambda name: limits[name], default="")
         found = []
         for prompt in prompts:
-            ids = self.encode(prompt, options)
+            try:
+                ids = self.encode(prompt, options)
+            except Exception as error:  # a template is a program: it can fail in any way
+                raise loading.failed(self._places[0].ref, "its chat template", error) from error
             if not ids:
                 continue
             if side and len(ids) + options.tokens > limits[side]:
@@ -192,6 +196,8 @@ class TransformersBackend:
                 found += self._read(texts[part], options)
             except torch.OutOfMemoryError as error:
                 raise loading.out_of_memory(self._places[1].ref, error) from error
+            except (RuntimeError, ValueError, IndexError, TypeError) as error:
+                raise loading.failed(self._places[1].ref, "reading", error) from error
         return found
 
     def _look_at_ids(self, texts: Sequence[Text]) -> None:
@@ -312,7 +318,7 @@ class TransformersBackend:
             found, calls, seconds = self.assist(text, g, options)
             same &= len(found) == len(text.tokens) and bool((found == text.tokens).all())
             passes, tokens, fast_s = passes + calls, tokens + len(found), fast_s + seconds
-            plain_s += self._alone(text, options)
+            plain_s += assisted.alone(self.target, text.prompt, self._config(options))
         predicted = None
         if self._translation is not None:
             predicted = self.reencoded(texts, g, 0)[g].tokens_per_pass
@@ -325,34 +331,17 @@ class TransformersBackend:
         )
 
     def assist(self, text: Text, g: int, options: Options) -> tuple[Ints, int, float]:
-        """One real run: its tokens, the target's passes, seconds.
-
-        The first pass reads the prompt together with the first drafts.
-        """
-        settings = self.draft.generation_config
-        settings.num_assistant_tokens = g
-        settings.num_assistant_tokens_schedule = "constant"
-        settings.assistant_confidence_threshold = 0.0
-        more = {"assistant_model": self.draft, **self._tokenizers(options)}
-        ids = torch.tensor(text.prompt, device=self.target.device)[None]
+        """One real run: its tokens, the target's passes, seconds."""
         torch.manual_seed(options.seed)
-        with torch.inference_mode(), _Counter(self.target) as counter:
-            before = time.perf_counter()
-            try:
-                out = self.target.generate(ids, generation_config=self._config(options), **more)
-            except (ValueError, RuntimeError, IndexError, AttributeError) as error:
-                words = " ".join(str(error).split())[:200]
-                raise CannotVerify(f"transformers' assisted generation: {words}") from error
-            found = self._cut(out[0, ids.shape[1] :].cpu().numpy())
-            return found, counter.calls, time.perf_counter() - before
-
-    def _alone(self, text: Text, options: Options) -> float:
-        """Seconds of the target without the draft."""
-        ids = torch.tensor(text.prompt, device=self.target.device)[None]
-        before = time.perf_counter()
-        with torch.inference_mode():
-            self.target.generate(ids, generation_config=self._config(options)).cpu()
-        return time.perf_counter() - before
+        out, passes, seconds = assisted.speculate(
+            self.target,
+            self.draft,
+            text.prompt,
+            g,
+            self._config(options),
+            self._tokenizers(options),
+        )
+        return self._cut(out), passes, seconds
 
     def _tokenizers(self, options: Options) -> dict[str, Any]:
         if self._translation is None:
@@ -377,24 +366,6 @@ class _Watch(LogitsProcessor):
         if bool(torch.isnan(scores).any() | (scores == torch.inf).any()):
             raise not_numbers(self._ref)
         return scores
-
-
-class _Counter:
-    """Counts the passes of a model."""
-
-    def __init__(self, model: Any) -> None:
-        self._model = model
-        self.calls = 0
-
-    def __enter__(self) -> _Counter:
-        self._hook = self._model.register_forward_hook(self._count)
-        return self
-
-    def _count(self, *_: Any) -> None:
-        self.calls += 1
-
-    def __exit__(self, *_: object) -> None:
-        self._hook.remove()
 
 
 def _rows(model: Any) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -253,3 +254,27 @@ def test_devices_that_are_not_there(trial: Callable[..., Any]) -> None:
     assert "no mps device here" in trial(TARGET, DRAFT, "--device", "mps").err
     ran = trial(TARGET, DRAFT, "--device", "auto", "--format", "json")
     assert ran.code == 0, ran.err
+
+
+def test_a_template_that_refuses(trial: Callable[..., Any], tmp_path: Path) -> None:
+    folder = tmp_path / "template"
+    shutil.copytree(TARGET, folder)
+    drafts.edit(folder / "tokenizer_config.json",
+                chat_template="{{ raise_exception('roles must alternate') }}")  # fmt: skip
+    ran = trial(folder, DRAFT)
+    assert (ran.code, len(ran.err.splitlines())) == (3, 1)
+    assert "roles must alternate" in ran.err
+
+
+def test_a_model_that_fails_while_it_runs(
+    trial: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from draftcheck.trial import thoughts
+
+    def fail(*_: Any) -> Any:
+        raise RuntimeError("an illegal memory access\nwas encountered")
+
+    monkeypatch.setattr(thoughts, "read", fail)
+    ran = trial(TARGET, DRAFT)
+    assert (ran.code, len(ran.err.splitlines())) == (3, 1)
+    assert "an illegal memory access was encountered" in ran.err
