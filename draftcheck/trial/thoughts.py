@@ -35,10 +35,13 @@ def groups(sizes: Sequence[tuple[int, int]], vocabulary: int, width: int) -> Ite
             begin = end
 
 
-def read(model: Any, texts: Sequence[torch.Tensor], begin: int) -> Iterator[torch.Tensor]:
+def read(
+    model: Any, texts: Sequence[torch.Tensor], begin: int, widest: int = 0
+) -> Iterator[torch.Tensor]:
     """Logits of every place from `begin` on, a bounded number of places at a time.
 
     The texts stand in one batch; a long one goes through the model in pieces, with a cache.
+    widest: the larger vocabulary of two models whose pieces have to be the same.
     """
     longest = max(len(text) for text in texts)
     ids = torch.zeros((len(texts), longest), dtype=torch.long, device=texts[0].device)
@@ -46,7 +49,7 @@ def read(model: Any, texts: Sequence[torch.Tensor], begin: int) -> Iterator[torc
         row[: len(text)] = text
     rows = model.get_input_embeddings().weight.shape[0]
     ids = torch.where(ids < rows, ids, torch.zeros_like(ids))  # ids it has no row for
-    each = len(texts) * _vocabulary(model) * model.dtype.itemsize
+    each = len(texts) * max(_vocabulary(model), widest) * model.dtype.itemsize
     step = max(1, LOGITS_BYTES // each)
     cache = None
     for start, stop in _pieces(begin, longest, step):
@@ -65,6 +68,7 @@ def read(model: Any, texts: Sequence[torch.Tensor], begin: int) -> Iterator[torc
 
 
 def _vocabulary(model: Any) -> int:
+    """Logits of one place."""
     head = model.get_output_embeddings()
     found = model.get_input_embeddings().weight if head is None else head.weight
     return int(found.shape[0])

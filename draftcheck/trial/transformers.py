@@ -223,6 +223,8 @@ class TransformersBackend:
             other = next(target) if target is not None else None
             for row, text in enumerate(whole):
                 tokens = text[at : at + logits.shape[1]].to(logits.device)
+                if not len(tokens):  # this text is over
+                    continue
                 ours = other[row, : len(tokens)] if other is not None else None
                 parts[row].append(
                     self._columns(logits[row, : len(tokens)], tokens, ours, options.temperature)
@@ -239,7 +241,8 @@ class TransformersBackend:
         if model is self.draft and self._translation is not None:
             own = [self._translation.to_draft(text) for text in texts]
         try:
-            yield from thoughts.read(model, [text.to(model.device) for text in own], begin)
+            widest = max(_rows(self.target), _rows(self.draft))
+            yield from thoughts.read(model, [text.to(model.device) for text in own], begin, widest)
         except thoughts.NotNumbers:
             if model is self.draft:
                 raise BrokenDraft("the draft's logits are not numbers (NaN or inf)") from None

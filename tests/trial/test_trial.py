@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import FIXTURES, Run
+from tests.trial import drafts
 
 pytest.importorskip("torch", reason="the trial extra is not installed")
 pytest.importorskip("transformers", reason="the trial extra is not installed")
@@ -91,8 +92,10 @@ def test_sampled_prediction_is_what_real_runs_come_to(prompts: Path) -> None:
     assert low * 0.95 <= sum(real) / len(real) <= high * 1.05
 
 
-def test_long_texts_are_read_in_pieces(prompts: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """However little fits at a time, the figures stay the same."""
+def test_long_texts_are_read_in_pieces(
+    prompts: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """However little fits at a time, the figures stay the same; also with rows for nobody."""
     import numpy as np
 
     from draftcheck.trial import thoughts
@@ -100,17 +103,20 @@ def test_long_texts_are_read_in_pieces(prompts: Path, monkeypatch: pytest.Monkey
     from draftcheck.trial.prompts import load
 
     options = Options(tokens=24, device="cpu", temperature=0.8)
-    backend = open_backend("transformers", *map(str, PAIR), options)
+    padded = drafts.copy(tmp_path / "padded")
+    drafts.set_rows(padded, [*range(1000), *[0] * 500])
+    backend = open_backend("transformers", str(PAIR[0]), str(padded), options)
     texts = backend.generate(load(prompts), options)
     whole = backend.read(texts, options)
-    monkeypatch.setattr(thoughts, "LOGITS_BYTES", 40_000)  # ten places
     monkeypatch.setattr(thoughts, "CHUNK_BYTES", 12_000)
-    for one, other in zip(whole, backend.read(texts, options), strict=True):
-        assert (one.rank == other.rank).all()
-        assert one.accept is not None
-        assert other.accept is not None
-        assert np.allclose(one.accept, other.accept, atol=1e-4)
-        assert np.allclose(one.confidence, other.confidence, atol=1e-4)
+    for size in (40_000, 400_000):  # some places of one text; some texts at once
+        monkeypatch.setattr(thoughts, "LOGITS_BYTES", size)
+        for one, other in zip(whole, backend.read(texts, options), strict=True):
+            assert (one.rank == other.rank).all()
+            assert one.accept is not None
+            assert other.accept is not None
+            assert np.allclose(one.accept, other.accept, atol=1e-4)
+            assert np.allclose(one.confidence, other.confidence, atol=1e-4)
 
 
 def test_verify_compares_with_the_prediction(run: Run, prompts: Path) -> None:
