@@ -38,16 +38,20 @@ def load(file: Path, plan: Plan) -> list[Text] | None:
                 hint="Use another file, or the same settings.",
             )
     try:
-        return [_text(row) for row in body["texts"]]
+        return [_text(row, plan.options.temperature) for row in body["texts"]]
     except (KeyError, TypeError, ValueError, OverflowError) as error:
         raise ReadError(f"{file}: a text in it is broken: {error}") from error
 
 
-def _text(row: Any) -> Text:
+def _text(row: Any, warmest: float) -> Text:
     prompt = np.array(row["prompt"], dtype=np.int64)
     tokens = np.array(row["tokens"], dtype=np.int64)
     if prompt.ndim != 1 or tokens.ndim != 1 or (tokens < 0).any() or (prompt < 0).any():
         raise ValueError("ids are lists of whole numbers")
+    if not len(prompt):
+        raise ValueError("an empty prompt")
+    if row["temperature"] not in (0.0, warmest):
+        raise ValueError("another temperature than the file's")
     return Text(str(row["category"]), prompt, tokens, float(row["temperature"]))
 
 

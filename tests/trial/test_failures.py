@@ -51,6 +51,10 @@ def test_pair_measures_what_the_verdict_allows(run: Run, tmp_path: Path) -> None
     assert ran.json["trial"] is None
     assert "no trial was made" in ran.err
     assert run("pair", TARGET, "--trial").code == 2
+    ran = run("pair", TARGET, DRAFT, "--trial", *common, "--tokens", "600")
+    assert ran.code == 3  # the verdict stands, the measurement could not be made
+    assert ran.out.startswith("compatible")
+    assert "context of 512" in ran.err
 
 
 def test_ggufs_are_measured_too(trial: Callable[..., Any]) -> None:

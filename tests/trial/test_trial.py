@@ -148,6 +148,13 @@ def test_texts_are_kept_and_used_again(run: Run, prompts: Path, tmp_path: Path) 
     other = run("trial", *PAIR, "--prompts", prompts, "--tokens", "9", "--reuse", file)
     assert other.code == 3
     assert "was made with tokens 24, not 9" in other.err
+    body = json.loads(file.read_text(encoding="utf-8"))
+    for change in ({"prompt": []}, {"tokens": [-1]}, {"temperature": 0.5}, {"prompt": [[1]]}):
+        file.write_text(
+            json.dumps({**body, "texts": [{**body["texts"][0], **change}]}), encoding="utf-8"
+        )
+        ran = run("trial", *PAIR, "--prompts", prompts, "--tokens", "24", "--reuse", file)
+        assert (ran.code, "a text in it is broken" in ran.err) == (3, True)
 
 
 def test_a_draft_of_noise_is_called_broken(run: Run, prompts: Path, tmp_path: Path) -> None:
