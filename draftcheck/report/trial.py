@@ -215,8 +215,12 @@ def _foot(trial: Trial) -> Iterator[str]:
             yield "  no acceptance would make it pay"
         else:
             yield f"  it pays from an acceptance of {trial.break_even:.2f} on"
-    if trial.floor_speedup is not None:
-        yield f"  {trial.floor_speedup:.2f}x where reading the weights is all that a step costs"
+    if trial.serving is not None:
+        low, high = trial.serving
+        yield (
+            f"  in a serving engine {low:.2f}x to {high:.2f}x: from these steps to steps that cost no"
+            " more than reading the weights"
+        )
     if trial.verified is not None:
         found = trial.verified
         same = {True: ", the same text", False: ", not always the same text", None: ""}

@@ -168,6 +168,14 @@ class Trial:
         return self.counters.by_position if self.counters is not None else []
 
     @property
+    def serving(self) -> Interval | None:
+        """Where a serving engine's speed-up lies: from the timed steps to the memory-bound floor."""
+        if self.row is None or self.row.speedup is None or self.floor_speedup is None:
+            return None
+        low, high = sorted((self.row.speedup, self.floor_speedup))
+        return low, high
+
+    @property
     def token_rate_ratio(self) -> float | None:
         """Tokens per second with the draft over those without it: of the real run, if any."""
         if self.verified is not None and self.verified.speedup is not None:

@@ -63,6 +63,7 @@ def body(trial: Trial) -> dict[str, Any]:
         "cost": _cost(trial.costs),
         "floor": _cost(trial.floor),
         "floor_speedup": trial.floor_speedup,
+        "serving_speedup": _pair(trial.serving),
         "loads": [_load(load) for load in trial.loads],
         "stops_paying_at": next((n.sequences for n in trial.loads if n.speedup <= 1.0), None),
         "break_even_acceptance": trial.break_even,

@@ -66,6 +66,7 @@ def test_classic_figures_by_name() -> None:
     assert figures["token_rate_ratio"] == row["speedup"]
     assert saved.body(trial())["figures"]["token_rate_ratio"] == 1.4  # of the real run
     assert body["stops_paying_at"] == 64
+    assert body["serving_speedup"] == sorted([row["speedup"], body["floor_speedup"]])
     for row in body["lengths"]:
         counters = row["counters"]
         assert len(row["acceptance_by_position"]) == row["draft_tokens"]
