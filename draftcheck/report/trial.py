@@ -218,8 +218,8 @@ def _foot(trial: Trial) -> Iterator[str]:
     if trial.serving is not None:
         low, high = trial.serving
         yield (
-            f"  in a serving engine {low:.2f}x to {high:.2f}x: from these steps to steps that cost no"
-            " more than reading the weights"
+            f"  in a serving engine {low:.2f}x to {high:.2f}x: from these steps to steps that only"
+            " read the weights"
         )
     if trial.verified is not None:
         found = trial.verified

@@ -169,7 +169,7 @@ class Trial:
 
     @property
     def serving(self) -> Interval | None:
-        """Where a serving engine's speed-up lies: from the timed steps to the memory-bound floor."""
+        """Where a serving engine's speed-up lies: between the timed steps and the floor."""
         if self.row is None or self.row.speedup is None or self.floor_speedup is None:
             return None
         low, high = sorted((self.row.speedup, self.floor_speedup))
