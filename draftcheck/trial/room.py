@@ -1,4 +1,4 @@
-"""Whether both models fit where they are to run: asked before anything is loaded."""
+"""Whether both are models, and fit where they are to run: asked before anything is loaded."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 import torch
 
 from draftcheck import facts, memory, refs
-from draftcheck.errors import ReadError
+from draftcheck.errors import ReadError, UsageError
 from draftcheck.memorytypes import Gpu, Machine
 from draftcheck.trial.backend import Options
 from draftcheck.types import (
@@ -27,15 +27,19 @@ SEQUENCES = 4
 
 def check(target: str, draft: str, where: str, dtype: str, options: Options) -> None:
     """Refuse what cannot fit, with what was needed, what there is, and a smaller plan."""
-    there = free(where)
-    if there is None:
-        return
     try:
         ours, theirs = facts.read_all(refs.parse(target), refs.parse(draft))
     except ReadError:
         return  # loading it will say more
+    for name, model in ((target, ours), (draft, theirs)):
+        if model.role not in (None, "full"):
+            raise UsageError(
+                f"{name}: not a model that writes text by itself ({model.role})",
+                hint="A head is measured in the engine that serves it: draftcheck probe URL.",
+            )
+    there = free(where)
     need = needed(ours, theirs, dtype, options)
-    if need is None or need <= there:
+    if there is None or need is None or need <= there:
         return
     raise ReadError(
         f"{target} and {draft} need {need / GIB:.1f} GiB in {dtype}, and {where} has"

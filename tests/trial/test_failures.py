@@ -75,6 +75,15 @@ def test_what_holds_no_weights_is_refused(
     assert trial(Path("ollama:llama3"), DRAFT).code == 2
 
 
+def test_a_head_is_not_measured_here(trial: Callable[..., Any], tmp_path: Path) -> None:
+    folder = drafts.copy(tmp_path / "head")
+    drafts.edit(folder / "config.json", architectures=["LlamaForCausalLMEagle3"])
+    ran = trial(TARGET, folder)
+    assert ran.code == 2
+    assert "eagle3" in ran.err
+    assert "draftcheck probe" in ran.err
+
+
 def test_missing_tensors(trial: Callable[..., Any], tmp_path: Path) -> None:
     from safetensors.torch import load_file, save_file
 
