@@ -66,3 +66,27 @@ def test_another_cut_of_the_text_against_a_real_run(g: int, prompts: Path, tmp_p
     traces = backend.read(texts, options)
     lost = [t.rank[t.tokens >= 800] for t in traces]
     assert all((rank >= 800).all() for rank in lost)  # what is not shared is never proposed
+
+
+def test_only_shared_tokens_are_proposed(tmp_path: Path) -> None:
+    """A draft with more tokens than the target: the others are out of the question."""
+    import torch
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    from draftcheck.trial.universal import Translation
+
+    few = AutoTokenizer.from_pretrained(drafts.shortened(tmp_path / "few", 800))
+    many = AutoTokenizer.from_pretrained(drafts.DRAFT)
+    model = AutoModelForCausalLM.from_pretrained(drafts.DRAFT)
+    translation = Translation(few, many, model)
+    logits = torch.zeros(2, 1000)
+    logits[:, 900] = 5.0
+    logits[:, 10] = 1.0
+    constrained, tokens = translation.constrain(logits, torch.tensor([10, 799]))
+    assert constrained.argmax(1).tolist() == [10, 10]
+    assert torch.isneginf(constrained[:, 800:]).all()
+    assert tokens.tolist() == [10, 799]
+    # The other way round: tokens that the draft has not are read as its end token.
+    back = Translation(many, few, model)
+    assert back.to_draft(torch.tensor([10, 900])).tolist() == [10, few.eos_token_id]
+    assert back.constrain(logits[:1], torch.tensor([900]))[1].tolist() == [1000]
