@@ -65,6 +65,9 @@ class TransformersBackend:
         self._batch = BATCH
         ends = target.generation_config.eos_token_id
         self._ends = [ends] if isinstance(ends, int) else list(ends or [])
+        # What a model brings along (a repetition penalty, top-k …) would be filled in silently.
+        for model in (target, draft):
+            model.generation_config = GenerationConfig(eos_token_id=self._ends or None)
 
     def limits(self) -> Mapping[str, Any]:
         sides = {"target": self.target, "draft": self.draft}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import xml.etree.ElementTree as ElementTree
 from dataclasses import replace
 from pathlib import Path
@@ -137,6 +138,22 @@ def test_a_temperature_gives_overlap_and_less_acceptance(run: Run, prompts: Path
     warm = trial(run, prompts, "--no-cost", "--temperature", "1.0")
     assert 0 < warm["overlap"] < 1
     assert warm["lengths"][3]["tokens_per_pass"] < greedy["lengths"][3]["tokens_per_pass"]
+
+
+def test_settings_that_a_model_brings_along_do_not_count(
+    run: Run, prompts: Path, tmp_path: Path
+) -> None:
+    """Qwen's penalty on repetition, for one: the draft knows nothing of it."""
+    folder = tmp_path / "target"
+    shutil.copytree(PAIR[0], folder)
+    drafts.edit(folder / "generation_config.json", repetition_penalty=1.5, do_sample=True,
+                top_k=3, temperature=0.5, suppress_tokens=[11, 12, 13])  # fmt: skip
+    common = ("--prompts", prompts, "--tokens", "24", "--device", "cpu", "--no-cost",
+              "--format", "json")  # fmt: skip
+    for temperature in ("0", "0.8"):
+        more = (*common, "--temperature", temperature)
+        plain, with_settings = (run("trial", t, PAIR[1], *more).json for t in (PAIR[0], folder))
+        assert with_settings["lengths"] == plain["lengths"]
 
 
 def test_texts_are_kept_and_used_again(run: Run, prompts: Path, tmp_path: Path) -> None:
