@@ -68,10 +68,9 @@ def read(
 
 
 def _vocabulary(model: Any) -> int:
-    """Logits of one place."""
-    head = model.get_output_embeddings()
-    found = model.get_input_embeddings().weight if head is None else head.weight
-    return int(found.shape[0])
+    """Logits of one place; a quantised head does not show it in its shape."""
+    rows = int(model.get_input_embeddings().weight.shape[0])
+    return max(rows, int(getattr(model.config.get_text_config(), "vocab_size", 0) or 0))
 
 
 def _pieces(begin: int, end: int, step: int) -> Iterator[tuple[int, int]]:
