@@ -120,7 +120,8 @@ def trial_options(function: Callable[..., Any]) -> Callable[..., Any]:
             help="Stop measuring after this long.",
         ),
         click.option(
-            "--backend", default="transformers", show_default=True, help="What runs the models."
+            "--backend",
+            help="What runs the models: transformers, llama.cpp … Default: by the files.",
         ),
         click.option(
             "--device",

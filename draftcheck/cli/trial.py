@@ -20,6 +20,9 @@ from draftcheck.cli.options import FILE, emit, report_options, say, trial_option
     show_default=True,
     help="With a temperature: share of the requests that are greedy all the same.",
 )
+@click.option("--target-url", metavar="URL", help="A server of the target; only the draft is here.")
+@click.option("--target-model", metavar="NAME", help="What that server calls the target.")
+@click.option("--draft-url", metavar="URL", help="A llama-server of the draft.")
 @click.option("--seed", type=int, default=0, show_default=True)
 @click.option("--dtype", help="Type to compute in. Default: the model's own; float32 on a CPU.")
 @click.option(
@@ -49,7 +52,10 @@ def command(
     temperature: float,
     greedy_share: float,
     seed: int,
-    backend: str,
+    backend: str | None,
+    target_url: str | None,
+    target_model: str | None,
+    draft_url: str | None,
     device: str | None,
     dtype: str | None,
     precision: float,
@@ -76,8 +82,9 @@ def command(
     from draftcheck.trial.prompts import load
 
     options = Options(
-        tokens, temperature, seed, device, dtype, thinking, trust_remote_code, universal=universal
-    )
+        tokens, temperature, seed, device, dtype, thinking, trust_remote_code,
+        universal=universal, target_url=target_url, target_model=target_model, draft_url=draft_url,
+    )  # fmt: skip
     plan = Plan(
         target, draft, load(prompt_file), backend, options, precision, budget,
         cost=not no_cost, verify=verify, reuse=reuse, tree=tree, greedy_share=greedy_share,

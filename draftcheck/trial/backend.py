@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Protocol
 
 from draftcheck.errors import UsageError
@@ -14,7 +15,18 @@ from draftcheck.trial.speedup import Costs
 if TYPE_CHECKING:  # results are read without numpy
     from draftcheck.trial.traces import Ints, Trace
 
-BACKENDS = {"transformers": "draftcheck.trial.transformers"}
+BACKENDS = {
+    "transformers": "draftcheck.trial.transformers",
+    "llama.cpp": "draftcheck.trial.llamacpp",
+}
+PACKAGES = {"transformers": ("torch", "transformers"), "vllm": ("vllm",)}
+"""What a backend cannot do without; the others say themselves what they lack."""
+EXTRA = {"transformers": ", it comes with the trial extra"}
+INSTALL = {
+    "transformers": "pip install 'draftcheck-llm[trial]'",
+    "llama.cpp": "pip install llama-cpp-python, or put llama-server on PATH",
+    "vllm": "pip install vllm",
+}
 
 
 class BrokenDraft(Exception):
@@ -51,6 +63,12 @@ class Options:
     """The target stops writing after so long; what it wrote counts."""
     universal: bool = False
     """The draft has another vocabulary, and texts are translated."""
+    target_url: str | None = None
+    """A server that writes the target's texts."""
+    target_model: str | None = None
+    """What that server calls the target."""
+    draft_url: str | None = None
+    """A llama-server that reads them as the draft."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -113,17 +131,53 @@ class Backend(Protocol):
         """Facts that bound the trial: rows, context."""
         ...
 
+    def close(self) -> None:
+        """Give back what is loaded; may be called twice."""
+        ...
 
-def open_backend(name: str, target: str, draft: str, options: Options) -> Backend:
-    """Load both models; a UsageError says what is missing."""
+
+def missing(name: str) -> str | None:
+    """Why a backend cannot run here, in a line; None: it can."""
+    for package in PACKAGES.get(name, ()):
+        if find_spec(package) is None:
+            return f"{package} is not installed" + EXTRA.get(name, "")
+    if name in PACKAGES:
+        return None
+    found: str | None = import_module(BACKENDS[name]).available()
+    return found
+
+
+def choose(target: str, draft: str, options: Options) -> str:
+    """The backend that the files and servers named ask for."""
+    from draftcheck.trial import gguf_files
+
+    if options.target_url is not None:
+        return "endpoint"
+    if options.draft_url is not None:
+        return "llama.cpp"
+    pair = gguf_files.is_gguf(target) and gguf_files.is_gguf(draft)
+    names = ("llama.cpp", "transformers") if pair else ("transformers",)
+    why = {name: missing(name) for name in names}
+    found = next((name for name in names if why[name] is None), None)
+    if found is not None:
+        return found
+    raise UsageError(
+        "no backend can run this pair: "
+        + "; ".join(f"{name}: {reason}" for name, reason in why.items()),
+        hint="; or ".join(INSTALL[name] for name in names) + ".",
+    )
+
+
+def open_backend(name: str | None, target: str, draft: str, options: Options) -> Backend:
+    """Load both models; a UsageError says what is missing. None: chosen by the files."""
+    name = name or choose(target, draft, options)
     if name not in BACKENDS:
         raise UsageError(f"no backend {name!r}", hint=f"Known: {', '.join(BACKENDS)}.")
+    if (why := missing(name)) is not None:
+        raise UsageError(f"a trial with {name} cannot run: {why}", hint=INSTALL.get(name))
     try:
         module = import_module(BACKENDS[name])
     except ImportError as error:
-        raise UsageError(
-            f"a trial with {name} needs the trial extra ({error.name} is not installed)",
-            hint="pip install 'draftcheck-llm[trial]'",
-        ) from error
+        raise UsageError(f"a trial with {name} cannot run: {error}", INSTALL.get(name)) from error
     opened: Backend = module.open(target, draft, options)
     return opened

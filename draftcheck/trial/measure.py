@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -22,6 +23,7 @@ from draftcheck.trial.prompts import Prompt
 from draftcheck.trial.result import Trial
 from draftcheck.trial.speedup import Costs
 from draftcheck.trial.traces import Trace, line_up
+from draftcheck.trial.trees import Tree
 
 BATCH = 16
 WATCHED = 4
@@ -42,7 +44,8 @@ class Plan:
     target: str
     draft: str
     prompts: Sequence[Prompt]
-    backend: str = "transformers"
+    backend: str | None = None
+    """None: chosen by the files."""
     options: Options = field(default_factory=Options)
     precision: float = 0.03
     budget: float | None = None
@@ -75,6 +78,12 @@ def run(plan: Plan, say: Say = lambda _: None) -> Trial:
     except BrokenDraft as error:
         return summary.broken(plan, None, str(error), time.perf_counter() - began)
     say(f"loaded on {backend.device}, {backend.dtype}")
+    with closing(backend):
+        trial = _run(plan, backend, tree, began, say)
+    return replace(trial, seconds=time.perf_counter() - began)
+
+
+def _run(plan: Plan, backend: Backend, tree: Tree | None, began: float, say: Say) -> Trial:
     work = Work()
     try:
         _collect(plan, backend, work, began, say)
@@ -98,7 +107,7 @@ def run(plan: Plan, say: Say = lambda _: None) -> Trial:
     trial = summary.sum_up(plan, backend, work, tree)
     if plan.verify and trial.broken is None and trial.incomplete is None:
         trial = _verify(plan, backend, trial, work, say)
-    return replace(trial, seconds=time.perf_counter() - began)
+    return trial
 
 
 def _collect(plan: Plan, backend: Backend, work: Work, began: float, say: Say) -> None:
@@ -107,7 +116,12 @@ def _collect(plan: Plan, backend: Backend, work: Work, began: float, say: Say) -
     try:
         for at in range(0, len(kept if kept is not None else plan.prompts), BATCH):
             part = slice(at, at + BATCH)
-            batch = _write(plan, backend, at, began) if kept is None else kept[part]
+            try:
+                batch = _write(plan, backend, at, began) if kept is None else kept[part]
+            except Interrupted as error:
+                work.texts += error.texts
+                work.traces += _read(plan, backend, error.texts)
+                raise Interrupted(str(error)) from error
             work.texts += batch
             work.traces += _read(plan, backend, batch)
             width = _width(work.traces)
@@ -142,8 +156,14 @@ def _write(plan: Plan, backend: Backend, at: int, began: float) -> list[Text]:
     options = replace(plan.options, seed=plan.options.seed + at, seconds=seconds)
     found = []
     for temperature, prompts in _by_temperature(plan, at):
-        texts = backend.generate(prompts, replace(options, temperature=temperature))
+        stopped: Interrupted | None = None
+        try:
+            texts = backend.generate(prompts, replace(options, temperature=temperature))
+        except Interrupted as error:
+            texts, stopped = error.texts, error
         found += [replace(text, temperature=temperature) for text in texts]
+        if stopped is not None:
+            raise Interrupted(str(stopped), found) from stopped
     return found
 
 
@@ -160,8 +180,14 @@ def _read(plan: Plan, backend: Backend, texts: Sequence[Text]) -> list[Trace]:
     found = []
     for temperature in sorted({text.temperature for text in texts}):
         same = [text for text in texts if text.temperature == temperature]
-        traces = backend.read(same, replace(plan.options, temperature=temperature))
+        stopped: Interrupted | None = None
+        try:
+            traces = backend.read(same, replace(plan.options, temperature=temperature))
+        except Interrupted as error:
+            traces, stopped = error.traces, error
         found += [replace(trace, temperature=temperature) for trace in traces]
+        if stopped is not None:
+            raise Interrupted(str(stopped), traces=found) from stopped
     return found
 
 

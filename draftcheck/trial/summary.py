@@ -83,7 +83,7 @@ def _circumstances(plan: Plan, backend: Backend | None) -> dict[str, Any]:
     return {
         "target": plan.target,
         "draft": plan.draft,
-        "backend": plan.backend if backend is None else backend.name,
+        "backend": (plan.backend or "none") if backend is None else backend.name,
         "device": "none" if backend is None else backend.device,
         "dtype": options.dtype or "unknown" if backend is None else backend.dtype,
         "temperature": options.temperature,

@@ -90,6 +90,9 @@ class TransformersBackend:
             f" text; {translation.shared:.0%} of the target's tokens have one in the draft"
         )
 
+    def close(self) -> None:
+        """Python gives the memory back by itself."""
+
     # ---- the target's text ----
 
     def encode(self, prompt: Prompt, options: Options) -> list[int]:

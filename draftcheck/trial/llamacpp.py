@@ -1,0 +1,130 @@
+"""The trial with llama.cpp: GGUF pairs, through llama-cpp-python or llama-server.
+
+llama-cpp-python reads a text in one pass; llama-server is a program of its own, asked over
+loopback, and the one that speculates for real.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from draftcheck import rulefiles
+from draftcheck.errors import ReadError, UsageError
+from draftcheck.facts import gguf
+from draftcheck.probing.web import parse
+from draftcheck.sources.folder import FolderSource
+from draftcheck.trial import gguf_files, llama_library, llama_program
+from draftcheck.trial.asking import Asker
+from draftcheck.trial.backend import Options
+from draftcheck.trial.llama_program import Program, Running
+from draftcheck.trial.llama_server import Server
+from draftcheck.trial.llama_speculation import Speculation
+from draftcheck.trial.sides import Lost, Sides, Verify
+
+NAME = "llama.cpp"
+LONGEST_PROMPT = 4096
+"""Tokens of context beside the new ones: a model's own context may take all memory there is."""
+
+Model = llama_library.Library | Server
+
+
+def available() -> str | None:
+    """Why no GGUF can be run here; None: it can."""
+    why = llama_library.missing()
+    if why is None or llama_program.find() is not None:
+        return None
+    return f"{why}; {no_program()}"
+
+
+def no_program() -> str:
+    settings = rulefiles.load(llama_program.FILE)
+    name, program = settings["environment"], settings["program"]
+    named = os.environ.get(name)
+    if named:
+        return f"{name} names {named}, which is not a program"
+    return f"no {program} on PATH, and {name} names none"
+
+
+def open(target: str, draft: str, options: Options) -> Sides:
+    """Both models, the same way."""
+    check(options)
+    files = gguf_files.locate(target), gguf_files.locate(draft)
+    big = model(files[0], options)
+    try:
+        small = at(options.draft_url) if options.draft_url else model(files[1], options)
+    except BaseException:
+        big.close()
+        raise
+    how = "plain timing of llama_decode"
+    if isinstance(big, Server) or isinstance(small, Server):
+        how = "plain timing by llama-server"
+    sides = Sides(NAME, big, small, how)
+    sides.speculation = speculation(files, options, sides)
+    return sides
+
+
+def check(options: Options) -> None:
+    if options.dtype is not None:
+        raise UsageError(
+            "--dtype does not apply to GGUF: the file says what it is computed in",
+            hint="Name another file of the model.",
+        )
+    if options.device not in (None, "cpu") and not str(options.device).startswith("cuda"):
+        raise UsageError(f"--device {options.device}: llama.cpp takes cpu, or cuda for its GPUs")
+
+
+def model(file: Path, options: Options) -> Model:
+    """One GGUF, loaded; a llama-server that the user names comes before llama-cpp-python."""
+    named = os.environ.get(rulefiles.load(llama_program.FILE)["environment"])
+    if not named and llama_library.missing() is None:
+        return llama_library.Library(file, options.tokens + LONGEST_PROMPT, options)
+    path = llama_program.find()
+    if path is None:
+        raise UsageError(
+            f"a trial of GGUF files needs llama.cpp: {available()}",
+            hint="pip install llama-cpp-python, or put llama-server on PATH.",
+        )
+    program = Program(path)
+    running = Running(program, ["-m", str(file), *arguments(options)])
+    try:
+        running.wait()
+        device = "cpu" if options.device == "cpu" else program.device()
+        asker = Asker(running.base, running.key)
+        return Server(asker, running=running, template=_has_template(file), device=device)
+    except Lost as error:
+        running.close()
+        raise ReadError(f"{file}: {error}") from error
+    except BaseException:
+        running.close()
+        raise
+
+
+def arguments(options: Options) -> list[str]:
+    """One sequence, a bounded context, the device asked for."""
+    size = ["-c", str(options.tokens + LONGEST_PROMPT), "-np", "1"]
+    return [*size, *(["-ngl", "0", "-dev", "none"] if options.device == "cpu" else ["-ngl", "99"])]
+
+
+def at(url: str) -> Server:
+    """A llama-server that runs already."""
+    asker = Asker(parse(url), os.environ.get("OPENAI_API_KEY") or None)
+    try:
+        return Server(asker)
+    except Lost as error:
+        raise ReadError(f"{asker.site.base.url}: {error}") from error
+
+
+def speculation(files: tuple[Path, Path], options: Options, sides: Sides) -> Verify | str:
+    """How to speculate for real, or why that is not possible."""
+    path = llama_program.find()
+    if path is None:
+        return f"llama.cpp's own speculation needs llama-server: {no_program()}"
+    return Speculation(Program(path), *files, arguments(options), sides.close).verify
+
+
+def _has_template(file: Path) -> bool:
+    """Whether the file has a chat template: llama-server makes one up where there is none."""
+    source = FolderSource(file.parent, only=gguf.parts(file.name), named=True)
+    facts = gguf.read(source, file.name, str(file))
+    return facts.tokenizer.chat_template is not None

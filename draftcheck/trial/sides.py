@@ -1,0 +1,174 @@
+"""A backend of two sides that need not know each other: the target writes, the draft reads.
+
+At a temperature the draft is taken to propose its first choice, which is what llama.cpp and vLLM
+do: a token of the target's sampled text was a taken draft when it is that choice.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from typing import Any, Protocol
+
+from draftcheck.trial.backend import CannotVerify, Interrupted, Options, Text, Verified
+from draftcheck.trial.prompts import Prompt
+from draftcheck.trial.speedup import Costs
+from draftcheck.trial.traces import Floats, Ints, Trace
+
+WIDTHS = (2, 3, 5, 9, 17, 65)
+"""Tokens checked in one pass, for which the pass is timed."""
+
+Verify = Callable[[Sequence[Text], int, Options], Verified]
+
+
+class Lost(Exception):
+    """A server does not answer as it should; the text says how."""
+
+
+class Side(Protocol):
+    """What both sides tell of themselves."""
+
+    @property
+    def device(self) -> str: ...
+
+    @property
+    def dtype(self) -> str: ...
+
+    @property
+    def rows(self) -> int | None:
+        """Tokens of the vocabulary; None: not told."""
+        ...
+
+    @property
+    def context(self) -> int | None: ...
+
+    @property
+    def notes(self) -> list[str]:
+        """What the user should know about how it was measured."""
+        ...
+
+    def step(self, context: int, width: int) -> float | None:
+        """Seconds to read `width` tokens behind `context` others; None: cannot be timed."""
+        ...
+
+    def close(self) -> None:
+        """Give back memory, end programs; may be called twice."""
+        ...
+
+
+class Writer(Side, Protocol):
+    @property
+    def at_once(self) -> int:
+        """Prompts that it takes side by side."""
+        ...
+
+    def write(self, prompt: Prompt, options: Options) -> Text | None:
+        """The target's continuation; None: the prompt is too long for it. Raises Lost."""
+        ...
+
+
+class Reader(Side, Protocol):
+    def read(self, text: Text) -> tuple[Ints, Floats]:
+        """Rank of each token among the draft's choices, and the draft's confidence. Raises Lost."""
+        ...
+
+
+class Sides:
+    """Target and draft, each by its own means."""
+
+    def __init__(self, name: str, target: Writer, draft: Reader, how: str) -> None:
+        """how: steps are timed."""
+        self.name = name
+        self.target, self.draft = target, draft
+        self.device, self.dtype = target.device, target.dtype
+        self._how = how
+        self.speculation: Verify | str = "this backend has no speculation of its own"
+        """How to speculate for real, or why that is not possible."""
+        self._too_long = 0
+
+    @property
+    def notes(self) -> list[str]:
+        found = [*self.target.notes, *self.draft.notes]
+        if self._too_long:
+            found.append(
+                f"{self._too_long} prompt{'s' * (self._too_long > 1)} left out: too long for the"
+                f" target's context of {self.target.context:,}"
+            )
+        return found
+
+    def limits(self) -> Mapping[str, Any]:
+        return {
+            "target_rows": self.target.rows,
+            "target_context": self.target.context,
+            "draft_rows": self.draft.rows,
+            "draft_context": self.draft.context,
+        }
+
+    def generate(self, prompts: Sequence[Prompt], options: Options) -> list[Text]:
+        found: list[Text] = []
+        end = time.monotonic() + (options.seconds or math.inf)
+        with ThreadPoolExecutor(self.target.at_once) as pool:
+            waiting = [
+                pool.submit(self._write, prompt, replace(options, seed=options.seed + i), end)
+                for i, prompt in enumerate(prompts)
+            ]
+            for future in waiting:
+                try:
+                    text = future.result()
+                except Lost as error:
+                    pool.shutdown(cancel_futures=True)
+                    raise Interrupted(f"the target's server: {error}", found) from error
+                if text is not None and len(text.tokens):
+                    found.append(text)
+        return found
+
+    def _write(self, prompt: Prompt, options: Options, end: float) -> Text | None:
+        left = end - time.monotonic()
+        if left <= 0:
+            return None
+        text = self.target.write(prompt, replace(options, seconds=min(left, 1e9)))
+        self._too_long += text is None
+        return text
+
+    def read(self, texts: Sequence[Text], options: Options) -> list[Trace]:
+        found: list[Trace] = []
+        for text in texts:
+            try:
+                rank, confidence = self.draft.read(text)
+            except Lost as error:
+                raise Interrupted(f"the draft's server: {error}", traces=found) from error
+            found.append(Trace(text.prompt, text.tokens, rank, confidence, text.category))
+        return found
+
+    def costs(self, sequences: int, context: int) -> Costs | None:
+        """By the same plain timing on both sides, one sequence at a time."""
+        if sequences != 1:
+            return None
+        try:
+            small, step = self.draft.step(context, 1), self.target.step(context, 1)
+            if not small or not step:
+                return None
+            timed = {width: self.target.step(context, width) for width in WIDTHS}
+        except Lost as error:
+            self.target.notes.append(f"steps could not be timed: {error}")
+            return None
+        verify = {width: seconds for width, seconds in timed.items() if seconds}
+        return Costs(small, step, verify, self._how)
+
+    def floor(self) -> Costs | None:
+        return None
+
+    def verify(self, texts: Sequence[Text], g: int, options: Options) -> Verified:
+        if isinstance(self.speculation, str):
+            raise CannotVerify(self.speculation)
+        try:
+            return self.speculation(texts, g, options)
+        except Lost as error:
+            raise CannotVerify(str(error)) from error
+
+    def close(self) -> None:
+        self.target.close()
+        self.draft.close()

@@ -1,0 +1,181 @@
+"""The trial of GGUF files, held against what llama-server itself counts when it speculates."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import FIXTURES, Run
+
+numpy = pytest.importorskip("numpy", reason="the trial extra is not installed")
+
+from draftcheck.trial import llama_library, llamacpp, simulate  # noqa: E402
+from draftcheck.trial.backend import Options, Text  # noqa: E402
+from draftcheck.trial.llama_program import Program  # noqa: E402
+from draftcheck.trial.llama_speculation import Speculation  # noqa: E402
+from draftcheck.trial.prompts import load  # noqa: E402
+from draftcheck.trial.traces import Trace, line_up  # noqa: E402
+
+PAIR = (FIXTURES / "pair" / "target.gguf", FIXTURES / "pair" / "draft.gguf")
+OPTIONS = Options(tokens=32, device="cpu")
+# Imported while the environment still says where its shared library is.
+LIBRARY = llama_library.missing() if importlib.util.find_spec("llama_cpp") else "not installed"
+SERVER = os.environ.get("DRAFTCHECK_LLAMA_SERVER", "")
+needs_server = [
+    pytest.mark.llamacpp,
+    pytest.mark.skipif(
+        not Path(SERVER).is_file(), reason="DRAFTCHECK_LLAMA_SERVER does not name a llama-server"
+    ),
+]
+needs_library = pytest.mark.skipif(LIBRARY is not None, reason=f"llama-cpp-python: {LIBRARY}")
+
+
+def server(test: object) -> object:
+    for mark in needs_server:
+        test = mark(test)
+    return test
+
+
+@pytest.fixture(autouse=True)
+def _one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LLAMA_ARG_THREADS", "1")
+
+
+@pytest.fixture(scope="module")
+def read() -> Iterator[tuple[list[Text], list[Trace]]]:
+    """Texts of the target and what the draft thinks of them, through llama-server."""
+    os.environ["LLAMA_ARG_THREADS"] = "1"
+    sides = llamacpp.open(*map(str, PAIR), OPTIONS)
+    try:
+        texts = sides.generate(load()[:10], OPTIONS)
+        yield texts, sides.read(texts, OPTIONS)
+    finally:
+        sides.close()
+
+
+def speculation() -> Speculation:
+    return Speculation(Program(Path(SERVER)), *PAIR, ["-c", "512", "-np", "1"], lambda: None)
+
+
+@server
+@pytest.mark.parametrize("g", range(1, 9))
+def test_fixed_lengths_are_counted_as_llama_server_does(
+    read: tuple[list[Text], list[Trace]], g: int
+) -> None:
+    texts, traces = read
+    real = speculation().count(texts, OPTIONS, g)
+    told = simulate.lengths(line_up(traces), g)[g]
+    assert real.same
+    assert (real.passes, real.drafted, real.accepted) == (
+        told.passes.sum(), told.drafted.sum(), told.accepted.sum(),
+    )  # fmt: skip
+
+
+@server
+@pytest.mark.parametrize(("p_min", "g"), [(0.5, 4), (0.75, 8), (0.75, 16)])
+def test_thresholds_accept_what_llama_server_accepts(
+    read: tuple[list[Text], list[Trace]], p_min: float, g: int
+) -> None:
+    """Drafts that go on after a wrong token are not seen in one reading: drafted is an estimate."""
+    texts, traces = read
+    real = speculation().count(texts, OPTIONS, g, p_min)
+    told = simulate.threshold(line_up(traces), p_min, g)
+    assert (real.passes, real.accepted) == (told.passes.sum(), told.accepted.sum())
+    assert real.drafted == pytest.approx(told.drafted.sum(), rel=0.2)
+
+
+@server
+@needs_library
+def test_both_ways_see_the_same(
+    read: tuple[list[Text], list[Trace]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("DRAFTCHECK_LLAMA_SERVER")
+    sides = llamacpp.open(*map(str, PAIR), OPTIONS)
+    assert isinstance(sides.target, llama_library.Library)
+    texts = sides.generate(load()[:10], OPTIONS)
+    assert [text.prompt.tolist() for text in texts] == [text.prompt.tolist() for text in read[0]]
+    assert [text.tokens.tolist() for text in texts] == [text.tokens.tolist() for text in read[0]]
+    for ours, theirs in zip(sides.read(texts, OPTIONS), read[1], strict=True):
+        seen = theirs.rank < 64  # llama-server names that many
+        assert (ours.rank[seen] == theirs.rank[seen]).all()
+        assert (ours.rank[~seen] >= 64).all()
+        assert numpy.allclose(ours.confidence, theirs.confidence, atol=1e-3)
+    sides.close()
+
+
+@server
+def test_the_command_verifies_with_llama_cpps_own_speculation(run: Run, tmp_path: Path) -> None:
+    prompts = tmp_path / "prompts.txt"
+    prompts.write_text("Once there were 3 birds and\nAdd 4 and 3.\nTo make soup\n")
+    kept = tmp_path / "texts.json"
+    common = ("trial", *PAIR, "--prompts", prompts, "--tokens", "16", "--format", "json")
+    ran = run(*common, "--verify", "--reuse", kept)
+    assert ran.code == 0, ran.err
+    body = ran.json
+    assert body["backend"] == "llama.cpp"
+    assert body["dtype"] == "F16"
+    assert body["cost"]["target_step_s"] > body["cost"]["draft_step_s"] > 0
+    found = body["verified"]
+    assert found["tokens_per_pass"] == pytest.approx(found["predicted_tokens_per_pass"])
+    assert found["identical_output"] is True
+    again = run(*common, "--no-cost", "--reuse", kept)
+    assert again.json["lengths"][3]["tokens_per_pass"] == body["lengths"][3]["tokens_per_pass"]
+
+
+@server
+def test_a_temperature_is_counted_as_llama_cpp_drafts(run: Run, tmp_path: Path) -> None:
+    """Its draft proposes its first choice at any temperature; the target's sample must be that."""
+    prompts = tmp_path / "prompts.txt"
+    prompts.write_text("Once there were 3 birds and\nOnce there were 7 birds and\n")
+    common = ("trial", *PAIR, "--prompts", prompts, "--tokens", "32", "--format", "json")
+    cold, warm = (
+        run(*common, "--no-cost", "--temperature", t).json["lengths"][3]["tokens_per_pass"]
+        for t in ("0", "1.5")
+    )
+    assert 1 <= warm < cold
+
+
+@server
+def test_a_file_that_llama_cpp_refuses_is_named_with_its_words(run: Run, tmp_path: Path) -> None:
+    broken = tmp_path / "draft.gguf"
+    broken.write_bytes(PAIR[1].read_bytes()[:-4096])
+    ran = run("trial", PAIR[0], broken, "--tokens", "8", "--no-cost")
+    assert ran.code == 3
+    assert "llama-server ended" in ran.err
+
+
+def test_without_llama_cpp_one_line_says_what_to_install(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", "/nowhere")
+    monkeypatch.delenv("DRAFTCHECK_LLAMA_SERVER", raising=False)
+    monkeypatch.setattr(llama_library, "missing", lambda: "llama-cpp-python is not installed")
+    ran = run("trial", *PAIR, "--backend", "llama.cpp")
+    assert ran.code == 2
+    assert "llama-cpp-python is not installed; no llama-server on PATH" in ran.err
+    monkeypatch.setenv("DRAFTCHECK_LLAMA_SERVER", "/nowhere/llama-server")
+    ran = run("trial", *PAIR, "--backend", "llama.cpp")
+    assert "DRAFTCHECK_LLAMA_SERVER names /nowhere/llama-server" in ran.err
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        (("--dtype", "float16"), "--dtype does not apply to GGUF"),
+        (("--device", "mps"), "llama.cpp takes cpu"),
+    ],
+)
+def test_settings_that_mean_nothing_here_are_refused(
+    run: Run, monkeypatch: pytest.MonkeyPatch, more: tuple[str, str], words: str
+) -> None:
+    monkeypatch.setattr(llamacpp, "available", lambda: None)
+    ran = run("trial", *PAIR, "--backend", "llama.cpp", *more)
+    assert ran.code == 2
+    assert words in ran.err
+    ran = run("trial", FIXTURES / "pair" / "target", PAIR[1], "--backend", "llama.cpp")
+    assert ran.code == 2
+    assert "not a GGUF" in ran.err
