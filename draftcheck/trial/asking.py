@@ -30,11 +30,11 @@ class Asker:
         base: Base,
         key: str | None = None,
         *,
-        seconds: float = SECONDS,
+        seconds: float | None = None,
         sleep: Sleep = time.sleep,
     ) -> None:
         self.site = Site(base, key)
-        self._seconds, self._sleep = seconds, sleep
+        self._seconds, self._sleep = seconds or SECONDS, sleep
 
     def post(self, path: str, body: Mapping[str, Any]) -> dict[str, Any]:
         """The answer's object; a busy server is asked again, any other fault is Lost."""
@@ -46,7 +46,7 @@ class Asker:
         if answer.fault is not None:
             raise Lost(f"{path}: {answer.fault}")
         if answer.status != 200:
-            raise Lost(f"{path}: {_refusal(answer, self.site.has_key)}")
+            raise Lost(f"{path}: {_refusal(answer, self.site.has_key)}", answer.status)
         found = answer.json()
         if not isinstance(found, dict):
             raise Lost(f"{path}: the answer is not a JSON object")

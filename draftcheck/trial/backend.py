@@ -18,6 +18,7 @@ if TYPE_CHECKING:  # results are read without numpy
 BACKENDS = {
     "transformers": "draftcheck.trial.transformers",
     "llama.cpp": "draftcheck.trial.llamacpp",
+    "endpoint": "draftcheck.trial.endpoint",
 }
 PACKAGES = {"transformers": ("torch", "transformers"), "vllm": ("vllm",)}
 """What a backend cannot do without; the others say themselves what they lack."""
@@ -63,6 +64,8 @@ class Options:
     """The target stops writing after so long; what it wrote counts."""
     universal: bool = False
     """The draft has another vocabulary, and texts are translated."""
+    kept: bool = False
+    """The target's texts are at hand, so it need not write."""
     target_url: str | None = None
     """A server that writes the target's texts."""
     target_model: str | None = None

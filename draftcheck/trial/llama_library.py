@@ -129,7 +129,7 @@ class Library:
     def encode(self, prompt: Prompt, options: Options) -> list[int]:
         template = self._api.llama_model_chat_template(self._model, None)
         if not template:
-            return self._tokens(prompt.text, special=True)
+            return self.spell(prompt.text, special=True)
         start, end = (
             self._piece(self._api.llama_vocab_bos(self._vocab)),
             self._piece(self._api.llama_vocab_eos(self._vocab)),
@@ -143,7 +143,13 @@ class Library:
         except Exception as error:  # a template may fail in any way that Jinja knows
             words = " ".join(str(error).split())[:200]
             raise ReadError(f"{self._file}: its chat template fails: {words}") from error
-        return self._tokens(text, special=not (start and text.startswith(start)))
+        return self.spell(text, special=not (start and text.startswith(start)))
+
+    @property
+    def end(self) -> int | None:
+        """The token that ends a text."""
+        found = int(self._api.llama_vocab_eos(self._vocab))
+        return found if found >= 0 else None
 
     def _piece(self, token: int) -> str:
         if not 0 <= token < self.rows:
@@ -151,7 +157,7 @@ class Library:
         text = self._api.llama_vocab_get_text(self._vocab, token)
         return text.decode("utf-8", "replace") if text else ""
 
-    def _tokens(self, text: str, *, special: bool) -> list[int]:
+    def spell(self, text: str, *, special: bool = False) -> list[int]:
         """special: add what the vocabulary wants at the ends."""
         raw = text.encode("utf-8", "replace")
         size = len(raw) + 8

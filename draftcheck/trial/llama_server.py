@@ -55,6 +55,13 @@ class Server:
         slots = openai.count(props.get("total_slots"))
         self.at_once = max(1, min(slots or 1, 8))
         self.notes: list[str] = []
+        self._end = openai.text(props.get("eos_token"))
+
+    @property
+    def end(self) -> int | None:
+        """The token that ends a text."""
+        found = self.spell(self._end) if self._end else []
+        return found[0] if len(found) == 1 else None
 
     def get(self, path: str) -> Any:
         """The parsed answer of an address, or None."""
@@ -70,7 +77,11 @@ class Server:
                 "chat_template_kwargs": {"enable_thinking": options.thinking},
             }
             text = str(self._asker.post("/apply-template", body).get("prompt", ""))
-        body = {"content": text, "add_special": True, "parse_special": True}
+        return self.spell(text, special=True)
+
+    def spell(self, text: str, *, special: bool = False) -> list[int]:
+        """special: add what the vocabulary wants at the ends."""
+        body = {"content": text, "add_special": special, "parse_special": True}
         return _ids(self._asker.post("/tokenize", body).get("tokens"), "/tokenize")
 
     def write(self, prompt: Prompt, options: Options) -> Text | None:

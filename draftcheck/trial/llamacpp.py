@@ -106,9 +106,12 @@ def arguments(options: Options) -> list[str]:
     return [*size, *(["-ngl", "0", "-dev", "none"] if options.device == "cpu" else ["-ngl", "99"])]
 
 
-def at(url: str) -> Server:
+def at(url: str, key: str | None = None) -> Server:
     """A llama-server that runs already."""
-    asker = Asker(parse(url), os.environ.get("OPENAI_API_KEY") or None)
+    asker = Asker(parse(url), key)
+    first = asker.site.get("/health")
+    if not first.reached:
+        raise ReadError(f"{asker.site.base.url}: {first.fault}", hint="Is llama-server running?")
     try:
         return Server(asker)
     except Lost as error:

@@ -73,8 +73,9 @@ def run(plan: Plan, say: Say = lambda _: None) -> Trial:
     """The whole trial; what was measured before an interruption or a failure is reported."""
     began = time.perf_counter()
     tree = summary.own_tree(plan.tree)  # before anything is loaded: it may be wrong
+    options = replace(plan.options, kept=plan.reuse is not None and plan.reuse.exists())
     try:
-        backend = open_backend(plan.backend, plan.target, plan.draft, plan.options)
+        backend = open_backend(plan.backend, plan.target, plan.draft, options)
     except BrokenDraft as error:
         return summary.broken(plan, None, str(error), time.perf_counter() - began)
     say(f"loaded on {backend.device}, {backend.dtype}")

@@ -21,11 +21,17 @@ from draftcheck.trial.traces import Floats, Ints, Trace
 WIDTHS = (2, 3, 5, 9, 17, 65)
 """Tokens checked in one pass, for which the pass is timed."""
 
+GREEDY = "at a temperature: for a draft that proposes its first choice, as llama.cpp and vLLM do"
+
 Verify = Callable[[Sequence[Text], int, Options], Verified]
 
 
 class Lost(Exception):
     """A server does not answer as it should; the text says how."""
+
+    def __init__(self, words: str, status: int = 0) -> None:
+        super().__init__(words)
+        self.status = status
 
 
 class Side(Protocol):
@@ -46,7 +52,7 @@ class Side(Protocol):
     def context(self) -> int | None: ...
 
     @property
-    def notes(self) -> list[str]:
+    def notes(self) -> Sequence[str]:
         """What the user should know about how it was measured."""
         ...
 
@@ -87,15 +93,17 @@ class Sides:
         self._how = how
         self.speculation: Verify | str = "this backend has no speculation of its own"
         """How to speculate for real, or why that is not possible."""
+        self.remarks: list[str] = []
         self._too_long = 0
 
     @property
     def notes(self) -> list[str]:
-        found = [*self.target.notes, *self.draft.notes]
+        found = [*self.remarks, *self.target.notes, *self.draft.notes]
         if self._too_long:
+            size = f" of {self.target.context:,}" if self.target.context else ""
             found.append(
                 f"{self._too_long} prompt{'s' * (self._too_long > 1)} left out: too long for the"
-                f" target's context of {self.target.context:,}"
+                f" target's context{size}"
             )
         return found
 
@@ -108,6 +116,8 @@ class Sides:
         }
 
     def generate(self, prompts: Sequence[Prompt], options: Options) -> list[Text]:
+        if options.temperature > 0 and GREEDY not in self.remarks:
+            self.remarks.append(GREEDY)
         found: list[Text] = []
         end = time.monotonic() + (options.seconds or math.inf)
         with ThreadPoolExecutor(self.target.at_once) as pool:
@@ -148,12 +158,13 @@ class Sides:
         if sequences != 1:
             return None
         try:
-            small, step = self.draft.step(context, 1), self.target.step(context, 1)
+            step = self.target.step(context, 1)
+            small = self.draft.step(context, 1) if step else None
             if not small or not step:
                 return None
             timed = {width: self.target.step(context, width) for width in WIDTHS}
         except Lost as error:
-            self.target.notes.append(f"steps could not be timed: {error}")
+            self.remarks.append(f"steps could not be timed: {error}")
             return None
         verify = {width: seconds for width, seconds in timed.items() if seconds}
         return Costs(small, step, verify, self._how)

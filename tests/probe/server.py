@@ -37,7 +37,8 @@ class Fake:
 
             def do_POST(self) -> None:
                 raw = self.rfile.read(int(self.headers.get("Content-Length", 0)))
-                fake.bodies.append(json.loads(raw))
+                self.body = json.loads(raw)
+                fake.bodies.append(self.body)
                 fake.play(self, f"POST {self.path}")
 
             def log_message(self, *_: object) -> None:

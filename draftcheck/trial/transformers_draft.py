@@ -1,0 +1,88 @@
+"""The draft alone, with transformers; the target's texts come from elsewhere."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from transformers.utils import logging
+
+from draftcheck.trial import loading, places, thoughts
+from draftcheck.trial.backend import BrokenDraft, Options, Text
+from draftcheck.trial.prompts import Prompt
+from draftcheck.trial.traces import Floats, Ints
+
+
+class Draft:
+    """Reads texts that something else wrote."""
+
+    def __init__(self, ref: str, options: Options) -> None:
+        logging.set_verbosity_error()
+        logging.disable_progress_bar()
+        where = loading.device(options)
+        self._ref = ref
+        self._model = loading.model(places.locate(ref), where, options)
+        self.device = str(self._model.device)
+        self.dtype = str(self._model.dtype).removeprefix("torch.")
+        self.rows = int(self._model.get_input_embeddings().weight.shape[0])
+        found = getattr(self._model.config.get_text_config(), "max_position_embeddings", None)
+        self.context = found if isinstance(found, int) else None
+        self.notes: list[str] = []
+
+    @torch.inference_mode()
+    def read(self, text: Text) -> tuple[Ints, Floats]:
+        whole = np.concatenate([text.prompt, text.tokens])
+        if int(whole.max()) >= self.rows:
+            raise BrokenDraft(
+                f"the target's text holds token {int(whole.max())}, and the draft has"
+                f" {self.rows:,} rows: the draft cannot read it"
+            )
+        ids = torch.from_numpy(whole).to(self._model.device)
+        begin = len(text.prompt) - 1
+        ranks, sure, at = [], [], begin + 1
+        try:
+            for logits in thoughts.read(self._model, [ids], begin):
+                tokens = ids[at : at + logits.shape[1]]
+                found = thoughts.in_chunks(
+                    thoughts.of_draft, logits[0, : len(tokens)], tokens, vocabulary=logits.shape[-1]
+                )
+                ranks.append(found["rank"].numpy())
+                sure.append(found["confidence"].numpy())
+                at += logits.shape[1]
+        except thoughts.NotNumbers:
+            raise BrokenDraft("the draft's logits are not numbers (NaN or inf)") from None
+        except torch.OutOfMemoryError as error:
+            raise loading.out_of_memory(self._ref, error) from error
+        return np.concatenate(ranks).astype(np.int64), np.concatenate(sure).astype(float)
+
+    def step(self, context: int, width: int) -> float | None:
+        """Not timed: there is no step of the target to hold it against."""
+        return None
+
+    def close(self) -> None:
+        """Python gives the memory back by itself."""
+
+
+class Spelling:
+    """The target's tokenizer alone: text to ids, where a server tells none."""
+
+    def __init__(self, ref: str, options: Options) -> None:
+        self._tokenizer: Any = loading.tokenizer(places.locate(ref), options)
+        end = self._tokenizer.eos_token_id
+        self.end = end if isinstance(end, int) else None
+
+    def encode(self, prompt: Prompt, options: Options) -> list[int]:
+        if getattr(self._tokenizer, "chat_template", None):
+            found = self._tokenizer.apply_chat_template(
+                [dict(message) for message in prompt.messages],
+                add_generation_prompt=True,
+                tokenize=True,
+                return_dict=True,
+                enable_thinking=options.thinking,
+            )
+            return list(found["input_ids"])
+        return list(self._tokenizer(prompt.text)["input_ids"])
+
+    def spell(self, text: str) -> list[int]:
+        return list(self._tokenizer(text, add_special_tokens=False)["input_ids"])
