@@ -18,6 +18,7 @@ if TYPE_CHECKING:  # results are read without numpy
 BACKENDS = {
     "transformers": "draftcheck.trial.transformers",
     "llama.cpp": "draftcheck.trial.llamacpp",
+    "vllm": "draftcheck.trial.vllm",
     "endpoint": "draftcheck.trial.endpoint",
 }
 PACKAGES = {"transformers": ("torch", "transformers"), "vllm": ("vllm",)}

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import subprocess
+import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,9 +16,8 @@ from tests.conftest import FIXTURES, Run
 
 numpy = pytest.importorskip("numpy", reason="the trial extra is not installed")
 
-from draftcheck.trial import llama_library, llamacpp, simulate  # noqa: E402
+from draftcheck.trial import llama_library, llama_program, llamacpp, simulate  # noqa: E402
 from draftcheck.trial.backend import Options, Text  # noqa: E402
-from draftcheck.trial.llama_program import Program  # noqa: E402
 from draftcheck.trial.llama_speculation import Speculation  # noqa: E402
 from draftcheck.trial.prompts import load  # noqa: E402
 from draftcheck.trial.traces import Trace, line_up  # noqa: E402
@@ -58,7 +60,8 @@ def read() -> Iterator[tuple[list[Text], list[Trace]]]:
 
 
 def speculation() -> Speculation:
-    return Speculation(Program(Path(SERVER)), *PAIR, ["-c", "512", "-np", "1"], lambda: None)
+    real = llama_program.Program(Path(SERVER))
+    return Speculation(real, *PAIR, ["-c", "512", "-np", "1"], lambda: None)
 
 
 @server
@@ -179,3 +182,107 @@ def test_settings_that_mean_nothing_here_are_refused(
     ran = run("trial", FIXTURES / "pair" / "target", PAIR[1], "--backend", "llama.cpp")
     assert ran.code == 2
     assert "not a GGUF" in ran.err
+
+
+class Program:
+    """A program of the user's that plays llama-server, and the command lines it was given."""
+
+    def __init__(self, folder: Path, build: str) -> None:
+        script = folder / "play.py"
+        script.write_bytes(Path(__file__).with_name("play_llama_server.py").read_bytes())
+        self.path = folder / "llama-server"
+        self.path.write_text(f'#!/bin/sh\nexec "{sys.executable}" "{script}" {build} "$@"\n')
+        self.path.chmod(0o755)
+        self._log = folder / f"{build}.log"
+
+    @property
+    def lines(self) -> list[str]:
+        return self._log.read_text().splitlines()
+
+
+@pytest.fixture
+def program(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> Program:
+    found = Program(tmp_path, getattr(request, "param", "new"))
+    monkeypatch.setenv("DRAFTCHECK_LLAMA_SERVER", str(found.path))
+    return found
+
+
+@pytest.fixture
+def few(tmp_path: Path) -> Path:
+    file = tmp_path / "prompts.txt"
+    file.write_text("one\ntwo\nthree\n")
+    return file
+
+
+@pytest.mark.parametrize(
+    ("program", "spelt"),
+    [
+        ("old", "--draft-max 1 --draft-min 0 --draft-p-min 0.0"),
+        ("new", "--spec-type draft-simple --spec-draft-n-max 1 --spec-draft-n-min 0"),
+    ],
+    indirect=["program"],
+)
+def test_options_are_spelt_as_the_build_knows_them(
+    run: Run, program: Program, few: Path, spelt: str
+) -> None:
+    common = ("trial", *PAIR, "--prompts", few, "--tokens", "40", "--format", "json")
+    ran = run(*common, "--verify")
+    assert ran.code == 0, ran.err
+    assert ran.json["backend"] == "llama.cpp"
+    assert ran.json["device"] == "CUDA0 (Toy GPU)"
+    assert ran.json["cost"]["target_step_s"] == 0.002
+    found = ran.json["verified"]
+    assert found["tokens_per_pass"] == found["predicted_tokens_per_pass"] > 1.3
+    assert found["identical_output"] is True
+    assert spelt in program.lines[-1]
+    assert "-ngl 99" in program.lines[0] and "-md" not in program.lines[0]
+
+
+def test_a_draft_that_llama_server_drops_is_not_called_verified(
+    run: Run, program: Program, few: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(llama_program.Program, "method", lambda self: [])
+    ran = run("trial", *PAIR, "--prompts", few, "--tokens", "20", "--format", "json", "--verify")
+    assert ran.code == 0, ran.err
+    assert ran.json["verified"] is None
+    assert any("llama-server drops this draft" in note for note in ran.json["notes"])
+
+
+def test_last_words_of_a_server_that_does_not_start(
+    run: Run, program: Program, few: Path, tmp_path: Path
+) -> None:
+    refused = tmp_path / "refused.gguf"
+    refused.write_bytes(PAIR[1].read_bytes())
+    ran = run("trial", PAIR[0], refused, "--prompts", few, "--no-cost")
+    assert ran.code == 3
+    assert "llama-server ended at once: error: failed to load model" in ran.err
+
+
+def test_a_server_ends_with_the_program_that_started_it(program: Program, tmp_path: Path) -> None:
+    if sys.platform != "linux":
+        pytest.skip("asks the kernel of Linux")
+    code = (
+        "import os, sys; from pathlib import Path;"
+        "from draftcheck.trial.llama_program import Program, Running;"
+        "r = Running(Program(Path(sys.argv[1])), ['-m', 'x']); r.wait();"
+        "print(r._process.pid, flush=True); os.kill(os.getpid(), 9)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(program.path)], capture_output=True, text=True, check=False
+    )
+    pid = int(done.stdout)
+    for _ in range(100):
+        if not alive(pid):
+            return
+        time.sleep(0.05)
+    os.kill(pid, 9)
+    raise AssertionError("it lives on")
+
+
+def alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().split()[2] not in ("Z", "X")
+    except OSError:
+        return False

@@ -1,0 +1,265 @@
+"""The trial with vLLM in this process: two engines side by side, one for each model.
+
+The draft reads a text as a prompt whose log-probabilities are asked for: vLLM gives the rank of
+each token and the likeliest others there.
+"""
+
+from __future__ import annotations
+
+import gc
+import math
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from draftcheck import facts, refs
+from draftcheck.errors import ReadError, UsageError
+from draftcheck.trial.backend import BrokenDraft, CannotVerify, Options, Text, Verified
+from draftcheck.trial.prompts import Prompt
+from draftcheck.trial.sides import GREEDY
+from draftcheck.trial.speedup import Costs
+from draftcheck.trial.traces import Floats, Ints, Trace
+from draftcheck.types import ModelFacts
+
+TOP = 10
+"""llama.cpp's p is over so many; vLLM gives up to twenty."""
+MEMORY = 0.85
+"""Share of the GPU that both engines together may take."""
+LEAST = 0.1
+LONGEST_PROMPT = 4096
+SEQUENCES = 16
+COUNTER = "vllm:spec_decode_num_"
+
+
+def open(target: str, draft: str, options: Options) -> VllmBackend:
+    """Both engines; each gets memory by its weights."""
+    if options.universal:
+        raise UsageError("--universal needs --backend transformers")
+    if options.device not in (None, "cuda", "cuda:0"):
+        raise UsageError(f"--device {options.device}: vLLM chooses its device itself")
+    read = facts.read_all(refs.parse(target), refs.parse(draft))
+    backend = VllmBackend(target, draft, read, options)
+    backend.start()
+    return backend
+
+
+class VllmBackend:
+    """Target and draft, each in an engine of its own."""
+
+    name = "vllm"
+    device = "cuda:0 (vLLM)"
+
+    def __init__(
+        self, target: str, draft: str, read: Sequence[ModelFacts], options: Options
+    ) -> None:
+        self._refs = target, draft
+        self._facts = read
+        self._options = options
+        self._target: Any = None
+        self._draft: Any = None
+        self.dtype = options.dtype or "auto"
+        self.notes: list[str] = []
+        self._too_long = 0
+        contexts = [one.config.scaled_context or one.config.context for one in read]
+        known = [size for size in contexts if size]
+        self._context = min([options.tokens + LONGEST_PROMPT, *known])
+
+    def start(self) -> None:
+        share = self._share()
+        self._target = self._engine(self._refs[0], MEMORY * share)
+        self._draft = self._engine(self._refs[1], MEMORY * (1 - share))
+
+    def _share(self) -> float:
+        """Of the memory for the target: by weights, with something left for a small draft."""
+        big, small = (one.weights.nbytes or 0 for one in self._facts)
+        share = big / (big + small) if big and small else 0.75
+        return min(max(share, LEAST), 1 - LEAST)
+
+    def _engine(self, ref: str, memory: float, **more: Any) -> Any:
+        from vllm import LLM
+
+        at = refs.parse(ref)
+        settings: dict[str, Any] = {
+            "model": at.repo or str(at.path),
+            "gpu_memory_utilization": memory,
+            "max_model_len": self._context,
+            "max_num_seqs": SEQUENCES,
+            "trust_remote_code": self._options.trust_remote_code,
+            "seed": self._options.seed,
+            "dtype": self._options.dtype or "auto",
+            "generation_config": "vllm",  # no penalties from the model's own file
+            **more,
+        }
+        if at.revision:
+            settings["revision"] = at.revision
+        try:
+            return LLM(**settings)
+        except Exception as error:  # an engine fails in its own ways, often in another process
+            words = " ".join(str(error).split())[:300]
+            raise ReadError(f"{ref}: vLLM cannot load it: {words}") from error
+
+    def close(self) -> None:
+        """Engines are processes: they end when nothing holds them."""
+        self._target = self._draft = None
+        gc.collect()
+
+    def limits(self) -> Mapping[str, Any]:
+        rows = [one.config.vocab_size for one in self._facts]
+        return {
+            "target_rows": rows[0], "target_context": self._context,
+            "draft_rows": rows[1], "draft_context": self._context,
+        }  # fmt: skip
+
+    # ---- the target's text ----
+
+    def encode(self, prompt: Prompt, options: Options) -> list[int]:
+        tokenizer = self._target.get_tokenizer()
+        if getattr(tokenizer, "chat_template", None):
+            found = tokenizer.apply_chat_template(
+                [dict(message) for message in prompt.messages],
+                add_generation_prompt=True,
+                tokenize=True,
+                return_dict=True,
+                enable_thinking=options.thinking,
+            )
+            return list(found["input_ids"])
+        return list(tokenizer(prompt.text)["input_ids"])
+
+    def generate(self, prompts: Sequence[Prompt], options: Options) -> list[Text]:
+        if options.temperature > 0 and GREEDY not in self.notes:
+            self.notes.append(GREEDY)
+        rows = [(prompt.category, self.encode(prompt, options)) for prompt in prompts]
+        # One more: the draft reads all of it as a prompt, and vLLM always adds a token.
+        fitting = [row for row in rows if len(row[1]) + options.tokens < self._context]
+        self._leave_out(len(rows) - len(fitting))
+        outputs = self._run(self._target, [ids for _, ids in fitting], _settings(options))
+        return [
+            Text(category, np.array(ids), np.array(output.outputs[0].token_ids, dtype=np.int64))
+            for (category, ids), output in zip(fitting, outputs, strict=True)
+        ]
+
+    def _leave_out(self, count: int) -> None:
+        if count:
+            self._too_long += count
+            words = "left out: too long for the context of"
+            self.notes = [note for note in self.notes if words not in note]
+            self.notes.append(f"{self._too_long} prompts {words} {self._context:,}")
+
+    def _run(self, engine: Any, ids: Sequence[list[int]], settings: Mapping[str, Any]) -> list[Any]:
+        from vllm import SamplingParams
+
+        wanted = [{"prompt_token_ids": row} for row in ids]
+        found = engine.generate(wanted, SamplingParams(**settings), use_tqdm=False)
+        return list(found)
+
+    # ---- what the draft thinks of it ----
+
+    def read(self, texts: Sequence[Text], options: Options) -> list[Trace]:
+        texts = [text for text in texts if len(text.tokens)]
+        rows = self._facts[1].config.vocab_size
+        for text in texts:
+            top = int(max(text.prompt.max(), text.tokens.max()))
+            if rows is not None and top >= rows:
+                raise BrokenDraft(
+                    f"the target's text holds token {top}, and the draft has {rows:,} rows:"
+                    " the draft cannot read it"
+                )
+        whole = [[*text.prompt.tolist(), *text.tokens.tolist()] for text in texts]
+        settings = {"temperature": 0.0, "max_tokens": 1, "prompt_logprobs": TOP}
+        found = []
+        for text, output in zip(texts, self._run(self._draft, whole, settings), strict=True):
+            rank, sure = thoughts(output.prompt_logprobs[len(text.prompt) :], text.tokens)
+            found.append(Trace(text.prompt, text.tokens, rank, sure, text.category))
+        return found
+
+    # ---- seconds ----
+
+    def costs(self, sequences: int, context: int) -> Costs | None:
+        """Not told by vLLM; --verify gives the speed-up itself."""
+        return None
+
+    def floor(self) -> Costs | None:
+        return None
+
+    # ---- for real ----
+
+    def verify(self, texts: Sequence[Text], g: int, options: Options) -> Verified:
+        """vLLM's own speculation; the same engine twice, without and with the draft."""
+        settings = _settings(options)
+        ids = [text.prompt.tolist() for text in texts]
+        before = time.perf_counter()
+        self._run(self._target, ids, settings)
+        plain = time.perf_counter() - before
+        self.close()
+        draft = refs.parse(self._refs[1])
+        speculation = {
+            "method": "draft_model",
+            "model": draft.repo or str(draft.path),
+            "num_speculative_tokens": g,
+        }
+        try:
+            engine = self._engine(
+                self._refs[0], MEMORY, speculative_config=speculation, disable_log_stats=False
+            )
+        except ReadError as error:
+            raise CannotVerify(error.message) from error
+        try:
+            self._run(engine, ids[:1], settings)  # graphs and kernels are made at first use
+            start = _counters(engine)
+            before = time.perf_counter()
+            outputs = self._run(engine, ids, settings)
+            fast = time.perf_counter() - before
+            drafts, drafted, accepted = (
+                now - then for now, then in zip(_counters(engine), start, strict=True)
+            )
+        finally:
+            del engine
+            gc.collect()
+        if not drafts:
+            raise CannotVerify("vLLM made no drafts")
+        same = all(
+            list(output.outputs[0].token_ids) == text.tokens.tolist()
+            for output, text in zip(outputs, texts, strict=True)
+        )
+        return Verified(
+            g,
+            1 + accepted / drafts,
+            plain / fast if fast else None,
+            same if options.temperature == 0 else None,
+            drafted=drafted,
+            accepted=accepted,
+            first=1,
+        )
+
+
+def thoughts(places: Sequence[Mapping[int, Any]], tokens: Ints) -> tuple[Ints, Floats]:
+    """Ranks and confidence from vLLM's log-probabilities of a prompt: rank 1 is the likeliest."""
+    rank = np.zeros(len(tokens), dtype=np.int64)
+    sure = np.zeros(len(tokens))
+    for i, (place, token) in enumerate(zip(places, tokens.tolist(), strict=True)):
+        logs = sorted((entry.logprob for entry in place.values()), reverse=True)[:TOP]
+        if any(math.isnan(log) for log in logs):
+            raise BrokenDraft("the draft's logits are not numbers (NaN or inf)")
+        rank[i] = place[token].rank - 1
+        sure[i] = math.exp(logs[0]) / sum(math.exp(log) for log in logs)
+    return rank, sure
+
+
+def _settings(options: Options) -> dict[str, Any]:
+    return {
+        "temperature": options.temperature,
+        "max_tokens": options.tokens,
+        "seed": options.seed if options.temperature > 0 else None,
+        "top_p": 1.0,
+        "top_k": -1,
+    }
+
+
+def _counters(engine: Any) -> tuple[int, int, int]:
+    """Drafts, draft tokens and accepted tokens since the engine began."""
+    found = {metric.name: getattr(metric, "value", 0) for metric in engine.get_metrics()}
+    names = ("drafts", "draft_tokens", "accepted_tokens")
+    drafts, drafted, accepted = (int(found.get(COUNTER + name, 0)) for name in names)
+    return drafts, drafted, accepted
