@@ -61,6 +61,8 @@ class Library:
         offload = self._api.llama_supports_gpu_offload() and options.device != "cpu"
         settings = self._api.llama_model_default_params()
         settings.n_gpu_layers = 999 if offload else 0
+        if number := (options.device or "").partition(":")[2]:
+            settings.split_mode, settings.main_gpu = 0, int(number)  # one GPU, this one
         self._model = self._api.llama_model_load_from_file(str(file).encode(), settings)
         if not self._model:
             raise ReadError(f"{file}: llama.cpp cannot load it")

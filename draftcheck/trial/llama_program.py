@@ -8,6 +8,7 @@ import os
 import re
 import secrets
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -76,11 +77,15 @@ class Program:
 
     def option(self, meaning: str, value: str) -> list[str]:
         """An option as this build spells it; an error when it has none for that."""
-        spellings = rulefiles.load(FILE)["options"][meaning]
-        for name in spellings:
-            if self._lists(name):
-                return [name, value]
-        raise ReadError(f"{self.path}: has none of {', '.join(spellings)}: a very old build?")
+        if found := self.if_known(meaning, value):
+            return found
+        names = ", ".join(rulefiles.load(FILE)["options"][meaning])
+        raise ReadError(f"{self.path}: has no option such as {names}: a very old build?")
+
+    def if_known(self, meaning: str, value: str) -> list[str]:
+        """The same, or nothing where the build has no such option."""
+        names = rulefiles.load(FILE)["options"][meaning]
+        return next(([name, value] for name in names if self._lists(name)), [])
 
     def method(self) -> list[str]:
         """The switch for drafts by another model; none where naming the draft is enough."""
@@ -121,13 +126,20 @@ class Running:
         deadline = time.monotonic() + seconds
         while time.monotonic() < deadline:
             if self._process.poll() is not None:
-                raise ReadError(f"llama-server ended at once: {self.last_words()}")
+                raise self._ended()
             site = Site(self.base, self.key, seconds=5.0)
             if site.get("/health").status == 200:
                 return
             time.sleep(0.05)
         self.close()
         raise ReadError(f"llama-server was not ready after {seconds:g} s")
+
+    def _ended(self) -> ReadError:
+        words = f"llama-server {_how(self._process.returncode)}: {self.last_words()}"
+        hint = None
+        if re.search(r"out of memory|failed to allocate|unable to allocate", words, re.I):
+            hint = "Use a smaller quantisation, a smaller draft, fewer --tokens, or --device cpu."
+        return ReadError(words, hint)
 
     def last_words(self) -> str:
         """The end of its log that tells most: lines about errors first."""
@@ -148,6 +160,16 @@ class Running:
                 self._process.wait()
         with contextlib.suppress(OSError):
             self._log.close()
+
+
+def _how(code: int) -> str:
+    """The way a program ended."""
+    if code >= 0:
+        return f"ended with code {code}"
+    try:
+        return f"was ended by {signal.Signals(-code).name}"
+    except ValueError:
+        return f"was ended by signal {-code}"
 
 
 def _free_port() -> int:

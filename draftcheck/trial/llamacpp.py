@@ -7,6 +7,7 @@ loopback, and the one that speculates for real.
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 
 from draftcheck import rulefiles
@@ -23,6 +24,7 @@ from draftcheck.trial.llama_speculation import Speculation
 from draftcheck.trial.sides import Lost, Sides, Verify
 
 NAME = "llama.cpp"
+DEVICE = re.compile(r"cpu|cuda(:\d+)?")
 LONGEST_PROMPT = 4096
 """Tokens of context beside the new ones: a model's own context may take all memory there is."""
 
@@ -70,8 +72,8 @@ def check(options: Options) -> None:
             "--dtype does not apply to GGUF: the file says what it is computed in",
             hint="Name another file of the model.",
         )
-    if options.device not in (None, "cpu") and not str(options.device).startswith("cuda"):
-        raise UsageError(f"--device {options.device}: llama.cpp takes cpu, or cuda for its GPUs")
+    if options.device is not None and not DEVICE.fullmatch(options.device):
+        raise UsageError(f"--device {options.device}: llama.cpp takes cpu, cuda or cuda:N")
 
 
 def model(file: Path, options: Options) -> Model:
@@ -86,7 +88,7 @@ def model(file: Path, options: Options) -> Model:
             hint="pip install llama-cpp-python, or put llama-server on PATH.",
         )
     program = Program(path)
-    running = Running(program, ["-m", str(file), *arguments(options)])
+    running = Running(program, ["-m", str(file), *arguments(program, options)])
     try:
         running.wait()
         device = "cpu" if options.device == "cpu" else program.device()
@@ -100,10 +102,14 @@ def model(file: Path, options: Options) -> Model:
         raise
 
 
-def arguments(options: Options) -> list[str]:
-    """One sequence, a bounded context, the device asked for."""
-    size = ["-c", str(options.tokens + LONGEST_PROMPT), "-np", "1"]
-    return [*size, *(["-ngl", "0", "-dev", "none"] if options.device == "cpu" else ["-ngl", "99"])]
+def arguments(program: Program, options: Options) -> list[str]:
+    """One sequence, a bounded context, no prompts kept in memory, the device asked for."""
+    found = ["-c", str(options.tokens + LONGEST_PROMPT), "-np", "1"]
+    found += program.if_known("prompt_cache", "0")
+    if options.device == "cpu":
+        return [*found, "-ngl", "0", "-dev", "none"]
+    number = (options.device or "").partition(":")[2]
+    return [*found, "-ngl", "99", *(["-dev", f"CUDA{number}"] if number else [])]
 
 
 def at(url: str, key: str | None = None) -> Server:
@@ -123,7 +129,8 @@ def speculation(files: tuple[Path, Path], options: Options, sides: Sides) -> Ver
     path = llama_program.find()
     if path is None:
         return f"llama.cpp's own speculation needs llama-server: {no_program()}"
-    return Speculation(Program(path), *files, arguments(options), sides.close).verify
+    program = Program(path)
+    return Speculation(program, *files, arguments(program, options), sides.close).verify
 
 
 def _has_template(file: Path) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import os
 import subprocess
 import sys
@@ -12,7 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import FIXTURES, Run
+from tests import test_ollama
+from tests.conftest import FIXTURES, ROOT, Run
+from tests.hub import Hub
 
 numpy = pytest.importorskip("numpy", reason="the trial extra is not installed")
 
@@ -257,7 +260,7 @@ def test_last_words_of_a_server_that_does_not_start(
     refused.write_bytes(PAIR[1].read_bytes())
     ran = run("trial", PAIR[0], refused, "--prompts", few, "--no-cost")
     assert ran.code == 3
-    assert "llama-server ended at once: error: failed to load model" in ran.err
+    assert "llama-server ended with code 1: error: failed to load model" in ran.err
 
 
 def test_a_server_ends_with_the_program_that_started_it(program: Program, tmp_path: Path) -> None:
@@ -286,3 +289,25 @@ def alive(pid: int) -> bool:
         return Path(f"/proc/{pid}/stat").read_text().split()[2] not in ("Z", "X")
     except OSError:
         return False
+
+
+def test_models_of_ollamas_store_and_of_the_hub(
+    run: Run, program: Program, few: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = tmp_path / "models"
+    monkeypatch.setenv("OLLAMA_MODELS", str(store))
+    (store / "blobs").mkdir(parents=True)
+    test_ollama.manifest(store, "big", test_ollama.layer(store, "model", test_ollama.TARGET))
+    with Hub() as hub:
+        hub.add_repo("org/small-GGUF", {"sub/draft-F16.gguf": PAIR[1].read_bytes()})
+        done = subprocess.run(
+            [sys.executable, "-m", "draftcheck", "trial", "ollama:big", "org/small-GGUF:F16",
+             "--prompts", str(few), "--tokens", "20", "--no-cost", "--format", "json"],
+            capture_output=True, text=True, check=False, cwd=ROOT,
+            env={**hub.env(tmp_path), "OLLAMA_MODELS": str(store), "PATH": os.environ["PATH"],
+                 "DRAFTCHECK_LLAMA_SERVER": str(program.path)},
+        )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["backend"] == "llama.cpp"
+    assert "blobs/sha256-" in program.lines[0]
+    assert "draft-F16.gguf" in program.lines[1]
