@@ -216,12 +216,13 @@ class Endpoint:
             "repetition_penalty": 1.0,
             "top_k": -1,
         }
+        plain = self._plain
         try:
-            return self._asker.post(CHAT, body if self._plain else {**body, **more})
+            return self._asker.post(CHAT, body if plain else {**body, **more})
         except Lost as error:
             if error.status == 400 and TOO_LONG.search(str(error)):
                 return None
-            if error.status not in (400, 422) or self._plain:
+            if error.status not in (400, 422) or plain:
                 raise
         self._plain = True
         return self._asker.post(CHAT, body)

@@ -12,6 +12,7 @@ from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 from draftcheck.errors import ReadError, UsageError
 from draftcheck.trial.backend import BrokenDraft, Options
 from draftcheck.trial.places import Place
+from draftcheck.trial.prompts import Prompt
 
 DTYPES = {"fp16": "float16", "bf16": "bfloat16", "fp32": "float32"}
 
@@ -97,6 +98,20 @@ def tokenizer(place: Place, options: Options) -> Any:
         )
     except Exception as error:
         raise refused(place.ref, error) from error
+
+
+def encode(tokenizer: Any, prompt: Prompt, options: Options) -> list[int]:
+    """A prompt as the model's chat template has it; as plain text where there is none."""
+    if not getattr(tokenizer, "chat_template", None):
+        return list(tokenizer(prompt.text)["input_ids"])
+    found = tokenizer.apply_chat_template(
+        [dict(message) for message in prompt.messages],
+        add_generation_prompt=True,
+        tokenize=True,
+        return_dict=True,
+        enable_thinking=options.thinking,
+    )
+    return list(found["input_ids"])
 
 
 def refused(ref: str, error: Exception) -> ReadError:

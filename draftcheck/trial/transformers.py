@@ -96,16 +96,7 @@ class TransformersBackend:
     # ---- the target's text ----
 
     def encode(self, prompt: Prompt, options: Options) -> list[int]:
-        if getattr(self.tokenizer, "chat_template", None):
-            found = self.tokenizer.apply_chat_template(
-                [dict(message) for message in prompt.messages],
-                add_generation_prompt=True,
-                tokenize=True,
-                return_dict=True,
-                enable_thinking=options.thinking,
-            )
-            return list(found["input_ids"])
-        return list(self.tokenizer(prompt.text)["input_ids"])
+        return loading.encode(self.tokenizer, prompt, options)
 
     @torch.inference_mode()
     def generate(self, prompts: Sequence[Prompt], options: Options) -> list[Text]:

@@ -73,16 +73,7 @@ class Spelling:
         self.end = end if isinstance(end, int) else None
 
     def encode(self, prompt: Prompt, options: Options) -> list[int]:
-        if getattr(self._tokenizer, "chat_template", None):
-            found = self._tokenizer.apply_chat_template(
-                [dict(message) for message in prompt.messages],
-                add_generation_prompt=True,
-                tokenize=True,
-                return_dict=True,
-                enable_thinking=options.thinking,
-            )
-            return list(found["input_ids"])
-        return list(self._tokenizer(prompt.text)["input_ids"])
+        return loading.encode(self._tokenizer, prompt, options)
 
     def spell(self, text: str) -> list[int]:
         return list(self._tokenizer(text, add_special_tokens=False)["input_ids"])

@@ -115,17 +115,9 @@ class VllmBackend:
     # ---- the target's text ----
 
     def encode(self, prompt: Prompt, options: Options) -> list[int]:
-        tokenizer = self._target.get_tokenizer()
-        if getattr(tokenizer, "chat_template", None):
-            found = tokenizer.apply_chat_template(
-                [dict(message) for message in prompt.messages],
-                add_generation_prompt=True,
-                tokenize=True,
-                return_dict=True,
-                enable_thinking=options.thinking,
-            )
-            return list(found["input_ids"])
-        return list(tokenizer(prompt.text)["input_ids"])
+        from draftcheck.trial import loading  # torch, which vLLM brings
+
+        return loading.encode(self._target.get_tokenizer(), prompt, options)
 
     def generate(self, prompts: Sequence[Prompt], options: Options) -> list[Text]:
         if options.temperature > 0 and GREEDY not in self.notes:
