@@ -31,6 +31,8 @@ CHAT = "/v1/chat/completions"
 AT_ONCE = 8
 KEY = "OPENAI_API_KEY"
 SHOWN = 8
+THINKING = ("reasoning", "reasoning_content")
+"""Where servers put what a model thought before it answered."""
 TOO_LONG = re.compile(r"context|too long|maximum.{0,20}length", re.IGNORECASE)
 
 
@@ -173,7 +175,7 @@ class Endpoint:
         self._asker, self._model, self._spelling = asker, model, spelling
         self.device = asker.site.base.url
         self._plain = False
-        self._encoded = self._odd = 0
+        self._encoded = self._odd = self._thought = 0
 
     @property
     def notes(self) -> list[str]:
@@ -185,7 +187,13 @@ class Endpoint:
         )
         if self._odd:
             words += f" ({self._odd} have another number of tokens than it counted)"
-        return [words]
+        if not self._thought:
+            return [words]
+        return [
+            words,
+            f"{self._thought} answers came without their thinking, which the draft would read too:"
+            " switch it off at the server, or ask one that tells token ids",
+        ]
 
     def write(self, prompt: Prompt, options: Options) -> Text | None:
         found = self._ask(prompt, options)
@@ -232,9 +240,11 @@ class Endpoint:
     ) -> tuple[list[int], list[int]]:
         """Ids from text, by the target's tokenizer."""
         message = choice.get("message")
-        text = message.get("content") if isinstance(message, Mapping) else None
+        message = message if isinstance(message, Mapping) else {}
+        text = message.get("content")
         if not isinstance(text, str):
             raise Lost(f"{CHAT}: the answer holds neither text nor token ids")
+        self._thought += any(message.get(name) for name in THINKING)
         speller = self._spelling.get()
         tokens = speller.spell(text)
         usage = found.get("usage")

@@ -80,7 +80,8 @@ def texts_only(written: dict[str, tuple[list[int], list[int]]], *, strict: bool 
             return send(handler, answer(error, 400))
         _, tokens = written[body["messages"][-1]["content"]]
         text = tokenizer.decode(tokens, skip_special_tokens=True)
-        choice = {"message": {"content": text}, "finish_reason": "length"}
+        message = {"content": text, **({"reasoning": "Well."} if strict else {})}
+        choice = {"message": message, "finish_reason": "length"}
         usage = {"completion_tokens": len(tokens)}
         return send(handler, answer({"choices": [choice], "usage": usage}))
 
@@ -131,6 +132,8 @@ def test_text_is_encoded_anew_and_that_is_said(
     there = run("trial", TARGET, DRAFT, "--prompts", prompts, *COMMON, "--target-url", fake.url)
     assert there.code == 0, there.err
     assert any("8 texts were encoded anew" in note for note in there.json["notes"])
+    thoughts = any("came without their thinking" in note for note in there.json["notes"])
+    assert thoughts is strict
     ours, theirs = (body["lengths"][3]["tokens_per_pass"] for body in (there.json, here))
     assert ours == pytest.approx(theirs, rel=0.15)
 
