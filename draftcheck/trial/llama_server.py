@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from draftcheck.errors import ReadError
 from draftcheck.probing import openai
 from draftcheck.trial.asking import Asker
 from draftcheck.trial.backend import BrokenDraft, Options, Text
@@ -26,6 +27,10 @@ from draftcheck.trial.trees import MAX_RANK
 TOP = 10
 """llama.cpp's draft sampler keeps so many."""
 REPEATS = 5
+
+
+class NotNumbers(Exception):
+    """Logits hold NaN."""
 
 
 class Server:
@@ -55,6 +60,7 @@ class Server:
         slots = openai.count(props.get("total_slots"))
         self.at_once = max(1, min(slots or 1, 8))
         self.notes: list[str] = []
+        self._seen = False
         self._end = openai.text(props.get("eos_token"))
 
     @property
@@ -88,9 +94,22 @@ class Server:
         ids = self.encode(prompt, options)
         if self.context is not None and len(ids) + options.tokens > self.context:
             return None
+        self._look_at(ids)
         found = self.complete(ids, options.tokens, options)
         tokens = _ids(found.get("tokens"), "/completion")
         return Text(prompt.category, np.array(ids), np.array(tokens, dtype=np.int64))
+
+    def _look_at(self, ids: list[int]) -> None:
+        """Once: llama-server "writes" with NaN all the same."""
+        if self._seen:
+            return
+        try:
+            self._choices(ids)
+        except NotNumbers:
+            raise ReadError(
+                f"{self.device}: the target's logits are not numbers (NaN or inf)"
+            ) from None
+        self._seen = True
 
     def complete(self, ids: list[int], count: int, options: Options) -> dict[str, Any]:
         """A continuation by the model's own probabilities, whatever the server's defaults are."""
@@ -121,7 +140,10 @@ class Server:
             end = len(text.prompt) + i
             if self.context is not None and end >= self.context:
                 break  # no draft beyond the draft's context
-            ids, chances = self._choices(known[:end])
+            try:
+                ids, chances = self._choices(known[:end])
+            except NotNumbers:
+                raise BrokenDraft("the draft's logits are not numbers (NaN or inf)") from None
             if token in ids:
                 rank[i] = ids.index(token)
             confidence[i] = chances[0] / sum(chances[:TOP])
@@ -143,7 +165,7 @@ class Server:
             raise Lost("/completion: no top_logprobs with ids; llama-server before b4365?")
         logs = [openai.number(entry["logprob"]) for entry in top]
         if None in logs:
-            raise BrokenDraft("the draft's logits are not numbers (NaN or inf)")
+            raise NotNumbers
         return [entry["id"] for entry in top], [math.exp(log) for log in logs if log is not None]
 
     # ---- seconds ----

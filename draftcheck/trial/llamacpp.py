@@ -49,20 +49,20 @@ def no_program() -> str:
 
 
 def open(target: str, draft: str, options: Options) -> Sides:
-    """Both models, the same way."""
+    """Both models, the same way; the draft may be served already."""
     check(options)
-    files = gguf_files.locate(target), gguf_files.locate(draft)
-    big = model(files[0], options)
+    mine = gguf_files.locate(target)
+    theirs = gguf_files.locate(draft) if options.draft_url is None else None
+    big = model(mine, options)
     try:
-        small = at(options.draft_url) if options.draft_url else model(files[1], options)
+        small = model(theirs, options) if theirs else at(options.draft_url or "")
     except BaseException:
         big.close()
         raise
-    how = "plain timing of llama_decode"
-    if isinstance(big, Server) or isinstance(small, Server):
-        how = "plain timing by llama-server"
+    server = isinstance(big, Server) or isinstance(small, Server)
+    how = "plain timing by llama-server" if server else "plain timing of llama_decode"
     sides = Sides(NAME, big, small, how)
-    sides.speculation = speculation(files, options, sides)
+    sides.speculation = speculation(mine, theirs, options, sides)
     return sides
 
 
@@ -124,13 +124,15 @@ def at(url: str, key: str | None = None) -> Server:
         raise ReadError(f"{asker.site.base.url}: {error}") from error
 
 
-def speculation(files: tuple[Path, Path], options: Options, sides: Sides) -> Verify | str:
+def speculation(target: Path, draft: Path | None, options: Options, sides: Sides) -> Verify | str:
     """How to speculate for real, or why that is not possible."""
     path = llama_program.find()
     if path is None:
         return f"llama.cpp's own speculation needs llama-server: {no_program()}"
+    if draft is None:
+        return "llama.cpp's own speculation needs the draft's file, not a server of it"
     program = Program(path)
-    return Speculation(program, *files, arguments(program, options), sides.close).verify
+    return Speculation(program, target, draft, arguments(program, options), sides.close).verify
 
 
 def _has_template(file: Path) -> bool:

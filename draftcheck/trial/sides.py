@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import replace
-from typing import Any, Protocol
+from functools import partial
+from queue import Empty, SimpleQueue
+from threading import Event, Thread
+from typing import Any, Protocol, TypeVar
 
 from draftcheck.trial.backend import CannotVerify, Interrupted, Options, Text, Verified
 from draftcheck.trial.prompts import Prompt
@@ -23,6 +26,7 @@ WIDTHS = (2, 3, 5, 9, 17, 65)
 
 GREEDY = "at a temperature: for a draft that proposes its first choice, as llama.cpp and vLLM do"
 
+T = TypeVar("T")
 Verify = Callable[[Sequence[Text], int, Options], Verified]
 
 
@@ -120,19 +124,17 @@ class Sides:
             self.remarks.append(GREEDY)
         found: list[Text] = []
         end = time.monotonic() + (options.seconds or math.inf)
-        with ThreadPoolExecutor(self.target.at_once) as pool:
-            waiting = [
-                pool.submit(self._write, prompt, replace(options, seed=options.seed + i), end)
-                for i, prompt in enumerate(prompts)
-            ]
-            for future in waiting:
-                try:
-                    text = future.result()
-                except Lost as error:
-                    pool.shutdown(cancel_futures=True)
-                    raise Interrupted(f"the target's server: {error}", found) from error
-                if text is not None and len(text.tokens):
-                    found.append(text)
+        jobs = [
+            partial(self._write, prompt, replace(options, seed=options.seed + i), end)
+            for i, prompt in enumerate(prompts)
+        ]
+        for result in side_by_side(jobs, self.target.at_once):
+            try:
+                text = result()
+            except Lost as error:
+                raise Interrupted(f"the target's server: {error}", found) from error
+            if text is not None and len(text.tokens):
+                found.append(text)
         return found
 
     def _write(self, prompt: Prompt, options: Options, end: float) -> Text | None:
@@ -183,3 +185,37 @@ class Sides:
     def close(self) -> None:
         self.target.close()
         self.draft.close()
+
+
+def side_by_side(jobs: Sequence[Callable[[], T]], count: int) -> Iterator[Callable[[], T]]:
+    """Begin jobs, some at a time; what comes out, in order, gives a result or raises.
+
+    One at a time needs no thread: what runs in this process must not be freed under its feet. The
+    threads of a pool would keep an interrupted program waiting for answers that nobody wants.
+    """
+    if count == 1:
+        yield from jobs
+        return
+    queue: SimpleQueue[tuple[Callable[[], T], Future[T]]] = SimpleQueue()
+    futures: list[Future[T]] = [Future() for _ in jobs]
+    over = Event()
+    for job, future in zip(jobs, futures, strict=True):
+        queue.put((job, future))
+
+    def work() -> None:
+        while not over.is_set():
+            try:
+                job, future = queue.get_nowait()
+            except Empty:
+                return
+            try:
+                future.set_result(job())
+            except BaseException as error:
+                future.set_exception(error)
+
+    for _ in range(min(count, len(jobs))):
+        Thread(target=work, daemon=True).start()
+    try:
+        yield from (future.result for future in futures)
+    finally:
+        over.set()

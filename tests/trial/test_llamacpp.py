@@ -11,6 +11,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import gguf
 import pytest
 
 from tests import test_ollama
@@ -311,3 +312,30 @@ def test_models_of_ollamas_store_and_of_the_hub(
     assert json.loads(done.stdout)["backend"] == "llama.cpp"
     assert "blobs/sha256-" in program.lines[0]
     assert "draft-F16.gguf" in program.lines[1]
+
+
+@server
+@pytest.mark.parametrize("way", ["server", "library"])
+def test_nan_is_a_broken_draft_and_an_unmeasured_target(
+    run: Run, few: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, way: str
+) -> None:
+    if way == "library":
+        if LIBRARY is not None:
+            pytest.skip(f"llama-cpp-python: {LIBRARY}")
+        monkeypatch.delenv("DRAFTCHECK_LLAMA_SERVER")
+    common = ("--prompts", few, "--tokens", "8", "--no-cost")
+    ran = run("trial", PAIR[0], nan(PAIR[1], tmp_path), *common)
+    assert ran.code == 1
+    assert "the draft's logits are not numbers" in ran.out
+    ran = run("trial", nan(PAIR[0], tmp_path), PAIR[1], *common)
+    assert ran.code == 3
+    assert "the target's logits are not numbers" in ran.err
+
+
+def nan(file: Path, folder: Path) -> Path:
+    """The same model with a last norm of NaN."""
+    [norm] = [t for t in gguf.GGUFReader(file).tensors if t.name == "output_norm.weight"]
+    raw = bytearray(file.read_bytes())
+    raw[norm.data_offset : norm.data_offset + norm.n_bytes] = b"\xff" * int(norm.n_bytes)
+    (folder / file.name).write_bytes(raw)
+    return folder / file.name
