@@ -10,6 +10,8 @@ import importlib
 import math
 import os
 import statistics
+import subprocess
+import sys
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -19,6 +21,7 @@ import numpy as np
 
 from draftcheck.errors import ReadError
 from draftcheck.trial.backend import BrokenDraft, Options, Text
+from draftcheck.trial.llama_program import how_it_ended
 from draftcheck.trial.prompts import Prompt
 from draftcheck.trial.traces import Floats, Ints
 
@@ -33,6 +36,12 @@ NEEDED = (
     "llama_memory_seq_rm", "llama_memory_clear", "llama_vocab_is_eog", "llama_vocab_get_text",
 )  # fmt: skip
 """Younger than the rest of what is called here: llama-cpp-python 0.3.10 has them."""
+REHEARSAL = (
+    "import sys; from pathlib import Path;"
+    "from draftcheck.trial.backend import Options;"
+    "from draftcheck.trial.llama_library import Library;"
+    "Library(Path(sys.argv[1]), 64, Options(device=sys.argv[2] or None)).step(8, 2)"
+)
 
 
 def missing() -> str | None:
@@ -46,6 +55,17 @@ def missing() -> str | None:
     if not all(hasattr(library, name) for name in NEEDED):
         return "llama-cpp-python is too old (pip install -U llama-cpp-python)"
     return None
+
+
+def rehearse(file: Path, options: Options) -> None:
+    """Load and run the model in a process of its own first: llama.cpp aborts on some files."""
+    command = [sys.executable, "-c", REHEARSAL, str(file), options.device or ""]
+    done = subprocess.run(command, capture_output=True, check=False)
+    if done.returncode < 0:  # any other trouble shows, in words, when it is loaded here
+        lines = done.stderr.decode("utf-8", "replace").split("\n")
+        said = next((line.strip() for line in lines if "ASSERT" in line or "error" in line), "")
+        words = f"llama.cpp {how_it_ended(done.returncode)}"
+        raise ReadError(f"{file}: {words}" + (f": {said[:200]}" if said else ""))
 
 
 class Library:

@@ -135,7 +135,7 @@ class Running:
         raise ReadError(f"llama-server was not ready after {seconds:g} s")
 
     def _ended(self) -> ReadError:
-        words = f"llama-server {_how(self._process.returncode)}: {self.last_words()}"
+        words = f"llama-server {how_it_ended(self._process.returncode)}: {self.last_words()}"
         hint = None
         if re.search(r"out of memory|failed to allocate|unable to allocate", words, re.I):
             hint = "Use a smaller quantisation, a smaller draft, fewer --tokens, or --device cpu."
@@ -162,7 +162,7 @@ class Running:
             self._log.close()
 
 
-def _how(code: int) -> str:
+def how_it_ended(code: int) -> str:
     """The way a program ended."""
     if code >= 0:
         return f"ended with code {code}"

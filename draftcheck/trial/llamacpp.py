@@ -80,6 +80,7 @@ def model(file: Path, options: Options) -> Model:
     """One GGUF, loaded; a llama-server that the user names comes before llama-cpp-python."""
     named = os.environ.get(rulefiles.load(llama_program.FILE)["environment"])
     if not named and llama_library.missing() is None:
+        llama_library.rehearse(file, options)
         return llama_library.Library(file, options.tokens + LONGEST_PROMPT, options)
     path = llama_program.find()
     if path is None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
+import struct
 import subprocess
 import sys
 import time
@@ -30,6 +31,7 @@ PAIR = (FIXTURES / "pair" / "target.gguf", FIXTURES / "pair" / "draft.gguf")
 OPTIONS = Options(tokens=32, device="cpu")
 # Imported while the environment still says where its shared library is.
 LIBRARY = llama_library.missing() if importlib.util.find_spec("llama_cpp") else "not installed"
+LIBRARY_PATH = os.environ.get("LLAMA_CPP_LIB_PATH")
 SERVER = os.environ.get("DRAFTCHECK_LLAMA_SERVER", "")
 needs_server = [
     pytest.mark.llamacpp,
@@ -339,3 +341,21 @@ def nan(file: Path, folder: Path) -> Path:
     raw[norm.data_offset : norm.data_offset + norm.n_bytes] = b"\xff" * int(norm.n_bytes)
     (folder / file.name).write_bytes(raw)
     return folder / file.name
+
+
+@needs_library
+def test_a_file_on_which_llama_cpp_aborts_is_an_error_not_a_crash(
+    run: Run, few: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("DRAFTCHECK_LLAMA_SERVER", raising=False)
+    if LIBRARY_PATH is not None:
+        monkeypatch.setenv("LLAMA_CPP_LIB_PATH", LIBRARY_PATH)
+    fields = gguf.GGUFReader(PAIR[1]).fields
+    tokens = [text.encode() for text in fields["tokenizer.ggml.tokens"].contents()]
+    one, other = [text for text in tokens if len(text) == 5][:2]
+    twice = tmp_path / "draft.gguf"
+    size = struct.pack("<Q", 5)
+    twice.write_bytes(PAIR[1].read_bytes().replace(size + one, size + other, 1))
+    ran = run("trial", PAIR[0], twice, "--prompts", few, "--no-cost")
+    assert ran.code == 3
+    assert f"{twice}: llama.cpp was ended by SIGABRT" in ran.err
