@@ -15,6 +15,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import IO
 
@@ -106,6 +107,7 @@ class Running:
     def __init__(self, program: Program, arguments: Sequence[str]) -> None:
         self.key = secrets.token_hex(16)
         self._log: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 (lives as long as the server)
+        self._model = dict(pairwise(arguments)).get("-m", program.path)
         self.base = Base("http", "127.0.0.1", _free_port(), "")
         command = [*_tied(), str(program.path), *arguments, "--host", "127.0.0.1"]
         command += ["--port", str(self.base.port)]
@@ -135,7 +137,8 @@ class Running:
         raise ReadError(f"llama-server was not ready after {seconds:g} s")
 
     def _ended(self) -> ReadError:
-        words = f"llama-server {how_it_ended(self._process.returncode)}: {self.last_words()}"
+        how = how_it_ended(self._process.returncode)
+        words = f"{self._model}: llama-server {how}: {self.last_words()}"
         hint = None
         if re.search(r"out of memory|failed to allocate|unable to allocate", words, re.I):
             hint = "Use a smaller quantisation, a smaller draft, fewer --tokens, or --device cpu."
@@ -147,7 +150,7 @@ class Running:
         self._log.seek(max(0, self._log.tell() - LOG))
         lines = self._log.read().decode("utf-8", "replace").splitlines()
         told = [line for line in lines if re.search(r"error|fail|invalid|abort|unable", line, re.I)]
-        return " / ".join(line.strip() for line in (told or lines)[-3:]) or "it said nothing"
+        return " / ".join(line.strip() for line in (told[-3:] or lines[-1:])) or "it said nothing"
 
     def close(self) -> None:
         atexit.unregister(self.close)
