@@ -26,7 +26,7 @@ PACKAGES = {"transformers": ("torch", "transformers"), "vllm": ("vllm",)}
 EXTRA = {"transformers": ", it comes with the trial extra"}
 INSTALL = {
     "transformers": "pip install 'draftcheck-llm[trial]'",
-    "llama.cpp": "pip install llama-cpp-python, or put llama-server on PATH",
+    "llama.cpp": "pip install 'draftcheck-llm[llama]', or put llama-server on PATH",
     "vllm": "pip install vllm",
 }
 

@@ -127,14 +127,13 @@ class Server:
     # ---- what the draft thinks of it ----
 
     def read(self, text: Text) -> tuple[Ints, Floats]:
-        rows = self.rows or 1 << 31
         known = np.concatenate([text.prompt, text.tokens]).tolist()
-        if max(known) >= rows:
+        if self.rows is not None and max(known) >= self.rows:
             raise BrokenDraft(
-                f"the target's text holds token {max(known)}, and the draft has {rows:,} rows:"
+                f"the target's text holds token {max(known)}, and the draft has {self.rows:,} rows:"
                 " the draft cannot read it"
             )
-        rank = np.full(len(text.tokens), rows, dtype=np.int64)
+        rank = np.full(len(text.tokens), MAX_RANK, dtype=np.int64)  # or further back
         confidence = np.zeros(len(text.tokens))
         for i, token in enumerate(text.tokens.tolist()):
             end = len(text.prompt) + i

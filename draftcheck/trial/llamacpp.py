@@ -24,7 +24,7 @@ from draftcheck.trial.llama_speculation import Speculation
 from draftcheck.trial.sides import Lost, Sides, Verify
 
 NAME = "llama.cpp"
-DEVICE = re.compile(r"cpu|cuda(:\d+)?")
+DEVICE = re.compile(r"cpu|mps|cuda(:\d+)?")
 LONGEST_PROMPT = 4096
 """Tokens of context beside the new ones: a model's own context may take all memory there is."""
 
@@ -73,7 +73,7 @@ def check(options: Options) -> None:
             hint="Name another file of the model.",
         )
     if options.device is not None and not DEVICE.fullmatch(options.device):
-        raise UsageError(f"--device {options.device}: llama.cpp takes cpu, cuda or cuda:N")
+        raise UsageError(f"--device {options.device}: llama.cpp takes cpu, mps, cuda or cuda:N")
 
 
 def model(file: Path, options: Options) -> Model:
@@ -86,7 +86,7 @@ def model(file: Path, options: Options) -> Model:
     if path is None:
         raise UsageError(
             f"a trial of GGUF files needs llama.cpp: {available()}",
-            hint="pip install llama-cpp-python, or put llama-server on PATH.",
+            hint="pip install 'draftcheck-llm[llama]', or put llama-server on PATH.",
         )
     program = Program(path)
     running = Running(program, ["-m", str(file), *arguments(program, options)])

@@ -175,7 +175,7 @@ def test_without_llama_cpp_one_line_says_what_to_install(
     ("more", "words"),
     [
         (("--dtype", "float16"), "--dtype does not apply to GGUF"),
-        (("--device", "mps"), "llama.cpp takes cpu"),
+        (("--device", "tpu"), "llama.cpp takes cpu"),
     ],
 )
 def test_settings_that_mean_nothing_here_are_refused(
