@@ -82,19 +82,7 @@ def _given(circumstances: Circumstances | None, **said: Any) -> Circumstances:
     """What the user said, with the devices that it names."""
     from dataclasses import replace
 
+    from draftcheck import questions
     from draftcheck.types import Circumstances
 
-    given = replace(circumstances or Circumstances(), **said)
-    if given.machine is not None:
-        return given
-    if given.gpu is not None:
-        from draftcheck import gpus
-
-        machine = gpus.parse(given.gpu)
-        given = replace(given, machine=machine, capability=machine.capability)
-    else:
-        from draftcheck import gpu_drivers
-
-        # Shown, but never a verdict: that must not depend on where the question is asked.
-        given = replace(given, machine=gpu_drivers.here())
-    return given
+    return questions.settle(replace(circumstances or Circumstances(), **said))

@@ -26,6 +26,21 @@ def ask(
     return [question for text in engines for question in _questions(text, base)]
 
 
+def settle(said: Circumstances) -> Circumstances:
+    """The circumstances with the devices that --gpu means, or those of this machine."""
+    if said.machine is not None and said.gpu in (None, said.machine.spec):
+        return said
+    if said.gpu is not None:
+        from draftcheck import gpus
+
+        machine = gpus.parse(said.gpu)
+        return replace(said, machine=machine, capability=machine.capability)
+    from draftcheck import gpu_drivers
+
+    # Shown, but never a verdict: that must not depend on where the question is asked.
+    return replace(said, machine=gpu_drivers.here())
+
+
 def _questions(text: str, base: Question) -> list[Question]:
     if text == "auto":
         # Imported here: reading packages' metadata is not for everyone.

@@ -16,6 +16,7 @@ COMMANDS = {
     "inspect": "draftcheck.cli.inspect",
     "pair": "draftcheck.cli.pair",
     "probe": "draftcheck.cli.probe",
+    "recommend": "draftcheck.cli.recommend",
     "rules": "draftcheck.cli.rules",
     "trial": "draftcheck.cli.trial",
     "why": "draftcheck.cli.why",

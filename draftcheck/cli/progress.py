@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 PATIENCE = 1.0
@@ -14,17 +14,20 @@ EVERY = 0.1
 
 
 @contextmanager
-def progress(quiet: bool) -> Iterator[None]:
-    """Show how much was read so far, on a terminal, when it takes longer than a second."""
+def progress(quiet: bool) -> Iterator[Callable[[str], None]]:
+    """Show how much was read so far, on a terminal, when it takes longer than a second.
+
+    What it yields says what is being done, in words of our own.
+    """
     if quiet or not sys.stderr.isatty():
-        yield
+        yield lambda _: None
         return
     from draftcheck.sources import progress as meter
 
     line = _Line()
     meter.listen(line.came)
     try:
-        yield
+        yield line.say
     finally:
         meter.listen(None)
         line.wipe()
@@ -37,6 +40,7 @@ class _Line:
         self._start = self._shown = time.monotonic()
         self._names: set[str] = set()
         self._bytes = 0
+        self._about = "reading"
         self._width = 0
         self._lock = threading.Lock()
 
@@ -51,8 +55,13 @@ class _Line:
                 return
             self._shown = now
             files = len(self._names)
-            text = f"reading: {self._bytes / 1e6:,.1f} MB, {files} file{'s' * (files != 1)}"
+            text = f"{self._about}: {self._bytes / 1e6:,.1f} MB, {files} file{'s' * (files != 1)}"
             self._write(f"{text}, waiting {wait:.0f} s" if wait >= PATIENCE else text)
+
+    def say(self, text: str) -> None:
+        """What the next bytes are for."""
+        self._about = text
+        self.came("", 0, 0.0)
 
     def wipe(self) -> None:
         if self._width:

@@ -70,6 +70,14 @@ def _read_all(
     return tuple(done[name] for name in names)
 
 
+def read_opened(model: Opened) -> ModelFacts:
+    """Read what a verdict needs of a model that somebody else opened; gated ones by listing."""
+    try:
+        return _read(model, whole=False, lean=False, deep=False)
+    except GatedError as error:
+        return _read_closed(model, error)
+
+
 def _share(models: list[Opened]) -> None:
     """A tokenizer file that one side has on this disk is not downloaded for another."""
     here = [model.source for model in models if model.kind == "folder"]

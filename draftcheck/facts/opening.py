@@ -62,7 +62,7 @@ class Opener:
         self._used = False
 
     @cached_property
-    def _hub(self) -> Hub:
+    def hub(self) -> Hub:
         from draftcheck.sources.hub import Hub  # nothing of it is loaded for local models
 
         self._used = True
@@ -79,10 +79,10 @@ class Opener:
 
     def close(self) -> None:
         if self._used:
-            self._hub.close()
+            self.hub.close()
 
     def _open_hub(self, ref: ModelRef) -> Opened:
-        repo = self._hub.open(ref.repo, ref.revision)
+        repo = self.hub.open(ref.repo, ref.revision)
         notes: tuple[str, ...] = ()
         if repo.name != ref.repo:
             notes = (f"{ref.repo} is called {repo.name} now",)

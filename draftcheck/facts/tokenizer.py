@@ -83,10 +83,11 @@ Read = tuple[TokenizerFacts, tokenizer_json.Definition | None]
 def _from_tokenizer_json(source: Source, name: str) -> Read:
     data = source.read(name, jsonfile.MAX_TOKENIZER)
     digest = hashlib.sha256(data).hexdigest()
-    if digest not in _LAST:  # the two models of a pair mostly share the file
+    definition = _LAST.get(digest)  # the two models of a pair mostly share the file
+    if definition is None:
+        definition = tokenizer_json.read(data, f"{source.label}/{name}")
         _LAST.clear()
-        _LAST[digest] = tokenizer_json.read(data, f"{source.label}/{name}")
-    definition = _LAST[digest]
+        _LAST[digest] = definition
     added = definition.added
     facts = TokenizerFacts(
         kind=definition.kind,

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cached_property
+from typing import Any
 
 from draftcheck.errors import ReadError
-from draftcheck.sources import Source, hubcache, listing, settings
+from draftcheck.sources import Source, hubcache, listing, search, settings
 from draftcheck.sources.cache import Store
 from draftcheck.sources.folder import FolderSource
 from draftcheck.sources.links import Shortcut
 from draftcheck.sources.reading import Reader
+from draftcheck.sources.search import Question
 from draftcheck.sources.web import Offline, Web, open_web
 
 MAX_FILES = 100_000
@@ -128,6 +130,21 @@ class Hub:
             return Web(settings.endpoint(), None, 1.0)
         return open_web()
 
+    def search(self, question: Question) -> Iterator[dict[str, Any]]:
+        """Rows of the list of models that fit, page by page as they are taken."""
+        if self.offline:
+            raise Offline(
+                "the Hub cannot be searched without the network",
+                hint="--local looks at the models on this disk; --candidate names drafts.",
+            )
+        return search.rows(self._web, question)
+
+    def known(self) -> Iterator[str]:
+        """Repos that were read before, whose facts the cache may still hold."""
+        for body in self._store.listings():
+            if body.get("endpoint") == self._web.endpoint and isinstance(body.get("asked"), str):
+                yield body["asked"]
+
     def open(self, repo: str, revision: str | None) -> Repo:
         """The repo at the commit that the revision means now; it stays that one."""
         if not self.offline:
@@ -137,7 +154,8 @@ class Hub:
             if known is None:
                 return self._snapshot(repo, revision)
             found = known
-        reader = Reader(self._web, self._store, self._shortcut, found, repo, offline=self.offline)
+        web = self._web.branch()
+        reader = Reader(web, self._store, self._shortcut, found, repo, offline=self.offline)
 
         def settle(error: ReadError | None) -> None:
             if error is None:

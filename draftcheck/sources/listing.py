@@ -90,14 +90,14 @@ def _url(web: Web, repo: str, revision: str | None) -> str:
 def _commit_now(web: Web, repo: str, revision: str | None) -> str | None:
     """The commit alone, in a few hundred bytes; None when the server does not say it so."""
     url = f"{_url(web, repo, revision)}?expand=sha"
-    _, body = _get(web, url, repo, "the commit", revision, optional=True)
+    _, body = get_json(web, url, repo, "the commit", revision, optional=True)
     sha = body.get("sha") if isinstance(body, dict) else None
     return sha if isinstance(sha, str) else None
 
 
 def _ask(web: Web, repo: str, revision: str | None) -> Listing:
     what = "the list of files"
-    _, body = _get(web, f"{_url(web, repo, revision)}?blobs=true", repo, what, revision)
+    _, body = get_json(web, f"{_url(web, repo, revision)}?blobs=true", repo, what, revision)
     if not isinstance(body, dict):
         raise ReadError(f"{repo}: {what} is not an object")
     sha, name = body.get("sha"), body.get("id") or body.get("modelId") or repo
@@ -130,7 +130,7 @@ def _tree(web: Web, repo: str, sha: str) -> dict[str, Entry | None]:
     seen = set()
     for _ in range(MAX_PAGES):
         seen.add(url)
-        answer, body = _get(web, url, repo, what, sha)
+        answer, body = get_json(web, url, repo, what, sha)
         for row in body if isinstance(body, list) else ():
             if isinstance(row, dict) and row.get("type") == "file":
                 found.update(filter(None, [_row(row.get("path"), row, row.get("oid"))]))
@@ -171,7 +171,7 @@ def plain(name: str) -> bool:
     return not any(part in ("", ".", "..") for part in name.split("/"))
 
 
-def _get(
+def get_json(
     web: Web, url: str, repo: str, what: str, revision: str | None, *, optional: bool = False
 ) -> tuple[Answer, Any]:
     """The JSON at an address; optional: a server may not understand the question."""

@@ -104,7 +104,7 @@ def open_model(name: str, tag: str, label: str) -> Manifest:
         looked.append(str(store))
         if _is_file(folder / tag):
             return _manifest(store, folder, tag, label)
-    here = next((found for found in map(_names, stores()) if found), [])
+    here = next((found for found in map(names, stores()) if found), [])
     raise ReadError(
         f"{label}: not in Ollama's store ({', '.join(looked)})",
         hint=f"There: {', '.join(here[:8])}{' …' if len(here) > 8 else ''}."
@@ -152,7 +152,7 @@ def _is_file(path: Path) -> bool:
         return False
 
 
-def _names(store: Path) -> list[str]:
+def names(store: Path) -> list[str]:
     """The models of a store, as a reference writes them."""
     root = store / "manifests"
     found = []

@@ -117,6 +117,15 @@ class Clock:
         return math.ceil(left)
 
 
+class Patience:
+    """How long everybody waits for one endpoint: shared by all models of a run."""
+
+    def __init__(self) -> None:
+        self.until = 0.0
+        self.waited = 0.0
+        self.lock = threading.Lock()
+
+
 class Web:
     """Requests to one endpoint and to where it sends us; the token goes to the endpoint only."""
 
@@ -126,10 +135,14 @@ class Web:
         self._token = token
         self._timeout = timeout
         self._home = origin(endpoint)
-        self._until = 0.0
-        self._waited = 0.0
-        self._lock = threading.Lock()
+        self._patience = Patience()
         self.stopped = threading.Event()
+
+    def branch(self) -> Web:
+        """The same for one model of several: it waits with the others, but is stopped alone."""
+        made = Web(self.endpoint, self._token, self._timeout)
+        made._patience = self._patience
+        return made
 
     def get(
         self,
@@ -150,6 +163,7 @@ class Web:
         for _ in range(MAX_HOPS):
             self._calm()
             with self._send(url, what, span) as (response, clock):
+                progress.asked()
                 headers = dict(response.headers)
                 status = int(response.status_code)
                 if status not in (200, 206):
@@ -254,16 +268,17 @@ class Web:
 
     def _calm(self) -> None:
         """Another thread was told to wait: wait with it."""
-        while (left := self._until - time.monotonic()) > 0:
+        while (left := self._patience.until - time.monotonic()) > 0:
             if self.stopped.wait(min(left, 1.0)):
                 raise ReadError("stopped")
 
     def _wait(self, seconds: float, trouble: Trouble) -> None:
-        with self._lock:
+        shared = self._patience
+        with shared.lock:
             now = time.monotonic()
             # Threads wait together: what counts is by how much they make it longer.
-            self._waited += max(0.0, now + seconds - max(now, self._until))
-            if seconds > MAX_WAIT or self._waited > MAX_WAITED:
+            shared.waited += max(0.0, now + seconds - max(now, shared.until))
+            if seconds > MAX_WAIT or shared.waited > MAX_WAITED:
                 raise Trouble(
                     f"{trouble.message}; it asks to wait {seconds:,.0f} seconds"
                     if trouble.wait is not None
@@ -271,7 +286,7 @@ class Web:
                     trouble.hint or "Try again later.",
                 )
             if trouble.wait is not None:
-                self._until = max(self._until, now + seconds)
+                shared.until = max(shared.until, now + seconds)
         progress.came(trouble.message, 0, seconds)
         if self.stopped.wait(seconds):
             raise ReadError("stopped")

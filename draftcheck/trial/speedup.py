@@ -70,12 +70,18 @@ def expected_tokens(acceptance: float, g: int) -> float:
     return (1 - acceptance ** (g + 1)) / (1 - acceptance)
 
 
-def break_even(costs: Costs, longest: int = 24) -> float | None:
-    """The acceptance from which some length pays; None: none does, even if all is accepted."""
+def break_even(costs: Costs, longest: int = 24, *, at_once: bool = False) -> float | None:
+    """The acceptance from which some length pays; None: none does, even if all is accepted.
+
+    at_once: one step of the draft gives all its tokens.
+    """
 
     def best(acceptance: float) -> float:
         return max(
-            of_length(expected_tokens(acceptance, g), g, costs) for g in range(1, longest + 1)
+            of_pass(
+                expected_tokens(acceptance, g), (1 if at_once else g) * costs.draft_step, g, costs
+            )
+            for g in range(1, longest + 1)
         )
 
     if best(1.0) <= 1.0:

@@ -1,0 +1,295 @@
+"""A target -> its drafts, ranked: where to look, how much to look at, and the answer."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from draftcheck import condensed, questions, rulebook
+from draftcheck.candidates import (
+    Candidate,
+    Rejection,
+    hub,
+    local,
+    names,
+    reading,
+    screen,
+    trying,
+)
+from draftcheck.candidates.hub import Wanted
+from draftcheck.candidates.ranking import Ranked, Records, rank
+from draftcheck.candidates.reading import Asked, Reading
+from draftcheck.candidates.screen import Judged
+from draftcheck.compare import compare
+from draftcheck.errors import ReadError
+from draftcheck.judge import Question, judge, usable
+from draftcheck.refs import parse
+from draftcheck.types import Circumstances, EngineVerdict, ModelFacts, Verdict
+
+LIMIT = 10
+TRIED = 3
+LOOKED, PER_ROW = 60, 6
+"""Models that are opened: so many, or so many for each one that is to be shown."""
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What is asked for."""
+
+    engines: tuple[str, ...] = ()
+    method: str | None = None
+    circumstances: Circumstances = field(default_factory=Circumstances)
+    limit: int = LIMIT
+    largest: int | None = None
+    """Parameters that a draft may have."""
+    tags: tuple[str, ...] = ()
+    named: tuple[str, ...] = ()
+    """Candidates that the user names; then nothing is searched."""
+    local: bool = False
+    folders: tuple[Path, ...] = ()
+    offline: bool = False
+    records: Records = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Recommendation:
+    target: ModelFacts
+    plan: Plan
+    drafts: tuple[Ranked, ...] = ()
+    more: int = 0
+    """Drafts beyond the limit."""
+    alone: tuple[EngineVerdict, ...] = ()
+    """Methods that need no draft, where they work."""
+    rejected: tuple[Rejection, ...] = ()
+    unseen: int = 0
+    """Listed models that nobody looked at."""
+    notes: tuple[str, ...] = ()
+
+
+def recommend(text: str, plan: Plan, say: Say = lambda _: None) -> Recommendation:
+    """The best drafts for one target."""
+    ref = parse(text)
+    asked = _questions(plan)
+    session = Reading(offline=plan.offline)
+    try:
+        say("reading the target")
+        target = session.target(ref)
+        what = hub.wanted(target, tags=plan.tags, largest=plan.largest)
+        found, early, notes = _gather(session, plan, what, say)
+        own = frozenset(c.base_models for c in found if c.ref == what.repo)
+        held = Asked(
+            target, asked, bool(plan.engines), what, frozenset(itertools.chain(*own)),
+            reading.own_tokenizer(ref),
+        )  # fmt: skip
+        results, unseen = _look(session, plan, found, held, say)
+    finally:
+        session.close()
+    return _answer(target, plan, asked, [*early, *results], unseen, notes)
+
+
+def everything(plan: Plan, say: Say = lambda _: None) -> list[Recommendation]:
+    """Which of the models on this disk can draft for which: one answer per target that has any.
+
+    Pairs are made only inside families of one vocabulary, and of heads with what they name.
+    """
+    asked = _questions(plan)
+    rows, unread = _read_disk(plan, say)
+    answers = []
+    for number, (_, target) in enumerate(rows):
+        say(f"pairing {number + 1} of {len(rows)} models")
+        if target.role != "full":
+            continue
+        what = hub.wanted(target, largest=plan.largest)
+        results = [
+            screen.judge(
+                found, compare(target, draft), asked, explicit=bool(plan.engines), what=what
+            )
+            for found, draft in rows
+            if draft is not target and _may_draft(target, draft, what, found)
+        ]
+        if any(isinstance(result, Judged) for result in results):
+            answers.append(_answer(target, plan, asked, results, 0, ()))
+    if unread:
+        empty = ModelFacts("", "none")
+        answers.append(Recommendation(empty, plan, rejected=tuple(unread)))
+    return answers
+
+
+def measured(answer: Recommendation, say: Say = lambda _: None) -> Recommendation:
+    """The same after a trial of the first few whole models, ranked anew."""
+    whole = [row.judged for row in answer.drafts if row.judged.role == "full"]
+    unmeasured = [
+        j for j in whole if (answer.target.ref, j.candidate.ref) not in answer.plan.records
+    ]
+    called = {j.candidate.path or j.candidate.ref: j for j in unmeasured[:TRIED]}
+    records, rejected = dict(answer.plan.records), list(answer.rejected)
+    notes = list(answer.notes)
+    for name, found in trying.run(answer.target.called, list(called), say):
+        judged = called[name]
+        if isinstance(found, str):
+            notes.append(f"{judged.candidate.ref}: no trial: {found}")
+            continue
+        records[answer.target.ref, judged.candidate.ref] = found
+        if found.broken:
+            rejected.insert(0, Rejection(judged.candidate.ref, "trial", found.broken))
+    broken = {row.draft for row in rejected if row.rule == "trial"}
+    plan = replace(answer.plan, records=records)
+    left = (row.judged for row in answer.drafts if row.judged.candidate.ref not in broken)
+    drafts = tuple(rank(left, answer.target.ref, records))
+    return replace(answer, plan=plan, drafts=drafts, rejected=tuple(rejected), notes=tuple(notes))
+
+
+def exit_code(answers: Sequence[Recommendation], *, strict: bool) -> int:
+    """0: some draft, or the target's own layers, will do; 1: none; 3: none could be decided."""
+    for answer in answers:
+        verdicts = [row.judged.verdict for row in answer.drafts]
+        verdicts += [entry.verdict for entry in answer.alone if entry.method in _own(entry)]
+        if any(v is Verdict.COMPATIBLE or (usable(v) and not strict) for v in verdicts):
+            return 0
+    read = [r for answer in answers for r in answer.rejected if r.rule != "listing"]
+    return 3 if read and all(r.verdict is Verdict.UNDECIDED for r in read) else 1
+
+
+def _own(entry: EngineVerdict) -> set[str]:
+    """The engine's methods that use layers of the target itself."""
+    engine = rulebook.load(entry.engine)
+    return {method.id for method in engine.methods if "itself" in method.drafts}
+
+
+def _questions(plan: Plan) -> list[Question]:
+    given = questions.settle(plan.circumstances)
+    return questions.ask(plan.engines, method=plan.method, circumstances=given)
+
+
+def _gather(
+    session: Reading, plan: Plan, what: Wanted, say: Say
+) -> tuple[list[Candidate], list[Rejection], tuple[str, ...]]:
+    """Where candidates come from: those named, this disk, the caches, or the Hub."""
+    rows: list[Candidate | Rejection] = [Candidate(text, "named") for text in plan.named]
+    notes: list[str] = []
+    if plan.local or plan.folders:
+        local.check(plan.folders)
+        rows += local.find(plan.folders)
+    elif plan.offline and not plan.named:
+        rows += [Candidate(repo) for repo in session.opener.hub.known()]
+        rows += [row for row in local.find() if row.source == "hub-cache"]
+    elif not plan.named:
+        say("searching the Hub")
+        try:
+            for row in hub.search(session.opener.hub, what):
+                rows.append(row)
+        except ReadError as error:
+            if not rows:
+                raise
+            notes.append(f"the search ended early: {error.message}")
+    found = [row for row in rows if isinstance(row, Candidate)]
+    early = [row for row in rows if isinstance(row, Rejection)]
+    return found, early, tuple(notes)
+
+
+def _look(
+    session: Reading, plan: Plan, found: Sequence[Candidate], held: Asked, say: Say
+) -> tuple[list[Judged | Rejection], int]:
+    """What becomes of each; the most promising are looked at first, and not all of many."""
+    results: list[Judged | Rejection] = []
+    rows = []
+    for row in sorted(found, key=lambda row: _promise(row, held.what)):
+        refused = screen.by_listing(row, held.what) if row.source == "hub" else None
+        if refused is None:
+            rows.append(row)
+        elif row.ref != held.what.repo:
+            results.append(refused)
+    most = max(LOOKED, PER_ROW * plan.limit)
+    searched = any(row.source == "hub" for row in rows)
+    looked, unseen = (rows[:most], len(rows[most:])) if searched else (rows, 0)
+    where = {row.ref: number for number, row in enumerate(looked)}
+
+    def tell(done: int) -> None:
+        say(f"looking at {done} of {len(looked)} models")
+
+    done = list(session.all(looked, held, tell))
+    done.sort(key=lambda result: where.get(_name(result), len(where)))
+    return [*done, *results], unseen
+
+
+def _promise(found: Candidate, what: Wanted) -> tuple[int, int, str]:
+    """How near a listed model is to the target; only the order of looking depends on it."""
+    named = any(names.mentions(found.ref, name) for name in what.names)
+    carded = what.repo is not None and what.repo in found.base_models
+    small = found.looks_like_a_head or "draft" in found.ref.lower()
+    typed = what.model_type in (found.model_type, *found.tags)
+    if found.source != "hub" or (small and (named or carded)):
+        level = 0
+    elif names.family(found.ref) == what.family or (typed and found.author == what.author):
+        level = 1
+    elif typed or found.author == what.author:
+        level = 2
+    else:
+        level = 3 if named or carded or small else 4
+    return level, -found.downloads, found.ref
+
+
+def _answer(
+    target: ModelFacts,
+    plan: Plan,
+    asked: Sequence[Question],
+    results: Sequence[Judged | Rejection],
+    unseen: int,
+    notes: tuple[str, ...],
+) -> Recommendation:
+    ranked = rank((r for r in results if isinstance(r, Judged)), target.ref, plan.records)
+    alone = judge(compare(target, target), asked, explicit=False) if target.role == "full" else None
+    return Recommendation(
+        target=target,
+        plan=plan,
+        drafts=tuple(ranked[: plan.limit]),
+        more=len(ranked[plan.limit :]),
+        alone=tuple(e for e in (alone.engines if alone else ()) if usable(e.verdict)),
+        rejected=tuple(r for r in results if isinstance(r, Rejection)),
+        unseen=unseen,
+        notes=notes,
+    )
+
+
+def _name(result: Judged | Rejection) -> str:
+    return result.draft if isinstance(result, Rejection) else result.candidate.ref
+
+
+def _read_disk(plan: Plan, say: Say) -> tuple[list[tuple[Candidate, ModelFacts]], list[Rejection]]:
+    """Every model on this disk; those of one vocabulary share its table."""
+    local.check(plan.folders)
+    tables: dict[str, Any] = {}
+    rows, unread = [], []
+    found: Iterator[Candidate] = local.find(plan.folders)
+    named = [Candidate(text, "named") for text in plan.named]
+    for number, row in enumerate(itertools.chain(named, found), 1):
+        say(f"reading model {number}")
+        try:
+            facts = reading.local_facts(row)
+        except ReadError as error:
+            unread.append(hub.unread(row, error))
+            continue
+        key = condensed.fingerprint(facts)
+        if key is not None:
+            tokens = tables.setdefault(key, facts.tokenizer.tokens)
+            facts = replace(facts, tokenizer=replace(facts.tokenizer, tokens=tokens))
+        rows.append((row, facts))
+    return rows, unread
+
+
+def _may_draft(target: ModelFacts, draft: ModelFacts, what: Wanted, found: Candidate) -> bool:
+    """Whether a pair is worth a judgement: one vocabulary and smaller, or a head that fits."""
+    if (target.gguf is None) is not (draft.gguf is None):
+        return False
+    if draft.role not in screen.NO_HEAD:
+        said = draft.verifier or found.ref
+        return any(names.mentions(said, name) for name in what.names)
+    ours, theirs = target.weights.parameters, draft.weights.parameters
+    if not ours or not theirs or theirs > screen.LARGEST * ours:
+        return False
+    family = condensed.family(target)
+    return family is not None and family == condensed.family(draft)

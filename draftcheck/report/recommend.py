@@ -1,0 +1,259 @@
+"""Recommended drafts: a table, the winner's setup, and why the others were turned away."""
+
+from __future__ import annotations
+
+import textwrap
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import click
+
+from draftcheck import __version__
+from draftcheck.candidates.ranking import Ranked, nbytes
+from draftcheck.recommend import Recommendation
+from draftcheck.report.json import SCHEMA_VERSION, dumps, model
+from draftcheck.report.safe import markdown as md
+from draftcheck.report.safe import safe, safe_block
+from draftcheck.report.text import COLOURS, WIDTH
+from draftcheck.types import EngineVerdict
+
+SHOWN = 8
+"""Models that were turned away, told one by one."""
+COLUMNS = ("", "draft", "kind", "verdict", "size", "pays from", "cache/token", "speed-up")
+
+
+def render(answers: Sequence[Recommendation], form: str, *, pairs: bool, verbose: bool) -> str:
+    """pairs: there was no target; everything on this disk was paired."""
+    if form == "json":
+        return dumps(_pairs(answers) if pairs else body(answers[0]))
+    if form == "markdown":
+        return "\n\n".join(block for answer in answers for block in _markdown(answer, verbose))
+    if pairs and not any(answer.drafts for answer in answers):
+        return "\n\n".join(["no two models on this disk go together", *_leftover(answers, verbose)])
+    return "\n\n".join(block for answer in answers for block in _blocks(answer, verbose) if block)
+
+
+def body(answer: Recommendation) -> dict[str, Any]:
+    """The contract's JSON, written by hand so that refactoring cannot change it."""
+    engines = list(answer.plan.engines)
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "draftcheck_version": __version__,
+        "target": model(answer.target),
+        "engine": engines[0] if len(engines) == 1 else engines or None,
+        "candidates": [_candidate(row, rank) for rank, row in enumerate(answer.drafts, 1)],
+        "without_draft": [_alone(entry) for entry in answer.alone],
+        "rejected": [
+            {
+                "draft": row.draft,
+                "revision": row.revision,
+                "source": row.source,
+                "rule": row.rule,
+                "saw": row.saw,
+                "verdict": str(row.verdict),
+            }
+            for row in answer.rejected
+        ],
+        "more": answer.more,
+        "unseen": answer.unseen,
+        "notes": list(answer.notes),
+    }
+
+
+def _pairs(answers: Sequence[Recommendation]) -> dict[str, Any]:
+    found = [answer for answer in answers if answer.drafts]
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "draftcheck_version": __version__,
+        "target": None,
+        "pairs": [
+            {key: value for key, value in body(answer).items() if key in PAIR_KEYS}
+            for answer in found
+        ],
+        "unread": [
+            {"model": row.draft, "saw": row.saw}
+            for answer in answers
+            if not answer.drafts
+            for row in answer.rejected
+        ],
+    }
+
+
+PAIR_KEYS = ("target", "engine", "candidates", "without_draft", "rejected")
+
+
+def _candidate(row: Ranked, rank: int) -> dict[str, Any]:
+    judged = row.judged
+    return {
+        "rank": rank,
+        "draft": judged.candidate.ref,
+        "revision": judged.revision,
+        "verdict": str(judged.verdict),
+        "reaction": str(judged.engine.reaction),
+        "params": judged.parameters,
+        "size_ratio": judged.size_ratio,
+        "break_even_acceptance": row.break_even,
+        "speedup": row.speedup,
+        "why": row.why,
+        "setup": judged.engine.setup,
+        "kind": judged.role,
+        "engine": judged.engine.engine,
+        "version": judged.engine.version,
+        "method": judged.engine.method,
+        "engines": list(judged.engines),
+        "relation": str(judged.relation),
+        "cost_ratio": judged.price.ratio,
+        "kv_bytes_per_token": judged.price.kv_per_token,
+        "acceptance": row.record.acceptance if row.record else None,
+        "source": judged.candidate.source,
+        "path": judged.candidate.path,
+        "downloads": judged.candidate.downloads,
+        "likes": judged.candidate.likes,
+    }
+
+
+def _alone(entry: EngineVerdict) -> dict[str, Any]:
+    return {
+        "engine": entry.engine,
+        "version": entry.version,
+        "method": entry.method,
+        "verdict": str(entry.verdict),
+        "reaction": str(entry.reaction),
+        "setup": entry.setup,
+    }
+
+
+def _cells(row: Ranked, rank: int) -> tuple[str, ...]:
+    judged = row.judged
+    kept = judged.price.kv_per_token
+    return (
+        str(rank),
+        safe(judged.candidate.ref, 60),
+        safe(judged.role, 20),
+        str(judged.verdict),
+        "?" if judged.size_ratio is None else f"{judged.size_ratio:.1%}",
+        "?" if row.break_even is None else f"{row.break_even:.0%}",
+        "?" if kept is None else nbytes(kept),
+        "not measured" if row.speedup is None else f"{row.speedup:.2f}x",
+    )
+
+
+def _blocks(answer: Recommendation, verbose: bool) -> Iterator[str]:
+    if not answer.target.ref:
+        yield from _leftover([answer], verbose)
+        return
+    target = safe(answer.target.ref)
+    if not answer.drafts:
+        yield click.style(f"no draft for {target} was found", fg="red", bold=True)
+    else:
+        total = len(answer.drafts) + answer.more
+        plural = "draft" if total == 1 else "drafts"
+        yield click.style(f"{total} {plural} for {target}", fg="green", bold=True)
+        yield _table(answer.drafts)
+        yield "\n".join(_because(row, rank) for rank, row in enumerate(answer.drafts, 1))
+    yield _without(answer.alone)
+    yield "\n".join(_turned_away(answer, verbose))
+    yield _setup(answer)
+
+
+def _table(rows: Sequence[Ranked]) -> str:
+    cells = [COLUMNS, *(_cells(row, rank) for rank, row in enumerate(rows, 1))]
+    widths = [max(len(row[i]) for row in cells) for i in range(len(COLUMNS))]
+    lines = []
+    for number, row in enumerate(cells):
+        padded = [cell.ljust(width) for cell, width in zip(row, widths, strict=True)]
+        if number:
+            colour = COLOURS[rows[number - 1].judged.verdict]
+            padded[3] = click.style(padded[3], fg=colour)
+        lines.append("  " + "  ".join(padded).rstrip())
+    return "\n".join(lines)
+
+
+def _because(row: Ranked, rank: int) -> str:
+    return textwrap.fill(
+        safe(row.why, 600),
+        WIDTH,
+        initial_indent=f"  {rank}. ".ljust(5),
+        subsequent_indent="     ",
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+
+
+def _without(alone: Sequence[EngineVerdict]) -> str:
+    """Methods that need no draft, each with the engines that have it."""
+    found: dict[str, list[str]] = {}
+    for entry in alone:
+        found.setdefault(entry.method or "-", []).append(entry.engine)
+    if not found:
+        return ""
+    words = [f"{method} ({', '.join(engines)})" for method, engines in found.items()]
+    return textwrap.fill(
+        "without any draft: " + "; ".join(words),
+        WIDTH,
+        subsequent_indent="  ",
+        break_on_hyphens=False,
+    )
+
+
+def _turned_away(answer: Recommendation, verbose: bool) -> Iterator[str]:
+    rows = [row for row in answer.rejected if verbose or row.rule != "listing"]
+    shown = rows if verbose else rows[:SHOWN]
+    if answer.rejected:
+        yield f"turned away: {len(answer.rejected):,}"
+    for row in shown:
+        word = "" if row.verdict.value == "incompatible" else f" ({row.verdict})"
+        yield f"  {safe(row.draft, 80)}{word}: {safe(row.rule, 40)}: {safe(row.saw, 200)}"
+    rest = Counter(row.rule for row in answer.rejected if row not in shown)
+    if rest:
+        words = ", ".join(f"{number:,} by {safe(rule, 40)}" for rule, number in rest.most_common())
+        yield f"  and {words} (--verbose lists them)"
+    if answer.unseen:
+        yield f"not looked at: {answer.unseen:,} listed models that are further away"
+
+
+def _leftover(answers: Sequence[Recommendation], verbose: bool) -> Iterator[str]:
+    rows = [row for answer in answers for row in answer.rejected]
+    if rows:
+        shown = rows if verbose else rows[:SHOWN]
+        lines = [f"not read: {len(rows):,}"]
+        lines += [f"  {safe(row.draft, 80)}: {safe(row.saw, 200)}" for row in shown]
+        yield "\n".join(lines)
+
+
+def _setup(answer: Recommendation) -> str:
+    first = answer.drafts[0].judged.engine if answer.drafts else None
+    ready = first or next((entry for entry in answer.alone if entry.setup), None)
+    if ready is None or ready.setup is None:
+        return ""
+    lines = "\n".join(f"  {line}" for line in safe_block(ready.setup).splitlines())
+    return f"to switch it on ({ready.engine} {ready.version}, {ready.method}):\n{lines}"
+
+
+def _markdown(answer: Recommendation, verbose: bool) -> Iterator[str]:
+    if not answer.target.ref:
+        return
+    yield f"### Drafts for {md(answer.target.ref)}"
+    if answer.drafts:
+        rows = [_cells(row, rank) for rank, row in enumerate(answer.drafts, 1)]
+        heads = ("#", *COLUMNS[1:], "why")
+        lines = [f"| {' | '.join(heads)} |", "|" + "---|" * len(heads)]
+        for cells, row in zip(rows, answer.drafts, strict=True):
+            lines.append(f"| {' | '.join(map(md, (*cells, row.why)))} |")
+        yield "\n".join(lines)
+    else:
+        yield "No draft was found."
+    if words := _without(answer.alone):
+        yield md(words.replace("\n  ", " "))
+    yield (
+        "\n".join(
+            f"- {md(row.draft)}: {md(row.rule)}: {md(row.saw)}"
+            for row in (answer.rejected if verbose else answer.rejected[:SHOWN])
+        )
+        or "Nothing was turned away."
+    )
+    first = answer.drafts[0].judged.engine if answer.drafts else None
+    if first is not None and first.setup:
+        text = safe_block(first.setup).replace("```", "` ` `")
+        yield f"To switch it on ({md(first.engine)} {md(first.version)}):\n\n```\n{text}\n```"
