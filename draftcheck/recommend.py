@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -21,18 +22,20 @@ from draftcheck.candidates import (
 )
 from draftcheck.candidates.hub import Wanted
 from draftcheck.candidates.ranking import Ranked, Records, rank
-from draftcheck.candidates.reading import Asked, Reading
+from draftcheck.candidates.reading import Asked, Open, Reading
 from draftcheck.candidates.screen import Judged
 from draftcheck.compare import compare
-from draftcheck.errors import ReadError
+from draftcheck.errors import ReadError, UsageError
 from draftcheck.judge import Question, judge, usable
 from draftcheck.refs import parse
 from draftcheck.types import Circumstances, EngineVerdict, ModelFacts, Verdict
 
 LIMIT = 10
 TRIED = 3
-LOOKED, PER_ROW = 60, 6
-"""Models that are opened: so many, or so many for each one that is to be shown."""
+OPENED = 200
+"""Models of a search whose list of files is asked for."""
+LOOKED, PER_ROW = 80, 6
+"""Models of these that are read: so many, or so many for each one that is to be shown."""
 Say = Callable[[str], None]
 
 
@@ -78,6 +81,8 @@ def recommend(text: str, plan: Plan, say: Say = lambda _: None) -> Recommendatio
     try:
         say("reading the target")
         target = session.target(ref)
+        if target.role not in screen.NO_HEAD:
+            raise UsageError(f"{text}: a head ({target.role}), not a target")
         what = hub.wanted(target, tags=plan.tags, largest=plan.largest)
         found, early, notes = _gather(session, plan, what, say)
         own = frozenset(c.base_models for c in found if c.ref == what.repo)
@@ -175,17 +180,14 @@ def _gather(
         local.check(plan.folders)
         rows += local.find(plan.folders)
     elif plan.offline and not plan.named:
-        rows += [Candidate(repo) for repo in session.opener.hub.known()]
+        known = session.opener.hub.known()
+        rows += [Candidate(repo, revision=commit) for repo, commit in known.items()]
         rows += [row for row in local.find() if row.source == "hub-cache"]
     elif not plan.named:
         say("searching the Hub")
-        try:
-            for row in hub.search(session.opener.hub, what):
-                rows.append(row)
-        except ReadError as error:
-            if not rows:
-                raise
-            notes.append(f"the search ended early: {error.message}")
+        failures: list[ReadError] = []
+        rows += hub.search(session.opener.hub, what, failures)
+        notes += dict.fromkeys(f"a search ended early: {error.message}" for error in failures)
     found = [row for row in rows if isinstance(row, Candidate)]
     early = [row for row in rows if isinstance(row, Rejection)]
     return found, early, tuple(notes)
@@ -198,22 +200,55 @@ def _look(
     results: list[Judged | Rejection] = []
     rows = []
     for row in sorted(found, key=lambda row: _promise(row, held.what)):
-        refused = screen.by_listing(row, held.what) if row.source == "hub" else None
+        if _is_target(row, held):
+            continue
+        refused = screen.by_listing(row, held.what) if row.source != "named" else None
         if refused is None:
             rows.append(row)
-        elif row.ref != held.what.repo:
+        else:
             results.append(refused)
-    most = max(LOOKED, PER_ROW * plan.limit)
-    searched = any(row.source == "hub" for row in rows)
-    looked, unseen = (rows[:most], len(rows[most:])) if searched else (rows, 0)
-    where = {row.ref: number for number, row in enumerate(looked)}
+    near, further = _open(session, rows, held, say)
+    searched = any(row.candidate.source == "hub" for row in near)
+    most = max(LOOKED, PER_ROW * plan.limit) if searched else len(near)
+    done = session.judge(near[:most], held, lambda text: say(f"looking at {text}"))
+    unread = [row for row in further if isinstance(row, Rejection)]
+    return [*done, *unread, *results], len(near[most:]) + len(further) - len(unread)
 
-    def tell(done: int) -> None:
-        say(f"looking at {done} of {len(looked)} models")
 
-    done = list(session.all(looked, held, tell))
-    done.sort(key=lambda result: where.get(_name(result), len(where)))
-    return [*done, *results], unseen
+def _open(
+    session: Reading, rows: Sequence[Candidate], held: Asked, say: Say
+) -> tuple[list[Open], list[Candidate | Rejection]]:
+    """Candidates in the order of reading, those with the target's own tokenizer first.
+
+    Behind them, what could not be opened, and what was too far away to be.
+    """
+    here = [Open(row) for row in rows if row.source not in ("hub", "named")]
+    there = [row for row in rows if row.source in ("hub", "named")]
+    if not there:
+        return here, []
+    opened = session.open(there[:OPENED], lambda text: say(f"opening {text}"))
+    near = [row for row in opened if isinstance(row, Open)]
+    near.sort(key=lambda row: not _same_tokenizer(row, session) and not _tied(row, held.what))
+    lost = [row for row in opened if isinstance(row, Rejection)]
+    return [*here, *near], [*lost, *there[OPENED:]]
+
+
+def _is_target(found: Candidate, held: Asked) -> bool:
+    if found.source == "named":
+        return False
+    if found.ref in (held.what.repo, held.target.ref):
+        return True
+    here = found.source != "hub" and held.target.kind in ("folder", "gguf")
+    return here and os.path.realpath(found.path or found.ref) == os.path.realpath(held.target.ref)
+
+
+def _same_tokenizer(row: Open, session: Reading) -> bool:
+    return not session.digests.isdisjoint(row.candidate.digests.values())
+
+
+def _tied(row: Open, what: Wanted) -> bool:
+    """A head, or a GGUF, whose nearness the digest of a tokenizer does not tell."""
+    return row.candidate.source == "named" or _promise(row.candidate, what)[0] <= 1
 
 
 def _promise(found: Candidate, what: Wanted) -> tuple[int, int, str]:
@@ -242,7 +277,7 @@ def _answer(
     notes: tuple[str, ...],
 ) -> Recommendation:
     ranked = rank((r for r in results if isinstance(r, Judged)), target.ref, plan.records)
-    alone = judge(compare(target, target), asked, explicit=False) if target.role == "full" else None
+    alone = None if plan.method else judge(compare(target, target), asked, explicit=False)
     return Recommendation(
         target=target,
         plan=plan,
@@ -253,10 +288,6 @@ def _answer(
         unseen=unseen,
         notes=notes,
     )
-
-
-def _name(result: Judged | Rejection) -> str:
-    return result.draft if isinstance(result, Rejection) else result.candidate.ref
 
 
 def _read_disk(plan: Plan, say: Say) -> tuple[list[tuple[Candidate, ModelFacts]], list[Rejection]]:

@@ -12,9 +12,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from draftcheck.candidates import Candidate, Rejection, names
-from draftcheck.errors import ReadError
+from draftcheck.errors import DraftcheckError, ReadError
 from draftcheck.sources.hub import Hub
 from draftcheck.sources.search import Question
+from draftcheck.sources.web import Offline, Trouble
 from draftcheck.types import ModelFacts, Verdict
 
 REPO = re.compile(r"[A-Za-z0-9_][\w.-]{0,95}/[A-Za-z0-9_][\w.-]{0,95}", re.ASCII)
@@ -25,7 +26,7 @@ LIGHT = (
 )  # fmt: skip
 """Fields that cost little in a list of a thousand; config and gguf bring chat templates along."""
 RICH = (*LIGHT, "config", "gguf")
-NEAR, FAR = 100, 200
+NEAR, FAR = 100, 500
 """Rows of a question about the target, and of one about its family."""
 FEW = 40
 """When fewer were found, the Hub is small or the target unknown: then everything is looked at."""
@@ -54,15 +55,17 @@ class Wanted:
 
 def wanted(target: ModelFacts, *, tags: tuple[str, ...] = (), largest: int | None = None) -> Wanted:
     """What the facts of a target say about where its drafts may be."""
-    repo = _repo(target)
-    called = (repo, *_named_inside(target)) if repo else (target.called, *_named_inside(target))
+    repo, inside = _repo(target), _named_inside(target)
+    called = [*inside, *([repo] if repo else [])]
+    if not repo and target.kind != "ollama":  # its file has no name of its own
+        called.append(target.called)
     shorts = dict.fromkeys(names.short(name) for name in called)
-    first = next(iter(_named_inside(target)), None) or repo or target.called
+    owner = next((name for name in called if REPO.fullmatch(name)), "")
     return Wanted(
         repo=repo,
         names=tuple(name for name in shorts if len(name) >= names.SHORTEST),
-        family=names.family(first),
-        author=(first if "/" in first else repo or "/").partition("/")[0],
+        family=names.family(called[0]) if called else "",
+        author=owner.partition("/")[0] if inside or repo else "",
         model_type=target.config.outer_type or target.config.model_type,
         parameters=target.weights.parameters,
         gguf=target.gguf is not None,
@@ -71,13 +74,29 @@ def wanted(target: ModelFacts, *, tags: tuple[str, ...] = (), largest: int | Non
     )
 
 
-def search(hub: Hub, what: Wanted) -> Iterator[Candidate | Rejection]:
-    """Every listed model that may be of use, once each, the nearest questions first."""
+def search(
+    hub: Hub, what: Wanted, failures: list[ReadError] | None = None
+) -> Iterator[Candidate | Rejection]:
+    """Every listed model that may be of use, once each, the nearest questions first.
+
+    failures: questions that were not answered; an error when there was no answer at all.
+    """
     seen: set[str] = set()
-    for question in questions(what):
-        yield from _fresh(hub, question, seen)
-    if len(seen) < FEW:
-        yield from _fresh(hub, Question(fields=LIGHT, rows=1000), seen)
+    failed: list[ReadError] = [] if failures is None else failures
+    everything = Question(fields=LIGHT, rows=1000)
+    for question in (*questions(what), everything):
+        if question is everything and len(seen) >= FEW:
+            break
+        try:
+            yield from _fresh(hub, question, seen)
+        except Offline:
+            raise
+        except ReadError as error:
+            failed.append(error)
+            if isinstance(error, Trouble):  # weather: no other question would fare better
+                break
+    if failed and not seen:
+        raise failed[0]
 
 
 def questions(what: Wanted) -> list[Question]:
@@ -144,7 +163,7 @@ def candidate(row: Mapping[str, Any]) -> Candidate | Rejection:
     )
 
 
-def unread(found: Candidate, error: ReadError) -> Rejection:
+def unread(found: Candidate, error: DraftcheckError) -> Rejection:
     """A model that vanished, is closed, or does not make sense."""
     return Rejection(
         found.ref, "read", error.message, Verdict.UNDECIDED, found.revision, found.source
@@ -160,14 +179,16 @@ def _repo(target: ModelFacts) -> str | None:
 
 
 def _named_inside(target: ModelFacts) -> list[str]:
-    """The repo that a GGUF says it was converted from."""
+    """What a GGUF says it was converted from, or is called."""
     keys = target.gguf.keys if target.gguf is not None else {}
+    texts = {key: value for key, (_, value) in keys.items() if isinstance(value, str)}
     found = []
     for key in ("general.base_model.0.repo_url", "general.source.repo_url"):
-        value = keys.get(key, ("", ""))[1]
-        if isinstance(value, str):
-            repo = "/".join(value.rstrip("/").split("/")[-2:])
-            found += [repo] if REPO.fullmatch(repo) else []
+        repo = "/".join(texts.get(key, "").rstrip("/").split("/")[-2:])
+        found += [repo] if REPO.fullmatch(repo) else []
+    parts = [texts.get(f"general.{key}", "") for key in ("basename", "size_label")]
+    if all(parts):
+        found.append("-".join(parts)[:LONGEST])
     return found
 
 

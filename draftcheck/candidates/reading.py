@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from draftcheck import rulebook
 from draftcheck.candidates import Candidate, Rejection, screen
@@ -15,10 +16,12 @@ from draftcheck.candidates.screen import Judged
 from draftcheck.checks import CHECKS
 from draftcheck.compare import compare, compare_vocabularies
 from draftcheck.errors import DraftcheckError, GatedError, ReadError, UsageError
-from draftcheck.facts import config, heads, jsonfile, read_opened, tokenizer
+from draftcheck.facts import config, heads, jsonfile, read_all, read_opened, saved, tokenizer
 from draftcheck.facts.opening import Opened, Opener
 from draftcheck.judge import Question, setup_for
 from draftcheck.refs import ModelRef, parse
+from draftcheck.sources.cache import digest_of
+from draftcheck.sources.hub import HubSource
 from draftcheck.types import (
     Behaviour,
     Circumstances,
@@ -39,6 +42,11 @@ PART = re.compile(r"-(\d{5})-of-\d{5}\.gguf$")
 ASIDE = ("mmproj", "imatrix")
 
 Result = Judged | Rejection
+Say = Callable[[str], None]
+
+
+def quiet(_: str) -> None:
+    """Say nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +60,14 @@ class Asked:
     lineage: frozenset[str] = frozenset()
     tokenizer: bytes | None = None
     """The target's tokenizer file, where it lies on this disk: not to be downloaded again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Open:
+    """A candidate and its list of files; none is needed for one on this disk."""
+
+    candidate: Candidate
+    model: Opened | None = None
 
 
 @dataclass
@@ -70,68 +86,101 @@ class Reading:
     def __init__(self, *, offline: bool) -> None:
         self.opener = Opener(offline=offline)
         self.offline = offline
+        self.digests: frozenset[str] = frozenset()
+        """Of the target's tokenizer, in every way of writing it."""
         self._known: dict[str, Known] = {}
         self._lock = threading.Lock()
 
     def target(self, ref: ModelRef) -> ModelFacts:
         """The facts of the target; what cannot be read is an error here."""
         if ref.kind == "facts":
-            from draftcheck.facts import saved
-
             return saved.load(ref.path, ref.text)
-        facts = read_opened(self.opener.open(ref))
+        model = self.opener.open(ref)
+        facts = read_opened(model)
         if facts.refused:
             raise GatedError(facts.refused, hint=" ".join(facts.notes)[:400])
+        name = tokenizer.main_file(model.source) if model.gguf is None else None
+        if name is not None:
+            self.digests = _digests(model, name)
         return facts
 
-    def all(
-        self, found: Iterable[Candidate], asked: Asked, say: Callable[[int], None] = lambda _: None
-    ) -> Iterator[Result]:
-        """What becomes of each candidate, in the order in which it is known."""
-        rows = list(found)
-        if rows and rows[0].source == "hub":
-            _ = self.opener.hub  # made once, before threads want it
+    def open(self, found: Sequence[Candidate], say: Say = quiet) -> list[Open | Rejection]:
+        """The list of files of each: one request, unless it is known; digests come with it."""
+        self.opener.hub.prepare()
+        return self._each(self._open, found, say)
+
+    def judge(self, rows: Sequence[Open], asked: Asked, say: Say = quiet) -> list[Result]:
+        """What becomes of each candidate."""
+        return self._each(lambda row: self._judge(row, asked), rows, say)
+
+    def _each(self, work: Callable[[Any], Any], rows: Sequence[Any], say: Say) -> list[Any]:
+        """Some at a time, in the order of the rows; an interruption stops what is being read."""
         pool = ThreadPoolExecutor(WORKERS)
-        jobs = {pool.submit(self.one, row, asked): row for row in rows}
+        jobs = [pool.submit(work, row) for row in rows]
         try:
-            for done, job in enumerate(as_completed(jobs), 1):
-                say(done)
-                yield job.result()
+            for done, _ in enumerate(as_completed(jobs), 1):
+                say(f"{done} of {len(jobs)} models")
+            return [job.result() for job in jobs]
+        except BaseException:
+            self.opener.hub.stop()
+            raise
         finally:
             pool.shutdown(wait=True, cancel_futures=True)
 
-    def one(self, found: Candidate, asked: Asked) -> Result:
-        """Open it, drop it as soon as something speaks against it, else judge it."""
+    def _open(self, found: Candidate) -> Open | Rejection:
         try:
-            facts = self._facts(found, asked)
+            ref = reference(found)
+            if ref.kind != "hub":
+                return Open(found)
+            model = self.opener.open(ref)
+        except (ReadError, UsageError) as error:
+            return unread(found, error)
+        name = tokenizer.main_file(model.source) if model.gguf is None else None
+        digest = model.source.digest(name) if name else None
+        return Open(replace(found, digests={name: digest} if name and digest else {}), model)
+
+    def _judge(self, row: Open, asked: Asked) -> Result:
+        """Drop it as soon as something speaks against it, else hold it against the rules."""
+        found = row.candidate
+        try:
+            facts = self._facts(row, asked)
             if isinstance(facts, Rejection):
                 return facts
-            comparison = compare(asked.target, facts)
-            found = replace(found, ref=facts.ref)
             return screen.judge(
-                found,
-                comparison,
+                replace(found, ref=facts.ref),
+                compare(asked.target, facts),
                 asked.questions,
                 explicit=asked.explicit,
                 what=asked.what,
                 lineage=asked.lineage,
             )
-        except ReadError as error:
+        except (ReadError, UsageError) as error:
             return unread(found, error)
-        except UsageError as error:
-            return Rejection(found.ref, "read", error.message, Verdict.UNDECIDED, found.revision)
 
-    def _facts(self, found: Candidate, asked: Asked) -> ModelFacts | Rejection:
-        if found.source not in ("hub", "named"):
+    def _facts(self, row: Open, asked: Asked) -> ModelFacts | Rejection:
+        found, model = row.candidate, row.model
+        if model is None:
             return local_facts(found)
-        model = self.opener.open(reference(found))
         if asked.tokenizer is not None and model.remote:
             _offer(model, asked.tokenizer)
-        if model.gguf is None and not found.gated and model.ref.kind == "hub":
+        if found.gated and isinstance(model.source, HubSource):
+            try:
+                model.source.probe()
+            except GatedError as error:
+                return self._closed(found, error)
+        if model.gguf is None and model.remote:
             refused = self._early(found, model, asked)
             if refused is not None:
+                model.settle(None)  # it was read as far as was needed
                 return refused
         return read_opened(model)
+
+    def _closed(self, found: Candidate, error: GatedError) -> Rejection:
+        same = not self.digests.isdisjoint(found.digests.values())
+        words = "; its tokenizer is the target's: worth asking for access" if same else ""
+        return Rejection(
+            found.ref, "read", error.message + words, Verdict.UNDECIDED, found.revision
+        )
 
     def _early(self, found: Candidate, model: Opened, asked: Asked) -> Rejection | None:
         """config.json, then the tokenizer: before any header is read."""
@@ -193,8 +242,6 @@ def _is_model(name: str) -> bool:
 
 def local_facts(found: Candidate) -> ModelFacts:
     """A model on this disk, under the name that the user knows."""
-    from draftcheck.facts import read_all
-
     [facts] = read_all(parse(found.path or found.ref), offline=True)
     if found.path is None:
         return facts
@@ -207,6 +254,17 @@ def _offer(model: Opened, data: bytes) -> None:
     name = tokenizer.main_file(model.source)
     if name is not None and model.source.files().get(name) == len(data):
         model.source.offer(name, data)
+
+
+def _digests(model: Opened, name: str) -> frozenset[str]:
+    known = model.source.digest(name)
+    if known is not None:
+        return frozenset({known})
+    try:
+        data = model.source.read(name, jsonfile.MAX_TOKENIZER)
+    except ReadError:
+        return frozenset()
+    return frozenset(digest_of(data, like) for like in ("git-sha1:", "sha256:"))
 
 
 def own_tokenizer(ref: ModelRef) -> bytes | None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from draftcheck.candidates import Candidate, Rejection, costs, names
 from draftcheck.candidates.costs import Price
-from draftcheck.candidates.hub import Wanted
+from draftcheck.candidates.hub import REPO, Wanted
 from draftcheck.judge import BEST_FIRST, Question, usable
 from draftcheck.judge import judge as judge_pair
 from draftcheck.types import (
@@ -62,11 +62,9 @@ class Judged:
 
 def by_listing(found: Candidate, what: Wanted) -> Rejection | None:
     """What the list alone speaks against; None: it has to be looked at."""
-    if found.ref == what.repo:
-        return _no(found, "listing", "the target itself")
     if found.disabled:
         return _no(found, "listing", "disabled by the Hub")
-    if names.is_toy(found.ref):
+    if found.source == "hub" and names.is_toy(found.ref):
         return _no(found, "listing", "its name says that its weights are random, for tests")
     if found.task is not None and found.task not in TASKS:
         return _no(found, "listing", f"a model for {found.task}")
@@ -75,6 +73,8 @@ def by_listing(found: Candidate, what: Wanted) -> Rejection | None:
         return _no(found, "listing", "an adapter, not a model of its own")
     if kind == "other":
         return _no(found, "listing", "no weights among its files")
+    if found.files is None:
+        return _by_size(found, what)
     if kind == "gguf" and not what.gguf:
         return _no(found, "listing", "GGUF files only; the target is a checkpoint")
     if kind != "gguf" and what.gguf:
@@ -144,13 +144,16 @@ def judge(
     pair = judge_pair(comparison, questions, explicit=explicit)
     if not pair.engines:
         return _no(found, "format", "no engine of the rulebook takes these two kinds of files")
+    elsewhere = _made_for_another(found, draft, pair.engines, lineage)
+    if elsewhere is not None:
+        return elsewhere
     if not usable(pair.verdict):
         return _refused(found, pair.engines, pair.verdict, draft)
     best = [entry for entry in pair.engines if usable(entry.verdict)]
     engine = _speaker(best, explicit)
     tie = ""
     if draft.role not in NO_HEAD:
-        tied = _tie(found, draft, engine, what, lineage)
+        tied = _tie(found, draft, what, lineage)
         if isinstance(tied, Rejection):
             return tied
         tie = tied
@@ -185,21 +188,34 @@ def _speaker(engines: Sequence[EngineVerdict], explicit: bool) -> EngineVerdict:
     )
 
 
-def _tie(
+def _made_for_another(
     found: Candidate,
     draft: ModelFacts,
-    engine: EngineVerdict,
-    what: Wanted,
+    engines: Sequence[EngineVerdict],
     lineage: Collection[str],
+) -> Rejection | None:
+    """A head that names another target, whatever its card says: the reason before all others."""
+    for finding in (finding for entry in engines for finding in entry.findings):
+        if finding.rule == OTHER_VERIFIER and finding.outcome is Outcome.FAIL:
+            own = draft.verifier is not None and draft.verifier in lineage
+            return None if own else _no(found, OTHER_VERIFIER, finding.saw)
+    return None
+
+
+def _tie(
+    found: Candidate, draft: ModelFacts, what: Wanted, lineage: Collection[str]
 ) -> str | Rejection:
     """What says that a head was made for this target; its card alone may name a donor."""
-    for finding in engine.findings:
-        if finding.rule == OTHER_VERIFIER and finding.outcome is Outcome.FAIL:
-            if draft.verifier in lineage:
-                return "verifier of its base"
-            return _no(found, OTHER_VERIFIER, finding.saw)
-        if finding.rule == OTHER_VERIFIER and finding.outcome is Outcome.OK:
-            return "verifier"
+    if draft.verifier in lineage:
+        return "verifier of its base"
+    made_for = names.short(draft.verifier) if draft.verifier else ""
+    ours = [name.lower() for name in what.names]
+    if made_for.lower() in ours:
+        return "verifier"
+    if any(names.mentions(name, made_for) for name in what.names):
+        return "verifier of its base"
+    if draft.verifier and REPO.fullmatch(draft.verifier):
+        return _no(found, OTHER_VERIFIER, f"the head was made for {draft.verifier[:200]}")
     if any(names.mentions(found.ref, name) for name in what.names):
         return "name"
     if what.repo is not None and what.repo in found.base_models:

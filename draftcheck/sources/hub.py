@@ -70,6 +70,12 @@ class HubSource:
     def offer(self, name: str, data: bytes) -> None:
         self._reader.offer(self._prefix + name, data)
 
+    def probe(self) -> None:
+        """See whether files may be read: lists of files are public, and caches know no gates."""
+        first = min(self._files, key=lambda name: (name != "config.json", name), default=None)
+        if first is not None:
+            self._reader.probe(self._prefix + first)
+
     def readable(self) -> HubSource:
         """The same, less the files that would take the network."""
         found = HubSource(self._reader, self._prefix.rstrip("/"))
@@ -139,11 +145,22 @@ class Hub:
             )
         return search.rows(self._web, question)
 
-    def known(self) -> Iterator[str]:
-        """Repos that were read before, whose facts the cache may still hold."""
+    def known(self) -> dict[str, str]:
+        """Repos that were read before and the commit to take: what main meant, else any."""
+        endpoint, found = settings.endpoint(), dict[str, str]()
         for body in self._store.listings():
-            if body.get("endpoint") == self._web.endpoint and isinstance(body.get("asked"), str):
-                yield body["asked"]
+            repo, commit = body.get("asked"), body.get("commit")
+            if body.get("endpoint") == endpoint and isinstance(repo, str):
+                found[repo] = self._store.ref(endpoint, repo, None) or str(commit)
+        return found
+
+    def prepare(self) -> None:
+        """Make what models share, before several threads want it."""
+        _ = self._web
+
+    def stop(self) -> None:
+        """Nobody needs what is still being read."""
+        self._web.end()
 
     def open(self, repo: str, revision: str | None) -> Repo:
         """The repo at the commit that the revision means now; it stays that one."""

@@ -122,6 +122,12 @@ class Reader:
             data = self._spans[key] if key[1] else self._heads[path]
             self._store.keep_head(self._web.endpoint, self._key(path), data, key[1])
 
+    def probe(self, path: str) -> None:
+        """Ask for one byte, whatever the caches hold: an error when it may not be read."""
+        size = self._entry(path).size
+        if size and not self._offline:
+            self._get(path, Span(0, 1, size))
+
     def offer(self, path: str, data: bytes) -> None:
         """Take the content of a file from elsewhere, if it is that."""
         digest = self._entry(path).digest

@@ -34,20 +34,17 @@ class Question:
     rows: int = PAGE
     """No more than these."""
 
-    def parameters_of(self, *, expand: bool) -> list[tuple[str, str]]:
-        """The query; without expand, a server sends its usual fields."""
+    def addresses(self, base: str) -> list[str]:
+        """The question in full, and in words that every server of this kind understands."""
         query = [("filter", tag) for tag in self.filters]
-        for name, value in (
-            ("search", self.search),
-            ("author", self.author),
-            ("num_parameters", self.parameters),
-            ("sort", self.sort),
-        ):
-            query += [(name, value)] if value else []
+        named = {"search": self.search, "author": self.author}
+        query += [(name, value) for name, value in named.items() if value]
         query.append(("limit", str(min(self.rows, PAGE))))
-        if expand:
-            return query + [("expand", name) for name in self.fields]
-        return [*query, ("full", "true"), ("config", "true")]
+        more = {"sort": self.sort, "num_parameters": self.parameters}
+        rest = [(name, value) for name, value in more.items() if value]
+        rich = query + rest + [("expand", name) for name in self.fields]
+        plain = [*query, ("full", "true"), ("config", "true")]
+        return [f"{base}?{urlencode(pairs)}" for pairs in (rich, plain)]
 
 
 def rows(web: Web, question: Question, start: str | None = None) -> Iterator[dict[str, Any]]:
@@ -63,27 +60,26 @@ def pages(
     base = f"{web.endpoint}/api/models"
     if start is not None and not _same(start, base):
         raise ReadError(f"{WHAT} does not go on at {start[:120]!r}")
-    url: str | None = start or f"{base}?{urlencode(question.parameters_of(expand=True))}"
+    ways = [start] if start is not None else question.addresses(base)
+    url: str | None = ways.pop(0)
     seen: set[str] = set()
-    count = 0
-    while url is not None:
-        seen.add(url)
-        answer, body = get_json(web, url, "the Hub", WHAT, None, optional=len(seen) == 1)
-        if body is None and start is None:  # it knows no expand=…
-            start = url = f"{base}?{urlencode(question.parameters_of(expand=False))}"
+    most = min(question.rows, MAX_ROWS)
+    while url is not None and most > 0:
+        if seen and (not _same(url, base) or url in seen):
+            raise ReadError(f"{WHAT} goes on elsewhere: {url[:120]!r}")
+        answer, body = get_json(web, url, "the Hub", WHAT, None, optional=bool(ways))
+        if body is None and ways:  # it does not know these words
+            url = ways.pop(0)
             continue
+        ways = []
+        seen.add(url)
         if not isinstance(body, list):
             raise ReadError(f"{WHAT} is not a list")
         match = NEXT.search(answer.headers.get("link", "")[:4000])
         url = match[1] if match else None
-        if url is not None and (not _same(url, base) or url in seen):
-            raise ReadError(f"{WHAT} goes on elsewhere: {url[:120]!r}")
-        page = [row for row in body if _named(row)][: min(question.rows, MAX_ROWS) - count]
-        count += len(page)
-        full = count >= min(question.rows, MAX_ROWS)
-        yield (None if full else url), page
-        if full:
-            return
+        page = [row for row in body if _named(row)][:most]
+        most -= len(page)
+        yield (url if most else None), page
 
 
 def _same(url: str, base: str) -> bool:
