@@ -41,7 +41,7 @@ def cached(home: Path, repo: str, source: Path, sha: str = SHA) -> Path:
         blob = folder / "blobs" / hashlib.sha256(file.read_bytes()).hexdigest()
         shutil.copy(file, blob)
         link = folder / "snapshots" / sha / file.name
-        os.symlink(os.path.relpath(blob, link.parent), link)
+        link.symlink_to(os.path.relpath(blob, link.parent))
     return folder
 
 

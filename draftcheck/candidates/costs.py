@@ -25,7 +25,6 @@ GGUF_TABLE = re.compile(r"^token_embd\.")
 KV_BYTES = {"fp8": 1.0, "int8": 1.0, "q8_0": 34 / 32, "q4_0": 18 / 32, "f32": 4.0, "float32": 4.0}
 AT_ONCE = ("medusa", "dflash", "dspark")
 """Heads that draft all their tokens in one pass."""
-WIDTHS = (2, 3, 5, 9, 17, 25)
 CONTEXT = memory.CONTEXT
 
 
@@ -34,19 +33,14 @@ class Step:
     """Bytes that one step of a model reads."""
 
     weights: int
-    experts: int = 0
-    """Of all experts together; a token needs `used` of `count`."""
-    used: int = 0
-    count: int = 0
+    experts: float = 0.0
+    """Of those experts that one token is sent to."""
     cache: int = 0
     """Keys and values of the context."""
 
-    def nbytes(self, tokens: int = 1) -> float:
-        """For so many tokens at once: each picks its experts, in the worst case independently."""
-        share = 1.0
-        if self.count > self.used > 0:
-            share = 1 - (1 - self.used / self.count) ** tokens
-        return self.weights + self.experts * share + self.cache
+    @property
+    def nbytes(self) -> float:
+        return self.weights + self.experts + self.cache
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +53,8 @@ class Price:
     """The share of drafts that must be accepted; None with a ratio: no share is enough."""
     kv_per_token: int | None = None
     """Bytes of cache that the draft has for every token."""
+    at_best: bool = False
+    """The target has experts: checking several tokens reads more of them than one step does."""
 
     @property
     def hopeless(self) -> bool:
@@ -69,25 +65,27 @@ def price(comparison: Comparison, said: Circumstances) -> Price:
     """What the draft of a pair costs under these circumstances."""
     target, draft = comparison.target, comparison.draft
     context = said.context or CONTEXT
-    ours, theirs = step(target, context, said.kv_dtype), step(draft, context, said.kv_dtype)
     kept = kv_per_token(draft, context, said.kv_dtype)
-    if ours is None or theirs is None or not ours.nbytes():
+    if kept is None or cache_bytes(target, 1) is None:
+        context = 0  # then weights alone are held against each other
+    ours, theirs = step(target, context, said.kv_dtype), step(draft, context, said.kv_dtype)
+    if ours is None or theirs is None or not ours.nbytes:
         return Price(kv_per_token=kept)
-    borrowed = _borrowed(target, draft)
     fast, near = _bandwidths(said)
-    own = max(ours.nbytes(), 1.0) / fast
+    ranks = said.tensor_parallel or 1
     costs = Costs(
-        draft_step=(theirs.nbytes() + borrowed) / near,
-        target_step=own,
-        verify={width: ours.nbytes(width) / fast for width in WIDTHS},
+        draft_step=(theirs.nbytes + _borrowed(target, draft))
+        / (near * (said.draft_tensor_parallel or ranks)),
+        target_step=ours.nbytes / (fast * ranks),
+        verify={},  # as a step: what is read once serves all tokens that are checked
         how="bytes read",
     )
     enough = speedup.break_even(costs, at_once=draft.role in AT_ONCE)
-    return Price(costs.ratio, enough, kept)
+    return Price(costs.ratio, enough, kept, at_best=bool(ours.experts))
 
 
 def step(facts: ModelFacts, context: int, kv_dtype: str | None = None) -> Step | None:
-    """What a step of one model reads; None when no header was read."""
+    """What a step of one model reads; None when the files do not tell."""
     tensors = facts.weights.tensors
     if not tensors:
         return None
@@ -107,8 +105,11 @@ def step(facts: ModelFacts, context: int, kv_dtype: str | None = None) -> Step |
             experts += _bytes(facts, tensor)
         else:
             plain += _bytes(facts, tensor)
-    used, count = facts.config.experts_used or 0, facts.config.experts or 0
-    return Step(plain, experts, used, count, cache_bytes(facts, context, kv_dtype) or 0)
+    used, count = facts.config.experts_used, facts.config.experts
+    if experts and not (used and count):
+        return None
+    share = min(used / count, 1.0) if used and count else 1.0
+    return Step(plain, experts * share, cache_bytes(facts, context, kv_dtype) or 0)
 
 
 def kv_per_token(facts: ModelFacts, context: int, kv_dtype: str | None = None) -> int | None:

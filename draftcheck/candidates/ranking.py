@@ -80,7 +80,8 @@ def why(judged: Judged, record: Record | None = None) -> str:
         parts.append(RELATED[judged.relation])
     price = judged.price
     if price.break_even is not None:
-        parts.append(f"pays from {price.break_even:.0%} acceptance on")
+        best = " at best (the target is a mixture of experts)" if price.at_best else ""
+        parts.append(f"pays from {price.break_even:.0%} acceptance on{best}")
     if price.kv_per_token:
         parts.append(f"{nbytes(price.kv_per_token)} of cache a token")
     if judged.verdict is Verdict.DEGRADED and judged.warnings:
