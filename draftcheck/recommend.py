@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -32,8 +33,8 @@ from draftcheck.types import Circumstances, EngineVerdict, ModelFacts, Verdict
 
 LIMIT = 10
 TRIED = 3
-OPENED = 200
-"""Models of a search whose list of files is asked for."""
+ROUND, OPENED = 100, 600
+"""Models of a search whose list of files is asked for, at a time and at most."""
 LOOKED, PER_ROW = 80, 6
 """Models of these that are read: so many, or so many for each one that is to be shown."""
 Say = Callable[[str], None]
@@ -207,30 +208,48 @@ def _look(
             rows.append(row)
         else:
             results.append(refused)
-    near, further = _open(session, rows, held, say)
-    searched = any(row.candidate.source == "hub" for row in near)
-    most = max(LOOKED, PER_ROW * plan.limit) if searched else len(near)
+    searched = any(row.source == "hub" for row in rows)
+    most = max(LOOKED, PER_ROW * plan.limit) if searched else len(rows)
+    near, further = _open(session, rows, held, most, say)
     done = session.judge(near[:most], held, lambda text: say(f"looking at {text}"))
-    unread = [row for row in further if isinstance(row, Rejection)]
+    same = [session.known(row) for row in near[most:]]
+    unread = [row for row in (*same, *further) if isinstance(row, Rejection)]
     return [*done, *unread, *results], len(near[most:]) + len(further) - len(unread)
 
 
 def _open(
-    session: Reading, rows: Sequence[Candidate], held: Asked, say: Say
+    session: Reading, rows: Sequence[Candidate], held: Asked, most: int, say: Say
 ) -> tuple[list[Open], list[Candidate | Rejection]]:
     """Candidates in the order of reading, those with the target's own tokenizer first.
 
-    Behind them, what could not be opened, and what was too far away to be.
+    Opens more until there are as many near ones as will be read. Behind them, what could not be
+    opened, and what was too far away to be.
     """
     here = [Open(row) for row in rows if row.source not in ("hub", "named")]
     there = [row for row in rows if row.source in ("hub", "named")]
     if not there:
         return here, []
-    opened = session.open(there[:OPENED], lambda text: say(f"opening {text}"))
-    near = [row for row in opened if isinstance(row, Open)]
-    near.sort(key=lambda row: not _same_tokenizer(row, session) and not _tied(row, held.what))
-    lost = [row for row in opened if isinstance(row, Rejection)]
-    return [*here, *near], [*lost, *there[OPENED:]]
+    near: list[Open] = []
+    lost: list[Candidate | Rejection] = []
+    done = 0
+    while done < min(len(there), OPENED) and sum(_near(r, session, held.what) for r in near) < most:
+        rows = there[done : done + ROUND]
+        for row in session.open(rows, lambda text: say(f"opening {text}")):
+            (near if isinstance(row, Open) else lost).append(row)  # type: ignore[arg-type]
+        done += len(rows)
+    near.sort(key=lambda row: not _near(row, session, held.what))
+    return [*here, *_one_of_each(near, session, held.what)], [*lost, *there[done:]]
+
+
+def _one_of_each(rows: list[Open], session: Reading, what: Wanted) -> list[Open]:
+    """Behind the near ones, first one model of each tokenizer: it tells about all of them."""
+    nth: Counter[frozenset[str]] = Counter()
+    keys = {}
+    for row in rows:
+        digests = frozenset(row.candidate.digests.values())
+        keys[row.candidate.ref] = 0 if _near(row, session, what) else 1 + nth[digests]
+        nth[digests] += 1
+    return sorted(rows, key=lambda row: keys[row.candidate.ref])
 
 
 def _is_target(found: Candidate, held: Asked) -> bool:
@@ -242,12 +261,10 @@ def _is_target(found: Candidate, held: Asked) -> bool:
     return here and os.path.realpath(found.path or found.ref) == os.path.realpath(held.target.ref)
 
 
-def _same_tokenizer(row: Open, session: Reading) -> bool:
-    return not session.digests.isdisjoint(row.candidate.digests.values())
-
-
-def _tied(row: Open, what: Wanted) -> bool:
-    """A head, or a GGUF, whose nearness the digest of a tokenizer does not tell."""
+def _near(row: Open, session: Reading, what: Wanted) -> bool:
+    """The target's own tokenizer; or a head, a GGUF, a relative, of which no digest tells."""
+    if not session.digests.isdisjoint(row.candidate.digests.values()):
+        return True
     return row.candidate.source == "named" or _promise(row.candidate, what)[0] <= 1
 
 

@@ -113,6 +113,15 @@ class Reading:
         """What becomes of each candidate."""
         return self._each(lambda row: self._judge(row, asked), rows, say)
 
+    def known(self, row: Open) -> Rejection | None:
+        """What another model with the same tokenizer has shown; heads have none of their own."""
+        found = row.candidate
+        for digest in found.digests.values():
+            known = self._known.get(digest)
+            if known is not None and known.against is not None and not found.looks_like_a_head:
+                return Rejection(found.ref, OTHER_TEXTS, known.against, revision=found.revision)
+        return None
+
     def _each(self, work: Callable[[Any], Any], rows: Sequence[Any], say: Say) -> list[Any]:
         """Some at a time, in the order of the rows; an interruption stops what is being read."""
         pool = ThreadPoolExecutor(WORKERS)
@@ -169,7 +178,7 @@ class Reading:
             except GatedError as error:
                 return self._closed(found, error)
         if model.gguf is None and model.remote:
-            refused = self._early(found, model, asked)
+            refused = self.known(row) or self._early(found, model, asked)
             if refused is not None:
                 model.settle(None)  # it was read as far as was needed
                 return refused
