@@ -89,7 +89,7 @@ def recommend(text: str, plan: Plan, say: Say = lambda _: None) -> Recommendatio
         own = frozenset(c.base_models for c in found if c.ref == what.repo)
         held = Asked(
             target, asked, bool(plan.engines), what, frozenset(itertools.chain(*own)),
-            reading.own_tokenizer(ref),
+            reading.own_tokenizer(ref), shared=not screen.translates(asked),
         )  # fmt: skip
         results, unseen = _look(session, plan, found, held, say)
     finally:

@@ -60,6 +60,8 @@ class Asked:
     lineage: frozenset[str] = frozenset()
     tokenizer: bytes | None = None
     """The target's tokenizer file, where it lies on this disk: not to be downloaded again."""
+    shared: bool = True
+    """No engine that is asked translates between vocabularies."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,9 +199,9 @@ class Reading:
         role = heads.role(about, raw, None)
         if role not in screen.NO_HEAD or found.looks_like_a_head:
             return None
-        refused = screen.by_config(found, about, role, asked.target)
-        if refused is not None or any(question.method for question in asked.questions):
-            return refused  # a method that was asked for may translate between vocabularies
+        refused = screen.by_config(found, about, role, asked.target, shared=asked.shared)
+        if refused is not None or not asked.shared:
+            return refused
         name = tokenizer.main_file(model.source)
         digest = model.source.digest(name) if name else None
         if digest is None:

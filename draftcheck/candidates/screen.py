@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
+from draftcheck import rulebook, versions
 from draftcheck.candidates import Candidate, Rejection, costs, names
 from draftcheck.candidates.costs import Price
 from draftcheck.candidates.hub import REPO, Wanted
@@ -101,10 +102,32 @@ def too_large(found: Candidate, theirs: int, ours: int) -> Rejection | None:
     return _no(found, NOT_SMALLER, words)
 
 
+def translates(questions: Sequence[Question]) -> bool:
+    """Whether some engine that is asked can use a draft with another vocabulary."""
+    for question in questions:
+        engine = rulebook.load(question.engine)
+        version = engine.version(question.version)
+        there = [
+            method
+            for method in engine.methods
+            if versions.covers(engine.order, version, method.since, method.until)
+            and "full" in method.drafts
+            and (method.automatic if question.method is None else method.id == question.method)
+        ]
+        if there and there[0].vocabulary != "shared":
+            return True
+    return False
+
+
 def by_config(
-    found: Candidate, config: ConfigFacts, role: str | None, target: ModelFacts
+    found: Candidate,
+    config: ConfigFacts,
+    role: str | None,
+    target: ModelFacts,
+    *,
+    shared: bool = True,
 ) -> Rejection | None:
-    """What config.json alone speaks against."""
+    """What config.json alone speaks against; shared: both must speak the same ids."""
     if role not in NO_HEAD:
         return None
     ours, theirs = target.config, config
@@ -114,7 +137,7 @@ def by_config(
         if (ours.experts or 0) <= (theirs.experts or 0):
             return _no(found, NOT_SMALLER, f"{words}: a copy of it, however it is packed")
     rows, mine = target.rows, theirs.vocab_size
-    if rows is None or mine is None:
+    if rows is None or mine is None or not shared:
         return None
     gap = abs(rows - mine)
     if gap > ROWS_APART and gap > SHARE_APART * max(rows, mine):

@@ -196,6 +196,17 @@ def test_a_size_and_a_gpu_turn_drafts_away(world: Hub, tmp_path: Path) -> None:
     assert rejected(ran)[SMALL]["rule"] == "MEM001"
 
 
+def test_an_engine_that_translates_takes_another_vocabulary(world: Hub, tmp_path: Path) -> None:
+    """llama.cpp did so before b9109; the verdict must be the one that pair gives."""
+    draftcheck = Draftcheck(world, tmp_path)
+    engine = ("--engine", "llama.cpp@b8000", "--format", "json")
+    ran = draftcheck("recommend", TARGET, *engine)
+    rows = {row["draft"]: row for row in ran.json["candidates"]}
+    assert rows["acme/Llama-8-1B"]["reaction"] == "falls-back"
+    pair = draftcheck("pair", TARGET, "acme/Llama-8-1B", *engine).json
+    assert pair["verdict"] == rows["acme/Llama-8-1B"]["verdict"]
+
+
 def test_a_hub_that_knows_no_expand_and_pages_shortly(hub: Hub, draftcheck: Draftcheck) -> None:
     fill(hub)
     hub.expands, hub.list_page = False, 4
