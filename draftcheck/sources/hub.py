@@ -129,6 +129,7 @@ class Hub:
         self.offline = offline or settings.offline()
         self._store = Store(settings.cache(), settings.cache_limit())
         self._shortcut = Shortcut()
+        self._branches: list[Web] = []
 
     @cached_property
     def _web(self) -> Web:
@@ -160,7 +161,8 @@ class Hub:
 
     def stop(self) -> None:
         """Nobody needs what is still being read."""
-        self._web.end()
+        for web in (self._web, *self._branches):
+            web.stopped.set()
 
     def open(self, repo: str, revision: str | None) -> Repo:
         """The repo at the commit that the revision means now; it stays that one."""
@@ -172,6 +174,7 @@ class Hub:
                 return self._snapshot(repo, revision)
             found = known
         web = self._web.branch()
+        self._branches.append(web)
         reader = Reader(web, self._store, self._shortcut, found, repo, offline=self.offline)
 
         def settle(error: ReadError | None) -> None:

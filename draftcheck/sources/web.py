@@ -124,8 +124,6 @@ class Patience:
         self.until = 0.0
         self.waited = 0.0
         self.lock = threading.Lock()
-        self.over = threading.Event()
-        """The run ends: nobody reads on."""
 
 
 class Web:
@@ -139,10 +137,6 @@ class Web:
         self._home = origin(endpoint)
         self._patience = Patience()
         self.stopped = threading.Event()
-
-    def end(self) -> None:
-        """Let every branch stop reading soon."""
-        self._patience.over.set()
 
     def branch(self) -> Web:
         """The same for one model of several: it waits with the others, but is stopped alone."""
@@ -255,7 +249,7 @@ class Web:
         fits = declared.isdecimal() and int(declared[:19]) <= limit + skip
         taken, since, recent = 0, time.monotonic(), 0
         for chunk in response.iter_raw():
-            if self.stopped.is_set() or self._patience.over.is_set():
+            if self.stopped.is_set():
                 raise ReadError(f"{what}: stopped")
             part = chunk[min(skip, len(chunk)) :]
             skip -= len(chunk) - len(part)
@@ -275,7 +269,7 @@ class Web:
     def _calm(self) -> None:
         """Another thread was told to wait: wait with it."""
         while (left := self._patience.until - time.monotonic()) > 0:
-            if self.stopped.wait(min(left, 1.0)) or self._patience.over.is_set():
+            if self.stopped.wait(min(left, 1.0)):
                 raise ReadError("stopped")
 
     def _wait(self, seconds: float, trouble: Trouble) -> None:
@@ -294,10 +288,8 @@ class Web:
             if trouble.wait is not None:
                 shared.until = max(shared.until, now + seconds)
         progress.came(trouble.message, 0, seconds)
-        until = time.monotonic() + seconds
-        while (left := until - time.monotonic()) > 0:
-            if self.stopped.wait(min(left, 1.0)) or shared.over.is_set():
-                raise ReadError("stopped")
+        if self.stopped.wait(seconds):
+            raise ReadError("stopped")
 
 
 def _session() -> Any:
