@@ -37,6 +37,8 @@ ROUND, OPENED = 100, 600
 """Models of a search whose list of files is asked for, at a time and at most."""
 LOOKED, PER_ROW = 80, 6
 """Models of these that are read: so many, or so many for each one that is to be shown."""
+THERE = ("hub", "named", "beside")
+"""Sources whose models may have to be opened over the network."""
 Say = Callable[[str], None]
 
 
@@ -176,6 +178,8 @@ def _gather(
 ) -> tuple[list[Candidate], list[Rejection], tuple[str, ...]]:
     """Where candidates come from: those named, this disk, the caches, or the Hub."""
     rows: list[Candidate | Rejection] = [Candidate(text, "named") for text in plan.named]
+    if not plan.named:
+        rows += session.beside
     notes: list[str] = []
     if plan.local or plan.folders:
         local.check(plan.folders)
@@ -225,8 +229,8 @@ def _open(
     Opens more until there are as many near ones as will be read. Behind them, what could not be
     opened, and what was too far away to be.
     """
-    here = [Open(row) for row in rows if row.source not in ("hub", "named")]
-    there = [row for row in rows if row.source in ("hub", "named")]
+    here = [Open(row) for row in rows if row.source not in THERE]
+    there = [row for row in rows if row.source in THERE]
     if not there:
         return here, []
     near: list[Open] = []

@@ -146,6 +146,27 @@ def test_a_head_and_what_it_names(home: Path, run: Run) -> None:
     assert reasons[str(home / "shelf" / "head-of-moose")] == "TRU104"
 
 
+def test_the_verdicts_are_those_of_pair(home: Path, run: Run) -> None:
+    shape = {"hidden_size": 512, "intermediate_size": 1024, "layers": 8}
+    target = make.folder(home / "big", **shape)  # type: ignore[arg-type]
+    words = {**make.byte_vocabulary(), "moose": 256}
+    drafts = [
+        make.folder(home / "small"),
+        make.folder(home / "padded", vocab_size=320),
+        make.folder(home / "added", tokenizer_json=make.tokenizer(added=("<s>", "</s>", "<x>"))),
+        make.folder(home / "other", tokenizer_json=make.tokenizer(words)),
+        make.folder(home / "encoder", architectures=["BertModel"], model_type="bert"),
+    ]
+    for engine in ("vllm", "llama.cpp", "sglang", "transformers"):
+        named = [part for draft in drafts for part in ("--candidate", draft)]
+        ran = run("recommend", target, *named, "--engine", engine, "--format", "json")
+        found = {row["draft"]: row["verdict"] for row in ran.json["candidates"]}
+        found |= {row["draft"]: row["verdict"] for row in ran.json["rejected"]}
+        for draft in drafts:
+            said = run("pair", target, draft, "--engine", engine, "--format", "json").json
+            assert found[str(draft)] == said["verdict"], (engine, draft)
+
+
 def test_nothing_there(home: Path, run: Run) -> None:
     ran = run("recommend", "--local")
     assert ran.code == 1 and "no two models on this disk go together" in ran.out

@@ -20,7 +20,8 @@ class Candidate:
     ref: str
     """As the user would write it: org/name, a path, ollama:name:tag."""
     source: str = "hub"
-    """hub, named, or where it lies on this disk: hub-cache, lm-studio, ollama, llama.cpp, folder"""
+    """hub, named (by the user), beside (in the target's repo), or where on this disk it lies:
+    hub-cache, lm-studio, ollama, llama.cpp, folder."""
     revision: str | None = None
     path: str | None = None
     """What to read, where that is not the reference itself."""

@@ -40,6 +40,8 @@ PREFERRED = ("q4_k_m", "q8_0", "q5_k_m", "q6_k", "q4_k_s", "q4_0", "iq4_xs", "bf
 """Quantisations of a draft, the usual ones first."""
 PART = re.compile(r"-(\d{5})-of-\d{5}\.gguf$")
 ASIDE = ("mmproj", "imatrix")
+HEADS = ("mtp-", "eagle3-", "dflash-", "dspark-")
+"""How files of heads beside a GGUF are called, so that llama.cpp does not take them for it."""
 
 Result = Judged | Rejection
 Say = Callable[[str], None]
@@ -90,6 +92,8 @@ class Reading:
         self.offline = offline
         self.digests: frozenset[str] = frozenset()
         """Of the target's tokenizer, in every way of writing it."""
+        self.beside: tuple[Candidate, ...] = ()
+        """Heads in the target's own repo."""
         self._known: dict[str, Known] = {}
         self._lock = threading.Lock()
 
@@ -104,6 +108,9 @@ class Reading:
         name = tokenizer.main_file(model.source) if model.gguf is None else None
         if name is not None:
             self.digests = _digests(model, name)
+        if model.gguf is not None and model.repo is not None:
+            paths = [path for path in model.repo.paths if _is_head(path)]
+            self.beside = tuple(Candidate(f"{ref.repo}/{path}", "beside") for path in paths)
         return facts
 
     def open(self, found: Sequence[Candidate], say: Say = quiet) -> list[Open | Rejection]:
@@ -227,7 +234,7 @@ def reference(found: Candidate) -> ModelRef:
     """What to open: a candidate of a list is pinned to the commit that was listed."""
     if found.source != "hub":
         return parse(found.ref)
-    ggufs = [name for name in found.files or () if _is_model(name)]
+    ggufs = [name for name in found.files or () if _is_model(name) and not _is_head(name)]
     if found.kind != "gguf" or not ggufs:
         return ModelRef(found.ref, "hub", repo=found.ref, revision=found.revision)
     file = pick(ggufs)
@@ -249,6 +256,10 @@ def _is_model(name: str) -> bool:
     last = name.rpartition("/")[2].lower()
     first = part is None or int(part[1]) == 1
     return name.endswith(".gguf") and first and not any(sign in last for sign in ASIDE)
+
+
+def _is_head(name: str) -> bool:
+    return _is_model(name) and name.rpartition("/")[2].lower().startswith(HEADS)
 
 
 def local_facts(found: Candidate) -> ModelFacts:

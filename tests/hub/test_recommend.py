@@ -11,10 +11,13 @@ import pytest
 
 from tests.conftest import Ran
 from tests.hub import Hub, models
+from tests.hub.log import Entry
 from tests.hub.process import Draftcheck, calm
 from tests.hub.words import tokenizer_json
 
 pytest.importorskip("huggingface_hub")
+COST: list[Entry] = []
+"""Requests of the one question."""
 TARGET = "acme/Llama-9-70B-Instruct"
 SMALL = "acme/Llama-9-1B-Instruct"
 MIDDLE = "acme/Llama-9-3B-Instruct"
@@ -85,6 +88,7 @@ def asked(world: Hub, tmp_path_factory: pytest.TempPathFactory) -> Ran:
         "recommend", TARGET, "--format", "json", "--gpu", "8x h200"
     )
     calm(ran)
+    COST[:] = world.log
     return ran
 
 
@@ -154,16 +158,24 @@ def test_nothing_is_lost_and_nothing_is_named_twice(asked: Ran, world: Hub) -> N
     assert set(names) == set(world.repos) - {TARGET}
 
 
+def test_threads_and_caches_change_nothing(asked: Ran, world: Hub, tmp_path: Path) -> None:
+    draftcheck = Draftcheck(world, tmp_path)
+    for _ in range(2):  # an empty cache, then a full one
+        again = draftcheck("recommend", TARGET, "--format", "json", "--gpu", "8x h200")
+        assert {**again.json, "target": None} == {**asked.json, "target": None}
+
+
 def test_what_it_costs(asked: Ran, world: Hub) -> None:
     """One tokenizer per digest, one list of files per repo, no weights."""
-    texts = [entry for entry in world.log if (entry.file or "").endswith("/tokenizer.json")]
+    texts = [entry for entry in COST if (entry.file or "").endswith("/tokenizer.json")]
     read = [entry for entry in texts if entry.status == 200]
     assert len(read) == 2, world.story()  # the target's, and the one of another family
-    lists = [entry for entry in world.log if entry.path == "/api/models"]
+    lists = [entry for entry in COST if entry.path == "/api/models"]
     assert len(lists) <= 10, world.story()
-    assert world.bytes < 2_500_000 + sum(len(tokenizer_json(WORDS, seed)) for seed in (0, 1))
+    least = sum(len(tokenizer_json(WORDS, seed)) for seed in (0, 1))
+    assert sum(entry.wire for entry in COST) < 1_500_000 + least
     assert not world.leaks
-    assert not [entry for entry in world.log if "evil" in entry.path], world.story()
+    assert not [entry for entry in COST if "evil" in entry.path], world.story()
 
 
 def test_text_for_people(world: Hub, tmp_path: Path) -> None:
@@ -241,7 +253,8 @@ def test_a_head_of_the_model_that_the_target_was_made_from(
 
 def test_gguf_drafts_for_a_gguf_target(hub: Hub, draftcheck: Draftcheck) -> None:
     big = models.gguf(WORDS)
-    hub.add_repo("packer/Llama-9-70B-GGUF", {"big-Q4_K_M.gguf": big}, tags=("gguf",))
+    beside = {"big-Q4_K_M.gguf": big, "mtp-big-Q8_0.gguf": models.small_gguf(WORDS)}
+    hub.add_repo("packer/Llama-9-70B-GGUF", beside, tags=("gguf",))
     files = {f"small-{tag}.gguf": models.small_gguf(WORDS) for tag in ("Q2_K", "Q4_K_M", "Q8_0")}
     hub.add_repo("packer/Llama-9-1B-GGUF", files, tags=("gguf",))
     other = models.small_gguf(WORDS, **{"tokenizer.ggml.model": ("string", "llama")})
@@ -256,6 +269,8 @@ def test_gguf_drafts_for_a_gguf_target(hub: Hub, draftcheck: Draftcheck) -> None
     assert "small-Q4_K_M.gguf" in rows[0]["setup"]
     assert "packer/Llama-8-1B-GGUF" in rejected(ran)
     assert rejected(ran)[SMALL]["rule"] == "listing"
+    looked = {row["draft"] for row in (*rows, *ran.json["rejected"])}
+    assert "packer/Llama-9-70B-GGUF/mtp-big-Q8_0.gguf" in looked, "a head beside the target"
 
 
 def test_measured_trials_come_first(hub: Hub, draftcheck: Draftcheck, tmp_path: Path) -> None:
