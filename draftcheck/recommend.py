@@ -37,6 +37,8 @@ ROUND, OPENED = 100, 600
 """Models of a search whose list of files is asked for, at a time and at most."""
 LOOKED, PER_ROW = 80, 6
 """Models of these that are read: so many, or so many for each one that is to be shown."""
+GGUF_LOOKED, GGUF_PER_ROW = 20, 2
+"""The same of GGUF files, whose headers are megabytes."""
 THERE = ("hub", "named", "beside")
 """Sources whose models may have to be opened over the network."""
 Say = Callable[[str], None]
@@ -213,7 +215,8 @@ def _look(
         else:
             results.append(refused)
     searched = any(row.source == "hub" for row in rows)
-    most = max(LOOKED, PER_ROW * plan.limit) if searched else len(rows)
+    least, each = (GGUF_LOOKED, GGUF_PER_ROW) if held.what.gguf else (LOOKED, PER_ROW)
+    most = max(least, each * plan.limit) if searched else len(rows)
     near, further = _open(session, rows, held, most, say)
     done = session.judge(near[:most], held, lambda text: say(f"looking at {text}"))
     same = [session.known(row) for row in near[most:]]

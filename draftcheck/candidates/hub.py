@@ -96,7 +96,10 @@ def search(
             if isinstance(error, Trouble):  # weather: no other question would fare better
                 break
     if failed and not seen:
-        raise failed[0]
+        raise ReadError(
+            f"the Hub could not be searched: {failed[0].message}",
+            hint="--candidate names drafts to look at; --local looks at the models on this disk.",
+        )
 
 
 def questions(what: Wanted) -> list[Question]:
@@ -135,7 +138,7 @@ def _fresh(hub: Hub, question: Question, seen: set[str]) -> Iterator[Candidate |
 
 def candidate(row: Mapping[str, Any]) -> Candidate | Rejection:
     """One row of the list; a name that no repo can have is turned away here."""
-    name = str(row.get("id"))
+    name = str(row.get("id") or row.get("modelId"))
     if REPO.fullmatch(name) is None or ".." in name or "--" in name:
         return Rejection(name[:LONGEST], "listing", "not a name that a repo can have")
     config, tensors, gguf = (_object(row.get(key)) for key in ("config", "safetensors", "gguf"))

@@ -34,7 +34,7 @@ from draftcheck.types import (
 
 WORKERS = 6
 OTHER_TEXTS = "TRU001"
-MOST_TOKENIZERS = 24
+MOST_TOKENIZERS = 12
 """Distinct tokenizers that are read for one target; a file of 10 MB each."""
 PREFERRED = ("q4_k_m", "q8_0", "q5_k_m", "q6_k", "q4_k_s", "q4_0", "iq4_xs", "bf16", "f16")
 """Quantisations of a draft, the usual ones first."""
@@ -174,6 +174,9 @@ class Reading:
             )
         except (ReadError, UsageError) as error:
             return unread(found, error)
+        finally:  # a tokenizer is ten megabytes, and there are many candidates
+            if row.model is not None and row.model.repo is not None:
+                row.model.repo.forget()
 
     def _facts(self, row: Open, asked: Asked) -> ModelFacts | Rejection:
         found, model = row.candidate, row.model

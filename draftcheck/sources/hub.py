@@ -111,6 +111,11 @@ class Repo:
         if self._settle is not None:
             self._settle(error)
 
+    def forget(self) -> None:
+        """Its files were read: nothing of them is needed any more."""
+        if self._reader is not None:
+            self._reader.forget()
+
     def folder(self, path: str = "") -> Source:
         """Its files in one folder."""
         if self._reader is not None:

@@ -143,6 +143,12 @@ class Reader:
         known = path in self._wholes or self._store.has_blob(self._key(path))
         return known or self._cached_file(path) is not None
 
+    def forget(self) -> None:
+        """Keep nothing in memory; what was worth keeping is in the cache."""
+        for kept in (self._wholes, self._heads, self._spans):
+            kept.clear()
+        self._fresh.clear()
+
     def _first(self, path: str, length: int) -> None:
         size = self._entry(path).size
         if length >= size:

@@ -87,4 +87,4 @@ def _same(url: str, base: str) -> bool:
 
 
 def _named(row: Any) -> bool:
-    return isinstance(row, dict) and isinstance(row.get("id"), str)
+    return isinstance(row, dict) and isinstance(row.get("id") or row.get("modelId"), str)
