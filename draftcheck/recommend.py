@@ -63,6 +63,20 @@ class Plan:
     records: Records = field(default_factory=dict)
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Here:
+    """A model on this disk."""
+
+    candidate: Candidate
+    facts: ModelFacts
+    family: str | None
+    """Of its ordinary tokens; None where they were not read."""
+
+    @property
+    def group(self) -> tuple[str | None, bool]:
+        return self.family, self.facts.gguf is None
+
+
 @dataclass(frozen=True, slots=True)
 class Recommendation:
     target: ModelFacts
@@ -108,25 +122,37 @@ def everything(plan: Plan, say: Say = lambda _: None) -> list[Recommendation]:
     """
     asked = _questions(plan)
     rows, unread = _read_disk(plan, say)
+    families: dict[tuple[str | None, bool], list[Here]] = {}
+    heads = [row for row in rows if row.facts.role not in screen.NO_HEAD]
+    for row in rows:
+        if row.family is not None and row not in heads:
+            families.setdefault(row.group, []).append(row)
     answers = []
-    for number, (_, target) in enumerate(rows):
-        say(f"pairing {number + 1} of {len(rows)} models")
-        if target.role != "full":
-            continue
-        what = hub.wanted(target, largest=plan.largest)
-        results = [
-            screen.judge(
-                found, compare(target, draft), asked, explicit=bool(plan.engines), what=what
-            )
-            for found, draft in rows
-            if draft is not target and _may_draft(target, draft, what, found)
-        ]
+    for number, row in enumerate(rows, 1):
+        say(f"pairing {number} of {len(rows)} models")
+        others = [*families.get(row.group, ()), *heads]
+        results = list(_pairs_of(row, others, plan, asked))
         if any(isinstance(result, Judged) for result in results):
-            answers.append(_answer(target, plan, asked, results, 0, ()))
+            answers.append(_answer(row.facts, plan, asked, results, 0, ()))
     if unread:
-        empty = ModelFacts("", "none")
-        answers.append(Recommendation(empty, plan, rejected=tuple(unread)))
+        answers.append(Recommendation(ModelFacts("", "none"), plan, rejected=tuple(unread)))
     return answers
+
+
+def _pairs_of(
+    row: Here, others: Sequence[Here], plan: Plan, asked: Sequence[Question]
+) -> Iterator[Judged | Rejection]:
+    """What becomes of each model that may draft for this one."""
+    target = row.facts
+    if target.role != "full":
+        return
+    what = hub.wanted(target, largest=plan.largest)
+    for other in others:
+        if other is not row and _may_draft(target, other, what):
+            comparison = compare(target, other.facts)
+            yield screen.judge(
+                other.candidate, comparison, asked, explicit=bool(plan.engines), what=what
+            )
 
 
 def measured(answer: Recommendation, say: Say = lambda _: None) -> Recommendation:
@@ -314,37 +340,36 @@ def _answer(
     )
 
 
-def _read_disk(plan: Plan, say: Say) -> tuple[list[tuple[Candidate, ModelFacts]], list[Rejection]]:
+def _read_disk(plan: Plan, say: Say) -> tuple[list[Here], list[Rejection]]:
     """Every model on this disk; those of one vocabulary share its table."""
     local.check(plan.folders)
-    tables: dict[str, Any] = {}
+    tables: dict[str, tuple[Any, str | None]] = {}
     rows, unread = [], []
-    found: Iterator[Candidate] = local.find(plan.folders)
     named = [Candidate(text, "named") for text in plan.named]
-    for number, row in enumerate(itertools.chain(named, found), 1):
+    for number, row in enumerate(itertools.chain(named, local.find(plan.folders)), 1):
         say(f"reading model {number}")
         try:
             facts = reading.local_facts(row)
-        except ReadError as error:
+        except (ReadError, UsageError) as error:
             unread.append(hub.unread(row, error))
             continue
-        key = condensed.fingerprint(facts)
+        key, family = condensed.fingerprint(facts), None
         if key is not None:
-            tokens = tables.setdefault(key, facts.tokenizer.tokens)
+            if key not in tables:
+                tables[key] = facts.tokenizer.tokens, condensed.family(facts)
+            tokens, family = tables[key]
             facts = replace(facts, tokenizer=replace(facts.tokenizer, tokens=tokens))
-        rows.append((row, facts))
+        rows.append(Here(row, facts, family))
     return rows, unread
 
 
-def _may_draft(target: ModelFacts, draft: ModelFacts, what: Wanted, found: Candidate) -> bool:
-    """Whether a pair is worth a judgement: one vocabulary and smaller, or a head that fits."""
+def _may_draft(target: ModelFacts, other: Here, what: Wanted) -> bool:
+    """Whether a pair is worth a judgement: smaller, or a head that names the target."""
+    draft = other.facts
     if (target.gguf is None) is not (draft.gguf is None):
         return False
     if draft.role not in screen.NO_HEAD:
-        said = draft.verifier or found.ref
+        said = draft.verifier or other.candidate.ref
         return any(names.mentions(said, name) for name in what.names)
     ours, theirs = target.weights.parameters, draft.weights.parameters
-    if not ours or not theirs or theirs > screen.LARGEST * ours:
-        return False
-    family = condensed.family(target)
-    return family is not None and family == condensed.family(draft)
+    return bool(ours and theirs and theirs <= screen.LARGEST * ours)
