@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 
 from draftcheck import memory
 from draftcheck.errors import ReadError
@@ -84,6 +85,7 @@ def price(comparison: Comparison, said: Circumstances) -> Price:
     return Price(costs.ratio, enough, kept, at_best=bool(ours.experts))
 
 
+@lru_cache(maxsize=4)  # a target is held against many drafts
 def step(facts: ModelFacts, context: int, kv_dtype: str | None = None) -> Step | None:
     """What a step of one model reads; None when the files do not tell."""
     tensors = facts.weights.tensors
