@@ -183,21 +183,21 @@ def judged(ref: str, **changes: object) -> Judged:
 
 
 def test_each_thing_that_is_known_decides_in_turn() -> None:
-    """Worst first in the list; each row is better than the one before in one thing only."""
+    """Each row is better than the one before in one thing only; names would say the reverse."""
     bad = {"price": Price(0.5, 0.5, 900), "relation": Relation.SPECIALS_DIFFER}
     rows = [
-        judged("h", verdict=Verdict.DEGRADED, **{**bad, "price": Price(None, None, None)}),
-        judged("g", verdict=Verdict.DEGRADED, **bad),
-        judged("f", **bad),
-        judged("e", **{**bad, "price": Price(0.2, 0.2, 900)}),
-        judged("d", **{**bad, "price": Price(0.2, 0.2, 500)}),
-        judged("c", price=Price(0.2, 0.2, 500)),
-        judged("b", price=Price(0.2, 0.2, 500), downloads=5),
-        judged("a", price=Price(0.2, 0.2, 500), downloads=5, likes=1),
+        judged("a", verdict=Verdict.DEGRADED, **{**bad, "price": Price(None, None, None)}),
+        judged("b", verdict=Verdict.DEGRADED, **bad),
+        judged("c", **bad),
+        judged("d", **{**bad, "price": Price(0.2, 0.2, 900)}),
+        judged("e", **{**bad, "price": Price(0.2, 0.2, 500)}),
+        judged("f", price=Price(0.2, 0.2, 500)),
+        judged("g", price=Price(0.2, 0.2, 500), downloads=5),
+        judged("h", price=Price(0.2, 0.2, 500), downloads=5, likes=1),
     ]
     for order in (rows, rows[::-1], rows[3:] + rows[:3]):
         found = ranking.rank(order, "t", {})
-        assert [row.judged.candidate.ref for row in found] == list("abcdefgh")
+        assert [row.judged.candidate.ref for row in found] == list("hgfedcba")
 
 
 def test_measured_ones_stand_before_and_behind_the_others() -> None:
