@@ -183,17 +183,17 @@ def exit_code(answers: Sequence[Recommendation], *, strict: bool) -> int:
     """0: some draft, or the target's own layers, will do; 1: none; 3: none could be decided."""
     for answer in answers:
         verdicts = [row.judged.verdict for row in answer.drafts]
-        verdicts += [entry.verdict for entry in answer.alone if entry.method in _own(entry)]
+        verdicts += [entry.verdict for entry in answer.alone if uses_own_layers(entry)]
         if any(v is Verdict.COMPATIBLE or (usable(v) and not strict) for v in verdicts):
             return 0
     read = [r for answer in answers for r in answer.rejected if r.rule != "listing"]
     return 3 if read and all(r.verdict is Verdict.UNDECIDED for r in read) else 1
 
 
-def _own(entry: EngineVerdict) -> set[str]:
-    """The engine's methods that use layers of the target itself."""
-    engine = rulebook.load(entry.engine)
-    return {method.id for method in engine.methods if "itself" in method.drafts}
+def uses_own_layers(entry: EngineVerdict) -> bool:
+    """Whether a method that needs no draft uses layers of the target itself."""
+    methods = rulebook.load(entry.engine).methods
+    return any(method.id == entry.method and "itself" in method.drafts for method in methods)
 
 
 def _questions(plan: Plan) -> list[Question]:
@@ -333,7 +333,12 @@ def _answer(
         plan=plan,
         drafts=tuple(ranked[: plan.limit]),
         more=len(ranked[plan.limit :]),
-        alone=tuple(e for e in (alone.engines if alone else ()) if usable(e.verdict)),
+        alone=tuple(
+            sorted(
+                (entry for entry in (alone.engines if alone else ()) if usable(entry.verdict)),
+                key=lambda entry: not uses_own_layers(entry),
+            )
+        ),
         rejected=tuple(r for r in results if isinstance(r, Rejection)),
         unseen=unseen,
         notes=notes,

@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 import shutil
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,9 @@ import pytest
 
 from tests import make
 from tests.conftest import FIXTURES, Run
+
+sys.path.insert(0, str(Path(__file__).parent / "agreement"))
+import head_cases
 
 PAIR = FIXTURES / "pair"
 SHA = "0123456789abcdef0123456789abcdef01234567"
@@ -165,6 +169,32 @@ def test_the_verdicts_are_those_of_pair(home: Path, run: Run) -> None:
         for draft in drafts:
             said = run("pair", target, draft, "--engine", engine, "--format", "json").json
             assert found[str(draft)] == said["verdict"], (engine, draft)
+
+
+def test_layers_of_its_own_are_an_answer(home: Path, run: Run) -> None:
+    case = next(case for case in head_cases.CASES if case.name == "mtp/own-layer")
+    target, _ = head_cases.write(case, home)
+    (home / "empty").mkdir()
+    said = ("--engine", "llama.cpp", "--local", home / "empty")
+    ran = run("recommend", target, *said, "--format", "json")
+    assert ran.code == 0 and ran.json["candidates"] == []
+    first = ran.json["without_draft"][0]
+    assert first["own_layers"] and first["method"] == "draft-mtp"
+    text = run("recommend", target, *said).out
+    assert "with layers of its own: draft-mtp (llama.cpp)" in text and "without any draft" in text
+    assert "--spec-type draft-mtp" in text
+    # n-grams need nothing of the target: no answer to the question for a draft
+    assert run("recommend", PAIR / "target.gguf", *said).code == 1
+
+
+def test_a_gguf_head_beside_its_target(home: Path, run: Run) -> None:
+    case = next(case for case in head_cases.CASES if case.name == "eagle3/fits")
+    target, draft = head_cases.write(case, home)
+    ran = run(
+        "recommend", target, "--candidate", draft, "--engine", "llama.cpp", "--format", "json"
+    )
+    [row] = ran.json["candidates"]
+    assert row["kind"] == "eagle3" and row["method"] == "draft-eagle3" and "you named" in row["why"]
 
 
 def test_nothing_there(home: Path, run: Run) -> None:

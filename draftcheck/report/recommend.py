@@ -11,7 +11,7 @@ import click
 
 from draftcheck import __version__
 from draftcheck.candidates.ranking import Ranked, nbytes
-from draftcheck.recommend import Recommendation
+from draftcheck.recommend import Recommendation, uses_own_layers
 from draftcheck.report.json import SCHEMA_VERSION, dumps, model
 from draftcheck.report.safe import markdown as md
 from draftcheck.report.safe import safe, safe_block
@@ -118,6 +118,7 @@ def _alone(entry: EngineVerdict) -> dict[str, Any]:
         "engine": entry.engine,
         "version": entry.version,
         "method": entry.method,
+        "own_layers": uses_own_layers(entry),
         "verdict": str(entry.verdict),
         "reaction": str(entry.reaction),
         "setup": entry.setup,
@@ -183,18 +184,18 @@ def _because(row: Ranked, rank: int) -> str:
 
 def _without(alone: Sequence[EngineVerdict]) -> str:
     """Methods that need no draft, each with the engines that have it."""
-    found: dict[str, list[str]] = {}
-    for entry in alone:
-        found.setdefault(entry.method or "-", []).append(entry.engine)
-    if not found:
-        return ""
-    words = [f"{method} ({', '.join(engines)})" for method, engines in found.items()]
-    return textwrap.fill(
-        "without any draft: " + "; ".join(words),
-        WIDTH,
-        subsequent_indent="  ",
-        break_on_hyphens=False,
-    )
+    own = [entry for entry in alone if uses_own_layers(entry)]
+    rest = [entry for entry in alone if entry not in own]
+    lines = []
+    for words, entries in (("with layers of its own", own), ("without any draft", rest)):
+        found: dict[str, list[str]] = {}
+        for entry in entries:
+            found.setdefault(entry.method or "-", []).append(entry.engine)
+        told = [f"{method} ({', '.join(engines)})" for method, engines in found.items()]
+        if told:
+            text = f"{words}: {'; '.join(told)}"
+            lines.append(textwrap.fill(text, WIDTH, subsequent_indent="  ", break_on_hyphens=False))
+    return "\n".join(lines)
 
 
 def _turned_away(answer: Recommendation, verbose: bool) -> Iterator[str]:
@@ -245,7 +246,7 @@ def _markdown(answer: Recommendation, verbose: bool) -> Iterator[str]:
     else:
         yield "No draft was found."
     if words := _without(answer.alone):
-        yield md(words.replace("\n  ", " "))
+        yield md(words.replace("\n  ", " ")).replace("\n", "\n\n")
     yield (
         "\n".join(
             f"- {md(row.draft)}: {md(row.rule)}: {md(row.saw)}"
