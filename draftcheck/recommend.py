@@ -216,6 +216,7 @@ def _gather(
         known = session.opener.hub.known()
         rows += [Candidate(repo, revision=commit) for repo, commit in known.items()]
         rows += [row for row in local.find() if row.source == "hub-cache"]
+        notes.append("offline: only what was read or downloaded from the Hub before was looked at")
     elif not plan.named:
         say("searching the Hub")
         failures: list[ReadError] = []

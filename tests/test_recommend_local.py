@@ -118,6 +118,12 @@ def test_folders_that_are_named(home: Path, run: Run) -> None:
     every = run("recommend", "--local", shelf, "--format", "json")
     assert pairs(every.json) == {str(shelf / "deep" / "big"): [str(shelf / "small")]}
     assert run("recommend", shelf / "small", "--local", shelf).code == 1
+    # Two GGUF files and two checkpoints: no target, but models to be paired.
+    both = pairs(run("recommend", "--local", PAIR, "--format", "json").json)
+    assert both == {
+        str(PAIR / "target"): [str(PAIR / "draft")],
+        str(PAIR / "target.gguf"): [str(PAIR / "draft.gguf")],
+    }
 
 
 def test_a_head_and_what_it_names(home: Path, run: Run) -> None:
@@ -200,6 +206,8 @@ def test_a_gguf_head_beside_its_target(home: Path, run: Run) -> None:
 def test_nothing_there(home: Path, run: Run) -> None:
     ran = run("recommend", "--local")
     assert ran.code == 1 and "no two models on this disk go together" in ran.out
+    alone = run("recommend", PAIR / "target", "--offline")
+    assert alone.code == 1 and "offline: only what was read" in alone.err
     assert run("recommend").code == 2
     assert run("recommend", PAIR / "target", home).code == 2
     assert run("recommend", PAIR / "target", "--local", home / "nowhere").code == 3

@@ -60,9 +60,9 @@ def places() -> list[tuple[str, Path]]:
 
 
 def is_model(path: Path) -> bool:
-    """Whether a folder holds a model itself, rather than folders of models."""
+    """Whether a folder holds one model itself, rather than several or folders of them."""
     names = _names(path)
-    return "config.json" in names or any(name.endswith((".gguf", *WEIGHTS)) for name in names)
+    return "config.json" in names or sum(_is_gguf(name) for name in names) == 1
 
 
 def _lm_studio(home: Path) -> list[Path]:

@@ -27,10 +27,10 @@ def render(answers: Sequence[Recommendation], form: str, *, pairs: bool, verbose
     """pairs: there was no target; everything on this disk was paired."""
     if form == "json":
         return dumps(_pairs(answers) if pairs else body(answers[0]))
-    if form == "markdown":
-        return "\n\n".join(block for answer in answers for block in _markdown(answer, verbose))
     if pairs and not any(answer.drafts for answer in answers):
         return "\n\n".join(["no two models on this disk go together", *_leftover(answers, verbose)])
+    if form == "markdown":
+        return "\n\n".join(block for answer in answers for block in _markdown(answer, verbose))
     return "\n\n".join(block for answer in answers for block in _blocks(answer, verbose) if block)
 
 
@@ -225,7 +225,11 @@ def _leftover(answers: Sequence[Recommendation], verbose: bool) -> Iterator[str]
 
 def _setup(answer: Recommendation) -> str:
     first = answer.drafts[0].judged.engine if answer.drafts else None
-    ready = first or next((entry for entry in answer.alone if entry.setup), None)
+    ready = first or min(
+        answer.alone,
+        key=lambda entry: (not uses_own_layers(entry), (entry.setup or "").count("\n")),
+        default=None,
+    )
     if ready is None or ready.setup is None:
         return ""
     lines = "\n".join(f"  {line}" for line in safe_block(ready.setup).splitlines())
