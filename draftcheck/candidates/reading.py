@@ -92,6 +92,8 @@ class Reading:
         self.offline = offline
         self.digests: frozenset[str] = frozenset()
         """Of the target's tokenizer, in every way of writing it."""
+        self.gguf = False
+        """The target is a GGUF file."""
         self.beside: tuple[Candidate, ...] = ()
         """Heads in the target's own repo."""
         self._known: dict[str, Known] = {}
@@ -103,6 +105,7 @@ class Reading:
             return saved.load(ref.path, ref.text)
         model = self.opener.open(ref)
         facts = read_opened(model)
+        self.gguf = facts.gguf is not None
         if facts.refused:
             raise GatedError(facts.refused, hint=" ".join(facts.notes)[:400])
         name = tokenizer.main_file(model.source) if model.gguf is None else None
@@ -147,7 +150,7 @@ class Reading:
 
     def _open(self, found: Candidate) -> Open | Rejection:
         try:
-            ref = reference(found)
+            ref = reference(found, gguf=self.gguf)
             if ref.kind != "hub":
                 return Open(found)
             model = self.opener.open(ref)
@@ -233,15 +236,18 @@ class Reading:
         self.opener.close()
 
 
-def reference(found: Candidate) -> ModelRef:
-    """What to open: a candidate of a list is pinned to the commit that was listed."""
+def reference(found: Candidate, *, gguf: bool = False) -> ModelRef:
+    """What to open: a candidate of a list is pinned to the commit that was listed.
+
+    gguf: of a repo with a checkpoint and GGUF files, the latter.
+    """
     if found.source != "hub":
         return parse(found.ref)
     ggufs = [name for name in found.files or () if _is_model(name) and not _is_head(name)]
-    if found.kind != "gguf" or not ggufs:
+    if not ggufs or not (gguf or found.kind == "gguf"):
         return ModelRef(found.ref, "hub", repo=found.ref, revision=found.revision)
     file = pick(ggufs)
-    text = found.ref if len(ggufs) == 1 else f"{found.ref}/{file}"
+    text = found.ref if len(ggufs) == 1 and found.kind == "gguf" else f"{found.ref}/{file}"
     return ModelRef(text, "hub", repo=found.ref, revision=found.revision, file=file)
 
 

@@ -78,7 +78,7 @@ def by_listing(found: Candidate, what: Wanted) -> Rejection | None:
         return _by_size(found, what)
     if kind == "gguf" and not what.gguf:
         return _no(found, "listing", "GGUF files only; the target is a checkpoint")
-    if kind != "gguf" and what.gguf:
+    if what.gguf and not any(name.endswith(".gguf") for name in found.files):
         return _no(found, "listing", "no GGUF file; the target is one")
     return _by_size(found, what)
 

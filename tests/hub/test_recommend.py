@@ -260,12 +260,14 @@ def test_gguf_drafts_for_a_gguf_target(hub: Hub, draftcheck: Draftcheck) -> None
     other = models.small_gguf(WORDS, **{"tokenizer.ggml.model": ("string", "llama")})
     hub.add_repo("packer/Llama-8-1B-GGUF", {"x.gguf": other}, tags=("gguf",))
     hub.add_repo(SMALL, model(ONE))
+    hub.add_repo(TUNED, {**model(ONE), "poems-Q8_0.gguf": models.small_gguf(WORDS)})
     ran = draftcheck(
         "recommend", "packer/Llama-9-70B-GGUF:Q4_K_M", "--engine", "llama.cpp", "--format", "json"
     )
     assert ran.code == 0, ran.out
     rows = ran.json["candidates"]
-    assert rows[0]["draft"] == "packer/Llama-9-1B-GGUF/small-Q4_K_M.gguf"
+    drafts = ["packer/Llama-9-1B-GGUF/small-Q4_K_M.gguf", f"{TUNED}/poems-Q8_0.gguf"]
+    assert [row["draft"] for row in rows if "mtp-" not in row["draft"]] == drafts
     assert "small-Q4_K_M.gguf" in rows[0]["setup"]
     assert "packer/Llama-8-1B-GGUF" in rejected(ran)
     assert rejected(ran)[SMALL]["rule"] == "listing"
