@@ -1,0 +1,184 @@
+"""What the store holds, as plain values. Nothing here reads or decides."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+ALONE = ""
+"""In the store: the draft of a target that speculates by itself (MTP layers, n-grams)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scan:
+    """One night. Scans are ordered by number, never by their clock."""
+
+    number: int
+    state: str
+    """running (or killed), partial (--max-time, interrupted) or complete."""
+    started: str
+    finished: str | None
+    draftcheck: str
+    settings: Mapping[str, Any]
+    counts: Mapping[str, int]
+    """listed, candidates, models, unreadable, pairs, verdicts, trials, requests …"""
+    seconds: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A model that drafts are looked for, in the order of the list."""
+
+    ref: str
+    source: str
+    """named, or search: found on the Hub by the list's filters."""
+    problem: str | None = None
+    """Why it could not be read; then it has no new verdicts."""
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """One repo as the Hub lists it."""
+
+    name: str
+    sha: str
+    modified: str | None = None
+    downloads: int | None = None
+    likes: int | None = None
+    parameters: int | None = None
+    gated: bool = False
+    tags: tuple[str, ...] = ()
+    model_type: str | None = None
+    architectures: tuple[str, ...] = ()
+    files: tuple[str, ...] = ()
+    """Names only; not kept in the store."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rejected:
+    """A listed repo that is no candidate for any target, and why."""
+
+    repo: str
+    stage: str
+    """listing, digest or header."""
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """A model whose files were read, or that could not be read."""
+
+    ref: str
+    kind: str
+    revision: str | None
+    """The commit that the facts are of."""
+    status: str
+    """read, gated, unreadable or gone."""
+    problem: str | None = None
+    role: str | None = None
+    verifier: str | None = None
+    fingerprint: str | None = None
+    """Equal: the same token texts at the same ids."""
+    family: str | None = None
+    """Equal: the same vocabulary apart from added tokens. Pairs are formed inside a family."""
+    parameters: int | None = None
+    nbytes: int | None = None
+    architecture: str | None = None
+    context: int | None = None
+    downloads: int | None = None
+    likes: int | None = None
+    facts: str | None = None
+    """Digest of the condensed facts."""
+    since: int = 0
+    """The scan that read these facts."""
+
+
+@dataclass(frozen=True, slots=True)
+class Saw:
+    """A rule that did not pass; its words are in the rulebook."""
+
+    rule: str
+    outcome: str
+    severity: str
+    reaction: str
+    saw: str
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What one engine makes of one pair."""
+
+    target: str
+    draft: str | None
+    """None: the target by itself."""
+    asked: str
+    """The question: an engine, or engine@version where the list pins one."""
+    engine: str
+    version: str
+    version_checked: bool
+    method: str | None
+    reaction: str
+    verdict: str
+    decided_by: str | None = None
+    basis: str | None = None
+    relation: str | None = None
+    findings: tuple[Saw, ...] = ()
+    passed: int = 0
+    """How many rules passed."""
+    setup: str | None = None
+    memory: Mapping[str, Any] | None = None
+    """gpu, answer, required_bytes, available_bytes, max_context, target, draft; None: no GPU."""
+    notes: tuple[str, ...] = ()
+    since: int = 0
+    """The scan in which this verdict was first said."""
+
+
+@dataclass(frozen=True, slots=True)
+class TrialRow:
+    """A measurement, at these revisions."""
+
+    target: str
+    draft: str
+    target_revision: str | None
+    draft_revision: str | None
+    backend: str
+    state: str
+    """done or failed."""
+    problem: str | None = None
+    body: Mapping[str, Any] = field(default_factory=dict)
+    """The contract's JSON of a trial."""
+    since: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One difference between a scan and the one before it."""
+
+    scan: int
+    kind: str
+    """new, broke, works, worse, better or gone."""
+    target: str
+    draft: str | None
+    asked: str
+    engine: str
+    version: str
+    method: str | None
+    before: str | None
+    """The verdict of the scan before; None: there was none."""
+    after: str | None
+    cause: str
+    """new-model, new-target, target-files, draft-files, engine-version, rule, settings,
+    vanished, gated, left-list or not-asked."""
+    why: str
+    pinned: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Pin:
+    """A pair that somebody relies on."""
+
+    target: str
+    draft: str
+    engines: tuple[str, ...] = ()
+    """Questions that count; empty: at least one engine must take the pair."""
