@@ -21,21 +21,20 @@ from urllib.parse import urlsplit
 from draftcheck import __version__
 from draftcheck.errors import ReadError
 from draftcheck.sources import origins, progress, settings
+from draftcheck.sources.budget import Budget
 from draftcheck.sources.origins import Allowed, origin
 
 MAX_HOPS = 5
 TRIES = 5
 ALL_TRIES = 12
 """Even when every try brings some more bytes."""
-MAX_WAIT = 60.0
-"""Seconds that a server may ask us to wait at once."""
-MAX_WAITED = 150.0
-"""Seconds of waiting in one run, all together."""
 SLOWEST = 1024
 """Bytes a second below which a body counts as stuck."""
 MAX_SKIPPED = 32 * 1024 * 1024
 """Bytes read in vain to reach a range, where a server ignores Range."""
 SHORT = 4096
+NOTED = 1.0
+"""Seconds of waiting worth a word to who watches."""
 REDIRECTS = {301, 302, 303, 307, 308}
 BUSY = {408, 425, 429, 500, 502, 503, 504}
 CONTENT_RANGE = re.compile(r"bytes (\d{1,19})-(\d{1,19})/(\d{1,19}|\*)")
@@ -117,32 +116,23 @@ class Clock:
         return math.ceil(left)
 
 
-class Patience:
-    """How long everybody waits for one endpoint: shared by all models of a run."""
-
-    def __init__(self) -> None:
-        self.until = 0.0
-        self.waited = 0.0
-        self.lock = threading.Lock()
-
-
 class Web:
     """Requests to one endpoint and to where it sends us; the token goes to the endpoint only."""
 
-    def __init__(self, endpoint: str, token: str | None, timeout: float) -> None:
+    def __init__(
+        self, endpoint: str, token: str | None, timeout: float, budget: Budget | None = None
+    ) -> None:
         self.endpoint = endpoint
+        self.budget = budget or Budget()
         self.has_token = bool(token)
         self._token = token
         self._timeout = timeout
         self._home = origin(endpoint)
-        self._patience = Patience()
         self.stopped = threading.Event()
 
     def branch(self) -> Web:
         """The same for one model of several: it waits with the others, but is stopped alone."""
-        made = Web(self.endpoint, self._token, self._timeout)
-        made._patience = self._patience
-        return made
+        return Web(self.endpoint, self._token, self._timeout, self.budget)
 
     def get(
         self,
@@ -161,7 +151,7 @@ class Web:
         """
         hops: list[Hop] = []
         for _ in range(MAX_HOPS):
-            self._calm()
+            self._calm(url)
             with self._send(url, what, span) as (response, clock):
                 progress.asked()
                 headers = dict(response.headers)
@@ -219,10 +209,14 @@ class Web:
         clock: Any = Clock(self._timeout)
         limits = httpx.Timeout(self._timeout, read=clock)
         try:
-            with _session().stream(
-                "GET", url, headers=headers, timeout=limits, follow_redirects=False
-            ) as response:
+            with (
+                self._counted(url, host) as answered,
+                _session().stream(
+                    "GET", url, headers=headers, timeout=limits, follow_redirects=False
+                ) as response,
+            ):
                 clock.free()
+                answered.append(dict(response.headers))
                 yield response, clock
         except httpx.TimeoutException:
             raise Trouble(
@@ -241,6 +235,20 @@ class Web:
         except (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError, UnicodeError) as error:
             raise ReadError(f"{what}: {host}: {_words(error)}") from None
 
+    @contextmanager
+    def _counted(self, url: str, host: str) -> Iterator[list[Mapping[str, str]]]:
+        """One request of the budget; the caller puts in the headers that came."""
+        answered: list[Mapping[str, str]] = []
+        with self.budget.slot(host):
+            home = origin(url) == self._home
+            if home:
+                self.budget.sent(url)
+            try:
+                yield answered
+            finally:
+                if home:
+                    self.budget.heard(url, answered[0] if answered else None)
+
     def _receive(self, response: Any, sink: bytearray, limit: int, skip: int, what: str) -> None:
         """Body -> sink, never more than limit, never slower than SLOWEST."""
         if response.headers.get("content-encoding", "identity").lower() != "identity":
@@ -249,7 +257,7 @@ class Web:
         fits = declared.isdecimal() and int(declared[:19]) <= limit + skip
         taken, since, recent = 0, time.monotonic(), 0
         for chunk in response.iter_raw():
-            if self.stopped.is_set():
+            if self.stopped.is_set() or self.budget.stopped.is_set():
                 raise ReadError(f"{what}: stopped")
             part = chunk[min(skip, len(chunk)) :]
             skip -= len(chunk) - len(part)
@@ -266,30 +274,29 @@ class Web:
             if taken >= limit and not fits:
                 return  # the rest is not wanted; leaving closes the connection
 
-    def _calm(self) -> None:
-        """Another thread was told to wait: wait with it."""
-        while (left := self._patience.until - time.monotonic()) > 0:
-            if self.stopped.wait(min(left, 1.0)):
+    def _calm(self, url: str) -> None:
+        """Wait while the server's allowance is used up, or another thread was told to wait."""
+        while (left := self.budget.ahead(url, home=origin(url) == self._home)) > 0:
+            if left >= NOTED:
+                progress.came("the rate limit", 0, left)
+            self._sleep(min(left, 1.0))
+
+    def _sleep(self, seconds: float) -> None:
+        until = time.monotonic() + seconds
+        while (left := until - time.monotonic()) > 0:
+            if self.stopped.wait(min(left, 1.0)) or self.budget.stopped.is_set():
                 raise ReadError("stopped")
 
     def _wait(self, seconds: float, trouble: Trouble) -> None:
-        shared = self._patience
-        with shared.lock:
-            now = time.monotonic()
-            # Threads wait together: what counts is by how much they make it longer.
-            shared.waited += max(0.0, now + seconds - max(now, shared.until))
-            if seconds > MAX_WAIT or shared.waited > MAX_WAITED:
-                raise Trouble(
-                    f"{trouble.message}; it asks to wait {seconds:,.0f} seconds"
-                    if trouble.wait is not None
-                    else trouble.message,
-                    trouble.hint or "Try again later.",
-                )
-            if trouble.wait is not None:
-                shared.until = max(shared.until, now + seconds)
+        if not self.budget.wait(seconds, everyone=trouble.wait is not None):
+            raise Trouble(
+                f"{trouble.message}; it asks to wait {seconds:,.0f} seconds"
+                if trouble.wait is not None
+                else trouble.message,
+                trouble.hint or "Try again later.",
+            )
         progress.came(trouble.message, 0, seconds)
-        if self.stopped.wait(seconds):
-            raise ReadError("stopped")
+        self._sleep(seconds)
 
 
 def _session() -> Any:
@@ -355,6 +362,6 @@ def _words(error: Exception) -> str:
     return str(error)[:200] or type(error).__name__
 
 
-def open_web() -> Web:
+def open_web(budget: Budget | None = None) -> Web:
     """Requests to the user's endpoint, with the user's token."""
-    return Web(settings.endpoint(), settings.token(), settings.timeout())
+    return Web(settings.endpoint(), settings.token(), settings.timeout(), budget)
