@@ -18,6 +18,7 @@ COMMANDS = {
     "probe": "draftcheck.cli.probe",
     "recommend": "draftcheck.cli.recommend",
     "rules": "draftcheck.cli.rules",
+    "scan": "draftcheck.cli.scan",
     "trial": "draftcheck.cli.trial",
     "why": "draftcheck.cli.why",
 }

@@ -17,7 +17,9 @@ from draftcheck.sources import Source
 from draftcheck.sources.folder import FolderSource
 
 if TYPE_CHECKING:
+    from draftcheck.sources.budget import Budget
     from draftcheck.sources.hub import Hub, Repo
+    from draftcheck.sources.listing import Listing
 
 WEIGHTS = (".safetensors", ".bin", ".pth", ".pt", ".msgpack", ".h5")
 TOKENIZERS = ("tokenizer.json", "tokenizer.model", "tekken.json")
@@ -57,8 +59,9 @@ class Opened:
 class Opener:
     """Opens references; the models of one run share what the Hub needs."""
 
-    def __init__(self, *, offline: bool) -> None:
+    def __init__(self, *, offline: bool, budget: Budget | None = None) -> None:
         self._offline = offline
+        self._budget = budget
         self._used = False
 
     @cached_property
@@ -66,11 +69,12 @@ class Opener:
         from draftcheck.sources.hub import Hub  # nothing of it is loaded for local models
 
         self._used = True
-        return Hub(offline=self._offline)
+        return Hub(offline=self._offline, budget=self._budget)
 
-    def open(self, ref: ModelRef) -> Opened:
+    def open(self, ref: ModelRef, *, known: Listing | None = None) -> Opened:
+        """known: the files of a Hub model at the revision named, asked for before."""
         if ref.kind == "hub":
-            return self._open_hub(ref)
+            return self._open_hub(ref, known)
         if ref.kind == "ollama":
             return _open_ollama(ref)
         if ref.kind == "gguf":
@@ -81,8 +85,8 @@ class Opener:
         if self._used:
             self.hub.close()
 
-    def _open_hub(self, ref: ModelRef) -> Opened:
-        repo = self.hub.open(ref.repo, ref.revision)
+    def _open_hub(self, ref: ModelRef, known: Listing | None) -> Opened:
+        repo = self.hub.open(ref.repo, ref.revision, known=known)
         notes: tuple[str, ...] = ()
         if repo.name != ref.repo:
             notes = (f"{ref.repo} is called {repo.name} now",)

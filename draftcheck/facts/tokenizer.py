@@ -63,6 +63,12 @@ def main_file(source: Source) -> str | None:
     return next((name for name in _READERS if name in source.files()), None)
 
 
+def alone(source: Source) -> TokenizerFacts | None:
+    """What the vocabulary file says by itself, without the small files beside it."""
+    name = main_file(source)
+    return None if name is None else _READERS[name](source, name)[0]
+
+
 def listed(source: Source) -> TokenizerFacts:
     """What the listing alone says: which file, with which digest."""
     name = main_file(source)
@@ -228,6 +234,10 @@ _READERS: dict[str, Callable[[Source, str], Read]] = {
     "vocab.json": _from_vocab_json,
     "vocab.txt": _from_vocab_txt,
 }
+
+
+FILES = tuple(_READERS)
+"""Names of files that hold a vocabulary."""
 
 
 def _with_added_tokens(

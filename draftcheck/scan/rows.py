@@ -38,21 +38,27 @@ class Target:
 
 
 @dataclass(frozen=True, slots=True)
-class Listed:
-    """One repo as the Hub lists it."""
+class Repo:
+    """One repo as the Hub lists it, and how far it was looked at."""
 
     name: str
     sha: str
-    modified: str | None = None
-    downloads: int | None = None
-    likes: int | None = None
+    kind: str
+    """full, head or gguf, by its listing."""
     parameters: int | None = None
+    packed: bool = False
     gated: bool = False
-    tags: tuple[str, ...] = ()
-    model_type: str | None = None
-    architectures: tuple[str, ...] = ()
-    files: tuple[str, ...] = ()
-    """Names only; not kept in the store."""
+    bases: tuple[str, ...] = ()
+    """What its card names."""
+    downloads: int = 0
+    likes: int = 0
+    refused: str | None = None
+    """What its listing alone speaks against, whatever the target."""
+    files_sha: str | None = None
+    """The commit whose list of files is known."""
+    tokenizer: str | None = None
+    """Name and digest of its vocabulary file."""
+    gguf: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +88,8 @@ class Model:
     """Equal: the same token texts at the same ids."""
     family: str | None = None
     """Equal: the same vocabulary apart from added tokens. Pairs are formed inside a family."""
+    voice: str | None = None
+    """Equal: the token texts of a pair need not be held side by side."""
     parameters: int | None = None
     nbytes: int | None = None
     architecture: str | None = None
@@ -157,7 +165,7 @@ class Change:
 
     scan: int
     kind: str
-    """new, broke, works, worse, better or gone."""
+    """new, works, better, worse, unclear (no longer decided), broke or gone."""
     target: str
     draft: str | None
     asked: str
@@ -168,8 +176,8 @@ class Change:
     """The verdict of the scan before; None: there was none."""
     after: str | None
     cause: str
-    """new-model, new-target, target-files, draft-files, engine-version, rule, settings,
-    vanished, gated, left-list or not-asked."""
+    """new-model, new-target, newly-asked, target-files, draft-files, engine-version, rule,
+    settings, several, vanished, gated, unreadable, left-list or not-asked."""
     why: str
     pinned: bool = False
 

@@ -22,7 +22,8 @@ CREATE TABLE pins (
 -- What the Hub's listing says, and how far the screening of each repo has come.
 CREATE TABLE repos (
   name TEXT PRIMARY KEY, sha TEXT NOT NULL, seen INTEGER NOT NULL, listed TEXT NOT NULL,
-  stage TEXT, why TEXT, files_sha TEXT, files BLOB, tokenizer TEXT
+  stage TEXT, why TEXT, files_sha TEXT, files BLOB, tokenizer TEXT,
+  gguf TEXT
 ) WITHOUT ROWID;
 CREATE INDEX repos_seen ON repos (seen);
 -- A vocabulary file is read once, whoever has it.
@@ -33,7 +34,7 @@ CREATE TABLE facts (digest TEXT PRIMARY KEY, body BLOB NOT NULL) WITHOUT ROWID;
 CREATE TABLE models (
   ref TEXT PRIMARY KEY, kind TEXT NOT NULL, revision TEXT, tried TEXT, status TEXT NOT NULL,
   problem TEXT, passing INTEGER NOT NULL DEFAULT 0, role TEXT, verifier TEXT, fingerprint TEXT,
-  family TEXT, parameters INTEGER, nbytes INTEGER, architecture TEXT, context INTEGER,
+  family TEXT, voice TEXT, parameters INTEGER, nbytes INTEGER, architecture TEXT, context INTEGER,
   downloads INTEGER, likes INTEGER, facts TEXT, since INTEGER NOT NULL, scan INTEGER NOT NULL
 ) WITHOUT ROWID;
 -- What only two vocabularies side by side tell; for pairs whose fingerprints differ.
@@ -45,9 +46,14 @@ CREATE TABLE verdicts (
   engine TEXT NOT NULL, version TEXT NOT NULL, version_checked INTEGER NOT NULL, method TEXT,
   reaction TEXT NOT NULL, verdict TEXT NOT NULL, decided_by TEXT, basis TEXT, relation TEXT,
   findings TEXT NOT NULL, passed INTEGER NOT NULL, setup TEXT, memory TEXT, notes TEXT NOT NULL,
-  target_facts TEXT NOT NULL, draft_facts TEXT NOT NULL, rules TEXT NOT NULL,
-  settings TEXT NOT NULL, since INTEGER NOT NULL,
+  rules TEXT NOT NULL, since INTEGER NOT NULL,
   PRIMARY KEY (target, draft, asked, slot)
+) WITHOUT ROWID;
+-- What the verdicts of a pair were made from: while it stays the same, so do they.
+CREATE TABLE pairs (
+  target TEXT NOT NULL, draft TEXT NOT NULL, basis TEXT NOT NULL, target_facts TEXT NOT NULL,
+  draft_facts TEXT NOT NULL, settings TEXT NOT NULL, since INTEGER NOT NULL,
+  PRIMARY KEY (target, draft)
 ) WITHOUT ROWID;
 CREATE TABLE trials (
   target TEXT NOT NULL, draft TEXT NOT NULL, key TEXT NOT NULL, target_revision TEXT,

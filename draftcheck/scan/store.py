@@ -34,8 +34,8 @@ BUSY_SECONDS = 30.0
 LARGEST = 64 << 20
 """Bytes that one packed value may have unpacked: the store is a file like any other."""
 MODEL = (
-    "ref, kind, revision, status, problem, role, verifier, fingerprint, family, parameters,"
-    " nbytes, architecture, context, downloads, likes, facts, since"
+    "ref, kind, revision, status, problem, role, verifier, fingerprint, family, voice,"
+    " parameters, nbytes, architecture, context, downloads, likes, facts, since"
 )
 VERDICT = (
     "target, draft, asked, engine, version, version_checked, method, reaction, verdict,"
@@ -134,14 +134,19 @@ class Store:
         row = next(self.rows(f"SELECT {MODEL} FROM models WHERE ref = ?", ref), None)
         return None if row is None else Model(**dict(row))
 
-    def facts(self, digest: str) -> dict[str, Any]:
-        """Condensed facts (draftcheck.condensed), by Model.facts."""
+    def body(self, digest: str) -> dict[str, Any]:
+        """What is kept of a model: its condensed facts, and how to download it."""
         row = next(self.rows("SELECT body FROM facts WHERE digest = ?", digest), None)
         if row is None:
             raise StoreError(f"{self.path}: facts {digest[:20]!r} are missing")
         found = unpack(row[0], f"{self.path}: facts {digest[:20]!r}")
         if not isinstance(found, dict):
             raise StoreError(f"{self.path}: facts {digest[:20]!r} are no object")
+        return found
+
+    def facts(self, digest: str) -> dict[str, Any]:
+        """Condensed facts (draftcheck.condensed), by Model.facts."""
+        found: dict[str, Any] = self.body(digest)["facts"]
         return found
 
     def verdicts(

@@ -8,9 +8,11 @@ from typing import Any
 
 from draftcheck.errors import ReadError
 from draftcheck.sources import Source, hubcache, listing, search, settings
+from draftcheck.sources.budget import Budget
 from draftcheck.sources.cache import Store
 from draftcheck.sources.folder import FolderSource
 from draftcheck.sources.links import Shortcut
+from draftcheck.sources.listing import Listing
 from draftcheck.sources.reading import Reader
 from draftcheck.sources.search import Question
 from draftcheck.sources.web import Offline, Web, open_web
@@ -130,8 +132,10 @@ class Repo:
 class Hub:
     """What the models of one run share: connections, waiting, cache."""
 
-    def __init__(self, *, offline: bool = False) -> None:
+    def __init__(self, *, offline: bool = False, budget: Budget | None = None) -> None:
+        """budget: how much may be asked, and how long waited; shared by many readers."""
         self.offline = offline or settings.offline()
+        self._budget = budget
         self._store = Store(settings.cache(), settings.cache_limit())
         self._shortcut = Shortcut()
         self._branches: list[Web] = []
@@ -140,7 +144,7 @@ class Hub:
     def _web(self) -> Web:
         if self.offline:  # not even huggingface_hub is needed then
             return Web(settings.endpoint(), None, 1.0)
-        return open_web()
+        return open_web(self._budget)
 
     def search(self, question: Question) -> Iterator[dict[str, Any]]:
         """Rows of the list of models that fit, page by page as they are taken."""
@@ -169,9 +173,31 @@ class Hub:
         for web in (self._web, *self._branches):
             web.stopped.set()
 
-    def open(self, repo: str, revision: str | None) -> Repo:
-        """The repo at the commit that the revision means now; it stays that one."""
-        if not self.offline:
+    def listing(self, repo: str, revision: str) -> Listing:
+        """The files of a repo at a commit, kept for whoever reads it next."""
+        found = listing.fetch(self._web, self._store, repo, revision)
+        listing.keep(self._web, self._store, repo, revision, found)
+        return found
+
+    def commit(self, repo: str, revision: str | None) -> str:
+        """The commit that a revision means now."""
+        return listing.commit_now(self._web, repo, revision)
+
+    def pages(self, question: Question) -> Iterator[list[dict[str, Any]]]:
+        """The list of models, page by page."""
+        if self.offline:
+            raise Offline("the Hub cannot be listed without the network")
+        for _, page in search.pages(self._web, question):
+            yield page
+
+    def open(self, repo: str, revision: str | None, *, known: Listing | None = None) -> Repo:
+        """The repo at the commit that the revision means now; it stays that one.
+
+        known: its files, when somebody asked before.
+        """
+        if known is not None:
+            found = known
+        elif not self.offline:
             found = listing.fetch(self._web, self._store, repo, revision)
         else:
             known = listing.cached(self._web, self._store, repo, revision)

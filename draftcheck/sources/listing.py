@@ -82,6 +82,14 @@ def cached(web: Web, store: Store, repo: str, revision: str | None) -> Listing |
     return found if found and found.commit == commit else None
 
 
+def commit_now(web: Web, repo: str, revision: str | None) -> str:
+    """The commit that a revision means now."""
+    sha = _commit_now(web, repo, revision)
+    if sha is None or not COMMIT.fullmatch(sha):
+        sha = _ask(web, repo, revision).commit
+    return sha
+
+
 def _url(web: Web, repo: str, revision: str | None) -> str:
     url = f"{web.endpoint}/api/models/{quote(repo)}"
     return f"{url}/revision/{quote(revision, safe='')}" if revision else url

@@ -1,0 +1,195 @@
+"""What a scan changed, as text, JSON and Markdown; and its exit code."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import click
+
+from draftcheck import __version__
+from draftcheck.report.json import SCHEMA_VERSION, dumps
+from draftcheck.report.safe import markdown as md
+from draftcheck.report.safe import safe
+from draftcheck.scan.changes import USABLE
+from draftcheck.scan.rows import Change, Model
+from draftcheck.scan.run import Pinned, Summary
+
+SHOWN = 40
+"""Changes that the text names; JSON has all."""
+ORDER = ("broke", "unclear", "gone", "worse", "new", "works", "better")
+COLOURS = {"broke": "red", "unclear": "magenta", "gone": "red", "worse": "yellow"}
+HEADS = {
+    "broke": "no longer work",
+    "unclear": "can no longer be decided",
+    "gone": "are gone",
+    "worse": "work less well",
+    "new": "are new",
+    "works": "work now",
+    "better": "work better",
+}
+
+
+def render(summary: Summary, form: str) -> str:
+    if form == "json":
+        return dumps(body(summary))
+    return "\n".join(_markdown(summary) if form == "markdown" else _text(summary))
+
+
+def code(summary: Summary, *, strict: bool) -> int:
+    """1: a pinned pair does not work; 3: something could not be decided, or time ran out."""
+    good = ("compatible",) if strict else USABLE
+    if any(pin.verdict not in (*good, "undecided") for pin in summary.pins):
+        return 1
+    doubtful = any(pin.verdict == "undecided" for pin in summary.pins)
+    unread = any(target.problem for target in summary.targets)
+    return 3 if doubtful or unread else 0
+
+
+def body(summary: Summary) -> dict[str, Any]:
+    scan = summary.scan
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "draftcheck_version": __version__,
+        "scan": {
+            "number": scan.number,
+            "state": scan.state,
+            "resumed": summary.resumed,
+            "started": scan.started,
+            "finished": scan.finished,
+            "seconds": scan.seconds,
+            "counts": dict(scan.counts),
+        },
+        "targets": [
+            {"ref": t.ref, "source": t.source, "problem": t.problem,
+             "usable_drafts": summary.usable.get(t.ref, 0)}
+            for t in summary.targets
+        ],
+        "changes": [_change(change) for change in summary.changes],
+        "pins": [_pin(pin) for pin in summary.pins],
+        "problems": [_problem(model) for model in summary.problems],
+    }  # fmt: skip
+
+
+def _change(change: Change) -> dict[str, Any]:
+    return {
+        "kind": change.kind,
+        "target": change.target,
+        "draft": change.draft,
+        "engine": change.engine,
+        "version": change.version,
+        "method": change.method,
+        "before": change.before,
+        "after": change.after,
+        "cause": change.cause,
+        "why": change.why,
+        "pinned": change.pinned,
+    }
+
+
+def _pin(pin: Pinned) -> dict[str, Any]:
+    return {
+        "target": pin.pin.target,
+        "draft": pin.pin.draft,
+        "engines": list(pin.pin.engines),
+        "verdict": pin.verdict,
+        "why": pin.why,
+    }
+
+
+def _problem(model: Model) -> dict[str, Any]:
+    return {"model": model.ref, "status": model.status, "saw": model.problem}
+
+
+def _sorted(changes: tuple[Change, ...]) -> list[Change]:
+    return sorted(changes, key=lambda c: (not c.pinned, ORDER.index(c.kind)))
+
+
+def _head(summary: Summary) -> str:
+    scan = summary.scan
+    counts = scan.counts
+    figures = ", ".join(
+        f"{counts[name]:,} {words}"
+        for name, words in (
+            ("listed", "repos listed"),
+            ("candidates", "looked at"),
+            ("read", "read"),
+            ("pairs", "pairs"),
+            ("verdicts", "verdicts new"),
+            ("trials", "trials"),
+            ("requests", "requests"),
+        )
+        if counts.get(name)
+    )
+    words = {"partial": "stopped for want of time; the next run goes on", "running": "not ended"}
+    state = words.get(scan.state, "complete")
+    return f"scan {scan.number}: {state}; {figures or 'nothing new'}"
+
+
+def _text(summary: Summary) -> Iterator[str]:
+    yield _head(summary)
+    for target in summary.targets:
+        trouble = f"  not read: {safe(target.problem)}" if target.problem else ""
+        count = summary.usable.get(target.ref, 0)
+        yield f"  {safe(target.ref)}: {count:,} usable draft{'s' * (count != 1)}{trouble}"
+    for pin in summary.pins:
+        good = pin.verdict in USABLE
+        word = click.style(pin.verdict, fg="green" if good else "red", bold=not good)
+        yield f"pinned {safe(pin.pin.target)} + {safe(pin.pin.draft)}: {word} ({safe(pin.why)})"
+    if not summary.changes:
+        yield "no change since the scan before" if summary.scan.number > 1 else "the first scan"
+        return
+    last = None
+    for number, change in enumerate(_sorted(summary.changes)):
+        if number == SHOWN:
+            yield f"  and {len(summary.changes) - SHOWN:,} more (--format json has all)"
+            break
+        if change.kind != last:
+            last = change.kind
+            yield click.style(f"pairs that {HEADS[change.kind]}:", fg=COLOURS.get(change.kind))
+        yield f"  {_words(change, safe)}"
+
+
+def _words(change: Change, clean: Any) -> str:
+    draft = f" + {clean(change.draft)}" if change.draft else " by itself"
+    was = f"{change.before or '-'} -> {change.after or '-'}"
+    where = f"{change.engine} {clean(change.version)}"
+    return f"{clean(change.target)}{draft} on {where}: {was}; {clean(change.why)}"
+
+
+def _markdown(summary: Summary) -> Iterator[str]:
+    yield f"## {md(_head(summary))}"
+    yield ""
+    if summary.pins:
+        yield "| pinned target | draft | verdict | why |"
+        yield "|---|---|---|---|"
+        for pin in summary.pins:
+            mark = "" if pin.verdict in USABLE else "**"
+            cells = (
+                md(pin.pin.target),
+                md(pin.pin.draft),
+                f"{mark}{pin.verdict}{mark}",
+                md(pin.why),
+            )
+            yield f"| {' | '.join(cells)} |"
+        yield ""
+    yield "| target | usable drafts | problem |"
+    yield "|---|---|---|"
+    for target in summary.targets:
+        count = summary.usable.get(target.ref, 0)
+        yield f"| {md(target.ref)} | {count:,} | {md(target.problem or '')} |"
+    yield ""
+    if not summary.changes:
+        yield "No change since the scan before." if summary.scan.number > 1 else "The first scan."
+        return
+    yield "| change | target | draft | engine | before | after | why |"
+    yield "|---|---|---|---|---|---|---|"
+    for change in _sorted(summary.changes)[: 5 * SHOWN]:
+        cells = (
+            change.kind, md(change.target), md(change.draft or "(none)"),
+            f"{change.engine} {md(change.version)}", change.before or "", change.after or "",
+            md(change.why),
+        )  # fmt: skip
+        yield f"| {' | '.join(cells)} |"
+    if len(summary.changes) > 5 * SHOWN:
+        yield f"\nand {len(summary.changes) - 5 * SHOWN:,} more"

@@ -1,0 +1,100 @@
+"""The difference between two nights: which verdicts changed, and what changed them. Pure."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+USABLE = ("compatible", "degraded")
+LONGEST = 300
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """What a verdict was made from."""
+
+    target_facts: str
+    draft_facts: str
+    settings: str
+    rules: str
+    version: str
+
+
+@dataclass(frozen=True, slots=True)
+class News:
+    kind: str
+    cause: str
+    why: str
+
+
+def kind(before: str | None, after: str | None) -> str | None:
+    """The word for a change of verdict; None: nothing that anybody waits for."""
+    was, is_now = before in USABLE, after in USABLE
+    if before is None:
+        return "new" if is_now else None
+    if after is None:
+        return "gone" if was else None
+    if was and not is_now:
+        return "unclear" if after == "undecided" else "broke"
+    if is_now and not was:
+        return "works"
+    if was and before != after:
+        return "worse" if after == "degraded" else "better"
+    return None
+
+
+def cause(before: Made, after: Made, *, gated: bool = False) -> str:
+    """What is not the same any more; `several` where one alone cannot be blamed."""
+    files = [
+        name
+        for name, old, new in (
+            ("target-files", before.target_facts, after.target_facts),
+            ("draft-files", before.draft_facts, after.draft_facts),
+        )
+        if old != new
+    ]
+    if gated and files:
+        return "gated"
+    found = list(files)
+    if before.version != after.version:
+        found.append("engine-version")  # its rules changed with it
+    elif before.rules != after.rules:
+        found.append("rule")
+    if before.settings != after.settings:
+        found.append("settings")
+    return found[0] if len(found) == 1 else "several"
+
+
+def words(row: Mapping[str, Any] | None, made: str, before: Made | None, after: Made) -> str:
+    """One sentence: what changed, and the finding that speaks now."""
+    moved = {
+        "engine-version": f"version {before.version if before else '?'} became {after.version}",
+        "rule": "the rules changed",
+        "target-files": "the target's files changed",
+        "draft-files": "the draft's files changed",
+        "settings": "the scan's settings changed",
+        "gated": "access to the files was closed",
+        "several": "files and rules changed",
+        "new-model": "the draft is new",
+        "new-target": "the target is new",
+        "newly-asked": "the engine is new in the scan",
+    }.get(made, made)
+    seen = first(row)
+    return f"{moved}; {seen}" if seen else moved
+
+
+def first(row: Mapping[str, Any] | None) -> str:
+    """The finding that explains a verdict best: what failed, else what is unknown."""
+    if row is None:
+        return ""
+    found = json.loads(row["findings"])
+    ranked = sorted(
+        (entry for entry in found if entry[2] != "note"),
+        key=lambda entry: (entry[0] != row["decided_by"], entry[1] != "fail", entry[2] != "error"),
+    )
+    if not ranked:
+        return next(iter(json.loads(row["notes"])), "")[:LONGEST]
+    rule, _, _, _, saw = ranked[0]
+    return f"{rule}: {saw}"[:LONGEST]

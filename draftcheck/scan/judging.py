@@ -1,0 +1,183 @@
+"""Pairs from stored facts -> rows of verdicts. Pure: the same facts and rules, the same rows."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache, lru_cache
+from pathlib import Path
+from typing import Any
+
+from draftcheck import condensed, questions, rulebook, rulefiles
+from draftcheck.judge import Question, judge
+from draftcheck.memorytypes import MemoryFit
+from draftcheck.scan.rows import ALONE
+from draftcheck.scan.store import text
+from draftcheck.scan.tasks import restored
+from draftcheck.types import Circumstances, EngineVerdict, ModelFacts, Outcome
+
+CODE = (
+    "checks", "condensed", "llama", "memory", "judge.py", "methods.py", "compare.py", "setups.py",
+    "versions.py", "rulebook.py", "types.py",
+)  # fmt: skip
+"""What turns facts into verdicts: a change there is a change of the rules."""
+ELSEWHERE = ("messages", "probes", "prompts", "installed")
+"""Rule files that no verdict depends on."""
+KEPT = 64
+"""Restored models that a worker remembers."""
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """A model of the store."""
+
+    ref: str
+    digest: str
+    body: Mapping[str, Any]
+    revision: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """One side of a pair, and what only both vocabularies together tell."""
+
+    known: Known | None
+    """None: the target by itself."""
+    notes: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Judge:
+    """A target and some of its drafts."""
+
+    target: Known
+    drafts: tuple[Draft, ...]
+    asked: tuple[str, ...]
+    said: Mapping[str, Any]
+    explicit: bool
+
+
+Row = dict[str, Any]
+"""Columns of the store's verdicts."""
+
+
+def ask(engines: Sequence[str], said: Mapping[str, Any]) -> dict[str, Question]:
+    """The questions by their texts; auto is what is installed here, once and for all."""
+    given = _circumstances(text(dict(said)))
+    found = questions.ask(engines, circumstances=given)
+    names = [text for text in engines if text != "auto"] or [q.engine for q in found]
+    if len(names) != len(found):  # auto among others
+        names = [f"{q.engine}@{q.version}" if q.version else q.engine for q in found]
+    return dict(zip(names, found, strict=True))
+
+
+@lru_cache(maxsize=4)
+def _circumstances(said: str) -> Circumstances:
+    import json
+
+    given = Circumstances(**json.loads(said))
+    if given.gpu is None:
+        return given
+    from draftcheck import gpus
+
+    machine = gpus.parse(given.gpu)
+    return replace(given, machine=machine, capability=machine.capability)
+
+
+def judge_pairs(task: Judge) -> list[tuple[str, list[Row]]]:
+    """For every draft its rows, in order."""
+    target = _restored(task.target)
+    asked_for = ask(task.asked, task.said)
+    found = []
+    for draft in task.drafts:
+        if draft.known is None:
+            comparison = condensed.compare(target, target)
+        else:
+            comparison = condensed.compare(target, _restored(draft.known), draft.notes)
+        rows: list[Row] = []
+        for asked, question in asked_for.items():
+            verdict = judge(comparison, [question], explicit=task.explicit)
+            relation = str(verdict.comparison.vocabulary.relation)
+            rows += [_row(asked, entry, relation, draft) for entry in verdict.engines]
+        found.append((draft.known.ref if draft.known else ALONE, rows))
+    return found
+
+
+_models: dict[tuple[str, str], ModelFacts] = {}
+
+
+def _restored(known: Known) -> ModelFacts:
+    """Restored once for all pairs of a batch that need it."""
+    key = known.ref, known.digest
+    if key not in _models:
+        if len(_models) >= KEPT:
+            _models.pop(next(iter(_models)))
+        _models[key] = restored(known.ref, known.body, known.revision)
+    return _models[key]
+
+
+def _row(asked: str, entry: EngineVerdict, relation: str, draft: Draft) -> Row:
+    failed = [f for f in entry.findings if f.outcome is not Outcome.OK]
+    return {
+        "asked": asked,
+        "slot": (entry.method or "") if draft.known is None else "",
+        "engine": entry.engine,
+        "version": entry.version,
+        "version_checked": int(entry.version_checked),
+        "method": entry.method,
+        "reaction": str(entry.reaction),
+        "verdict": str(entry.verdict),
+        "decided_by": entry.decided_by,
+        "basis": entry.basis,
+        "relation": None if draft.known is None else relation,
+        "findings": text(
+            [[f.rule, str(f.outcome), str(f.severity), str(f.reaction), f.saw] for f in failed]
+        ),
+        "passed": len(entry.findings) - len(failed),
+        "setup": entry.setup,
+        "memory": None if entry.memory is None else text(_memory(entry.memory)),
+        "notes": text(list(entry.notes)),
+    }
+
+
+def _memory(fit: MemoryFit) -> dict[str, Any]:
+    device = fit.fullest
+    parts = device.parts if device else ()
+    return {
+        "gpu": fit.machine,
+        "answer": str(fit.answer),
+        "required_bytes": device.required if device else None,
+        "available_bytes": device.available if device else None,
+        "max_context": fit.limits.context,
+        "target_bytes": sum(part.nbytes for part in parts if part.owner == "target"),
+        "draft_bytes": sum(part.nbytes for part in parts if part.owner == "draft"),
+        "kv_per_token": list(fit.per_token),
+    }
+
+
+@cache
+def rules_digest(engine: str) -> str:
+    """Equal: this engine's rules, and the code that holds models against them, are the same."""
+    engines = rulebook.engine_files()
+    others = set(engines.values()) - {engines[engine]}
+    names = [name for name in rulefiles.names() if name not in others and name not in ELSEWHERE]
+    return _digest([_code(), *(rulefiles.folder() / f"{name}.toml" for name in names)])
+
+
+@cache
+def _code() -> str:
+    package = Path(__file__).parent.parent
+    found: list[Path] = []
+    for name in CODE:
+        place = package / name
+        found += sorted(place.rglob("*.py")) if place.is_dir() else [place]
+    return _digest(found)
+
+
+def _digest(parts: Iterable[Path | str]) -> str:
+    whole = hashlib.sha256()
+    for part in parts:
+        data = part.encode() if isinstance(part, str) else part.read_bytes()
+        whole.update(b"%d:" % len(data) + data)
+    return whole.hexdigest()[:40]

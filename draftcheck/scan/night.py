@@ -1,0 +1,130 @@
+"""One run of a scan: its settings, its clock, its progress, and what it has found so far."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any, TypeVar
+
+from draftcheck.refs import ModelRef
+from draftcheck.scan.executors import Runner
+from draftcheck.scan.rows import Target
+from draftcheck.scan.store import Store
+from draftcheck.scan.targets import Job
+from draftcheck.scan.tasks import Problem, Session
+from draftcheck.scan.writing import Writer
+
+A = TypeVar("A")
+R = TypeVar("R")
+READING = 0.8
+"""Share of --max-time after which nothing more is read: what was read is still judged."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """How far a stage is; left: seconds, as far as the pace so far tells."""
+
+    stage: str
+    done: int
+    total: int | None
+    left: float | None
+
+
+Say = Callable[[Step], None]
+
+
+class Clock:
+    """Durations only, by a clock that nobody sets."""
+
+    def __init__(self, seconds: float | None) -> None:
+        self._start = time.monotonic()
+        self._seconds = seconds
+        self.cut = False
+        """Something was left undone for want of time."""
+
+    @property
+    def spent(self) -> float:
+        return time.monotonic() - self._start
+
+    def over(self, share: float = 1.0) -> bool:
+        return self._seconds is not None and self.spent >= self._seconds * share
+
+
+@dataclass
+class Night:
+    job: Job
+    store: Store
+    writer: Writer
+    runner: Runner
+    session: Session
+    clock: Clock
+    say: Say
+    retry: bool = False
+    offline: bool = False
+    counts: Counter[str] = field(default_factory=Counter)
+    found: list[str] = field(default_factory=list)
+    """Targets that searches brought, in the Hub's order."""
+    named: dict[str, ModelRef] = field(default_factory=dict)
+    """Models that were named, at their commits."""
+    lost: dict[str, Problem] = field(default_factory=dict)
+    """Named models that could not be found."""
+    vanished: dict[str, str] = field(default_factory=dict)
+    """Repos that are gone since the last scan."""
+    targets: Sequence[Target] = ()
+
+    @property
+    def other_candidates(self) -> bool:
+        """Whether the last scan looked at another part of the Hub."""
+        before = self.writer.before
+        return before is None or before.get("candidates") != settings(self.job)["candidates"]
+
+    def count(self, name: str, more: int) -> None:
+        self.counts[name] += more
+
+    def step(self, stage: str, done: int, total: int | None, left: float | None = None) -> None:
+        self.say(Step(stage, done, total, left))
+
+    def run(
+        self,
+        stage: str,
+        work: Callable[[A], R],
+        items: Iterable[A],
+        total: int | None = None,
+        *,
+        kind: str = "io",
+        share: float = READING,
+    ) -> Iterator[tuple[A, R]]:
+        """Results of the tasks as they come, with progress; fewer when time is up."""
+        if total is None:
+            items = list(items)
+            total = len(items)
+        if not total:
+            return
+        began = time.monotonic()
+        done = 0
+        results = self.runner.run(work, items, kind, lambda: self.clock.over(share))
+        for done, (item, result) in enumerate(results, 1):
+            yield item, result
+            pace = (time.monotonic() - began) / done
+            self.step(stage, done, total, pace * (total - done))
+        self.clock.cut = self.clock.cut or done < total
+
+    def families(self) -> dict[str, str | None]:
+        """Family by digest of the vocabulary file."""
+        return {row[0]: row[1] for row in self.store.rows("SELECT digest, family FROM tokenizers")}
+
+
+def settings(job: Job) -> dict[str, Any]:
+    """The job as it is kept with a scan; targets and trials in plain values."""
+    found = asdict(job)
+    found["said"] = dict(job.said)
+    plain: dict[str, Any] = _plain(found)
+    return plain
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _plain(entry) for name, entry in value.items()}
+    return [_plain(entry) for entry in value] if isinstance(value, list | tuple) else value

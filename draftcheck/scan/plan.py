@@ -1,0 +1,176 @@
+"""What has to be done: from what is listed and stored, no I/O.
+
+Work grows with models: a repo is turned away by its listing, then by the digest of its vocabulary
+file; only members of a target's family are read, and only inside families pairs are formed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from draftcheck.candidates import names
+from draftcheck.candidates.screen import LARGEST, count
+from draftcheck.scan.rows import ALONE, Model, Pin, Repo
+
+FULL = (None, "full")
+NO_DRAFT = ("encoder",)
+
+
+@dataclass(frozen=True, slots=True)
+class Aim:
+    """What the targets of a scan have in common: enough to turn most repos away."""
+
+    largest: int | None
+    """Parameters of the largest target; None: not known of one of them."""
+    ggufs: bool
+    checkpoints: bool
+    families: frozenset[str] = frozenset()
+    named: frozenset[str] = frozenset()
+    """Repos that somebody named: never turned away unread."""
+
+
+def aim(targets: Iterable[Model], families: Iterable[str | None], named: Iterable[str]) -> Aim:
+    """families: of the targets' vocabulary files, as read by themselves."""
+    found = [model for model in targets if model.status in ("read", "gated")]
+    sizes = [model.parameters for model in found]
+    known = [size for size in sizes if size is not None]
+    kin = {model.family for model in found} | set(families)
+    return Aim(
+        largest=max(known) if known and len(known) == len(sizes) else None,
+        ggufs=any(model.kind == "gguf" for model in found),
+        checkpoints=any(model.kind != "gguf" for model in found),
+        families=frozenset(family for family in kin if family),
+        named=frozenset(named),
+    )
+
+
+def by_listing(repo: Repo, aim: Aim) -> str | None:
+    """What the listing speaks against, for every target; None: it has to be looked at."""
+    if repo.name in aim.named:
+        return None
+    if repo.refused is not None:
+        return repo.refused
+    if repo.kind == "gguf" and not aim.ggufs:
+        return "GGUF files only; no target is one"
+    if repo.kind != "gguf" and not aim.checkpoints:
+        return "no GGUF file; every target is one"
+    too_large = aim.largest is not None and (repo.parameters or 0) > LARGEST * aim.largest
+    if too_large and repo.kind != "head":
+        return f"{count(repo.parameters or 0)} parameters; the largest target has" + (
+            f" {count(aim.largest or 0)}"
+        )
+    return None
+
+
+def by_vocabulary(repo: Repo, aim: Aim, vocabularies: Mapping[str, str | None]) -> str | None:
+    """What the digest of the vocabulary file speaks against.
+
+    vocabularies: family by digest; None: the file could not be read.
+    """
+    if repo.name in aim.named or repo.kind in ("gguf", "head"):
+        return None
+    if repo.tokenizer is None:
+        return "no vocabulary file"
+    if repo.tokenizer not in vocabularies:
+        return None
+    family = vocabularies[repo.tokenizer]
+    if family is None:
+        return "its vocabulary file could not be read"
+    return None if family in aim.families else "the vocabulary of no target"
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """A model that was read, with what its repo's card says."""
+
+    model: Model
+    family: str | None
+    bases: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Pairs:
+    """Which drafts belong to which target, and who belongs to none."""
+
+    drafts: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Target -> drafts by name; "" is the target by itself."""
+    rejected: Mapping[str, str] = field(default_factory=dict)
+
+    def __iter__(self) -> Iterator[tuple[str, str]]:
+        for target, drafts in self.drafts.items():
+            for draft in drafts:
+                yield target, draft
+
+    def __len__(self) -> int:
+        return sum(map(len, self.drafts.values()))
+
+
+def pairs(targets: Sequence[str], sides: Mapping[str, Side], pins: Iterable[Pin]) -> Pairs:
+    """Targets with the smaller members of their family, with heads made for them, with pins."""
+    members: dict[tuple[str, str], list[Side]] = {}
+    heads: list[Side] = []
+    for side in sides.values():
+        if side.model.status not in ("read", "gated"):
+            continue
+        if side.model.role in FULL and side.family is not None:
+            members.setdefault((side.model.kind, side.family), []).append(side)
+        elif side.model.role not in (*FULL, *NO_DRAFT):
+            heads.append(side)
+    pinned: dict[str, list[str]] = {}
+    for pin in pins:
+        if pin.draft in sides:
+            pinned.setdefault(pin.target, []).append(pin.draft)
+    drafts = {}
+    for ref in targets:
+        target = sides.get(ref)
+        if target is None or target.model.status not in ("read", "gated"):
+            continue
+        near = members.get((target.model.kind, target.family or ""), [])
+        found = [side.model.ref for side in near if smaller(side.model, target.model)]
+        found += [side.model.ref for side in heads if tied(side, target.model)]
+        drafts[ref] = (ALONE, *sorted({*found, *pinned.get(ref, [])} - {ref}))
+    taken = {draft for found in drafts.values() for draft in found} | set(targets)
+    rejected = {ref: _why(side, targets) for ref, side in sides.items() if ref not in taken}
+    return Pairs(drafts, rejected)
+
+
+def smaller(draft: Model, target: Model) -> bool:
+    """Worth a look: a draft that is hardly smaller than its target saves nothing."""
+    if draft.ref == target.ref:
+        return False
+    if draft.parameters is None or target.parameters is None:
+        return True
+    return draft.parameters <= LARGEST * target.parameters
+
+
+def tied(head: Side, target: Model) -> bool:
+    """Whether a head says, in whatever way, that it was made for this target.
+
+    Its own config counts first: a card names the donor as often as the target.
+    """
+    repo = "/".join(target.ref.partition("@")[0].partition(":")[0].split("/")[:2])
+    short = names.short(repo)
+    if head.model.verifier:
+        named = head.model.verifier.rstrip("/")
+        return named.lower() == repo.lower() or names.short(named).lower() == short.lower()
+    return names.mentions(head.model.ref.rpartition("/")[2], short) or repo in head.bases
+
+
+def _why(side: Side, targets: Collection[str]) -> str:
+    model = side.model
+    if model.status not in ("read", "gated"):
+        return model.problem or model.status
+    if model.role in NO_DRAFT:
+        return "no language model that writes text"
+    if model.role not in FULL:
+        made = f"made for {model.verifier}" if model.verifier else "it names no target"
+        return f"a head ({model.role}), {made}"[:300]
+    if side.family is None:
+        return "its vocabulary was not read"
+    return "not smaller than any target of its family, or of no target's family"
+
+
+def batches(items: Sequence[str], size: int) -> Iterator[Sequence[str]]:
+    for at in range(0, len(items), size):
+        yield items[at : at + size]

@@ -1,0 +1,258 @@
+"""The first half of a night: what is there now, who is worth reading, and reading them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+
+from draftcheck.refs import ModelRef, parse
+from draftcheck.scan import listing, plan, tasks
+from draftcheck.scan.night import Night
+from draftcheck.scan.plan import Aim, Side
+from draftcheck.scan.rows import Model, Repo, Target
+from draftcheck.scan.store import unpack
+from draftcheck.scan.writing import FORMAT
+from draftcheck.sources.listing import COMMIT
+
+GIVERS = 5
+"""Repos that are tried for one vocabulary file."""
+
+
+def list_hub(night: Night) -> None:
+    """Every page of the list; targets that the user described rather than named."""
+    hub = night.session.opener.hub
+    for search in night.job.candidates:
+        for page in listing.pages(hub, search):
+            night.writer.page(page)
+            night.count("listed", len(page))
+            night.step("listing", night.counts["listed"], None)
+    for search in night.job.searches:
+        for page in listing.pages(hub, search):
+            night.writer.page(page)
+            night.found += [
+                repo.name
+                for repo in page
+                if repo.kind == "full" and repo.refused is None
+                and (repo.parameters or 0) >= (search.min_parameters or 0)
+            ]  # fmt: skip
+
+
+def find_named(night: Night) -> None:
+    """The commits of models that were named, where no page of the list had them."""
+    seen = {repo.name: repo for repo in repos(night)}
+    todo = []
+    for text in night.job.refs():
+        ref = parse(text)
+        if ref.kind != "hub" or (ref.revision is not None and COMMIT.fullmatch(ref.revision)):
+            night.named[text] = ref
+        elif ref.revision is None and ref.repo in seen:
+            night.named[text] = replace(ref, revision=seen[ref.repo].sha)
+        else:
+            todo.append(tasks.Look(ref))
+    for task, found in night.run("commits", tasks.look, todo):
+        ref = task.ref
+        if isinstance(found, tasks.Problem):
+            night.lost[ref.text] = found
+            continue
+        night.named[ref.text] = replace(ref, revision=found)
+        if ref.revision is None:
+            night.writer.page([Repo(ref.repo, found, "full")])
+
+
+def find_missing(night: Night) -> None:
+    """Models with verdicts that no page had: gone, or only overlooked between two pages."""
+    if night.other_candidates:
+        return
+    drafts = {row[0] for row in night.store.rows("SELECT DISTINCT draft FROM pairs")}
+    wanted = {"/".join(draft.split("/")[:2]) for draft in drafts}
+    unseen = night.store.rows("SELECT name FROM repos WHERE seen < ?", night.writer.number)
+    names = sorted({row[0] for row in unseen} & wanted)
+    todo = [tasks.Look(ModelRef(name, "hub", repo=name)) for name in names]
+    for task, found in night.run("missing", tasks.look, todo):
+        if isinstance(found, tasks.Problem) and found.missing:
+            night.vanished[task.ref.repo] = found.says
+        elif isinstance(found, str):
+            night.writer.seen(task.ref.repo, found)
+        else:
+            night.writer.seen(task.ref.repo, None)
+
+
+def repos(night: Night) -> Iterator[Repo]:
+    """What this scan's list has."""
+    query = (
+        "SELECT name, sha, listed, files_sha, tokenizer, gguf FROM repos WHERE seen = ?"
+        " ORDER BY name"
+    )
+    for row in night.store.rows(query, night.writer.number):
+        about = json.loads(row["listed"])
+        about["bases"] = tuple(about["bases"])
+        yield Repo(
+            name=row["name"],
+            sha=row["sha"],
+            files_sha=row["files_sha"],
+            tokenizer=row["tokenizer"],
+            gguf=row["gguf"],
+            **about,
+        )
+
+
+def read_targets(night: Night) -> None:
+    """Targets and everything else that was named, before anybody is compared with them."""
+    chosen = dict.fromkeys((*night.job.all_targets(), *night.found))
+    listed = {repo.name: repo for repo in repos(night)}
+    for name in night.found:
+        night.named.setdefault(name, ModelRef(name, "hub", repo=name, revision=listed[name].sha))
+    plain = [ref for text, ref in night.named.items() if _plain(ref)]
+    _files(night, [listed[ref.repo] for ref in plain if ref.repo in listed])
+    fresh = {repo.name: repo for repo in repos(night)}
+    models = [(ref, fresh.get(ref.repo) if _plain(ref) else None) for ref in night.named.values()]
+    _read(night, "targets", models)
+    known = {model.ref: model for model in night.store.models()}
+    night.targets = [
+        Target(
+            text,
+            "named" if text in night.job.all_targets() else "search",
+            _trouble(night, known, text),
+        )
+        for text in chosen
+    ]
+    night.writer.targets(night.targets, night.job.pins)
+
+
+def _plain(ref: ModelRef) -> bool:
+    return ref.kind == "hub" and ref.file is None and ref.tag is None and ref.text == ref.repo
+
+
+def _trouble(night: Night, known: dict[str, Model], text: str) -> str | None:
+    if text in night.lost:
+        return night.lost[text].says
+    model = known.get(text)
+    return "not read yet" if model is None else model.problem
+
+
+def screen(night: Night) -> None:
+    """Turn repos away, the cheapest reason first, and read those that are left."""
+    aim = _aim(night)
+    left, reasons = _split(night, ((repo, plan.by_listing(repo, aim)) for repo in repos(night)))
+    night.writer.rejected((name, "listing", why) for name, why in reasons)
+    night.count("candidates", len(left))
+    _files(night, left)
+    wanted = {repo.name for repo in left}
+    left = [repo for repo in repos(night) if repo.name in wanted and repo.files_sha == repo.sha]
+    _vocabularies(night, left)
+    aim = _aim(night)
+    families = night.families()
+    left, reasons = _split(
+        night, ((repo, plan.by_vocabulary(repo, aim, families)) for repo in left)
+    )
+    night.writer.rejected((name, "digest", why) for name, why in reasons)
+    # Side by side, so that a vocabulary is parsed once for all who have it.
+    left.sort(key=lambda repo: (repo.tokenizer or "", repo.name))
+    ready = [r for r in left if r.kind in ("gguf", "head") or r.tokenizer in families]
+    _read(night, "models", [(ref_of(repo), repo) for repo in ready if repo.name not in night.named])
+
+
+def ref_of(repo: Repo) -> ModelRef:
+    """The model that stands for a repo."""
+    if repo.kind == "gguf" and repo.gguf:
+        text = f"{repo.name}/{repo.gguf}"
+        return ModelRef(text, "hub", repo=repo.name, revision=repo.sha, file=repo.gguf)
+    return ModelRef(repo.name, "hub", repo=repo.name, revision=repo.sha)
+
+
+def _aim(night: Night) -> Aim:
+    sides = {model.ref: model for model in night.store.models()}
+    targets = [sides[target.ref] for target in night.targets if target.ref in sides]
+    families = night.families()
+    files = {repo.name: repo.tokenizer for repo in repos(night)} if families else {}
+    kin = [families.get(files.get(target.ref) or "") for target in targets]
+    return plan.aim(targets, kin, [ref.repo for ref in night.named.values() if ref.kind == "hub"])
+
+
+def _split(
+    night: Night, judged: Iterable[tuple[Repo, str | None]]
+) -> tuple[list[Repo], list[tuple[str, str]]]:
+    left, reasons = [], []
+    for repo, why in judged:
+        if why is None:
+            left.append(repo)
+        else:
+            reasons.append((repo.name, why))
+    return left, reasons
+
+
+def _files(night: Night, found: list[Repo]) -> None:
+    todo = [tasks.Files(repo.name, repo.sha) for repo in found if repo.files_sha != repo.sha]
+    for task, done in night.run("files", tasks.files, todo):
+        night.writer.files(task.repo, task.sha, done)
+        night.count("unlisted", isinstance(done, tasks.Problem))
+
+
+def _vocabularies(night: Night, found: list[Repo]) -> None:
+    known = night.families()
+    givers: dict[str, list[Repo]] = {}
+    for repo in found:
+        if repo.tokenizer is not None and repo.tokenizer not in known:
+            givers.setdefault(repo.tokenizer, []).append(repo)
+    todo = (
+        tasks.Vocabulary(digest, tuple(model_task(night, ref_of(repo)) for repo in some))
+        for digest, rows in sorted(givers.items())
+        for some in [sorted(rows, key=lambda repo: (repo.gated, repo.name))[:GIVERS]]
+    )
+    for task, done in night.run("vocabularies", tasks.vocabulary, todo, len(givers)):
+        night.writer.vocabulary(task.digest, done)
+        night.count("vocabularies", 1)
+
+
+def _read(night: Night, stage: str, models: list[tuple[ModelRef, Repo | None]]) -> None:
+    known = {
+        row["ref"]: row
+        for row in night.store.rows("SELECT ref, tried, passing, facts, status FROM models")
+    }
+    todo = []
+    for ref, repo in models:
+        row = known.get(ref.text)
+        sha = ref.revision if ref.kind == "hub" else None
+        done = row is not None and sha is not None and row["tried"] == sha and not row["passing"]
+        if row is not None and row["facts"] is not None:
+            done = done and row["facts"].startswith(FORMAT)
+        if done and not (night.retry and row is not None and row["status"] != "read"):
+            continue
+        todo.append((ref, repo))
+    about = {ref.text: (ref, repo) for ref, repo in todo}
+    work = (model_task(night, ref) for ref, repo in todo)
+    for task, result in night.run(stage, tasks.read, work, len(todo)):
+        ref, repo = about[task.ref.text]
+        night.writer.model(ref.text, ref.revision, result, repo)
+        night.count("unreadable" if isinstance(result, tasks.Problem) else "read", 1)
+
+
+def model_task(night: Night, ref: ModelRef) -> tasks.Model:
+    """A task with the list of files, where the store has it for this commit."""
+    if ref.kind != "hub":
+        return tasks.Model(ref)
+    query = "SELECT files FROM repos WHERE name = ? AND files_sha = ? AND files IS NOT NULL"
+    row = next(night.store.rows(query, ref.repo, ref.revision), None)
+    return tasks.Model(ref, None if row is None else unpack(row[0], f"files of {ref.repo}"))
+
+
+def sides(night: Night) -> dict[str, Side]:
+    """Models of this scan: listed now, or named."""
+    families = night.families()
+    listed: dict[str, Repo | None] = {}
+    for repo in repos(night):
+        listed[ref_of(repo).text] = repo
+        listed[repo.name] = repo
+    found = {}
+    for model in night.store.models():
+        source = listed.get(model.ref)
+        if source is None and model.ref not in night.named:
+            continue
+        if model.ref in night.lost or (source and source.name in night.vanished):
+            continue
+        if source and source.refused is not None and model.ref not in night.named:
+            continue
+        family = model.family or families.get((source.tokenizer if source else None) or "")
+        found[model.ref] = Side(model, family, source.bases if source else ())
+    return found

@@ -1,0 +1,212 @@
+"""What to scan: targets, pins, the part of the Hub to look at, engines. From a file or options."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from draftcheck.errors import UsageError
+from draftcheck.refs import parse
+from draftcheck.scan.rows import Pin
+from draftcheck.types import Circumstances
+
+COUNT = re.compile(r"(\d{1,12}(?:\.\d{1,3})?) ?([KMBT]?)", re.IGNORECASE)
+UNITS = {"": 1, "K": 10**3, "M": 10**6, "B": 10**9, "T": 10**12}
+LIMIT = 100_000
+"""Rows of the Hub's list, the most downloaded first, unless the user says otherwise."""
+FOUND = 20
+"""Targets that a search brings, unless the user says otherwise."""
+LONGEST_FILE = 4 << 20
+SAID = tuple(name for name in Circumstances.__dataclass_fields__ if name != "machine")
+
+
+@dataclass(frozen=True, slots=True)
+class Search:
+    """A part of the Hub's list of models."""
+
+    filters: tuple[str, ...] = ()
+    """Tags that a model must all have."""
+    search: str = ""
+    author: str = ""
+    min_parameters: int | None = None
+    max_parameters: int | None = None
+    limit: int = LIMIT
+
+
+@dataclass(frozen=True, slots=True)
+class Trials:
+    """How pairs are measured; per_target 0: not at all."""
+
+    per_target: int = 0
+    backend: str = "transformers"
+    tokens: int = 128
+    prompts: int = 32
+    budget: float | None = None
+    device: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """Everything that a scan was asked for."""
+
+    targets: tuple[str, ...] = ()
+    searches: tuple[Search, ...] = ()
+    """Targets that are looked for on the Hub."""
+    candidates: tuple[Search, ...] = (Search(),)
+    """Where drafts are looked for."""
+    named: tuple[str, ...] = ()
+    """Drafts that the user named."""
+    pins: tuple[Pin, ...] = ()
+    engines: tuple[str, ...] = ()
+    said: Mapping[str, Any] = field(default_factory=dict)
+    """Circumstances: gpu, context, sequences …"""
+    trials: Trials = Trials()
+
+    def refs(self) -> tuple[str, ...]:
+        """Every model that was named, targets first, each once."""
+        pinned = [ref for pin in self.pins for ref in (pin.target, pin.draft)]
+        return tuple(dict.fromkeys((*self.targets, *pinned, *self.named)))
+
+    def all_targets(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys((*self.targets, *(pin.target for pin in self.pins))))
+
+
+def load(path: Path) -> Job:
+    """The job that a TOML file describes; strict about what it does not know."""
+    try:
+        with path.open("rb") as file:
+            data = file.read(LONGEST_FILE + 1)
+    except OSError as error:
+        raise UsageError(f"{path}: {error.strerror}") from error
+    if len(data) > LONGEST_FILE:
+        raise UsageError(f"{path}: longer than any list of targets")
+    try:
+        root = tomllib.loads(data.decode("utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise UsageError(f"{path}: not valid TOML: {error}") from None
+    return _job(root, str(path))
+
+
+def merge(job: Job, **options: Any) -> Job:
+    """The same with what the command line adds; what it says about a deployment wins."""
+    said = {name: value for name, value in options.pop("said", {}).items() if value is not None}
+    whole = {name: value for name, value in options.items() if value is not None}
+    for name in ("targets", "named", "pins"):
+        whole[name] = (*getattr(job, name), *whole.get(name, ()))
+    if not whole.get("engines"):
+        whole["engines"] = job.engines
+    return check(replace(job, said={**job.said, **said}, **whole))
+
+
+def check(job: Job) -> Job:
+    """Refuse what cannot be scanned before anything is asked."""
+    if not job.all_targets() and not job.searches:
+        raise UsageError(
+            "no targets", hint="Name a file, or --target org/name (repeatable); see docs/scan.md."
+        )
+    for ref in job.refs():
+        parse(ref)
+    for pin in job.pins:
+        for asked in pin.engines:
+            if job.engines and asked not in job.engines:
+                raise UsageError(f"pin {pin.target}: {asked} is not among the engines scanned")
+    return job
+
+
+def count(text: Any, where: str) -> int:
+    """Parameters: 8B, 600M, or a number."""
+    if type(text) is int and 0 <= text < 1 << 60:
+        return text
+    match = COUNT.fullmatch(text) if isinstance(text, str) else None
+    if match is None:
+        raise UsageError(f"{where}: {str(text)[:40]!r} is no number of parameters such as 8B")
+    return int(float(match[1]) * UNITS[match[2].upper()])
+
+
+def _job(root: Mapping[str, Any], where: str) -> Job:
+    _known(root, {"engines", "target", "search", "candidates", "trial", *SAID}, where)
+    targets, pins = [], []
+    for number, row in enumerate(_tables(root, "target", where), 1):
+        at = f"{where}: target {number}"
+        _known(row, {"ref", "pins", "engines"}, at)
+        ref = _text(row.get("ref"), f"{at}: ref")
+        targets.append(ref)
+        engines = tuple(_texts(row, "engines", at))
+        pins += [Pin(ref, draft, engines) for draft in _texts(row, "pins", at)]
+    rows = _tables(root, "candidates", where)
+    named = [ref for row in rows for ref in _texts(row, "refs", f"{where}: candidates")]
+    searches = [
+        _search(row, f"{where}: candidates", {"refs"}) for row in rows if set(row) - {"refs"}
+    ]
+    return Job(
+        targets=tuple(targets),
+        searches=tuple(
+            _search({"limit": FOUND, **row}, f"{where}: search")
+            for row in _tables(root, "search", where)
+        ),
+        candidates=tuple(searches) if rows else (Search(),),
+        named=tuple(named),
+        pins=tuple(pins),
+        engines=tuple(_texts(root, "engines", where)),
+        said={name: root[name] for name in SAID if name in root},
+        trials=_trials(root.get("trial", {}), f"{where}: trial"),
+    )
+
+
+def _search(row: Mapping[str, Any], where: str, more: Iterable[str] = ()) -> Search:
+    counts = {"min_parameters", "max_parameters"}
+    _known(row, {"filters", "search", "author", "limit", *counts, *more}, where)
+    limit = row.get("limit", LIMIT)
+    if type(limit) is not int or not 0 < limit <= 10_000_000:
+        raise UsageError(f"{where}: limit {str(limit)[:40]!r} is no number of models")
+    return Search(
+        filters=tuple(_texts(row, "filters", where)),
+        search=_text(row.get("search", ""), f"{where}: search"),
+        author=_text(row.get("author", ""), f"{where}: author"),
+        limit=limit,
+        **{name: count(row[name], f"{where}: {name}") for name in counts & set(row)},
+    )
+
+
+def _trials(row: Any, where: str) -> Trials:
+    if not isinstance(row, dict):
+        raise UsageError(f"{where}: not a table")
+    kinds = {"per_target": int, "backend": str, "tokens": int, "prompts": int, "device": str}
+    _known(row, {*kinds, "budget"}, where)
+    for name, value in row.items():
+        if name == "budget" and type(value) in (int, float) and value > 0:
+            continue
+        if type(value) is not kinds.get(name) or (type(value) is int and value < 0):
+            raise UsageError(f"{where}: {name} {str(value)[:40]!r} is not sensible")
+    return Trials(**row)
+
+
+def _known(row: Mapping[str, Any], names: Iterable[str], where: str) -> None:
+    if unknown := sorted(set(row) - set(names)):
+        raise UsageError(
+            f"{where}: unknown key {unknown[0]!r}", hint=f"Known: {', '.join(sorted(names))}."
+        )
+
+
+def _tables(root: Mapping[str, Any], name: str, where: str) -> list[dict[str, Any]]:
+    rows = root.get(name, [])
+    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
+        raise UsageError(f"{where}: {name} is written [[{name}]]")
+    return rows
+
+
+def _text(value: Any, where: str) -> str:
+    if not isinstance(value, str):
+        raise UsageError(f"{where}: {str(value)[:40]!r} is no text")
+    return value
+
+
+def _texts(row: Mapping[str, Any], name: str, where: str) -> list[str]:
+    values = row.get(name, [])
+    if not isinstance(values, list) or not all(isinstance(value, str) for value in values):
+        raise UsageError(f"{where}: {name} is no list of texts")
+    return values

@@ -1,0 +1,282 @@
+"""The work of a scan in pieces: each is a function of plain values and may be done twice.
+
+Arguments and results can be pickled, so a task runs in a thread, a process or on a cluster. None
+writes to the store. What cannot be read is a result, not an exception.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeVar
+
+from draftcheck import condensed
+from draftcheck.errors import DraftcheckError, ReadError, UsageError
+from draftcheck.facts import read_opened, tokenizer
+from draftcheck.facts.opening import Opened, Opener
+from draftcheck.refs import ModelRef
+from draftcheck.scan.store import text
+from draftcheck.sources import listing
+from draftcheck.sources.answers import Missing
+from draftcheck.sources.budget import Budget
+from draftcheck.sources.web import Offline, Trouble
+from draftcheck.types import ModelFacts, TokenizerFacts
+
+CONNECTIONS = 8
+LONGEST_WAIT = 330.0
+"""Seconds: Hubs count requests in windows of five minutes."""
+VOICE = ("kind", "pre", "merges", "behaviour", "length", "base_size")
+PREFERRED = ("q4_k_m", "q8_0", "q5_k_m", "q6_k", "q4_0", "bf16", "f16")
+LATER_PART = re.compile(r"-(?!00001-of-)\d{5}-of-\d{5}\.gguf$")
+ASIDE = ("mmproj", "imatrix")
+
+T = TypeVar("T")
+
+
+class Stopped(Exception):
+    """The scan ends: there is no result."""
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Why there is no result; passing: another try may succeed."""
+
+    says: str
+    passing: bool = False
+    missing: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """Which commit does a repo have now?"""
+
+    ref: ModelRef
+
+
+@dataclass(frozen=True, slots=True)
+class Files:
+    """Which files does a repo have at a commit?"""
+
+    repo: str
+    sha: str
+
+
+@dataclass(frozen=True, slots=True)
+class FilesDone:
+    body: dict[str, Any]
+    tokenizer: str | None
+    gguf: str | None
+    """The GGUF that stands for the repo, where it has one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """A model to read: hub models at a commit, with their list of files where it is known."""
+
+    ref: ModelRef
+    files: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Vocabulary:
+    """A vocabulary file to read, and repos that have it."""
+
+    digest: str
+    models: tuple[Model, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class VocabularyDone:
+    fingerprint: str | None
+    family: str | None
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class ModelDone:
+    body: dict[str, Any]
+    """facts: condensed; download: how to fetch it."""
+    revision: str | None
+    about: dict[str, Any] = field(default_factory=dict)
+    """Columns of the store's models."""
+
+
+@dataclass(frozen=True, slots=True)
+class Notes:
+    """Two models whose vocabularies have to be held side by side."""
+
+    key: tuple[str, str]
+    target: Model
+    draft: Model
+
+
+class Session:
+    """What the tasks of one process share: connections, allowances, cache."""
+
+    def __init__(self, connections: int = CONNECTIONS) -> None:
+        self.budget = Budget(longest=LONGEST_WAIT, altogether=float("inf"), connections=connections)
+        self.opener = Opener(offline=False, budget=self.budget)
+
+
+_session: list[Session] = []
+
+
+def session() -> Session:
+    if not _session:
+        _session.append(Session())
+    return _session[0]
+
+
+def start(connections: int = CONNECTIONS) -> Session:
+    """A fresh session for this process."""
+    _session[:] = [Session(connections)]
+    _ = _session[0].opener.hub  # made once, before threads want it
+    return _session[0]
+
+
+def look(task: Look) -> str | Problem:
+    """The commit."""
+    return _tried(lambda: session().opener.hub.commit(task.ref.repo, task.ref.revision))
+
+
+def files(task: Files) -> FilesDone | Problem:
+    """One request."""
+
+    def work() -> FilesDone:
+        found = session().opener.hub.listing(task.repo, task.sha)
+        model = Model(ModelRef(task.repo, "hub", repo=task.repo, revision=task.sha), found.dump())
+        ggufs = [name for name in found.files if name.endswith(".gguf")]
+        digest = None
+        if any("/" not in name and not name.endswith(".gguf") for name in found.files):
+            source = session().opener.hub.open(task.repo, task.sha, known=found).folder()
+            name = tokenizer.main_file(source)
+            digest = source.digest(name) if name else None
+            digest = f"{name}:{digest}" if digest else None
+        return FilesDone(dict(model.files or {}), digest, _choose(ggufs))
+
+    return _tried(work)
+
+
+def _choose(names: list[str]) -> str | None:
+    """The GGUF that stands for a repo of several quantisations: the usual one."""
+    firsts = [name for name in sorted(names) if not LATER_PART.search(name)]
+    models = [n for n in firsts if not any(sign in n.lower() for sign in ASIDE)]
+    for wanted in PREFERRED:
+        found = [name for name in models if wanted in name.lower()]
+        if found:
+            return found[0]
+    return models[0] if models else None
+
+
+def vocabulary(task: Vocabulary) -> VocabularyDone | Problem:
+    """Read the file once, from the first repo that gives it."""
+    problem = Problem(f"no repo gives {task.digest[:80]}", passing=True)
+    for model in task.models:
+        found = _tried(lambda model=model: _vocabulary(_open(model), task.digest))  # type: ignore[misc]
+        if not isinstance(found, Problem):
+            return found
+        problem = found
+    return problem
+
+
+def _vocabulary(opened: Opened, digest: str) -> VocabularyDone:
+    name = tokenizer.main_file(opened.source)
+    if name is None or f"{name}:{opened.source.digest(name)}" != digest:
+        raise ReadError(f"{opened.ref.text}: no longer has {digest[:80]}")
+    found = tokenizer.alone(opened.source) or TokenizerFacts()
+    facts = ModelFacts("", "hub", tokenizer=found)
+    size = len(found.tokens or ())
+    return VocabularyDone(condensed.fingerprint(facts), condensed.family(facts), size)
+
+
+def read(task: Model) -> ModelDone | Problem:
+    """Everything that a verdict needs of one model."""
+
+    def work() -> ModelDone:
+        facts = _facts(task)
+        entry = condensed.condense(facts)
+        entry.pop("revision", None)  # a new commit with the same files changes nothing
+        body = {"facts": entry, "download": [facts.download, facts.downloaded]}
+        return ModelDone(body, facts.revision or task.ref.revision, _about(facts, entry))
+
+    return _tried(work)
+
+
+def _facts(task: Model) -> ModelFacts:
+    if task.ref.kind == "facts":
+        from draftcheck.facts import saved
+
+        return saved.load(task.ref.path, task.ref.text)
+    return read_opened(_open(task))
+
+
+def _open(task: Model) -> Opened:
+    known = listing.load(task.files) if task.files is not None else None
+    return session().opener.open(task.ref, known=known)
+
+
+def _about(facts: ModelFacts, entry: Mapping[str, Any]) -> dict[str, Any]:
+    architecture = (facts.config.architectures or (facts.config.model_type,))[0]
+    return {
+        "kind": "gguf" if facts.gguf is not None else "folder",
+        "status": "gated" if facts.refused else "read",
+        "problem": facts.refused,
+        "role": facts.role,
+        "verifier": facts.verifier,
+        "fingerprint": condensed.fingerprint(facts),
+        "family": condensed.family(facts),
+        "voice": _voice(facts, entry),
+        "parameters": facts.weights.parameters,
+        "nbytes": facts.weights.nbytes,
+        "architecture": architecture,
+        "context": facts.config.context,
+    }
+
+
+def _voice(facts: ModelFacts, entry: Mapping[str, Any]) -> str:
+    """Equal on both sides: nothing about the pair's vocabulary needs the token texts."""
+    about = {name: getattr(facts.tokenizer, name) for name in VOICE}
+    parts = [about, entry.get("table"), entry.get("ids"), facts.rows, dict(facts.tokenizer.files)]
+    if facts.tokenizer.tokens is not None:
+        parts.pop()  # the texts are what counts, not the file that they stand in
+    return hashlib.sha256(text(parts).encode()).hexdigest()[:40]
+
+
+def notes(task: Notes) -> dict[str, Any] | Problem:
+    """What only both vocabularies together tell."""
+
+    def work() -> dict[str, Any]:
+        from draftcheck.compare import compare
+
+        target, draft = _facts(task.target), _facts(task.draft)
+        return condensed.pair_notes(compare(target, draft))
+
+    return _tried(work)
+
+
+def restored(ref: str, body: Mapping[str, Any], revision: str | None = None) -> ModelFacts:
+    """Facts from the store."""
+    facts = condensed.restore(body.get("facts"), ref)
+    download, downloaded = body.get("download") or (None, None)
+    return replace(facts, download=download, downloaded=downloaded, revision=revision)
+
+
+def _tried(work: Callable[[], T]) -> T | Problem:
+    """The result, or the reason for which there is none."""
+    try:
+        return work()
+    except (Trouble, Offline) as error:
+        problem = Problem(error.message, passing=True)
+    except Missing as error:
+        problem = Problem(error.message, missing=True)
+    except (ReadError, UsageError) as error:
+        problem = Problem(error.message)
+    except MemoryError:
+        problem = Problem("not enough memory to read it", passing=True)
+    except (DraftcheckError, Exception) as error:  # one model must not end the night
+        problem = Problem(f"a bug of draftcheck: {type(error).__name__}: {error!s:.200}")
+    if session().budget.stopped.is_set():
+        raise Stopped
+    return problem
