@@ -9,7 +9,7 @@ import click
 
 from draftcheck.cli.options import circumstances_options, emit, report_options
 
-STORE = "draftcheck-scan.sqlite"
+STORE = "draftcheck-scan.db"
 
 
 @click.command("scan")

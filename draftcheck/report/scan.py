@@ -185,11 +185,11 @@ def _markdown(summary: Summary) -> Iterator[str]:
     yield "| change | target | draft | engine | before | after | why |"
     yield "|---|---|---|---|---|---|---|"
     for change in _sorted(summary.changes)[: 5 * SHOWN]:
-        cells = (
+        row = (
             change.kind, md(change.target), md(change.draft or "(none)"),
             f"{change.engine} {md(change.version)}", change.before or "", change.after or "",
             md(change.why),
         )  # fmt: skip
-        yield f"| {' | '.join(cells)} |"
+        yield f"| {' | '.join(row)} |"
     if len(summary.changes) > 5 * SHOWN:
         yield f"\nand {len(summary.changes) - 5 * SHOWN:,} more"

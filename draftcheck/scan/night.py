@@ -72,6 +72,8 @@ class Night:
     """Named models that could not be found."""
     vanished: dict[str, str] = field(default_factory=dict)
     """Repos that are gone since the last scan."""
+    turned_away: dict[str, str] = field(default_factory=dict)
+    """Repos that are no candidates by their listing or the digest of their vocabulary."""
     targets: Sequence[Target] = ()
 
     @property

@@ -59,6 +59,8 @@ class Repo:
     tokenizer: str | None = None
     """Name and digest of its vocabulary file."""
     gguf: str | None = None
+    problem: str | None = None
+    """Why its files could not be listed at that commit."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -84,15 +84,28 @@ def _run(night: Night) -> None:
     verdicts.judge_all(night, pairs, sides)
     night.counts["requests"] = progress.Tally.requests - asked[0]
     night.counts["bytes"] = progress.Tally.nbytes - asked[1]
-    causes = {name: ("vanished", says) for name, says in night.vanished.items()}
-    causes |= {
-        ref: ("vanished" if p.missing else "unreadable", p.says) for ref, p in night.lost.items()
-    }
+    causes = _causes(night)
+    night.writer.finish(None if night.clock.cut else pairs, causes, night.counts, night.clock.spent)
+
+
+def _causes(night: Night) -> dict[str, tuple[str, str]]:
+    """Why models are no candidates any more: a word and a sentence."""
+    found = {name: ("vanished", says) for name, says in night.vanished.items()}
+    for ref, problem in night.lost.items():
+        found[ref] = ("vanished" if problem.missing else "unreadable", problem.says)
+    commits = {repo.name: repo.sha for repo in stages.repos(night)}
     for model in night.store.models():
         if model.status in ("unreadable", "gone"):
             cause = "vanished" if model.status == "gone" else "unreadable"
-            causes.setdefault(model.ref, (cause, model.problem or model.status))
-    night.writer.finish(None if night.clock.cut else pairs, causes, night.counts, night.clock.spent)
+            found.setdefault(model.ref, (cause, model.problem or model.status))
+        elif why := night.turned_away.get(repo_of(model.ref)):
+            moved = commits.get(repo_of(model.ref)) != model.revision
+            found.setdefault(model.ref, ("draft-files" if moved else "left-list", why))
+    return found
+
+
+def repo_of(ref: str) -> str:
+    return "/".join(ref.split("/")[:2])
 
 
 def summary(store: Store, *, resumed: bool = False) -> Summary:

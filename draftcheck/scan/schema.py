@@ -23,7 +23,7 @@ CREATE TABLE pins (
 CREATE TABLE repos (
   name TEXT PRIMARY KEY, sha TEXT NOT NULL, seen INTEGER NOT NULL, listed TEXT NOT NULL,
   stage TEXT, why TEXT, files_sha TEXT, files BLOB, tokenizer TEXT,
-  gguf TEXT
+  gguf TEXT, problem TEXT
 ) WITHOUT ROWID;
 CREATE INDEX repos_seen ON repos (seen);
 -- A vocabulary file is read once, whoever has it.

@@ -81,8 +81,8 @@ def find_missing(night: Night) -> None:
 def repos(night: Night) -> Iterator[Repo]:
     """What this scan's list has."""
     query = (
-        "SELECT name, sha, listed, files_sha, tokenizer, gguf FROM repos WHERE seen = ?"
-        " ORDER BY name"
+        "SELECT name, sha, listed, files_sha, tokenizer, gguf, problem FROM repos"
+        " WHERE seen = ? ORDER BY name"
     )
     for row in night.store.rows(query, night.writer.number):
         about = json.loads(row["listed"])
@@ -93,6 +93,7 @@ def repos(night: Night) -> Iterator[Repo]:
             files_sha=row["files_sha"],
             tokenizer=row["tokenizer"],
             gguf=row["gguf"],
+            problem=row["problem"],
             **about,
         )
 
@@ -135,18 +136,20 @@ def screen(night: Night) -> None:
     """Turn repos away, the cheapest reason first, and read those that are left."""
     aim = _aim(night)
     left, reasons = _split(night, ((repo, plan.by_listing(repo, aim)) for repo in repos(night)))
-    night.writer.rejected((name, "listing", why) for name, why in reasons)
+    _turn_away(night, "listing", reasons)
     night.count("candidates", len(left))
     _files(night, left)
     wanted = {repo.name for repo in left}
-    left = [repo for repo in repos(night) if repo.name in wanted and repo.files_sha == repo.sha]
+    looked = [repo for repo in repos(night) if repo.name in wanted]
+    night.writer.rejected((r.name, "files", r.problem) for r in looked if r.problem is not None)
+    left = [repo for repo in looked if repo.files_sha == repo.sha and repo.problem is None]
     _vocabularies(night, left)
     aim = _aim(night)
     families = night.families()
     left, reasons = _split(
         night, ((repo, plan.by_vocabulary(repo, aim, families)) for repo in left)
     )
-    night.writer.rejected((name, "digest", why) for name, why in reasons)
+    _turn_away(night, "digest", reasons)
     # Side by side, so that a vocabulary is parsed once for all who have it.
     left.sort(key=lambda repo: (repo.tokenizer or "", repo.name))
     ready = [r for r in left if r.kind in ("gguf", "head") or r.tokenizer in families]
@@ -182,11 +185,17 @@ def _split(
     return left, reasons
 
 
+def _turn_away(night: Night, stage: str, reasons: list[tuple[str, str]]) -> None:
+    night.writer.rejected((name, stage, why) for name, why in reasons)
+    night.turned_away.update(reasons)
+
+
 def _files(night: Night, found: list[Repo]) -> None:
     todo = [tasks.Files(repo.name, repo.sha) for repo in found if repo.files_sha != repo.sha]
     for task, done in night.run("files", tasks.files, todo):
         night.writer.files(task.repo, task.sha, done)
-        night.count("unlisted", isinstance(done, tasks.Problem))
+        if isinstance(done, tasks.Problem) and done.missing:
+            night.vanished[task.repo] = done.says
 
 
 def _vocabularies(night: Night, found: list[Repo]) -> None:
@@ -251,7 +260,7 @@ def sides(night: Night) -> dict[str, Side]:
             continue
         if model.ref in night.lost or (source and source.name in night.vanished):
             continue
-        if source and source.refused is not None and model.ref not in night.named:
+        if source and source.name in night.turned_away and model.ref not in night.named:
             continue
         family = model.family or families.get((source.tokenizer if source else None) or "")
         found[model.ref] = Side(model, family, source.bases if source else ())

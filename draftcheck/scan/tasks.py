@@ -198,10 +198,17 @@ def read(task: Model) -> ModelDone | Problem:
         facts = _facts(task)
         entry = condensed.condense(facts)
         entry.pop("revision", None)  # a new commit with the same files changes nothing
-        body = {"facts": entry, "download": [facts.download, facts.downloaded]}
+        body = {"facts": entry, "download": [_download(facts, task.ref), facts.downloaded]}
         return ModelDone(body, facts.revision or task.ref.revision, _about(facts, entry))
 
     return _tried(work)
+
+
+def _download(facts: ModelFacts, ref: ModelRef) -> str | None:
+    """As for somebody who names no commit, unless the user did."""
+    if facts.download is None or "@" in ref.text:
+        return facts.download
+    return facts.download.replace(f" --revision {ref.revision}", "")
 
 
 def _facts(task: Model) -> ModelFacts:

@@ -91,16 +91,15 @@ class Writer:
     def files(self, name: str, sha: str, done: FilesDone | Problem) -> None:
         with self.store.transaction() as db:
             if isinstance(done, Problem):
-                passing = done.passing
                 db.execute(
                     "UPDATE repos SET files_sha = ?, files = NULL, tokenizer = NULL, gguf = NULL,"
-                    " stage = 'files', why = ? WHERE name = ?",
-                    (None if passing else sha, done.says[:300], name),
+                    " problem = ? WHERE name = ?",
+                    (None if done.passing else sha, done.says[:300], name),
                 )
             else:
                 db.execute(
-                    "UPDATE repos SET files_sha = ?, files = ?, tokenizer = ?, gguf = ?"
-                    " WHERE name = ?",
+                    "UPDATE repos SET files_sha = ?, files = ?, tokenizer = ?, gguf = ?,"
+                    " problem = NULL WHERE name = ?",
                     (sha, pack(done.body), done.tokenizer, done.gguf, name),
                 )
 
