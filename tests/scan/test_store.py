@@ -1,0 +1,182 @@
+"""The store: one writer, versions, a full disk, files that are no store."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from draftcheck.scan import schema
+from draftcheck.scan.lock import Held
+from draftcheck.scan.rows import Target
+from draftcheck.scan.store import Store, StoreError
+from draftcheck.scan.writing import Writer
+from tests.conftest import ROOT, Run
+
+HOLDER = """
+import sys, time
+from pathlib import Path
+from draftcheck.scan.store import Store
+store = Store.open(Path(sys.argv[1]))
+print("open", flush=True)
+time.sleep(600)
+"""
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "a store?.db"  # a name that an address would have to quote
+
+
+def test_two_scans_on_one_store(path: Path, run: Run) -> None:
+    child = subprocess.Popen(
+        [sys.executable, "-c", HOLDER, str(path)],
+        stdout=subprocess.PIPE,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        text=True,
+    )
+    try:
+        assert child.stdout is not None and child.stdout.readline() == "open\n"
+        ran = run("scan", "--target", "org/x", "--store", path)
+        assert ran.code == 3
+        assert f"in use by process {child.pid} on " in ran.err and ", since 2" in ran.err
+        with Store.open(path, readonly=True) as store:
+            assert store.scans() == []
+    finally:
+        child.send_signal(signal.SIGKILL)
+        child.wait()
+        if child.stdout:
+            child.stdout.close()
+    Store.open(path).close()  # its death opened it
+
+
+def test_a_lock_without_words_is_still_a_lock(path: Path) -> None:
+    with Store.open(path):
+        Path(f"{path}.lock").write_bytes(b"\xff nonsense")
+        with pytest.raises(Held, match="in use by another process"):
+            Store.open(path)
+
+
+@pytest.mark.parametrize("readonly", [True, False])
+def test_a_store_of_a_newer_version(path: Path, readonly: bool, run: Run) -> None:
+    Store.open(path).close()
+    db = sqlite3.connect(path)
+    db.execute("PRAGMA user_version = 99")
+    db.close()
+    with pytest.raises(StoreError, match=r"newer draftcheck \(store version 99"):
+        Store.open(path, readonly=readonly)
+    ran = run("scan", "--target", "org/x", "--store", path)
+    assert ran.code == 3 and "newer draftcheck" in ran.err and "hint: Update" in ran.err
+
+
+def test_a_store_of_an_older_version_is_brought_up_to_date(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Store.open(path) as store:
+        writer = Writer(store, {})
+        writer.targets([Target("org/x", "named")], [])
+    step = "ALTER TABLE targets ADD COLUMN colour TEXT DEFAULT 'red';\nCREATE TABLE more (x TEXT)"
+    monkeypatch.setattr(schema, "STEPS", (*schema.STEPS, step))
+    with pytest.raises(StoreError, match="older draftcheck"):
+        Store.open(path, readonly=True)
+    with Store.open(path) as store:
+        assert store.targets() == [Target("org/x", "named")]
+        assert [row[0] for row in store.rows("SELECT colour FROM targets")] == ["red"]
+    broken = "CREATE TABLE better (x TEXT);\nCREATE TABLE more (x TEXT)"
+    monkeypatch.setattr(schema, "STEPS", (*schema.STEPS, broken))
+    with pytest.raises(StoreError, match="already exists"):
+        Store.open(path)
+    db = sqlite3.connect(path)
+    names = {row[0] for row in db.execute("SELECT name FROM sqlite_master")}
+    assert "better" not in names, "half a migration"
+    db.close()
+
+
+def test_a_full_disk(path: Path) -> None:
+    with Store.open(path) as store:
+        writer = Writer(store, {})
+        pages = store.db.execute("PRAGMA page_count").fetchone()[0]
+        store.db.execute(f"PRAGMA max_page_count = {pages + 2}")
+        many = [Target(f"org/{number:060}", "named") for number in range(1000)]
+        with pytest.raises(StoreError, match="the disk is full; what was stored before is safe"):
+            writer.targets(many, [])
+        store.db.execute("PRAGMA max_page_count = 1000000")
+        assert store.targets() == [] and len(store.scans()) == 1
+        writer.targets(many, [])
+        assert len(store.targets()) == 1000
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs limits of a process")
+def test_a_file_that_may_not_grow(path: Path) -> None:
+    """What a full disk looks like where the kernel says something else than ENOSPC."""
+    code = (
+        "import resource, sys; from draftcheck.cli import main;"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (20000, 20000));"
+        "sys.exit(main(['scan', '--target', 'org/x', '--store', sys.argv[1]]))"
+    )
+    env = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(path)], env=env, capture_output=True, text=True
+    )
+    assert done.returncode == 3, done.stderr
+    assert "is it full?" in done.stderr and "Traceback" not in done.stderr
+    Store.open(path).close()
+
+
+@pytest.mark.parametrize("content", [b"not a database at all, but long enough\n" * 40, b"SQLite"])
+def test_a_file_that_is_no_store(path: Path, content: bytes, run: Run) -> None:
+    path.write_bytes(content)
+    ran = run("scan", "--target", "org/x", "--store", path)
+    assert ran.code == 3 and "not a store of draftcheck scan" in ran.err
+    assert path.read_bytes() == content
+
+
+def test_somebody_elses_database(path: Path, run: Run) -> None:
+    db = sqlite3.connect(path)
+    db.execute("CREATE TABLE mine (x)")
+    db.close()
+    before = path.read_bytes()
+    ran = run("scan", "--target", "org/x", "--store", path)
+    assert ran.code == 3 and "no store of draftcheck scan" in ran.err
+    assert path.read_bytes() == before
+
+
+def test_a_damaged_store(path: Path) -> None:
+    with Store.open(path) as store:
+        Writer(store, {}).targets([Target(f"org/{i}", "named") for i in range(3000)], [])
+    data = bytearray(path.read_bytes())
+    data[4096:] = os.urandom(len(data) - 4096)
+    path.write_bytes(data)
+    with (
+        pytest.raises(StoreError, match=r"damaged|cannot be used"),
+        Store.open(path, readonly=True) as store,
+    ):
+        store.targets()
+        list(store.verdicts())
+
+
+def test_no_store_to_read(path: Path) -> None:
+    with pytest.raises(StoreError, match="no such store"):
+        Store.open(path, readonly=True)
+
+
+def test_a_clock_that_jumps(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Scans are told apart by number: the newest may have the oldest date."""
+    numbers = []
+    for year in (2030, 1970, 2026):
+        monkeypatch.setattr(time, "time", lambda year=year: (year - 1970) * 31_557_600.0)
+        with Store.open(path) as store:
+            writer = Writer(store, {})
+            monkeypatch.setattr("draftcheck.scan.writing.now", lambda year=year: f"{year}-01-01")
+            writer.finish(None, {}, {}, 1.0)
+            store.db.execute("UPDATE scans SET state = 'complete'")
+            numbers.append(writer.number)
+            latest = store.latest()
+            assert latest is not None and latest.number == writer.number
+    assert numbers == [1, 2, 3]
