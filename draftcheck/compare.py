@@ -102,6 +102,8 @@ def differing_within(
     left: Sequence[bytes | None], right: Sequence[bytes | None], start: int = 0
 ) -> list[int]:
     """Ids from start to the end of the shorter table whose texts differ, block by block."""
+    if left is right:
+        return []
     common = min(len(left), len(right))
     found: list[int] = []
     for first in range(start, common, BLOCK):
@@ -127,6 +129,8 @@ def _overlap(
     left: Sequence[bytes | None], right: Sequence[bytes | None], differing: list[int]
 ) -> float | None:
     """Share of the right side's texts that stand anywhere on the left."""
+    if left is right:
+        return 1.0 if any(text is not None for text in right) else None
     defined = len(right) - right.count(None)
     if not defined:
         return None

@@ -21,6 +21,7 @@ from draftcheck.types import (
     Outcome,
     PairVerdict,
     Reaction,
+    Seen,
     Setup,
     Severity,
     Verdict,
@@ -31,6 +32,9 @@ LONGEST = 1000
 """Characters of what a check saw: texts of models can be of any length."""
 TOO_LARGE = "MEM001"
 STOPS = (Reaction.REFUSES, Reaction.CRASHES)
+MOST_FINDINGS = 4096
+_FINDINGS: dict[tuple[int, Outcome, str], tuple[Rule, Finding]] = {}
+_ACTIVE: dict[tuple[int, str, str], tuple[Engine, list[Rule]]] = {}
 BEST_FIRST = (Verdict.COMPATIBLE, Verdict.DEGRADED, Verdict.UNDECIDED, Verdict.INCOMPATIBLE)
 
 
@@ -249,12 +253,20 @@ def _too_large(finding: Finding, fit: MemoryFit, *, named: bool) -> Finding:
 
 def active(engine: Engine, version: str, method: Method) -> list[Rule]:
     """The engine's rules that hold for this version and method, in the engine's order."""
-    return [
+    key = (id(engine), version, method.id)
+    known = _ACTIVE.get(key)
+    if known is not None and known[0] is engine:
+        return known[1]
+    found = [
         rule
         for rule in engine.rules
         if (not rule.methods or method.id in rule.methods)
         and versions.covers(engine.order, version, rule.since, rule.until)
     ]
+    if len(_ACTIVE) > 256:
+        _ACTIVE.clear()
+    _ACTIVE[key] = engine, found
+    return found
 
 
 def _truth(method: Method, comparison: Comparison) -> list[Rule]:
@@ -277,6 +289,19 @@ def _finding(rule: Rule, comparison: Comparison, setup: Setup) -> Finding | None
     seen = seen or CHECKS[rule.check](comparison, setup, **rule.params)
     if seen.outcome is Outcome.NOT_APPLICABLE:
         return None
+    # Thousands of pairs are judged in a row, and most rules see the same of most of them.
+    key = (id(rule), seen.outcome, seen.saw)
+    known = _FINDINGS.get(key)
+    if known is not None and known[0] is rule:
+        return known[1]
+    if len(_FINDINGS) > MOST_FINDINGS:
+        _FINDINGS.clear()
+    found = _worded(rule, seen)
+    _FINDINGS[key] = rule, found
+    return found
+
+
+def _worded(rule: Rule, seen: Seen) -> Finding:
     return Finding(
         rule=rule.id,
         slug=rule.slug,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from typing import Any
 
 from draftcheck.errors import UsageError
@@ -12,6 +13,7 @@ Key = Callable[[str], Any]
 _BUILD = re.compile(r"b?(\d{1,9})")
 
 
+@lru_cache(maxsize=4096)
 def build(text: str) -> int:
     """b10586, or 10586 -> 10586."""
     match = _BUILD.fullmatch(text)
@@ -20,6 +22,7 @@ def build(text: str) -> int:
     return int(match[1])
 
 
+@lru_cache(maxsize=4096)
 def pep440(text: str) -> Any:
     """0.15.1, v0.15.1 -> a packaging Version."""
     from packaging.version import InvalidVersion, Version

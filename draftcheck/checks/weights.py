@@ -18,6 +18,8 @@ def weights_have_no(comparison: Comparison, setup: Setup, *, kinds: list[str]) -
         if faults is None:
             continue
         looked += 1
+        if not faults:
+            continue
         mine = [fault for fault in faults if fault.kind in kinds]
         for fault in mine[:SHOWN]:
             found.append(f"{side}: {fault}")

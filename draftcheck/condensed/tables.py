@@ -27,6 +27,8 @@ class Table(list[bytes | None]):
     def __init__(self, digest: str, family: str, texts: Iterable[bytes | None]) -> None:
         super().__init__(texts)
         self.digest, self.family = digest, family
+        self.memo: dict[Any, Any] = {}
+        """What was worked out from these texts: many models share one table."""
 
 
 SMALL = 64
@@ -142,12 +144,15 @@ def unpack(entry: object, where: str) -> Table:
     """The table with stand-ins for most texts; one object for equal entries."""
     if not isinstance(entry, dict):
         raise ReadError(f"{where}: not a condensed token table")
-    return _unpack(json.dumps(entry, sort_keys=True), where)
+    try:
+        return _unpack(json.dumps(entry, sort_keys=True))
+    except ReadError as error:
+        raise ReadError(f"{where}: {error.message.removeprefix(': ')}") from None
 
 
 @lru_cache(maxsize=16)
-def _unpack(text: str, where: str) -> Table:
-    entry = json.loads(text)
+def _unpack(text: str) -> Table:
+    entry, where = json.loads(text), ""
     count, digest = entry.get("count"), entry.get("digest")
     kin = entry.get("family", digest)
     if type(count) is not int or not 0 <= count < ranges.MOST:

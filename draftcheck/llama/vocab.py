@@ -24,6 +24,7 @@ LEADS = (b"\xf4", b"\xf5", b"\xf6", b"\xf7")
 BYTE_TEXT = re.compile(rb"<0x([0-9A-Fa-f]{2})>")
 PHI3 = (b"</s>", b"<unk>", b"<s>", b"<|endoftext|>")
 KMER_MARK = "\ue000".encode()
+MEMOS = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +110,19 @@ def from_conversion(
 
 
 def _converted_texts(
+    tokens: Sequence[bytes | None], rows: int, user_defined: frozenset[int]
+) -> Sequence[bytes]:
+    # Tables that many models share remember what was made of them (condensed facts).
+    memo: dict[Any, Sequence[bytes]] = getattr(tokens, "memo", {})
+    key = ("converted", rows, user_defined)
+    if key not in memo:
+        if len(memo) > MEMOS:
+            memo.clear()
+        memo[key] = _convert_texts(tokens, rows, user_defined)
+    return memo[key]
+
+
+def _convert_texts(
     tokens: Sequence[bytes | None], rows: int, user_defined: frozenset[int]
 ) -> Sequence[bytes]:
     texts = _padded(tokens)
