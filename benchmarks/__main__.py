@@ -8,27 +8,7 @@ from pathlib import Path
 
 from benchmarks import models, peers
 from benchmarks.measure import peak_megabytes, seconds
-
-
-class Row:
-    """One promise: our cost against a peer's, or against a fixed limit."""
-
-    def __init__(self, name: str, ours: float, peer: float, limit: float, unit: str) -> None:
-        self.name, self.ours, self.peer, self.limit, self.unit = name, ours, peer, limit, unit
-
-    @property
-    def ratio(self) -> float:
-        return self.ours / self.peer
-
-    @property
-    def kept(self) -> bool:
-        return self.ratio <= self.limit
-
-    def __str__(self) -> str:
-        figures = f"{self.ours:8.2f} {self.peer:9.2f} {self.unit:3} {self.ratio:7.3f}"
-        verdict = "kept" if self.kept else "NOT KEPT"
-        return f"{self.name:52} {figures}  <= {self.limit:.3f}  {verdict}"
-
+from benchmarks.rows import Row, show
 
 ANSWERS = (0, 1, 3)
 """Exit codes of a verdict, whatever it says."""
@@ -94,10 +74,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         work = Path(folder)
         rows = [*verdicts(work, rounds), *memory(work), *start(3 * rounds)]
-    print(f"{'what':52} {'ours':>8} {'peer':>9} {'':3} {'ratio':>7}")
-    for row in rows:
-        print(row)
-    return 0 if all(row.kept for row in rows) else 1
+    return show(rows)
 
 
 if __name__ == "__main__":
