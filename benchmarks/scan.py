@@ -118,10 +118,10 @@ class Night:
             check=True,
         )
         self.wall = time.monotonic() - start
-        print(done.stdout.splitlines()[0], file=sys.stderr)
         code, cpu, peak = done.stderr.splitlines()[-1].split()
         if code != "0":
             raise SystemExit(done.stderr)
+        print(done.stdout.splitlines()[0], file=sys.stderr)
         self.cpu, self.peak = float(cpu), int(peak) / 1024
         self.requests = world.hub.requests
         log = world.hub.log

@@ -75,7 +75,7 @@ def _runner(executor: str, workers: int | None, connections: int) -> Runner:
         raise UsageError(f"no executor {executor!r}", hint="local, ray or ray:ADDRESS.")
     from draftcheck.scan.ray import open_cluster
 
-    return open_cluster(address or None, connections)
+    return open_cluster(address or None, connections, workers)
 
 
 @contextmanager
