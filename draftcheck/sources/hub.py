@@ -18,6 +18,8 @@ from draftcheck.sources.search import Question
 from draftcheck.sources.web import Offline, Web, open_web
 
 MAX_FILES = 100_000
+LONG = 60.0
+"""Seconds for a page of the list of all models: the server sorts them all."""
 
 
 class HubSource:
@@ -187,7 +189,7 @@ class Hub:
         """The list of models, page by page."""
         if self.offline:
             raise Offline("the Hub cannot be listed without the network")
-        for _, page in search.pages(self._web, question):
+        for _, page in search.pages(self._web.branch(timeout=LONG), question):
             yield page
 
     def open(self, repo: str, revision: str | None, *, known: Listing | None = None) -> Repo:

@@ -130,9 +130,12 @@ class Web:
         self._home = origin(endpoint)
         self.stopped = threading.Event()
 
-    def branch(self) -> Web:
-        """The same for one model of several: it waits with the others, but is stopped alone."""
-        return Web(self.endpoint, self._token, self._timeout, self.budget)
+    def branch(self, *, timeout: float = 0.0) -> Web:
+        """The same for one model of several: it waits with the others, but is stopped alone.
+
+        timeout: seconds, where an answer may take longer than usual.
+        """
+        return Web(self.endpoint, self._token, max(self._timeout, timeout), self.budget)
 
     def get(
         self,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from dataclasses import dataclass, field
+from functools import cached_property
 from urllib.parse import parse_qs
 
 
@@ -41,7 +42,7 @@ class Entry:
     def had_token(self) -> bool:
         return self.authorization is not None
 
-    @property
+    @cached_property
     def arguments(self) -> dict[str, list[str]]:
         return parse_qs(self.query, keep_blank_values=True)
 
