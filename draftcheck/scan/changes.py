@@ -47,6 +47,13 @@ def kind(before: str | None, after: str | None) -> str | None:
 
 def cause(before: Made, after: Made, *, gated: bool = False) -> str:
     """What is not the same any more; `several` where one alone cannot be blamed."""
+    found = _moved(before, after)
+    if gated and any(name.endswith("-files") for name in found):
+        return "gated"
+    return found[0] if len(found) == 1 else "several"
+
+
+def _moved(before: Made, after: Made) -> list[str]:
     files = [
         name
         for name, old, new in (
@@ -55,8 +62,6 @@ def cause(before: Made, after: Made, *, gated: bool = False) -> str:
         )
         if old != new
     ]
-    if gated and files:
-        return "gated"
     found = list(files)
     if before.version != after.version:
         found.append("engine-version")  # its rules changed with it
@@ -64,23 +69,25 @@ def cause(before: Made, after: Made, *, gated: bool = False) -> str:
         found.append("rule")
     if before.settings != after.settings:
         found.append("settings")
-    return found[0] if len(found) == 1 else "several"
+    return found
 
 
 def words(row: Mapping[str, Any] | None, made: str, before: Made | None, after: Made) -> str:
     """One sentence: what changed, and the finding that speaks now."""
-    moved = {
+    known = {
         "engine-version": f"version {before.version if before else '?'} became {after.version}",
         "rule": "the rules changed",
         "target-files": "the target's files changed",
         "draft-files": "the draft's files changed",
         "settings": "the scan's settings changed",
         "gated": "access to the files was closed",
-        "several": "files and rules changed",
         "new-model": "the draft is new",
         "new-target": "the target is new",
         "newly-asked": "the engine is new in the scan",
-    }.get(made, made)
+    }
+    moved = known.get(made, "")
+    if not moved and before is not None:
+        moved = " and ".join(known[name] for name in _moved(before, after))
     seen = first(row)
     return f"{moved}; {seen}" if seen else moved
 

@@ -99,7 +99,10 @@ class Cluster:
     def run(
         self, work: Callable[[A], R], items: Iterable[A], kind: str, over: Callable[[], bool]
     ) -> Iterator[tuple[A, R]]:
-        remote = self._ray.remote(max_retries=RETRIES, **NEEDS[kind])(done)
+        needs = dict(NEEDS[kind])
+        if "GPU" not in self._ray.cluster_resources():
+            needs.pop("num_gpus", None)  # it would wait for ever
+        remote = self._ray.remote(max_retries=RETRIES, **needs)(done)
         ahead = AHEAD * int(self._cpus / NEEDS[kind]["num_cpus"])
         source = iter(items)
         jobs: dict[Any, A] = {}

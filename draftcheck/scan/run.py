@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from draftcheck.scan import stages, verdicts
+from draftcheck.scan import stages, trials, verdicts
 from draftcheck.scan.executors import Local, Runner
 from draftcheck.scan.night import Clock, Night, Say, settings
 from draftcheck.scan.rows import Change, Model, Pin, Scan, Target, Verdict
@@ -71,17 +71,22 @@ def scan(
 
 def _run(night: Night) -> None:
     asked = progress.Tally.requests, progress.Tally.nbytes
-    stages.list_hub(night)
-    stages.find_named(night)
-    stages.find_missing(night)
-    stages.read_targets(night)
-    stages.screen(night)
+    if night.offline:
+        stages.recall(night)
+    else:
+        stages.list_hub(night)
+        stages.find_named(night)
+        stages.find_missing(night)
+        stages.read_targets(night)
+        stages.screen(night)
     for repo, says in night.vanished.items():
         night.writer.gone(repo, says)
     sides = stages.sides(night)
     pairs = verdicts.pair_up(night, sides)
-    verdicts.take_notes(night, pairs, sides)
+    if not night.offline:
+        verdicts.take_notes(night, pairs, sides)
     verdicts.judge_all(night, pairs, sides)
+    trials.try_best(night, sides)
     night.counts["requests"] = progress.Tally.requests - asked[0]
     night.counts["bytes"] = progress.Tally.nbytes - asked[1]
     causes = _causes(night)

@@ -100,7 +100,6 @@ def repos(night: Night) -> Iterator[Repo]:
 
 def read_targets(night: Night) -> None:
     """Targets and everything else that was named, before anybody is compared with them."""
-    chosen = dict.fromkeys((*night.job.all_targets(), *night.found))
     listed = {repo.name: repo for repo in repos(night)}
     for name in night.found:
         night.named.setdefault(name, ModelRef(name, "hub", repo=name, revision=listed[name].sha))
@@ -109,6 +108,11 @@ def read_targets(night: Night) -> None:
     fresh = {repo.name: repo for repo in repos(night)}
     models = [(ref, fresh.get(ref.repo) if _plain(ref) else None) for ref in night.named.values()]
     _read(night, "targets", models)
+    _name_targets(night)
+
+
+def _name_targets(night: Night) -> None:
+    chosen = dict.fromkeys((*night.job.all_targets(), *night.found))
     known = {model.ref: model for model in night.store.models()}
     night.targets = [
         Target(
@@ -237,6 +241,15 @@ def _read(night: Night, stage: str, models: list[tuple[ModelRef, Repo | None]]) 
         night.count("unreadable" if isinstance(result, tasks.Problem) else "read", 1)
 
 
+def ref_at(night: Night, model: Model) -> ModelRef:
+    """A model of the store, at the commit that its facts are of."""
+    ref = night.named.get(model.ref)
+    if ref is None:
+        repo = "/".join(model.ref.split("/")[:2])
+        ref = ModelRef(model.ref, "hub", repo=repo, file=model.ref[len(repo) + 1 :] or None)
+    return replace(ref, revision=model.revision) if ref.kind == "hub" else ref
+
+
 def model_task(night: Night, ref: ModelRef) -> tasks.Model:
     """A task with the list of files, where the store has it for this commit."""
     if ref.kind != "hub":
@@ -244,6 +257,24 @@ def model_task(night: Night, ref: ModelRef) -> tasks.Model:
     query = "SELECT files FROM repos WHERE name = ? AND files_sha = ? AND files IS NOT NULL"
     row = next(night.store.rows(query, ref.repo, ref.revision), None)
     return tasks.Model(ref, None if row is None else unpack(row[0], f"files of {ref.repo}"))
+
+
+def recall(night: Night) -> None:
+    """Without the network: what the last scan saw is what there is."""
+    before = night.writer.number - (not night.writer.resumed)
+    night.writer.recall(before)
+    known = {model.ref: model for model in night.store.models()}
+    targets = night.store.targets()
+    night.found += [target.ref for target in targets if target.source == "search"]
+    for text in (*night.job.refs(), *night.found):
+        ref = parse(text)
+        revision = known[text].revision if text in known else None
+        night.named[text] = replace(ref, revision=revision) if ref.kind == "hub" else ref
+    rejected = night.store.rejected()
+    night.turned_away.update(
+        {row.repo: row.why for row in rejected if row.stage in ("listing", "digest")}
+    )
+    _name_targets(night)
 
 
 def sides(night: Night) -> dict[str, Side]:

@@ -138,7 +138,7 @@ def start(connections: int = CONNECTIONS) -> Session:
 
 def look(task: Look) -> str | Problem:
     """The commit."""
-    return _tried(lambda: session().opener.hub.commit(task.ref.repo, task.ref.revision))
+    return tried(lambda: session().opener.hub.commit(task.ref.repo, task.ref.revision))
 
 
 def files(task: Files) -> FilesDone | Problem:
@@ -156,7 +156,7 @@ def files(task: Files) -> FilesDone | Problem:
             digest = f"{name}:{digest}" if digest else None
         return FilesDone(dict(model.files or {}), digest, _choose(ggufs))
 
-    return _tried(work)
+    return tried(work)
 
 
 def _choose(names: list[str]) -> str | None:
@@ -174,7 +174,7 @@ def vocabulary(task: Vocabulary) -> VocabularyDone | Problem:
     """Read the file once, from the first repo that gives it."""
     problem = Problem(f"no repo gives {task.digest[:80]}", passing=True)
     for model in task.models:
-        found = _tried(lambda model=model: _vocabulary(_open(model), task.digest))  # type: ignore[misc]
+        found = tried(lambda model=model: _vocabulary(_open(model), task.digest))  # type: ignore[misc]
         if not isinstance(found, Problem):
             return found
         problem = found
@@ -201,7 +201,7 @@ def read(task: Model) -> ModelDone | Problem:
         body = {"facts": entry, "download": [_download(facts, task.ref), facts.downloaded]}
         return ModelDone(body, facts.revision or task.ref.revision, _about(facts, entry))
 
-    return _tried(work)
+    return tried(work)
 
 
 def _download(facts: ModelFacts, ref: ModelRef) -> str | None:
@@ -260,7 +260,7 @@ def notes(task: Notes) -> dict[str, Any] | Problem:
         target, draft = _facts(task.target), _facts(task.draft)
         return condensed.pair_notes(compare(target, draft))
 
-    return _tried(work)
+    return tried(work)
 
 
 def restored(ref: str, body: Mapping[str, Any], revision: str | None = None) -> ModelFacts:
@@ -270,7 +270,7 @@ def restored(ref: str, body: Mapping[str, Any], revision: str | None = None) -> 
     return replace(facts, download=download, downloaded=downloaded, revision=revision)
 
 
-def _tried(work: Callable[[], T]) -> T | Problem:
+def tried(work: Callable[[], T]) -> T | Problem:
     """The result, or the reason for which there is none."""
     try:
         return work()

@@ -5,10 +5,8 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from typing import Any
 
-from draftcheck.refs import ModelRef
 from draftcheck.scan import judging, plan, stages, tasks
 from draftcheck.scan.judging import Draft, Judge, Known
 from draftcheck.scan.night import Night
@@ -65,15 +63,7 @@ def _notes(night: Night) -> Notes:
 
 
 def _model(night: Night, model: Model) -> tasks.Model:
-    """The commit that its facts are of."""
-    ref = night.named.get(model.ref)
-    if ref is None:
-        repo = "/".join(model.ref.split("/")[:2])
-        file = model.ref[len(repo) + 1 :] or None
-        ref = ModelRef(model.ref, "hub", repo=repo, file=file)
-    if ref.kind == "hub":
-        ref = replace(ref, revision=model.revision)
-    return stages.model_task(night, ref)
+    return stages.model_task(night, stages.ref_at(night, model))
 
 
 def judge_all(night: Night, pairs: Pairs, sides: Mapping[str, Side]) -> None:

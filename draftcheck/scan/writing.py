@@ -80,6 +80,11 @@ class Writer:
                 (self.number, sha, name),
             )
 
+    def recall(self, before: int) -> None:
+        """What an earlier scan saw counts as seen again."""
+        with self.store.transaction() as db:
+            db.execute("UPDATE repos SET seen = ? WHERE seen = ?", (self.number, before))
+
     def rejected(self, reasons: Iterable[tuple[str, str, str]]) -> None:
         """Repo, stage, why."""
         with self.store.transaction() as db:

@@ -1,0 +1,123 @@
+"""The best pairs of each target are measured, once for each pair of commits."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from draftcheck.refs import ModelRef
+from draftcheck.scan import stages, tasks
+from draftcheck.scan.night import Night
+from draftcheck.scan.plan import FULL, Side
+from draftcheck.scan.rows import Model, TrialRow
+from draftcheck.scan.store import text
+from draftcheck.scan.targets import Trials
+from draftcheck.sources.web import Trouble
+
+PATTERNS = ("*.json", "*.safetensors", "*.model", "*.txt", "*.jinja")
+RANK = {"compatible": 0, "degraded": 1}
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """A pair to measure, at these commits."""
+
+    key: str
+    target: tasks.Model
+    draft: tasks.Model
+    how: Trials
+
+
+def try_best(night: Night, sides: Mapping[str, Side]) -> None:
+    """As many drafts of each target as the job asks for."""
+    how = night.job.trials
+    if not how.per_target:
+        return
+    known = {
+        (row["target"], row["draft"], row["key"])
+        for row in night.store.rows("SELECT target, draft, key, state FROM trials")
+        if row["state"] == "done" or not night.retry
+    }
+    todo = []
+    for target in night.targets:
+        for draft in _best(night, sides, target.ref)[: how.per_target]:
+            ours, theirs = sides[target.ref].model, sides[draft].model
+            key = _key(ours, theirs, how)
+            if (target.ref, draft, key) not in known:
+                todo.append(Trial(key, _task(night, ours), _task(night, theirs), how))
+    for task, found in night.run("trials", measure, todo, kind="gpu", share=1.0):
+        if isinstance(found, tasks.Problem) and found.passing:
+            continue
+        failed = isinstance(found, tasks.Problem)
+        row = TrialRow(
+            target=task.target.ref.text,
+            draft=task.draft.ref.text,
+            target_revision=sides[task.target.ref.text].model.revision,
+            draft_revision=sides[task.draft.ref.text].model.revision,
+            backend=how.backend,
+            state="failed" if failed else "done",
+            problem=found.says if isinstance(found, tasks.Problem) else None,
+            body={} if isinstance(found, tasks.Problem) else found,
+        )
+        night.writer.trial(task.key, row)
+        night.count("trials", 1)
+
+
+def _best(night: Night, sides: Mapping[str, Side], target: str) -> list[str]:
+    """Drafts that some engine takes: the better verdict first, then the smaller model."""
+    found: dict[str, int] = {}
+    for verdict in night.store.verdicts(target=target):
+        rank, draft = RANK.get(verdict.verdict), verdict.draft or ""
+        if rank is not None and draft in sides and sides[draft].model.role in FULL:
+            found[draft] = min(rank, found.get(draft, rank))
+    sizes = {ref: sides[ref].model.parameters or 0 for ref in found}
+    return sorted(found, key=lambda ref: (found[ref], sizes[ref], ref))
+
+
+def _key(target: Model, draft: Model, how: Trials) -> str:
+    parts = [target.revision, target.facts, draft.revision, draft.facts]
+    parts += [how.backend, str(how.tokens), str(how.prompts), str(how.device)]
+    return hashlib.sha256(text(parts).encode()).hexdigest()[:40]
+
+
+def _task(night: Night, model: Model) -> tasks.Model:
+    return stages.model_task(night, stages.ref_at(night, model))
+
+
+def measure(task: Trial) -> dict[str, Any] | tasks.Problem:
+    """Load both models and measure; needs the trial extra, and a GPU to be of use."""
+
+    def work() -> dict[str, Any]:
+        from draftcheck.trial import measure as trial
+        from draftcheck.trial.backend import Options
+        from draftcheck.trial.prompts import load
+        from draftcheck.trial.result import body
+
+        how = task.how
+        plan = trial.Plan(
+            _folder(task.target.ref),
+            _folder(task.draft.ref),
+            load()[: how.prompts],
+            how.backend,
+            Options(tokens=how.tokens, device=how.device),
+            budget=how.budget,
+        )
+        return body(trial.run(plan))
+
+    return tasks.tried(work)
+
+
+def _folder(ref: ModelRef) -> str:
+    """Where the model lies; one of the Hub is fetched at its commit."""
+    if ref.kind != "hub":
+        return str(ref.path)
+    from huggingface_hub import snapshot_download
+
+    try:
+        return str(
+            snapshot_download(ref.repo, revision=ref.revision, allow_patterns=list(PATTERNS))
+        )
+    except (OSError, ValueError) as error:
+        raise Trouble(f"{ref.text}: cannot be fetched: {error!s:.200}") from None
