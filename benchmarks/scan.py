@@ -60,6 +60,7 @@ class World:
 
     def __init__(self, hub: Hub, listed: int) -> None:
         self.hub = hub
+        hub.quotas.set(300.0, api=10**6, resolvers=10**6)  # else the scan would keep to them
         self.models = listed * MODELS // LISTED
         self.digests = max(2, listed * DIGESTS // LISTED)
         self.targets = [f"org/target-{number}" for number in range(min(TARGETS, self.digests))]
