@@ -36,7 +36,7 @@ def _repo(row: Candidate) -> Repo:
     return Repo(
         name=row.ref,
         sha=row.revision or "",
-        kind=row.kind,
+        kind=_kind(row),
         parameters=row.parameters,
         packed=row.packed,
         gated=row.gated,
@@ -54,6 +54,10 @@ def _refused(row: Candidate) -> str | None:
     spoken = screen.by_listing(row, Wanted(gguf=row.kind == "gguf"))
     if spoken is not None:
         return spoken.saw
-    if row.kind == "full" and row.files is not None and not set(row.files) & set(tokenizer.FILES):
-        return "no vocabulary file"
     return None
+
+
+def _kind(row: Candidate) -> str:
+    """Heads mostly come without a vocabulary; whose they are, the targets tell."""
+    bare = row.files is not None and not set(row.files) & set(tokenizer.FILES)
+    return "bare" if row.kind == "full" and bare else row.kind

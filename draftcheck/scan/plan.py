@@ -15,6 +15,8 @@ from draftcheck.scan.rows import ALONE, Model, Pin, Repo
 
 FULL = (None, "full")
 NO_DRAFT = ("encoder",)
+UNSEEN = ("gguf", "head", "bare")
+"""Kinds whose vocabulary no digest of a file tells."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +30,8 @@ class Aim:
     families: frozenset[str] = frozenset()
     named: frozenset[str] = frozenset()
     """Repos that somebody named: never turned away unread."""
+    targets: tuple[str, ...] = ()
+    """Repos of the targets."""
 
 
 def aim(targets: Iterable[Model], families: Iterable[str | None], named: Iterable[str]) -> Aim:
@@ -42,7 +46,13 @@ def aim(targets: Iterable[Model], families: Iterable[str | None], named: Iterabl
         checkpoints=any(model.kind != "gguf" for model in found),
         families=frozenset(family for family in kin if family),
         named=frozenset(named),
+        targets=tuple(dict.fromkeys(repo_of(model.ref) for model in found)),
     )
+
+
+def repo_of(ref: str) -> str:
+    """org/name of org/name@revision, org/name:tag and org/name/file.gguf."""
+    return "/".join(ref.partition("@")[0].partition(":")[0].split("/")[:2])
 
 
 def by_listing(repo: Repo, aim: Aim) -> str | None:
@@ -55,8 +65,10 @@ def by_listing(repo: Repo, aim: Aim) -> str | None:
         return "GGUF files only; no target is one"
     if repo.kind != "gguf" and not aim.checkpoints:
         return "no GGUF file; every target is one"
+    if repo.kind == "bare" and not any(_claims(repo.name, repo.bases, t) for t in aim.targets):
+        return "no vocabulary file"
     too_large = aim.largest is not None and (repo.parameters or 0) > LARGEST * aim.largest
-    if too_large and repo.kind != "head":
+    if too_large and repo.kind not in ("head", "bare"):
         return f"{count(repo.parameters or 0)} parameters; the largest target has" + (
             f" {count(aim.largest or 0)}"
         )
@@ -68,7 +80,7 @@ def by_vocabulary(repo: Repo, aim: Aim, vocabularies: Mapping[str, str | None]) 
 
     vocabularies: family by digest; None: the file could not be read.
     """
-    if repo.name in aim.named or repo.kind in ("gguf", "head"):
+    if repo.name in aim.named or repo.kind in UNSEEN:
         return None
     if repo.tokenizer is None:
         return "no vocabulary file"
@@ -149,12 +161,17 @@ def tied(head: Side, target: Model) -> bool:
 
     Its own config counts first: a card names the donor as often as the target.
     """
-    repo = "/".join(target.ref.partition("@")[0].partition(":")[0].split("/")[:2])
-    short = names.short(repo)
+    repo = repo_of(target.ref)
     if head.model.verifier:
         named = head.model.verifier.rstrip("/")
-        return named.lower() == repo.lower() or names.short(named).lower() == short.lower()
-    return names.mentions(head.model.ref.rpartition("/")[2], short) or repo in head.bases
+        short = names.short(repo).lower()
+        return named.lower() == repo.lower() or names.short(named).lower() == short
+    return _claims(head.model.ref, head.bases, repo)
+
+
+def _claims(name: str, bases: Collection[str], target: str) -> bool:
+    """Whether a repo's name or card speaks of a target."""
+    return names.mentions(name.rpartition("/")[2], names.short(target)) or target in bases
 
 
 def _why(side: Side, targets: Collection[str]) -> str:

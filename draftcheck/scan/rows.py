@@ -44,7 +44,7 @@ class Repo:
     name: str
     sha: str
     kind: str
-    """full, head or gguf, by its listing."""
+    """full, head, gguf or bare (a checkpoint without a vocabulary), by its listing."""
     parameters: int | None = None
     packed: bool = False
     gated: bool = False

@@ -9,6 +9,7 @@ from pathlib import Path
 from draftcheck.scan import stages, trials, verdicts
 from draftcheck.scan.executors import Local, Runner
 from draftcheck.scan.night import Clock, Night, Say, settings
+from draftcheck.scan.plan import repo_of
 from draftcheck.scan.rows import Change, Model, Pin, Scan, Target, Verdict
 from draftcheck.scan.store import Store
 from draftcheck.scan.targets import Job
@@ -107,10 +108,6 @@ def _causes(night: Night) -> dict[str, tuple[str, str]]:
             moved = commits.get(repo_of(model.ref)) != model.revision
             found.setdefault(model.ref, ("draft-files" if moved else "left-list", why))
     return found
-
-
-def repo_of(ref: str) -> str:
-    return "/".join(ref.split("/")[:2])
 
 
 def summary(store: Store, *, resumed: bool = False) -> Summary:

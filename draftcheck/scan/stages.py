@@ -156,7 +156,7 @@ def screen(night: Night) -> None:
     _turn_away(night, "digest", reasons)
     # Side by side, so that a vocabulary is parsed once for all who have it.
     left.sort(key=lambda repo: (repo.tokenizer or "", repo.name))
-    ready = [r for r in left if r.kind in ("gguf", "head") or r.tokenizer in families]
+    ready = [r for r in left if r.kind in plan.UNSEEN or r.tokenizer in families]
     _read(night, "models", [(ref_of(repo), repo) for repo in ready if repo.name not in night.named])
 
 

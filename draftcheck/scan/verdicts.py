@@ -22,9 +22,7 @@ Notes = dict[tuple[str, str], str]
 def pair_up(night: Night, sides: Mapping[str, Side]) -> Pairs:
     """Who is held against whom; everybody else keeps a reason."""
     found = plan.pairs([target.ref for target in night.targets], sides, night.job.pins)
-    night.writer.rejected(
-        ("/".join(ref.split("/")[:2]), "header", why) for ref, why in found.rejected.items()
-    )
+    night.writer.rejected((plan.repo_of(ref), "header", why) for ref, why in found.rejected.items())
     night.counts["pairs"] = len(found)
     return found
 

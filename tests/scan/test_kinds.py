@@ -1,0 +1,98 @@
+"""Heads find their verifiers, GGUF files their like; searches bring targets."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests import make
+from tests.hub import Hub, Virtual, models
+from tests.hub.process import Draftcheck, calm
+from tests.scan.world import SMALL, TARGET, WORDS, results
+
+pytest.importorskip("huggingface_hub")
+
+
+def drafts(path: Path) -> dict[str, set[str | None]]:
+    found: dict[str, set[str | None]] = {}
+    for row in results(path)["verdicts"]:
+        found.setdefault(row.target, set()).add(row.draft)
+    return found
+
+
+def test_heads_by_their_verifier_never_by_their_card_alone(
+    hub: Hub, draftcheck: Draftcheck, tmp_path: Path
+) -> None:
+    card = {"extra": {"baseModels": {"relation": "finetune", "models": [{"id": TARGET}]}}}
+    hub.add_repo("lab/large-eagle3", models.head(TARGET, WORDS, 128))
+    hub.add_repo("lab/plain-name", models.head(TARGET, WORDS, 128), **card)
+    hub.add_repo("lab/eagle-of-another", models.head("other/large9", WORDS, 128), **card)
+    store = tmp_path / "s.db"
+    ran = draftcheck("scan", "--target", TARGET, "--store", store, "--quiet")
+    calm(ran)
+    found = drafts(store)[TARGET]
+    assert {"lab/large-eagle3", "lab/plain-name"} <= found
+    assert "lab/eagle-of-another" not in found
+    [why] = [row for row in results(store)["rejected"] if row.repo == "lab/eagle-of-another"]
+    assert why.stage == "header" and "made for other/large9" in why.why
+    methods = {row.method for row in results(store)["verdicts"] if row.draft == "lab/plain-name"}
+    assert "eagle3" in methods
+
+
+def test_gguf_files_are_paired_with_gguf_files(
+    hub: Hub, draftcheck: Draftcheck, tmp_path: Path
+) -> None:
+    wide = {"llama.embedding_length": ("uint32", 512), "llama.block_count": ("uint32", 4)}
+    big = models.gguf_keys(WORDS, **wide)
+    rows = models.gguf_tensors(WORDS + 5, "F16", 4, 512, 512)
+    large = Virtual(*make.gguf_header(big, rows))
+    hub.add_repo("quant/large-GGUF", {"large-Q8_0.gguf": large, "large-Q4_K_M.gguf": large})
+    small = models.small_gguf(WORDS)
+    hub.add_repo("quant/small-GGUF", {"small-Q8_0.gguf": small, "small-IQ1_S.gguf": small})
+    hub.add_repo("quant/other-GGUF", {"other.gguf": models.small_gguf(WORDS + 9)})
+    store = tmp_path / "s.db"
+    target = "quant/large-GGUF:Q8_0"
+    ran = draftcheck("scan", "--target", target, "--store", store, "--quiet")
+    calm(ran)
+    assert ran.code == 0, ran.out
+    assert drafts(store) == {target: {None, "quant/small-GGUF/small-Q8_0.gguf"}}
+    hub.reset()
+    draftcheck("scan", "--target", target, "--store", store, "--quiet")
+    assert len(hub.log) == 1, hub.story()
+
+
+def test_targets_that_a_search_brings(hub: Hub, draftcheck: Draftcheck, tmp_path: Path) -> None:
+    sizes = {"extra": {"safetensors": {"total": 10**9, "parameters": {"BF16": 10**9}}}}
+    for name in ("org/large", "other/large"):
+        hub.repos[name].extra.update(sizes["extra"])
+    path = tmp_path / "targets.toml"
+    path.write_text('[[search]]\nauthor = "org"\nmin_parameters = "0.5B"\n')
+    store = tmp_path / "s.db"
+    ran = draftcheck("scan", path, "--store", store, "--quiet", "--format", "json")
+    calm(ran)
+    assert [(t["ref"], t["source"]) for t in ran.json["targets"]] == [("org/large", "search")]
+    assert drafts(store)["org/large"] >= {"org/draft-0", "org/tuned"}
+    again = draftcheck("scan", path, "--store", store, "--quiet", "--format", "json")
+    assert again.json["changes"] == []
+
+
+def test_a_target_that_cannot_be_read(hub: Hub, draftcheck: Draftcheck, tmp_path: Path) -> None:
+    store = tmp_path / "s.db"
+    command = ("scan", "--target", TARGET, "--target", "org/nobody", "--store", store)
+    ran = draftcheck(*command, "--quiet", "--format", "json")
+    calm(ran)
+    assert ran.code == 3
+    problems = {t["ref"]: t["problem"] for t in ran.json["targets"]}
+    assert problems[TARGET] is None and "no such repo" in problems["org/nobody"]
+    assert TARGET in drafts(store)
+
+
+def test_a_draft_as_large_as_the_target_is_left_out(
+    hub: Hub, draftcheck: Draftcheck, tmp_path: Path
+) -> None:
+    hub.add_repo("org/copy", models.checkpoint({**SMALL, "num_hidden_layers": 90}, words=WORDS))
+    store = tmp_path / "s.db"
+    draftcheck("scan", "--target", "org/draft-3", "--store", store, "--quiet")
+    found = drafts(store)["org/draft-3"]
+    assert "org/draft-0" in found and not found & {"org/copy", TARGET}
