@@ -6,6 +6,7 @@ python -m benchmarks.scan [REPOS]; counts are of the server, times are CPU secon
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -15,7 +16,7 @@ from pathlib import Path
 from benchmarks.rows import Row, show
 from draftcheck.scan.judging import Draft, Judge, Known, judge_pairs
 from draftcheck.scan.store import Store
-from tests.hub import Hub, models
+from tests.hub import Hub, Virtual, models
 from tests.hub.blobs import File, as_file
 from tests.hub.words import tokenizer_json
 
@@ -184,6 +185,20 @@ def judging(path: Path) -> list[Row]:
     count = sum(len(rows) for task in tasks for _, rows in judge_pairs(task))
     spent = time.process_time() - start
     return [Row(f"{count} verdicts from facts / 1,000 a second", spent, count / 1000, 1.0, "s")]
+
+
+def folders(work: Path) -> tuple[Path, Path]:
+    """A large model and a small one on this disk; weights take no room."""
+    for name, shape in (("large", LARGE), ("small", SMALL)):
+        for file, content in models.checkpoint(shape, words=WORDS).items():
+            path = work / name / file
+            path.parent.mkdir(parents=True, exist_ok=True)
+            if isinstance(content, Virtual):
+                path.write_bytes(content.head)
+                os.truncate(path, content.size)
+            else:
+                path.write_bytes(content if isinstance(content, bytes) else str(content).encode())
+    return work / "large", work / "small"
 
 
 def main() -> int:

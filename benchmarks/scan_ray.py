@@ -1,0 +1,87 @@
+"""Judging on a Ray cluster of this machine: four workers against one, and the same verdicts.
+
+python -m benchmarks.scan_ray; needs the ray extra. CPU-bound, so cores bound what it can gain.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+from benchmarks.rows import Row, show
+from benchmarks.scan import folders
+from draftcheck import condensed, rulebook
+from draftcheck.facts import read
+from draftcheck.refs import parse
+from draftcheck.scan.judging import Draft, Judge, Known, judge_pairs
+from draftcheck.scan.ray import open_cluster
+
+BATCHES, DRAFTS = 64, 24
+GAIN = 2.5
+WORKERS = 4
+
+
+def tasks(work: Path) -> list[Judge]:
+    """So many batches of pairs, all from two models."""
+    large, small = (_known(path) for path in folders(work))
+    asked = tuple(rulebook.engine_files())
+    return [
+        Judge(
+            large,
+            tuple(
+                Draft(Known(f"draft-{batch}-{number}", f"{batch}-{number}", small.body))
+                for number in range(DRAFTS)
+            ),
+            asked,
+            {},
+            False,
+        )
+        for batch in range(BATCHES)
+    ]
+
+
+def _known(path: Path) -> Known:
+    entry = condensed.condense(read(parse(str(path))))
+    return Known(path.name, path.name, {"facts": entry, "download": [None, None]})
+
+
+def timed(work: list[Judge], workers: int) -> tuple[float, dict[str, Any]]:
+    """Seconds for all batches once the workers are warm, and what they found."""
+    cluster = open_cluster(None, workers=workers)
+    try:
+        warm = work[: 2 * workers]
+        list(cluster.run(judge_pairs, warm, "cpu", lambda: False))
+        start = time.monotonic()
+        found: dict[str, Any] = {}
+        for _, rows in cluster.run(judge_pairs, work, "cpu", lambda: False):
+            found.update(rows)
+        return time.monotonic() - start, found
+    finally:
+        cluster.close()
+
+
+def main() -> int:
+    cores = len(os.sched_getaffinity(0))
+    with tempfile.TemporaryDirectory() as folder:
+        work = tasks(Path(folder))
+        here = dict(pair for task in work for pair in judge_pairs(task))
+        one, first = timed(work, 1)
+        many, second = timed(work, WORKERS)
+    if not here == first == second:
+        print("the cluster finds something else than this process", file=sys.stderr)
+        return 1
+    count = sum(map(len, here.values()))
+    print(f"{count} verdicts: 1 worker {one:.1f} s, {WORKERS} workers {many:.1f} s, {cores} cores,"
+          f" load {os.getloadavg()[0]:.1f}", file=sys.stderr)  # fmt: skip
+    if cores < WORKERS:
+        print(f"{cores} cores: nothing is promised for {WORKERS} workers", file=sys.stderr)
+        return 0
+    return show([Row(f"{WORKERS} workers / 1", many, one, 1 / GAIN, "s")])
+
+
+if __name__ == "__main__":
+    sys.exit(main())
