@@ -96,9 +96,12 @@ class Local:
                 if over():
                     self.session.budget.stopped.set()
                 for job in done:
-                    item = jobs.pop(job)
-                    with suppress(tasks.Stopped):
-                        yield item, job.result()
+                    try:
+                        result = job.result()
+                    except tasks.Stopped:
+                        del jobs[job]
+                        continue
+                    yield jobs.pop(job), result
         except BrokenProcessPool:
             # A worker died (killed, out of memory): its task is done here, where we can see why.
             self._pool = None
