@@ -36,6 +36,9 @@ SMALL = 64
 SHOWN = 4
 """Texts kept of every kind of oddity."""
 LONGEST = 200
+NAMED = ("bos_id", "eos_id", "pad_id", "unk_id")
+REMEMBERED = 2
+_PACKED: dict[int, tuple[Sequence[bytes | None], tuple[Any, ...], dict[str, Any]]] = {}
 ODD: dict[str, Callable[[bytes], bool]] = {
     "empty": lambda text: not text,
     "nul": lambda text: b"\0" in text,
@@ -84,9 +87,23 @@ def _digest(tokens: Sequence[bytes | None]) -> str:
 
 def pack(tokenizer: TokenizerFacts, byte_typed: Iterable[int] = ()) -> dict[str, Any] | None:
     """The table as JSON; byte_typed: ids that the file calls byte tokens."""
-    tokens = tokenizer.tokens
-    if tokens is None:
+    if tokenizer.tokens is None:
         return None
+    # Models of one family are mostly condensed in a row, and share the very same texts.
+    key = (tokenizer.padding, tokenizer.added, tokenizer.special, tuple(byte_typed))
+    key += tuple(getattr(tokenizer, name) for name in NAMED)
+    known = _PACKED.get(id(tokenizer.tokens))
+    if known is None or known[0] is not tokenizer.tokens or known[1] != key:
+        known = tokenizer.tokens, key, _pack(tokenizer, tokenizer.tokens, key[3])
+        if len(_PACKED) >= REMEMBERED:
+            _PACKED.clear()
+        _PACKED[id(tokenizer.tokens)] = known
+    return dict(known[2])
+
+
+def _pack(
+    tokenizer: TokenizerFacts, tokens: Sequence[bytes | None], byte_typed: Sequence[int]
+) -> dict[str, Any]:
     kept = _kept(tokenizer, tokens, byte_typed) - tokenizer.padding
     undefined = [i for i, text in enumerate(tokens) if text is None]
     out: dict[str, Any] = {"count": len(tokens), "digest": fingerprint(tokenizer)}
@@ -116,7 +133,7 @@ def _kept(
     if len(tokens) <= SMALL:
         return set(defined)
     kept: set[int] = set()
-    for name in ("bos_id", "eos_id", "pad_id", "unk_id"):
+    for name in NAMED:
         number = getattr(tokenizer, name)
         if number is not None and 0 <= number < len(tokens):
             kept.add(number)

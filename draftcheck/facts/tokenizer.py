@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -82,6 +83,7 @@ def _is_sentencepiece(source: Source) -> bool:
     )
 
 
+_PARSING = threading.Lock()
 _LAST: dict[str, tokenizer_json.Definition] = {}
 Read = tuple[TokenizerFacts, tokenizer_json.Definition | None]
 
@@ -89,11 +91,12 @@ Read = tuple[TokenizerFacts, tokenizer_json.Definition | None]
 def _from_tokenizer_json(source: Source, name: str) -> Read:
     data = source.read(name, jsonfile.MAX_TOKENIZER)
     digest = hashlib.sha256(data).hexdigest()
-    definition = _LAST.get(digest)  # the two models of a pair mostly share the file
-    if definition is None:
-        definition = tokenizer_json.read(data, f"{source.label}/{name}")
-        _LAST.clear()
-        _LAST[digest] = definition
+    with _PARSING:  # one after the other: each takes far more memory than it leaves behind
+        definition = _LAST.get(digest)  # the two models of a pair mostly share the file
+        if definition is None:
+            definition = tokenizer_json.read(data, f"{source.label}/{name}")
+            _LAST.clear()
+            _LAST[digest] = definition
     added = definition.added
     facts = TokenizerFacts(
         kind=definition.kind,

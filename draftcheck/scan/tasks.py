@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
@@ -31,6 +32,9 @@ VOICE = ("kind", "pre", "merges", "behaviour", "length", "base_size")
 PREFERRED = ("q4_k_m", "q8_0", "q5_k_m", "q6_k", "q4_0", "bf16", "f16")
 LATER_PART = re.compile(r"-(?!00001-of-)\d{5}-of-\d{5}\.gguf$")
 ASIDE = ("mmproj", "imatrix")
+
+HEAVY = threading.Lock()
+"""Whole vocabularies are worked on one at a time: threads would only multiply the memory."""
 
 T = TypeVar("T")
 
@@ -185,10 +189,12 @@ def _vocabulary(opened: Opened, digest: str) -> VocabularyDone:
     name = tokenizer.main_file(opened.source)
     if name is None or f"{name}:{opened.source.digest(name)}" != digest:
         raise ReadError(f"{opened.ref.text}: no longer has {digest[:80]}")
-    found = tokenizer.alone(opened.source) or TokenizerFacts()
-    facts = ModelFacts("", "hub", tokenizer=found)
-    size = len(found.tokens or ())
-    return VocabularyDone(condensed.fingerprint(facts), condensed.family(facts), size)
+    opened.source.expect({name: opened.source.files()[name]})
+    with HEAVY:
+        found = tokenizer.alone(opened.source) or TokenizerFacts()
+        facts = ModelFacts("", "hub", tokenizer=found)
+        size = len(found.tokens or ())
+        return VocabularyDone(condensed.fingerprint(facts), condensed.family(facts), size)
 
 
 def read(task: Model) -> ModelDone | Problem:
@@ -196,7 +202,8 @@ def read(task: Model) -> ModelDone | Problem:
 
     def work() -> ModelDone:
         facts = _facts(task)
-        entry = condensed.condense(facts)
+        with HEAVY:
+            entry = condensed.condense(facts)
         entry.pop("revision", None)  # a new commit with the same files changes nothing
         body = {"facts": entry, "download": [_download(facts, task.ref), facts.downloaded]}
         return ModelDone(body, facts.revision or task.ref.revision, _about(facts, entry))
@@ -225,6 +232,7 @@ def _open(task: Model) -> Opened:
 
 
 def _about(facts: ModelFacts, entry: Mapping[str, Any]) -> dict[str, Any]:
+    table: Mapping[str, Any] = entry.get("table", {})
     architecture = (facts.config.architectures or (facts.config.model_type,))[0]
     return {
         "kind": "gguf" if facts.gguf is not None else "folder",
@@ -232,8 +240,8 @@ def _about(facts: ModelFacts, entry: Mapping[str, Any]) -> dict[str, Any]:
         "problem": facts.refused,
         "role": facts.role,
         "verifier": facts.verifier,
-        "fingerprint": condensed.fingerprint(facts),
-        "family": condensed.family(facts),
+        "fingerprint": table.get("digest"),
+        "family": table.get("family", table.get("digest")),
         "voice": _voice(facts, entry),
         "parameters": facts.weights.parameters,
         "nbytes": facts.weights.nbytes,

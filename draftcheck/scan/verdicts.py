@@ -39,7 +39,7 @@ def take_notes(night: Night, pairs: Pairs, sides: Mapping[str, Side]) -> None:
         tasks.Notes(key, _model(night, sides[pair[0]].model), _model(night, sides[pair[1]].model))
         for key, pair in todo.items()
     )
-    for task, done in night.run("notes", tasks.notes, work, len(todo)):
+    for task, done in night.run("notes", tasks.notes, work, len(todo), kind="cpu"):
         if isinstance(done, tasks.Problem):
             night.count("unnoted", 1)
         else:
