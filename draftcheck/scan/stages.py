@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from draftcheck.refs import ModelRef, parse
 from draftcheck.scan import listing, plan, tasks
-from draftcheck.scan.night import Night
+from draftcheck.scan.night import READING, Night
 from draftcheck.scan.plan import Aim, Side
 from draftcheck.scan.rows import Model, Repo, Target
 from draftcheck.scan.store import unpack
@@ -27,6 +27,9 @@ def list_hub(night: Night) -> None:
             night.writer.page(page)
             night.count("listed", len(page))
             night.step("listing", night.counts["listed"], None)
+            if night.clock.over(READING):
+                night.clock.cut = True
+                return
     for search in night.job.searches:
         for page in listing.pages(hub, search):
             night.writer.page(page)
@@ -55,14 +58,14 @@ def find_named(night: Night) -> None:
         if isinstance(found, tasks.Problem):
             night.lost[ref.text] = found
             continue
-        night.named[ref.text] = replace(ref, revision=found)
+        night.named[ref.text] = replace(ref, revision=found[1])
         if ref.revision is None:
-            night.writer.page([Repo(ref.repo, found, "full")])
+            night.writer.page([Repo(ref.repo, found[1], "full")])
 
 
 def find_missing(night: Night) -> None:
     """Models with verdicts that no page had: gone, or only overlooked between two pages."""
-    if night.other_candidates:
+    if night.other_candidates or night.clock.cut:
         return
     drafts = {row[0] for row in night.store.rows("SELECT DISTINCT draft FROM pairs")}
     wanted = {"/".join(draft.split("/")[:2]) for draft in drafts}
@@ -70,12 +73,16 @@ def find_missing(night: Night) -> None:
     names = sorted({row[0] for row in unseen} & wanted)
     todo = [tasks.Look(ModelRef(name, "hub", repo=name)) for name in names]
     for task, found in night.run("missing", tasks.look, todo):
-        if isinstance(found, tasks.Problem) and found.missing:
-            night.vanished[task.ref.repo] = found.says
-        elif isinstance(found, str):
-            night.writer.seen(task.ref.repo, found)
+        repo = task.ref.repo
+        if not isinstance(found, tasks.Problem):
+            if found[0] == repo or repo in night.job.refs():
+                night.writer.seen(repo, found[1])
+            else:
+                night.vanished[repo] = f"{repo} is called {found[0]} now"
+        elif found.missing:
+            night.vanished[repo] = found.says
         else:
-            night.writer.seen(task.ref.repo, None)
+            night.writer.seen(repo, None)
 
 
 def repos(night: Night) -> Iterator[Repo]:

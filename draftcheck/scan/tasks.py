@@ -140,8 +140,8 @@ def start(connections: int = CONNECTIONS) -> Session:
     return _session[0]
 
 
-def look(task: Look) -> str | Problem:
-    """The commit."""
+def look(task: Look) -> tuple[str, str] | Problem:
+    """The name and the commit."""
     return tried(lambda: session().opener.hub.commit(task.ref.repo, task.ref.revision))
 
 

@@ -181,8 +181,8 @@ class Hub:
         listing.keep(self._web, self._store, repo, revision, found)
         return found
 
-    def commit(self, repo: str, revision: str | None) -> str:
-        """The commit that a revision means now."""
+    def commit(self, repo: str, revision: str | None) -> tuple[str, str]:
+        """The name that a repo has now, and the commit that a revision means."""
         return listing.commit_now(self._web, repo, revision)
 
     def pages(self, question: Question) -> Iterator[list[dict[str, Any]]]:

@@ -82,12 +82,15 @@ def cached(web: Web, store: Store, repo: str, revision: str | None) -> Listing |
     return found if found and found.commit == commit else None
 
 
-def commit_now(web: Web, repo: str, revision: str | None) -> str:
-    """The commit that a revision means now."""
-    sha = _commit_now(web, repo, revision)
-    if sha is None or not COMMIT.fullmatch(sha):
-        sha = _ask(web, repo, revision).commit
-    return sha
+def commit_now(web: Web, repo: str, revision: str | None) -> tuple[str, str]:
+    """The name that a repo has now, and the commit that a revision means."""
+    url = f"{_url(web, repo, revision)}?expand=sha"
+    _, body = get_json(web, url, repo, "the commit", revision, optional=True)
+    sha, name = (body.get("sha"), body.get("id")) if isinstance(body, dict) else (None, None)
+    if isinstance(sha, str) and COMMIT.fullmatch(sha):
+        return (name if isinstance(name, str) and REPO.fullmatch(name) else repo), sha
+    found = _ask(web, repo, revision)
+    return found.repo, found.commit
 
 
 def _url(web: Web, repo: str, revision: str | None) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -105,6 +106,30 @@ def test_new_models_vanished_ones_and_other_files(
     assert ("org/draft-0", "vanished") in changed(ran, "gone")
     assert ("org/draft-1", "draft-files") in changed(ran, "gone")
     assert not {row.draft for row in results(store)["verdicts"]} & {"org/draft-0", "org/draft-1"}
+
+
+def test_a_repo_with_a_new_name(hub: Hub, draftcheck: Draftcheck, store: Path) -> None:
+    scan(draftcheck, store)
+    hub.rename("org/draft-0", "org/renamed")
+    ran = scan(draftcheck, store)
+    assert changed(ran, "gone") == {("org/draft-0", "vanished")}
+    assert changed(ran, "new") == {("org/renamed", "new-model")}
+    [why] = {c["why"] for c in ran.json["changes"] if c["kind"] == "gone"}
+    assert why == "org/draft-0 is called org/renamed now"
+
+
+def test_a_page_that_overlooks_a_repo(hub: Hub, draftcheck: Draftcheck, store: Path) -> None:
+    """Between two pages the order changed: what was not listed is asked for by name."""
+    scan(draftcheck, store)
+
+    def without(body: bytes) -> bytes:
+        rows = [row for row in json.loads(body) if row["id"] != "org/draft-0"]
+        return json.dumps(rows).encode()
+
+    hub.fault("edit", path="/api/models", do=without)
+    ran = scan(draftcheck, store)
+    assert ran.json["changes"] == []
+    assert "org/draft-0" in {row.draft for row in results(store)["verdicts"]}
 
 
 def test_a_model_that_turns_gated(hub: Hub, draftcheck: Draftcheck, store: Path) -> None:
