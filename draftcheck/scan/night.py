@@ -113,6 +113,22 @@ class Night:
             self.step(stage, done, total, pace * (total - done))
         self.clock.cut = self.clock.cut or done < total
 
+    def read(
+        self,
+        stage: str,
+        work: Callable[[A], R | Problem],
+        items: Iterable[A],
+        total: int | None = None,
+    ) -> Iterator[tuple[A, R | Problem]]:
+        """The same for tasks that read; what failed is tried once more before it counts."""
+        failed: list[A] = []
+        for item, result in self.run(stage, work, items, total):
+            if isinstance(result, Problem) and not result.missing:
+                failed.append(item)
+            else:
+                yield item, result
+        yield from self.run(f"{stage}, again", work, failed)
+
     def families(self) -> dict[str, str | None]:
         """Family by digest of the vocabulary file."""
         return {row[0]: row[1] for row in self.store.rows("SELECT digest, family FROM tokenizers")}

@@ -53,7 +53,7 @@ def find_named(night: Night) -> None:
             night.named[text] = replace(ref, revision=seen[ref.repo].sha)
         else:
             todo.append(tasks.Look(ref))
-    for task, found in night.run("commits", tasks.look, todo):
+    for task, found in night.read("commits", tasks.look, todo):
         ref = task.ref
         if isinstance(found, tasks.Problem):
             night.lost[ref.text] = found
@@ -72,7 +72,7 @@ def find_missing(night: Night) -> None:
     unseen = night.store.rows("SELECT name FROM repos WHERE seen < ?", night.writer.number)
     names = sorted({row[0] for row in unseen} & wanted)
     todo = [tasks.Look(ModelRef(name, "hub", repo=name)) for name in names]
-    for task, found in night.run("missing", tasks.look, todo):
+    for task, found in night.read("missing", tasks.look, todo):
         repo = task.ref.repo
         if not isinstance(found, tasks.Problem):
             if found[0] == repo or repo in night.job.refs():
@@ -203,7 +203,7 @@ def _turn_away(night: Night, stage: str, reasons: list[tuple[str, str]]) -> None
 
 def _files(night: Night, found: list[Repo]) -> None:
     todo = [tasks.Files(repo.name, repo.sha) for repo in found if repo.files_sha != repo.sha]
-    for task, done in night.run("files", tasks.files, todo):
+    for task, done in night.read("files", tasks.files, todo):
         night.writer.files(task.repo, task.sha, done)
         if isinstance(done, tasks.Problem) and done.missing:
             night.vanished[task.repo] = done.says
@@ -220,7 +220,7 @@ def _vocabularies(night: Night, found: list[Repo]) -> None:
         for digest, rows in sorted(givers.items())
         for some in [sorted(rows, key=lambda repo: (repo.gated, repo.name))[:GIVERS]]
     )
-    for task, done in night.run("vocabularies", tasks.vocabulary, todo, len(givers)):
+    for task, done in night.read("vocabularies", tasks.vocabulary, todo, len(givers)):
         night.writer.vocabulary(task.digest, done)
         night.count("vocabularies", 1)
 
@@ -242,7 +242,7 @@ def _read(night: Night, stage: str, models: list[tuple[ModelRef, Repo | None]]) 
         todo.append((ref, repo))
     about = {ref.text: (ref, repo) for ref, repo in todo}
     work = (model_task(night, ref) for ref, repo in todo)
-    for task, result in night.run(stage, tasks.read, work, len(todo)):
+    for task, result in night.read(stage, tasks.read, work, len(todo)):
         ref, repo = about[task.ref.text]
         night.writer.model(ref.text, ref.revision, result, repo)
         night.count("unreadable" if isinstance(result, tasks.Problem) else "read", 1)

@@ -164,6 +164,14 @@ def test_a_repo_that_lies_about_its_files(hub: Hub, draftcheck: Draftcheck, stor
     assert "org/draft-3" in {row.draft for row in results(store)["verdicts"]}
 
 
+def test_damage_on_the_way_is_not_held_against_a_repo(
+    hub: Hub, draftcheck: Draftcheck, store: Path
+) -> None:
+    hub.fault("corrupt", file="org/draft-3/config.json", times=2)  # as often as it is asked for
+    assert scan(draftcheck, store).json["problems"] == []
+    assert "org/draft-3" in {row.draft for row in results(store)["verdicts"]}
+
+
 def test_weather_is_tried_again_the_next_night(
     hub: Hub, draftcheck: Draftcheck, store: Path
 ) -> None:
