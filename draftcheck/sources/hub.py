@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
@@ -15,9 +16,10 @@ from draftcheck.sources.links import Shortcut
 from draftcheck.sources.listing import Listing
 from draftcheck.sources.reading import Reader
 from draftcheck.sources.search import Question
-from draftcheck.sources.web import Offline, Web, open_web
+from draftcheck.sources.web import Offline, Trouble, Web, open_web
 
 MAX_FILES = 100_000
+PAGE_TRIES = 4
 LONG = 60.0
 """Seconds for a page of the list of all models: the server sorts them all."""
 
@@ -189,8 +191,22 @@ class Hub:
         """The list of models, page by page."""
         if self.offline:
             raise Offline("the Hub cannot be listed without the network")
-        for _, page in search.pages(self._web.branch(timeout=LONG), question):
-            yield page
+        web = self._web.branch(timeout=LONG)
+        place: str | None = None
+        failures = 0
+        while True:  # a long list is worth more patience than a single answer
+            try:
+                for following, page in search.pages(web, question, place):
+                    place, failures = following, 0
+                    question = replace(question, rows=question.rows - len(page))
+                    yield page
+                    if place is None:
+                        return
+                return
+            except Trouble:
+                failures += 1
+                if failures == PAGE_TRIES or web.budget.stopped.wait(2.0**failures):
+                    raise
 
     def open(self, repo: str, revision: str | None, *, known: Listing | None = None) -> Repo:
         """The repo at the commit that the revision means now; it stays that one.

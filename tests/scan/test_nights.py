@@ -164,6 +164,15 @@ def test_a_repo_that_lies_about_its_files(hub: Hub, draftcheck: Draftcheck, stor
     assert "org/draft-3" in {row.draft for row in results(store)["verdicts"]}
 
 
+def test_a_list_of_many_pages_in_bad_weather(hub: Hub, draftcheck: Draftcheck, store: Path) -> None:
+    hub.list_page = 3
+    hub.fault("cut_json", path="/api/models", nth=2, times=3)
+    ran = scan(draftcheck, store)
+    assert ran.json["scan"]["counts"]["listed"] == len(hub.repos)
+    hub.reset()
+    assert scan(draftcheck, store, "--limit", "5").json["scan"]["counts"]["listed"] == 5
+
+
 def test_damage_on_the_way_is_not_held_against_a_repo(
     hub: Hub, draftcheck: Draftcheck, store: Path
 ) -> None:
