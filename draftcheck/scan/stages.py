@@ -57,6 +57,12 @@ def find_named(night: Night) -> None:
         ref = task.ref
         if isinstance(found, tasks.Problem):
             night.lost[ref.text] = found
+            before = night.store.model(ref.text)
+            if found.passing and before is not None and before.revision is not None:
+                # What was read at the last commit that could be asked for stays.
+                night.named[ref.text] = replace(ref, revision=before.revision)
+                if ref.revision is None:
+                    night.writer.seen(ref.repo, None)
             continue
         night.named[ref.text] = replace(ref, revision=found[1])
         if ref.revision is None:
@@ -296,7 +302,9 @@ def sides(night: Night) -> dict[str, Side]:
         source = listed.get(model.ref)
         if source is None and model.ref not in night.named:
             continue
-        if model.ref in night.lost or (source and source.name in night.vanished):
+        if model.ref in night.lost and model.ref not in night.named:
+            continue
+        if source and source.name in night.vanished:
             continue
         if source and source.name in night.turned_away and model.ref not in night.named:
             continue

@@ -12,7 +12,7 @@ from typing import Any
 from draftcheck import __version__, condensed
 from draftcheck.scan import changes
 from draftcheck.scan.changes import Made
-from draftcheck.scan.plan import Pairs
+from draftcheck.scan.plan import Pairs, repo_of
 from draftcheck.scan.rows import Pin, Repo, Target, TrialRow
 from draftcheck.scan.store import Store, pack, text
 from draftcheck.scan.tasks import FilesDone, ModelDone, Problem, VocabularyDone
@@ -152,12 +152,12 @@ class Writer:
             (ref, tried, status, done.says[:1000], done.passing, self.number, self.number),
         )
 
-    def gone(self, ref: str, says: str) -> None:
+    def gone(self, repo: str, says: str) -> None:
         with self.store.transaction() as db:
             db.execute(
                 "UPDATE models SET status = 'gone', problem = ?, passing = 0, tried = NULL,"
-                " scan = ? WHERE ref = ?",
-                (says[:1000], self.number, ref),
+                " scan = ? WHERE ref = ? OR substr(ref, 1, ?) = ?",  # or a file of that repo
+                (says[:1000], self.number, repo, len(repo) + 1, f"{repo}/"),
             )
 
     def notes(self, key: tuple[str, str], body: Mapping[str, Any]) -> None:
@@ -322,7 +322,8 @@ class Writer:
             key = (row["target"], row["draft"])
             if key in wanted:
                 continue
-            cause, why = causes.get(row["draft"]) or causes.get(row["target"]) or usual
+            refs = (row["draft"], repo_of(row["draft"]), row["target"], repo_of(row["target"]))
+            cause, why = next((causes[ref] for ref in refs if ref in causes), usual)
             for before in _verdicts(db, *key).values():
                 self._drop(db, before, cause, why)
             db.execute("DELETE FROM pairs WHERE target = ? AND draft = ?", key)

@@ -43,8 +43,11 @@ def test_heads_by_their_verifier_never_by_their_card_alone(
 def test_gguf_files_are_paired_with_gguf_files(
     hub: Hub, draftcheck: Draftcheck, tmp_path: Path
 ) -> None:
-    wide = {"llama.embedding_length": ("uint32", 512), "llama.block_count": ("uint32", 4)}
-    big = models.gguf_keys(WORDS, **wide)
+    wide = {
+        "embedding_length": 512, "block_count": 4, "feed_forward_length": 512,
+        "attention.head_count": 8, "attention.head_count_kv": 1,
+    }  # fmt: skip
+    big = models.gguf_keys(WORDS, **{f"llama.{key}": ("uint32", n) for key, n in wide.items()})
     rows = models.gguf_tensors(WORDS + 5, "F16", 4, 512, 512)
     large = Virtual(*make.gguf_header(big, rows))
     hub.add_repo("quant/large-GGUF", {"large-Q8_0.gguf": large, "large-Q4_K_M.gguf": large})
@@ -60,6 +63,9 @@ def test_gguf_files_are_paired_with_gguf_files(
     hub.reset()
     draftcheck("scan", "--target", target, "--store", store, "--quiet")
     assert len(hub.log) == 1, hub.story()
+    del hub.repos["quant/small-GGUF"]
+    ran = draftcheck("scan", "--target", target, "--store", store, "--quiet", "--format", "json")
+    assert {(c["kind"], c["cause"]) for c in ran.json["changes"]} == {("gone", "vanished")}
 
 
 def test_targets_that_a_search_brings(hub: Hub, draftcheck: Draftcheck, tmp_path: Path) -> None:

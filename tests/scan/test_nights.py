@@ -173,6 +173,19 @@ def test_a_list_of_many_pages_in_bad_weather(hub: Hub, draftcheck: Draftcheck, s
     assert scan(draftcheck, store, "--limit", "5").json["scan"]["counts"]["listed"] == 5
 
 
+def test_weather_over_a_target_loses_nothing(hub: Hub, draftcheck: Draftcheck, store: Path) -> None:
+    """It is not in the part of the Hub that is listed, and cannot be asked for by name."""
+    listed = ("--search", "draft")
+    scan(draftcheck, store, *listed)
+    before = results(store)["verdicts"]
+    hub.fault("drop", path=f"/api/models/{TARGET}*", times=None)
+    ran = scan(draftcheck, store, *listed, code=3)
+    assert "broke" in ran.json["targets"][0]["problem"] and ran.json["changes"] == []
+    assert results(store)["verdicts"] == before
+    hub.reset()
+    assert scan(draftcheck, store, *listed).json["targets"][0]["problem"] is None
+
+
 def test_damage_on_the_way_is_not_held_against_a_repo(
     hub: Hub, draftcheck: Draftcheck, store: Path
 ) -> None:
