@@ -53,6 +53,19 @@ def cause(before: Made, after: Made, *, gated: bool = False) -> str:
     return found[0] if len(found) == 1 else "several"
 
 
+def blame(before: Made, after: Made, verdicts: tuple[str | None, str | None, str]) -> str:
+    """The cause where files and rules changed; verdicts: before, the old files now, after."""
+    was, between, is_now = verdicts
+    moved = _moved(before, after)
+    files = [name for name in moved if name.endswith("-files")]
+    others = [name for name in moved if name not in files]
+    if between == was and len(files) == 1:
+        return files[0]
+    if between == is_now and len(others) == 1:
+        return others[0]
+    return "several"
+
+
 def _moved(before: Made, after: Made) -> list[str]:
     files = [
         name

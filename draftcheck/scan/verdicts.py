@@ -5,14 +5,17 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
+from draftcheck.errors import ReadError
 from draftcheck.scan import judging, plan, stages, tasks
 from draftcheck.scan.judging import Draft, Judge, Known
 from draftcheck.scan.night import Night
 from draftcheck.scan.plan import Pairs, Side
 from draftcheck.scan.rows import ALONE, Model
 from draftcheck.scan.store import text
+from draftcheck.scan.writing import Again, Given
 
 BATCH = 24
 """Drafts of one target that are judged together."""
@@ -103,8 +106,28 @@ def judge_all(night: Night, pairs: Pairs, sides: Mapping[str, Side]) -> None:
             gated = any(
                 sides[ref].model.status == "gated" for ref in (target, draft) if ref != ALONE
             )
-            night.writer.judged(target, draft, *fresh[target, draft], whole, gated=gated)
+            basis, made = fresh[target, draft]
+            source = Given(made, gated, _again(night, task, draft))
+            night.writer.judged(target, draft, basis, source, whole)
             night.count("verdicts", len(rows))
+
+
+def _again(night: Night, task: Judge, draft: str) -> Again:
+    """The same pair with the files that it had before; their facts stay until a scan ends."""
+
+    def judge(target_facts: str, draft_facts: str) -> dict[tuple[str, str], str]:
+        try:
+            target = replace(task.target, digest=target_facts, body=night.store.body(target_facts))
+            known = None
+            if draft != ALONE:
+                known = Known(draft, draft_facts, night.store.body(draft_facts))
+            old = replace(task, target=target, drafts=(Draft(known),))
+            [(_, rows)] = judging.judge_pairs(old)
+        except ReadError:
+            return {}
+        return {(row["asked"], row["slot"]): row["verdict"] for row in rows}
+
+    return judge
 
 
 def _facts(sides: Mapping[str, Side], ref: str) -> str:

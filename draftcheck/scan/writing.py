@@ -5,7 +5,8 @@ from __future__ import annotations
 import hashlib
 import json
 import sqlite3
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
@@ -23,6 +24,20 @@ COLUMNS = (
     "kind", "status", "problem", "role", "verifier", "fingerprint", "family", "voice",
     "parameters", "nbytes", "architecture", "context",
 )  # fmt: skip
+
+
+Again = Callable[[str, str], Mapping[tuple[str, str], str]]
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """What the verdicts of a pair were made from."""
+
+    made: tuple[str, str, str]
+    """Digests of the target's facts, of the draft's, and of the settings."""
+    gated: bool = False
+    again: Again | None = None
+    """Judges other facts, by their digests, as of now: tells files from rules as a cause."""
 
 
 class Writer:
@@ -177,12 +192,10 @@ class Writer:
         target: str,
         draft: str,
         basis: str,
-        made: tuple[str, str, str],
+        given: Given,
         rows: Sequence[Mapping[str, Any]],
-        *,
-        gated: bool = False,
     ) -> None:
-        """The verdicts of a pair; made: digests of the two facts and of the settings."""
+        """The verdicts of a pair."""
         with self.store.transaction() as db:
             old = _verdicts(db, target, draft)
             pair = db.execute(
@@ -190,12 +203,12 @@ class Writer:
             ).fetchone()
             for row in rows:
                 before = old.pop((row["asked"], row["slot"]), None)
-                self._put(db, target, draft, row, before, pair, made, gated)
+                self._put(db, target, draft, row, before, pair, given)
             for before in old.values():
                 self._drop(db, before, "not-asked", "the engine does not take this pair any more")
             db.execute(
                 "INSERT OR REPLACE INTO pairs VALUES (?, ?, ?, ?, ?, ?, ?)",
-                (target, draft, basis, *made, pair["since"] if pair else self.number),
+                (target, draft, basis, *given.made, pair["since"] if pair else self.number),
             )
 
     def _put(
@@ -206,10 +219,9 @@ class Writer:
         row: Mapping[str, Any],
         before: sqlite3.Row | None,
         pair: sqlite3.Row | None,
-        made: tuple[str, str, str],
-        gated: bool,
+        given: Given,
     ) -> None:
-        after = Made(*made, row["rules"], row["version"])
+        after = Made(*given.made, row["rules"], row["version"])
         same = before is not None and before["verdict"] == row["verdict"]
         since = before["since"] if before is not None and same else self.number
         values = {"target": target, "draft": draft, **row, "since": since}
@@ -228,7 +240,11 @@ class Writer:
                 pair["target_facts"], pair["draft_facts"], pair["settings"], before["rules"],
                 before["version"],
             )  # fmt: skip
-            cause = changes.cause(old, after, gated=gated)
+            cause = changes.cause(old, after, gated=given.gated)
+            if cause == "several" and given.again is not None:
+                old_files = given.again(old.target_facts, old.draft_facts)
+                between = old_files.get((row["asked"], row["slot"]))
+                cause = changes.blame(old, after, (was, between, row["verdict"]))
         else:
             cause = self._newness(db, target, pair)
         words = changes.words(row, cause, old, after)

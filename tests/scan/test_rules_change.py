@@ -11,7 +11,7 @@ import pytest
 from tests.conftest import ROOT, Ran
 from tests.hub import Hub
 from tests.hub.process import Draftcheck, calm
-from tests.scan.world import TARGET, results
+from tests.scan.world import TARGET, checkpoint, results
 
 pytest.importorskip("huggingface_hub")
 RULE = """
@@ -96,3 +96,24 @@ def test_other_questions(hub: Hub, copy: Copy) -> None:
     assert {(c["kind"], c["engine"], c["cause"]) for c in less} == {("gone", "vllm", "not-asked")}
     big = copy.scan("--offline", "--engine", "transformers", "--gpu", "1MiB").json["changes"]
     assert {c["cause"] for c in big} <= {"settings"}
+
+
+def test_files_and_rules_in_one_night(hub: Hub, copy: Copy) -> None:
+    """Each change has the cause that alone would have brought it about."""
+    pins = [word for n in (0, 1) for word in ("--pin", TARGET, f"org/draft-{n}")]
+    copy.scan(*pins)
+    copy.edit(r"\Z", RULE)  # changes nothing yet
+    hub.repos["org/draft-0"].commit(checkpoint(seed=1))
+    changes = copy.scan(*pins).json["changes"]
+    assert {(c["draft"], c["cause"]) for c in changes} == {("org/draft-0", "draft-files")}
+    assert "vllm" in {c["engine"] for c in changes}
+    copy.edit('since = "99.0.0"\n', "")
+    hub.repos["org/draft-1"].commit({"config.json": config(), "README.md": "#"}, keep=True)
+    changes = copy.scan(*pins).json["changes"]
+    causes = {(c["draft"], c["engine"]): c["cause"] for c in changes if c["kind"] == "broke"}
+    assert causes["org/draft-1", "vllm"] == "rule"
+
+
+def config() -> str:
+    """Other files, but nothing that a verdict would mind."""
+    return str(checkpoint(layers=2)["config.json"]).replace("131072", "262144")
