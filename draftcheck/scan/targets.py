@@ -21,7 +21,15 @@ LIMIT = 100_000
 FOUND = 20
 """Targets that a search brings, unless the user says otherwise."""
 LONGEST_FILE = 4 << 20
-SAID = tuple(name for name in Circumstances.__dataclass_fields__ if name != "machine")
+KINDS: dict[str, tuple[type, ...]] = {
+    "int | None": (int,), "float | None": (int, float), "str | None": (str,),
+}  # fmt: skip
+SAID = {
+    name: KINDS[str(field.type)]
+    for name, field in Circumstances.__dataclass_fields__.items()
+    if str(field.type) in KINDS
+}
+"""What a list may say about the deployment, and in which types."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,9 +160,17 @@ def _job(root: Mapping[str, Any], where: str) -> Job:
         named=tuple(named),
         pins=tuple(pins),
         engines=tuple(_texts(root, "engines", where)),
-        said={name: root[name] for name in SAID if name in root},
+        said=_said(root, where),
         trials=_trials(root.get("trial", {}), f"{where}: trial"),
     )
+
+
+def _said(root: Mapping[str, Any], where: str) -> dict[str, Any]:
+    found = {name: root[name] for name in SAID if name in root}
+    for name, value in found.items():
+        if type(value) not in SAID[name] or (not isinstance(value, str) and value < 0):
+            raise UsageError(f"{where}: {name} {str(value)[:40]!r} is not sensible")
+    return found
 
 
 def _search(row: Mapping[str, Any], where: str, more: Iterable[str] = ()) -> Search:
