@@ -17,6 +17,7 @@ COMMANDS = {
     "pair": "draftcheck.cli.pair",
     "probe": "draftcheck.cli.probe",
     "recommend": "draftcheck.cli.recommend",
+    "report": "draftcheck.cli.report",
     "rules": "draftcheck.cli.rules",
     "scan": "draftcheck.cli.scan",
     "trial": "draftcheck.cli.trial",

@@ -56,9 +56,10 @@ def _trial(trial: Trial | None) -> dict[str, Any] | None:
     return saved.body(trial)
 
 
-def dumps(body: Any) -> str:
+def dumps(body: Any, indent: int | None = 2) -> str:
     # ASCII only: texts of models may hold control and bidi characters.
-    return json.dumps(_unicode(body), indent=2, ensure_ascii=True)
+    separators = None if indent else (",", ":")
+    return json.dumps(_unicode(body), indent=indent, separators=separators, ensure_ascii=True)
 
 
 def _unicode(value: Any) -> Any:

@@ -1,0 +1,50 @@
+"""draftcheck report"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+STORE = "draftcheck-scan.db"
+FOLDER = "draftcheck-report"
+
+
+@click.command("report")
+@click.option(
+    "--store",
+    type=click.Path(dir_okay=False, path_type=Path),
+    default=STORE,
+    show_default=True,
+    metavar="PATH",
+    help="The store that draftcheck scan fills.",
+)
+@click.option(
+    "--output",
+    type=click.Path(file_okay=False, path_type=Path),
+    default=FOLDER,
+    show_default=True,
+    metavar="FOLDER",
+    help="Where the site is written; pages of an earlier night are replaced.",
+)
+@click.option(
+    "--title", default="Drafts and targets", show_default=True, help="Heading of the site."
+)
+def command(store: Path, output: Path, title: str) -> int:
+    """Write a static site of everything that a scan's store knows.
+
+    It works from file:// and makes no request; JSON and CSV lie beside the pages.
+    """
+    from draftcheck.report.safe import safe
+    from draftcheck.report.site import charts, loading, pages
+
+    site = loading.load(store, title)
+    if not charts.available() and any(pair.trial for pair in site.every()):
+        click.echo(
+            "hint: without charts, which need matplotlib: pip install 'draftcheck-llm[report]'",
+            err=True,
+        )
+    written = pages.write(site, output)
+    click.echo(f"{len(written)} files for {len(site.targets)} targets", err=True)
+    click.echo(safe(str(output / "index.html")))
+    return 0

@@ -1,0 +1,182 @@
+"""What the site shows: plain values, filled from the store, rendered without another thought."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from draftcheck.judge import BEST_FIRST
+from draftcheck.words import Verdict
+
+ORDER = BEST_FIRST
+"""How pairs are sorted, and which of a pair's verdicts stands for it."""
+USABLE = (Verdict.COMPATIBLE, Verdict.DEGRADED)
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """A target or a draft."""
+
+    ref: str
+    revision: str | None = None
+    kind: str = "full"
+    """full, or the kind of head."""
+    family: str | None = None
+    """Equal: the same ordinary tokens."""
+    architecture: str | None = None
+    parameters: int | None = None
+    nbytes: int | None = None
+    context: int | None = None
+    rows: int | None = None
+    """Rows of the embedding: the vocabulary as engines count it."""
+    downloads: int | None = None
+    unread: str | None = None
+    """Why its files could not be read."""
+    url: str | None = None
+    """Where people look at its files; only for a link."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """A rule that failed, or could not be checked."""
+
+    rule: str
+    slug: str
+    title: str
+    outcome: str
+    saw: str
+    fix: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One thing that takes memory."""
+
+    owner: str
+    name: str
+    nbytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """Whether a pair fits a machine."""
+
+    gpu: str
+    answer: str
+    required: int | None
+    available: int | None
+    max_context: int | None = None
+    parts: tuple[Part, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What one engine does with a pair."""
+
+    asked: str
+    """The question: an engine, or engine@version; the key of a column."""
+    engine: str
+    version: str
+    verdict: Verdict
+    reaction: str
+    method: str | None = None
+    checked: bool = True
+    """Whether this version's source was read."""
+    reasons: tuple[Reason, ...] = ()
+    """The deciding one first."""
+    setup: str | None = None
+    memory: Memory | None = None
+    """Whether it fits the machine that the scan was told of."""
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """An engine that every pair is held against."""
+
+    asked: str
+    engine: str
+    version: str
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """A draft for a target, and all that is known of it."""
+
+    target: str
+    draft: str
+    answers: tuple[Answer, ...]
+    relation: str = "unknown"
+    why: str = ""
+    """Its rank in one sentence."""
+    speedup: float | None = None
+    """Measured; None where no trial was made."""
+    break_even: float | None = None
+    size_ratio: float | None = None
+    trial: Mapping[str, Any] | None = None
+    """The contract's JSON of a trial."""
+    problem: str | None = None
+    """Why a trial failed."""
+
+    @property
+    def verdict(self) -> Verdict:
+        """The best that some engine makes of it."""
+        found = {answer.verdict for answer in self.answers}
+        return next((verdict for verdict in ORDER if verdict in found), Verdict.UNDECIDED)
+
+    @property
+    def memory(self) -> Memory | None:
+        """What it takes with an engine of the best verdict."""
+        ordered = sorted(self.answers, key=lambda answer: ORDER.index(answer.verdict))
+        return next((answer.memory for answer in ordered if answer.memory), None)
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What became different between two scans, and why."""
+
+    kind: str
+    """new, broke, works, worse, better or gone."""
+    target: str
+    draft: str | None
+    """None: the target by itself."""
+    engine: str
+    before: str | None
+    after: str | None
+    cause: str
+    why: str = ""
+    pinned: bool = False
+    """Somebody relies on this pair."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scan:
+    """One night."""
+
+    number: int
+    started: str
+    finished: str | None = None
+    version: str = ""
+    complete: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """Everything; pairs of one target stand together, best first."""
+
+    title: str
+    targets: Sequence[Model]
+    drafts: Sequence[Model]
+    columns: Sequence[Column]
+    """Engines in the order of reports."""
+    pairs: Mapping[str, Sequence[Pair]]
+    """Target -> its pairs, ranked."""
+    alone: Mapping[str, Sequence[Answer]] = field(default_factory=dict)
+    """Target -> what it can do without a draft."""
+    scan: Scan | None = None
+    previous: Scan | None = None
+    changes: Sequence[Change] = ()
+    notes: Sequence[str] = ()
+
+    def every(self) -> list[Pair]:
+        return [pair for target in self.targets for pair in self.pairs.get(target.ref, ())]

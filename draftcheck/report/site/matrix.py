@@ -1,0 +1,98 @@
+"""All pairs as one compact JSON value for the matrix: what repeats is said once and pointed to."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import Any
+
+from draftcheck.report.json import dumps
+from draftcheck.report.safe import safe
+from draftcheck.report.site import names, rulebook_views
+from draftcheck.report.site.data import ORDER, Answer, Model, Reason, Site
+from draftcheck.report.site.pool import Pool
+from draftcheck.report.site.words import SHORT, reaction
+
+REASONS = 2
+"""Of a verdict that the matrix tells; the target's page has the others."""
+
+
+def data(site: Site) -> dict[str, Any]:
+    columns = {column.asked: place for place, column in enumerate(site.columns)}
+    targets = {model.ref: place for place, model in enumerate(site.targets)}
+    drafts = {model.ref: place for place, model in enumerate(site.drafts)}
+    answers, sets, families, pairs = Pool(), Pool(), Pool(), []
+    for target in site.targets:
+        for rank, pair in enumerate(site.pairs.get(target.ref, ()), 1):
+            one = tuple(
+                answers.add(_key(answer), _answer(answer, columns[answer.asked]))
+                for answer in pair.answers
+            )
+            pairs.append(
+                [
+                    targets[pair.target],
+                    drafts[pair.draft],
+                    sets.add(one, one),
+                    ORDER.index(pair.verdict),
+                    rank,
+                    _rounded(pair.speedup),
+                    _rounded(pair.break_even),
+                    pair.memory.required if pair.memory else None,
+                ]
+            )
+    return {
+        "columns": [[column.asked, column.version] for column in site.columns],
+        "words": [str(verdict) for verdict in ORDER],
+        "targets": [[*_model(m, families), names.page(m.ref)] for m in site.targets],
+        "drafts": [[*_model(m, families), safe(m.kind, SHORT)] for m in site.drafts],
+        "answers": answers.values,
+        "sets": sets.values,
+        "pairs": pairs,
+    }
+
+
+def _model(model: Model, families: Pool) -> list[Any]:
+    family = families.add(model.family, None)
+    return [safe(model.ref, SHORT), names.digest(model.ref), model.parameters, family]
+
+
+def script(value: Any) -> str:
+    """JSON that cannot end the script element it stands in."""
+    return (
+        dumps(value, indent=None)
+        .replace("<", "\\u003c")
+        .replace(">", "\\u003e")
+        .replace("&", "\\u0026")
+    )
+
+
+def _key(answer: Answer) -> Hashable:
+    seen = tuple((reason.rule, reason.outcome, reason.saw) for reason in answer.reasons[:REASONS])
+    return (
+        answer.asked, answer.version, answer.verdict, answer.checked, answer.method,
+        answer.reaction, seen,
+    )  # fmt: skip
+
+
+def _answer(answer: Answer, column: int) -> list[Any]:
+    return [
+        column,
+        ORDER.index(answer.verdict),
+        int(answer.checked),
+        safe(answer.method or "", SHORT),
+        reaction(answer.reaction),
+        [_reason(reason) for reason in answer.reasons[:REASONS]],
+    ]
+
+
+def _reason(reason: Reason) -> list[str]:
+    page = rulebook_views.pages().get(reason.rule)
+    said = safe(reason.saw)
+    return [
+        safe(reason.rule, SHORT),
+        f"{page}#{reason.rule}" if page else "",
+        said if reason.outcome == "fail" else f"not checked: {said}",
+    ]
+
+
+def _rounded(value: float | None) -> float | None:
+    return None if value is None else round(value, 3)

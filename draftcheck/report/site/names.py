@@ -1,0 +1,24 @@
+"""File names that stay the same night after night, whatever a model is called."""
+
+from __future__ import annotations
+
+import re
+from hashlib import sha256
+
+LONGEST = 60
+_ODD = re.compile(r"[^a-z0-9]+")
+
+
+def digest(ref: str) -> str:
+    return sha256(ref.encode("utf-8", "surrogatepass")).hexdigest()[:10]
+
+
+def page(ref: str) -> str:
+    """A target's page: readable letters of its name, and a digest that makes it its own."""
+    slug = _ODD.sub("-", ref.lower())[:LONGEST].strip("-")
+    return f"target-{slug}-{digest(ref)}.html" if slug else f"target-{digest(ref)}.html"
+
+
+def rules(engine: str) -> str:
+    """An engine's rule page; engine names are ours."""
+    return f"rules-{_ODD.sub('-', engine.lower())}.html"

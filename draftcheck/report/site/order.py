@@ -1,0 +1,118 @@
+"""The drafts of a target in the order that `draftcheck recommend` would give them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from functools import lru_cache
+from typing import Any
+
+from draftcheck import condensed
+from draftcheck.candidates import Candidate, costs
+from draftcheck.candidates.costs import Price
+from draftcheck.candidates.ranking import rank
+from draftcheck.candidates.records import Record, parse
+from draftcheck.candidates.screen import Judged
+from draftcheck.errors import ReadError
+from draftcheck.report.site.data import ORDER, USABLE, Answer, Pair
+from draftcheck.scan import rows
+from draftcheck.scan.store import Store
+from draftcheck.types import (
+    Behaviour,
+    Circumstances,
+    Comparison,
+    EngineVerdict,
+    ModelFacts,
+    VocabularyComparison,
+)
+from draftcheck.words import Reaction, Relation
+
+KEPT = 512
+"""Models whose facts are held while pairs are ranked."""
+
+
+class Ranking:
+    """Ranks pairs of one store; facts are restored once for many pairs."""
+
+    def __init__(self, store: Store, models: Mapping[str, rows.Model]) -> None:
+        self._models = models
+        self._store = store
+        self._facts = lru_cache(KEPT)(self._restore)
+
+    def of(self, target: str, pairs: Iterable[Pair]) -> list[Pair]:
+        """Usable ones ranked, those that a trial found broken behind them, the rest by verdict."""
+        found = {pair.draft: pair for pair in pairs}
+        usable = {draft: pair for draft, pair in found.items() if pair.verdict in USABLE}
+        judged = [self._judged(pair) for pair in usable.values()]
+        records = {(target, draft): _record(pair) for draft, pair in usable.items() if pair.trial}
+        ranked = [
+            replace(
+                found[row.judged.candidate.ref],
+                why=row.why,
+                speedup=row.speedup,
+                break_even=row.judged.price.break_even,
+            )
+            for row in rank(judged, target, records)
+        ]
+        rest = found.keys() - {pair.draft for pair in ranked}
+        others = [replace(found[draft], why=_broken(found[draft])) for draft in rest]
+        others.sort(key=lambda pair: (ORDER.index(pair.verdict), pair.draft))
+        return [*ranked, *others]
+
+    def _judged(self, pair: Pair) -> Judged:
+        best = min(pair.answers, key=lambda answer: ORDER.index(answer.verdict))
+        model = self._models.get(pair.draft)
+        warnings = tuple(reason.title for reason in best.reasons if reason.outcome == "fail")
+        return Judged(
+            candidate=Candidate(
+                pair.draft,
+                downloads=(model and model.downloads) or 0,
+                likes=(model and model.likes) or 0,
+            ),
+            role=(model and model.role) or "full",
+            verdict=pair.verdict,
+            engine=_verdict(best),
+            engines=tuple(a.engine for a in pair.answers if a.verdict in USABLE),
+            relation=Relation(pair.relation),
+            price=self._price(pair),
+            parameters=model.parameters if model else None,
+            size_ratio=pair.size_ratio,
+            tie="verifier" if model and model.verifier else "",
+            warnings=warnings,
+        )
+
+    def _price(self, pair: Pair) -> Price:
+        target, draft = self._facts(pair.target), self._facts(pair.draft)
+        if target is None or draft is None:
+            return Price()
+        related = VocabularyComparison(Relation(pair.relation))
+        sides = Comparison(target, draft, related, (), Behaviour(None, "not looked at"))
+        return costs.price(sides, Circumstances())
+
+    def _restore(self, ref: str) -> ModelFacts | None:
+        model = self._models.get(ref)
+        if model is None or model.facts is None:
+            return None
+        try:
+            return condensed.restore(self._store.facts(model.facts), ref)
+        except ReadError:  # of another version of draftcheck: the next scan reads it anew
+            return None
+
+
+def _record(pair: Pair) -> Record:
+    body: dict[str, Any] = {
+        **(pair.trial or {}), "target": {"ref": pair.target}, "draft": {"ref": pair.draft},
+    }  # fmt: skip
+    return parse(body)
+
+
+def _broken(pair: Pair) -> str:
+    cause = (pair.trial or {}).get("broken")
+    return f"a trial found it broken: {cause}" if cause else pair.why
+
+
+def _verdict(answer: Answer) -> EngineVerdict:
+    return EngineVerdict(
+        answer.engine, answer.version, answer.checked, answer.method, Reaction(answer.reaction),
+        answer.verdict, setup=answer.setup,
+    )  # fmt: skip

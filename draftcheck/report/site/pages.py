@@ -1,0 +1,162 @@
+"""The pages as text, and how they come to lie in a folder."""
+
+from __future__ import annotations
+
+import json
+import re
+from base64 import b64encode
+from collections.abc import Iterator
+from functools import cache
+from hashlib import sha256
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from draftcheck import rulebook
+from draftcheck.errors import ReadError
+from draftcheck.report.rulepages import TRUTH
+from draftcheck.report.site import matrix, names, rulebook_views, tables, views, words
+from draftcheck.report.site.data import ORDER, Model, Site
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
+FOLDER = Path(__file__).parent / "templates"
+MANIFEST = "files.json"
+OURS = re.compile(r"(index|matrix|changes|rules|target-[a-z0-9-]+|rules-[a-z0-9-]+)\.html")
+RANKED = 40
+"""Drafts in the table of a target's page."""
+MOST_NAMES = 200
+"""Of one cause on a target's page."""
+
+
+def write(site: Site, folder: Path) -> list[str]:
+    """Write the site; pages of an earlier night that no longer exist are taken away."""
+    written = []
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        before = _earlier(folder)
+        for name, text in render(site):
+            _replace(folder / name, text)
+            written.append(name)
+        for name in sorted(before - set(written)):
+            (folder / name).unlink(missing_ok=True)
+        _replace(folder / MANIFEST, json.dumps({"files": sorted(written)}, indent=1) + "\n")
+    except OSError as error:
+        where = error.filename or folder
+        raise ReadError(f"{where}: cannot be written: {error.strerror}") from error
+    return written
+
+
+def _earlier(folder: Path) -> set[str]:
+    """Pages that an earlier run says it wrote; names that are not a page's are not believed."""
+    try:
+        found = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))["files"]
+        return {name for name in found if OURS.fullmatch(name)}
+    except (OSError, ValueError, LookupError, TypeError, RecursionError):
+        return set()
+
+
+def _replace(file: Path, text: str) -> None:
+    """Whole or not at all: a server may be reading."""
+    part = file.with_name(f".{file.name}.part")
+    part.write_text(text, encoding="utf-8", newline="")
+    part.replace(file)
+
+
+def render(site: Site) -> Iterator[tuple[str, str]]:
+    """File name -> text, one page at a time."""
+    pages = Pages(site)
+    yield "index.html", pages.index()
+    yield "changes.html", pages.page("changes", "changes.html", {"groups": views.changes(site)})
+    yield "matrix.html", pages.matrix()
+    drafts = {model.ref: model for model in site.drafts}
+    for target in site.targets:
+        yield names.page(target.ref), pages.target(target, drafts)
+    yield (
+        "rules.html",
+        pages.page("rules", "rules.html", {"index": rulebook_views.index()}, "sort.js"),
+    )
+    for engine in (*rulebook.engine_files(), None):
+        yield (
+            names.rules(engine or TRUTH),
+            pages.page("rules", "engine.html", rulebook_views.page(engine)),
+        )
+    yield "data.json", tables.as_json(site) + "\n"
+    yield "pairs.csv", tables.as_csv(site)
+
+
+class Pages:
+    """One site's pages, with what they share."""
+
+    def __init__(self, site: Site) -> None:
+        self.site = site
+        self.environment = _environment()
+        self.shared: dict[str, Any] = {
+            "site": site,
+            "verdict_words": [str(verdict) for verdict in ORDER],
+            "rule_pages": rulebook_views.pages(),
+            "target_pages": {model.ref: names.page(model.ref) for model in site.targets},
+            "engine_pages": {name: names.rules(name) for name in rulebook.engine_files()},
+            "most": MOST_NAMES,
+            "ranked": RANKED,
+        }
+
+    def page(self, here: str, template: str, values: dict[str, Any], *scripts: str) -> str:
+        style = _asset("site.css") + (_asset("matrix.css") if here == "matrix" else "")
+        texts = [_asset(name) for name in scripts]
+        return self.environment.get_template(template).render(
+            **self.shared,
+            **values,
+            here=here,
+            style=_markup(style),
+            style_hash=_markup(_hash(style)),
+            scripts=[_markup(text) for text in texts],
+            script_hashes=[_markup(_hash(text)) for text in texts],
+        )
+
+    def index(self) -> str:
+        values = views.overview(self.site)
+        values["chart"] = values["chart"] and _markup(values["chart"])
+        return self.page("index", "index.html", values, "sort.js")
+
+    def matrix(self) -> str:
+        data = _markup(matrix.script(matrix.data(self.site)))
+        return self.page("matrix", "matrix.html", {"data": data}, "matrix.js")
+
+    def target(self, model: Model, drafts: dict[str, Model]) -> str:
+        values = views.target(self.site, model, drafts)
+        values["charts"] = [_markup(chart) for chart in values["charts"]]
+        return self.page("target", "target.html", values, "sort.js")
+
+
+@cache
+def _environment() -> Environment:
+    # Imported here: only this command needs it.
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+    found = Environment(
+        loader=FileSystemLoader(FOLDER),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    found.filters.update(words.FILTERS, told=views.told)
+    return found
+
+
+def _markup(text: str) -> Any:
+    """Our own text that goes in as it is; nothing from a model comes this way unescaped."""
+    from markupsafe import Markup
+
+    return Markup(text)
+
+
+@cache
+def _asset(name: str) -> str:
+    return (FOLDER / name).read_text(encoding="utf-8").strip()
+
+
+def _hash(text: str) -> str:
+    """What the page's policy lets through: this text and no other."""
+    return f"'sha256-{b64encode(sha256(text.encode()).digest()).decode()}'"

@@ -1,0 +1,245 @@
+"""What each page shows, worked out from the site's values; templates only lay it out."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Any
+
+from draftcheck.report.site import charts, names
+from draftcheck.report.site.data import ORDER, USABLE, Change, Model, Pair, Reason, Site
+from draftcheck.words import Verdict
+
+TOP = 6
+"""Drafts of a target that are told engine by engine on its page; the matrix has all."""
+BEST = 10
+"""Measured pairs on the first page."""
+SHOWN_CHANGES = 8
+KINDS = ("broke", "worse", "gone", "works", "better", "new")
+"""Changes in the order in which somebody wants to know of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A draft in the ranking of a target."""
+
+    rank: int
+    pair: Pair
+    draft: Model
+    anchor: str
+    href: str
+
+    @property
+    def order(self) -> int:
+        return ORDER.index(self.pair.verdict)
+
+    @property
+    def engines(self) -> int:
+        """Many good verdicts sort first."""
+        return sum((3 - ORDER.index(answer.verdict)) for answer in self.pair.answers)
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """A target in the list of all."""
+
+    target: Model
+    best: Pair | None
+    usable: int
+    pairs: int
+
+    @property
+    def order(self) -> int:
+        return ORDER.index(self.best.verdict) if self.best else len(ORDER)
+
+    @property
+    def speedup(self) -> float | None:
+        return self.best.speedup if self.best else None
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Drafts that fail for the same rules."""
+
+    reasons: tuple[Reason, ...]
+    pairs: tuple[Pair, ...]
+    same: bool
+    """Whether the same was seen for each."""
+
+
+def overview(site: Site) -> dict[str, Any]:
+    every = site.every()
+    usable = [pair for pair in every if pair.verdict in USABLE]
+    counts = engine_counts(site)
+    return {
+        "figures": [
+            ("targets", len(site.targets)),
+            ("drafts", len(site.drafts)),
+            ("pairs judged", len(every)),
+            ("usable pairs", len(usable)),
+            ("measured pairs", sum(pair.trial is not None for pair in every)),
+            ("changes", len(site.changes)),
+        ],
+        "changes": sorted(site.changes, key=urgency)[:SHOWN_CHANGES],
+        "best": sorted(
+            (pair for pair in usable if pair.speedup), key=lambda pair: -(pair.speedup or 0)
+        )[:BEST],
+        "rows": [_summary(site, target) for target in site.targets],
+        "engines": [
+            (column, [counts[column.asked].get(verdict, 0) for verdict in ORDER])
+            for column in site.columns
+        ],
+        "chart": charts.verdicts(_bars(site, counts), "Verdicts by engine")
+        if every and charts.available()
+        else None,
+    }
+
+
+def urgency(change: Change) -> tuple[bool, int]:
+    """Pinned pairs first, then what broke."""
+    place = KINDS.index(change.kind) if change.kind in KINDS else len(KINDS)
+    return not change.pinned, place
+
+
+def changes(site: Site) -> list[tuple[str, list[Change]]]:
+    """By kind, the worst first."""
+    ordered = sorted(site.changes, key=lambda change: (urgency(change)[1], not change.pinned))
+    return [(kind, list(group)) for kind, group in groupby(ordered, lambda change: change.kind)]
+
+
+def engine_counts(site: Site) -> dict[str, Counter[Verdict]]:
+    found: dict[str, Counter[Verdict]] = {column.asked: Counter() for column in site.columns}
+    for pair in site.every():
+        for answer in pair.answers:
+            found[answer.asked][answer.verdict] += 1
+    return found
+
+
+def _bars(
+    site: Site, counts: Mapping[str, Mapping[Verdict, int]]
+) -> dict[str, Mapping[Verdict, int]]:
+    return {column.asked: counts[column.asked] for column in site.columns}
+
+
+def _summary(site: Site, target: Model) -> Summary:
+    pairs = site.pairs.get(target.ref, ())
+    usable = [pair for pair in pairs if pair.verdict in USABLE]
+    return Summary(target, usable[0] if usable else None, len(usable), len(pairs))
+
+
+def target(site: Site, model: Model, drafts: Mapping[str, Model]) -> dict[str, Any]:
+    pairs = site.pairs.get(model.ref, ())
+    usable = [
+        _row(rank, pair, drafts[pair.draft])
+        for rank, pair in enumerate((pair for pair in pairs if pair.verdict in USABLE), 1)
+    ]
+    best = usable[0].pair if usable else None
+    return {
+        "target": model,
+        "best": best,
+        "setups": _setups(best),
+        "usable": usable,
+        "detailed": usable[:TOP],
+        "rejected": list(_rejected(pair for pair in pairs if pair.verdict not in USABLE)),
+        "alone": site.alone.get(model.ref, ()),
+        **_trials(pairs),
+    }
+
+
+def _row(rank: int, pair: Pair, draft: Model) -> Row:
+    anchor = f"draft-{rank}"
+    place = f"#{anchor}" if rank <= TOP else f"matrix.html#{pair_key(pair)}"
+    return Row(rank, pair, draft, anchor, place)
+
+
+def told(pair: Pair) -> str:
+    """A row of marks in words: the verdicts, and the engines where there are few."""
+    parts = []
+    for verdict in ORDER:
+        engines = [answer.asked for answer in pair.answers if answer.verdict is verdict]
+        if engines:
+            parts.append(f"{verdict}: {', '.join(engines) if len(engines) < 4 else len(engines)}")
+    return "; ".join(parts)
+
+
+def pair_key(pair: Pair) -> str:
+    """Names a pair in the address of the matrix."""
+    return f"pair={names.digest(pair.target)}.{names.digest(pair.draft)}"
+
+
+def _setups(best: Pair | None) -> list[Any]:
+    """How to switch the best draft on; where it is compatible rather than degraded."""
+    ready = [answer for answer in best.answers if answer.setup] if best else []
+    good = [answer for answer in ready if answer.verdict is Verdict.COMPATIBLE]
+    return good or ready
+
+
+def _rejected(pairs: Iterator[Pair]) -> Iterator[Group]:
+    found: dict[tuple[tuple[str, str], ...], list[tuple[Pair, tuple[Reason, ...]]]] = {}
+    for pair in pairs:
+        first = {
+            answer.reasons[0].rule: answer.reasons[0] for answer in pair.answers if answer.reasons
+        }
+        reasons = tuple(first[rule] for rule in sorted(first))
+        key = tuple((reason.rule, reason.outcome) for reason in reasons)
+        found.setdefault(key, []).append((pair, reasons))
+    for entries in sorted(found.values(), key=lambda entries: -len(entries)):
+        same = len({tuple(reason.saw for reason in reasons) for _, reasons in entries}) == 1
+        yield Group(entries[0][1], tuple(pair for pair, _ in entries), same)
+
+
+def _trials(pairs: Sequence[Pair]) -> dict[str, Any]:
+    """The measured pairs of a target, as figures and as curves of the first six."""
+    measured = [pair for pair in pairs if pair.trial]
+    shown = measured[: len(charts.SERIES)]
+    drawn = []
+    if charts.available():
+        gains = list(_curves(shown, "speedup"))
+        if gains:
+            drawn.append(charts.curves(gains, "Speed-up", "draft tokens", "times faster", one=True))
+        tokens = list(_curves(shown, "tokens_per_pass"))
+        if tokens and not gains:
+            drawn.append(
+                charts.curves(tokens, "Tokens per pass", "draft tokens", "tokens", one=True)
+            )
+        places = list(_positions(shown))
+        if places:
+            drawn.append(
+                charts.curves(places, "Accepted by position", "position", "share", one=False)
+            )
+    return {"trials": [_trial(pair) for pair in measured[: 2 * BEST]], "charts": drawn}
+
+
+def _curves(pairs: Sequence[Pair], figure: str) -> Iterator[charts.Line]:
+    for pair in pairs:
+        rows = [row for row in (pair.trial or {}).get("lengths") or () if row.get(figure)]
+        if len(rows) > 1:
+            yield charts.Line(
+                pair.draft, [row["draft_tokens"] for row in rows], [row[figure] for row in rows]
+            )
+
+
+def _positions(pairs: Sequence[Pair]) -> Iterator[charts.Line]:
+    for pair in pairs:
+        shares = (pair.trial or {}).get("acceptance_by_position") or ()
+        if len(shares) > 1:
+            yield charts.Line(pair.draft, range(1, len(shares) + 1), shares)
+
+
+def _trial(pair: Pair) -> dict[str, Any]:
+    trial = pair.trial or {}
+    best = trial.get("best") or {}
+    parts = (trial.get("backend"), trial.get("device"), trial.get("dtype"))
+    how = ", ".join(str(part) for part in parts if part)
+    prompts = trial.get("prompts")
+    return {
+        "draft": pair.draft,
+        "trial": trial,
+        "speedup": pair.speedup,
+        "length": best.get("draft_tokens") or trial.get("length"),
+        "tokens": best.get("tokens_per_pass"),
+        "how": f"{how}, {prompts} prompts" if prompts else how,
+        "broken": trial.get("broken"),
+    }

@@ -1,0 +1,89 @@
+"""Numbers and names as the pages write them; everything from a model is made visible first."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from draftcheck.report.safe import safe, safe_block
+from draftcheck.report.text import REACTIONS
+from draftcheck.words import Reaction
+
+SHORT = 96
+"""Letters of a name in a table; the Hub's own limit for one."""
+UNITS = (("T", 1e12), ("B", 1e9), ("M", 1e6), ("k", 1e3))
+
+
+def name(text: str, longest: int = SHORT) -> str:
+    return safe(text, longest)
+
+
+def num(value: int | None) -> str:
+    return "" if value is None else f"{value:,}"
+
+
+def count(value: int | None) -> str:
+    """A number of parameters."""
+    if value is None:
+        return ""
+    for unit, size in UNITS:
+        if value >= size:
+            scaled = value / size
+            return (
+                f"{scaled:.1f}".removesuffix(".0") + unit if scaled < 10 else f"{scaled:.0f}{unit}"
+            )
+    return str(value)
+
+
+def times(value: float | None) -> str:
+    return "" if value is None else f"{value:.2f}×"
+
+
+def decimal(value: float | None) -> str:
+    return "" if value is None else f"{value:.2f}"
+
+
+def percent(value: float | None) -> str:
+    return "" if value is None else f"{value:.0%}".replace("%", "\u00a0%")
+
+
+def size(value: int | None) -> str:
+    return "" if value is None else f"{value / 2**30:.1f}\u00a0GiB"
+
+
+def accepted(trial: Mapping[str, Any] | None) -> str:
+    """The acceptance rate of a trial."""
+    rate = (trial or {}).get("acceptance_rate")
+    return percent(rate.get("value")) if isinstance(rate, Mapping) else ""
+
+
+def moment(text: str | None, after: str | None = None) -> str:
+    """A time stamp to the minute; after: without the day where it is the same."""
+    if not text:
+        return ""
+    shown = safe(text.replace("T", " ")[:16], SHORT)
+    if after and after[:10] == text[:10]:
+        return shown[11:] + " UTC"
+    return shown + " UTC"
+
+
+def reaction(word: str) -> str:
+    return REACTIONS[Reaction(word)] if word in set(Reaction) else safe(word, SHORT)
+
+
+def words(text: str) -> str:
+    """does-not-fit -> does not fit"""
+    return safe(text.replace("-", " "), SHORT)
+
+
+def sentence(text: str) -> str:
+    """Starts with a capital, ends with a stop."""
+    shown = safe(text)
+    return shown[:1].upper() + shown[1:] + ("" if shown.endswith((".", "…")) else ".")
+
+
+FILTERS = {
+    "name": name, "text": safe, "block": safe_block, "num": num, "count": count, "times": times,
+    "decimal": decimal, "percent": percent, "size": size, "accepted": accepted, "moment": moment,
+    "reaction": reaction, "words": words, "sentence": sentence,
+}  # fmt: skip

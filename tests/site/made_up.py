@@ -1,0 +1,238 @@
+"""A made-up scan in plain values: families, all engines, trials, changes, hostile names."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+
+from draftcheck import rulebook
+from draftcheck.report.site.data import (
+    Answer,
+    Change,
+    Column,
+    Memory,
+    Model,
+    Pair,
+    Part,
+    Reason,
+    Scan,
+    Site,
+)
+from draftcheck.words import Verdict
+
+HOSTILE = (
+    "evil/<script>window.hit=1</script>",
+    "evil/\"onmouseover='window.hit=1'",
+    "evil/</script><img src=x onerror=window.hit=1>",
+    "evil/\u202egpj.exe\u2066rtl",
+    '=HYPERLINK("http://example.invalid")/a',
+    "evil/{{7*7}}${7*7}<%=7*7%>",
+    "long/" + "x" * 300,
+    "long/" + "\U0001f9ea" * 90,
+)
+FAMILIES = ("qwen3", "llama3", "gemma3", "mistral", "phi4", "olmo2")
+REASONS = {
+    "tokens": Reason(
+        "LCP004", "token-text-differs", "Token texts differ from id 5 on", "fail",
+        "token 151665 is '[PAD151665]' in the target, '<tool_response>' in the draft (4 differ)",
+        "Use a draft of the same family, converted by the same publisher.",
+    ),
+    "gap": Reason(
+        "LCP003", "vocab-size-gap", "Vocabulary sizes differ by more than 128", "fail",
+        "152,064 and 151,552 tokens, gap 512, limit 128", "Use a draft of the same family.",
+    ),
+    "unread": Reason(
+        "LCP005", "special-tokens", "The special tokens differ", "unknown",
+        "the tokenizer of the draft was not read",
+    ),
+}  # fmt: skip
+
+
+def models(count: int, sizes: Sequence[float], word: str, seed: int) -> list[Model]:
+    chance = random.Random(seed)
+    found = []
+    for number in range(count):
+        family = FAMILIES[number % len(FAMILIES)]
+        size = sizes[number // len(FAMILIES) % len(sizes)]
+        head = word == "draft" and number % 11 == 10
+        name = f"lab-{number % 7}/{family}-{size:g}b-{word}-{number}"
+        found.append(
+            Model(
+                ref=name,
+                revision=f"{chance.getrandbits(160):040x}",
+                kind="eagle3" if head else "full",
+                family=f"sha256:{family}",
+                architecture=family,
+                parameters=int(size * 1e9),
+                nbytes=int(size * 2e9),
+                context=32768,
+                rows=151936 if family == "qwen3" else 128256,
+                downloads=chance.randrange(10, 2_000_000),
+            )
+        )
+    return found
+
+
+def trial(top: float, chance: random.Random) -> dict[str, object]:
+    rate = 0.5 + 0.4 * chance.random()
+    cost = 0.02 + 0.1 * chance.random()
+    lengths = []
+    for g in range(1, 25):
+        tokens = (1 - rate ** (g + 1)) / (1 - rate)
+        gain = tokens / (cost * g + 1 + 0.01 * g)
+        lengths.append(
+            {
+                "draft_tokens": g,
+                "tokens_per_pass": tokens,
+                "draft_efficiency": (tokens - 1) / g,
+                "speedup": gain,
+            }
+        )
+    best = max(lengths, key=lambda row: row["speedup"])
+    return {
+        "backend": "transformers", "device": "cuda:0", "dtype": "bfloat16", "temperature": 0.0,
+        "seed": 0, "prompts": 32, "tokens": 4096, "seconds": 41.5, "length": best["draft_tokens"],
+        "acceptance_rate": {"value": rate, "ci95": [rate - 0.02, rate + 0.02]},
+        "acceptance_by_position": [rate ** (i + 1) for i in range(16)],
+        "lengths": lengths,
+        "best": {
+            "method": "draft_model", "name": f"{best['draft_tokens']} tokens",
+            "draft_tokens": best["draft_tokens"], "tokens_per_pass": best["tokens_per_pass"],
+            "speedup": best["speedup"],
+        },
+        "broke": None,
+    }  # fmt: skip
+
+
+def answers(
+    same: bool, draft: Model, memory: Memory | None, chance: random.Random
+) -> tuple[Answer, ...]:
+    kind = draft.kind
+    found = []
+    for place, name in enumerate(rulebook.engine_files()):
+        engine = rulebook.load(name)
+        verdict, reaction, reasons = Verdict.COMPATIBLE, "runs", ()
+        if not same:
+            verdict = Verdict.INCOMPATIBLE
+            reaction = ("ignores-draft", "refuses", "runs", "crashes")[place % 4]
+            reasons = (REASONS["tokens" if place % 2 else "gap"],)
+        elif kind != "full" and place % 3:
+            verdict, reaction = Verdict.INCOMPATIBLE, "refuses"
+            reasons = (REASONS["gap"],)
+        elif chance.random() < 0.06:
+            verdict, reaction, reasons = Verdict.UNDECIDED, "unknown", (REASONS["unread"],)
+        elif chance.random() < 0.15:
+            verdict, reaction, reasons = Verdict.DEGRADED, "falls-back", (REASONS["tokens"],)
+        setup = None
+        if verdict is Verdict.COMPATIBLE:
+            setup = f"{name} serve target \\\n  --speculative-model '{draft.ref}' --draft-tokens 4"
+        method = "draft_model" if kind == "full" else kind
+        found.append(
+            Answer(
+                name,
+                name,
+                engine.checked,
+                verdict,
+                reaction,
+                method,
+                place != 5,
+                tuple(reasons),
+                setup,
+            )
+        )
+    return tuple(found)
+
+
+def make(targets: int = 60, drafts: int = 300, *, dense: bool = True, hostile: bool = True) -> Site:
+    """A site of that size; dense: every draft was held against every target."""
+    chance = random.Random(7)
+    big = models(targets, (8, 14, 32, 70), "target", 1)
+    small = models(drafts, (0.5, 1, 1.7, 3), "draft", 2)
+    if hostile:
+        big[:2] = [_renamed(big[0], HOSTILE[0]), _renamed(big[1], HOSTILE[3])]
+        small[: len(HOSTILE)] = [
+            _renamed(model, name) for model, name in zip(small, HOSTILE, strict=False)
+        ]
+    pairs = {
+        target.ref: _pairs(number, target, small, dense, chance)
+        for number, target in enumerate(big)
+    }
+    return Site(
+        title="Nightly drafts",
+        targets=big,
+        drafts=small,
+        columns=[
+            Column(name, name, rulebook.load(name).checked) for name in rulebook.engine_files()
+        ],
+        alone={big[3].ref: [Answer("vllm", "vllm", "0.32.0", Verdict.COMPATIBLE, "runs", "ngram")]},
+        pairs=pairs,
+        scan=Scan(12, "2026-11-15T02:00:00+00:00", "2026-11-15T02:41:07+00:00", "0.1.0"),
+        previous=Scan(11, "2026-11-14T02:00:00+00:00", "2026-11-14T02:39:00+00:00", "0.1.0"),
+        changes=_changes(big, small),
+    )
+
+
+def _renamed(model: Model, ref: str) -> Model:
+    fields = {name: getattr(model, name) for name in Model.__slots__}
+    return Model(**{**fields, "ref": ref})
+
+
+def _pairs(
+    number: int, target: Model, drafts: Sequence[Model], dense: bool, chance: random.Random
+) -> list[Pair]:
+    found = []
+    for draft in drafts:
+        same = draft.architecture == target.architecture
+        if not (same or dense):
+            continue
+        usable = same and draft.kind == "full"
+        measured = trial(2.0, chance) if usable and number % 2 == 0 and len(found) % 5 < 2 else None
+        best = measured and measured["best"]
+        ratio = (draft.parameters or 0) / (target.parameters or 1)
+        found.append(
+            Pair(
+                target=target.ref,
+                draft=draft.ref,
+                answers=answers(same, draft, _memory(target, draft) if same else None, chance),
+                relation="identical" if same else "differs",
+                why="Same vocabulary; a step costs a tenth of the target's." if same else "",
+                speedup=best["speedup"] if isinstance(best, dict) else None,
+                break_even=0.2 + ratio if same else None,
+                size_ratio=ratio,
+                trial=measured,
+            )
+        )
+    return sorted(found, key=lambda pair: (pair.relation != "identical", -(pair.speedup or 0)))
+
+
+def _memory(target: Model, draft: Model) -> Memory:
+    parts = (
+        Part("target", "weights", target.nbytes or 0),
+        Part("target", "kv", 4 << 30),
+        Part("draft", "weights", draft.nbytes or 0),
+        Part("draft", "kv", 1 << 30),
+        Part("engine", "overhead", 1 << 30),
+    )
+    required = sum(part.nbytes for part in parts)
+    available = 79 << 30
+    answer = "fits" if required < available else "does-not-fit"
+    return Memory("h100", answer, required, available, 65536 if answer == "fits" else None, parts)
+
+
+def _changes(targets: Sequence[Model], drafts: Sequence[Model]) -> list[Change]:
+    return [
+        Change("new", targets[0].ref, drafts[0].ref, "vllm", None, "compatible", "new-model"),
+        Change(
+            "broke", targets[1].ref, drafts[1].ref, "llama.cpp", "compatible", "incompatible",
+            "draft-files", "tokenizer.json changed in commit 1f2e3d4", True,
+        ),
+        Change(
+            "broke", targets[2].ref, drafts[14].ref, "sglang", "compatible", "degraded",
+            "engine-version", "sglang 0.5.22 became 0.5.23",
+        ),
+        Change(
+            "works", targets[3].ref, drafts[15].ref, "vllm", "incompatible", "compatible",
+            "rule", "VLM007 has a new row",
+        ),
+        Change("gone", targets[4].ref, drafts[16].ref, "vllm", "compatible", None, "vanished"),
+    ]  # fmt: skip
