@@ -14,7 +14,8 @@ $(VENV)/.core: pyproject.toml constraints.txt
 
 $(VENV)/.dev: $(VENV)/.core
 	$(PIP) torch
-	$(PIP) --editable '.[trial]' build hypothesis mypy pytest pytest-xdist ruff sentencepiece
+	$(PIP) --editable '.[trial,report]' build hypothesis mypy playwright pytest pytest-xdist ruff \
+	  sentencepiece
 	touch $@
 
 demo: $(VENV)/.core          ## from nothing to a verdict on the embedded pair, and a measurement of it

@@ -27,9 +27,7 @@ FOLDER = "draftcheck-report"
     metavar="FOLDER",
     help="Where the site is written; pages of an earlier night are replaced.",
 )
-@click.option(
-    "--title", default="Drafts and targets", show_default=True, help="Heading of the site."
-)
+@click.option("--title", default="Draft models", show_default=True, help="Heading of the site.")
 def command(store: Path, output: Path, title: str) -> int:
     """Write a static site of everything that a scan's store knows.
 

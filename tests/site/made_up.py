@@ -138,6 +138,7 @@ def answers(
                 place != 5,
                 tuple(reasons),
                 setup,
+                memory,
             )
         )
     return tuple(found)
@@ -164,7 +165,9 @@ def make(targets: int = 60, drafts: int = 300, *, dense: bool = True, hostile: b
         columns=[
             Column(name, name, rulebook.load(name).checked) for name in rulebook.engine_files()
         ],
-        alone={big[3].ref: [Answer("vllm", "vllm", "0.32.0", Verdict.COMPATIBLE, "runs", "ngram")]},
+        alone={
+            big[-1].ref: [Answer("vllm", "vllm", "0.32.0", Verdict.COMPATIBLE, "runs", "ngram")]
+        },
         pairs=pairs,
         scan=Scan(12, "2026-11-15T02:00:00+00:00", "2026-11-15T02:41:07+00:00", "0.1.0"),
         previous=Scan(11, "2026-11-14T02:00:00+00:00", "2026-11-14T02:39:00+00:00", "0.1.0"),
@@ -220,19 +223,25 @@ def _memory(target: Model, draft: Model) -> Memory:
 
 
 def _changes(targets: Sequence[Model], drafts: Sequence[Model]) -> list[Change]:
+    def big(number: int) -> str:
+        return targets[number % len(targets)].ref
+
+    def small(number: int) -> str:
+        return drafts[number % len(drafts)].ref
+
     return [
-        Change("new", targets[0].ref, drafts[0].ref, "vllm", None, "compatible", "new-model"),
+        Change("new", big(0), small(0), "vllm", None, "compatible", "new-model"),
         Change(
-            "broke", targets[1].ref, drafts[1].ref, "llama.cpp", "compatible", "incompatible",
+            "broke", big(1), small(1), "llama.cpp", "compatible", "incompatible",
             "draft-files", "tokenizer.json changed in commit 1f2e3d4", True,
         ),
         Change(
-            "broke", targets[2].ref, drafts[14].ref, "sglang", "compatible", "degraded",
+            "broke", big(2), small(14), "sglang", "compatible", "degraded",
             "engine-version", "sglang 0.5.22 became 0.5.23",
         ),
         Change(
-            "works", targets[3].ref, drafts[15].ref, "vllm", "incompatible", "compatible",
+            "works", big(3), small(15), "transformers", "incompatible", "compatible",
             "rule", "VLM007 has a new row",
         ),
-        Change("gone", targets[4].ref, drafts[16].ref, "vllm", "compatible", None, "vanished"),
+        Change("gone", big(4), small(16), "ollama", "compatible", None, "vanished"),
     ]  # fmt: skip

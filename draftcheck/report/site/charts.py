@@ -108,13 +108,15 @@ def _figure(height: float, legend: float, left: float) -> tuple[Figure, Axes]:
 
 
 def _dress(axes: Axes, title: str, below: str, beside: str) -> None:
+    from matplotlib.ticker import MaxNLocator
+
     axes.set_title(title, loc="left", fontsize=11, color=INK, fontweight="bold")
     axes.set_xlabel(below, fontsize=9.5, color=FAINT)
     axes.set_ylabel(beside, fontsize=9.5, color=FAINT)
     axes.grid(color=GRID, linewidth=0.8)
     axes.set_axisbelow(True)
     axes.tick_params(labelsize=9.5, labelcolor=FAINT, color=GRID)
-    axes.xaxis.get_major_locator().set_params(integer=True)
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     for side, spine in axes.spines.items():
         spine.set_visible(side == "bottom")
         spine.set_color(GRID)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
+from functools import partial
 from typing import Any
 
 from draftcheck.report.json import dumps
@@ -24,14 +25,14 @@ def data(site: Site) -> dict[str, Any]:
     for target in site.targets:
         for rank, pair in enumerate(site.pairs.get(target.ref, ()), 1):
             one = tuple(
-                answers.add(_key(answer), _answer(answer, columns[answer.asked]))
+                answers.add(_key(answer), partial(_answer, answer, columns[answer.asked]))
                 for answer in pair.answers
             )
             pairs.append(
                 [
                     targets[pair.target],
                     drafts[pair.draft],
-                    sets.add(one, one),
+                    sets.add(one, partial(list, one)),
                     ORDER.index(pair.verdict),
                     rank,
                     _rounded(pair.speedup),
@@ -40,7 +41,7 @@ def data(site: Site) -> dict[str, Any]:
                 ]
             )
     return {
-        "columns": [[column.asked, column.version] for column in site.columns],
+        "columns": [[column.asked, column.engine, column.version] for column in site.columns],
         "words": [str(verdict) for verdict in ORDER],
         "targets": [[*_model(m, families), names.page(m.ref)] for m in site.targets],
         "drafts": [[*_model(m, families), safe(m.kind, SHORT)] for m in site.drafts],
@@ -51,7 +52,7 @@ def data(site: Site) -> dict[str, Any]:
 
 
 def _model(model: Model, families: Pool) -> list[Any]:
-    family = families.add(model.family, None)
+    family = families.add(model.family, str)
     return [safe(model.ref, SHORT), names.digest(model.ref), model.parameters, family]
 
 

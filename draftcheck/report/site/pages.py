@@ -51,7 +51,7 @@ def _earlier(folder: Path) -> set[str]:
     """Pages that an earlier run says it wrote; names that are not a page's are not believed."""
     try:
         found = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))["files"]
-        return {name for name in found if OURS.fullmatch(name)}
+        return {name for name in found if isinstance(name, str) and OURS.fullmatch(name)}
     except (OSError, ValueError, LookupError, TypeError, RecursionError):
         return set()
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from typing import Any
 
 
@@ -13,8 +13,9 @@ class Pool:
         self.places: dict[Hashable, int] = {}
         self.values: list[Any] = []
 
-    def add(self, key: Hashable, value: Any) -> int:
+    def add(self, key: Hashable, make: Callable[[], Any]) -> int:
+        """The place of a value; it is made when its key is met for the first time."""
         if key not in self.places:
             self.places[key] = len(self.values)
-            self.values.append(value)
+            self.values.append(make())
         return self.places[key]

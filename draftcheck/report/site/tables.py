@@ -7,6 +7,7 @@ import io
 import re
 from collections.abc import Mapping
 from dataclasses import asdict
+from functools import partial
 from typing import Any
 
 from draftcheck import __version__
@@ -79,7 +80,7 @@ def _rounded(value: Any) -> Any:
 
 def _place(pool: Pool, answer: Answer) -> int:
     key = (answer.asked, answer.version, answer.method, answer.reaction, answer.verdict)
-    return pool.add((*key, answer.checked, answer.reasons), _answer(answer))
+    return pool.add((*key, answer.checked, answer.reasons), partial(_answer, answer))
 
 
 def _answer(answer: Answer) -> dict[str, Any]:

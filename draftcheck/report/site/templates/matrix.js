@@ -216,7 +216,7 @@
       const open = el("a", { href: `#pair=${targets[pair[T]][KEY]}.${drafts[pair[D]][KEY]}` }, drafts[pair[D]][NAME]);
       const strip = el("span", { class: "strip" });
       for (const id of sets[pair[SET]]) strip.append(mark(answers[id][1], `${columns[answers[id][0]][0]}: ${words[answers[id][1]]}`));
-      return el("tr", { "data-p": pairs.indexOf(pair) },
+      return el("tr", { "data-p": at.get(pair[T] * drafts.length + pair[D]) },
         el("th", { scope: "row" }, open),
         el("td", { class: "line", "data-l": "for" }, el("a", { href: targets[pair[T]][PAGE] }, targets[pair[T]][NAME])),
         el("td", {}, badge(verdictOf(pair))),
@@ -253,9 +253,9 @@
         if (place) because.append(el("br"));
         because.append(href ? el("a", { class: "id", href }, rule) : rule, ` ${said}`);
       });
-      const name = el("th", { scope: "row" }, columns[column].join(" "));
+      const name = el("th", { scope: "row", class: "brief" }, columns[column].slice(1).join(" "));
       if (!checked) name.append(" ", el("span", { class: "tag" }, "not verified"));
-      return el("tr", {}, name, el("td", {}, method), el("td", {}, badge(verdict)), el("td", {}, reaction), because);
+      return el("tr", {}, name, el("td", { class: "nowrap" }, method), el("td", {}, badge(verdict)), el("td", {}, reaction), because);
     });
     const facts = el("dl", { class: "facts" });
     const fact = (label, value) => value && facts.append(el("div", {}, el("dt", {}, label), el("dd", {}, value)));
@@ -269,7 +269,7 @@
     close.addEventListener("click", () => dialog.close());
     dialog.replaceChildren(close,
       el("h2", { id: "pair-title" }, `${draft[NAME]} for `, el("a", { href: target[PAGE] }, target[NAME])), facts,
-      el("table", { class: "stack" }, el("thead", {}, el("tr", {}, ...heads)), el("tbody", {}, ...rows)));
+      el("table", { class: "stack tight" }, el("thead", {}, el("tr", {}, ...heads)), el("tbody", {}, ...rows)));
     if (!dialog.open) dialog.showModal();
     dialog.scrollTop = 0;
   }
@@ -329,6 +329,7 @@
     restore();
     draw();
   });
+  form.hidden = false;
   addEventListener("hashchange", () => { restore(); draw(); });
   restore();
   draw();
