@@ -14,6 +14,7 @@ from draftcheck.report.site.data import (
     Model,
     Pair,
     Part,
+    Pin,
     Reason,
     Scan,
     Site,
@@ -158,6 +159,9 @@ def make(targets: int = 60, drafts: int = 300, *, dense: bool = True, hostile: b
         target.ref: _pairs(number, target, small, dense, chance)
         for number, target in enumerate(big)
     }
+    changes = _changes(big, small)
+    counts = {"listed": 30000, "candidates": 412, "models": drafts, "requests": 1234}
+    before = Scan(11, "2026-11-14T02:00:00+00:00", "2026-11-14T02:39:00+00:00", "0.1.0")
     return Site(
         title="Nightly drafts",
         targets=big,
@@ -169,10 +173,22 @@ def make(targets: int = 60, drafts: int = 300, *, dense: bool = True, hostile: b
             big[-1].ref: [Answer("vllm", "vllm", "0.32.0", Verdict.COMPATIBLE, "runs", "ngram")]
         },
         pairs=pairs,
-        scan=Scan(12, "2026-11-15T02:00:00+00:00", "2026-11-15T02:41:07+00:00", "0.1.0"),
-        previous=Scan(11, "2026-11-14T02:00:00+00:00", "2026-11-14T02:39:00+00:00", "0.1.0"),
-        changes=_changes(big, small),
+        scan=Scan(
+            12, "2026-11-15T02:00:00+00:00", "2026-11-15T02:41:07+00:00", "0.1.0", counts=counts
+        ),
+        previous=before,
+        changes=changes,
+        earlier=[(before, changes[:2])],
+        pins=_pins(changes[1], pairs[big[-1].ref]),
+        unread=[Model("lab/gated-<i>", kind="full", unread="gated: ask its <b>owner</b>")],
     )
+
+
+def _pins(change: Change, pairs: Sequence[Pair]) -> list[Pin]:
+    """One on two engines, a good one, and one that no engine takes."""
+    found = [Pin(change.target, change.draft or "", ("vllm", "llama.cpp"))]
+    found += [Pin(pair.target, pair.draft) for pair in (pairs[0], pairs[-1])]
+    return list({(pin.target, pin.draft): pin for pin in found}.values())
 
 
 def _renamed(model: Model, ref: str) -> Model:

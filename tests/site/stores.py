@@ -35,8 +35,15 @@ def fill(path: Path, site: Site) -> Path:
                 _insert(db, "verdicts", {**_verdict(answer), **row})
         for change in site.changes:
             _insert(db, "changes", _change(change, site.scan.number if site.scan else 1))
-            if change.pinned:
-                _insert(db, "pins", {"target": change.target, "draft": change.draft})
+        for pin in site.pins:
+            row = {"target": pin.target, "draft": pin.draft, "engines": json.dumps(pin.engines)}
+            _insert(db, "pins", row)
+        for model in site.unread:
+            problem = {"status": "gated", "problem": model.unread}
+            _insert(db, "models", {**_model(model), **problem})
+        for scan, changes in site.earlier:
+            for change in changes:
+                _insert(db, "changes", _change(change, scan.number))
     return path
 
 
@@ -50,7 +57,7 @@ def _scan(scan: Scan) -> Values:
     return {
         "number": scan.number, "state": "complete" if scan.complete else "partial",
         "started": scan.started, "finished": scan.finished, "draftcheck": scan.version,
-        "settings": "{}", "counts": "{}",
+        "settings": "{}", "counts": json.dumps(scan.counts),
     }  # fmt: skip
 
 

@@ -236,7 +236,17 @@ def test_changes_name_their_cause_and_pinned_pairs_come_first(small: Written) ->
     assert text.index("tokenizer.json changed") < text.index("sglang 0.5.22 became 0.5.23")
     assert text.index("broke pinned") < text.index("new model")
     assert "Scan 12" in text and "scan 11" in text
-    assert Page(small.text("index.html")).text.count("pinned") == 1
+    assert Page(small.text("index.html")).text.count("broke pinned") == 1
+    assert "Scan 11, 2026-11-14 02:00 UTC 1 broke, 1 new" in text
+
+
+def test_pinned_pairs_and_unread_models_are_on_the_first_page(small: Written) -> None:
+    text = Page(small.text("index.html")).text
+    [_, good, bad] = small.site.pins
+    assert f"holds {good.draft} for {good.target}" in text
+    assert f"broken {bad.draft} for {bad.target}" in text
+    assert "lab/gated-<i> gated: ask its <b>owner</b>" in text
+    assert "requests 1,234" in text
 
 
 def test_an_unfinished_scan_is_said(run: Run, tmp_path: Path) -> None:

@@ -158,6 +158,18 @@ class Scan:
     finished: str | None = None
     version: str = ""
     complete: bool = True
+    counts: Mapping[str, int] = field(default_factory=dict)
+    """What it did: listed, candidates, models, verdicts, requests …"""
+
+
+@dataclass(frozen=True, slots=True)
+class Pin:
+    """A pair that somebody relies on."""
+
+    target: str
+    draft: str
+    engines: tuple[str, ...] = ()
+    """Questions that count; empty: some engine must take it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,7 +188,11 @@ class Site:
     scan: Scan | None = None
     previous: Scan | None = None
     changes: Sequence[Change] = ()
-    notes: Sequence[str] = ()
+    earlier: Sequence[tuple[Scan, Sequence[Change]]] = ()
+    """Scans before this one with what they changed, the newest first."""
+    pins: Sequence[Pin] = ()
+    unread: Sequence[Model] = ()
+    """Models that nobody could read, with the reason."""
 
     def every(self) -> list[Pair]:
         return [pair for target in self.targets for pair in self.pairs.get(target.ref, ())]

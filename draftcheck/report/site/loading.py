@@ -20,6 +20,7 @@ from draftcheck.report.site.data import (
     Model,
     Pair,
     Part,
+    Pin,
     Reason,
     Scan,
     Site,
@@ -32,6 +33,8 @@ from draftcheck.sources.settings import endpoint
 from draftcheck.words import Severity, Verdict
 
 REPO = re.compile(r"[A-Za-z0-9][\w.-]*/[\w.-]+")
+EARLIER = 14
+"""Scans whose changes are still told."""
 NOTHING = "Run draftcheck scan --store PATH first."
 
 
@@ -73,13 +76,26 @@ def _site(store: Store, title: str) -> Site:
         alone={ref: answers for ref, answers in alone.items() if answers},
         scan=_scan(latest),
         previous=_scan(before[-1]) if before else None,
-        changes=[_change(entry) for entry in store.changes(latest.number)],
+        changes=_changes(store, latest.number),
+        earlier=_earlier(store, before),
+        pins=[Pin(pin.target, pin.draft, pin.engines) for pin in store.pins()],
+        unread=[_model(model.ref, models) for model in models.values() if model.status != "read"],
     )
+
+
+def _earlier(store: Store, scans: Sequence[rows.Scan]) -> list[tuple[Scan, list[Change]]]:
+    found = [(_scan(scan), _changes(store, scan.number)) for scan in scans[: -EARLIER - 1 : -1]]
+    return [(scan, changes) for scan, changes in found if changes]
+
+
+def _changes(store: Store, scan: int) -> list[Change]:
+    return [_change(entry) for entry in store.changes(scan)]
 
 
 def _scan(scan: rows.Scan) -> Scan:
     complete = scan.state == "complete"
-    return Scan(scan.number, scan.started, scan.finished, scan.draftcheck, complete)
+    counts = {name: count for name, count in scan.counts.items() if isinstance(count, int)}
+    return Scan(scan.number, scan.started, scan.finished, scan.draftcheck, complete, counts)
 
 
 def _change(entry: rows.Change) -> Change:

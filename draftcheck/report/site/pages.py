@@ -67,7 +67,7 @@ def render(site: Site) -> Iterator[tuple[str, str]]:
     """File name -> text, one page at a time."""
     pages = Pages(site)
     yield "index.html", pages.index()
-    yield "changes.html", pages.page("changes", "changes.html", {"groups": views.changes(site)})
+    yield "changes.html", pages.changes()
     yield "matrix.html", pages.matrix()
     drafts = {model.ref: model for model in site.drafts}
     for target in site.targets:
@@ -118,6 +118,11 @@ class Pages:
         values = views.overview(self.site)
         values["chart"] = values["chart"] and _markup(values["chart"])
         return self.page("index", "index.html", values, "sort.js")
+
+    def changes(self) -> str:
+        earlier = [(scan, views.changes(found)) for scan, found in self.site.earlier]
+        now = views.changes(self.site.changes)
+        return self.page("changes", "changes.html", {"groups": now, "earlier": earlier})
 
     def matrix(self) -> str:
         data = _markup(matrix.script(matrix.data(self.site)))

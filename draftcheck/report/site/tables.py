@@ -48,6 +48,8 @@ def as_json(site: Site) -> str:
             "pairs": pairs,
             "alone": alone,
             "changes": [asdict(change) for change in site.changes],
+            "pins": [asdict(pin) for pin in site.pins],
+            "unread": [{"ref": model.ref, "why": model.unread} for model in site.unread],
         },
         indent=None,
     )

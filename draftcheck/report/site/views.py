@@ -9,7 +9,7 @@ from itertools import groupby
 from typing import Any
 
 from draftcheck.report.site import charts, names
-from draftcheck.report.site.data import ORDER, USABLE, Change, Model, Pair, Reason, Site
+from draftcheck.report.site.data import ORDER, USABLE, Change, Model, Pair, Pin, Reason, Site
 from draftcheck.words import Verdict
 
 TOP = 6
@@ -17,6 +17,7 @@ TOP = 6
 BEST = 10
 """Measured pairs on the first page."""
 SHOWN_CHANGES = 8
+MOST_UNREAD = 100
 KINDS = ("broke", "worse", "gone", "works", "better", "new")
 """Changes in the order in which somebody wants to know of them."""
 
@@ -83,6 +84,8 @@ def overview(site: Site) -> dict[str, Any]:
             ("changes", len(site.changes)),
         ],
         "changes": sorted(site.changes, key=urgency)[:SHOWN_CHANGES],
+        "pins": [_pin(site, pin) for pin in site.pins],
+        "unread": site.unread[:MOST_UNREAD],
         "best": sorted(
             (pair for pair in usable if pair.speedup), key=lambda pair: -(pair.speedup or 0)
         )[:BEST],
@@ -97,15 +100,27 @@ def overview(site: Site) -> dict[str, Any]:
     }
 
 
+def _pin(site: Site, pin: Pin) -> dict[str, Any]:
+    """A pinned pair and what the engines that count say now."""
+    pairs = site.pairs.get(pin.target, ())
+    pair = next((pair for pair in pairs if pair.draft == pin.draft), None)
+    answers = [a for a in pair.answers if a.asked in (pin.engines or (a.asked,))] if pair else []
+    good = [answer.verdict in USABLE for answer in answers]
+    # Every engine that is named must take it; where none is named, one is enough.
+    missing = len(pin.engines) > len(answers)
+    holds = (all(good) and not missing) if pin.engines else any(good)
+    return {"pin": pin, "answers": answers, "holds": bool(answers) and holds}
+
+
 def urgency(change: Change) -> tuple[bool, int]:
     """Pinned pairs first, then what broke."""
     place = KINDS.index(change.kind) if change.kind in KINDS else len(KINDS)
     return not change.pinned, place
 
 
-def changes(site: Site) -> list[tuple[str, list[Change]]]:
+def changes(found: Sequence[Change]) -> list[tuple[str, list[Change]]]:
     """By kind, the worst first."""
-    ordered = sorted(site.changes, key=lambda change: (urgency(change)[1], not change.pinned))
+    ordered = sorted(found, key=lambda change: (urgency(change)[1], not change.pinned))
     return [(kind, list(group)) for kind, group in groupby(ordered, lambda change: change.kind)]
 
 
