@@ -81,7 +81,7 @@ def _verdict(answer: Answer) -> Values:
         "reaction": answer.reaction, "verdict": str(answer.verdict),
         "decided_by": findings[0][0] if findings else None, "findings": json.dumps(findings),
         "passed": 9, "setup": answer.setup, "memory": _memory(answer.memory), "notes": "[]",
-        "target_facts": "", "draft_facts": "", "rules": "", "settings": "", "since": 1,
+        "rules": "", "since": 1,
     }  # fmt: skip
 
 

@@ -97,6 +97,8 @@ class Column:
     asked: str
     engine: str
     version: str
+    since: int = 0
+    """The scan that asked it last."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import cache
+from dataclasses import replace
+from functools import cache, lru_cache
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -55,23 +56,21 @@ def _site(store: Store, title: str) -> Site:
     before = [s for s in store.scans() if s.number < latest.number and s.state != "running"]
     models = {model.ref: model for model in store.models()}
     listed = store.targets()
-    verdicts = list(store.verdicts())
-    columns = _columns(verdicts)
     ranking = Ranking(store, models)
+    columns: dict[str, Column] = {}
     pairs: dict[str, Sequence[Pair]] = {}
     alone: dict[str, Sequence[Answer]] = {}
-    wanted = {target.ref for target in listed}
-    for ref, of_target in groupby(verdicts, lambda row: row.target):
-        if ref in wanted:
-            found = list(of_target)
-            alone[ref] = _answers((row for row in found if row.draft is None), columns)
-            pairs[ref] = ranking.of(ref, _pairs(store, ref, found, columns, models))
+    for target in listed:
+        found = [_noted(row, columns) for row in store.verdicts(target=target.ref)]
+        alone[target.ref] = _answers(row for row in found if row.draft is None)
+        ranked = ranking.of(target.ref, _pairs(store, target.ref, found, models))
+        pairs[target.ref] = _with_setups(ranked, found)
     drafts = sorted({pair.draft for found in pairs.values() for pair in found})
     return Site(
         title=title,
         targets=[_model(target.ref, models, target.problem) for target in listed],
         drafts=[_model(ref, models) for ref in drafts],
-        columns=columns,
+        columns=sorted(columns.values(), key=lambda column: _place(column.asked, column.engine)),
         pairs=pairs,
         alone={ref: answers for ref, answers in alone.items() if answers},
         scan=_scan(latest),
@@ -127,22 +126,35 @@ def _model(ref: str, models: Mapping[str, rows.Model], problem: str | None = Non
     )
 
 
-def _columns(verdicts: Iterable[rows.Verdict]) -> list[Column]:
-    """Every question that was asked, engines in the order of reports."""
-    newest: dict[str, rows.Verdict] = {}
-    for row in verdicts:
-        if row.asked not in newest or row.since > newest[row.asked].since:
-            newest[row.asked] = row
-    place = {name: number for number, name in enumerate(rulebook.engine_files())}
-    ordered = sorted(newest.values(), key=lambda row: (place.get(row.engine, 99), row.asked))
-    return [Column(row.asked, row.engine, row.version) for row in ordered]
+def _noted(row: rows.Verdict, columns: dict[str, Column]) -> rows.Verdict:
+    """The row; its question becomes a column, of the newest version that was judged."""
+    column = columns.get(row.asked)
+    if column is None or row.since > column.since:
+        columns[row.asked] = Column(row.asked, row.engine, row.version, row.since)
+    return row
+
+
+def _place(asked: str, engine: str) -> tuple[int, str]:
+    """Engines in the order of reports."""
+    known = list(rulebook.engine_files())
+    return known.index(engine) if engine in known else len(known), asked
+
+
+def _with_setups(pairs: list[Pair], found: Iterable[rows.Verdict]) -> list[Pair]:
+    """Only the best draft's setups are shown; a store has thousands."""
+    if not pairs:
+        return []
+    setups = {(row.asked, row.method): row.setup for row in found if row.draft == pairs[0].draft}
+    answers = (
+        replace(answer, setup=setups[answer.asked, answer.method]) for answer in pairs[0].answers
+    )
+    return [replace(pairs[0], answers=tuple(answers)), *pairs[1:]]
 
 
 def _pairs(
     store: Store,
     target: str,
     verdicts: Iterable[rows.Verdict],
-    columns: Sequence[Column],
     models: Mapping[str, rows.Model],
 ) -> Iterator[Pair]:
     trials = _trials(store, target, models)
@@ -154,7 +166,7 @@ def _pairs(
         yield Pair(
             target=target,
             draft=draft,
-            answers=_answers(found, columns, once=True),
+            answers=_answers(found, once=True),
             relation=next((row.relation for row in found if row.relation), "unknown"),
             size_ratio=_ratio(models.get(target), models.get(draft)),
             trial=trial.body if trial and trial.state == "done" else None,
@@ -180,13 +192,10 @@ def _ratio(target: rows.Model | None, draft: rows.Model | None) -> float | None:
     return draft.parameters / target.parameters
 
 
-def _answers(
-    found: Iterable[rows.Verdict], columns: Sequence[Column], *, once: bool = False
-) -> tuple[Answer, ...]:
+def _answers(found: Iterable[rows.Verdict], *, once: bool = False) -> tuple[Answer, ...]:
     """In the order of the columns; once: of several methods of an engine the best."""
-    place = {column.asked: number for number, column in enumerate(columns)}
     answers = [_answer(row) for row in found]
-    answers.sort(key=lambda answer: (place[answer.asked], ORDER.index(answer.verdict)))
+    answers.sort(key=lambda a: (*_place(a.asked, a.engine), ORDER.index(a.verdict)))
     if once:
         answers = [next(group) for _, group in groupby(answers, lambda answer: answer.asked)]
     return tuple(answers)
@@ -204,13 +213,17 @@ def _answer(row: rows.Verdict) -> Answer:
         method=row.method,
         checked=row.version_checked,
         reasons=tuple(_reason(saw, row) for saw in telling),
-        setup=row.setup,
         memory=_memory(row.memory),
     )
 
 
 def _reason(saw: rows.Saw, row: rows.Verdict) -> Reason:
-    rule = _rule(saw.rule, row.engine, row.version, row.method)
+    return _told(saw, row.engine, row.version, row.method)
+
+
+@lru_cache(maxsize=65536)  # the same is seen in many pairs: one value stands for all
+def _told(saw: rows.Saw, engine: str, version: str, method: str | None) -> Reason:
+    rule = _rule(saw.rule, engine, version, method)
     if rule is None:  # the rulebook no longer has it
         return Reason(saw.rule, "", "", saw.outcome, saw.saw)
     return Reason(saw.rule, rule.slug, rule.title, saw.outcome, saw.saw, rule.fix)
@@ -235,7 +248,7 @@ def _memory(body: Mapping[str, Any] | None) -> Memory | None:
     if not body:
         return None
     sizes = (("target", body.get("target_bytes")), ("draft", body.get("draft_bytes")))
-    parts = tuple(Part(owner, "bytes", size) for owner, size in sizes if size is not None)
+    parts = tuple(Part(owner, "with its cache", size) for owner, size in sizes if size is not None)
     return Memory(
         gpu=str(body["gpu"]),
         answer=str(body["answer"]),

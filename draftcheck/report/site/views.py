@@ -4,12 +4,22 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Any
 
 from draftcheck.report.site import charts, names
-from draftcheck.report.site.data import ORDER, USABLE, Change, Model, Pair, Pin, Reason, Site
+from draftcheck.report.site.data import (
+    ORDER,
+    USABLE,
+    Answer,
+    Change,
+    Model,
+    Pair,
+    Pin,
+    Reason,
+    Site,
+)
 from draftcheck.words import Verdict
 
 TOP = 6
@@ -70,6 +80,47 @@ class Group:
     """Whether the same was seen for each."""
 
 
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What changed alike on several engines."""
+
+    engines: tuple[str, ...]
+    before: str | None
+    after: str | None
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A pair that changed."""
+
+    kind: str
+    target: str
+    draft: str | None
+    pinned: bool
+    steps: tuple[Step, ...]
+
+
+def entries(found: Sequence[Change]) -> list[Entry]:
+    """One per pair and kind, pinned ones and the worst first; engines that agree share a line."""
+    pairs: dict[tuple[str, str, str | None], list[Change]] = {}
+    for change in sorted(found, key=urgency):
+        pairs.setdefault((change.kind, change.target, change.draft), []).append(change)
+    return [
+        Entry(*key, any(change.pinned for change in changes), tuple(_steps(changes)))
+        for key, changes in pairs.items()
+    ]
+
+
+def _steps(found: Sequence[Change]) -> Iterator[Step]:
+    alike: dict[tuple[str | None, str | None, str], list[str]] = {}
+    for change in found:
+        key = (change.before, change.after, change.why or change.cause.replace("-", " "))
+        alike.setdefault(key, []).append(change.engine)
+    for key, engines in alike.items():
+        yield Step(tuple(engines), *key)
+
+
 def overview(site: Site) -> dict[str, Any]:
     every = site.every()
     usable = [pair for pair in every if pair.verdict in USABLE]
@@ -83,7 +134,8 @@ def overview(site: Site) -> dict[str, Any]:
             ("measured pairs", sum(pair.trial is not None for pair in every)),
             ("changes", len(site.changes)),
         ],
-        "changes": sorted(site.changes, key=urgency)[:SHOWN_CHANGES],
+        "changes": entries(site.changes)[:SHOWN_CHANGES],
+        "changed": len(entries(site.changes)),
         "pins": [_pin(site, pin) for pin in site.pins],
         "unread": site.unread[:MOST_UNREAD],
         "best": sorted(
@@ -109,7 +161,7 @@ def _pin(site: Site, pin: Pin) -> dict[str, Any]:
     # Every engine that is named must take it; where none is named, one is enough.
     missing = len(pin.engines) > len(answers)
     holds = (all(good) and not missing) if pin.engines else any(good)
-    return {"pin": pin, "answers": answers, "holds": bool(answers) and holds}
+    return {"pin": pin, "answers": answers, "told": told(answers), "holds": bool(answers) and holds}
 
 
 def urgency(change: Change) -> tuple[bool, int]:
@@ -118,10 +170,11 @@ def urgency(change: Change) -> tuple[bool, int]:
     return not change.pinned, place
 
 
-def changes(found: Sequence[Change]) -> list[tuple[str, list[Change]]]:
+def changes(found: Sequence[Change]) -> list[tuple[str, list[Entry]]]:
     """By kind, the worst first."""
-    ordered = sorted(found, key=lambda change: (urgency(change)[1], not change.pinned))
-    return [(kind, list(group)) for kind, group in groupby(ordered, lambda change: change.kind)]
+    place = {kind: number for number, kind in enumerate(KINDS)}
+    ordered = sorted(entries(found), key=lambda entry: place.get(entry.kind, len(KINDS)))
+    return [(kind, list(group)) for kind, group in groupby(ordered, lambda entry: entry.kind)]
 
 
 def engine_counts(site: Site) -> dict[str, Counter[Verdict]]:
@@ -158,9 +211,17 @@ def target(site: Site, model: Model, drafts: Mapping[str, Model]) -> dict[str, A
         "usable": usable,
         "detailed": usable[:TOP],
         "rejected": list(_rejected(pair for pair in pairs if pair.verdict not in USABLE)),
-        "alone": site.alone.get(model.ref, ()),
+        "alone": _alone(site.alone.get(model.ref, ())),
         **_trials(pairs),
     }
+
+
+def _alone(answers: Sequence[Answer]) -> list[Answer]:
+    """Methods of an engine that come out alike share a line."""
+    alike: dict[Answer, list[str]] = {}
+    for answer in answers:
+        alike.setdefault(replace(answer, method=None, setup=None), []).append(answer.method or "")
+    return [replace(answer, method=", ".join(methods)) for answer, methods in alike.items()]
 
 
 def _row(rank: int, pair: Pair, draft: Model) -> Row:
@@ -169,11 +230,11 @@ def _row(rank: int, pair: Pair, draft: Model) -> Row:
     return Row(rank, pair, draft, anchor, place)
 
 
-def told(pair: Pair) -> str:
+def told(answers: Sequence[Answer]) -> str:
     """A row of marks in words: the verdicts, and the engines where there are few."""
     parts = []
     for verdict in ORDER:
-        engines = [answer.asked for answer in pair.answers if answer.verdict is verdict]
+        engines = [answer.asked for answer in answers if answer.verdict is verdict]
         if engines:
             parts.append(f"{verdict}: {', '.join(engines) if len(engines) < 4 else len(engines)}")
     return "; ".join(parts)

@@ -48,7 +48,10 @@ def percent(value: float | None) -> str:
 
 
 def size(value: int | None) -> str:
-    return "" if value is None else f"{value / 2**30:.1f}\u00a0GiB"
+    if value is None:
+        return ""
+    scale, unit = (2**30, "GiB") if value >= 2**30 else (2**20, "MiB")
+    return f"{value / scale:.1f}\u00a0{unit}"
 
 
 def accepted(trial: Mapping[str, Any] | None) -> str:

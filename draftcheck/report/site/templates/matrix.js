@@ -46,7 +46,11 @@
   };
   const times = (value) => (value === null ? "" : `${value.toFixed(2)}×`);
   const percent = (value) => (value === null ? "" : `${Math.round(value * 100)} %`);
-  const gib = (value) => (value === null ? "" : `${(value / 2 ** 30).toFixed(1)} GiB`);
+  const bytes = (value) => {
+    if (value === null) return "";
+    const [unit, size] = value >= 2 ** 30 ? ["GiB", 2 ** 30] : ["MiB", 2 ** 20];
+    return `${(value / size).toFixed(1)} ${unit}`;
+  };
   const badge = (verdict) => el("span", { class: `v ${words[verdict]}` }, words[verdict]);
   const mark = (verdict, title) => el("i", { class: words[verdict][0], title });
 
@@ -224,7 +228,7 @@
         el("td", { class: "num", "data-l": "parameters" }, count(drafts[pair[D]][PARAMETERS])),
         el("td", { class: "num", "data-l": "speed-up" }, times(pair[SPEEDUP])),
         el("td", { class: "num", "data-l": "breaks even at" }, percent(pair[EVEN])),
-        el("td", { class: "num", "data-l": "memory" }, gib(pair[BYTES])));
+        el("td", { class: "num", "data-l": "memory" }, bytes(pair[BYTES])));
     });
     hint.textContent = "";
     return `${number.format(kept.length)} pairs`;
@@ -263,8 +267,8 @@
     fact("kind", draft[KIND]);
     fact("measured", times(pair[SPEEDUP]));
     fact("breaks even at", percent(pair[EVEN]));
-    fact("memory", gib(pair[BYTES]));
-    const heads = ["Engine", "Method", "Verdict", "It", "Because"].map((title) => el("th", { scope: "col" }, title));
+    fact("memory", bytes(pair[BYTES]));
+    const heads = ["Engine", "Method", "Verdict", "Reaction", "Because"].map((title) => el("th", { scope: "col" }, title));
     const close = el("button", { type: "button", class: "close", "aria-label": "Close" }, "✕");
     close.addEventListener("click", () => dialog.close());
     dialog.replaceChildren(close,

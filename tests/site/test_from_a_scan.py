@@ -1,0 +1,46 @@
+"""Two real nights against a Hub, then the report of them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from draftcheck.report.site import names
+from tests.conftest import Run
+from tests.hub import Hub
+from tests.scan.world import TARGET, checkpoint, populate
+
+ENGINES = ("--engine", "vllm", "--engine", "llama.cpp", "--engine", "transformers")
+
+
+def test_what_two_nights_found_is_on_the_pages(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store, folder = tmp_path / "scan.db", tmp_path / "out"
+    night = ("scan", "--store", store, "--target", TARGET, "--gpu", "24GiB", *ENGINES)
+    with Hub() as hub:
+        monkeypatch.setenv("HF_ENDPOINT", hub.url)
+        monkeypatch.delenv("HF_HUB_OFFLINE")
+        populate(hub)
+        assert run(*night, "--pin", TARGET, "org/draft-1").code == 0
+        assert run("report", "--store", store, "--output", folder).code == 0
+        first = json.loads((folder / "data.json").read_text(encoding="utf-8"))
+        hub.add_repo("org/draft-1", checkpoint(seed=1))  # another tokenizer
+        assert run(*night, "--pin", TARGET, "org/draft-1").code == 1
+        ran = run("report", "--store", store, "--output", folder, "--title", "Our drafts")
+        assert ran.code == 0, ran.err
+    assert [column["asked"] for column in first["engines"]] == ["llama.cpp", "vllm", "transformers"]
+    drafts = [pair["draft"] for pair in first["pairs"]]
+    assert drafts[:4] == [f"org/draft-{number}" for number in range(4)]  # cheapest first
+    costs = [pair["break_even_acceptance"] for pair in first["pairs"][:4]]
+    assert costs == sorted(costs) and costs[0] > 0
+    assert first["pairs"][0]["memory"]["answer"] == "fits"
+    page = (folder / names.page(TARGET)).read_text(encoding="utf-8")
+    assert "pays from" in page and "vllm serve" in page
+    overview = (folder / "index.html").read_text(encoding="utf-8")
+    assert "Our drafts" in overview and "org/draft-1" in overview
+    assert "broken</span> org/draft-1 for" in overview
+    changes = (folder / "changes.html").read_text(encoding="utf-8")
+    assert "org/draft-1" in changes and "pinned" in changes
