@@ -100,6 +100,9 @@ def test_hostile_names_stay_text(small: Written) -> None:
     assert HOSTILE[0] in target.text
     everything = Page(small.text("matrix.html"))
     assert everything.elements["script"] == 2
+    block = small.text("matrix.html").split('id="data">')[1].split("</script>")[0]
+    assert not set("<>&") & set(block)
+    assert HOSTILE[2] in [model[0] for model in json.loads(block)["drafts"]]
     for path in small.pages():
         text = path.read_text(encoding="utf-8")
         assert not HIDDEN.search(text), path.name

@@ -169,7 +169,7 @@
       });
       return row;
     });
-    hint.textContent = "Arrow keys move between cells, Enter opens one. Faint marks are filtered out; an empty cell was not compared (another vocabulary).";
+    hint.textContent = "Arrow keys move between cells, Enter opens one. Faint marks are filtered out; an empty cell was not compared.";
     return `${number.format(down.length)} drafts × ${number.format(across.length)} targets`;
   }
 
