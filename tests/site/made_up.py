@@ -217,6 +217,7 @@ def _pairs(
                 why="Same vocabulary; a step costs a tenth of the target's." if same else "",
                 speedup=best["speedup"] if isinstance(best, dict) else None,
                 break_even=0.2 + ratio if same else None,
+                at_best=len(found) % 4 == 0,
                 size_ratio=ratio,
                 trial=measured,
             )

@@ -114,6 +114,8 @@ class Pair:
     speedup: float | None = None
     """Measured; None where no trial was made."""
     break_even: float | None = None
+    at_best: bool = False
+    """It takes more than that: checking several tokens reads more experts than one step does."""
     size_ratio: float | None = None
     trial: Mapping[str, Any] | None = None
     """The contract's JSON of a trial."""

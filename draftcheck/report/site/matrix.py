@@ -38,6 +38,7 @@ def data(site: Site) -> dict[str, Any]:
                     _rounded(pair.speedup),
                     _rounded(pair.break_even),
                     pair.memory.required if pair.memory else None,
+                    int(pair.at_best),
                 ]
             )
     return {

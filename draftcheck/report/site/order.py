@@ -51,6 +51,7 @@ class Ranking:
                 why=row.why,
                 speedup=row.speedup,
                 break_even=row.judged.price.break_even,
+                at_best=row.judged.price.at_best,
             )
             for row in rank(judged, target, records)
         ]
@@ -77,7 +78,7 @@ class Ranking:
             price=self._price(pair),
             parameters=model.parameters if model else None,
             size_ratio=pair.size_ratio,
-            tie="verifier" if model and model.verifier else "",
+            tie="verifier" if model and _repo(model.verifier) == _repo(pair.target) else "",
             warnings=warnings,
         )
 
@@ -104,6 +105,11 @@ def _record(pair: Pair) -> Record:
         **(pair.trial or {}), "target": {"ref": pair.target}, "draft": {"ref": pair.draft},
     }  # fmt: skip
     return parse(body)
+
+
+def _repo(ref: str | None) -> str | None:
+    """A head may name its target without the revision that was scanned."""
+    return ref.rstrip("/").partition("@")[0].lower() if ref else None
 
 
 def _broken(pair: Pair) -> str:

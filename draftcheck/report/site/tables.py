@@ -64,6 +64,7 @@ def _pair(pair: Pair) -> dict[str, Any]:
         "relation": pair.relation,
         "speedup": pair.speedup,
         "break_even_acceptance": pair.break_even,
+        "at_best": pair.at_best,
         "size_ratio": pair.size_ratio,
         "why": pair.why,
         "memory": asdict(pair.memory) if pair.memory else None,

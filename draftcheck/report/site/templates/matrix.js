@@ -7,7 +7,7 @@
   const $ = (id) => document.getElementById(id);
   const frame = $("frame"), status = $("status"), hint = $("hint"), dialog = $("pair"), form = $("controls");
   const CHUNK = 40;
-  const T = 0, D = 1, SET = 2, BEST = 3, RANK = 4, SPEEDUP = 5, EVEN = 6, BYTES = 7;
+  const T = 0, D = 1, SET = 2, BEST = 3, RANK = 4, SPEEDUP = 5, EVEN = 6, BYTES = 7, AT_BEST = 8;
   const NAME = 0, KEY = 1, PARAMETERS = 2, FAMILY = 3, PAGE = 4, KIND = 4;
   const number = new Intl.NumberFormat("en");
   const lower = (models) => models.map((model) => model[NAME].toLowerCase());
@@ -45,7 +45,7 @@
     return (value / size).toFixed(value / size < 10 && unit ? 1 : 0).replace(/\.0$/, "") + unit;
   };
   const times = (value) => (value === null ? "" : `${value.toFixed(2)}×`);
-  const percent = (value) => (value === null ? "" : `${Math.round(value * 100)} %`);
+  const even = (pair) => (pair[EVEN] === null ? "" : `${pair[AT_BEST] ? "≥ " : ""}${Math.round(pair[EVEN] * 100)} %`);
   const bytes = (value) => {
     if (value === null) return "";
     const [unit, size] = value >= 2 ** 30 ? ["GiB", 2 ** 30] : ["MiB", 2 ** 20];
@@ -227,7 +227,7 @@
         el("td", {}, strip),
         el("td", { class: "num", "data-l": "parameters" }, count(drafts[pair[D]][PARAMETERS])),
         el("td", { class: "num", "data-l": "speed-up" }, times(pair[SPEEDUP])),
-        el("td", { class: "num", "data-l": "breaks even at" }, percent(pair[EVEN])),
+        el("td", { class: "num", "data-l": "breaks even at" }, even(pair)),
         el("td", { class: "num", "data-l": "memory" }, bytes(pair[BYTES])));
     });
     hint.textContent = "";
@@ -266,7 +266,7 @@
     fact("parameters", count(draft[PARAMETERS]));
     fact("kind", draft[KIND]);
     fact("measured", times(pair[SPEEDUP]));
-    fact("breaks even at", percent(pair[EVEN]));
+    fact("breaks even at", even(pair));
     fact("memory", bytes(pair[BYTES]));
     const heads = ["Engine", "Method", "Verdict", "Reaction", "Because"].map((title) => el("th", { scope: "col" }, title));
     const close = el("button", { type: "button", class: "close", "aria-label": "Close" }, "✕");
