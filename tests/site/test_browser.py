@@ -279,9 +279,12 @@ def test_marks_differ_by_shape(small: Written, opened: Open) -> None:
     assert len(shapes) == len(set(shapes)) == len(Verdict)
 
 
-def test_reduced_motion_is_honoured(small: Written, opened: Open) -> None:
-    style = "getComputedStyle(document.documentElement).scrollBehavior"
-    assert opened(small, "index.html", reduced_motion="reduce").evaluate(style) == "auto"
+def test_nothing_moves_by_itself(small: Written, opened: Open) -> None:
+    page = opened(small, "matrix.html")
+    moving = """[...document.querySelectorAll("*")].map((node) => getComputedStyle(node)).filter(
+      (s) => s.transitionDuration !== "0s" || s.animationName !== "none").length"""
+    assert page.evaluate(moving) == 0
+    assert page.evaluate("getComputedStyle(document.documentElement).scrollBehavior") == "auto"
 
 
 def test_without_javascript_the_figures_are_there(small: Written, opened: Open) -> None:

@@ -38,11 +38,11 @@ COLOURS = {
 }  # fmt: skip
 DASHES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (8, 2)))
 """Lines differ by dashes too, not by colour alone."""
-WIDTH, HEIGHT = 5.2, 2.7
-LINE = 0.19
+WIDTH, HEIGHT = 4.7, 2.7
+LINE = 0.2
 """What a line of the legend adds to the height."""
 LEGEND: dict[str, Any] = {
-    "frameon": False, "fontsize": 9, "labelcolor": INK, "borderpad": 0.1, "borderaxespad": 0.1,
+    "frameon": False, "fontsize": 9.5, "labelcolor": INK, "borderpad": 0.1, "borderaxespad": 0.1,
 }  # fmt: skip
 _NUMBER = re.compile(r"-?\d+\.\d+")
 
@@ -67,7 +67,7 @@ def curves(lines: Sequence[Line], title: str, below: str, beside: str, *, one: b
     if one:
         axes.axhline(1, color=FAINT, linewidth=1, linestyle=(0, (3, 3)))
     for line, colour, dash in zip(lines, SERIES, DASHES, strict=False):
-        name = safe(line.name, 44).replace("$", r"\$")  # a dollar would start a formula
+        name = safe(line.name, 40).replace("$", r"\$")  # a dollar would start a formula
         axes.plot(line.x, line.y, color=colour, linestyle=dash, linewidth=1.8, label=name)
     _dress(axes, title, below, beside)
     axes.set_ylim(bottom=0)
@@ -80,7 +80,7 @@ def verdicts(counts: Mapping[str, Mapping[Verdict, int]], title: str) -> str:
     """A bar per engine: how many pairs got which verdict."""
     names = list(counts)[::-1]
     widest = max(map(len, names), default=0)
-    figure, axes = _figure(0.8 + 0.3 * len(names), LINE, 0.25 + 0.08 * widest)
+    figure, axes = _figure(0.8 + 0.3 * len(names), LINE, 0.2 + 0.085 * widest)
     left = [0] * len(names)
     for verdict in ORDER:
         widths = [counts[name].get(verdict, 0) for name in names]
@@ -92,7 +92,7 @@ def verdicts(counts: Mapping[str, Mapping[Verdict, int]], title: str) -> str:
     axes.grid(visible=False, axis="y")
     axes.tick_params(axis="y", length=0, labelcolor=INK)
     axes.set_xlim(left=0)
-    figure.legend(loc="lower center", ncols=4, **LEGEND)
+    figure.legend(loc="lower center", ncols=4, handlelength=1.2, columnspacing=1.2, **LEGEND)
     return _inline(figure, f"{title}, by verdict, for {len(names)} engines")
 
 
@@ -110,13 +110,13 @@ def _figure(height: float, legend: float, left: float) -> tuple[Figure, Axes]:
 def _dress(axes: Axes, title: str, below: str, beside: str) -> None:
     from matplotlib.ticker import MaxNLocator
 
-    axes.set_title(title, loc="left", fontsize=11, color=INK, fontweight="bold")
-    axes.set_xlabel(below, fontsize=9.5, color=FAINT)
-    axes.set_ylabel(beside, fontsize=9.5, color=FAINT)
+    axes.set_title(title, loc="left", fontsize=12, color=INK, fontweight="bold")
+    axes.set_xlabel(below, fontsize=10, color=FAINT)
+    axes.set_ylabel(beside, fontsize=10, color=FAINT)
     axes.grid(color=GRID, linewidth=0.8)
     axes.set_axisbelow(True)
-    axes.tick_params(labelsize=9.5, labelcolor=FAINT, color=GRID)
-    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    axes.tick_params(labelsize=10, labelcolor=FAINT, color=GRID)
+    axes.xaxis.set_major_locator(MaxNLocator(nbins=6, steps=[1, 2, 5, 10], integer=True))
     for side, spine in axes.spines.items():
         spine.set_visible(side == "bottom")
         spine.set_color(GRID)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 FOLDER = Path(__file__).parent / "templates"
 MANIFEST = "files.json"
 OURS = re.compile(r"(index|matrix|changes|rules|target-[a-z0-9-]+|rules-[a-z0-9-]+)\.html")
-RANKED = 40
+RANKED = 25
 """Drafts in the table of a target's page."""
 MOST_NAMES = 200
 """Of one cause on a target's page."""

@@ -13,7 +13,7 @@ from typing import Any
 from draftcheck import __version__
 from draftcheck.report.json import SCHEMA_VERSION, dumps
 from draftcheck.report.safe import safe
-from draftcheck.report.site.data import Answer, Pair, Site
+from draftcheck.report.site.data import Answer, Memory, Pair, Site
 from draftcheck.report.site.pool import Pool
 
 _FORMULA = re.compile(r"(^|[;,|\t])(?=[\"\s]*[=+\-@\uff1d\uff0b\uff0d\uff20])")
@@ -67,8 +67,18 @@ def _pair(pair: Pair) -> dict[str, Any]:
         "at_best": pair.at_best,
         "size_ratio": pair.size_ratio,
         "why": pair.why,
-        "memory": asdict(pair.memory) if pair.memory else None,
+        "memory": _memory(pair.memory) if pair.memory else None,
         "trial": None if trial is None else {name: _rounded(trial.get(name)) for name in TRIAL},
+    }
+
+
+def _memory(memory: Memory) -> dict[str, Any]:
+    return {
+        "gpu": memory.gpu,
+        "answer": memory.answer,
+        "required_bytes": memory.required,
+        "available_bytes": memory.available,
+        "max_context": memory.max_context,
     }
 
 

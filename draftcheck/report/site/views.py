@@ -22,7 +22,7 @@ from draftcheck.report.site.data import (
 )
 from draftcheck.words import Verdict
 
-TOP = 6
+TOP = 5
 """Drafts of a target that are told engine by engine on its page; the matrix has all."""
 BEST = 10
 """Measured pairs on the first page."""
