@@ -161,14 +161,14 @@ def _method(
     known = table.head["ids"]
     implied = [e for e in setting.entries if e.option and e.option.method and e.on and not e.unset]
     for entry in implied:
-        if entry.option is not None and (entry.option.over or not setting.last("method")):
+        if entry.option is not None and not setting.last("method"):
             return entry.option.method, []
     named = setting.last("method")
     if named is None or not named.text:
         lookup = setting.last("draft")
         if lookup is not None and lookup.option and lookup.text in lookup.option.not_a_model:
             return table.methods.get(lookup.text, lookup.text), []
-        return (fallback or None), []
+        return (_turned(setting, fallback) or None), []
     if named.value is not None and named.value.unknown:
         return None, [Trouble(named.value.place, f"the method is {named.text}, which is not known")]
     return _one(setting, named, draft, known)
@@ -188,10 +188,18 @@ def _one(
     if draft is not None:  # of a list, the one that uses the draft
         fitting.sort(key=lambda word: word.startswith("ngram"))
     if fitting:
-        return fitting[0], []
+        return _turned(setting, fitting[0]), []
     if words and not setting.view.choices(named.name):
         return None, [Trouble(named.word.place, f"the rulebook knows no method {named.text}")]
     return None, []
+
+
+def _turned(setting: Setting, method: str) -> str:
+    """The method that a switch beside it makes of it."""
+    for entry in setting.entries:
+        if entry.option is not None and entry.option.turns and entry.on:
+            method = entry.option.turns.get(method, method)
+    return method
 
 
 def _broken(setting: Setting) -> list[FileFinding]:

@@ -9,8 +9,6 @@ from draftcheck.gate.given import KEY, Given, Setting
 from draftcheck.gate.model import Document, Tree, Trouble, Word
 from draftcheck.gate.options import View
 
-CALLEE = "()"
-
 
 def read(setting: Setting, found: Document, row: Mapping[str, Any]) -> None:
     """Add every key that the engine's table may know."""

@@ -77,6 +77,8 @@ def _name(setting: Setting, entry: Given) -> Iterator[FileFinding]:
     if view.now(entry.name) or entry.name in ("-h", "--help"):
         return
     span = view.ever(entry.name)
+    if _inside_unknown(setting, entry):
+        return
     if entry.kind == ENV:
         yield from _variable(view, entry, span)
     elif span is None:
@@ -100,6 +102,19 @@ def _name(setting: Setting, entry: Given) -> Iterator[FileFinding]:
             why="Another program of this engine has it; this one does not know it, and stops.",
             source=_source(view),
         )  # fmt: skip
+
+
+def _inside_unknown(setting: Setting, entry: Given) -> bool:
+    """A key of an object that this version does not take, or of a plug-in's: said, or not known."""
+    head = setting.view.table.head
+    part = entry.name.rpartition(".")[0]
+    if not part or part not in head.get("objects", ()):
+        return False
+    named = setting.last("method")
+    if named is not None and named.text in head.get("plugins", ()):
+        return True
+    owner = next((e for e in setting.entries if e.option and e.option.object), None)
+    return owner is not None and owner.name.startswith("-") and not setting.view.now(owner.name)
 
 
 def _source(view: View) -> str:

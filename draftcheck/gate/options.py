@@ -43,8 +43,8 @@ class Option:
     folder: str = ""
     method: str = ""
     """The method that giving it asks for."""
-    over: bool = False
-    """Whether that method wins over the one that is named."""
+    turns: Mapping[str, str] = field(default_factory=dict)
+    """What the named method becomes when this switch is on."""
     object: bool = False
     """Its value is a JSON object whose keys are options of their own."""
     number: str = ""

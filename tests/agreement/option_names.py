@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 
 from extract_options import NAMES, REMOVED, git, spec_types, versions
-from python_options import mlx_names, sglang_names, vllm_names
+from python_options import Found, Show, Under, mlx_names, sglang_names, vllm_names
 
 RULES = Path(__file__).parents[2] / "rules" / "options"
 OLDEST = 4164
@@ -27,8 +27,7 @@ PROGRAMS = {"s": ("SERVER",), "c": ("CLI", "MAIN"), "p": ("SPECULATIVE",)}  # ll
 LAMBDA = re.compile(r"\[\]\s*\(\s*(?:struct )?common_params\s*&[^,)]*(?:,\s*(.*?))?\)\s*\{", re.S)
 ENV = re.compile(r'\.set_env\("(LLAMA_[A-Z0-9_]+)"\)')
 
-Found = dict[tuple[str, str], tuple[str, str]]
-"""(kind, name) -> (how many words it takes, the programs that have it)."""
+Names = Callable[[Show, Under], Found]
 
 
 def takes(block: str) -> str:
@@ -108,45 +107,39 @@ def llama_history(clone: Path, newest: Path, version: str) -> Iterator[tuple[str
 
 
 def python_history(
-    clone: Path,
-    oldest: str,
-    newest: Mapping[str, Path],
-    names: Callable[[Callable[[str], str], Callable[[str], list[str]]], Found],
-    root: str,
+    clone: Path, oldest: str, trees: Mapping[str, Path], names: Names, root: str
 ) -> Iterator[tuple[str, Found]]:
-    """Release tags of the clone from the oldest on, then the newer source trees."""
+    """Release tags of the clone from the oldest on, and the source trees, in order."""
     from packaging.version import InvalidVersion, Version
 
-    tags = []
+    every: dict[Version, str | Path] = {Version(text): path for text, path in trees.items()}
     for tag in git(clone, "tag").split():
         try:
             version = Version(tag)
         except InvalidVersion:
             continue
-        if not version.is_prerelease and not version.dev and version >= Version(oldest):
-            tags.append((version, tag))
-    for version, tag in sorted(tags):
-        if str(version) in newest:
-            continue
+        if not version.is_prerelease and version >= Version(oldest):
+            every.setdefault(version, tag)
+    for version in sorted(every):
+        source = every[version]
+        files = of_tree(source) if isinstance(source, Path) else of_tag(clone, source, root)
+        yield str(version), names(*files)
 
-        def show(path: str, tag: str = tag) -> str:
-            return git(clone, "show", f"{tag}:{root}{path}")
 
-        def under(path: str, tag: str = tag) -> list[str]:
-            listing = git(clone, "ls-tree", "-r", "--name-only", tag, f"{root}{path}")
-            return [name.removeprefix(root) for name in listing.split()]
+def of_tag(clone: Path, tag: str, root: str) -> tuple[Show, Under]:
+    def under(path: str) -> list[str]:
+        listing = git(clone, "ls-tree", "-r", "--name-only", tag, f"{root}{path}")
+        return [name.removeprefix(root) for name in listing.split()]
 
-        yield str(version), names(show, under)
-    for text, folder in sorted(newest.items(), key=lambda entry: Version(entry[0])):
+    return lambda path: git(clone, "show", f"{tag}:{root}{path}"), under
 
-        def show(path: str, folder: Path = folder) -> str:
-            file = folder / path
-            return file.read_text(encoding="utf-8") if file.is_file() else ""
 
-        def under(path: str, folder: Path = folder) -> list[str]:
-            return [str(f.relative_to(folder)) for f in (folder / path).rglob("*.py")]
+def of_tree(folder: Path) -> tuple[Show, Under]:
+    def show(path: str) -> str:
+        file = folder / path
+        return file.read_text(encoding="utf-8") if file.is_file() else ""
 
-        yield text, names(show, under)
+    return show, lambda path: [str(f.relative_to(folder)) for f in (folder / path).rglob("*.py")]
 
 
 def write(engine: str, head: str, groups: Mapping[tuple[str, ...], list[str]]) -> None:
@@ -176,7 +169,7 @@ def main() -> None:
     oldest, names, root = {
         "vllm": ("0.4.1", vllm_names, "vllm/"),
         "sglang": ("0.5.2", sglang_names, "python/sglang/"),
-        "mlx-lm": ("0.22.0", mlx_names, "mlx_lm/"),
+        "mlx-lm": ("0.21.0", mlx_names, "mlx_lm/"),
     }[given.engine]
     groups = windows(python_history(given.clone, oldest, trees, names, root))
     write(given.engine, f"Options of {given.engine}, {oldest} to {list(trees)[-1]}.", groups)

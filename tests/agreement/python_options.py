@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Callable, Iterator
 
 Found = dict[tuple[str, str], tuple[str, str]]
+"""(kind, name) -> (how many words it takes, the programs that have it)."""
 Show = Callable[[str], str]
 Under = Callable[[str], list[str]]
 NONE_TAKEN = ("store_true", "store_false", "store_const", "version", "BooleanOptionalAction")
