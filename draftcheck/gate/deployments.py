@@ -118,7 +118,7 @@ def _deployment(setting: Setting, told: Told, place: Place, fallback: str) -> De
         unknown.append(Trouble(place, "no target is named here"))
     findings = [
         finding
-        for finding in (*_broken(setting), *optionchecks.check(setting))
+        for finding in (*_broken(setting), *optionchecks.check(setting, speculates=speculates))
         if finding.place.file == place.file
     ]
     if setting.broken or any(finding.rule == "FIL010" for finding in findings):
@@ -228,7 +228,10 @@ def _said(setting: Setting) -> dict[str, Any]:
                 said[name] = number
     for name in ("dtype", "kv_dtype"):
         entry = setting.last(name)
-        if entry is not None and entry.text and entry.text != "auto" and not _open(entry):
+        if entry is None or not entry.text or entry.text == "auto" or _open(entry):
+            continue
+        choices = setting.view.choices(entry.name)
+        if not choices or entry.text in choices:
             said[name] = DTYPES.get(entry.text, entry.text) if name == "dtype" else entry.text
     fraction = setting.last("memory_fraction")
     if fraction is not None and re.fullmatch(r"0?\.\d+|1(\.0*)?", fraction.text.strip()):

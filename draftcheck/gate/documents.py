@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from draftcheck.gate.given import KEY, Given, Setting
 from draftcheck.gate.model import Document, Tree, Trouble, Word
 from draftcheck.gate.options import View
+
+VARIABLE = re.compile(r"\$\{[^{}]*\}|\$\w+|\{\{[^{}]*\}\}")
+STAND_IN = re.compile(r"1{4,}")
 
 
 def read(setting: Setting, found: Document, row: Mapping[str, Any]) -> None:
@@ -60,7 +65,10 @@ def inner(setting: Setting, part: str, tree: Tree) -> None:
     """The keys of an object, such as --speculative-config's."""
     for key, value in tree.entries or ():
         name = f"{part}.{key.text.replace('-', '_')}"
-        setting.add(Given(name, key, value.word, KEY, value, setting.view.meant(name)))
+        word = value.word
+        if word is not None and word.kind == "int" and STAND_IN.fullmatch(word.text):
+            word = replace(word, unknown="a variable")
+        setting.add(Given(name, key, word, KEY, value, setting.view.meant(name)))
 
 
 def _plain(setting: Setting, name: str, key: Word, tree: Tree) -> None:
@@ -76,6 +84,11 @@ def _plain(setting: Setting, name: str, key: Word, tree: Tree) -> None:
             _plain(setting, f"{name}.{inside.text}", inside, value)
 
 
+def _without_variables(word: Word) -> Word:
+    """A number where a variable stands, so that the rest can be read: {"k": ${TOKENS}}."""
+    return replace(word, text=VARIABLE.sub(lambda match: "1" * len(match[0]), word.text))
+
+
 def objects(setting: Setting) -> None:
     """Take apart the JSON that options of a command line hold."""
     # Imported here: most commands hold no JSON.
@@ -85,16 +98,18 @@ def objects(setting: Setting) -> None:
         word = entry.value
         if entry.option is None or not entry.option.object or word is None or entry.tree:
             continue
-        if word.unknown and word.text.strip() == word.unknown.strip():
-            setting.opaque = True
-            setting.troubles.append(
-                Trouble(word.place, f"{entry.word.text}: {word.unknown} is not known")
-            )
-            continue
         tree = json_places.parse(word)
+        if isinstance(tree, Trouble) and word.unknown:
+            tree = json_places.parse(_without_variables(word))
+        if not isinstance(tree, Trouble) and tree.entries is None:
+            tree = Trouble(word.place, "not a JSON object")
         if isinstance(tree, Trouble):
-            setting.broken.append((entry, tree))
             setting.opaque = True
+            if word.unknown:
+                text = f"{entry.word.text}: {word.unknown} is not known"
+                setting.troubles.append(Trouble(word.place, text))
+            else:
+                setting.broken.append((entry, tree))
             continue
         setting.entries[at] = Given(entry.name, entry.word, word, entry.kind, tree, entry.option)
         inner(setting, setting.view.table.head["objects"][0], tree)

@@ -5,12 +5,14 @@ from __future__ import annotations
 import fnmatch
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 
 from draftcheck.gate import edits
 from draftcheck.gate.findings import found
 from draftcheck.gate.given import ENV, KEY, Given, Setting
 from draftcheck.gate.model import FileFinding, Fix, Place
 from draftcheck.gate.options import Change, Check, Span, Value, View, matches, near
+from draftcheck.words import Severity
 
 RULES = {
     "gone": "FIL001", "too-new": "FIL002", "never": "FIL003", "ignored": "FIL004",
@@ -18,27 +20,43 @@ RULES = {
 }  # fmt: skip
 ONCE = ("target", "target_repo", "draft", "draft_repo", "draft_tokens", "context", "sequences",
         "tensor_parallel", "speculative_config")  # fmt: skip
+ABOUT = ("draft", "draft_repo", "method", "draft_tokens", "speculative_config", "preset")
 NUMBERS = {"int": re.compile(r"[+-]?\d+"), "float": re.compile(r"[+-]?(\d+\.?\d*|\.\d+)")}
 
 
-def check(setting: Setting) -> list[FileFinding]:
+SPECULATION = re.compile(r"spec|draft|assistant|ngram|lookup|eagle|medusa|mtp|nextn", re.IGNORECASE)
+
+
+def check(setting: Setting, *, speculates: bool) -> list[FileFinding]:
     """Everything that is wrong with what is given, in the order of the file."""
     seen: list[FileFinding] = []
     view = setting.view
-    for entry in setting.glued:
-        seen.append(_glued(view, entry))
-    if view.table.order(view.version) >= view.table.order(view.table.oldest):
-        for entry in setting.entries:
-            if entry not in setting.glued:
-                seen.extend(_name(setting, entry))
-    if not setting.opaque:
-        seen.extend(_no_value(entry) for entry in setting.empty)
+    read = view.table.order(view.version) >= view.table.order(view.table.oldest)
     for entry in setting.entries:
-        seen.extend(_values(view, entry))
-    seen.extend(_twice(setting))
+        about = _about_speculation(entry)
+        if not speculates and not about:
+            continue
+        found_here = [_glued(view, entry)] if entry in setting.glued else []
+        if read and entry not in setting.glued:
+            found_here += _name(setting, entry)
+        if entry in setting.empty and not setting.opaque:
+            found_here.append(_no_value(entry))
+        found_here += _values(view, entry)
+        seen.extend(found_here if about or view.sure else map(_softly, found_here))
+    seen.extend(_twice(setting) if speculates else ())
     for row in view.table.checks:
         seen.extend(_together(setting, row))
     return sorted(seen, key=lambda finding: (finding.place, finding.rule))
+
+
+def _about_speculation(entry: Given) -> bool:
+    return bool(entry.means in ABOUT or SPECULATION.search(entry.name))
+
+
+def _softly(finding: FileFinding) -> FileFinding:
+    """Of an unknown version, or a fork, an option that is not ours to judge is worth a warning."""
+    mild = finding.severity is not Severity.ERROR
+    return finding if mild else replace(finding, severity=Severity.WARNING)
 
 
 def engine_at(view: View) -> str:
@@ -281,8 +299,8 @@ def _choice(view: View, entry: Given, part: str) -> Iterator[FileFinding]:
 def _when(view: View, names: tuple[str, ...], part: str) -> str:
     """Which versions take a value that this one does not."""
     for name in names:
-        span = view.ever(f"{name}={part}")
-        if span is not None and span.until and view.now(f"{name}={part}") is None:
+        span = view.ever(f"={name}={part}")
+        if span is not None and span.until and view.now(f"={name}={part}") is None:
             return f"{part} is a value from {span.since} until {span.until}."
         if span is not None and span.since:
             return f"{part} is a value from {span.since} on."
