@@ -17,6 +17,9 @@ STAND_IN = re.compile(r"1{4,}")
 
 def read(setting: Setting, found: Document, row: Mapping[str, Any]) -> None:
     """Add every key that the engine's table may know."""
+    if "pairs" in row:
+        _pairs(setting, found.tree, row["pairs"])
+        return
     positional = row.get("positional", [])
     as_options = row.get("keys") == "options"
     for key, tree in found.tree.entries or ():
@@ -28,6 +31,30 @@ def read(setting: Setting, found: Document, row: Mapping[str, Any]) -> None:
             option(setting, key, tree)
         else:
             _plain(setting, key.text, key, tree)
+
+
+def sections(found: Document, row: Mapping[str, Any]) -> list[Document]:
+    """One document per section, each with what holds for all; others are one as they are."""
+    if "sections" not in row:
+        return [found]
+    common = found.tree.get(row["sections"])
+    shared = (common.entries or ()) if common is not None else ()
+    made = []
+    for name, tree in found.tree.entries or ():
+        if tree.entries and name.text and name.text != row["sections"]:
+            own = replace(tree, entries=(*shared, *tree.entries))
+            end = tree.entries[-1][0].place
+            place = replace(name.place, end_line=end.line, end_column=None)
+            made.append(replace(found, tree=own, place=place, name=name.text))
+    return made
+
+
+def _pairs(setting: Setting, tree: Tree, part: str) -> None:
+    """parameters { key: "x" value { string_value: "y" } }, as Triton writes them."""
+    for name, pair in tree.entries or ():
+        key, value = pair.get("key"), pair.get("value", "string_value")
+        if name.text == part and key is not None and key.word is not None and value is not None:
+            _plain(setting, key.word.text, key.word, value)
 
 
 def _means(setting: Setting, means: str, key: Word, tree: Tree) -> None:

@@ -39,7 +39,7 @@ class Option:
     env: tuple[str, ...] = ()
     means: str = ""
     form: str = ""
-    """How its value names a model: path, hub, url, folder, ollama."""
+    """How its value names a model: path, hub, url, folder, ollama, served."""
     folder: str = ""
     method: str = ""
     """The method that giving it asks for."""
@@ -222,6 +222,16 @@ class View:
     letter: str = ""
     sure: bool = True
     """Whether the version is known, and one that was read."""
+
+    @property
+    def title(self) -> str:
+        """The engine and the version that a finding speaks of."""
+        text = f"{self.table.engine} {self.version}"
+        return text if self.sure else f"{text}, the newest that was read"
+
+    @property
+    def source(self) -> str:
+        return f"rules/options/{self.table.head.get('names', self.table.name)}.toml"
 
     def now(self, name: str) -> Span | None:
         """Where this version has it; None: it does not."""

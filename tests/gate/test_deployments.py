@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -70,6 +71,12 @@ def vllm(version: str, words: str) -> str:
     return f"docker run vllm/vllm-openai:v{version} --model Qwen/Qwen3-8B {words}\n"
 
 
+def sc(**keys: object) -> str:
+    """--speculative-config with these keys; k is short for num_speculative_tokens."""
+    named = {"num_speculative_tokens" if key == "k" else key: v for key, v in keys.items()}
+    return f"--speculative-config '{json.dumps(named)}'"
+
+
 # ---- what is found ----
 
 
@@ -127,13 +134,13 @@ def test_environment_sets_options_and_the_command_line_wins() -> None:
 @pytest.mark.parametrize(
     ("text", "engine", "method"),
     [
-        ("python -m sglang.launch_server --model-path a/b --speculative-algorithm EAGLE", "sglang", "NEXTN"),
-        ("sglang serve a/b --speculative-algorithm NGRAM --tp 2", "sglang", "NGRAM"),
+        ("sglang serve a/b --speculative-algorithm EAGLE", "sglang", "NEXTN"),
+        ("python -m sglang.launch_server --model a/b --speculative-algorithm NGRAM --tp 2", "sglang", "NGRAM"),  # noqa: E501
         ("python3 -m mlx_lm server --model a/b --draft-model c/d", "mlx-lm", "server"),
         ("mlx_lm.generate --model a/b --draft-model c/d", "mlx-lm", "generate"),
         ("uv run vllm serve a/b --spec-method ngram --spec-tokens 3", "vllm", "ngram"),
-        ("llama-server -m t.gguf --spec-default", "llama.cpp", "ngram-mod"),
-        ("llama-server -m t.gguf -md d.gguf --spec-type ngram-mod,draft-simple", "llama.cpp", "draft-simple"),
+        ("llama-server -m t --spec-default", "llama.cpp", "ngram-mod"),
+        ("llama-server -m t -md d --spec-type ngram-mod,draft-simple", "llama.cpp", "draft-simple"),
     ],
 )  # fmt: skip
 def test_programs_and_methods(text: str, engine: str, method: str) -> None:
@@ -175,8 +182,8 @@ def test_versions_from_image_tags(image: str, version: str | None) -> None:
         ({"requirements__txt": "torch\nvllm==0.15.1  # pinned\n"}, "0.15.1"),
         ({"requirements__txt": "vllm[audio]==0.16.0; python_version>'3'\n"}, "0.16.0"),
         ({"requirements__txt": "# vllm==0.9.0\nvllm>=0.9\n"}, None),
-        ({"uv__lock": '[[package]]\nname = "vllm"\nversion = "0.14.1"\n', "requirements__txt": "vllm==0.1\n"}, "0.14.1"),
-        ({"Pipfile__lock": '{"default": {"vllm": {"hashes": ["x"], "version": "==0.13.0"}}}'}, "0.13.0"),
+        ({"uv__lock": 'name = "vllm"\nversion = "0.14.1"\n', "requirements__txt": "vllm==0.1"}, "0.14.1"),  # noqa: E501
+        ({"Pipfile__lock": '{"default": {"vllm": {"hashes": [], "version": "==0.13.0"}}}'}, "0.13.0"),  # noqa: E501
         ({"pyproject__toml": '[project]\ndependencies = ["vllm==0.12.0"]\n'}, "0.12.0"),
         ({"requirements__txt": "vllm-flash-attn==2.0\nmyvllm==1.0\n"}, None),
     ],
@@ -189,10 +196,10 @@ def test_versions_from_files_beside(beside: dict[str, str], version: str | None)
 def test_versions_from_the_same_file() -> None:
     script = "pip install 'vllm==0.15.1'\nvllm serve a/b --spec-method ngram\n"
     assert one(script).version == "0.15.1"
-    build = "git checkout b8900\n./llama.cpp/build/bin/llama-server -m t.gguf -md d.gguf\n"
+    build = "git checkout b8900\n./llama.cpp/build/bin/llama-server -m t -md d\n"
     assert one(build).version == "b8900"
     url = "https://github.com/ggml-org/llama.cpp/releases/download/b9200/llama-b9200-bin.zip"
-    assert one(f"curl -LO {url}\nllama-server -m t.gguf -md d.gguf\n").version == "b9200"
+    assert one(f"curl -LO {url}\nllama-server -m t -md d\n").version == "b9200"
 
 
 # ---- what is wrong with the file ----
@@ -201,30 +208,30 @@ def test_versions_from_the_same_file() -> None:
 @pytest.mark.parametrize(
     ("build", "words", "expected"),
     [
-        ("b8954", "-m t.gguf -md d.gguf --draft-max 8 --draft-min 1", []),
-        ("b8955", "-m t.gguf -md d.gguf --draft-max 8 --draft-min 1", ["FIL001", "FIL001"]),
-        ("b8954", "-m t.gguf -md d.gguf --spec-draft-n-max 8", ["FIL002"]),
-        ("b9463", "-m t.gguf -md d.gguf", []),
-        ("b9464", "-m t.gguf -md d.gguf", ["FIL009"]),
-        ("b10412", "-m t.gguf -md d-dflash.gguf", ["FIL009"]),
-        ("b10413", "-m t.gguf -md d-dflash.gguf", []),
-        ("b10413", "-m t.gguf -md d-eagle3.gguf", ["FIL009"]),
-        ("b9464", "-m t.gguf -md d.gguf --spec-type draft-simple", []),
-        ("b9130", "-m t.gguf -md d.gguf --spec-type draft-simple", ["FIL006"]),
-        ("b9131", "-m t.gguf -md d.gguf --spec-type draft", ["FIL006"]),
-        ("b11312", "-m t.gguf -md d.gguf --spec-type ngram-mod", ["FIL009"]),
-        ("b11312", "-m t.gguf --spec-type draft-simple", ["FIL010"]),
-        ("b11312", "-m t.gguf --spec-type draft-mtp", []),
-        ("b11312", "-m t.gguf --spec-draft-n-max 8", ["FIL010"]),
-        ("b11312", "-m t.gguf --draft-model d.gguf --spec-type draft-simple", ["FIL003"]),
-        ("b11312", "-m t.gguf -md d.gguf --spec-type draft-simple -cd 4096", ["FIL001"]),
-        ("b11312", "-m t.gguf -md d.gguf --spec-type draft-simple -ctkd q3_0", ["FIL006"]),
-        ("b11312", "-m t.gguf -md d.gguf --spec-type=draft-simple", ["FIL013"]),
-        ("b11312", "-m t.gguf -md d.gguf --spec-type draft-simple --spec-draft-nmax 8", ["FIL003"]),
-        ("b11312", "-m t.gguf -md d.gguf --spec-type draft-simple --spec-draft-n-max many", ["FIL006"]),
-        ("b11312", "-m t.gguf -md d.gguf -md e.gguf --spec-type draft-simple", ["FIL012"]),
-        ("b11312", "-m t.gguf -md d.gguf --spec_type draft-simple --ctx_size 4096", []),
-        ("b11312", "-m t.gguf -md d.gguf $EXTRA", []),
+        ("b8954", "-m t -md d --draft-max 8 --draft-min 1", []),
+        ("b8955", "-m t -md d --draft-max 8 --draft-min 1", ["FIL001", "FIL001"]),
+        ("b8954", "-m t -md d --spec-draft-n-max 8", ["FIL002"]),
+        ("b9463", "-m t -md d", []),
+        ("b9464", "-m t -md d", ["FIL009"]),
+        ("b10412", "-m t -md d-dflash.gguf", ["FIL009"]),
+        ("b10413", "-m t -md d-dflash.gguf", []),
+        ("b10413", "-m t -md d-eagle3.gguf", ["FIL009"]),
+        ("b9464", "-m t -md d --spec-type draft-simple", []),
+        ("b9130", "-m t -md d --spec-type draft-simple", ["FIL006"]),
+        ("b9131", "-m t -md d --spec-type draft", ["FIL006"]),
+        ("b11312", "-m t -md d --spec-type ngram-mod", ["FIL009"]),
+        ("b11312", "-m t --spec-type draft-simple", ["FIL010"]),
+        ("b11312", "-m t --spec-type draft-mtp", []),
+        ("b11312", "-m t --spec-draft-n-max 8", ["FIL010"]),
+        ("b11312", "-m t --draft-model d.gguf --spec-type draft-simple", ["FIL003"]),
+        ("b11312", "-m t -md d --spec-type draft-simple -cd 4096", ["FIL001"]),
+        ("b11312", "-m t -md d --spec-type draft-simple -ctkd q3_0", ["FIL006"]),
+        ("b11312", "-m t -md d --spec-type=draft-simple", ["FIL013"]),
+        ("b11312", "-m t -md d --spec-type draft-simple --spec-draft-nmax 8", ["FIL003"]),
+        ("b11312", "-m t -md d --spec-type draft-simple --draft-p-min x", ["FIL006"]),
+        ("b11312", "-m t -md d -md e.gguf --spec-type draft-simple", ["FIL012"]),
+        ("b11312", "-m t -md d --spec_type draft-simple --ctx_size 4096", []),
+        ("b11312", "-m t -md d $EXTRA", []),
     ],
 )  # fmt: skip
 def test_llama_cpp(build: str, words: str, expected: list[str]) -> None:
@@ -236,28 +243,28 @@ def test_llama_cpp(build: str, words: str, expected: list[str]) -> None:
     [
         ("0.8.2", "--speculative-model a/b --num-speculative-tokens 5", []),
         ("0.8.3", "--speculative-model a/b --num-speculative-tokens 5", ["FIL001", "FIL001"]),
-        ("0.8.1", f"--speculative-config '{JSON}'", ["FIL002"]),
-        ("0.14.1", f"--speculative-config '{JSON}'", []),
-        ("0.15.1", """--speculative-config '{"model": "a/b", "num_speculative_tokens": 5}'""", ["FIL007"]),
-        ("0.15.1", """--speculative-config '{"model": "a/EAGLE3-b", "num_speculative_tokens": 5}'""", []),
-        ("0.17.0", """--speculative-config '{"model": "a/b", "num_speculative_tokens": 5}'""", []),
-        ("0.17.0", """--speculative-config '{"method": "draft_model", "model": "a/b"}'""", ["FIL007"]),
-        ("0.17.0", """--speculative-config '{"method": "suffix"}'""", []),
-        ("0.17.0", """--speculative-config '{"method": "mtp", "num_speculative_tokens": 1}'""", []),
-        ("0.17.0", """--speculative-config '{"num_speculative_tokens": 1}'""", ["FIL010"]),
-        ("0.16.0", """--speculative-config '{"method": "ngram", "num_speculative_tokens": 4, "disable_by_batch_size": 8}'""", ["FIL004"]),
-        ("0.17.0", """--speculative-config '{"method": "ngram", "num_speculative_tokens": 4, "disable_by_batch_size": 8}'""", ["FIL001"]),
-        ("0.24.0", """--speculative-config '{"method": "ngram", "num_speculativ_tokens": 4}'""", ["FIL007", "FIL003"]),
-        ("0.24.0", """--speculative-config '{"method": "eagel3", "model": "a/b", "num_speculative_tokens": 4}'""", ["FIL006"]),
-        ("0.10.2", """--speculative-config '{"method": "mtp", "num_speculative_tokens": 1}'""", ["FIL006"]),
-        ("0.24.0", """--speculative-config '{"method": "ngram", "num_speculative_tokens": 0}'""", ["FIL006"]),
-        ("0.24.0", """--speculative-config '{"method": "ngram", "num_speculative_tokens": 4'""", ["FIL008"]),
-        ("0.24.0", """--speculative_config.method ngram --speculative-config.num_speculative_tokens 4""", []),
+        ("0.8.1", sc(method="draft_model", model="c/d", k=5), ["FIL002"]),
+        ("0.14.1", sc(method="draft_model", model="c/d", k=5), []),
+        ("0.15.1", sc(model="a/b", k=5), ["FIL007"]),
+        ("0.15.1", sc(model="a/EAGLE3-b", k=5), []),
+        ("0.17.0", sc(model="a/b", k=5), []),
+        ("0.17.0", sc(method="draft_model", model="a/b"), ["FIL007"]),
+        ("0.17.0", sc(method="suffix"), []),
+        ("0.17.0", sc(method="mtp", k=1), []),
+        ("0.17.0", sc(k=1), ["FIL010"]),
+        ("0.16.0", sc(method="ngram", k=4, disable_by_batch_size=8), ["FIL004"]),
+        ("0.17.0", sc(method="ngram", k=4, disable_by_batch_size=8), ["FIL001"]),
+        ("0.24.0", sc(method="ngram", num_speculativ_tokens=4), ["FIL007", "FIL003"]),
+        ("0.24.0", sc(method="eagel3", model="a/b", k=4), ["FIL006"]),
+        ("0.10.2", sc(method="mtp", k=1), ["FIL006"]),
+        ("0.24.0", sc(method="ngram", k=0), ["FIL006"]),
+        ("0.24.0", sc(method="ngram", k=4).replace("}", ""), ["FIL008"]),
+        ("0.24.0", "--speculative_config.method ngram -sc.num_speculative_tokens 4", []),
         ("0.24.0", f"--spec-model a/b --speculative-config '{JSON}'", ["FIL011"]),
         ("0.24.0", "--spec-model a/b --spec-tokens 4 --enable-prefix-cachin", []),
         ("0.24.0", "--spec-model a/b --spec-tokens 4 --enable-prefix-cashing", ["FIL003"]),
         ("0.24.0", "--draft-model a/b --spec-tokens 4", ["FIL003"]),
-        ("0.13.0", """--speculative-config '{"method": "qwen3_next_mtp", "num_speculative_tokens": 2}'""", ["FIL005"]),
+        ("0.13.0", sc(method="qwen3_next_mtp", k=2), ["FIL005"]),
     ],
 )  # fmt: skip
 def test_vllm(version: str, words: str, expected: list[str]) -> None:
@@ -274,7 +281,7 @@ def test_vllm(version: str, words: str, expected: list[str]) -> None:
         ("0.5.10", "--speculative-algorithm DFLASH --speculative-draft-model a/b", ["FIL006"]),
         ("0.5.11", "--speculative-algorithm DFLASH --speculative-draft-model a/b", []),
         ("0.5.11", "--speculative-algo EAGLE3 --draft-model-path a/b", ["FIL003"]),
-        ("0.5.11", "--speculative-algorithm EAGLE3 --speculative-draft-model-path a/b --speculative-eagle-topk 1", ["FIL007"]),
+        ("0.5.11", "--speculative-algo EAGLE3 --speculative-draft-model a/b --speculative-eagle-topk 1", ["FIL007"]),  # noqa: E501
         ("0.5.11", "--speculative-config x --speculative-algorithm NGRAM", ["FIL003"]),
     ],
 )  # fmt: skip
@@ -345,6 +352,30 @@ def test_a_config_file_beside_the_command_counts() -> None:
     assert (found.target.text, found.draft.text) == ("a/b", "c/d")
 
 
+def test_presets_are_one_deployment_a_section() -> None:
+    text = (
+        "version = 1\n[*]\nc = 8192\n[a]\nmodel = /m/t.gguf\nmodel-draft = /m/d.gguf\n"
+        "draft-max = 8\nspec-type = draft-simple\n[b]\nhf-repo = org/x:Q8_0\n"
+        "spec-type = draft-mtp\n"
+    )
+    first, second = deployments(text, "models.ini")
+    assert first.target and first.draft and first.said == {"context": 8192, "draft_tokens": 8}
+    assert seen(first) == [("FIL001", 7, "error")]
+    assert "spec-draft-n-max = 8" in fixed(text, first.findings)
+    assert second.target and (second.target.text, second.method) == ("org/x:Q8_0", "draft-mtp")
+    assert not second.findings
+
+
+def test_triton_names_models_that_only_the_server_knows() -> None:
+    text = "".join(
+        f'parameters: {{\n  key: "tensorrt_llm_{which}model_name"\n'
+        f'  value: {{ string_value: "{which}x" }}\n}}\n'
+        for which in ("", "draft_")
+    )
+    found = one(f'name: "tensorrt_llm_bls"\nbackend: "python"\n{text}', "config.pbtxt")
+    assert found.speculates and len(found.unknown) == 2 and not found.findings
+
+
 # ---- what is not known is said ----
 
 
@@ -360,9 +391,9 @@ def test_unknown_variables() -> None:
 
 def test_a_fork_or_an_unknown_version_is_only_warned() -> None:
     """Of an option that has nothing to do with speculation."""
-    found = one("llama-server -m t.gguf -md d.gguf --spec-type draft-simple -fmoe --draft-max 3\n")
+    found = one("llama-server -m t -md d --spec-type draft-simple -fmoe --draft-max 3\n")
     assert seen(found) == [("FIL003", 1, "warning"), ("FIL001", 1, "error")]
-    pinned = llama("b11312", "-m t.gguf -md d.gguf --spec-type draft-simple -fmoe")
+    pinned = llama("b11312", "-m t -md d --spec-type draft-simple -fmoe")
     assert seen(one(pinned)) == [("FIL003", 1, "error")]
 
 
@@ -377,12 +408,12 @@ def test_a_version_that_was_not_read_is_judged_as_the_newest() -> None:
 @pytest.mark.parametrize(
     ("text", "after"),
     [
-        (llama("b8955", "-m t.gguf -md d.gguf --draft-max 8"), "--spec-draft-n-max 8"),
-        (llama("b9464", "-m t.gguf -md d.gguf -ngl 9"), "-md d.gguf --spec-type draft-simple -ngl 9"),
-        (llama("b11312", "-m t.gguf --draft-model d.gguf --spec-type=draft-simple"), "-md d.gguf --spec-type draft-simple"),
-        (vllm("0.22.0", "--speculative-model a/b --num-speculative-tokens 5"), "--spec-model a/b --spec-tokens 5"),
-        (vllm("0.15.1", """--speculative-config '{"model": "a/b", "num_speculative_tokens": 5}'"""), """'{"method": "draft_model", "model": "a/b","""),
-        (vllm("0.24.0", """--speculative-config '{"method": "draft", "model": "a/b", "num_spec_tokens": 5}'"""), '"draft_model", "model": "a/b", "num_speculative_tokens": 5'),
+        (llama("b8955", "-m t -md d --draft-max 8"), "--spec-draft-n-max 8"),
+        (llama("b9464", "-m t -md d -ngl 9"), "-md d --spec-type draft-simple -ngl 9"),
+        (llama("b11312", "-m t --draft-model d.gguf --spec-type=draft-simple"), "-md d.gguf --spec-type draft-simple"),  # noqa: E501
+        (vllm("0.22.0", "--speculative-model a/b --num-speculative-tokens 5"), "--spec-model a/b --spec-tokens 5"),  # noqa: E501
+        (vllm("0.15.1", sc(model="a/b", k=5)), """'{"method": "draft_model", "model": "a/b","""),
+        (vllm("0.24.0", sc(method="draft", model="a/b", num_spec_tokens=5)), '"draft_model", "model": "a/b", "num_speculative_tokens": 5'),  # noqa: E501
     ],
 )  # fmt: skip
 def test_safe_fixes_leave_nothing_to_find(text: str, after: str) -> None:
