@@ -52,6 +52,7 @@ def _of_command(
     table = load(start.table)
     told = fileversions.tell(table, command, contents, beside)
     setting = _setting(table, told, start.letter)
+    setting.arguments = start.open
     _environment(setting, command)
     arguments.read(setting, start.words, start.positional)
     _config_files(setting, beside)

@@ -123,7 +123,9 @@ def objects(setting: Setting) -> None:
 
     for at, entry in enumerate(list(setting.entries)):
         word = entry.value
-        if entry.option is None or not entry.option.object or word is None or entry.tree:
+        if entry.option is None or not entry.option.object or word is None:
+            continue
+        if entry.tree is not None and entry.tree.entries is not None:
             continue
         tree = json_places.parse(word)
         if isinstance(tree, Trouble) and word.unknown:

@@ -173,7 +173,9 @@ def _unknown(setting: Setting, entry: Given) -> Iterator[FileFinding]:
     if setting.arguments and not part and not (speculative and meant):
         return
     silent = "refuses" not in view.table.head
-    severity = "warning" if silent or setting.newer else ""
+    # Nothing like it, and no version: it may well be an option of a fork.
+    foreign = not view.sure and shown is None
+    severity = "warning" if silent or setting.newer or foreign else ""
     if shown and entry.kind == KEY:
         last, shown = entry.word.text, _as_key(entry, shown)
     changes = edits.swap(entry.word, last, shown, safe=False) if shown else ()

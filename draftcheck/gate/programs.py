@@ -24,6 +24,8 @@ class Start:
     words: tuple[Word, ...]
     letter: str = ""
     positional: str = ""
+    open: bool = False
+    """It has options that the engine does not have."""
 
 
 @cache
@@ -80,7 +82,10 @@ def _begin(
         if not rest or rest[0].text not in row["first"]:
             return None
         rest = rest[1:]
-    return Start(row["table"], tuple(rest), row.get("letter", ""), row.get("positional", ""))
+    return Start(
+        row["table"], tuple(rest), row.get("letter", ""), row.get("positional", ""),
+        bool(row.get("open")),
+    )  # fmt: skip
 
 
 def _within(pattern: str, word: Word, command: Command) -> bool:

@@ -59,6 +59,8 @@ def from_call(call: ast.Call, types: dict[str, str]) -> str:
         named = action.value if isinstance(action, ast.Constant) else ast.unparse(action)
         if "StoreTrue" in str(named) or str(named).rpartition(".")[2] in NONE_TAKEN:
             return "0"
+        if "Deprecated" in str(named) and "nargs" not in given:
+            return "?"
     if "nargs" in given:
         words = getattr(given["nargs"], "value", None)
         return {None: "1", "?": "?", 1: "1"}.get(words, "n")

@@ -376,6 +376,13 @@ def test_triton_names_models_that_only_the_server_knows() -> None:
     assert found.speculates and len(found.unknown) == 2 and not found.findings
 
 
+def test_json_in_a_string_of_a_config_file() -> None:
+    text = f"model: a/b\nspeculative-config: '{JSON}'\nno-enable-prefix-caching: true\n"
+    found = one(text, "serve.yaml")
+    assert found.draft and (found.draft.text, found.draft.place.line) == ("Qwen/Qwen3-0.6B", 2)
+    assert not found.findings
+
+
 # ---- what is not known is said ----
 
 
