@@ -86,12 +86,8 @@ class Setting:
                 yield entry
 
     def last(self, names: str) -> Given | None:
-        """The one that counts: command lines win over the environment, later ones over earlier."""
-        found = None
-        for entry in self.all(names):
-            if found is None or entry.kind != ENV or found.kind == ENV:
-                found = entry
-        return found
+        """The one that counts: the last; the environment is read before the command line."""
+        return next(iter([*self.all(names)][::-1]), None)
 
     def has(self, names: Iterable[str]) -> bool:
         return any(self.last(name) for name in names)

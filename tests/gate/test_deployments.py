@@ -437,6 +437,10 @@ def test_no_words_are_added_inside_a_list() -> None:
     )
     (finding,) = one(text, "compose.yaml").findings
     assert (finding.rule, finding.changes) == ("FIL009", ())
+    block = text.replace('["-m", "t.gguf", "-md", "d.gguf"]', "")
+    block += "".join(f"      - {word}\n" for word in ("-m", "t.gguf", "-md", "d.gguf"))
+    (finding,) = one(block, "compose.yaml").findings
+    assert (finding.rule, finding.place.line, finding.changes) == ("FIL009", 7, ())
     renamed = text.replace(
         '"d.gguf"]', '"d.gguf", "--spec-type", "draft-simple", "--draft-max", "8"]'
     )
