@@ -116,7 +116,7 @@ def test_programs_that_python_starts() -> None:
 
 
 def test_python_that_is_none_is_said() -> None:
-    [trouble] = read("from vllm import LLM\nprint 'x'\n", "a.py").troubles
+    [trouble] = read("LLM('org/x')\nprint 'x'\n", "a.py").troubles
     assert trouble.place.line == 2
     assert "not Python 3" in trouble.text
 

@@ -1,0 +1,27 @@
+"""Procfiles: a name and a shell line each."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+from draftcheck.gate.files.gathered import Gathered
+from draftcheck.gate.files.shell import Script
+from draftcheck.gate.files.views import View
+
+NAMES = re.compile(r"procfile(?:\..*)?")
+_LINE = re.compile(r"[\w-]+:[ \t]*")
+
+
+def claims(name: str, text: str) -> bool:
+    """Whether this is a Procfile."""
+    return True
+
+
+def read(view: View, gathered: Gathered) -> None:
+    """Collect one command per line."""
+    for start, end in view.lines():
+        match = _LINE.match(view.text, start, end)
+        if match:
+            line = view.slice(match.end(), end)
+            Script(replace(line, depth=view.depth + 1), gathered).run()
