@@ -44,10 +44,12 @@ services:
 
 
 def repository(path: Path, files: int, setups: int) -> Path:
-    """Deploy files of two kinds that name models of a few vocabularies, and files of other kinds."""
+    """Deploy files that name models of a few vocabularies, among files of other kinds."""
     for family in range(FAMILIES):
-        models.folders(path / f"m/f{family}", 150_000 - family)
-        models.ggufs(path / f"m/g{family}", 150_000 - family)
+        # Every second pair shares its vocabulary, as drafts should; the others differ in a token.
+        last = ("<|a|>", "<|b|>")[family % 2]
+        models.folders(path / f"m/f{family}", 150_000 - family, last=last)
+        models.ggufs(path / f"m/g{family}", 150_000 - family, last=last)
     for i in range(setups):
         family = i // 2 % FAMILIES
         kind = "fg"[i % 2]

@@ -27,6 +27,8 @@ class Table(list[bytes | None]):
     def __init__(self, digest: str, family: str, texts: Iterable[bytes | None]) -> None:
         super().__init__(texts)
         self.digest, self.family = digest, family
+        self.memo: dict[str, Any] = {}
+        """What a loader worked out once; a table is shared by models and not changed afterwards."""
 
 
 SMALL = 64
@@ -34,6 +36,8 @@ SMALL = 64
 SHOWN = 4
 """Texts kept of every kind of oddity."""
 LONGEST = 200
+ROUND = 1 << 18
+"""Vocabularies are smaller than this as a rule, so that one list of numbers does for all."""
 ODD: dict[str, Callable[[bytes], bool]] = {
     "empty": lambda text: not text,
     "nul": lambda text: b"\0" in text,
@@ -142,12 +146,15 @@ def unpack(entry: object, where: str) -> Table:
     """The table with stand-ins for most texts; one object for equal entries."""
     if not isinstance(entry, dict):
         raise ReadError(f"{where}: not a condensed token table")
-    return _unpack(json.dumps(entry, sort_keys=True), where)
+    try:
+        return _unpack(json.dumps(entry, sort_keys=True))
+    except ReadError as error:  # kept by content: the name is that of whoever asks
+        raise ReadError(f"{where}: {error.message}") from None
 
 
-@lru_cache(maxsize=16)
-def _unpack(text: str, where: str) -> Table:
-    entry = json.loads(text)
+@lru_cache(maxsize=32)
+def _unpack(text: str) -> Table:
+    entry, where = json.loads(text), "tokens"
     count, digest = entry.get("count"), entry.get("digest")
     kin = entry.get("family", digest)
     if type(count) is not int or not 0 <= count < ranges.MOST:
@@ -171,8 +178,20 @@ def _unpack(text: str, where: str) -> Table:
 
 def stand_ins(digest: str, count: int) -> list[bytes]:
     """Texts that no model has, all different."""
-    mark = digest[:16].encode()
-    return [b"~%s.%d" % (mark, i) for i in range(count)]
+    mark = f"\n~{digest[:16]}."
+    whole = mark.join(_numbers(count))
+    return f"{mark[1:]}{whole}".encode("ascii").split(b"\n") if count else []
+
+
+@lru_cache(maxsize=1)
+def _all_numbers(count: int) -> list[str]:
+    return list(map(str, range(count)))
+
+
+def _numbers(count: int) -> list[str]:
+    """The first whole numbers as text: making them costs more than all the rest."""
+    rounded = -(-count // ROUND) * ROUND
+    return _all_numbers(rounded)[:count]
 
 
 def put(table: Table, texts: object, where: str) -> None:

@@ -81,7 +81,8 @@ class Judge:
 
 def _judge(comparison: Comparison, question: Question) -> EngineVerdict:
     pair = judge(comparison, [question], explicit=True)
-    pair = repairs.add(pair, [question], explicit=True)
+    # Other methods and versions are tried by `draftcheck pair`; here only known ways out are told.
+    pair = repairs.add(pair, [question], explicit=False)
     return min(pair.engines, key=lambda entry: BEST_FIRST.index(entry.verdict))
 
 
