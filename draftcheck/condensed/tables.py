@@ -36,8 +36,6 @@ SMALL = 64
 SHOWN = 4
 """Texts kept of every kind of oddity."""
 LONGEST = 200
-ROUND = 1 << 18
-"""Vocabularies are smaller than this as a rule, so that one list of numbers does for all."""
 ODD: dict[str, Callable[[bytes], bool]] = {
     "empty": lambda text: not text,
     "nul": lambda text: b"\0" in text,
@@ -183,15 +181,13 @@ def stand_ins(digest: str, count: int) -> list[bytes]:
     return f"{mark[1:]}{whole}".encode("ascii").split(b"\n") if count else []
 
 
-@lru_cache(maxsize=1)
-def _all_numbers(count: int) -> list[str]:
-    return list(map(str, range(count)))
+_NUMBERS: list[str] = []
 
 
 def _numbers(count: int) -> list[str]:
-    """The first whole numbers as text: making them costs more than all the rest."""
-    rounded = -(-count // ROUND) * ROUND
-    return _all_numbers(rounded)[:count]
+    """The first whole numbers as text, kept: making them costs more than all the rest."""
+    _NUMBERS.extend(map(str, range(len(_NUMBERS), count)))
+    return _NUMBERS[:count]
 
 
 def put(table: Table, texts: object, where: str) -> None:

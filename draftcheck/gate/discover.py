@@ -5,6 +5,7 @@ git is asked, never made to run anything that the repository configures.
 
 from __future__ import annotations
 
+import errno
 import fnmatch
 import os
 import stat
@@ -25,6 +26,7 @@ SKIPPED = frozenset(
 )  # fmt: skip
 GIT = ("git", "-c", "core.fsmonitor=false", "-c", "core.quotePath=false")
 FLAGS = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+NO_LINKS = getattr(os, "O_NOFOLLOW", 0)
 
 
 def root(start: Path) -> Path:
@@ -62,9 +64,10 @@ def here(folder: Path) -> list[str]:
 
 def _listed(folder: Path, names: Iterable[str]) -> list[str]:
     found = []
+    start = os.path.normpath(folder)
     for name in sorted(set(names)):
-        if not SKIPPED & set(name.split("/")[:-1]):
-            found.append(shown(folder / name))
+        if SKIPPED.isdisjoint(name.split("/")[:-1]):
+            found.append(shown(name if start == "." else f"{start}/{name}"))
             if len(found) > MOST:
                 raise ReadError(f"{folder}: more than {MOST:,} files", hint="Name some of them.")
     return found
@@ -94,10 +97,10 @@ def changed(base: str) -> list[str]:
     return sorted({*_split(diff), *_split(new)})
 
 
-def shown(path: Path) -> str:
+def shown(path: Path | str) -> str:
     """A path as reports have it: relative to the current folder where it lies below."""
     text = os.path.normpath(path)
-    if Path(text).is_absolute():
+    if text[:1] in ("/", "\\") or text[1:2] == ":":
         inside = os.path.relpath(text)
         text = text if inside.startswith("..") else inside
     return text.replace(os.sep, "/")
@@ -117,13 +120,12 @@ def read(name: str, *, follow: bool) -> bytes | None:
 
     follow: links too; in a listing they are left out, since what they lead to is listed itself.
     """
-    if not follow and Path(name).is_symlink():
-        return None
     try:
-        descriptor = os.open(name, FLAGS)
+        descriptor = os.open(name, FLAGS if follow else FLAGS | NO_LINKS)
     except OSError as error:
-        if not follow and isinstance(error, FileNotFoundError | IsADirectoryError):
-            return None  # deleted and not yet committed; a submodule
+        # A link; deleted and not yet committed; a submodule.
+        if not follow and error.errno in (errno.ELOOP, errno.ENOENT, errno.EISDIR):
+            return None
         raise ReadError(f"{name}: {error.strerror}") from error
     with os.fdopen(descriptor, "rb") as file:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):

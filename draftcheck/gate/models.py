@@ -42,6 +42,7 @@ class Models:
         self._online = online
         self._known: dict[str, Known | Missing] = {}
         self._read: dict[str, ModelFacts | Missing] = {}
+        self._compared: dict[tuple[str, str, bool, str], Comparison | Missing] = {}
 
     def get(self, reference: Reference) -> Known | Missing:
         found = self._known.get(reference.key)
@@ -99,7 +100,13 @@ class Models:
         return f"{reference.key} is not in {locks.NAME}"
 
     def compare(self, target: Known, draft: Known, engine: str) -> Comparison | Missing:
-        """The two side by side, for this engine; target and draft may be the same."""
+        """The two side by side, for this engine; the same object twice: there is no draft."""
+        key = (target.key, draft.key, target is draft, engine)
+        if key not in self._compared:
+            self._compared[key] = self._compare(target, draft, engine)
+        return self._compared[key]
+
+    def _compare(self, target: Known, draft: Known, engine: str) -> Comparison | Missing:
         if not target.condensed and not draft.condensed:
             from draftcheck.compare import compare
 
