@@ -58,8 +58,17 @@ def _plain(setting: Setting, words: Sequence[Word], at: int) -> int:
     if span is None:
         return 1 + _guess(setting, name, words, at)
     count = {"0": 0, "2": 2}.get(span.takes, 1)
+    if count == 1 and _was_a_switch(view, name, words[at + 1 : at + 2]):
+        _add(setting, name, word, [], "1")
+        return 1
     _add(setting, name, word, words[at + 1 : at + 1 + count], span.takes)
     return 1 + count
+
+
+def _was_a_switch(view: View, name: str, following: Sequence[Word]) -> bool:
+    """-fa takes a word since b6325: an option behind it was not meant as its value."""
+    once = any(span.takes == "0" for span in view.table.spans.get(name, ()))
+    return once and all(view.ever(word.text) is not None for word in following)
 
 
 def _guess(setting: Setting, name: str, words: Sequence[Word], at: int) -> int:

@@ -9,7 +9,7 @@ from typing import Any
 from draftcheck.gate import arguments, documents, fileversions, optionchecks, programs, references
 from draftcheck.gate.fileversions import Beside, Nothing, Told
 from draftcheck.gate.findings import found
-from draftcheck.gate.given import ENV, Given, Setting
+from draftcheck.gate.given import ENV, Given, Setting, parts
 from draftcheck.gate.model import (
     Command,
     Contents,
@@ -40,8 +40,9 @@ def find(contents: Contents, beside: Beside | None = None) -> list[Deployment]:
             made.append(_of_command(command, start, contents, around))
     for document in contents.documents:
         row = programs.document(document)
-        if row is not None and (one := _of_document(document, row, contents, around)):
-            made.append(one)
+        for part in documents.sections(document, row) if row is not None else ():
+            one = _of_document(part, row, contents, around) if row is not None else None
+            made += [one] if one is not None else []
     return made
 
 
@@ -82,8 +83,8 @@ def _config_files(setting: Setting, beside: Beside) -> None:
         data = beside.read(name) if name and name in beside.names else None
         contents = files.read(data, name) if data is not None else None
         for document in contents.documents if contents else ():
-            row = programs.document(document)
-            if row is not None and row["table"] == setting.view.table.name:
+            row = programs.config_of(setting.view.table.name, document)
+            if row is not None:
                 documents.read(setting, document, row)
 
 
@@ -118,7 +119,7 @@ def _deployment(setting: Setting, told: Told, place: Place, fallback: str) -> De
         unknown.append(Trouble(place, "no target is named here"))
     findings = [
         finding
-        for finding in (*_broken(setting), *optionchecks.check(setting))
+        for finding in (*_broken(setting), *optionchecks.check(setting, speculates=speculates))
         if finding.place.file == place.file
     ]
     if setting.broken or any(finding.rule == "FIL010" for finding in findings):
@@ -179,7 +180,7 @@ def _one(
 ) -> tuple[str | None, list[Trouble]]:
     table = setting.view.table
     off = named.option.off if named.option else ()
-    words = [table.methods.get(w, w) for w in optionchecks.parts(named) if w not in off]
+    words = [table.methods.get(w, w) for w in parts(named) if w not in off]
     words = [w.upper() if table.head.get("upper") else w for w in words]
     words = ["mtp" if w.endswith("_mtp") and "mtp" in known else w for w in words]
     if draft is None:
@@ -228,7 +229,10 @@ def _said(setting: Setting) -> dict[str, Any]:
                 said[name] = number
     for name in ("dtype", "kv_dtype"):
         entry = setting.last(name)
-        if entry is not None and entry.text and entry.text != "auto" and not _open(entry):
+        if entry is None or not entry.text or entry.text == "auto" or _open(entry):
+            continue
+        choices = setting.view.choices(entry.name)
+        if not choices or entry.text in choices:
             said[name] = DTYPES.get(entry.text, entry.text) if name == "dtype" else entry.text
     fraction = setting.last("memory_fraction")
     if fraction is not None and re.fullmatch(r"0?\.\d+|1(\.0*)?", fraction.text.strip()):

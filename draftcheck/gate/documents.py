@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from draftcheck.gate.given import KEY, Given, Setting
 from draftcheck.gate.model import Document, Tree, Trouble, Word
 from draftcheck.gate.options import View
 
+VARIABLE = re.compile(r"\$\{[^{}]*\}|\$\w+|\{\{[^{}]*\}\}")
+STAND_IN = re.compile(r"1{4,}")
+
 
 def read(setting: Setting, found: Document, row: Mapping[str, Any]) -> None:
     """Add every key that the engine's table may know."""
+    if "pairs" in row:
+        _pairs(setting, found.tree, row["pairs"])
+        return
     positional = row.get("positional", [])
     as_options = row.get("keys") == "options"
     for key, tree in found.tree.entries or ():
@@ -23,6 +31,30 @@ def read(setting: Setting, found: Document, row: Mapping[str, Any]) -> None:
             option(setting, key, tree)
         else:
             _plain(setting, key.text, key, tree)
+
+
+def sections(found: Document, row: Mapping[str, Any]) -> list[Document]:
+    """One document per section, each with what holds for all; others are one as they are."""
+    if "sections" not in row:
+        return [found]
+    common = found.tree.get(row["sections"])
+    shared = (common.entries or ()) if common is not None else ()
+    made = []
+    for name, tree in found.tree.entries or ():
+        if tree.entries and name.text and name.text != row["sections"]:
+            own = replace(tree, entries=(*shared, *tree.entries))
+            end = tree.entries[-1][0].place
+            place = replace(name.place, end_line=end.line, end_column=None)
+            made.append(replace(found, tree=own, place=place, name=name.text))
+    return made
+
+
+def _pairs(setting: Setting, tree: Tree, part: str) -> None:
+    """parameters { key: "x" value { string_value: "y" } }, as Triton writes them."""
+    for name, pair in tree.entries or ():
+        key, value = pair.get("key"), pair.get("value", "string_value")
+        if name.text == part and key is not None and key.word is not None and value is not None:
+            _plain(setting, key.word.text, key.word, value)
 
 
 def _means(setting: Setting, means: str, key: Word, tree: Tree) -> None:
@@ -60,7 +92,10 @@ def inner(setting: Setting, part: str, tree: Tree) -> None:
     """The keys of an object, such as --speculative-config's."""
     for key, value in tree.entries or ():
         name = f"{part}.{key.text.replace('-', '_')}"
-        setting.add(Given(name, key, value.word, KEY, value, setting.view.meant(name)))
+        word = value.word
+        if word is not None and word.kind == "int" and STAND_IN.fullmatch(word.text):
+            word = replace(word, unknown="a variable")
+        setting.add(Given(name, key, word, KEY, value, setting.view.meant(name)))
 
 
 def _plain(setting: Setting, name: str, key: Word, tree: Tree) -> None:
@@ -76,6 +111,11 @@ def _plain(setting: Setting, name: str, key: Word, tree: Tree) -> None:
             _plain(setting, f"{name}.{inside.text}", inside, value)
 
 
+def _without_variables(word: Word) -> Word:
+    """A number where a variable stands, so that the rest can be read: {"k": ${TOKENS}}."""
+    return replace(word, text=VARIABLE.sub(lambda match: "1" * len(match[0]), word.text))
+
+
 def objects(setting: Setting) -> None:
     """Take apart the JSON that options of a command line hold."""
     # Imported here: most commands hold no JSON.
@@ -85,16 +125,18 @@ def objects(setting: Setting) -> None:
         word = entry.value
         if entry.option is None or not entry.option.object or word is None or entry.tree:
             continue
-        if word.unknown and word.text.strip() == word.unknown.strip():
-            setting.opaque = True
-            setting.troubles.append(
-                Trouble(word.place, f"{entry.word.text}: {word.unknown} is not known")
-            )
-            continue
         tree = json_places.parse(word)
+        if isinstance(tree, Trouble) and word.unknown:
+            tree = json_places.parse(_without_variables(word))
+        if not isinstance(tree, Trouble) and tree.entries is None:
+            tree = Trouble(word.place, "not a JSON object")
         if isinstance(tree, Trouble):
-            setting.broken.append((entry, tree))
             setting.opaque = True
+            if word.unknown:
+                text = f"{entry.word.text}: {word.unknown} is not known"
+                setting.troubles.append(Trouble(word.place, text))
+            else:
+                setting.broken.append((entry, tree))
             continue
         setting.entries[at] = Given(entry.name, entry.word, word, entry.kind, tree, entry.option)
         inner(setting, setting.view.table.head["objects"][0], tree)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from draftcheck.gate.model import Tree, Trouble, Word
+from draftcheck.gate.model import Place, Tree, Trouble, Word
 from draftcheck.gate.options import Option, View
 
 KEY = "key"
@@ -36,6 +36,11 @@ class Given:
     def text(self) -> str:
         """The value's text; empty where there is none."""
         return self.value.text if self.value else ""
+
+    @property
+    def at(self) -> Place:
+        """Where the value stands; the option itself where it has none."""
+        return self.value.place if self.value else self.word.place
 
     @property
     def on(self) -> bool:
@@ -90,6 +95,14 @@ class Setting:
 
     def has(self, names: Iterable[str]) -> bool:
         return any(self.last(name) for name in names)
+
+
+def parts(entry: Given) -> list[str]:
+    """The values of an option: several where it takes a list."""
+    split = entry.option.split if entry.option else ""
+    if not split:
+        return [entry.text]
+    return [part for part in entry.text.split(split) if part]
 
 
 def tail(word: Word, start: int) -> Word:

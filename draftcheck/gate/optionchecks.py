@@ -5,12 +5,14 @@ from __future__ import annotations
 import fnmatch
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 
-from draftcheck.gate import edits
+from draftcheck.gate import edits, optionvalues
 from draftcheck.gate.findings import found
-from draftcheck.gate.given import ENV, KEY, Given, Setting
+from draftcheck.gate.given import ENV, KEY, Given, Setting, parts
 from draftcheck.gate.model import FileFinding, Fix, Place
-from draftcheck.gate.options import Change, Check, Span, Value, View, matches, near
+from draftcheck.gate.options import Change, Check, Span, View, matches, near
+from draftcheck.words import Severity
 
 RULES = {
     "gone": "FIL001", "too-new": "FIL002", "never": "FIL003", "ignored": "FIL004",
@@ -18,33 +20,42 @@ RULES = {
 }  # fmt: skip
 ONCE = ("target", "target_repo", "draft", "draft_repo", "draft_tokens", "context", "sequences",
         "tensor_parallel", "speculative_config")  # fmt: skip
-NUMBERS = {"int": re.compile(r"[+-]?\d+"), "float": re.compile(r"[+-]?(\d+\.?\d*|\.\d+)")}
+ABOUT = ("draft", "draft_repo", "method", "draft_tokens", "speculative_config", "preset")
 
 
-def check(setting: Setting) -> list[FileFinding]:
+SPECULATION = re.compile(r"spec|draft|assistant|ngram|lookup|eagle|medusa|mtp|nextn", re.IGNORECASE)
+
+
+def check(setting: Setting, *, speculates: bool) -> list[FileFinding]:
     """Everything that is wrong with what is given, in the order of the file."""
     seen: list[FileFinding] = []
     view = setting.view
-    for entry in setting.glued:
-        seen.append(_glued(view, entry))
-    if view.table.order(view.version) >= view.table.order(view.table.oldest):
-        for entry in setting.entries:
-            if entry not in setting.glued:
-                seen.extend(_name(setting, entry))
-    if not setting.opaque:
-        seen.extend(_no_value(entry) for entry in setting.empty)
+    read = view.table.order(view.version) >= view.table.order(view.table.oldest)
     for entry in setting.entries:
-        seen.extend(_values(view, entry))
-    seen.extend(_twice(setting))
+        about = _about_speculation(entry)
+        if not speculates and not about:
+            continue
+        found_here = [_glued(view, entry)] if entry in setting.glued else []
+        if read and entry not in setting.glued:
+            found_here += _name(setting, entry)
+        if entry in setting.empty and not setting.opaque:
+            found_here.append(_no_value(entry))
+        found_here += optionvalues.check(view, entry)
+        seen.extend(found_here if about or view.sure else map(_softly, found_here))
+    seen.extend(_twice(setting) if speculates else ())
     for row in view.table.checks:
         seen.extend(_together(setting, row))
     return sorted(seen, key=lambda finding: (finding.place, finding.rule))
 
 
-def engine_at(view: View) -> str:
-    """The engine and the version that a finding speaks of."""
-    text = f"{view.table.engine} {view.version}"
-    return text if view.sure else f"{text}, the newest that was read"
+def _about_speculation(entry: Given) -> bool:
+    return bool(entry.means in ABOUT or SPECULATION.search(entry.name))
+
+
+def _softly(finding: FileFinding) -> FileFinding:
+    """Of an unknown version, or a fork, an option that is not ours to judge is worth a warning."""
+    mild = finding.severity is not Severity.ERROR
+    return finding if mild else replace(finding, severity=Severity.WARNING)
 
 
 def _glued(view: View, entry: Given) -> FileFinding:
@@ -85,22 +96,22 @@ def _name(setting: Setting, entry: Given) -> Iterator[FileFinding]:
         yield from _unknown(setting, entry)
     elif span.until and view.table.order(view.version) >= view.table.order(span.until):
         yield found(
-            "FIL001", entry.word.place, f"{entry.word.text} in {engine_at(view)}",
+            "FIL001", entry.word.place, f"{entry.word.text} in {view.title}",
             why=f"It was there until {span.until}: the engine no longer knows it, and stops.",
-            fix="Leave it out, or use what has taken its place.", source=_source(view),
+            fix="Leave it out, or use what has taken its place.", source=view.source,
         )  # fmt: skip
     elif span.since and view.table.order(view.version) < view.table.order(span.since):
         yield found(
-            "FIL002", entry.word.place, f"{entry.word.text} in {engine_at(view)}",
+            "FIL002", entry.word.place, f"{entry.word.text} in {view.title}",
             why=f"It came with {span.since}: the engine does not know it, and stops.",
             fix=f"Use {view.table.engine} {span.since} or newer, or leave it out.",
-            source=_source(view),
+            source=view.source,
         )  # fmt: skip
     elif view.letter and span.programs and view.letter not in span.programs:
         yield found(
-            "FIL003", entry.word.place, f"{entry.word.text} in {engine_at(view)}",
+            "FIL003", entry.word.place, f"{entry.word.text} in {view.title}",
             why="Another program of this engine has it; this one does not know it, and stops.",
-            source=_source(view),
+            source=view.source,
         )  # fmt: skip
 
 
@@ -117,17 +128,13 @@ def _inside_unknown(setting: Setting, entry: Given) -> bool:
     return owner is not None and owner.name.startswith("-") and not setting.view.now(owner.name)
 
 
-def _source(view: View) -> str:
-    return f"rules/options/{view.table.head.get('names', view.table.name)}.toml"
-
-
 def _changed(view: View, entry: Given, change: Change) -> FileFinding:
     becomes = _as_key(entry, change.becomes)
     fix = change.fix or (f"Use {becomes}." if becomes else "")
     old = entry.word.text.partition("=")[0]
     changes = edits.swap(entry.word, old, becomes, safe=change.safe) if becomes else ()
     return found(
-        RULES[change.effect], entry.word.place, f"{entry.word.text} in {engine_at(view)}",
+        RULES[change.effect], entry.word.place, f"{entry.word.text} in {view.title}",
         why=change.why, fix=fix, source=change.source, severity=change.severity, changes=changes,
     )  # fmt: skip
 
@@ -146,10 +153,10 @@ def _variable(view: View, entry: Given, span: Span | None) -> Iterator[FileFindi
     if span is None and meant is None:
         return
     yield found(
-        "FIL004", entry.word.place, f"{entry.name} in {engine_at(view)}",
+        "FIL004", entry.word.place, f"{entry.name} in {view.title}",
         why="This version reads no such variable, and does not say so.",
         fix=f"Did you mean {meant}?" if meant else "Give the option on the command line.",
-        source=_source(view),
+        source=view.source,
     )  # fmt: skip
 
 
@@ -171,10 +178,10 @@ def _unknown(setting: Setting, entry: Given) -> Iterator[FileFinding]:
         last, shown = entry.word.text, _as_key(entry, shown)
     changes = edits.swap(entry.word, last, shown, safe=False) if shown else ()
     yield found(
-        "FIL003", entry.word.place, f"{entry.word.text} in {engine_at(view)}",
+        "FIL003", entry.word.place, f"{entry.word.text} in {view.title}",
         why="The engine passes over keys that it does not know, without a word." if silent else "",
         fix=f"Did you mean {shown}?" if shown else "", severity=severity, changes=changes,
-        source=_source(view),
+        source=view.source,
     )  # fmt: skip
 
 
@@ -184,109 +191,6 @@ def _listed(view: View, entry: Given, part: str) -> list[str]:
         before = f"{part}." if part else ""
         return [n for n in view.names(KEY) if n.startswith(before) and "." not in n[len(before) :]]
     return view.names("option")
-
-
-# ---- values ----
-
-
-def parts(entry: Given) -> list[str]:
-    """The values of an option: several where it takes a list."""
-    split = entry.option.split if entry.option else ""
-    if not split:
-        return [entry.text]
-    return [part for part in entry.text.split(split) if part]
-
-
-def _values(view: View, entry: Given) -> Iterator[FileFinding]:
-    option, value = entry.option, entry.value
-    if option is None or value is None or value.unknown or entry.unset:
-        return
-    if option.number:
-        yield from _number(entry, option.number)
-    for part in parts(entry):
-        row = _renamed(view, entry, part)
-        if row is not None:
-            yield _other_value(view, entry, part, row)
-        else:
-            yield from _choice(view, entry, part)
-
-
-def _number(entry: Given, kind: str) -> Iterator[FileFinding]:
-    name, above, _ = kind.partition(">")
-    whole = NUMBERS[name].match(entry.text.strip())
-    if whole is None or (above and float(whole[0]) <= 0):
-        wanted = {"int": "a whole number", "float": "a number"}[name]
-        yield found(
-            "FIL006", _at(entry), f"{entry.word.text} {entry.text}",
-            why="The engine stops when it reads the value.",
-            fix=f"Give {wanted}{' above 0' if above else ''}.",
-        )  # fmt: skip
-
-
-def _at(entry: Given) -> Place:
-    return entry.value.place if entry.value else entry.word.place
-
-
-def _renamed(view: View, entry: Given, part: str) -> Value | None:
-    names = entry.option.names if entry.option else ()
-    text = part.upper() if view.table.head.get("upper") else part
-    for row in view.table.values:
-        hit = row.value == text or (row.pattern and re.fullmatch(row.pattern, text))
-        if hit and row.option in names and view.holds(row):
-            return row
-    return None
-
-
-def _other_value(view: View, entry: Given, part: str, row: Value) -> FileFinding:
-    fix = row.fix or f"Write {row.becomes}."
-    changes: tuple[Fix, ...] = ()
-    if row.becomes and entry.value is not None:
-        changes = edits.swap(entry.value, part, row.becomes, safe=row.safe)
-    why = f"{engine_at(view)} does not take {part}."
-    if row.deprecated:
-        why = f"The engine takes it as {row.becomes} and logs that it is deprecated."
-    return found(
-        "FIL005" if row.deprecated else "FIL006", _at(entry), f"{entry.word.text} {entry.text}",
-        why=why, fix=fix, source=row.source, changes=changes,
-    )  # fmt: skip
-
-
-def _choice(view: View, entry: Given, part: str) -> Iterator[FileFinding]:
-    option = entry.option
-    choices = view.choices(entry.name)
-    if option is None or not choices or (option.also and matches(option.also, part)):
-        return
-    if option.checked_since and not view.table.covers(view.version, option.checked_since, ""):
-        return
-    text, known = part.strip(), choices
-    if not option.exact:
-        text, known = text.lower(), [choice.lower() for choice in choices]
-    if text in known:
-        return
-    when = _when(view, option.names, part)
-    meant = near(text, known)
-    shown = choices[known.index(meant)] if meant else None
-    changes: tuple[Fix, ...] = ()
-    if shown and entry.value is not None:
-        changes = edits.swap(entry.value, part, shown, safe=False)
-    listed = ", ".join(choices[:14]) + (" …" if len(choices) > 14 else "")
-    yield found(
-        "FIL006", _at(entry), f"{entry.word.text} {entry.text} in {engine_at(view)}",
-        why=when or f"The engine stops: it knows {listed}.",
-        fix=f"Did you mean {shown}?" if shown else f"Give one of {listed}.",
-        changes=changes, source=_source(view),
-    )  # fmt: skip
-
-
-def _when(view: View, names: tuple[str, ...], part: str) -> str:
-    """Which versions take a value that this one does not."""
-    for name in names:
-        span = view.ever(f"{name}={part}")
-        if span is not None and span.until and view.now(f"{name}={part}") is None:
-            return f"{part} is a value from {span.since} until {span.until}."
-        if span is not None and span.since:
-            return f"{part} is a value from {span.since} on."
-    return ""
 
 
 # ---- what goes together ----
@@ -353,7 +257,7 @@ def _among(setting: Setting, name: str, values: list[str], whole: bool) -> bool:
 def _is_one(text: str, values: list[str]) -> bool:
     for value in values:
         if value.startswith(">"):
-            number = NUMBERS["float"].match(text)
+            number = optionvalues.NUMBERS["float"].match(text)
             if number is not None and float(number[0]) > float(value[1:]):
                 return True
         elif value == text or fnmatch.fnmatchcase(text, value.replace("[", "[[]")):
@@ -363,7 +267,7 @@ def _is_one(text: str, values: list[str]) -> bool:
 
 def _place(entry: Given) -> Place:
     if entry.option is not None and entry.option.object:
-        return _at(entry)
+        return entry.at
     return entry.word.place
 
 

@@ -39,7 +39,7 @@ class Option:
     env: tuple[str, ...] = ()
     means: str = ""
     form: str = ""
-    """How its value names a model: path, hub, url, folder, ollama."""
+    """How its value names a model: path, hub, url, folder, ollama, served."""
     folder: str = ""
     method: str = ""
     """The method that giving it asks for."""
@@ -197,15 +197,20 @@ def _spans(head: Mapping[str, Any], data: Mapping[str, Any]) -> dict[str, tuple[
     for kind, takes, programs, since, until, names in rows:
         span = Span(kind, takes, programs, since, until)
         for name in names.split():
-            found.setdefault(name, []).append(span)
+            found.setdefault(_key(kind, name), []).append(span)
     for row in data.get("values", []):
         span = Span("value", "1", "", row.get("since", ""), row.get("until", ""))
         for value in row["values"]:
-            found.setdefault(f"{row['option']}={value}", []).append(span)
+            found.setdefault(_key("value", f"{row['option']}={value}"), []).append(span)
     for part, keys in data.get("keys", {}).items():
         for key in keys:
             found.setdefault(f"{part}.{key}" if part else key, []).append(Span("key", "1", ""))
     return {name: tuple(spans) for name, spans in found.items()}
+
+
+def _key(kind: str, name: str) -> str:
+    """--spec-type=none is a value that exists, and no option of that name."""
+    return f"={name}" if kind == "value" else name
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,6 +222,16 @@ class View:
     letter: str = ""
     sure: bool = True
     """Whether the version is known, and one that was read."""
+
+    @property
+    def title(self) -> str:
+        """The engine and the version that a finding speaks of."""
+        text = f"{self.table.engine} {self.version}"
+        return text if self.sure else f"{text}, the newest that was read"
+
+    @property
+    def source(self) -> str:
+        return f"rules/options/{self.table.head.get('names', self.table.name)}.toml"
 
     def now(self, name: str) -> Span | None:
         """Where this version has it; None: it does not."""
@@ -251,10 +266,10 @@ class View:
         if option is None:
             return []
         known = [
-            listed.partition("=")[2]
+            listed.removeprefix(f"={other}=")
             for other in option.names
             for listed in self.names("value")
-            if listed.startswith(f"{other}=")
+            if listed.startswith(f"={other}=")
         ]
         return known or list(option.choices)
 

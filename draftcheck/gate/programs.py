@@ -130,4 +130,14 @@ def document(found: Document) -> Mapping[str, Any] | None:
         return next(named, None) or next(
             (row for row in rows("call") if last in row.get("methods", ())), None
         )
-    return next((row for row in rows("document") if found.kind in row["kinds"]), None)
+    keys = {key.text.replace("_", "-") for key, _ in found.tree.entries or ()}
+    for row in rows("document"):
+        if found.kind in row["kinds"] and ("told_by" not in row or keys & set(row["told_by"])):
+            return row
+    return None
+
+
+def config_of(table: str, found: Document) -> Mapping[str, Any] | None:
+    """How a document is read that a command of this engine names."""
+    fitting = (r for r in rows("document") if r["table"] == table and found.kind in r["kinds"])
+    return next(fitting, None)

@@ -29,6 +29,8 @@ def side(setting: Setting, which: str) -> Word | None:
     word, form = named.value, named.option.form if named.option else ""
     if word.unknown:
         return word
+    if form == "served":  # a name that only the server can resolve
+        return replace(word, unknown=word.text)
     text = _written(setting, named, form)
     revision = setting.last(f"{which}_revision")
     if revision is not None and revision.text and REPO.fullmatch(text) and "@" not in text:

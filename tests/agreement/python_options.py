@@ -109,10 +109,6 @@ def literals(tree: ast.AST, wanted: Callable[[str], bool]) -> dict[str, list[str
     return {name: words(node) for name, node in whole.items() if wanted(name)}
 
 
-FILLED_IN = (  # by the engine itself
-    "target_model_config", "target_parallel_config", "draft_model_config", "draft_parallel_config",
-    "enable_chunked_prefill", "disable_log_stats",
-)  # fmt: skip
 FRONT = (
     "entrypoints/openai/cli_args.py", "entrypoints/launchers/cli_args.py",
     "entrypoints/cli/serve.py", "scripts.py", "entrypoints/openai/api_server.py",
@@ -140,7 +136,7 @@ def vllm_keys(show: Show) -> Found:
         for node in ast.walk(tree):
             if isinstance(node, ast.ClassDef) and node.name == "SpeculativeConfig":
                 for name, annotation in fields(node, "SpeculativeConfig").items():
-                    if name not in FILLED_IN and "InitVar" not in annotation:
+                    if "InitVar" not in annotation:
                         found["key", f"speculative_config.{name}"] = ("1", "")
                 methods = literals(tree, lambda name: name in ("SpeculativeMethod",))
                 for word in (w for names in methods.values() for w in names):
