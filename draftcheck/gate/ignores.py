@@ -71,16 +71,15 @@ def _read(line: str, match: re.Match[str], number: int, name: str, lines: Sequen
 
 
 def apply(
-    findings: Iterable[GateFinding], ignores: Sequence[Ignore], firsts: Sequence[int]
+    findings: Iterable[tuple[GateFinding, int | None]], ignores: Sequence[Ignore]
 ) -> list[GateFinding]:
     """The findings of one file, ignored ones marked, and what is wrong with the ignores.
 
-    firsts: the first line of each setup, by its number.
+    With each finding comes the first line of the command that it is about.
     """
     sound = [ignore for ignore in ignores if ignore.rules and ignore.reason]
     done = []
-    for finding in findings:
-        first = firsts[finding.setup] if finding.setup is not None else None
+    for finding, first in findings:
         for ignore in sound:
             if ignore.covers(finding, first):
                 ignore.used |= {finding.rule.lower(), finding.slug.lower()}

@@ -43,8 +43,8 @@ def resolve(text: str, file: str, root: Path, paths: Mapping[str, str]) -> Refer
     places = [base / text for base in (root, Path(file).parent.resolve(), Path.cwd())]
     for place in places:
         if _exists(place):
-            return _local(place, root)
-    also = tuple(dict.fromkeys(_key(place, root) for place in places))
+            return _local(place, root, text)
+    also = tuple(dict.fromkeys(_key(place, root, text) for place in places))
     if HUB.fullmatch(text) is None and not text.startswith("ollama:"):
         problem = f"{text} is neither on this disk nor a name of the Hub"
         return Reference(text, None, problem, also)
@@ -73,8 +73,8 @@ def _exists(place: Path) -> bool:
         return False
 
 
-def _local(place: Path, root: Path) -> Reference:
-    key = _key(place, root)
+def _local(place: Path, root: Path, text: str) -> Reference:
+    key = _key(place, root, text)
     try:
         # Facts name the model as the repository does, not as this machine does.
         return Reference(key, replace(parse(os.path.normpath(place)), text=key))
@@ -82,9 +82,12 @@ def _local(place: Path, root: Path) -> Reference:
         return Reference(key, None, error.message)
 
 
-def _key(place: Path, root: Path) -> str:
+def _key(place: Path, root: Path, text: str) -> str:
+    """Relative to the root, unless the file itself names a place elsewhere by its whole path."""
     plain = Path(os.path.normpath(place))
-    return (plain.relative_to(root) if plain.is_relative_to(root) else plain).as_posix()
+    if not plain.is_relative_to(root) and Path(text).is_absolute():
+        return plain.as_posix()
+    return Path(os.path.relpath(plain, root)).as_posix()
 
 
 def content(ref: ModelRef) -> str | None:

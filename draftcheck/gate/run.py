@@ -62,7 +62,7 @@ class _Gate:
         self._lock_name = lock_name
         self._judge = judging.Judge()
         self._setups: list[CheckedSetup] = []
-        self._missing: dict[str, None] = {}
+        self._missing: dict[tuple[str, Place], str] = {}
         self._idle = 0
 
     def report(self) -> GateReport:
@@ -71,27 +71,27 @@ class _Gate:
             findings += self._file(file)
         findings += self._lock_findings()
         findings = _ignored(findings, self._survey)
+        keys = [self._missing.get((f.rule, f.place)) for f in findings if f.ignored is None]
         return GateReport(
             looked_at=self._survey.looked_at,
             setups=tuple(self._setups),
             findings=tuple(sorted(findings, key=_order)),
             idle=self._idle,
             lock=self._lock_name if self._lock is not None else None,
-            missing=tuple(self._missing),
+            missing=tuple(dict.fromkeys(key for key in keys if key is not None)),
         )
 
     def _file(self, file: Seen) -> list[GateFinding]:
-        findings = list(file.findings)
+        findings: list[tuple[GateFinding, int | None]] = [(f, None) for f in file.findings]
         for setup in file.setups:
-            number = len(self._setups)
-            if not setup.deployment.speculates:
+            number = len(self._setups) if setup.deployment.speculates else None
+            about = [rows.of_file(found, number) for found in setup.deployment.findings]
+            if number is None:
                 self._idle += 1
-                findings += [rows.of_file(found, None) for found in setup.deployment.findings]
-                continue
-            findings += [rows.of_file(found, number) for found in setup.deployment.findings]
-            findings += self._setup(setup, number)
-        firsts = [checked.place.line for checked in self._setups]
-        return ignores.apply(findings, file.ignores, firsts)
+            else:
+                about += self._setup(setup, number)
+            findings += [(finding, setup.deployment.place.line) for finding in about]
+        return ignores.apply(findings, file.ignores)
 
     def _setup(self, setup: Setup, number: int) -> list[GateFinding]:
         """The findings on one setup; it is added to those that were checked."""
@@ -168,7 +168,7 @@ class _Gate:
         return locating.resolve(word.text, word.place.file, self._survey.root, setup.paths)
 
     def _not_known(self, missing: Missing, place: Place, number: int) -> GateFinding:
-        self._missing[missing.key] = None
+        self._missing[missing.rule, place] = missing.key
         return rows.finding(missing.rule, place, missing.saw, fix=missing.fix, setup=number)
 
     def _lock_findings(self) -> Iterator[GateFinding]:

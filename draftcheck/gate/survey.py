@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from draftcheck import rulebook
@@ -55,15 +56,18 @@ class Manifests:
     def __init__(self, root: Path) -> None:
         self._root = root
         self._known: dict[Path, Manifest] = {}
+        self._near: dict[Path, tuple[Manifest, ...]] = {}
 
-    def of(self, folder: Path) -> Iterator[Manifest]:
+    def of(self, folder: Path) -> tuple[Manifest, ...]:
         """The nearest first."""
-        here = folder.resolve()
-        for place in (here, *here.parents):
-            if (place / manifest.NAME).is_file():
-                yield self._load(place)
-            if place == self._root:
-                return
+        if folder not in self._near:
+            here = folder.resolve()
+            above = [here, *here.parents]
+            if self._root in above:
+                above = above[: above.index(self._root) + 1]
+            found = [place for place in above if (place / manifest.NAME).is_file()]
+            self._near[folder] = tuple(self._load(place) for place in found)
+        return self._near[folder]
 
     def root(self) -> Manifest:
         inside = (self._root / manifest.NAME).is_file()
@@ -73,8 +77,16 @@ class Manifests:
         if folder not in self._known:
             name = discover.shown(folder / manifest.NAME)
             data = discover.read(str(folder / manifest.NAME), follow=True) or b""
-            self._known[folder] = interpret(files.read(data, name))
+            found = interpret(files.read(data, name))
+            paths = {path: self._from(folder, text) for path, text in found.paths.items()}
+            self._known[folder] = replace(found, paths=paths)
         return self._known[folder]
+
+    def _from(self, folder: Path, text: str) -> str:
+        """What a path means is told from where the manifest stands."""
+        if folder == self._root or not (text.startswith("../") or (folder / text).exists()):
+            return text
+        return Path(os.path.relpath(folder / text, self._root)).as_posix()
 
     def paths(self, folder: Path) -> Mapping[str, str]:
         found: dict[str, str] = {}
@@ -213,7 +225,7 @@ def _own(
     seen.findings += found.findings
     for pair in found.pairs:
         versions = found.versions
-        setup = Setup(pair.deployment, {**paths, **found.paths}, versions, found.gpu or gpu)
+        setup = Setup(pair.deployment, paths, versions, found.gpu or gpu)
         setup.wanted = pair.wanted
         seen.setups.append(setup)
 
