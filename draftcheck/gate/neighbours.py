@@ -24,7 +24,7 @@ class Folders:
     def beside(self, name: str) -> Neighbours:
         folder = Path(name).parent
         if folder not in self._near:
-            self._near[folder] = Neighbours(self._paths(folder))
+            self._near[folder] = Neighbours(self._paths(folder), folder.resolve())
         return self._near[folder]
 
     def _paths(self, folder: Path) -> Mapping[str, Path]:
@@ -52,8 +52,8 @@ class Folders:
 class Neighbours:
     """What deployments.find calls Beside."""
 
-    def __init__(self, paths: Mapping[str, Path]) -> None:
-        self._paths = paths
+    def __init__(self, paths: Mapping[str, Path], here: Path) -> None:
+        self._paths, self._here = paths, here
         self._read: dict[str, bytes | None] = {}
 
     @property
@@ -63,6 +63,10 @@ class Neighbours:
     def path(self, name: str) -> str:
         """The file as reports have it."""
         return discover.shown(self._paths[name])
+
+    def far(self, name: str) -> int:
+        """How many folders up it lies."""
+        return len(self._here.parts) - len(self._paths[name].parts) + 1
 
     def read(self, name: str) -> bytes | None:
         if name not in self._read:
