@@ -8,6 +8,7 @@ from functools import cache
 
 from draftcheck import rulefiles
 from draftcheck.errors import RuleError
+from draftcheck.gate.findings import Row
 from draftcheck.gate.model import FileFinding, Place
 from draftcheck.gate.results import GateFinding
 from draftcheck.words import Outcome, Severity
@@ -16,23 +17,18 @@ SOURCE = "docs/gate.md"
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
-    id: str
-    slug: str
-    title: str
-    severity: Severity
-    why: str
-    fix: str
+class OwnRow(Row):
     unknown: bool = False
+    """Seen, it means that something could not be checked."""
 
 
 @cache
-def load() -> Mapping[str, Row]:
+def load() -> Mapping[str, OwnRow]:
     """The rows by id."""
     rows = {}
     for raw in rulefiles.load("gate")["rule"]:
         try:
-            row = Row(**{**raw, "severity": Severity(raw["severity"])})
+            row = OwnRow(**{**raw, "severity": Severity(raw["severity"])})
         except (TypeError, ValueError, KeyError) as error:
             raise RuleError(f"gate.toml rule {raw.get('id', '?')}: {error}") from None
         rows[row.id] = row

@@ -35,7 +35,7 @@ def render(report: GateReport) -> str:
                 "version": __version__,
                 "semanticVersion": __version__,
                 "informationUri": HOME,
-                "rules": [_rule(finding) for finding in rules],
+                "rules": [_rule(finding, report) for finding in rules],
             }
         },
         "invocations": [invocation],
@@ -45,14 +45,25 @@ def render(report: GateReport) -> str:
     return dumps({"$schema": SCHEMA, "version": "2.1.0", "runs": [run]})
 
 
-def _rule(finding: GateFinding) -> dict[str, Any]:
+PAGES = {"TRU": "every-engine", "MEM": "every-engine", "FIL": "deploy-files", "GAT": "deploy-files"}
+
+
+def _page(finding: GateFinding, report: GateReport) -> str:
+    """Where the rule is explained."""
+    engine = report.setups[finding.setup].engine if finding.setup is not None else "README"
+    page = PAGES.get(finding.rule[:3], engine)
+    anchor = f"{finding.rule} {finding.slug}".lower().replace(" ", "-")
+    return f"{HOME}/blob/main/docs/rules/{quote(page)}.md#{anchor}"
+
+
+def _rule(finding: GateFinding, report: GateReport) -> dict[str, Any]:
     return {
         "id": finding.rule,
         "name": _pascal(finding.slug),
         "shortDescription": {"text": _sentence(finding.title)},
         "fullDescription": {"text": _sentence(finding.why)},
         "help": {"text": f"{_sentence(finding.why)} {finding.fix}"},
-        "helpUri": f"{HOME}/blob/main/docs/gate.md",
+        "helpUri": _page(finding, report),
         "defaultConfiguration": {"level": LEVELS[finding.severity]},
         "properties": {"tags": ["speculative-decoding"]},
     }
