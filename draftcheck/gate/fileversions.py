@@ -69,10 +69,14 @@ def _all(
     table: Table, command: Command | None, contents: Contents, beside: Beside
 ) -> Iterator[Told]:
     if command is not None:
-        yield from _from_image(table, command)
+        told = list(_from_image(table, command))
+        yield from told
+        if told:  # the engine is what the image holds, whatever is installed elsewhere
+            return
     yield from _from_commands(table, contents)
     names = _packages(table)
-    listed = sorted(beside.names, key=lambda name: (name not in LOCKS, name))
+    far = getattr(beside, "far", lambda _: 0)
+    listed = sorted(beside.names, key=lambda name: (far(name), name not in LOCKS, name))
     for name in listed if names else ():
         base = name.rpartition("/")[2]
         if base in LOCKS or REQUIREMENTS.fullmatch(base):

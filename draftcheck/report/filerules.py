@@ -10,6 +10,7 @@ import click
 
 from draftcheck import rulefiles
 from draftcheck.gate import findings, options
+from draftcheck.gate import rows as own
 from draftcheck.gate.findings import Row
 from draftcheck.gate.optionchecks import RULES
 from draftcheck.gate.options import Change, Check, Table
@@ -25,28 +26,31 @@ def tables() -> list[Table]:
     return [options.load(p.stem) for p in sorted(found) if not p.stem.endswith("-names")]
 
 
+def rows() -> list[Row]:
+    """What is said about files, and what the gate itself has to say."""
+    return [*findings.rows().values(), *own.load().values()]
+
+
 def one(rule_id: str) -> Row | None:
     """The rule with this id or slug."""
-    rows = findings.rows().values()
-    return next((row for row in rows if rule_id.upper() == row.id or rule_id == row.slug), None)
+    return next((row for row in rows() if rule_id.upper() == row.id or rule_id == row.slug), None)
 
 
 def objects() -> list[dict[str, Any]]:
     return [
         {"id": row.id, "slug": row.slug, "title": row.title, "severity": str(row.severity),
          "why": row.why, "fix": row.fix}
-        for row in findings.rows().values()
+        for row in rows()
     ]  # fmt: skip
 
 
 def listing(form: str) -> str:
     """The rules about files behind those about pairs."""
-    rows = findings.rows().values()
     if form == "markdown":
         return "\n".join(
-            f"| {row.id} | {row.slug} | {OWNER} | {row.severity} | | |" for row in rows
+            f"| {row.id} | {row.slug} | {OWNER} | {row.severity} | | |" for row in rows()
         )
-    return "\n".join(f"{r.id}  {r.slug.ljust(24)} {OWNER.ljust(13)} {r.severity}" for r in rows)
+    return "\n".join(f"{r.id}  {r.slug.ljust(24)} {OWNER.ljust(13)} {r.severity}" for r in rows())
 
 
 def render(row: Row, form: str) -> str:
@@ -94,7 +98,7 @@ def _case(case: dict[str, str]) -> str:
 
 def page(plain: Callable[[str], str]) -> Iterator[str]:
     """The lines of docs/rules/deploy-files.md below its head; plain escapes for Markdown."""
-    for row in findings.rows().values():
+    for row in rows():
         yield from (f"## {row.id} {row.slug}", "")
         yield from (plain(f"{row.title} ({row.severity}). {row.why} {row.fix}"), "")
         for case in _cases(row.id):

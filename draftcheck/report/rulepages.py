@@ -8,7 +8,6 @@ from pathlib import Path
 
 from draftcheck import rulebook
 from draftcheck.errors import ReadError
-from draftcheck.gate import findings
 from draftcheck.report import filerules
 from draftcheck.report.rules import KNOWN_BY, window
 from draftcheck.rulebook import Engine, Method, RepairRow, Rule
@@ -54,7 +53,7 @@ def _index(engines: Sequence[Engine]) -> str:
         lines.append(f"| [{engine.name}]({engine.id}.md) | {span} | {methods} | {rules} |")
     rules = len({rule.id for rule in rulebook.truth()})
     lines.append(f"| [every engine]({TRUTH}.md) | | | {rules} |")
-    lines.append(f"| [deploy files]({FILES}.md) | | | {len(findings.rows())} |")
+    lines.append(f"| [deploy files]({FILES}.md) | | | {len(filerules.rows())} |")
     return _text(lines)
 
 
@@ -76,7 +75,7 @@ def _truth() -> str:
 
 def _files() -> str:
     lines = [
-        MADE.format(file="files and rules/options/*"), "# Deploy files", "",
+        MADE.format(file="files, rules/gate and rules/options/*"), "# Deploy files", "",
         "What `draftcheck gate` says about a file itself, whatever pair it names: options and keys"
         " that the engine's version does not have, ignores, or understands differently.", "",
     ]  # fmt: skip
