@@ -51,7 +51,7 @@ def command(
         raise UsageError("--model needs --update")
     with progress(quiet):
         done = relock.run(files, update, models, path, offline=offline)
-    changed = done.text != done.before
+    changed = done.text != done.before and bool(done.before is not None or done.locked.lock.models)
     if changed and not check:
         relock.write(done)
     if not quiet:

@@ -110,11 +110,10 @@ def parse(data: bytes) -> Lock:
     if type(form) is not int or form < 1:
         return _spoilt("GAT004", 1, f"its format is {str(form)[:40]!r}")
     if form != FORMAT:
-        writer = str(root.get("draftcheck_version"))[:40]
-        saw = f"lock format {form}, written by draftcheck {writer}; this version reads {FORMAT}"
+        saw = f"lock format {form}, of another version of draftcheck; this one reads {FORMAT}"
         return _spoilt("GAT003", 1, saw)
-    if extra := sorted(set(root) - {"draftcheck_lock", "draftcheck_version", *KINDS}):
-        return _spoilt("GAT004", 1, f"an unknown part {extra[0][:80]!r}")
+    if other := sorted(set(root) ^ {"draftcheck_lock", *KINDS}):
+        return _spoilt("GAT004", 1, f"the part {other[0][:80]!r} is missing, or not one of a lock")
     lines = _lines(text)
     lock = Lock(lines=lines)
     for kind in KINDS:
@@ -168,9 +167,9 @@ def _lines(text: str) -> dict[str, int]:
     return found
 
 
-def dumps(lock: Lock, version: str) -> str:
+def dumps(lock: Lock) -> str:
     """Stable order, a field a line, so that a review shows what changed."""
-    body: dict[str, Any] = {"draftcheck_lock": FORMAT, "draftcheck_version": version}
+    body: dict[str, Any] = {"draftcheck_lock": FORMAT}
     for kind in KINDS:
         entries = getattr(lock, kind)
         body[kind] = {key: entries[key] for key in sorted(entries)}

@@ -18,13 +18,14 @@ TEXTS, TABLE = "texts", "table"
 PAIR = {
     "name": TEXT, "target": TEXT, "draft": TEXT, "engine": TEXT, "version": TEXT, "method": TEXT,
     "gpu": TEXT, "context": COUNT, "sequences": COUNT, "dtype": TEXT, "kv_dtype": TEXT,
-    "tensor_parallel": COUNT, "draft_tensor_parallel": COUNT, "draft_tokens": COUNT,
+    "tensor_parallel": COUNT, "draft_tensor_parallel": COUNT, "pipeline_parallel": COUNT,
+    "draft_tokens": COUNT,
     "memory_fraction": SHARE, "draft_gpu": INDEX, "min_acceptance": SHARE, "min_speedup": NUMBER,
     "trial": TEXT, "temperature": NUMBER, "backend": TEXT,
 }  # fmt: skip
 SAID = (
     "gpu", "context", "sequences", "dtype", "kv_dtype", "tensor_parallel", "draft_tensor_parallel",
-    "draft_tokens", "memory_fraction", "draft_gpu",
+    "pipeline_parallel", "draft_tokens", "memory_fraction", "draft_gpu",
 )  # fmt: skip
 GATE = {"include": TEXTS, "exclude": TEXTS, "versions": TABLE, "gpu": TEXT}
 IGNORE = {"rule": TEXT, "file": TEXT, "reason": TEXT}

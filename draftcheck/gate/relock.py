@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from draftcheck import __version__
 from draftcheck.errors import UsageError
 from draftcheck.gate import locating, locking, minimums, survey, writing
 from draftcheck.gate import lock as locks
@@ -55,7 +54,7 @@ def run(
         path,
         done,
         before,
-        locks.dumps(done.lock, __version__),
+        locks.dumps(done.lock),
         len(setups),
         len(setups) - len(pairs),
         tuple(flaw.saw for flaw in old.flaws.values()) if old else (),
@@ -89,6 +88,9 @@ def words(done: Relocked, *, written: bool) -> Iterator[str]:
             revision = entry.get("revision")
             yield f"{word} {key}" + (f" at {revision[:12]}" if revision else "")
     count = len(lock.lock.models)
+    if not count and done.before is None:
+        yield f"nothing to lock: {done.setups} setups, and no model of them that could be read"
+        return
     state = "written" if written else "unchanged" if done.text == done.before else "not written"
     pairs = len(lock.lock.pairs)
     yield (

@@ -65,7 +65,8 @@ def _figures(body: Mapping[str, Any], shown: str) -> dict[str, Any]:
         "length": _number(body.get("length"), shown),
         "acceptance_rate": _number(rate.get("value") if isinstance(rate, dict) else rate, shown),
         "speedup": _number(best.get("speedup") if isinstance(best, dict) else None, shown),
-        "broken": body.get("broken") if isinstance(body.get("broken"), str) else None,
+        "broken": _words(body.get("broken")),
+        "incomplete": _words(body.get("incomplete")),
         "lengths": [
             [
                 _number(row.get(name), shown)
@@ -79,6 +80,10 @@ def _figures(body: Mapping[str, Any], shown: str) -> dict[str, Any]:
         value = body.get(name)
         figures[name] = value if isinstance(value, str) else _number(value, shown)
     return figures
+
+
+def _words(value: Any) -> str | None:
+    return value[:400] if isinstance(value, str) and value else None
 
 
 def _model(side: Any) -> dict[str, Any]:
@@ -113,14 +118,21 @@ def differences(
 
 
 def _same(ref: str, reference: str) -> bool:
-    """The same model; a trial may have been made in another folder."""
-    return ref == reference or ref.removeprefix("./") == reference
+    """The same model; a trial may have been made elsewhere, and names its commit apart."""
+    name, ours = ref.partition("@")[0].removeprefix("./"), reference.partition("@")[0]
+    return name == ours or name.endswith(f"/{ours}")
 
 
 def held(figures: Mapping[str, Any], wanted: Wanted) -> Iterator[tuple[str, str]]:
     """What falls short: a rule of the gate and the evidence; GAT010 where nothing was measured."""
     if figures.get("broken"):
         yield "GAT008", f"the trial found the pair broken: {str(figures['broken'])[:200]}"
+        return
+    if figures.get("incomplete"):
+        yield (
+            "GAT010",
+            f"{figures.get('file', 'the trial')} was not finished: {figures['incomplete']}",
+        )
         return
     acceptance, speedup, at = _at(figures, wanted.draft_tokens)
     for rule, name, found, least in (

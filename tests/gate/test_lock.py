@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,10 +15,11 @@ import pytest
 
 from draftcheck.gate import lock as locks
 from tests import make
-from tests.conftest import Run
+from tests.conftest import ROOT, Run
 from tests.gate.conftest import Repo
 from tests.hub import Hub, models
 from tests.hub.process import Draftcheck
+from tests.test_house import HEAVY
 
 BIG, SMALL = "models/big", "models/small"
 
@@ -88,6 +92,12 @@ def test_check_writes_nothing(good: Repo) -> None:
     assert good.lock("--check").code == 0
 
 
+def test_nothing_to_lock_is_said(repo: Repo) -> None:
+    ran = repo.lock()
+    assert (ran.code, "nothing to lock" in ran.out) == (0, True)
+    assert not (repo.path / "draftcheck.lock").exists()
+
+
 def test_a_model_that_changed_on_disk_is_noticed(locked: Repo) -> None:
     config = {**make.CONFIG, "num_hidden_layers": 3}
     shutil.rmtree(locked.path / SMALL)
@@ -155,6 +165,8 @@ TAMPERED: dict[str, tuple[Callable[[dict[str, Any]], None], str]] = {
     "a newer format": (edit("draftcheck_lock", to=2), "GAT003"),
     "no format": (edit("draftcheck_lock", to="x"), "GAT004"),
     "another part": (edit("models", to=[]), "GAT004"),
+    "a part less": (lambda lock: lock.pop("trials"), "GAT004"),
+    "a part more": (lambda lock: lock.update(more={}), "GAT004"),
 }
 
 
@@ -264,3 +276,20 @@ def hub_repo(tmp_path: Path, run: Run) -> Any:
         home.mkdir()
         Repo(home, run).serve("serve.sh", "org/big", "org/small")
         yield home, hub, Draftcheck(hub, home)
+
+
+def test_the_gate_imports_nothing_heavy_and_opens_no_connection(locked: Repo) -> None:
+    shutil.rmtree(locked.path / "models")
+    code = (
+        "import sys, json, socket; socket.socket.connect = None; from draftcheck.cli import main;"
+        "main(['gate', '--quiet']); print(json.dumps(sorted(sys.modules)))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=locked.path,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert not set(json.loads(done.stdout.splitlines()[-1])) & set(HEAVY)

@@ -137,6 +137,8 @@ MINIMUMS = PAIR + 'min_acceptance = 0.6\nmin_speedup = 1.5\ntrial = "trial.json"
         ("draft_tokens = 3\n", {}, "GAT010", "has no acceptance at 3 draft tokens", 3),
         ("", {"best": None}, "GAT010", "has no speed-up", 3),
         ("", {"broken": "other texts"}, "GAT008", "broken: other texts", 1),
+        ("", {"incomplete": "out of memory"}, "GAT010", "was not finished: out of memory", 3),
+        ("", {"target": {"ref": "/home/me/models/big"}}, None, "", 0),
         ("", {"target": {"ref": "org/else"}}, "GAT011", "its target is org/else", 3),
         ("temperature = 0.7\n", {}, "GAT011", "its temperature is 0.0, not 0.7", 3),
         ('backend = "vllm"\n', {}, "GAT011", "its backend is transformers, not vllm", 3),
