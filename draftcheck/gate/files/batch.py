@@ -11,6 +11,7 @@ from draftcheck.gate.files.variables import MAX_VALUE, Variables
 from draftcheck.gate.files.views import View, joined
 
 NAMES = re.compile(r".+\.(?:bat|cmd|ps1)")
+MAX_LINE = 20_000
 _SET = re.compile(r"\s*@?set\s+\"?([\w-]+)=", re.IGNORECASE)
 _DOLLAR_SET = re.compile(r"\s*\$(?:env:)?(\w+)\s*=\s*(?=[\"'\d])", re.IGNORECASE)
 _WORD = re.compile(r"(?:\"(?:[^\"\\]|\\.)*\"|'[^'\n]*'|[^\s\"'&|<>])+")
@@ -39,6 +40,9 @@ def read(view: View, gathered: Gathered) -> None:
             start = match.end() + (power and quoted)
             end -= quoted and line.text[end - 1 : end] in ("'", '"')
             values[match[1].lower()] = line.slice(start, max(start, end))
+            continue
+        if len(line.text) > MAX_LINE:
+            gathered.trouble(line.place(0, 1), "too long a line")
             continue
         args = _args(line, values, power)
         wrappers.Unwrapping(gathered, Variables(), line.place()).emit(args)

@@ -11,8 +11,8 @@ from draftcheck.gate.files.yamltree import parse
 from draftcheck.gate.model import Tree
 
 NAMES = re.compile(r".+\.ya?ml|.+\.tpl")
-_API = re.compile(r"^\s*apiVersion:", re.MULTILINE)
-_KIND = re.compile(r"^\s*kind:", re.MULTILINE)
+_API = re.compile(r"^[ \t]*apiVersion:", re.MULTILINE)
+_KIND = re.compile(r"^[ \t]*kind:", re.MULTILINE)
 
 
 def claims(name: str, text: str) -> bool:
