@@ -33,7 +33,7 @@ class Gathered:
     commands: list[Command] = field(default_factory=list)
     documents: list[Document] = field(default_factory=list)
     troubles: list[Trouble] = field(default_factory=list)
-    left: int = 6_000_000
+    left: int = 3_000_000
     """How much more may be read: no file makes the gate hang, nor one inside another."""
     depth: int = 0
 

@@ -23,7 +23,7 @@ _OPENING = {"if", "while", "until", "for", "case", "select"}
 _CLOSING = {"fi", "done", "esac"}
 _BETWEEN = {"then", "else", "elif", "do", "!", "{", "}", "time", "coproc"}
 STATEMENT, WORD = 100, 50
-"""What they cost of the file's budget: some 60,000 commands, or twice as many words."""
+"""What they cost of the file's budget: some 30,000 commands, or twice as many words."""
 _DECLARING = {"export", "declare", "local", "readonly", "typeset"}
 
 
