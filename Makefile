@@ -14,7 +14,7 @@ $(VENV)/.core: pyproject.toml constraints.txt
 
 $(VENV)/.dev: $(VENV)/.core
 	$(PIP) torch
-	$(PIP) --editable '.[trial]' build hypothesis mypy pytest pytest-xdist ruff sentencepiece
+	$(PIP) --editable '.[trial]' build hypothesis jsonschema mypy pre-commit pytest pytest-xdist ruff sentencepiece
 	touch $@
 
 demo: $(VENV)/.core          ## from nothing to a verdict on the embedded pair

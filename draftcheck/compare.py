@@ -28,8 +28,8 @@ def compare(target: ModelFacts, draft: ModelFacts) -> Comparison:
         target=target,
         draft=draft,
         vocabulary=vocabulary,
-        specials=_specials(target.tokenizer, draft.tokenizer),
-        behaviour=_behaviour(target.tokenizer, draft.tokenizer, vocabulary),
+        specials=compare_specials(target.tokenizer, draft.tokenizer),
+        behaviour=compare_behaviour(target.tokenizer, draft.tokenizer, vocabulary),
     )
 
 
@@ -136,7 +136,8 @@ def _overlap(
     return (same + sum(text is not None and text in ours for text in moved)) / defined
 
 
-def _specials(target: TokenizerFacts, draft: TokenizerFacts) -> tuple[SpecialToken, ...]:
+def compare_specials(target: TokenizerFacts, draft: TokenizerFacts) -> tuple[SpecialToken, ...]:
+    """Ids and texts of bos, eos, pad and unk, side by side."""
     rows = []
     for name in ("bos", "eos", "pad", "unk"):
         ours, theirs = getattr(target, f"{name}_id"), getattr(draft, f"{name}_id")
@@ -150,7 +151,7 @@ def _named(facts: TokenizerFacts, number: int | None) -> bytes | None:
     return _at(facts.tokens, number)
 
 
-def _behaviour(
+def compare_behaviour(
     target: TokenizerFacts, draft: TokenizerFacts, vocabulary: VocabularyComparison
 ) -> Behaviour:
     """Do both cut text alike? Digests first; the tokenizers library only when they differ."""

@@ -24,6 +24,7 @@ from draftcheck.types import (
     Setup,
     Severity,
     Verdict,
+    recorded_name,
 )
 
 LONGEST = 1000
@@ -271,7 +272,9 @@ def _truth(method: Method, comparison: Comparison) -> list[Rule]:
 
 
 def _finding(rule: Rule, comparison: Comparison, setup: Setup) -> Finding | None:
-    seen = CHECKS[rule.check](comparison, setup, **rule.params)
+    recorded = comparison.recorded
+    seen = recorded.get(recorded_name(rule.check, rule.params)) if recorded else None
+    seen = seen or CHECKS[rule.check](comparison, setup, **rule.params)
     if seen.outcome is Outcome.NOT_APPLICABLE:
         return None
     return Finding(

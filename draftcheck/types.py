@@ -21,7 +21,7 @@ __all__ = [
     "Difference", "EngineVerdict", "Finding", "GgufArray", "GgufFacts", "ModelFacts", "Origin",
     "Outcome", "PairVerdict", "Reaction", "Relation", "Repair", "Seen", "Setup", "Severity",
     "SpecialToken", "Tensor", "TokenizerFacts", "Verdict", "VocabularyComparison", "WeightFacts",
-    "WeightFile",
+    "WeightFile", "recorded_name",
 ]  # fmt: skip
 
 NO_TOKEN = -1
@@ -298,11 +298,18 @@ class Comparison:
     vocabulary: VocabularyComparison
     specials: tuple[SpecialToken, ...]
     behaviour: Behaviour
+    recorded: Mapping[str, Seen] = field(default_factory=dict)
+    """What checks saw while the token texts were at hand, by recorded_name()."""
 
     @property
     def alone(self) -> bool:
         """There is no draft: the target stands on both sides."""
         return self.draft is self.target
+
+
+def recorded_name(check: str, params: Mapping[str, Any]) -> str:
+    """The name under which a comparison records what a check saw."""
+    return " ".join([check, *(f"{name}={params[name]!r}" for name in sorted(params))])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -24,6 +24,7 @@ from draftcheck.judge import Question, active, judge_engine
 from draftcheck.rulebook import Engine, Rule
 from draftcheck.types import (
     Circumstances,
+    Comparison,
     EngineVerdict,
     Finding,
     ModelFacts,
@@ -91,16 +92,21 @@ class Case:
         path = str(self.path.parent / definition)
         return replace(facts, tokenizer=replace(facts.tokenizer, definition=path))
 
-    def verdict(self) -> EngineVerdict:
+    def question(self) -> Question:
         engine, _, version = str(self.body["engine"]).partition("@")
         said = {name: self.body[name] for name in rulebook.CIRCUMSTANCES if name in self.body}
         if "gpu" in said:
             said["machine"] = gpus.parse(said["gpu"])
             said["capability"] = said["machine"].capability
-        question = Question(engine, version, self.body.get("method"), Circumstances(**said))
+        return Question(engine, version, self.body.get("method"), Circumstances(**said))
+
+    def comparison(self) -> Comparison:
         target = self.facts("target")
         draft = self.facts("draft") if "draft" in self.body else target
-        return judge_engine(compare(target, draft), question)
+        return compare(target, draft)
+
+    def verdict(self) -> EngineVerdict:
+        return judge_engine(self.comparison(), self.question())
 
 
 @cache

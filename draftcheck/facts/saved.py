@@ -135,12 +135,13 @@ def _group(group: Any, whole: bool) -> dict[str, Any]:
             out[field.name] = len(value)
             continue
         if field.name == "keys":
-            value = {key: _gguf_value(entry, whole) for key, entry in value.items()}
+            value = {key: gguf_value(entry, whole) for key, entry in value.items()}
         out[field.name] = _plain(value)
     return out
 
 
-def _gguf_value(entry: tuple[str, Any], whole: bool) -> list[Any]:
+def gguf_value(entry: tuple[str, Any], whole: bool = True) -> list[Any]:
+    """A key's type and value as JSON; long arrays and texts are counted unless whole."""
     kind, value = entry
     if isinstance(value, GgufArray):
         return [kind, {"count": value.count, **({"sha256": value.sha256} if value.sha256 else {})}]

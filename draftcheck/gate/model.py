@@ -151,6 +151,8 @@ class Deployment:
     version: str | None = None
     version_from: str = ""
     """How the version is known: image tag, requirements.txt:3, manifest …; empty: it is not."""
+    version_note: str = ""
+    """Why no version is known although something speaks of one: a range, the tag latest …"""
     target: Word | None = None
     draft: Word | None = None
     method: str | None = None
