@@ -133,7 +133,9 @@ def _referenced(arg: Arg, env: dict[str, Word]) -> Arg:
         known = env.get(match[1])
         if known is None or known.unknown:
             return None
-        return view.instead(known.text, *match.span())
+        if known.place.file != view.source.name:
+            return view.instead(known.text, *match.span())
+        return View.of(view.source, known)
 
     text = filled(view, _REFERENCE, value)
     return Arg(text.word(arg.word.place, None), text)
