@@ -10,7 +10,7 @@ from draftcheck.gate.files.views import View
 from draftcheck.gate.files.yamltree import parse
 from draftcheck.gate.model import Tree, Word
 
-NAMES = re.compile(r".+\.ya?ml|.+\.tpl")
+NAMES = re.compile(r".+\.ya?ml")
 _API = re.compile(r"^[ \t]*apiVersion:", re.MULTILINE)
 _KIND = re.compile(r"^[ \t]*kind:", re.MULTILINE)
 

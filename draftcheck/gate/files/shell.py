@@ -19,6 +19,7 @@ _SUFFIX = (
 NAMES = re.compile(_SUFFIX + r"|[^.]+")
 _SHEBANG = re.compile(r"#!.*\b(?:ba|z|da|k|a)?sh\b")
 _ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)(\[[^\]]*\])?(\+?)=")
+_ARGUMENT = re.compile(r"\$\{?(?:\d|OPTARG\b|(?:i|arg|opt)\b)")
 _OPENING = {"if", "while", "until", "for", "case", "select"}
 _CLOSING = {"fi", "done", "esac"}
 _BETWEEN = {"then", "else", "elif", "do", "!", "{", "}", "time", "coproc"}
@@ -188,7 +189,9 @@ class Script:
         value = RawWord([type(first)(rest), *word.parts[1:]], start, word.end)
         text, unknown, _ = self.variables.text(value, self.view)
         branch = self._branches > 0
-        return Value(branch=branch) if unknown else Value(text, branch=branch)
+        if unknown:
+            return Value(branch=branch, argument=bool(_ARGUMENT.match(unknown)))
+        return Value(text, branch=branch)
 
     def _assign(self, match: re.Match[str], word: RawWord) -> None:
         value = self._assigned(match, word)

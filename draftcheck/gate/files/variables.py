@@ -26,6 +26,8 @@ class Value:
     items: list[Arg] | None = None
     branch: bool = False
     """Given inside a condition or a loop."""
+    argument: bool = False
+    """Given on the command line of the script: unknown, but not instead of a default."""
 
     def same(self, other: Value) -> bool:
         """Whether both say the same."""
@@ -33,6 +35,20 @@ class Value:
         if mine is None or theirs is None:
             return mine is theirs and self.items is None and other.items is None
         return mine.text == theirs.text
+
+
+def _either(old: Value, new: Value) -> Value:
+    """What a variable holds that a condition may change: what the file says, if it says one thing.
+
+    An argument ($2) may replace a default, and options that may be switched on stand in the file.
+    """
+    if new.argument:
+        return old
+    if old.view is not None and new.view is not None:
+        for value, other in ((old.view, new), (new.view, old)):
+            if not value.text.strip():
+                return other
+    return Value(branch=True)
 
 
 @dataclass(slots=True)
@@ -48,7 +64,7 @@ class Variables:
         self._environment = None
         old = self.values.get(name)
         if value.branch and old is not None and not old.same(value):
-            value = Value(branch=True)
+            value = _either(old, value)
         if value.view is not None and len(value.view.text) > MAX_VALUE:
             value = Value()
         self.values[name] = value

@@ -69,7 +69,9 @@ def walk(reader: Reader, tree: Tree) -> None:
 
 
 def _around(reader: Reader, mapping: Tree, above: _Above) -> _Above:
-    image = reader.image(mapping.get("image") or mapping.get("container"))
+    container = mapping.get("container")
+    inner = container.get("image") if container is not None else None
+    image = reader.image(mapping.get("image") or inner or container)
     if image is None and mapping.get("repository") is not None and mapping.get("tag") is not None:
         image = reader.image(mapping)
     if image is not None:
