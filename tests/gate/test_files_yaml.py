@@ -136,6 +136,54 @@ def test_variables_from_a_config_map_of_the_same_file() -> None:
     assert (tree.place.line, tree.place.column) == (5, 10)
 
 
+@pytest.mark.parametrize(
+    ("name", "text", "program"),
+    [
+        (
+            "isvc.yaml",
+            """\
+            apiVersion: serving.kserve.io/v1beta1
+            kind: InferenceService
+            spec:
+              predictor:
+                model:
+                  modelFormat: {name: huggingface}
+                  args: [--model_id=org/x, --draft]
+            """,
+            ["huggingfaceserver", "--model_id=org/x", "--draft"],
+        ),
+        (
+            "model.yaml",
+            """\
+            apiVersion: kubeai.org/v1
+            kind: Model
+            spec:
+              engine: VLLM
+              url: hf://org/x
+              args: [--draft]
+            """,
+            ["vllm", "serve", "org/x", "--draft"],
+        ),
+        (
+            "values.yaml",
+            """\
+            modelArtifacts: {uri: "hf://org/x"}
+            decode:
+              containers:
+                - image: vllm/vllm-openai:v0.9.1
+                  modelCommand: vllmServe
+                  args: [--draft]
+            """,
+            ["vllm", "serve", "org/x", "--draft"],
+        ),
+    ],
+)
+def test_runtimes_that_are_named_instead_of_a_command(
+    name: str, text: str, program: list[str]
+) -> None:
+    assert texts(only(read(text, name))) == program
+
+
 def test_helm_values() -> None:
     found = read(
         """\

@@ -15,6 +15,12 @@ from draftcheck.gate.files.yamltree import Parsed
 from draftcheck.gate.model import Place, Tree, Word
 
 Fill = Callable[[View], View]
+# What the runtimes of KServe, KubeAI and llm-d run; their objects name them instead of a command.
+_RUNTIMES = {
+    "huggingface": ("huggingfaceserver",),
+    "vllm": ("vllm", "serve"),
+    "vllmserve": ("vllm", "serve"),
+}
 _REFERENCE = re.compile(r"\$\$|\$\(([A-Za-z_][\w.-]*)\)")
 
 
@@ -117,6 +123,20 @@ class Reader:
         view = self.parsed.view(tree)
         if view is not None:
             wrappers.inside(view, name, self.gathered)
+
+
+def started(reader: Reader, runtime: Tree | None, model: Tree | None) -> list[Arg]:
+    """The program that a runtime's name stands for, with the model that is handed to it."""
+    view = reader.parsed.view(runtime)
+    words = _RUNTIMES.get(view.text.lower(), ()) if view is not None else ()
+    if view is None or not words:
+        return []
+    place = view.place()
+    found = [Arg(Word(word, place), view.instead(word, 0, 0)) for word in words]
+    where = reader.parsed.view(model)
+    if where is not None and where.text.startswith("hf://"):
+        found.append(Arg.of(where.slice(len("hf://"), len(where.text))))
+    return found
 
 
 def references(args: list[Arg], env: dict[str, Word]) -> list[Arg]:

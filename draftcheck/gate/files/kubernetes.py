@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from draftcheck.gate.files.containers import Reader, mappings, references
+from draftcheck.gate.files.containers import Reader, mappings, references, started
 from draftcheck.gate.files.gathered import Gathered
 from draftcheck.gate.files.views import View
 from draftcheck.gate.files.yamltree import parse
@@ -85,4 +85,8 @@ def _container(reader: Reader, mapping: Tree, settings: dict[str, dict[str, Word
         return
     env = _environment(reader, mapping, settings)
     words = [arg for tree in lists for arg in reader.args(tree)]
+    if command is None and image is None:
+        runtime = mapping.get("modelFormat", "name") or mapping.get("engine")
+        model = mapping.get("storageUri") or mapping.get("url")
+        words[:0] = started(reader, runtime, model)
     reader.emit(references(words, env), reader.image(image), env)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, replace
 
-from draftcheck.gate.files.containers import Reader, references
+from draftcheck.gate.files.containers import Reader, references, started
 from draftcheck.gate.files.gathered import Arg, Gathered
 from draftcheck.gate.files.views import View
 from draftcheck.gate.files.yamltree import parse
@@ -79,7 +79,8 @@ def _around(reader: Reader, mapping: Tree, above: _Above) -> _Above:
     runs_on = mapping.get("runs-on")
     if runs_on is not None and runs_on.word is not None:
         above = replace(above, windows="windows" in runs_on.word.text.lower())
-    model = next((found for name in _MODELS if (found := mapping.get(name)) is not None), None)
+    names = (found for name in _MODELS if (found := mapping.get(name)) is not None)
+    model = next(names, mapping.get("modelArtifacts", "uri"))
     return replace(above, model=model) if model is not None else above
 
 
@@ -98,6 +99,7 @@ def _mapping(reader: Reader, mapping: Tree, above: _Above, seen: set[int]) -> No
         elif _OPTIONS.fullmatch(key.text):
             _options(reader, value, above, env)
             seen.add(id(value))
+    words[:0] = started(reader, mapping.get("modelCommand"), above.model)
     if words:
         reader.emit(references(words, env), above.image, env)
 
