@@ -81,6 +81,21 @@ def test_a_default_in_a_branch_is_the_value() -> None:
 
 
 @pytest.mark.parametrize(
+    "script",
+    [
+        "M=org/x\nwhile [ $# -gt 0 ]; do case $1 in\n --model) M=$2; shift ;;\nesac; done",
+        "M=org/x\nfor i in $@; do case $i in --m=*) M=${i#*=} ;; esac; done",
+        "M=org/x\nwhile getopts m: o; do M=$OPTARG; done",
+        "M=\nif [ $BIG ]; then M=org/x; fi",
+        "if [ $BIG ]; then M=org/x; else M=''; fi",
+    ],
+)
+def test_what_a_script_says_by_default_is_taken(script: str) -> None:
+    found = [texts(command) for command in read(f"{script}\nvllm serve $M\n", "x.sh").commands]
+    assert found[-1] == ["vllm", "serve", "org/x"]
+
+
+@pytest.mark.parametrize(
     "line",
     [
         "exec vllm serve x",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from draftcheck.gate.files import shell, wrappers
 from draftcheck.gate.files.gathered import Arg, Gathered, split
@@ -15,6 +15,12 @@ from draftcheck.gate.files.yamltree import Parsed
 from draftcheck.gate.model import Place, Tree, Word
 
 Fill = Callable[[View], View]
+# What the runtimes of KServe, KubeAI and llm-d run; their objects name them instead of a command.
+_RUNTIMES = {
+    "huggingface": ("huggingfaceserver",),
+    "vllm": ("vllm", "serve"),
+    "vllmserve": ("vllm", "serve"),
+}
 _REFERENCE = re.compile(r"\$\$|\$\(([A-Za-z_][\w.-]*)\)")
 
 
@@ -110,16 +116,27 @@ class Reader:
         for item in tree.items if tree.items is not None else (tree,):
             view = self.parsed.view(item)
             if view is not None and hinted(view.text):
-                text = self.fill(view)
-                deeper = replace(text, depth=text.depth + 1)
-                if deeper.depth <= wrappers.MAX_DEPTH:
-                    shell.Script(deeper, self.gathered, Variables(), image, env or {}).run()
+                shell.inside(self.fill(view), self.gathered, None, image, env)
 
     def file(self, tree: Tree, name: str) -> None:
         """Read a scalar as a file of its own."""
         view = self.parsed.view(tree)
         if view is not None:
             wrappers.inside(view, name, self.gathered)
+
+
+def started(reader: Reader, runtime: Tree | None, model: Tree | None) -> list[Arg]:
+    """The program that a runtime's name stands for, with the model that is handed to it."""
+    view = reader.parsed.view(runtime)
+    words = _RUNTIMES.get(view.text.lower(), ()) if view is not None else ()
+    if view is None or not words:
+        return []
+    place = view.place()
+    found = [Arg(Word(word, place), view.instead(word, 0, 0)) for word in words]
+    where = reader.parsed.view(model)
+    if where is not None and where.text.startswith("hf://"):
+        found.append(Arg.of(where.slice(len("hf://"), len(where.text))))
+    return found
 
 
 def references(args: list[Arg], env: dict[str, Word]) -> list[Arg]:
@@ -136,7 +153,9 @@ def _referenced(arg: Arg, env: dict[str, Word]) -> Arg:
         known = env.get(match[1])
         if known is None or known.unknown:
             return None
-        return view.instead(known.text, *match.span())
+        if known.place.file != view.source.name:
+            return view.instead(known.text, *match.span())
+        return View.of(view.source, known)
 
     text = filled(view, _REFERENCE, value)
     return Arg(text.word(arg.word.place, None), text)

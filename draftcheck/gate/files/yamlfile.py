@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, replace
 
-from draftcheck.gate.files.containers import Reader, references
+from draftcheck.gate.files.containers import Reader, references, started
 from draftcheck.gate.files.gathered import Arg, Gathered
 from draftcheck.gate.files.views import View
 from draftcheck.gate.files.yamltree import parse
@@ -31,6 +31,8 @@ class _Above:
 
     image: Word | None = None
     model: Tree | None = None
+    windows: bool = False
+    """Steps are PowerShell unless they say otherwise."""
 
 
 def claims(name: str, text: str) -> bool:
@@ -67,12 +69,18 @@ def walk(reader: Reader, tree: Tree) -> None:
 
 
 def _around(reader: Reader, mapping: Tree, above: _Above) -> _Above:
-    image = reader.image(mapping.get("image") or mapping.get("container"))
+    container = mapping.get("container")
+    inner = container.get("image") if container is not None else None
+    image = reader.image(mapping.get("image") or inner or container)
     if image is None and mapping.get("repository") is not None and mapping.get("tag") is not None:
         image = reader.image(mapping)
     if image is not None:
         above = replace(above, image=image)
-    model = next((found for name in _MODELS if (found := mapping.get(name)) is not None), None)
+    runs_on = mapping.get("runs-on")
+    if runs_on is not None and runs_on.word is not None:
+        above = replace(above, windows="windows" in runs_on.word.text.lower())
+    names = (found for name in _MODELS if (found := mapping.get(name)) is not None)
+    model = next(names, mapping.get("modelArtifacts", "uri"))
     return replace(above, model=model) if model is not None else above
 
 
@@ -91,6 +99,7 @@ def _mapping(reader: Reader, mapping: Tree, above: _Above, seen: set[int]) -> No
         elif _OPTIONS.fullmatch(key.text):
             _options(reader, value, above, env)
             seen.add(id(value))
+    words[:0] = started(reader, mapping.get("modelCommand"), above.model)
     if words:
         reader.emit(references(words, env), above.image, env)
 
@@ -99,7 +108,9 @@ def _script(
     reader: Reader, value: Tree, shell: Tree | None, above: _Above, env: dict[str, Word]
 ) -> None:
     """A step's text, in the language that it names."""
-    named = shell.word.text.split()[0] if shell and shell.word and shell.word.text else "sh"
+    named = "pwsh" if above.windows else "sh"
+    if shell is not None and shell.word is not None and shell.word.text.strip():
+        named = shell.word.text.split()[0]
     name = _SHELLS.get(named)
     if name is not None:
         reader.file(value, name)
