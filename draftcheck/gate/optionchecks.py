@@ -41,7 +41,9 @@ def check(setting: Setting, *, speculates: bool) -> list[FileFinding]:
         if entry in setting.empty and not setting.opaque:
             found_here.append(_no_value(entry))
         found_here += optionvalues.check(view, entry)
-        seen.extend(found_here if about or view.sure else map(_softly, found_here))
+        # Where options are listed by version, an unknown version may be another one, or a fork.
+        soft = not view.sure and not about and "names" in view.table.head
+        seen.extend(map(_softly, found_here) if soft else found_here)
     seen.extend(_twice(setting) if speculates else ())
     for row in view.table.checks:
         seen.extend(_together(setting, row))
@@ -82,6 +84,8 @@ def _no_value(entry: Given) -> FileFinding:
 def _name(setting: Setting, entry: Given) -> Iterator[FileFinding]:
     view = setting.view
     change = view.change(entry.name)
+    if change is not None and entry.unset and change.effect == "ignored":
+        return
     if change is not None and all(setting.last(other) for other in change.given):
         yield _changed(view, entry, change)
         return
@@ -217,6 +221,12 @@ def _together(setting: Setting, row: Check) -> Iterator[FileFinding]:
     if not view.holds(row) or not all(setting.last(name) for name in row.given):
         return
     if row.missing and (setting.opaque or setting.has(row.missing)):
+        return
+    if (
+        row.missing
+        and setting.partial
+        and not set(row.given) & set(view.table.head.get("objects", ()))
+    ):
         return
     if not all(_among(setting, name, values, row.whole) for name, values in row.where.items()):
         return
