@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from draftcheck.gate import arguments, documents, fileversions, optionchecks, programs, references
-from draftcheck.gate.fileversions import Beside, Nothing, Told
+from draftcheck.gate import arguments, documents, optionchecks, programs, references
+from draftcheck.gate.fileversions import Beside, Nothing, Told, Versions
 from draftcheck.gate.findings import found
 from draftcheck.gate.given import ENV, Given, Setting, parts
 from draftcheck.gate.model import (
@@ -35,24 +35,25 @@ ASKS = ("draft", "draft_repo", "method", "speculative_config", "preset", "lookup
 def find(contents: Contents, beside: Beside | None = None) -> list[Deployment]:
     """Every engine that the file starts, with or without speculation."""
     around = beside if beside is not None else Nothing()
+    versions = Versions(contents, around)
     made = []
     for command in contents.commands:
         start = programs.start(command)
         if start is not None:
-            made.append(_of_command(command, start, contents, around))
+            made.append(_of_command(command, start, versions, around))
     for document in contents.documents:
         row = programs.document(document)
         for part in documents.sections(document, row) if row is not None else ():
-            one = _of_document(part, row, contents, around) if row is not None else None
+            one = _of_document(part, row, versions) if row is not None else None
             made += [one] if one is not None else []
     return made
 
 
 def _of_command(
-    command: Command, start: programs.Start, contents: Contents, beside: Beside
+    command: Command, start: programs.Start, versions: Versions, beside: Beside
 ) -> Deployment:
     table = load(start.table)
-    told = fileversions.tell(table, command, contents, beside)
+    told = versions.tell(table, command)
     setting = _setting(table, told, start.letter)
     setting.arguments = start.open
     _environment(setting, command)
@@ -99,10 +100,10 @@ def _named(name: str, word: Word) -> Word:
 
 
 def _of_document(
-    document: Document, row: Mapping[str, Any], contents: Contents, beside: Beside
+    document: Document, row: Mapping[str, Any], versions: Versions
 ) -> Deployment | None:
     table = load(row["table"])
-    told = fileversions.tell(table, None, contents, beside)
+    told = versions.tell(table, None)
     setting = _setting(table, told, row.get("letter", ""))
     setting.arguments = document.kind == "python-call" or bool(row.get("arguments"))
     setting.partial = bool(row.get("partial"))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -55,24 +55,33 @@ class Nothing:
         return None
 
 
-def tell(table: Table, command: Command | None, contents: Contents, beside: Beside) -> Told:
-    """The version, from the nearest place that names one."""
+class Versions:
+    """The versions that one file means; what holds for all of its commands is looked for once."""
+
+    def __init__(self, contents: Contents, beside: Beside) -> None:
+        self._contents, self._beside = contents, beside
+        self._told: dict[str, Told] = {}
+
+    def tell(self, table: Table, command: Command | None) -> Told:
+        """The version, from the nearest place that names one."""
+        found = list(_from_image(table, command)) if command is not None else []
+        if found:  # the engine is what the image holds, whatever is installed elsewhere
+            return _first(found)
+        if table.name not in self._told:
+            self._told[table.name] = _first(_around(table, self._contents, self._beside))
+        return self._told[table.name]
+
+
+def _first(found: Iterable[Told]) -> Told:
     notes = []
-    for told in _all(table, command, contents, beside):
+    for told in found:
         if told.version is not None:
             return told
         notes.append(told.note)
     return Told(note=notes[0] if notes else "")
 
 
-def _all(
-    table: Table, command: Command | None, contents: Contents, beside: Beside
-) -> Iterator[Told]:
-    if command is not None:
-        told = list(_from_image(table, command))
-        yield from told
-        if told:  # the engine is what the image holds, whatever is installed elsewhere
-            return
+def _around(table: Table, contents: Contents, beside: Beside) -> Iterator[Told]:
     yield from _from_commands(table, contents)
     names = _packages(table)
     far = getattr(beside, "far", lambda _: 0)

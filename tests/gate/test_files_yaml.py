@@ -233,7 +233,7 @@ def test_files_of_engines(name: str, text: str, kind: str) -> None:
         ("a: *b\n", 1, 4, "not defined"),
         ("a: " + "[" * 500, 1, 103, "nested too deeply"),
         ("a: b\n\tc: d\n", 2, 1, "not YAML"),
-        ("a: 'b\n", 2, 1, "not YAML"),
+        ("a: 'b\n", 1, 4, "not YAML"),
         ("a: \x01vllm\n", 1, 1, "not YAML"),
     ],
 )

@@ -51,7 +51,7 @@ def test_a_setup_passes(engine: Engine, method: Method, monkeypatch: pytest.Monk
     pair = compare(ModelFacts("org/big", "folder"), ModelFacts("org/small", "folder"))
     for version in window(engine, method):
         assert versions.covers(engine.order, version, method.since, method.until)
-        monkeypatch.setattr(fileversions, "tell", lambda *_, at=version: Told(at, "test"))
+        monkeypatch.setattr(fileversions.Versions, "tell", lambda *_, at=version: Told(at, "test"))
         for said in (Circumstances(), SAID):
             text = setups.render(
                 method.setup, pair, said, convert=method.convert,

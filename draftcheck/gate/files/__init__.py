@@ -70,7 +70,7 @@ def _names() -> re.Pattern[str]:
 
 
 def _base(name: str) -> str:
-    base = name.replace("\\", "/").rsplit("/", 1)[-1].lower()
+    base = name.replace("\\", "/").rsplit("/", 1)[-1].lower().replace("\n", " ")
     return _TEMPLATE_SUFFIX.sub("", base) or base
 
 

@@ -180,6 +180,8 @@ def _attempt(view: View) -> tuple[Parsed, list[tuple[Place, str]]]:
             builder.event(event)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
+        if mark and mark.index >= len(view.text.rstrip()) and error.context_mark:
+            mark = error.context_mark  # what began there never ended
         at, why = (mark.index if mark else 0), f"not YAML: {error.problem or error.context}"
     except yaml.YAMLError as error:  # characters that YAML does not allow
         at = getattr(error, "position", 0) or 0
