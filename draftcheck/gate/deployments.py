@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from draftcheck.gate import arguments, documents, optionchecks, programs, references
-from draftcheck.gate.fileversions import Beside, Nothing, Told, Versions
+from draftcheck.gate.fileversions import Beside, Nothing, Told, Versions, shown
 from draftcheck.gate.findings import found
 from draftcheck.gate.given import ENV, Given, Setting, parts
 from draftcheck.gate.model import (
@@ -85,12 +85,12 @@ def _config_files(setting: Setting, beside: Beside) -> None:
     for entry in list(setting.all("config_file")):
         name = entry.text.rpartition("/")[2]
         data = beside.read(name) if name and name in beside.names else None
-        shown = fileversions.shown(beside, name) if data is not None else name
-        contents = files.read(data, shown) if data is not None else None
+        title = shown(beside, name) if data is not None else name
+        contents = files.read(data, title) if data is not None else None
         for document in contents.documents if contents else ():
             row = programs.config_of(setting.view.table.name, document)
             if row is not None:
-                setting.configs[shown] = entry.word
+                setting.configs[title] = entry.word
                 documents.read(setting, document, row)
 
 

@@ -72,6 +72,7 @@ class Setting:
     troubles: list[Trouble] = field(default_factory=list)
     broken: list[tuple[Given, Trouble]] = field(default_factory=list)
     """Options whose JSON could not be read."""
+    searched: int = 0
     newer: bool = False
     """The version is newer than what was read."""
     glued: list[Given] = field(default_factory=list)
