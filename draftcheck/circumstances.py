@@ -16,6 +16,8 @@ class Circumstances:
     sequences: int | None = None
     tensor_parallel: int | None = None
     draft_tensor_parallel: int | None = None
+    pipeline_parallel: int | None = None
+    """Stages that the target's layers are cut into."""
     dtype: str | None = None
     kv_dtype: str | None = None
     draft_tokens: int | None = None

@@ -539,6 +539,12 @@ SOUND: dict[str, Spoil] = {
     "names of the bare model": before(lambda m: rename(m, "model.", "")),
     "multimodal, old names": before(lambda m: multimodal(m, "language_model.model.")),
     "multimodal, new names": before(lambda m: multimodal(m, "model.language_model.")),
+    "multimodal, nested names": before(lambda m: multimodal(m, "model.language_model.model.")),
+    "multimodal, layers called blocks": before(lambda m: [
+        multimodal(m, "language_model.model."),
+        m.config.update(model_type="brandnew", architectures=["BrandNewForConditionalGeneration"]),
+        m.__setattr__("tensors", {
+            name.replace(".layers.", ".blocks."): row for name, row in m.tensors.items()})]),
     "code of its own": before(lambda m: [
         m.config.update(auto_map={"AutoModel": "x.Y"}, architectures=["YForCausalLM"]),
         rename(m, "self_attn", "attention")]),

@@ -80,6 +80,8 @@ CHECKS: dict[str, Check] = {
         model.quantization_listed,
         model.quantization_deprecated,
         model.draft_tensor_parallel,
+        model.single_stage,
+        model.pipeline_not_read,
         model.single_rank,
         model.no_mrope,
         model.draft_name_dotted,

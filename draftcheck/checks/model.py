@@ -222,6 +222,23 @@ def single_rank(comparison: Comparison, setup: Setup) -> Seen:
     return fail(words) if ranks > 1 else ok(words)
 
 
+def single_stage(comparison: Comparison, setup: Setup) -> Seen:
+    """Fail when pipeline parallelism is asked for at all."""
+    stages = setup.pipeline_parallel
+    if stages is None:
+        return not_applicable("no pipeline parallelism asked for")
+    words = f"pipeline parallel size {stages}"
+    return fail(words) if stages > 1 else ok(words)
+
+
+def pipeline_not_read(comparison: Comparison, setup: Setup) -> Seen:
+    """Unknown when pipeline parallelism is asked for: what then happens was not found out."""
+    seen = single_stage(comparison, setup)
+    if seen.outcome is not Outcome.FAIL:
+        return seen
+    return unknown(f"{seen.saw}: what this version does with a draft was not found out")
+
+
 def no_mrope(comparison: Comparison, setup: Setup) -> Seen:
     """Fail when the draft has rotary positions in several dimensions."""
     mrope = comparison.draft.config.mrope

@@ -46,6 +46,9 @@ def circumstances_options(function: Callable[..., Any]) -> Callable[..., Any]:
         click.option("--kv-dtype", metavar="TYPE", help="Type of the KV cache."),
         click.option("--tensor-parallel", type=number, metavar="N", help="Ranks of the target."),
         click.option(
+            "--pipeline-parallel", type=number, metavar="N", help="Stages of the target's layers."
+        ),
+        click.option(
             "--memory-fraction",
             type=click.FloatRange(0, 1, min_open=True),
             metavar="F",

@@ -66,6 +66,8 @@ def compare(
     if any(families.elsewhere().match(name[:LONGEST]) for name in tensors):
         return None
     prefix = _prefix(model, tensors)
+    if not native and not _has_layers(model, prefix, tensors):
+        return None  # a class around it that calls its parts something else
     if prefix is None:
         return None if stored_as == "mlx" else [_other_names(model, classes[0], tensors)]
     look = Look(tensors)
@@ -99,6 +101,11 @@ def _prefix(model: Model, tensors: Mapping[str, Tensor]) -> str | None:
             probes += [f"{model.stack}.{number}.{name}" for name in _firsts(lines)]
     best = max(model.prefixes, key=lambda prefix: sum(prefix + p in tensors for p in probes))
     return best if any(best + probe in tensors for probe in probes) else None
+
+
+def _has_layers(model: Model, prefix: str | None, tensors: Mapping[str, Tensor]) -> bool:
+    stack = f"{prefix}{model.stack}."
+    return prefix is not None and any(name.startswith(stack) for name in tensors)
 
 
 def _firsts(lines: Iterable[Line]) -> list[str]:

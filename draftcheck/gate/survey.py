@@ -18,6 +18,9 @@ from draftcheck.gate.neighbours import Folders
 from draftcheck.gate.results import GateFinding
 from draftcheck.gate.trials import Wanted
 
+PROGRAMS = (".py", ".ipynb")
+"""Reading programs costs most, and without a word of speculation there is nothing in them."""
+
 
 @dataclass(slots=True)
 class Setup:
@@ -206,7 +209,7 @@ def _look(
     if data is None:
         return None
     survey.looked_at += 1
-    if not files.might(data, name):
+    if not files.might(data, name) or (name.endswith(PROGRAMS) and not _speculates(data)):
         return None
     contents = files.read(data, name)
     if contents is None:

@@ -117,7 +117,8 @@ def _question(
     notes: list[str],
 ) -> Question:
     role, draft = _draft(comparison, profile, circumstances, drafts, notes)
-    ranks = _ranks(circumstances, machine, profile, notes)
+    stages = _stages(circumstances, profile, notes)
+    ranks = _ranks(circumstances, machine, profile, stages, notes)
     alone = circumstances.draft_gpu
     if alone is not None and alone >= len(machine.devices):
         raise UsageError(f"--draft-gpu {alone}: there are {len(machine.devices)} GPUs, from 0 on")
@@ -138,6 +139,7 @@ def _question(
         fraction=circumstances.memory_fraction,
         draft_gpu=alone if draft is not None else None,
         sequences_said=circumstances.sequences is not None,
+        stages=stages,
     )
 
 
@@ -188,22 +190,36 @@ def _table(
     return replace(found, float_bytes=size)
 
 
+def _stages(circumstances: Circumstances, profile: Profile, notes: list[str]) -> int:
+    """Stages of a pipeline; engines that split by layers have them anyway, by free memory."""
+    asked = circumstances.pipeline_parallel or 1
+    if asked > 1 and profile.get("stages") is None:
+        notes.append(f"{profile.engine} has no pipeline stages: layers go where memory is free")
+        return 1
+    return asked
+
+
 def _ranks(
-    circumstances: Circumstances, machine: Machine, profile: Profile, notes: list[str]
+    circumstances: Circumstances,
+    machine: Machine,
+    profile: Profile,
+    stages: int,
+    notes: list[str],
 ) -> int:
     """Ranks of a tensor-parallel group; engines that split by layers have one."""
     if profile.get("split") != "tensor":
         return 1
     count = len(machine.devices)
-    if circumstances.tensor_parallel is None:
-        if count > 1:
-            notes.append(f"tensor parallel over all {count} GPUs is assumed")
-        return count
-    if circumstances.tensor_parallel > count > 1:
-        raise UsageError(
-            f"--tensor-parallel {circumstances.tensor_parallel}: --gpu names {count} GPUs"
-        )
-    return circumstances.tensor_parallel
+    asked = circumstances.tensor_parallel
+    if count > 1 and stages * (asked or 1) > count:
+        words = [f"--tensor-parallel {asked}"] if asked else []
+        words += [f"--pipeline-parallel {stages}"] if stages > 1 else []
+        raise UsageError(f"{' '.join(words)}: --gpu names {count} GPUs")
+    if asked is None:
+        if count > stages:
+            notes.append(f"tensor parallel over {count // stages} GPUs is assumed")
+        return count // stages if count > 1 else 1
+    return asked
 
 
 def _per_token(question: Question) -> tuple[int, int]:

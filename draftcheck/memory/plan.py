@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from draftcheck.memory import caches, weights
+from draftcheck.memory import caches, stages, weights
 from draftcheck.memory.caches import Cache, Load
 from draftcheck.memory.profiles import GIB, MIB, Profile
 from draftcheck.memory.shape import Shape
@@ -46,6 +46,10 @@ class Question:
     fraction: float | None
     draft_gpu: int | None
     sequences_said: bool
+    stages: int = 1
+    """Of a pipeline: the target's layers, cut into so many runs."""
+    last: bool = True
+    """Whether this is the stage that makes the logits and holds the draft."""
 
     def without_draft(self) -> Question:
         return replace(self, draft=None, role="", draft_gpu=None)
@@ -103,6 +107,8 @@ def weigh(question: Question) -> tuple[Weights | None, Weights | None]:
         dtype=question.dtype,
         with_mtp=itself,
     )
+    if ours is not None and question.stages > 1:
+        ours = replace(ours, stages=stages.weigh(question, ours))
     if question.draft is None or itself:
         return ours, None
     theirs = weights.measure(
@@ -120,7 +126,17 @@ def weigh(question: Question) -> tuple[Weights | None, Weights | None]:
 
 
 def devices(question: Question, ours: Weights, theirs: Weights | None) -> tuple[DeviceFit, ...]:
-    """The parts on every device that is used."""
+    """The parts on every device that is used; stage by stage where there is a pipeline."""
+    if question.stages == 1:
+        return _devices(question, ours, theirs)
+    found: list[DeviceFit] = []
+    for number, stage in enumerate(stages.questions(question)):
+        draft = theirs if stage.last else None
+        found += _devices(stage, ours.stages[number], draft)
+    return tuple(found)
+
+
+def _devices(question: Question, ours: Weights, theirs: Weights | None) -> tuple[DeviceFit, ...]:
     cache = cache_of(question)
     low = cache_of(question, floor=True)
     if question.profile.get("split") == "tensor":
@@ -252,7 +268,7 @@ def _paged_overhead(
     shape, load = question.target.shape, load_of(question)
     rows = question.sequences if question.sequences_said else question.profile.get("sequences")
     size = load.batched * _widths(shape) * shape.float_bytes / question.ranks
-    logits = rows * shape.vocab * 4 * 2.5
+    logits = rows * shape.vocab * 4 * 2.5 * question.last
     low, typical, high = question.profile.get("workspace")
     yield _part(
         WORKSPACE, ENGINE, (size + logits) * typical, Basis.MODELLED, (size + logits) * low,

@@ -54,6 +54,8 @@ class Weights:
     slack: int = 0
     """What PyTorch's allocator rounds them up by."""
     notes: tuple[str, ...] = ()
+    stages: tuple[Weights, ...] = ()
+    """The same, cut into the stages of a pipeline."""
 
 
 def measure(
