@@ -101,6 +101,41 @@ def test_kubernetes_containers_and_files_in_config_maps() -> None:
     assert document.tree.get("draft_model", "draft_model_name").place.line == 11  # type: ignore[union-attr]
 
 
+def test_variables_from_a_config_map_of_the_same_file() -> None:
+    found = read(
+        """\
+        apiVersion: v1
+        kind: ConfigMap
+        metadata: {name: settings}
+        data:
+          SPEC: '{"model": "org/y"}'
+          MODEL: org/x
+        ---
+        apiVersion: v1
+        kind: Pod
+        spec:
+          containers:
+            - image: vllm/vllm-openai:v0.15.1
+              envFrom: [{configMapRef: {name: settings}}]
+              env:
+                - name: CONFIG
+                  valueFrom: {configMapKeyRef: {name: settings, key: SPEC}}
+                - name: ELSEWHERE
+                  valueFrom: {configMapKeyRef: {name: other, key: X}}
+              args: [--model, $(MODEL), --speculative-config=$(CONFIG), $(ELSEWHERE)]
+        """,
+        "pod.yaml",
+    )
+    command = only(found)
+    assert texts(command)[:3] == [
+        "--model", "org/x", '--speculative-config={"model": "org/y"}',
+    ]  # fmt: skip
+    assert command.words[3].unknown == "$(ELSEWHERE)"
+    tree = json_places.parse(command.words[2], len("--speculative-config="))
+    assert isinstance(tree, Tree)
+    assert (tree.place.line, tree.place.column) == (5, 10)
+
+
 def test_helm_values() -> None:
     found = read(
         """\

@@ -11,9 +11,10 @@ from draftcheck.gate.files.variables import MAX_VALUE, Variables
 from draftcheck.gate.files.views import View, joined
 
 NAMES = re.compile(r".+\.(?:bat|cmd|ps1)")
+MAX_LINE = 20_000
 _SET = re.compile(r"\s*@?set\s+\"?([\w-]+)=", re.IGNORECASE)
 _DOLLAR_SET = re.compile(r"\s*\$(?:env:)?(\w+)\s*=\s*(?=[\"'\d])", re.IGNORECASE)
-_WORD = re.compile(r"(?:\"(?:[^\"\\]|\\.)*\"|'[^'\n]*'|[^\s\"'&|<>])+")
+_TOKEN = re.compile(r"\\\"|[\"'&|<>]|\s+|[^\s\"'&|<>\\]+|\\")
 _STARTS = re.compile(
     r"\s*(?:@|call\s+|start\s+(?:\"[^\"]*\"\s+)?(?:/\w+\s+)*|&\s+)*", re.IGNORECASE
 )
@@ -40,6 +41,9 @@ def read(view: View, gathered: Gathered) -> None:
             end -= quoted and line.text[end - 1 : end] in ("'", '"')
             values[match[1].lower()] = line.slice(start, max(start, end))
             continue
+        if len(line.text) > MAX_LINE:
+            gathered.trouble(line.place(0, 1), "too long a line")
+            continue
         args = _args(line, values, power)
         wrappers.Unwrapping(gathered, Variables(), line.place()).emit(args)
 
@@ -61,10 +65,8 @@ def _args(line: View, values: dict[str, View], power: bool) -> list[Arg]:
     found = list[Arg]()
     starts = _STARTS.match(line.text)
     filled = _filled(line.slice(starts.end() if starts else 0, len(line.text)), values)
-    for match in _WORD.finditer(filled.text):
-        spelled = filled.slice(*match.span())
-        text = _unquoted(spelled, power)
-        word = text.word(spelled.place(), spelled.raw())
+    for start, end, text in _words(filled, power):
+        word = text.word(filled.place(start, end), filled.raw(start, end))
         unknown = _VARIABLE.search(text.text)
         if not found:
             word = replace(word, text=re.sub(r"^.*\\", "", word.text).removesuffix(".exe"))
@@ -72,15 +74,32 @@ def _args(line: View, values: dict[str, View], power: bool) -> list[Arg]:
     return found
 
 
-def _unquoted(view: View, power: bool) -> View:
-    """Without quotes; an escaped quote (\\") stays."""
-    parts, at = list[View](), 0
-    for match in re.finditer(r"\\\"|\"|'" if power else r"\\\"|\"", view.text):
-        parts.append(view.slice(at, match.start()))
-        if len(match[0]) > 1:
+def _words(view: View, power: bool) -> list[tuple[int, int, View]]:
+    """Start, end and text of each word; quotes are taken off, an escaped one (\\") stays."""
+    found, parts = list[tuple[int, int, View]](), list[View]()
+    start, quote = -1, ""
+    for match in _TOKEN.finditer(view.text):
+        token = match[0]
+        if not quote and (token.isspace() or token in "&|<>"):
+            if start >= 0:
+                found.append((start, match.start(), joined(parts)))
+                parts, start = [], -1
+            continue
+        start = match.start() if start < 0 else start
+        if token == quote:
+            quote = ""
+        elif token == '"' or (token == "'" and power and not quote):
+            quote = quote or token
+        elif token == '\\"':
             parts.append(view.slice(match.start() + 1, match.end()))
-        at = match.end()
-    return joined([*parts, view.slice(at, len(view.text))])
+            continue
+        else:
+            parts.append(view.slice(*match.span()))
+            continue
+        parts.append(view.slice(match.end(), match.end()))
+    if start >= 0:
+        found.append((start, len(view.text), joined(parts)))
+    return found
 
 
 def _filled(view: View, values: dict[str, View]) -> View:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from draftcheck.gate.files import shell, wrappers
 from draftcheck.gate.files.gathered import Arg, Gathered, split
@@ -110,10 +110,7 @@ class Reader:
         for item in tree.items if tree.items is not None else (tree,):
             view = self.parsed.view(item)
             if view is not None and hinted(view.text):
-                text = self.fill(view)
-                deeper = replace(text, depth=text.depth + 1)
-                if deeper.depth <= wrappers.MAX_DEPTH:
-                    shell.Script(deeper, self.gathered, Variables(), image, env or {}).run()
+                shell.inside(self.fill(view), self.gathered, None, image, env)
 
     def file(self, tree: Tree, name: str) -> None:
         """Read a scalar as a file of its own."""
@@ -136,7 +133,9 @@ def _referenced(arg: Arg, env: dict[str, Word]) -> Arg:
         known = env.get(match[1])
         if known is None or known.unknown:
             return None
-        return view.instead(known.text, *match.span())
+        if known.place.file != view.source.name:
+            return view.instead(known.text, *match.span())
+        return View.of(view.source, known)
 
     text = filled(view, _REFERENCE, value)
     return Arg(text.word(arg.word.place, None), text)

@@ -5,15 +5,15 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field, replace
 
-from draftcheck.gate.files import json_places, wrappers
+from draftcheck.gate.files import json_places, shell, wrappers
 from draftcheck.gate.files.gathered import Arg, Gathered
-from draftcheck.gate.files.shell import Script
 from draftcheck.gate.files.shellwords import Lexer
 from draftcheck.gate.files.variables import Value, Variables, interpolated
 from draftcheck.gate.files.views import View, joined
 from draftcheck.gate.model import Word
 
 NAMES = re.compile(r"(?:dockerfile|containerfile)(?:[.-].*)?|.*\.(?:dockerfile|containerfile)")
+MAX_VALUES = 100
 _INSTRUCTION = re.compile(r"\s*([A-Za-z]+)\s+")
 _OPTION = re.compile(r"--[a-z-]+(?:=\S*)?\s+")
 _HEREDOC = re.compile(r"<<-?\s*[\"']?(\w+)[\"']?")
@@ -124,7 +124,8 @@ def _pairs(rest: View, values: dict[str, View], known: dict[str, View]) -> dict[
             name, equals, _ = arg.view.text.partition("=")
             if equals and arg.word.unknown is None:
                 view = arg.view.slice(len(name) + 1, len(arg.view.text))
-                values[name], found[name] = view, view.word()
+                if len(values) < MAX_VALUES:
+                    values[name], found[name] = view, view.word()
                 variables.values[name] = Value(view)
     return found
 
@@ -164,8 +165,7 @@ def _copy(rest: View, gathered: Gathered) -> None:
 
 def _script(stage: _Stage, view: View, gathered: Gathered, image: Word | None = None) -> None:
     variables = Variables({name: Value(text) for name, text in stage.values.items()})
-    deeper = replace(view, depth=view.depth + 1)
-    Script(deeper, gathered, variables, image, stage.env).run()
+    shell.inside(view, gathered, variables, image, stage.env)
 
 
 def _listed(view: View | None, gathered: Gathered) -> list[Arg] | None:

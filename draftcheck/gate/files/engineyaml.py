@@ -15,12 +15,12 @@ _TABBY = re.compile(
     re.MULTILINE,
 )
 _TABBY_KEY = re.compile(
-    r"^\s+(model_name|model_dir|inline_model_loading|use_dummy_models|draft_model_name"
+    r"^[ \t]+(model_name|model_dir|inline_model_loading|use_dummy_models|draft_model_name"
     r"|draft_model_dir|cache_mode|max_seq_len):",
     re.MULTILINE,
 )
 _LLM_API = re.compile(
-    r"^\s+[\"']?decoding_type[\"']?:|^(?:kv_cache_config|cuda_graph_config):", re.M
+    r"^[ \t]+[\"']?decoding_type[\"']?:|^(?:kv_cache_config|cuda_graph_config):", re.M
 )
 _OPTIONS = re.compile(
     r"^[\"']?(?:model|model[-_]path|speculative[-_][\w-]+|draft[-_]model[\w-]*"

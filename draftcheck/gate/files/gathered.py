@@ -10,6 +10,7 @@ from draftcheck.gate.files.views import View, joined
 from draftcheck.gate.model import Command, Contents, Document, Place, Tree, Trouble, Word
 
 MAX_FOUND = 20_000
+MAX_DEPTH = 8
 
 
 @dataclass(slots=True)
@@ -32,6 +33,21 @@ class Gathered:
     commands: list[Command] = field(default_factory=list)
     documents: list[Document] = field(default_factory=list)
     troubles: list[Trouble] = field(default_factory=list)
+    left: int = 3_000_000
+    """How much more may be read: no file makes the gate hang, nor one inside another."""
+    depth: int = 0
+
+    def spend(self, amount: int) -> bool:
+        """Take from what is left; False: there is not enough."""
+        self.left -= amount
+        return self.left >= 0
+
+    def deeper(self, size: int) -> bool:
+        """Go into a file inside a file, if it is not too deep; back out with depth -= 1."""
+        if self.depth >= MAX_DEPTH or not self.spend(100 + size):
+            return False
+        self.depth += 1
+        return True
 
     def command(
         self,

@@ -19,4 +19,7 @@ def hinted(text: str) -> bool:
 def hinted_bytes(data: bytes) -> bool:
     """The same, before it is decoded."""
     lower = data.lower()
-    return any(hint in lower for hint in _BYTES)
+    for hint in _BYTES:  # noqa: SIM110 (2,000 files a second; a regex is slower still)
+        if hint in lower:
+            return True
+    return False

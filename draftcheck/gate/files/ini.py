@@ -13,7 +13,6 @@ from draftcheck.gate.model import Tree, Word
 
 NAMES = re.compile(r".+\.(?:service|container|conf|ini)")
 _SECTION = re.compile(r"\s*\[([^\]]*)\]")
-_PAIR = re.compile(r"\s*([^=\s][^=]*?)\s*=[ \t]*")
 _SPECIFIER = re.compile(r"(?<!%)%(?:[a-zA-Z]|\(\w+\)s)")
 _PREFIX = re.compile(r"[@:+!|-]+")
 _STARTS = {"ExecStart", "ExecStartPre", "ExecStartPost", "command", "Exec"}
@@ -29,7 +28,7 @@ class Section:
 
 def claims(name: str, text: str) -> bool:
     """Whether this is a file of sections that are looked at."""
-    return bool(re.search(r"^\s*\[", text, re.MULTILINE))
+    return bool(re.search(r"^[ \t]*\[", text, re.MULTILINE))
 
 
 def read(view: View, gathered: Gathered) -> None:
@@ -64,15 +63,22 @@ def sections(view: View) -> list[Section]:
     found = list[Section]()
     for line in _logical(view):
         heading = _SECTION.match(line.text)
-        pair = _PAIR.match(line.text)
+        key, equals, _ = line.text.partition("=")
         if heading:
             found.append(Section(line.slice(*heading.span(1))))
-        elif pair:
+        elif equals and key.strip():
             if not found:
                 found.append(Section(line.slice(0, 0)))
-            value = line.slice(pair.end(), max(len(line.text.rstrip()), pair.end()))
-            found[-1].settings.append((line.slice(*pair.span(1)), value))
+            start = len(key) + 1
+            name = line.slice(len(key) - len(key.lstrip()), len(key.rstrip()))
+            found[-1].settings.append((name, _trimmed(line, start)))
     return found
+
+
+def _trimmed(line: View, start: int) -> View:
+    text = line.text[start:]
+    first = start + len(text) - len(text.lstrip())
+    return line.slice(first, max(start + len(text.rstrip()), first))
 
 
 def _logical(view: View) -> list[View]:

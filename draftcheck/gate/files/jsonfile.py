@@ -35,7 +35,7 @@ def read(view: View, gathered: Gathered) -> None:
         if view.name == "model.json" and tree.get("model") is not None:
             gathered.document("triton-model", tree)
         elif tree.get("apiVersion") is not None:
-            kubernetes.objects(reader, tree)
+            kubernetes.objects(reader, [tree])
         else:
             yamlfile.walk(reader, tree)
             scripts = tree.get("scripts")

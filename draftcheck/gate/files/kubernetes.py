@@ -8,11 +8,11 @@ from draftcheck.gate.files.containers import Reader, mappings, references
 from draftcheck.gate.files.gathered import Gathered
 from draftcheck.gate.files.views import View
 from draftcheck.gate.files.yamltree import parse
-from draftcheck.gate.model import Tree
+from draftcheck.gate.model import Tree, Word
 
 NAMES = re.compile(r".+\.ya?ml|.+\.tpl")
-_API = re.compile(r"^\s*apiVersion:", re.MULTILINE)
-_KIND = re.compile(r"^\s*kind:", re.MULTILINE)
+_API = re.compile(r"^[ \t]*apiVersion:", re.MULTILINE)
+_KIND = re.compile(r"^[ \t]*kind:", re.MULTILINE)
 
 
 def claims(name: str, text: str) -> bool:
@@ -24,13 +24,14 @@ def read(view: View, gathered: Gathered) -> None:
     """Collect containers and files."""
     parsed = parse(view, gathered)
     reader = Reader(parsed, gathered)
-    for tree in parsed.trees:
-        objects(reader, tree)
+    objects(reader, parsed.trees)
 
 
-def objects(reader: Reader, tree: Tree) -> None:
-    """One document: every mapping that names an image, a command or its arguments."""
-    for mapping in mappings(tree):
+def objects(reader: Reader, trees: list[Tree]) -> None:
+    """Every mapping that names an image, a command or its arguments, and every file."""
+    found = [mapping for tree in trees for mapping in mappings(tree)]
+    settings = _settings(reader, found)
+    for mapping in found:
         kind = mapping.get("kind")
         if kind is not None and kind.word is not None and kind.word.text in ("ConfigMap", "Secret"):
             for part in ("data", "stringData"):
@@ -38,15 +39,50 @@ def objects(reader: Reader, tree: Tree) -> None:
                 for key, value in (files.entries or ()) if files else ():
                     reader.file(value, key.text)
         else:
-            _container(reader, mapping)
+            _container(reader, mapping, settings)
 
 
-def _container(reader: Reader, mapping: Tree) -> None:
+def _settings(reader: Reader, found: list[Tree]) -> dict[str, dict[str, Word]]:
+    """What the ConfigMaps of the same file hold, by their names."""
+    settings = dict[str, dict[str, Word]]()
+    for mapping in found:
+        kind, name = mapping.get("kind"), mapping.get("metadata", "name")
+        if kind is not None and kind.word is not None and kind.word.text == "ConfigMap":
+            label = name.word.text if name is not None and name.word is not None else ""
+            settings[label] = reader.environment(mapping.get("data"))
+    return settings
+
+
+def _environment(
+    reader: Reader, mapping: Tree, settings: dict[str, dict[str, Word]]
+) -> dict[str, Word]:
+    """A container's variables, those that come from a ConfigMap of the same file included."""
+    env = dict[str, Word]()
+    listed = mapping.get("envFrom")
+    for item in (listed.items or ()) if listed is not None else ():
+        env.update(settings.get(_text(item.get("configMapRef", "name")), {}))
+    env.update(reader.environment(mapping.get("env")))
+    named = mapping.get("env")
+    for item in (named.items or ()) if named is not None else ():
+        reference = item.get("valueFrom", "configMapKeyRef")
+        if reference is not None:
+            data = settings.get(_text(reference.get("name")), {})
+            value = data.get(_text(reference.get("key")))
+            if value is not None:
+                env[_text(item.get("name"))] = value
+    return env
+
+
+def _text(tree: Tree | None) -> str:
+    return tree.word.text if tree is not None and tree.word is not None else ""
+
+
+def _container(reader: Reader, mapping: Tree, settings: dict[str, dict[str, Word]]) -> None:
     command, args = mapping.get("command"), mapping.get("args")
     lists = [tree for tree in (command, args) if tree is not None and tree.items is not None]
     image = mapping.get("image")
     if not lists and (image is None or image.word is None):
         return
-    env = reader.environment(mapping.get("env"))
+    env = _environment(reader, mapping, settings)
     words = [arg for tree in lists for arg in reader.args(tree)]
     reader.emit(references(words, env), reader.image(image), env)

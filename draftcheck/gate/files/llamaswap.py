@@ -14,7 +14,7 @@ from draftcheck.gate.model import Tree
 
 NAMES = re.compile(r".+\.ya?ml")
 _MODELS = re.compile(r"^models:", re.MULTILINE)
-_CMD = re.compile(r"^\s+[\"']?cmd[\"']?:", re.MULTILINE)
+_CMD = re.compile(r"^[ \t]+[\"']?cmd[\"']?:", re.MULTILINE)
 _MACRO = re.compile(r"^[ \t]*#.*$|\$\{([\w.-]+)\}", re.MULTILINE)
 
 

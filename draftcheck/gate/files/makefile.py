@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 
+from draftcheck.gate.files import shell
 from draftcheck.gate.files.gathered import Gathered
-from draftcheck.gate.files.shell import Script
 from draftcheck.gate.files.variables import filled
 from draftcheck.gate.files.views import View
 
@@ -37,8 +36,7 @@ def read(view: View, gathered: Gathered) -> None:
         if match and match[2] not in ("!", "+"):
             values[match[1]] = _value(line, match.end(), values, reference, just)
     for recipe in recipes:
-        filled = _filled(recipe, values, reference)
-        Script(replace(filled, depth=view.depth + 1), gathered).run()
+        shell.inside(_filled(recipe, values, reference), gathered)
 
 
 def _logical(view: View) -> list[View]:

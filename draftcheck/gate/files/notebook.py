@@ -5,9 +5,8 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-from draftcheck.gate.files import json_places, python, wrappers
+from draftcheck.gate.files import json_places, python, shell, wrappers
 from draftcheck.gate.files.gathered import Gathered
-from draftcheck.gate.files.shell import Script
 from draftcheck.gate.files.views import View, joined
 from draftcheck.gate.files.yamltree import Parsed
 from draftcheck.gate.model import Tree
@@ -47,19 +46,19 @@ def read(view: View, gathered: Gathered) -> None:
             _script(rest, gathered)
         elif magic[1] in ("time", "timeit", "capture"):
             code.append(_without_magics(rest, gathered))
-    _python(code, view.depth + 1, gathered)
+    _python(code, gathered)
 
 
-def _python(code: list[View], depth: int, gathered: Gathered) -> None:
+def _python(code: list[View], gathered: Gathered) -> None:
     """All cells as one program; cell by cell where that is not Python."""
     if not code:
         return
     whole, alone = Gathered(), Gathered()
-    python.read(replace(joined(code), depth=depth), whole)
+    python.read(joined(code), whole)
     found = whole
     if whole.troubles:
         for cell in code:
-            python.read(replace(cell, depth=depth), alone)
+            python.read(cell, alone)
         found = alone
     gathered.commands.extend(found.commands)
     gathered.documents.extend(found.documents)
@@ -100,4 +99,4 @@ def _without_magics(source: View, gathered: Gathered) -> View:
 
 
 def _script(view: View, gathered: Gathered) -> None:
-    Script(replace(view, depth=view.depth + 1), gathered).run()
+    shell.inside(view, gathered)

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 
+from draftcheck.gate.files import shell
 from draftcheck.gate.files.gathered import Gathered
-from draftcheck.gate.files.shell import Script
 from draftcheck.gate.files.views import View
 
 NAMES = re.compile(r"procfile(?:\..*)?")
@@ -23,5 +22,4 @@ def read(view: View, gathered: Gathered) -> None:
     for start, end in view.lines():
         match = _LINE.match(view.text, start, end)
         if match:
-            line = view.slice(match.end(), end)
-            Script(replace(line, depth=view.depth + 1), gathered).run()
+            shell.inside(view.slice(match.end(), end), gathered)

@@ -5,12 +5,10 @@ from __future__ import annotations
 import ast
 import re
 import warnings
-from dataclasses import replace
 
-from draftcheck.gate.files import wrappers
+from draftcheck.gate.files import shell, wrappers
 from draftcheck.gate.files.gathered import Arg, Gathered, split
 from draftcheck.gate.files.pythonvalues import Scope, Values
-from draftcheck.gate.files.shell import Script
 from draftcheck.gate.files.variables import Variables
 from draftcheck.gate.files.views import View
 from draftcheck.gate.model import Tree, Word
@@ -203,8 +201,7 @@ def _program(node: ast.Call, name: str, scope: Scope, values: Values, gathered: 
     env = dict[str, Word]()
     if tree.items is None:
         if tree.word is not None and id(tree.word) in values.texts:
-            view = values.text_view(tree.word)
-            Script(replace(view, depth=view.depth + 1), gathered).run()
+            shell.inside(values.text_view(tree.word), gathered)
         return
     args = list[Arg]()
     for item in tree.items:

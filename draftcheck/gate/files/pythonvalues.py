@@ -5,7 +5,9 @@ from __future__ import annotations
 import ast
 import json
 import re
+from bisect import bisect_left
 from dataclasses import dataclass, field
+from itertools import accumulate
 from typing import Any
 
 from draftcheck.gate.files.pythonstrings import literal
@@ -14,7 +16,7 @@ from draftcheck.gate.files.views import View, joined
 from draftcheck.gate.model import Place, Tree, Word
 
 MAX_DEPTH = 24
-MAX_STEPS = 50_000
+MAX_STEPS = 60_000
 CALL = "__call__"
 """The entry that names the class or function where a value is a call."""
 _BREAK = re.compile(r"\r\n|\r|\n")
@@ -57,6 +59,8 @@ class Values:
     def __init__(self, view: View) -> None:
         self.view = view
         self.lines = [0, *(match.end() for match in _BREAK.finditer(view.text))]
+        self.ascii = view.text.isascii()
+        self.widths: dict[int, list[int]] = {}
         self.imports: dict[str, str] = {}
         self.arguments: dict[str, ast.expr] = {}
         self.texts: dict[int, tuple[Word, View]] = {}
@@ -64,12 +68,20 @@ class Values:
 
     def position(self, line: int, column: int) -> int:
         """The position of a line and a column that counts bytes."""
-        start = self.lines[min(line, len(self.lines)) - 1]
-        text = self.view.text[start : start + column]
-        if not text.isascii():
-            raw = self.view.text[start : start + column].encode()[:column]
-            column = len(raw.decode("utf-8", "ignore"))
+        line = min(line, len(self.lines))
+        start = self.lines[line - 1]
+        if not self.ascii:
+            column = bisect_left(self._bytes(line), column)
         return min(start + column, len(self.view.text))
+
+    def _bytes(self, line: int) -> list[int]:
+        """How many bytes come before each character of a line."""
+        if line not in self.widths:
+            start = self.lines[line - 1]
+            end = self.lines[line] if line < len(self.lines) else len(self.view.text)
+            sizes = (len(letter.encode()) for letter in self.view.text[start:end])
+            self.widths[line] = list(accumulate(sizes, initial=0))
+        return self.widths[line]
 
     def span(self, node: ast.expr | ast.keyword) -> tuple[int, int]:
         """Start and end of a node."""

@@ -22,6 +22,8 @@ _ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)(\[[^\]]*\])?(\+?)=")
 _OPENING = {"if", "while", "until", "for", "case", "select"}
 _CLOSING = {"fi", "done", "esac"}
 _BETWEEN = {"then", "else", "elif", "do", "!", "{", "}", "time", "coproc"}
+STATEMENT, WORD = 100, 50
+"""What they cost of the file's budget: some 30,000 commands, or twice as many words."""
 _DECLARING = {"export", "declare", "local", "readonly", "typeset"}
 
 
@@ -33,6 +35,20 @@ def claims(name: str, text: str) -> bool:
 def read(view: View, gathered: Gathered) -> None:
     """Collect the commands of a script."""
     Script(view, gathered).run()
+
+
+def inside(
+    view: View,
+    gathered: Gathered,
+    variables: Variables | None = None,
+    image: Word | None = None,
+    env: Mapping[str, Word] | None = None,
+) -> None:
+    """Collect the commands of a script that stands in another file."""
+    variables = variables or Variables()
+    if gathered.deeper(len(view.text) + len(variables.values)):
+        Script(view, gathered, variables, image, env or {}).run()
+        gathered.depth -= 1
 
 
 @dataclass(slots=True)
@@ -53,7 +69,7 @@ class Script:
         """Read every command."""
         for name, word in self.env.items():
             if word.unknown is None and word.place.file == self.view.source.name:
-                value = Value(View.of(self.view.source, word, self.view.depth))
+                value = Value(View.of(self.view.source, word))
                 self.variables.values.setdefault(name, value)
         lexer = Lexer(self.view)
         tokens = lexer.tokens()
@@ -61,6 +77,10 @@ class Script:
         while at < len(tokens):
             token = tokens[at]
             at += 1
+            if self.gathered.left < 0:
+                place = self.view.place(token.start, token.end)
+                self.gathered.trouble(place, "too long a script: the rest is not read")
+                return
             if isinstance(token, RawWord):
                 self._words.append(token)
             elif token.redirects or token.body is not None or "<<" in token.text:
@@ -98,9 +118,9 @@ class Script:
         while at < len(tokens):
             token = tokens[at]
             at += 1
-            if isinstance(token, RawWord):
+            if isinstance(token, RawWord) and self.gathered.spend(WORD):
                 items.extend(self.variables.expand(token, self.view))
-            elif token.text == ")":
+            elif isinstance(token, Operator) and token.text == ")":
                 break
         value = Value(items=items)
         if match[3]:
@@ -117,6 +137,7 @@ class Script:
             self._words.clear()  # the pattern of a case
 
     def _flush(self) -> None:
+        self.gathered.spend(STATEMENT)
         words, self._words = self._words, []
         written, self._written = self._written, []
         words = self._structure(words)
@@ -192,7 +213,12 @@ class Script:
             for word in words[1:]:
                 self.variables.values.pop(word.bare or "", None)
             return
-        args = [arg for word in words for arg in self.variables.expand(word, self.view)]
+        args, before = list[Arg](), 0
+        for word in words:
+            args.extend(self.variables.expand(word, self.view))
+            if not self.gathered.spend(WORD * (len(args) - before)):
+                return
+            before = len(args)
         if bare == "set" and len(args) > 1 and args[1].word.text == "--":
             self.variables.values["@"] = Value(items=args[2:])
             return
@@ -209,7 +235,7 @@ class Script:
                 self._assign(match, word)
             name = match[1] if match else word.bare
             if exports and name:
-                self.variables.exported.add(name)
+                self.variables.export(name)
 
     def _bodies(
         self, args: list[Arg], written: list[tuple[str, RawWord | None, RawWord | None]]

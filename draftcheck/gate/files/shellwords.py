@@ -18,7 +18,7 @@ _NAME = re.compile(r"[A-Za-z_]\w*|[0-9@*#?$!-]")
 _REDIRECTS = re.compile(r"\d*(<<<|>>|>&|<&|>\||<>|[<>])|&>>?")
 _HEREDOC = re.compile(r"\d*<<-?")
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "e": "\x1b", "f": "\f"}
-MAX_NESTING = 12
+MAX_NESTING = 4
 
 
 @dataclass(slots=True)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 HOLE = "\ue000"
-_TEMPLATE = re.compile(r"\$?\{\{.*?\}\}|\{%.*?%\}", re.DOTALL)
+_OPENING = re.compile(r"\$?\{\{|\{%")
 _HOLES = re.compile(HOLE + "+")
 
 
@@ -14,17 +15,31 @@ def present(text: str) -> bool:
     return "{{" in text or "{%" in text
 
 
+def spans(text: str) -> Iterator[tuple[int, int]]:
+    """Where they stand; one that is never closed is none."""
+    at = 0
+    while match := _OPENING.search(text, at):
+        end = text.find("}}" if match[0][-1] == "{" else "%}", match.end())
+        if end < 0:
+            break
+        at = end + 2
+        yield match.start(), at
+
+
 def first(text: str) -> tuple[int, int]:
     """Where the first one stands."""
-    found = _TEMPLATE.search(text)
-    return found.span() if found else (0, 0)
+    return next(spans(text), (0, 0))
 
 
 def hidden(text: str) -> str:
     """The text with a hole for each template; every other character keeps its position."""
     if not present(text):
         return text
-    return _TEMPLATE.sub(lambda match: HOLE * len(match[0]), text)
+    parts, at = list[str](), 0
+    for start, end in spans(text):
+        parts += [text[at:start], HOLE * (end - start)]
+        at = end
+    return "".join([*parts, text[at:]])
 
 
 def hidden_lines(text: str) -> str:

@@ -11,7 +11,8 @@ from draftcheck.gate.files.shellwords import Part, RawWord
 from draftcheck.gate.files.views import View, joined
 from draftcheck.gate.model import Word
 
-MAX_VALUE = 1 << 16
+MAX_VALUE = 1 << 14
+MAX_EXPORTED = 200
 _BRACED = re.compile(
     r"\$(?:\$|(?P<name>[A-Za-z_]\w*)|\{(?P<braced>[A-Za-z_]\w*)(?:(?P<how>:?[-?+])(?P<rest>[^{}]*))?\})"
 )
@@ -40,9 +41,11 @@ class Variables:
 
     values: dict[str, Value] = field(default_factory=dict)
     exported: set[str] = field(default_factory=set)
+    _environment: dict[str, Word] | None = None
 
     def assign(self, name: str, value: Value) -> None:
         """Give a value; two different ones on different ways leave it unknown."""
+        self._environment = None
         old = self.values.get(name)
         if value.branch and old is not None and not old.same(value):
             value = Value(branch=True)
@@ -52,12 +55,13 @@ class Variables:
 
     def append(self, name: str, value: Value) -> None:
         """Add to a text or an array."""
+        self._environment = None
         old = self.values.get(name)
         if old is None:
             self.values[name] = value
         elif old.items is not None and value.items is not None:
             if len(old.items) + len(value.items) <= MAX_VALUE:
-                self.values[name] = Value(items=[*old.items, *value.items])
+                old.items.extend(value.items)
         elif old.view is not None and value.view is not None:
             self.values[name] = Value()
             if len(old.view.text) + len(value.view.text) <= MAX_VALUE:
@@ -65,10 +69,19 @@ class Variables:
         else:
             self.values[name] = Value()
 
+    def export(self, name: str) -> None:
+        """Hand a variable on to programs."""
+        self._environment = None
+        self.exported.add(name)
+
     def environment(self) -> dict[str, Word]:
         """What a program that is started here gets."""
-        views = ((name, self.values.get(name)) for name in sorted(self.exported))
-        return {name: value.view.word() for name, value in views if value and value.view}
+        if self._environment is None:
+            names = sorted(self.exported)[:MAX_EXPORTED]
+            views = ((name, self.values.get(name)) for name in names)
+            found = {name: value.view.word() for name, value in views if value and value.view}
+            self._environment = found
+        return self._environment
 
     def expand(self, raw: RawWord, view: View) -> list[Arg]:
         """The words that a raw word becomes: one, none, or many where a variable is split."""

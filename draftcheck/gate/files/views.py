@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from draftcheck.gate.files import templates
 from draftcheck.gate.model import Place, Word
 
+MAX_PIECES = 4000
+
 
 class Source:
     """The text of a file and its lines."""
@@ -47,8 +49,6 @@ class View:
     offsets: list[int]
     extent: tuple[int, int] | None = None
     """Where it is known as a whole only: the offsets around it."""
-    depth: int = 0
-    """How many files inside a file it is."""
     name: str = ""
     """Where it is read as a file: that file's lower-case name without its folder."""
 
@@ -58,13 +58,13 @@ class View:
         return cls(source, source.text, [0], [0], name=name)
 
     @classmethod
-    def of(cls, source: Source, word: Word, depth: int = 0) -> View:
+    def of(cls, source: Source, word: Word) -> View:
         """The text of a word again."""
         starts = [at for at, _, _ in word.spans] or [0]
         places = [(line, column) for _, line, column in word.spans]
         places = places or [(word.place.line, word.place.column)]
         offsets = [source.lines[line - 1] + column - 1 for line, column in places]
-        return cls(source, word.text, starts, offsets, None, depth)
+        return cls(source, word.text, starts, offsets)
 
     def offset(self, position: int) -> int:
         """The offset in the file of a position."""
@@ -99,15 +99,15 @@ class View:
         text = self.text[start:end]
         if len(self.starts) == 1 and self.extent is None:
             offset = self.offsets[0] + start - self.starts[0]
-            return View(self.source, text, [0], [offset], None, self.depth)
+            return View(self.source, text, [0], [offset])
         if self.extent is not None or not self.starts:
-            return View(self.source, text, [0], [self.offset(start)], self.extent, self.depth)
+            return View(self.source, text, [0], [self.offset(start)], self.extent)
         first = max(bisect_right(self.starts, start) - 1, 0)
         last = max(bisect_right(self.starts, max(end - 1, start)), first + 1)
         starts = [max(at - start, 0) for at in self.starts[first:last]]
         offsets = self.offsets[first:last]
         offsets[0] = self.offset(start)
-        return View(self.source, text, starts, offsets, None, self.depth)
+        return View(self.source, text, starts, offsets)
 
     def hole(self, start: int, end: int) -> View:
         """A part that stays unknown; a word with it shows how the file spells it."""
@@ -122,11 +122,11 @@ class View:
     def instead(self, text: str, start: int, end: int) -> View:
         """Another text in the place of text[start:end]; what is joined to it stays exact."""
         first, _ = self.span(start, end)
-        return View(self.source, text, [0], [first], self.extent, self.depth)
+        return View(self.source, text, [0], [first], self.extent)
 
     def vague(self, text: str, start: int, end: int) -> View:
         """Another text that stands somewhere in text[start:end]."""
-        return View(self.source, text, [0], [0], self.span(start, end), self.depth)
+        return View(self.source, text, [0], [0], self.span(start, end))
 
     def lines(self) -> Iterator[tuple[int, int]]:
         """Start and end of each line, the line break not included."""
@@ -182,7 +182,7 @@ def joined(parts: Iterable[View]) -> View:
     for view in views:
         if view.extent is not None:
             text = "".join(each.text for each in views)
-            return View(view.source, text, [0], [0], view.extent, view.depth)
+            return View(view.source, text, [0], [0], view.extent)
         if view.text:
             starts.extend(at + start for start in view.starts)
             offsets.extend(view.offsets)
@@ -191,4 +191,7 @@ def joined(parts: Iterable[View]) -> View:
     if not starts:
         starts, offsets = [0], [first.offset(0)]
     text = "".join(view.text for view in views)
-    return View(first.source, text, starts, offsets, None, first.depth)
+    if len(starts) > MAX_PIECES:
+        extent = (min(offsets), max(offsets) + 1)
+        return View(first.source, text, [0], [0], extent)
+    return View(first.source, text, starts, offsets)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 
 from draftcheck.gate.files.gathered import Arg, Gathered
@@ -13,7 +13,6 @@ from draftcheck.gate.files.variables import Value, Variables, filled
 from draftcheck.gate.files.views import View, joined
 from draftcheck.gate.model import Place, Word
 
-MAX_DEPTH = 8
 SHELLS = {"sh", "bash", "zsh", "dash", "ash", "ksh"}
 _PYTHON = re.compile(r"(?:python|pypy)[\d.]*(?:\.exe)?")
 _CLUSTER_C = re.compile(r"-[a-zA-Z]*c")
@@ -141,14 +140,11 @@ class Unwrapping:
     def _script(self, view: View, positional: list[Arg] | None = None) -> None:
         from draftcheck.gate.files import shell
 
-        if view.depth >= MAX_DEPTH:
-            return
         values = dict(self.variables.values)
         if positional:
             values["@"] = Value(items=positional[1:])
         variables = Variables(values, set(self.variables.exported))
-        deeper = replace(view, depth=view.depth + 1)
-        shell.Script(deeper, self.gathered, variables, self.image, self.env).run()
+        shell.inside(view, self.gathered, variables, self.image, self.env)
 
     def _env(self, args: list[Arg]) -> list[Arg]:
         at = _first(args, 1, frozenset(("-u", "-C", "--unset", "--chdir")))
@@ -275,8 +271,9 @@ def inside(view: View, name: str, gathered: Gathered) -> None:
     """Read a file that stands inside another."""
     from draftcheck.gate import files
 
-    if view.depth < MAX_DEPTH and hinted(view.text):
-        files.inside(replace(view, depth=view.depth + 1), name, gathered)
+    if hinted(view.text) and gathered.deeper(len(view.text)):
+        files.inside(view, name, gathered)
+        gathered.depth -= 1
 
 
 def _first(args: list[Arg], at: int, options: frozenset[str]) -> int:

@@ -31,6 +31,8 @@ class _Above:
 
     image: Word | None = None
     model: Tree | None = None
+    windows: bool = False
+    """Steps are PowerShell unless they say otherwise."""
 
 
 def claims(name: str, text: str) -> bool:
@@ -72,6 +74,9 @@ def _around(reader: Reader, mapping: Tree, above: _Above) -> _Above:
         image = reader.image(mapping)
     if image is not None:
         above = replace(above, image=image)
+    runs_on = mapping.get("runs-on")
+    if runs_on is not None and runs_on.word is not None:
+        above = replace(above, windows="windows" in runs_on.word.text.lower())
     model = next((found for name in _MODELS if (found := mapping.get(name)) is not None), None)
     return replace(above, model=model) if model is not None else above
 
@@ -99,7 +104,9 @@ def _script(
     reader: Reader, value: Tree, shell: Tree | None, above: _Above, env: dict[str, Word]
 ) -> None:
     """A step's text, in the language that it names."""
-    named = shell.word.text.split()[0] if shell and shell.word and shell.word.text else "sh"
+    named = "pwsh" if above.windows else "sh"
+    if shell is not None and shell.word is not None and shell.word.text.strip():
+        named = shell.word.text.split()[0]
     name = _SHELLS.get(named)
     if name is not None:
         reader.file(value, name)

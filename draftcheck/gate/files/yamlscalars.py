@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import re
+
 from draftcheck.gate.files.views import View, joined
 
+_BLANKS = re.compile(r"[ \t]*")
+_BREAKS = re.compile(r"[ \t\r\n]*")
 _ESCAPED = {"x": 2, "u": 4, "U": 8}
 
 
@@ -92,7 +96,7 @@ def _block(view: View, value: str, start: int, end: int) -> View | None:
 def _break(source: View, text: str, at: int) -> View:
     """Line breaks as the value has them; they stand where a line of the file ends."""
     offset = source.offset(at)
-    return View(source.source, text, [0], [offset], source.extent, source.depth)
+    return View(source.source, text, [0], [offset], source.extent)
 
 
 def _doubled(view: View, value: str, start: int, end: int) -> View | None:
@@ -127,16 +131,19 @@ def _escaped(view: View, value: str, start: int, end: int) -> View | None:
             size = 2 + _ESCAPED.get(following, 0)
             if following in ("\n", "\r"):
                 at = stop + 1 + (2 if following == "\r" else 1)
-                at += len(text[at:end]) - len(text[at:end].lstrip(" \t"))
+                at = _after(_BLANKS, text, at, end)
                 continue
             parts.append(_break(view, value[done : done + 1], stop))
             done += 1
             at = min(stop + size, end)
         else:
-            rest = text[stop:end]
-            blank = len(rest) - len(rest.lstrip(" \t\r\n"))
-            breaks = rest[:blank].count("\n")
+            at = _after(_BREAKS, text, stop, end)
+            breaks = text.count("\n", stop, at)
             parts.append(_break(view, " " if breaks == 1 else "\n" * (breaks - 1), stop))
             done += len(parts[-1].text)
-            at = stop + blank
     return joined(parts) if parts else view.slice(start, start)
+
+
+def _after(pattern: re.Pattern[str], text: str, at: int, end: int) -> int:
+    match = pattern.match(text, at, end)
+    return match.end() if match else at
