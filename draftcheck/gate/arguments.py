@@ -17,22 +17,24 @@ def read(setting: Setting, words: Sequence[Word], positional: str = "") -> None:
     """Add every option of the command; a word without a dash is the positional argument."""
     style = setting.view.table.style
     at = 0
+    taken = not positional or setting.last(positional) is not None
     while at < len(words):
         word = words[at]
         if not word.text.startswith("-") or word.text == "-" or NEGATIVE.match(word.text):
-            if word.unknown and word.unknown in word.text and (positional == "" or at > 0):
+            if word.unknown and word.unknown in word.text and (taken or at > 0):
                 setting.opaque = True
-            elif positional and not setting.last(positional):
-                _positional(setting, word, positional)
+            elif not taken:
+                taken = _positional(setting, word, positional)
             at += 1
             continue
         at += (_plain if style == "plain" else _argparse)(setting, words, at)
 
 
-def _positional(setting: Setting, word: Word, means: str) -> None:
+def _positional(setting: Setting, word: Word, means: str) -> bool:
     named = next((o for o in setting.view.table.options.values() if o.means == means), None)
     if named is not None:
         setting.add(Given(named.names[0], word, word, option=named))
+    return True
 
 
 def _add(setting: Setting, name: str, word: Word, values: Sequence[Word], takes: str) -> None:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 from draftcheck.gate import arguments, documents, optionchecks, programs, references
-from draftcheck.gate.fileversions import Beside, Nothing, Told, Versions
+from draftcheck.gate.fileversions import Beside, Nothing, Told, Versions, shown
 from draftcheck.gate.findings import found
 from draftcheck.gate.given import ENV, Given, Setting, parts
 from draftcheck.gate.model import (
@@ -26,6 +27,7 @@ NUMBERS = ("context", "sequences", "tensor_parallel", "draft_tensor_parallel", "
 HUMAN = re.compile(r"(\d+(?:\.\d+)?)([kKmMgG]?)")
 SCALE = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "K": 2**10, "M": 2**20, "G": 2**30}
 DTYPES = {"half": "float16", "float": "float32"}
+TOGETHER = ("FIL007", "FIL009", "FIL010", "FIL011")
 ASKS = ("draft", "draft_repo", "method", "speculative_config", "preset", "lookup", "flag",
         "early_exit")  # fmt: skip
 
@@ -83,10 +85,12 @@ def _config_files(setting: Setting, beside: Beside) -> None:
     for entry in list(setting.all("config_file")):
         name = entry.text.rpartition("/")[2]
         data = beside.read(name) if name and name in beside.names else None
-        contents = files.read(data, name) if data is not None else None
+        title = shown(beside, name) if data is not None else name
+        contents = files.read(data, title) if data is not None else None
         for document in contents.documents if contents else ():
             row = programs.config_of(setting.view.table.name, document)
             if row is not None:
+                setting.configs[title] = entry.word
                 documents.read(setting, document, row)
 
 
@@ -102,6 +106,7 @@ def _of_document(
     told = versions.tell(table, None)
     setting = _setting(table, told, row.get("letter", ""))
     setting.arguments = document.kind == "python-call" or bool(row.get("arguments"))
+    setting.partial = bool(row.get("partial"))
     documents.read(setting, document, row)
     documents.objects(setting)
     if document.kind == "python-call" and not setting.has(ASKS):
@@ -120,9 +125,8 @@ def _deployment(setting: Setting, told: Told, place: Place, fallback: str) -> De
     if speculates and target is None and not setting.opaque:
         unknown.append(Trouble(place, "no target is named here"))
     findings = [
-        finding
-        for finding in (*_broken(setting), *optionchecks.check(setting, speculates=speculates))
-        if finding.place.file == place.file
+        *_of_this_file(setting, place.file, _broken(setting)),
+        *_of_this_file(setting, place.file, optionchecks.check(setting, speculates=speculates)),
     ]
     if setting.broken or any(finding.rule == "FIL010" for finding in findings):
         # Nothing to judge without a draft: what is wrong is said already.
@@ -137,10 +141,24 @@ def _deployment(setting: Setting, told: Told, place: Place, fallback: str) -> De
         draft=draft,
         method=method,
         speculates=speculates,
+        configs=tuple(setting.configs),
         said=_said(setting),
         findings=tuple(findings),
         unknown=tuple(unknown) if speculates else (),
     )
+
+
+def _of_this_file(
+    setting: Setting, file: str, findings: list[FileFinding]
+) -> Iterator[FileFinding]:
+    """A file of options is checked on its own, but for what only the whole command shows."""
+    for finding in findings:
+        if finding.place.file == file:
+            yield finding
+        elif finding.rule in TOGETHER and finding.place.file in setting.configs:
+            named = setting.configs[finding.place.file].place
+            saw = f"{finding.saw} ({finding.place.file}:{finding.place.line})"
+            yield replace(finding, place=named, saw=saw, changes=())
 
 
 def _speculates(setting: Setting, draft: Word | None) -> bool:

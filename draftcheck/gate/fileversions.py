@@ -91,10 +91,11 @@ def _around(table: Table, contents: Contents, beside: Beside) -> Iterator[Told]:
         if base in LOCKS or REQUIREMENTS.fullmatch(base):
             data = beside.read(name)
             if data is not None and len(data) <= LARGEST:
-                yield from _from_file(table, names, _shown(beside, name), base, data)
+                yield from _from_file(table, names, shown(beside, name), base, data)
 
 
-def _shown(beside: Beside, name: str) -> str:
+def shown(beside: Beside, name: str) -> str:
+    """A file beside as reports have it."""
     path = getattr(beside, "path", None)
     return str(path(name)) if path is not None else name
 

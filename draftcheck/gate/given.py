@@ -63,11 +63,16 @@ class Setting:
     entries: list[Given] = field(default_factory=list)
     opaque: bool = False
     """Options may hide in a variable that nothing defines: what is missing may be there."""
+    partial: bool = False
+    """A file of options: the command that names it may give more of them."""
+    configs: dict[str, Word] = field(default_factory=dict)
+    """Files of options that were read with the command -> where it names them."""
     arguments: bool = False
     """Keys are arguments of Python: there may be more than the command line has."""
     troubles: list[Trouble] = field(default_factory=list)
     broken: list[tuple[Given, Trouble]] = field(default_factory=list)
     """Options whose JSON could not be read."""
+    searched: int = 0
     newer: bool = False
     """The version is newer than what was read."""
     glued: list[Given] = field(default_factory=list)

@@ -158,6 +158,8 @@ class Deployment:
     method: str | None = None
     speculates: bool = False
     """Whether the file asks for speculation at all."""
+    configs: tuple[str, ...] = ()
+    """Files beside it that the command names and that were read with it."""
     said: Mapping[str, Any] = field(default_factory=dict)
     """Circumstances by name (context, sequences, tensor_parallel, dtype …)."""
     name: str = ""

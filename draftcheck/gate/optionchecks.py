@@ -20,6 +20,8 @@ RULES = {
 }  # fmt: skip
 ONCE = ("target", "target_repo", "draft", "draft_repo", "draft_tokens", "context", "sequences",
         "tensor_parallel", "speculative_config")  # fmt: skip
+MOST_SEARCHED = 50
+"""Unknown names of one command for which the nearest known one is looked for."""
 ABOUT = ("draft", "draft_repo", "method", "draft_tokens", "speculative_config", "preset")
 
 
@@ -31,17 +33,21 @@ def check(setting: Setting, *, speculates: bool) -> list[FileFinding]:
     seen: list[FileFinding] = []
     view = setting.view
     read = view.table.order(view.version) >= view.table.order(view.table.oldest)
+    inner = _knows_keys(setting)
+    glued, empty = {id(e) for e in setting.glued}, {id(e) for e in setting.empty}
     for entry in setting.entries:
         about = _about_speculation(entry)
         if not speculates and not about:
             continue
-        found_here = [_glued(view, entry)] if entry in setting.glued else []
-        if read and entry not in setting.glued:
-            found_here += _name(setting, entry)
-        if entry in setting.empty and not setting.opaque:
+        found_here = [_glued(view, entry)] if id(entry) in glued else []
+        if read and id(entry) not in glued:
+            found_here += _name(setting, entry, inner)
+        if id(entry) in empty and not setting.opaque:
             found_here.append(_no_value(entry))
         found_here += optionvalues.check(view, entry)
-        seen.extend(found_here if about or view.sure else map(_softly, found_here))
+        # Where options are listed by version, an unknown version may be another one, or a fork.
+        soft = not view.sure and not about and "names" in view.table.head
+        seen.extend(map(_softly, found_here) if soft else found_here)
     seen.extend(_twice(setting) if speculates else ())
     for row in view.table.checks:
         seen.extend(_together(setting, row))
@@ -79,16 +85,19 @@ def _no_value(entry: Given) -> FileFinding:
 # ---- names ----
 
 
-def _name(setting: Setting, entry: Given) -> Iterator[FileFinding]:
+def _name(setting: Setting, entry: Given, inner: bool) -> Iterator[FileFinding]:
+    """inner: whether keys of objects are to be looked at."""
     view = setting.view
     change = view.change(entry.name)
+    if change is not None and entry.unset and change.effect == "ignored":
+        return
     if change is not None and all(setting.last(other) for other in change.given):
         yield _changed(view, entry, change)
         return
     if view.now(entry.name) or entry.name in ("-h", "--help"):
         return
     span = view.ever(entry.name)
-    if _inside_unknown(setting, entry):
+    if not inner and entry.name.rpartition(".")[0] in view.table.head.get("objects", ()):
         return
     if entry.kind == ENV:
         yield from _variable(view, entry, span)
@@ -115,17 +124,13 @@ def _name(setting: Setting, entry: Given) -> Iterator[FileFinding]:
         )  # fmt: skip
 
 
-def _inside_unknown(setting: Setting, entry: Given) -> bool:
-    """A key of an object that this version does not take, or of a plug-in's: said, or not known."""
-    head = setting.view.table.head
-    part = entry.name.rpartition(".")[0]
-    if not part or part not in head.get("objects", ()):
-        return False
+def _knows_keys(setting: Setting) -> bool:
+    """Not those of an object that this version does not take (said already), or of a plug-in."""
     named = setting.last("method")
-    if named is not None and named.text in head.get("plugins", ()):
-        return True
+    if named is not None and named.text in setting.view.table.head.get("plugins", ()):
+        return False
     owner = next((e for e in setting.entries if e.option and e.option.object), None)
-    return owner is not None and owner.name.startswith("-") and not setting.view.now(owner.name)
+    return owner is None or not owner.name.startswith("-") or bool(setting.view.now(owner.name))
 
 
 def _changed(view: View, entry: Given, change: Change) -> FileFinding:
@@ -165,7 +170,8 @@ def _unknown(setting: Setting, entry: Given) -> Iterator[FileFinding]:
     part, dot, last = entry.name.rpartition(".") if entry.kind == KEY else ("", "", entry.name)
     listed = _listed(view, entry, part)
     by_last = {other[len(part) + 1 if dot else 0 :]: other for other in listed}
-    shown = near(last, by_last)
+    setting.searched += 1
+    shown = near(last, by_last) if setting.searched <= MOST_SEARCHED else None
     meant = by_last[shown] if shown else None
     speculative = re.search(r"spec|draft|assistant", entry.name) is not None
     if not listed or (meant is None and not view.table.complete and not speculative):
@@ -217,6 +223,12 @@ def _together(setting: Setting, row: Check) -> Iterator[FileFinding]:
     if not view.holds(row) or not all(setting.last(name) for name in row.given):
         return
     if row.missing and (setting.opaque or setting.has(row.missing)):
+        return
+    if (
+        row.missing
+        and setting.partial
+        and not set(row.given) & set(view.table.head.get("objects", ()))
+    ):
         return
     if not all(_among(setting, name, values, row.whole) for name, values in row.where.items()):
         return

@@ -136,7 +136,17 @@ def take(
             survey.seen.append(seen)
             for setup in seen.setups:
                 setup.versions = {**setup.versions, **(versions or {})}
+    _started_elsewhere(survey)
     return survey
+
+
+def _started_elsewhere(survey: Survey) -> None:
+    """A file of options that a command names is judged with it; alone it names no target."""
+    named = {name for s in survey.seen for setup in s.setups for name in setup.deployment.configs}
+    for seen in survey.seen:
+        for setup in seen.setups if seen.name in named else ():
+            if setup.deployment.target is None:
+                setup.deployment = replace(setup.deployment, speculates=False, unknown=())
 
 
 def _root(paths: Sequence[str]) -> Path:

@@ -66,8 +66,10 @@ def from_call(call: ast.Call, types: dict[str, str]) -> str:
         return {None: "1", "?": "?", 1: "1"}.get(words, "n")
     for part in (n for key in call.keywords if key.arg is None for n in ast.walk(key.value)):
         if isinstance(part, ast.Subscript):  # **model_kwargs["enforce_eager"]
-            name = getattr(part.slice, "value", "")
-            return from_annotation(types.get(str(name), "str"))
+            name = str(getattr(part.slice, "value", ""))
+            own = next((n for n in strings(call.args) if n.startswith("--")), "")
+            dest = own.removeprefix("--").replace("-", "_")
+            return from_annotation(types.get(name) or types.get(dest, "str"))
     return "1"
 
 

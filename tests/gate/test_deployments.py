@@ -310,6 +310,10 @@ def test_tabbyapi() -> None:
     assert seen(one(worse, "config.yml")) == [
         ("FIL004", 8, "warning"), ("FIL006", 9, "error"), ("FIL003", 10, "warning"),
     ]  # fmt: skip
+    sample = TABBY + "  draft_rope_alpha:\n  draft_gpu_split: []\n"
+    assert not one(sample, "config.yml").findings, "a key that says nothing is not said to be dead"
+    wrong = one(TABBY.replace("8,8", "Q5"), "config.yml")
+    assert seen(wrong) == [("FIL006", 4, "error")]
     off = TABBY + "  draft_mode: disabled\n"
     assert seen(one(off, "config.yml")) == [("FIL009", 7, "error")]
 
@@ -445,3 +449,13 @@ def test_no_words_are_added_inside_a_list() -> None:
         '"d.gguf"]', '"d.gguf", "--spec-type", "draft-simple", "--draft-max", "8"]'
     )
     assert '"--spec-draft-n-max", "8"' in fixed(renamed, one(renamed, "compose.yaml").findings)
+
+
+def test_what_only_the_whole_shows_is_said_where_the_command_names_the_file() -> None:
+    yaml = "speculative-draft-model-path: c/d\n"
+    command = "python -m sglang.launch_server --model a/b --config serve.yaml"
+    found = one(f"{command}\n", serve__yaml=yaml)
+    assert seen(found) == [("FIL009", 1, "error")] and found.configs == ("serve.yaml",)
+    better = one(f"{command} --speculative-algorithm STANDALONE\n", serve__yaml=yaml)
+    assert better.draft and not better.findings
+    assert not one(yaml, "serve.yaml").findings, "the command may name the algorithm"
