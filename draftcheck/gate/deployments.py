@@ -23,7 +23,10 @@ from draftcheck.gate.model import (
 )
 from draftcheck.gate.options import Table, View, load, view
 
-NUMBERS = ("context", "sequences", "tensor_parallel", "draft_tensor_parallel", "draft_tokens")
+NUMBERS = (
+    "context", "sequences", "tensor_parallel", "draft_tensor_parallel", "pipeline_parallel",
+    "draft_tokens",
+)  # fmt: skip
 HUMAN = re.compile(r"(\d+(?:\.\d+)?)([kKmMgG]?)")
 SCALE = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "K": 2**10, "M": 2**20, "G": 2**30}
 DTYPES = {"half": "float16", "float": "float32"}

@@ -83,15 +83,15 @@ def sc(**keys: object) -> str:
 def test_a_pair_with_its_circumstances() -> None:
     found = one(
         "#!/bin/sh\nMODEL=Qwen/Qwen3-8B\n"
-        "vllm serve $MODEL --revision abc -tp 2 --max-model-len 32k --max-num-seqs=64 \\\n"
+        "vllm serve $MODEL --revision abc -tp 2 -pp 2 --max-model-len 32k --max-num-seqs=64 \\\n"
         f"  --kv-cache-dtype fp8 --dtype half --gpu-memory-utilization 0.85 \\\n  -sc '{JSON}'\n"
     )
     assert (found.engine, found.method, found.speculates) == ("vllm", "draft_model", True)
     assert found.target and found.target.text == "Qwen/Qwen3-8B@abc"
     assert found.draft and (found.draft.text, found.draft.place.line) == ("Qwen/Qwen3-0.6B", 5)
     assert found.said == {
-        "tensor_parallel": 2, "context": 32000, "sequences": 64, "kv_dtype": "fp8",
-        "dtype": "float16", "memory_fraction": 0.85, "draft_tokens": 5,
+        "tensor_parallel": 2, "pipeline_parallel": 2, "context": 32000, "sequences": 64,
+        "kv_dtype": "fp8", "dtype": "float16", "memory_fraction": 0.85, "draft_tokens": 5,
     }  # fmt: skip
     assert not found.findings and not found.unknown
 
