@@ -5,12 +5,14 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 
-from draftcheck.errors import DraftcheckError
+from draftcheck.errors import DraftcheckError, ReadError, UsageError
+from draftcheck.gate.model import Word
 from draftcheck.refs import HUB, ModelRef, parse
+from draftcheck.types import ModelFacts
 
 HEAD = 32 << 20
 """Bytes of a file that its digest is over: everything that facts are read from lies there."""
@@ -28,10 +30,24 @@ class Reference:
     problem: str = ""
     also: tuple[str, ...] = ()
     """Other names that it may have in a lock made where its files are."""
+    fallback: ModelRef | None = None
+    """What is read where there is no file with the tag that an engine tries first."""
 
     @property
     def local(self) -> bool:
         return self.ref is not None and self.ref.kind in ("folder", "gguf", "facts")
+
+
+def of_word(word: Word, root: Path, paths: Mapping[str, str]) -> Reference:
+    """The model that a word of a deploy file names."""
+    found = resolve(word.text, word.place.file, root, paths)
+    ref = found.ref
+    if ref is None or ref.kind != "hub" or not ref.tag or word.raw is None:
+        return found
+    if f":{ref.tag}" in word.raw:
+        return found
+    # The tag is the engine's own first choice, not the file's: without it, any file will do.
+    return replace(found, fallback=replace(ref, tag=None))
 
 
 def resolve(text: str, file: str, root: Path, paths: Mapping[str, str]) -> Reference:
@@ -88,6 +104,18 @@ def _key(place: Path, root: Path, text: str) -> str:
     if not plain.is_relative_to(root) and Path(text).is_absolute():
         return plain.as_posix()
     return Path(os.path.relpath(plain, root)).as_posix()
+
+
+def read(reference: Reference, facts: Callable[[ModelRef], ModelFacts]) -> ModelFacts:
+    """The facts of a model, by the function that reads them."""
+    if reference.ref is None:
+        raise ReadError(reference.problem)
+    try:
+        return facts(reference.ref)
+    except UsageError:
+        if reference.fallback is None:
+            raise
+        return facts(reference.fallback)
 
 
 def content(ref: ModelRef) -> str | None:

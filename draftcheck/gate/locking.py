@@ -8,7 +8,7 @@ from typing import Any
 
 from draftcheck import __version__, condensed, rulebook
 from draftcheck.compare import compare
-from draftcheck.errors import DraftcheckError, ReadError
+from draftcheck.errors import DraftcheckError
 from draftcheck.gate import locating
 from draftcheck.gate import lock as locks
 from draftcheck.gate.locating import Reference
@@ -137,12 +137,13 @@ class _Work:
             return self._facts[reference.key]
         from draftcheck.facts import read
 
-        if reference.ref is None:
-            raise ReadError(reference.problem)
-        ref, entry = reference.ref, self.done.lock.models.get(reference.key, {})
-        if not fresh and ref.kind == "hub" and entry.get("revision"):
-            ref = replace(ref, revision=entry["revision"])
-        facts = replace(read(ref, offline=self._offline), ref=reference.key, name=None)
+        commit = None if fresh else self.done.lock.models.get(reference.key, {}).get("revision")
+
+        def at(ref: ModelRef) -> ModelFacts:
+            here = replace(ref, revision=commit) if commit and ref.kind == "hub" else ref
+            return read(here, offline=self._offline)
+
+        facts = replace(locating.read(reference, at), ref=reference.key, name=None)
         if len(self._facts) >= 4:  # the oldest; drafts of one target come together
             del self._facts[next(iter(self._facts))]
         self._facts[reference.key] = facts

@@ -83,9 +83,9 @@ class Models:
             # Imported here: with a lock nothing is read.
             from draftcheck.facts import read_all
 
-            assert reference.ref is not None
+            offline = not self._online
             try:
-                facts = read_all(reference.ref, offline=not self._online)[0]
+                facts = locating.read(reference, lambda ref: read_all(ref, offline=offline)[0])
                 self._read[reference.key] = replace(facts, ref=reference.key)
             except DraftcheckError as error:
                 self._read[reference.key] = Missing("GAT005", reference.key, error.message)

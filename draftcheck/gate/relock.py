@@ -67,7 +67,7 @@ def _pair(setup: Setup, root: Path) -> tuple[Reference, Reference | None] | None
     words = [word for word in (deployment.target, deployment.draft) if word is not None]
     if deployment.unknown or deployment.target is None or any(word.unknown for word in words):
         return None
-    sides = [locating.resolve(word.text, word.place.file, root, setup.paths) for word in words]
+    sides = [locating.of_word(word, root, setup.paths) for word in words]
     return sides[0], sides[1] if len(sides) > 1 else None
 
 

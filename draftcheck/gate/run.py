@@ -165,7 +165,7 @@ class _Gate:
         return checked, findings
 
     def _reference(self, word: Word, setup: Setup) -> Reference:
-        return locating.resolve(word.text, word.place.file, self._survey.root, setup.paths)
+        return locating.of_word(word, self._survey.root, setup.paths)
 
     def _not_known(self, missing: Missing, place: Place, number: int) -> GateFinding:
         self._missing[missing.rule, place] = missing.key

@@ -251,6 +251,23 @@ def test_another_revision_is_not_covered(hub_repo: tuple[Path, Hub, Draftcheck])
     assert {f["rule"] for f in online.json["findings"]} >= {"GAT005"}
 
 
+def test_a_tag_that_only_the_engine_tries_first(hub_repo: tuple[Path, Hub, Draftcheck]) -> None:
+    """llama.cpp looks for Q4_K_M, and takes the file that is there when there is none."""
+    path, hub, draftcheck = hub_repo
+    hub.add_repo("org/gguf", {"big-Q8_0.gguf": models.small_gguf(4000)})
+    hub.add_repo("org/tiny", {"small-Q8_0.gguf": models.small_gguf(4000)})
+    words = "llama-server -hf org/gguf -hfd org/tiny{} --spec-type draft-simple\n"
+    (path / "serve.sh").write_text(words.format(""), encoding="utf-8")
+    assert draftcheck("lock").code == 0
+    assert {s["verdict"] for s in draftcheck("gate", "--format", "json").json["setups"]} != {
+        "undecided"
+    }
+    (path / "serve.sh").write_text(words.format(":Q4_K_M"), encoding="utf-8")
+    (path / "draftcheck.lock").unlink()
+    ran = draftcheck("lock")
+    assert ran.code == 3 and "no GGUF with this tag" in ran.err
+
+
 def test_online_reads_what_the_lock_lacks(hub_repo: tuple[Path, Hub, Draftcheck]) -> None:
     _, hub, draftcheck = hub_repo
     assert draftcheck("gate").code == 3
