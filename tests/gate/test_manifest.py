@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import pytest
 
+from draftcheck.gate import manifest, rows
+from tests.conftest import ROOT
 from tests.gate.conftest import Repo
 
 PAIR = """\
@@ -188,3 +191,20 @@ def test_the_lock_keeps_trials(good: Repo) -> None:
     lock = (good.path / "draftcheck.lock").read_text(encoding="ascii")
     good.write("draftcheck.lock", lock.replace('"acceptance_rate": 0.7', '"acceptance_rate": 0.99'))
     assert "GAT004" in {f["rule"] for f in good.json()["findings"]}
+
+
+def test_the_documented_manifest_is_understood(good: Repo) -> None:
+    page = (ROOT / "docs" / "gate.md").read_text(encoding="utf-8")
+    [text] = re.findall(r"```toml\n(.*?)```", page, re.DOTALL)
+    good.write("draftcheck.toml", text)
+    report = good.json()
+    assert [f["saw"] for f in report["findings"] if f["rule"] == "GAT014"] == []
+    [setup] = [s for s in report["setups"] if s["name"] == "chat"]
+    assert (setup["engine"], setup["version"]) == ("vllm", "0.15.1")
+    known = {*manifest.PAIR, *manifest.GATE, *manifest.IGNORE, *manifest.TOP}
+    assert not [key for key in known if not re.search(rf"\b{key}\b", page)]
+
+
+def test_every_rule_of_the_gate_is_documented() -> None:
+    page = (ROOT / "docs" / "gate.md").read_text(encoding="utf-8")
+    assert not [rule for rule in rows.load() if rule not in page]
