@@ -75,6 +75,23 @@ def test_a_value_that_cannot_be_told_is_unknown(script: str) -> None:
     assert command.words[2].unknown
 
 
+def test_what_is_known_of_a_value_is_read_around_what_is_not() -> None:
+    found = read(
+        """\
+        EXTRA=""
+        if [ -n "$DRAFT" ]; then
+          EXTRA="--model-draft $DRAFT --draft-max 16"
+        fi
+        exec llama-server -m x $EXTRA
+        """,
+        "x.sh",
+    )
+    command = only(found)
+    assert texts(command)[3:] == ["--model-draft", "$DRAFT", "--draft-max", "16"]
+    assert [word.unknown for word in command.words[3:]] == [None, "$DRAFT", None, None]
+    assert lines(command)[5] == (3, 31)
+
+
 def test_a_default_in_a_branch_is_the_value() -> None:
     found = read('if [ -z "$M" ]; then\n  M=org/x\nfi\nvllm serve "$M"\n', "x.sh")
     assert texts(only(found)) == ["vllm", "serve", "org/x"]

@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 from draftcheck.gate.files import wrappers
 from draftcheck.gate.files.gathered import Arg, Gathered
 from draftcheck.gate.files.shellwords import Lexer, Operator, RawWord
-from draftcheck.gate.files.variables import Value, Variables
+from draftcheck.gate.files.templates import HOLE
+from draftcheck.gate.files.variables import TOO_LONG, Value, Variables
 from draftcheck.gate.files.views import View
 from draftcheck.gate.model import Word
 
@@ -189,7 +190,7 @@ class Script:
         value = RawWord([type(first)(rest), *word.parts[1:]], start, word.end)
         text, unknown, _ = self.variables.text(value, self.view)
         branch = self._branches > 0
-        if unknown:
+        if unknown and (unknown == TOO_LONG or not text.text.replace(HOLE, "").strip()):
             return Value(branch=branch, argument=bool(_ARGUMENT.match(unknown)))
         return Value(text, branch=branch)
 

@@ -13,6 +13,7 @@ from draftcheck.gate.model import Word
 
 MAX_VALUE = 1 << 14
 MAX_EXPORTED = 200
+TOO_LONG = "too long a text"
 _BRACED = re.compile(
     r"\$(?:\$|(?P<name>[A-Za-z_]\w*)|\{(?P<braced>[A-Za-z_]\w*)(?:(?P<how>:?[-?+])(?P<rest>[^{}]*))?\})"
 )
@@ -121,12 +122,13 @@ class Variables:
                 borrowed = True
                 piece = self._value(part)
                 if piece is None:
-                    unknown, piece = unknown or part.view.text, part.view
+                    unknown = unknown or part.view.text
+                    piece = part.view.hole(0, len(part.view.text))
             if piece is not None and length + len(piece.text) <= MAX_VALUE:
                 length += len(piece.text)
                 views.append(piece)
             else:
-                unknown = unknown or "too long a text"
+                unknown = TOO_LONG
         text = joined(views) if views else view.slice(raw.start, raw.start)
         return text, unknown, borrowed
 
