@@ -58,7 +58,7 @@ def _of_command(
     table = load(start.table)
     told = versions.tell(table, command)
     setting = _setting(table, told, start.letter)
-    setting.arguments = start.open
+    setting.arguments, setting.always = start.open, start.always
     _environment(setting, command)
     arguments.read(setting, start.words, start.positional)
     _config_files(setting, beside)

@@ -72,6 +72,8 @@ class Setting:
     troubles: list[Trouble] = field(default_factory=list)
     broken: list[tuple[Given, Trouble]] = field(default_factory=list)
     """Options whose JSON could not be read."""
+    always: bool = False
+    """The program does nothing but speculate, so no option need say so."""
     searched: int = 0
     newer: bool = False
     """The version is newer than what was read."""

@@ -224,6 +224,8 @@ def _together(setting: Setting, row: Check) -> Iterator[FileFinding]:
         return
     if row.missing and (setting.opaque or setting.has(row.missing)):
         return
+    if setting.always and "method" in row.missing:
+        return
     if (
         row.missing
         and setting.partial

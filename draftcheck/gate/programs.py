@@ -26,6 +26,8 @@ class Start:
     positional: str = ""
     open: bool = False
     """It has options that the engine does not have."""
+    always: bool = False
+    """It does nothing but speculate: the draft alone switches it on."""
 
 
 @cache
@@ -84,7 +86,7 @@ def _begin(
         rest = rest[1:]
     return Start(
         row["table"], tuple(rest), row.get("letter", ""), row.get("positional", ""),
-        bool(row.get("open")),
+        bool(row.get("open")), bool(row.get("always")),
     )  # fmt: skip
 
 
