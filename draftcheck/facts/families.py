@@ -22,7 +22,8 @@ MOST = 4096
 MOST_EXPERTS = 100_000
 """Of all layers together."""
 BODY = ("model.", "", "model.language_model.", "language_model.model.", "language_model.",
-        "model.text_model.", "text_model.", "llm.model.", "thinker.model.", "model.language_model.model.")  # fmt: skip
+        "model.text_model.", "text_model.", "llm.model.", "thinker.model.",
+        "model.language_model.model.")  # fmt: skip
 ROOT = "embed_tokens.weight vocab hidden\nnorm.weight hidden"
 HEAD = "lm_head.weight vocab hidden"
 
