@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -97,10 +98,13 @@ def _versions(engines: tuple[str, ...]) -> Mapping[str, str]:
 
 def _show(ran: Ran) -> None:
     from draftcheck.gate import fixing
+    from draftcheck.report.safe import safe_block
 
     patch = fixing.patch(fixing.plan(ran.report.findings, ran.data))
     if patch:
-        click.echo(patch, nl=False)
+        # Exact for a file or a pipe; a terminal gets nothing that it would obey.
+        watched = sys.stdout.isatty()
+        click.echo(safe_block(patch) + "\n" if watched else patch, nl=False)
     else:
         click.echo("nothing to fix", err=True)
 

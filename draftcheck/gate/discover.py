@@ -106,13 +106,24 @@ def shown(path: Path | str) -> str:
     return text.replace(os.sep, "/")
 
 
-def wanted(names: Iterable[str], include: Sequence[str], exclude: Sequence[str]) -> Iterator[str]:
-    """Names that the manifest's globs leave; * also crosses folders."""
+def wanted(
+    names: Iterable[str], root: Path, include: Sequence[str], exclude: Sequence[str]
+) -> Iterator[str]:
+    """Names that the globs of the manifest at the root leave; * also crosses folders."""
     for name in names:
-        if include and not _matches(name, include):
+        place = from_root(name, root) if include or exclude else name
+        if include and not _matches(place, include):
             continue
-        if not _matches(name, exclude):
+        if not _matches(place, exclude):
             yield name
+
+
+def from_root(name: str, root: Path) -> str:
+    """A shown path as the manifest at the root would write it."""
+    here = Path.cwd()
+    if here == root and not name.startswith(("..", "/")):
+        return name
+    return os.path.relpath(here / name, root).replace(os.sep, "/")
 
 
 def read(name: str, *, follow: bool) -> bytes | None:

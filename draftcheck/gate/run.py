@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from draftcheck.errors import DraftcheckError
-from draftcheck.gate import ignores, judging, locating, rows, survey
+from draftcheck.gate import discover, ignores, judging, locating, rows, survey
 from draftcheck.gate import lock as locks
 from draftcheck.gate.locating import Reference
 from draftcheck.gate.lock import Lock
@@ -45,15 +45,9 @@ def run(options: Options) -> Ran:
     seen = survey.take(options.paths, options.diff_base, options.versions)
     path = options.lock or seen.root / locks.NAME
     lock = locks.load(path)
-    gate = _Gate(seen, lock, Models(lock, online=options.online), _shown(path))
+    gate = _Gate(seen, lock, Models(lock, online=options.online), discover.shown(path))
     report = gate.report()
     return Ran(report, {file.name: file.data for file in seen.seen})
-
-
-def _shown(path: Path) -> str:
-    from draftcheck.gate.discover import shown
-
-    return shown(path)
 
 
 class _Gate:
@@ -198,25 +192,27 @@ def _unclear(deployment: Deployment, number: int) -> Iterator[GateFinding]:
 
 def _ignored(findings: list[GateFinding], found: Survey) -> list[GateFinding]:
     """The same, with those marked that a manifest ignores, and its idle ignores reported."""
-    rules = [entry for each in found.manifests for entry in each.ignores]
+    rules = found.ignores
+    looked = {file.name for file in found.seen}
     used: set[int] = set()
     done = []
     for finding in findings:
         for number, entry in enumerate(rules):
-            if finding.ignored is None and _covers(entry, finding):
+            if finding.ignored is None and _covers(entry, finding, found.root):
                 used.add(number)
                 finding = replace(finding, ignored=entry.reason)  # noqa: PLW2901
         done.append(finding)
     for number, entry in enumerate(rules):
-        if number not in used:
+        if number not in used and entry.place.file in looked:
             saw = f"no finding of {entry.rule.upper()} in {entry.file}"
             done.append(rows.finding("GAT013", entry.place, saw))
     return done
 
 
-def _covers(entry: FileIgnore, finding: GateFinding) -> bool:
-    named = entry.rule in (finding.rule.lower(), finding.slug.lower())
-    return named and fnmatch.fnmatchcase(finding.place.file, entry.file)
+def _covers(entry: FileIgnore, finding: GateFinding, root: Path) -> bool:
+    if entry.rule not in (finding.rule.lower(), finding.slug.lower()):
+        return False
+    return fnmatch.fnmatchcase(discover.from_root(finding.place.file, root), entry.file)
 
 
 def _order(finding: GateFinding) -> tuple[str, int, int, str]:

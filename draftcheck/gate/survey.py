@@ -12,7 +12,7 @@ from draftcheck.errors import ReadError
 from draftcheck.gate import deployments, discover, files, fileversions, ignores, manifest, rows
 from draftcheck.gate import lock as locks
 from draftcheck.gate.ignores import Ignore
-from draftcheck.gate.manifest import Manifest
+from draftcheck.gate.manifest import FileIgnore, Manifest
 from draftcheck.gate.model import Contents, Deployment, Place, Trouble
 from draftcheck.gate.neighbours import Folders
 from draftcheck.gate.results import GateFinding
@@ -49,8 +49,8 @@ class Survey:
     root: Path
     looked_at: int = 0
     seen: list[Seen] = field(default_factory=list)
-    manifests: list[Manifest] = field(default_factory=list)
-    """Those of the files that were looked at."""
+    ignores: list[FileIgnore] = field(default_factory=list)
+    """Of the manifests, whether they were looked at themselves or not."""
 
 
 class Manifests:
@@ -123,8 +123,8 @@ def take(
     """Look at these files, or at all that are here."""
     root = _root(paths)
     manifests = Manifests(root)
-    names = _names(paths, diff_base, manifests.root())
-    survey = Survey(root)
+    names = _names(paths, diff_base, root, manifests.root())
+    survey = Survey(root, ignores=list(manifests.root().ignores))
     folders = Folders(root)
     explicit = {discover.shown(Path(path)) for path in paths}
     whole = discover.shown(root / manifest.NAME)
@@ -163,7 +163,7 @@ def _root(paths: Sequence[str]) -> Path:
     return discover.root(place if place.is_dir() else place.parent)
 
 
-def _names(paths: Sequence[str], diff_base: str | None, found: Manifest) -> list[str]:
+def _names(paths: Sequence[str], diff_base: str | None, root: Path, found: Manifest) -> list[str]:
     """The manifest and the lock are about everything: who names one of them means all files."""
     names = discover.named(paths) if paths else None
     if diff_base is not None:
@@ -176,7 +176,7 @@ def _names(paths: Sequence[str], diff_base: str | None, found: Manifest) -> list
         names = list(dict.fromkeys([*names, *discover.here(Path())]))
     if names is None:
         names = discover.here(Path())
-    return list(discover.wanted(names, found.include, found.exclude))
+    return list(discover.wanted(names, root, found.include, found.exclude))
 
 
 def _below_versions(changed: set[str]) -> Iterator[str]:
@@ -234,7 +234,7 @@ def _own(
 ) -> None:
     """The pairs of a manifest of ours."""
     found = interpret(contents)
-    survey.manifests.append(found)
+    survey.ignores += [entry for entry in found.ignores if entry not in survey.ignores]
     seen.findings += found.findings
     for pair in found.pairs:
         versions = found.versions

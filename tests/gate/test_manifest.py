@@ -99,6 +99,18 @@ def test_globs(good: Repo) -> None:
     assert [s["file"] for s in good.json()["setups"]] == ["old/serve.sh"]
 
 
+def test_globs_count_from_the_root(good: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
+    good.serve("old/serve.sh", "models/big", "models/gone")
+    good.write("draftcheck.toml", '[gate]\nexclude = ["old"]\n')
+    monkeypatch.chdir(good.path / "old")
+    assert good.json()["setups"] == []
+    entry = '[[ignore]]\nrule = "GAT002"\nfile = "old/*"\nreason = "retired in May"\n'
+    good.write("draftcheck.toml", entry)
+    assert good.gate("serve.sh").code == 0
+    good.write("draftcheck.toml", entry.replace("GAT002", "GAT003"))
+    assert good.rules("serve.sh") == [("GAT002", "serve.sh", 3)]  # not all files: none is unused
+
+
 def test_ignores_for_files_without_comments(good: Repo) -> None:
     good.serve("old/serve.sh", "models/big", "models/gone")
     entry = '[[ignore]]\nrule = "GAT002"\nfile = "old/*"\nreason = "retired in May"\n'
