@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+from bisect import bisect_left, insort
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +14,8 @@ from draftcheck.gate.model import Fix
 from draftcheck.gate.results import GateFinding
 
 BOM = "\ufeff"
+Span = tuple[int, int, str]
+"""From, up to, and what takes its place."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,18 +45,20 @@ def plan(findings: Iterable[GateFinding], read: dict[str, bytes]) -> list[Change
 def _change(name: str, data: bytes, findings: Sequence[GateFinding]) -> Changed | None:
     text, encoding, mark = _decode(data)
     starts = _starts(text)
-    taken: list[tuple[int, int, str]] = []
+    taken: list[Span] = []
+    """In order, none overlapping another."""
     applied = 0
     for finding in findings:
         spans = [_span(change, starts, len(text)) for change in finding.changes]
         if any(span is None for span in spans):
             continue
-        new = [span for span in spans if span is not None and span not in taken]
+        new = [span for span in spans if span is not None and not _there(span, taken)]
         # All changes of a finding or none: half a fix is a new mistake.
-        if not any(_overlap(one, other) for one in new for other in taken):
-            taken += new
+        if not any(_overlaps(span, taken) for span in new):
+            for span in new:
+                insort(taken, span)
             applied += 1
-    for start, end, put in sorted(taken, reverse=True):
+    for start, end, put in reversed(taken):
         text = text[:start] + put + text[end:]
     after = (mark + text).encode(encoding)
     return Changed(name, data, after, applied) if after != data else None
@@ -78,7 +83,7 @@ def _starts(text: str) -> list[int]:
     return starts
 
 
-def _span(change: Fix, starts: Sequence[int], size: int) -> tuple[int, int, str] | None:
+def _span(change: Fix, starts: Sequence[int], size: int) -> Span | None:
     place = change.place
     last = place.end_line or place.line
     if place.end_column is None or not 1 <= place.line <= last <= len(starts):
@@ -88,10 +93,18 @@ def _span(change: Fix, starts: Sequence[int], size: int) -> tuple[int, int, str]
     return (start, end, change.text) if 0 <= start <= end <= size else None
 
 
-def _overlap(one: tuple[int, int, str], other: tuple[int, int, str]) -> bool:
-    if one[:2] == other[:2]:
-        return True
-    return one[0] < other[1] and other[0] < one[1]
+def _there(span: Span, taken: Sequence[Span]) -> bool:
+    at = bisect_left(taken, span)
+    return at < len(taken) and taken[at] == span
+
+
+def _overlaps(span: Span, taken: Sequence[Span]) -> bool:
+    """Whether it shares characters, or its very place, with a neighbour."""
+    at = bisect_left(taken, span)
+    for other in taken[max(at - 1, 0) : at + 1]:
+        if span[:2] == other[:2] or (span[0] < other[1] and other[0] < span[1]):
+            return True
+    return False
 
 
 def patch(changes: Iterable[Changed]) -> str:

@@ -34,10 +34,9 @@ class Ignore:
     """The line that it is about."""
     used: set[str] = field(default_factory=set)
 
-    def covers(self, finding: GateFinding, first: int | None) -> bool:
-        """first: the first line of the finding's setup."""
-        named = self.rules & {finding.rule.lower(), finding.slug.lower()}
-        return bool(named) and self.line in (finding.place.line, first)
+    def covers(self, finding: GateFinding) -> bool:
+        """Whether it names the finding's rule."""
+        return bool(self.rules & {finding.rule.lower(), finding.slug.lower()})
 
 
 def find(text: str, name: str) -> list[Ignore]:
@@ -77,11 +76,14 @@ def apply(
 
     With each finding comes the first line of the command that it is about.
     """
-    sound = [ignore for ignore in ignores if ignore.rules and ignore.reason]
+    sound: dict[int, list[Ignore]] = {}
+    for ignore in ignores:
+        if ignore.rules and ignore.reason:
+            sound.setdefault(ignore.line, []).append(ignore)
     done = []
     for finding, first in findings:
-        for ignore in sound:
-            if ignore.covers(finding, first):
+        for ignore in [i for at in {finding.place.line, first or 0} for i in sound.get(at, ())]:
+            if ignore.covers(finding):
                 ignore.used |= {finding.rule.lower(), finding.slug.lower()}
                 finding = replace(finding, ignored=ignore.reason)  # noqa: PLW2901
         done.append(finding)

@@ -17,14 +17,16 @@ _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 def render(report: GateReport) -> str:
     suites: dict[str, list[str]] = {}
     tallies: dict[str, list[int]] = {}
+    about: dict[int | None, list[GateFinding]] = {}
+    for finding in report.findings:
+        about.setdefault(finding.setup, []).append(finding)
     for number, setup in enumerate(report.setups):
-        found = [f for f in report.findings if f.setup == number]
+        found = about.get(number, [])
         name = f"line {setup.place.line}: {setup_words(setup)}"
         _case(suites, tallies, setup.place.file, name, found)
-    for finding in report.findings:
-        if finding.setup is None:
-            name = f"line {finding.place.line}: {finding.rule} {finding.slug}"
-            _case(suites, tallies, finding.place.file, name, [finding])
+    for finding in about.get(None, []):
+        name = f"line {finding.place.line}: {finding.rule} {finding.slug}"
+        _case(suites, tallies, finding.place.file, name, [finding])
     if not suites:
         _case(suites, tallies, "draftcheck", NOTHING, [], skipped=NOTHING)
     total = [sum(tally[i] for tally in tallies.values()) for i in range(4)]

@@ -115,3 +115,9 @@ def test_a_patch_without_newline_at_the_end() -> None:
         "--- a/f\n+++ b/f\n@@ -1 +1 @@\n-one\n\\ No newline at end of file\n"
         "+1\n\\ No newline at end of file\n"
     )
+
+
+def test_a_thousand_fixes_in_one_line() -> None:
+    many = [finding((1, 1 + 4 * i, 1, 4 + 4 * i, str(i))) for i in range(1000)]
+    changed = fixed(b"one " * 1000, *many, *many)
+    assert changed == " ".join(str(i) for i in range(1000)).encode() + b" "
