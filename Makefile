@@ -48,6 +48,7 @@ wheel: $(VENV)/.dev          ## sdist -> wheel -> empty environment -> a verdict
 bench: $(VENV)/.dev          ## speed and memory, as ratios
 	$(BIN)/python -m compileall -q draftcheck
 	$(BIN)/python -m benchmarks
+	$(BIN)/python -m benchmarks.gate
 
 docs: $(VENV)/.core          ## docs/rules from the rulebook
 	$(BIN)/draftcheck rules --pages docs/rules

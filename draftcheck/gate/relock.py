@@ -89,7 +89,7 @@ def words(done: Relocked, *, written: bool) -> Iterator[str]:
             yield f"{word} {key}" + (f" at {revision[:12]}" if revision else "")
     count = len(lock.lock.models)
     if not count and done.before is None:
-        yield f"nothing to lock: {done.setups} setups, and no model of them that could be read"
+        yield f"nothing to lock ({done.setups} setup{'' if done.setups == 1 else 's'} found)"
         return
     state = "written" if written else "unchanged" if done.text == done.before else "not written"
     pairs = len(lock.lock.pairs)
@@ -106,4 +106,5 @@ def complaints(done: Relocked) -> Iterator[str]:
     for key, reason in done.locked.failed.items():
         yield f"error: {key}: {reason}"
     if done.unclear:
-        yield f"warning: {done.unclear} setups name models that the file does not tell"
+        what = "setup names" if done.unclear == 1 else "setups name"
+        yield f"warning: {done.unclear} {what} models by variables that nothing defines"
