@@ -14,8 +14,8 @@ $(VENV)/.core: pyproject.toml constraints.txt
 
 $(VENV)/.dev: $(VENV)/.core
 	$(PIP) torch
-	$(PIP) --editable '.[trial,report]' build hypothesis mypy playwright pytest pytest-xdist ruff \
-	  sentencepiece
+	$(PIP) --editable '.[trial,report]' build hypothesis jsonschema mypy playwright pre-commit \
+	  pytest pytest-xdist ruff sentencepiece
 	touch $@
 
 demo: $(VENV)/.core          ## from nothing to a verdict on the embedded pair, and a measurement of it
@@ -53,6 +53,7 @@ bench: $(VENV)/.dev          ## speed and memory, as ratios
 	$(BIN)/python -m compileall -q draftcheck
 	$(BIN)/python -m benchmarks
 	$(BIN)/python -m benchmarks.trial
+	$(BIN)/python -m benchmarks.gate
 
 bench-scan: $(VENV)/.dev     ## two nights over 30,000 repos of a Hub on loopback; some minutes
 	$(BIN)/python -m benchmarks.scan

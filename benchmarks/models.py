@@ -43,11 +43,14 @@ def vocabulary(size: int, special: str) -> tuple[list[str], list[list[str]]]:
     return [*table, "<|end|>", special], [parts for parts in table.values() if parts]
 
 
-def folders(path: Path, size: int, times: int = 1) -> tuple[Path, Path]:
-    """Target and draft as checkpoint folders without weights; the merges several times over."""
+def folders(path: Path, size: int, times: int = 1, last: str = "<|b|>") -> tuple[Path, Path]:
+    """Target and draft as checkpoint folders without weights; the merges several times over.
+
+    last: the draft's last special token; the target's is <|a|>.
+    """
     return (
         _folder(path / "target", *vocabulary(size, "<|a|>"), times),
-        _folder(path / "draft", *vocabulary(size, "<|b|>"), times),
+        _folder(path / "draft", *vocabulary(size, last), times),
     )
 
 
@@ -90,11 +93,11 @@ def _folder(path: Path, texts: list[str], merges: list[list[str]], times: int) -
     return path
 
 
-def ggufs(path: Path, size: int, times: int = 1) -> tuple[Path, Path]:
+def ggufs(path: Path, size: int, times: int = 1, last: str = "<|b|>") -> tuple[Path, Path]:
     """The same as GGUF files that hold a vocabulary and nothing else."""
     path.mkdir(parents=True)
     found = []
-    for name, special in (("target", "<|a|>"), ("draft", "<|b|>")):
+    for name, special in (("target", "<|a|>"), ("draft", last)):
         texts, merges = vocabulary(size, special)
         file = path / f"{name}.gguf"
         file.write_bytes(_gguf(texts, [" ".join(parts) for parts in merges * times]))

@@ -29,7 +29,7 @@ def folder() -> Path:
 def load(name: str) -> dict[str, Any]:
     """The parsed file rules/NAME.toml; what parsing gave before is read far faster."""
     path = folder() / f"{name}.toml"
-    kept = _kept(path)
+    kept = _kept(path, name)
     try:
         return dict(json.loads(kept.read_bytes()))
     except (OSError, ValueError, TypeError, RecursionError):
@@ -38,13 +38,13 @@ def load(name: str) -> dict[str, Any]:
         return found
 
 
-def _kept(path: Path) -> Path:
+def _kept(path: Path, name: str) -> Path:
     """Where the parsed form of these very bytes is kept."""
     try:
         digest = hashlib.sha256(path.read_bytes()).hexdigest()[:32]
     except OSError as error:
         raise RuleError(f"{path.name}: {error.strerror}") from None
-    return settings.cache() / "rules" / f"{path.stem}-{digest}.json"
+    return settings.cache() / "rules" / f"{name.replace('/', '.')}-{digest}.json"
 
 
 def _keep(kept: Path, found: dict[str, Any]) -> None:
@@ -52,7 +52,8 @@ def _keep(kept: Path, found: dict[str, Any]) -> None:
     with contextlib.suppress(OSError, ValueError, TypeError):
         kept.parent.parent.mkdir(parents=True, exist_ok=True, mode=0o700)  # shared with repos
         kept.parent.mkdir(exist_ok=True)
-        for old in kept.parent.glob(f"{kept.name.rpartition('-')[0]}-*.json"):
+        # Exactly this file's: vllm-*.json would be vllm-mtp's too.
+        for old in kept.parent.glob(f"{kept.name.rpartition('-')[0]}-{'[0-9a-f]' * 32}.json"):
             old.unlink(missing_ok=True)
         part = kept.with_suffix(f".{os.getpid()}.part")
         part.write_text(json.dumps(found, default=str), encoding="utf-8")

@@ -13,7 +13,9 @@ from draftcheck import __version__
 
 COMMANDS = {
     "cache": "draftcheck.cli.cache",
+    "gate": "draftcheck.cli.gate",
     "inspect": "draftcheck.cli.inspect",
+    "lock": "draftcheck.cli.lock",
     "pair": "draftcheck.cli.pair",
     "probe": "draftcheck.cli.probe",
     "recommend": "draftcheck.cli.recommend",

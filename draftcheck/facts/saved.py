@@ -228,7 +228,9 @@ def _gguf_entry(entry: Any, where: str) -> tuple[str, Any]:
         return kind, _make(GgufArray, {"type": inner, **value}, f"{where}: keys")
     if inner == "string":
         return kind, [to_bytes(text) for text in value]
-    return kind, array(_CODES[inner], [math.nan if number is None else number for number in value])
+    if None in value:
+        value = [math.nan if number is None else number for number in value]
+    return kind, array(_CODES[inner], value)
 
 
 def _gguf_scalar(kind: str, value: Any) -> Any:

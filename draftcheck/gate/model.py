@@ -6,6 +6,7 @@ out of them is the work of deployments, from tables in rules/. No I/O here.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -37,6 +38,21 @@ class Word:
     """As the file spells it, quotes included; None: it cannot be replaced in place."""
     kind: str = "str"
     """str, int, float, bool or null: what the file's own syntax makes of a scalar."""
+    spans: tuple[tuple[int, int, int], ...] = ()
+    """(position in text, line, column): from there on text and file run side by side."""
+
+    def part(self, start: int, end: int) -> Place:
+        """The place of text[start:end]; the whole word's where that is not sure."""
+        if not self.spans or not 0 <= start <= end <= len(self.text):
+            return self.place
+        line, column = self._at(start)
+        end_line, end_column = self._at(end - 1) if end > start else (line, column - 1)
+        return Place(self.place.file, line, column, end_line, end_column + 1)
+
+    def _at(self, position: int) -> tuple[int, int]:
+        index = bisect_right(self.spans, position, key=lambda span: span[0]) - 1
+        start, line, column = self.spans[max(index, 0)]
+        return line, column + position - start
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +94,8 @@ class Document:
     tree: Tree
     place: Place
     name: str = ""
-    """Of a call: the callee's dotted name (vllm.LLM)."""
+    """Of a call: the callee's dotted name (vllm.LLM); positional arguments have their number as
+    key, and self is what the receiver was loaded from."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,11 +151,15 @@ class Deployment:
     version: str | None = None
     version_from: str = ""
     """How the version is known: image tag, requirements.txt:3, manifest …; empty: it is not."""
+    version_note: str = ""
+    """Why no version is known although something speaks of one: a range, the tag latest …"""
     target: Word | None = None
     draft: Word | None = None
     method: str | None = None
     speculates: bool = False
     """Whether the file asks for speculation at all."""
+    configs: tuple[str, ...] = ()
+    """Files beside it that the command names and that were read with it."""
     said: Mapping[str, Any] = field(default_factory=dict)
     """Circumstances by name (context, sequences, tensor_parallel, dtype …)."""
     name: str = ""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from array import array
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -63,7 +63,8 @@ def derive(keys: Keys, tokens: Sequence[bytes | None] | None, build: Build) -> L
         build.value(keys, flag, "bool")
     texts = _texts(keys, tokens, build)
     types = _side_arrays(keys, len(texts), build)
-    _distinct(texts, build)
+    assert tokens is not None
+    _distinct(texts, tokens, build)
     if name == "hybriddna":
         texts = _without_marks(texts)
     if row["type"] == "PLAMO2":
@@ -72,9 +73,22 @@ def derive(keys: Keys, tokens: Sequence[bytes | None] | None, build: Build) -> L
     add_bos, add_eos = _flags(keys, row, pre, build)
     if keys.get(SUPPRESS, ("array[int32]",))[0] != "array[int32]":
         build.fail("side-array-type", f"{SUPPRESS} is {keys[SUPPRESS][0]}, not array[int32]")
-    _pieces(keys, row["type"], pre, texts, types, build)
+    too_large = once(tokens, "too large", lambda: _any_too_large(texts))
+    _pieces(keys, row["type"], pre, texts, types, build, too_large=too_large)
     _linefeed(row["type"], texts, build)
     return LlamaVocab(row["type"], texts, bos, eos, add_bos, add_eos)
+
+
+def once(tokens: Sequence[bytes | None], name: Any, work: Callable[[], Any]) -> Any:
+    """What is worked out from all texts, once for a table that remembers (of condensed facts)."""
+    memo: dict[Any, Any] | None = getattr(tokens, "memo", None)
+    if memo is None:
+        return work()
+    if name not in memo:
+        if len(memo) > MEMOS:
+            memo.clear()
+        memo[name] = work()
+    return memo[name]
 
 
 def from_conversion(
@@ -112,14 +126,12 @@ def from_conversion(
 def _converted_texts(
     tokens: Sequence[bytes | None], rows: int, user_defined: frozenset[int]
 ) -> Sequence[bytes]:
-    # Tables that many models share remember what was made of them (condensed facts).
-    memo: dict[Any, Sequence[bytes]] = getattr(tokens, "memo", {})
-    key = ("converted", rows, user_defined)
-    if key not in memo:
-        if len(memo) > MEMOS:
-            memo.clear()
-        memo[key] = _convert_texts(tokens, rows, user_defined)
-    return memo[key]
+    made: Sequence[bytes] = once(
+        tokens,
+        ("converted", rows, user_defined),
+        lambda: _convert_texts(tokens, rows, user_defined),
+    )
+    return made
 
 
 def _convert_texts(
@@ -209,7 +221,10 @@ def _texts(keys: Keys, tokens: Sequence[bytes | None] | None, build: Build) -> S
         raise LoadFailure("array-type", f"{TOKENS} is {keys[TOKENS][0]}, not array[string]")
     if tokens is None:
         raise NotTold("the token texts")
-    return fix_texts([text or b"" for text in tokens])
+    texts: Sequence[bytes] = once(
+        tokens, "texts", lambda: fix_texts([text or b"" for text in tokens])
+    )
+    return texts
 
 
 def _side_arrays(keys: Keys, n: int, build: Build) -> Sequence[int] | None:
@@ -240,8 +255,8 @@ def _long_enough(keys: Keys, name: str, n: int, build: Build) -> None:
         build.fail("short-array", f"{name} has {count:,} entries for {n:,} tokens")
 
 
-def _distinct(texts: Sequence[bytes], build: Build) -> None:
-    if len(set(texts)) == len(texts):
+def _distinct(texts: Sequence[bytes], tokens: Sequence[bytes | None], build: Build) -> None:
+    if once(tokens, "distinct", lambda: len(set(texts)) == len(texts)):
         return
     seen: dict[bytes, int] = {}
     repeats = 0
@@ -321,10 +336,12 @@ def _pieces(
     texts: Sequence[bytes],
     types: Sequence[int] | None,
     build: Build,
+    *,
+    too_large: bool,
 ) -> None:
-    """The cache of printable pieces decodes every token once."""
+    """The cache of printable pieces decodes every token once; too_large: _any_too_large()."""
     plain = pre in build.vocabulary["pre"]["plain_text"]
-    if kind == "BPE" and not plain and _any_too_large(texts):
+    if kind == "BPE" and not plain and too_large:
         for i, text in enumerate(texts):
             if (types is None or types[i] == NORMAL) and TOO_LARGE.search(text):
                 build.fail("codepoint", f"token {i} is {text!r}")

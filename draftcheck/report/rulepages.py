@@ -8,11 +8,13 @@ from pathlib import Path
 
 from draftcheck import rulebook
 from draftcheck.errors import ReadError
+from draftcheck.report import filerules
 from draftcheck.report.rules import KNOWN_BY, window
 from draftcheck.rulebook import Engine, Method, RepairRow, Rule
 
 MADE = "<!-- Made by `draftcheck rules --pages`; change rules/{file}.toml instead. -->"
 TRUTH = "every-engine"
+FILES = "deploy-files"
 
 
 def write(folder: Path) -> list[str]:
@@ -34,6 +36,7 @@ def render() -> dict[str, str]:
     for engine in engines:
         pages[f"{engine.id}.md"] = _engine(engine, rulebook.engine_files()[engine.id])
     pages[f"{TRUTH}.md"] = _truth()
+    pages[f"{FILES}.md"] = _files()
     return pages
 
 
@@ -50,6 +53,7 @@ def _index(engines: Sequence[Engine]) -> str:
         lines.append(f"| [{engine.name}]({engine.id}.md) | {span} | {methods} | {rules} |")
     rules = len({rule.id for rule in rulebook.truth()})
     lines.append(f"| [every engine]({TRUTH}.md) | | | {rules} |")
+    lines.append(f"| [deploy files]({FILES}.md) | | | {len(filerules.rows())} |")
     return _text(lines)
 
 
@@ -67,6 +71,15 @@ def _engine(engine: Engine, file: str) -> str:
 def _truth() -> str:
     lines = [MADE.format(file="truth"), "# Every engine", "", "What no engine can make work.", ""]
     return _text([*lines, *_rules(rulebook.truth()), *_repairs(rulebook.truth_repairs())])
+
+
+def _files() -> str:
+    lines = [
+        MADE.format(file="files, rules/gate and rules/options/*"), "# Deploy files", "",
+        "What `draftcheck gate` says about a file itself, whatever pair it names: options and keys"
+        " that the engine's version does not have, ignores, or understands differently.", "",
+    ]  # fmt: skip
+    return _text([*lines, *filerules.page(md)])
 
 
 def _method(method: Method) -> str:

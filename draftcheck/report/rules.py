@@ -10,6 +10,7 @@ import click
 
 from draftcheck import rulebook
 from draftcheck.errors import UsageError
+from draftcheck.report import filerules
 from draftcheck.report.json import SCHEMA_VERSION, dumps
 from draftcheck.report.safe import markdown as md
 from draftcheck.rulebook import Engine, Method, Rule
@@ -46,10 +47,18 @@ def render(rows: Sequence[Row], form: str, *, whole: bool) -> str:
         if not whole:
             owners = dict.fromkeys(owner for owner, _ in rows if owner != EVERYONE)
             body["engines"] = [_engine(rulebook.load(name)) for name in owners]
+        if not whole and any(owner == EVERYONE for owner, _ in rows):
+            body["file_rules"] = filerules.objects()
         return dumps({**body, "rules": [_object(*row) for row in rows]})
     if form == "markdown":
         return "\n\n".join(_page(*row) for row in rows) if whole else _table(rows)
     return "\n\n".join(_text(*row) for row in rows) if whole else _list(rows)
+
+
+def _with_files(rows: Sequence[Row], form: str, lines: list[str]) -> str:
+    """The list, with the rules about deploy files where no engine was named."""
+    everyone = any(owner == EVERYONE for owner, _ in rows)
+    return "\n".join([*lines, filerules.listing(form)] if everyone else lines)
 
 
 def window(rule: Rule | Method) -> str:
@@ -109,7 +118,7 @@ def _list(rows: Sequence[Row]) -> str:
     for owner, rule in rows:
         head = f"{rule.id}  {rule.slug.ljust(24)} {owner.ljust(13)} {rule.severity.ljust(8)}"
         lines.append(f"{head} {rule.reaction.ljust(13)} {window(rule)}")
-    return "\n".join(lines)
+    return _with_files(rows, "text", lines)
 
 
 def _fields(owner: str, rule: Rule) -> dict[str, str]:
@@ -149,4 +158,4 @@ def _table(rows: Sequence[Row]) -> str:
         f" | {md(window(rule))} |"
         for owner, rule in rows
     ]
-    return "\n".join(lines)
+    return _with_files(rows, "markdown", lines)

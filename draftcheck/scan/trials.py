@@ -93,7 +93,7 @@ def measure(task: Trial) -> dict[str, Any] | tasks.Problem:
         from draftcheck.trial import measure as trial
         from draftcheck.trial.backend import Options
         from draftcheck.trial.prompts import load
-        from draftcheck.trial.result import body
+        from draftcheck.trial.saved import body
 
         how = task.how
         plan = trial.Plan(

@@ -1,0 +1,52 @@
+"""Changes of a file that mend a finding: only where the file spells the word as it is."""
+
+from __future__ import annotations
+
+from draftcheck.gate.given import Given
+from draftcheck.gate.model import Fix, Place, Tree, Word
+
+
+def swap(word: Word, old: str, new: str, *, safe: bool) -> tuple[Fix, ...]:
+    """One part of a word becomes another; quotes around it stay."""
+    if word.raw is None or word.raw.count(old) != 1 or word.place.end_column is None:
+        return ()
+    if any(letter in new for letter in "\"'\\$` "):
+        return ()
+    return (Fix(word.place, word.raw.replace(old, new), safe),)
+
+
+def apart(entry: Given, name: str, *, safe: bool) -> tuple[Fix, ...]:
+    """--option=value becomes --option value, where a space divides words."""
+    word = entry.word
+    if word.raw is None or word.raw != word.text or word.place.end_column is None:
+        return ()
+    return (Fix(word.place, f"{name} {entry.text}", safe),)
+
+
+def behind(entry: Given, text: str, *, safe: bool) -> tuple[Fix, ...]:
+    """Words behind an option and its value, where a space divides words."""
+    word, value = entry.word, entry.value
+    if value is None or word.raw != word.text or value.raw is None:
+        return ()
+    end = value.place
+    if end.end_line is None or end.end_column is None:
+        return ()
+    # In a list of a YAML or JSON file a space divides nothing: there, something else stands
+    # between two words, or a line ends.
+    beside = word.place.end_line == end.line and word.place.end_column == end.column - 1
+    if not beside:
+        return ()
+    at = Place(end.file, end.end_line, end.end_column, end.end_line, end.end_column)
+    return (Fix(at, text, safe),)
+
+
+def key(word: Word | None, tree: Tree | None, text: str, *, safe: bool) -> tuple[Fix, ...]:
+    """A key at the beginning of a JSON object that a word holds as it is."""
+    if word is None or tree is None or not word.spans or word.raw is None:
+        return ()
+    if word.text not in word.raw or not word.text.lstrip().startswith("{"):
+        return ()
+    start = tree.place
+    at = Place(start.file, start.line, start.column + 1, start.line, start.column + 1)
+    comma = ", " if tree.entries else ""
+    return (Fix(at, text + comma, safe),)

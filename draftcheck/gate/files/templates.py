@@ -1,0 +1,61 @@
+"""Templates ({{ … }}, {% … %}) inside other texts: holes of the same length, shown as they are."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+HOLE = "\ue000"
+_OPENING = re.compile(r"\$?\{\{|\{%")
+_HOLES = re.compile(HOLE + "+")
+
+
+def present(text: str) -> bool:
+    """Whether a template stands in it."""
+    return "{{" in text or "{%" in text
+
+
+def spans(text: str) -> Iterator[tuple[int, int]]:
+    """Where they stand; one that is never closed is none."""
+    at = 0
+    while match := _OPENING.search(text, at):
+        end = text.find("}}" if match[0][-1] == "{" else "%}", match.end())
+        if end < 0:
+            break
+        at = end + 2
+        yield match.start(), at
+
+
+def first(text: str) -> tuple[int, int]:
+    """Where the first one stands."""
+    return next(spans(text), (0, 0))
+
+
+def hidden(text: str) -> str:
+    """The text with a hole for each template; every other character keeps its position."""
+    if not present(text):
+        return text
+    parts, at = list[str](), 0
+    for start, end in spans(text):
+        parts += [text[at:start], HOLE * (end - start)]
+        at = end
+    return "".join([*parts, text[at:]])
+
+
+def hidden_lines(text: str) -> str:
+    """The same, and lines that are nothing but templates become blank."""
+    found, at = list[str](), 0
+    flat = hidden(text)
+    while at < len(flat):
+        end = flat.find("\n", at)
+        end = len(flat) if end < 0 else end
+        line = flat[at:end]
+        found.append(line if line.replace(HOLE, "").strip() else " " * len(line))
+        found.append(flat[end : end + 1])
+        at = end + 1
+    return "".join(found)
+
+
+def holes(text: str) -> list[tuple[int, int]]:
+    """Where the holes are."""
+    return [match.span() for match in _HOLES.finditer(text)] if HOLE in text else []

@@ -1,0 +1,104 @@
+"""Comments that say `draftcheck: ignore[RULE] because …`: which findings they silence.
+
+A comment counts for its own line, or, alone on a line, for the next one that is no comment.
+On the first line of a setup it counts for everything about that setup: most files allow no
+comment inside a command that goes over several lines.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+
+from draftcheck.gate import rows
+from draftcheck.gate.model import Place
+from draftcheck.gate.results import GateFinding
+
+MARK = b"draftcheck:"
+COMMENT = re.compile(r"(?P<sign>#|//|--|;|<!--|/\*)\s*draftcheck:\s*(?P<word>[\w-]*)(?P<rest>.*)")
+RULES = re.compile(r"\s*\[(?P<rules>[^\]]*)\](?P<reason>.*)")
+LEAD = re.compile(r"^[\s:,;.–—-]*(?:because\b)?[\s:]*", re.IGNORECASE)
+END = re.compile(r"\s*(?:-->|\*/)\s*$")
+ANY_COMMENT = re.compile(r"\s*(?:#|//|--|;|<!--|/\*)|\s*$")
+
+
+@dataclass(slots=True)
+class Ignore:
+    """One comment."""
+
+    place: Place
+    rules: frozenset[str]
+    reason: str
+    line: int
+    """The line that it is about."""
+    used: set[str] = field(default_factory=set)
+
+    def covers(self, finding: GateFinding) -> bool:
+        """Whether it names the finding's rule."""
+        return bool(self.rules & {finding.rule.lower(), finding.slug.lower()})
+
+
+def find(text: str, name: str) -> list[Ignore]:
+    """The comments of one file."""
+    lines = text.split("\n")
+    return [
+        _read(line, match, number, name, lines)
+        for number, line in enumerate(lines, 1)
+        if "draftcheck:" in line and (match := COMMENT.search(line))
+    ]
+
+
+def _read(line: str, match: re.Match[str], number: int, name: str, lines: Sequence[str]) -> Ignore:
+    rest = END.sub("", match["rest"].rstrip("\r"))
+    place = Place(name, number, match.start() + 1, number, len(line.rstrip("\r")) + 1)
+    parts = RULES.match(rest) if match["word"] == "ignore" else None
+    about = number
+    if not line[: match.start()].strip():
+        about = next(
+            (
+                at
+                for at in range(number + 1, len(lines) + 1)
+                if not ANY_COMMENT.match(lines[at - 1])
+            ),
+            number,
+        )
+    if parts is None:
+        return Ignore(place, frozenset(), "", about)
+    rules = frozenset(word.strip().lower() for word in parts["rules"].split(",") if word.strip())
+    return Ignore(place, rules, LEAD.sub("", parts["reason"]).strip(), about)
+
+
+def apply(
+    findings: Iterable[tuple[GateFinding, int | None]], ignores: Sequence[Ignore]
+) -> list[GateFinding]:
+    """The findings of one file, ignored ones marked, and what is wrong with the ignores.
+
+    With each finding comes the first line of the command that it is about.
+    """
+    sound: dict[int, list[Ignore]] = {}
+    for ignore in ignores:
+        if ignore.rules and ignore.reason:
+            sound.setdefault(ignore.line, []).append(ignore)
+    done = []
+    for finding, first in findings:
+        for ignore in [i for at in {finding.place.line, first or 0} for i in sound.get(at, ())]:
+            if ignore.covers(finding):
+                ignore.used |= {finding.rule.lower(), finding.slug.lower()}
+                finding = replace(finding, ignored=ignore.reason)  # noqa: PLW2901
+        done.append(finding)
+    return done + [complaint for ignore in ignores for complaint in _complaints(ignore)]
+
+
+def _complaints(ignore: Ignore) -> list[GateFinding]:
+    if not ignore.rules:
+        return [rows.finding("GAT012", ignore.place, "the comment names no rule")]
+    named = ", ".join(sorted(rule.upper() for rule in ignore.rules))
+    if not ignore.reason:
+        return [rows.finding("GAT012", ignore.place, f"no reason is given for ignoring {named}")]
+    unused = sorted(ignore.rules - ignore.used)
+    if not unused:
+        return []
+    names = ", ".join(name.upper() for name in unused)
+    saw = f"line {ignore.line} has no finding of {names}"
+    return [rows.finding("GAT013", ignore.place, saw)]

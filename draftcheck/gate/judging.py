@@ -1,0 +1,136 @@
+"""One deployment and what is known of its models -> the verdict and its findings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from draftcheck import gpus, repairs, rulebook
+from draftcheck.errors import UsageError
+from draftcheck.gate import rows
+from draftcheck.gate.model import Deployment, Place
+from draftcheck.gate.models import Known
+from draftcheck.gate.results import GateFinding
+from draftcheck.judge import BEST_FIRST, Question, judge
+from draftcheck.types import (
+    Circumstances,
+    Comparison,
+    EngineVerdict,
+    Finding,
+    Outcome,
+    Severity,
+    Verdict,
+)
+
+NAMES = frozenset(Circumstances.__dataclass_fields__) - {"capability", "machine"}
+WAYS = 3
+"""Ways out that a finding tells."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What one deployment asks the judge."""
+
+    question: Question
+    told: str = ""
+    """Where the version stands; empty: it is not known."""
+    doubt: str = ""
+    """Why the version is not known."""
+
+
+def ask(deployment: Deployment, versions: Mapping[str, str], gpu: str | None) -> Asked:
+    """The question; versions: what the manifest or the command line says where a file does not.
+
+    A UsageError says what of the circumstances makes no sense.
+    """
+    engine = rulebook.load(deployment.engine)
+    text, told, doubt = deployment.version, deployment.version_from, ""
+    if text is None and deployment.engine in versions:
+        text, told = versions[deployment.engine], "said for the gate"
+    if text is None:
+        doubt = deployment.version_note or "nothing in or beside the file says it"
+        told = ""
+    try:
+        version = engine.version(text)
+    except UsageError as error:
+        version, told, doubt = engine.checked, "", error.message
+    said: dict[str, Any] = {k: v for k, v in deployment.said.items() if k in NAMES}
+    said.setdefault("gpu", gpu)
+    circumstances = Circumstances(**said)
+    if circumstances.gpu is not None:
+        machine = gpus.parse(circumstances.gpu)
+        circumstances = replace(circumstances, machine=machine, capability=machine.capability)
+    return Asked(Question(engine.id, version, deployment.method, circumstances), told, doubt)
+
+
+class Judge:
+    """Judges each pair and question once."""
+
+    def __init__(self) -> None:
+        self._done: dict[tuple[Any, ...], EngineVerdict] = {}
+
+    def verdict(
+        self, target: Known, draft: Known | None, comparison: Comparison, question: Question
+    ) -> EngineVerdict:
+        key = (target.key, draft.key if draft else None, repr(question))
+        if key not in self._done:
+            self._done[key] = _judge(comparison, question)
+        return self._done[key]
+
+
+def _judge(comparison: Comparison, question: Question) -> EngineVerdict:
+    pair = judge(comparison, [question], explicit=True)
+    # Other methods and versions are tried by `draftcheck pair`; here only known ways out are told.
+    pair = repairs.add(pair, [question], explicit=False)
+    return min(pair.engines, key=lambda entry: BEST_FIRST.index(entry.verdict))
+
+
+def findings(verdict: EngineVerdict, place: Place, setup: int) -> Iterator[GateFinding]:
+    """What there is to say about a pair."""
+    failed = [f for f in verdict.findings if f.outcome is Outcome.FAIL]
+    for finding in failed:
+        yield _pair_finding(finding, verdict, place, setup)
+    if verdict.verdict is Verdict.INCOMPATIBLE and not _errors(failed):
+        yield rows.finding("GAT007", place, "; ".join(verdict.notes), setup=setup)
+    if verdict.verdict is Verdict.UNDECIDED:
+        yield rows.finding("GAT006", place, _undecided(verdict), setup=setup)
+
+
+def _errors(failed: list[Finding]) -> bool:
+    return any(finding.severity is Severity.ERROR for finding in failed)
+
+
+def _undecided(verdict: EngineVerdict) -> str:
+    """What was missing, with the rules that wanted it."""
+    reasons: dict[str, list[str]] = {}
+    for finding in verdict.findings:
+        if finding.outcome is Outcome.UNKNOWN and finding.severity is Severity.ERROR:
+            reasons.setdefault(finding.saw, []).append(finding.rule)
+    told = [f"{saw} ({', '.join(rules)})" for saw, rules in reasons.items()]
+    return "; ".join([*told, *verdict.notes]) or "nothing more is known"
+
+
+def _pair_finding(
+    finding: Finding, verdict: EngineVerdict, place: Place, setup: int
+) -> GateFinding:
+    fix = finding.fix
+    if finding.severity is Severity.ERROR and verdict.repairs:
+        ways = dict.fromkeys(repair.title for repair in verdict.repairs)
+        fix = f"{fix} Ways out: {'; '.join(list(ways)[:WAYS])}."
+    why = finding.why
+    if finding.engine_says and finding.severity is not Severity.NOTE:
+        why = f"{why} It says: {finding.engine_says}"
+    return GateFinding(
+        rule=finding.rule,
+        slug=finding.slug,
+        severity=finding.severity,
+        outcome=finding.outcome,
+        place=place,
+        title=finding.title,
+        saw=finding.saw,
+        why=why,
+        fix=fix,
+        source=finding.source,
+        setup=setup,
+    )

@@ -1,0 +1,190 @@
+"""draftcheck.lock: what is known of the models that deploy files name, small and reviewable.
+
+Every entry carries a digest over itself and the reference it is for, so that an entry that was
+edited, cut or moved is noticed. The digest is no signature: whoever can run `draftcheck lock`
+can write one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from draftcheck.errors import ReadError
+
+NAME = "draftcheck.lock"
+FORMAT = 1
+LARGEST = 64 << 20
+KINDS = ("models", "pairs", "trials")
+DEPTH = 5
+"""What lies deeper is written on one line."""
+JOIN = " + "
+
+
+@dataclass(frozen=True, slots=True)
+class Flaw:
+    """Something about the lock itself."""
+
+    rule: str
+    line: int
+    saw: str
+
+
+@dataclass(slots=True)
+class Lock:
+    """The entries that can be believed, and what is wrong with the others."""
+
+    models: dict[str, dict[str, Any]] = field(default_factory=dict)
+    pairs: dict[str, dict[str, Any]] = field(default_factory=dict)
+    trials: dict[str, dict[str, Any]] = field(default_factory=dict)
+    flaws: dict[str, Flaw] = field(default_factory=dict)
+    """By kind and key ("models Qwen/Qwen3-8B"), or "" for the whole file."""
+    lines: Mapping[str, int] = field(default_factory=dict)
+
+    def flaw(self, kind: str, key: str) -> Flaw | None:
+        return self.flaws.get("") or self.flaws.get(f"{kind} {key}")
+
+
+def pair_key(target: str, draft: str) -> str:
+    return f"{target}{JOIN}{draft}"
+
+
+def digest(kind: str, key: str, entry: Mapping[str, Any]) -> str:
+    """Over what is said, what it is said about, and the format it is said in."""
+    body = {name: value for name, value in entry.items() if name != "digest"}
+    text = json.dumps([FORMAT, kind, key, body], sort_keys=True, separators=(",", ":"))
+    return "sha256:" + hashlib.sha256(text.encode()).hexdigest()
+
+
+def sign(kind: str, key: str, entry: Mapping[str, Any]) -> dict[str, Any]:
+    return {**entry, "digest": digest(kind, key, entry)}
+
+
+def text_checks(engines: Iterable[str]) -> list[str]:
+    """The checks of these engines that need token texts, which a lock does not keep."""
+    # Imported here: reading a lock must not cost the rulebook.
+    from draftcheck import rulebook
+    from draftcheck.condensed.notes import TEXT_CHECKS
+    from draftcheck.types import recorded_name
+
+    names = {
+        recorded_name(rule.check, rule.params)
+        for engine in engines
+        for rule in rulebook.load(engine).rules
+        if rule.check in TEXT_CHECKS
+    }
+    return sorted(names)
+
+
+def load(path: Path) -> Lock | None:
+    """The lock, as far as it can be believed; None when there is none."""
+    try:
+        with path.open("rb") as file:
+            data = file.read(LARGEST + 1)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise ReadError(f"{path}: {error.strerror}") from error
+    if len(data) > LARGEST:
+        return _spoilt("GAT004", 1, f"more than {LARGEST:,} bytes")
+    return parse(data)
+
+
+def parse(data: bytes) -> Lock:
+    try:
+        text = data.decode("utf-8")
+        root = json.loads(text, object_pairs_hook=_unique, parse_constant=_no_constant)
+    except json.JSONDecodeError as error:
+        conflict = "; a merge left both sides in it" if b"\n<<<<<<<" in b"\n" + data else ""
+        return _spoilt("GAT004", error.lineno, f"not JSON any more: {error.msg}{conflict}")
+    except (ValueError, RecursionError) as error:
+        return _spoilt("GAT004", 1, f"not a lock: {str(error)[:200] or 'nested too deeply'}")
+    if not isinstance(root, dict) or "draftcheck_lock" not in root:
+        return _spoilt("GAT004", 1, "not a lock: it names no format")
+    form = root["draftcheck_lock"]
+    if type(form) is not int or form < 1:
+        return _spoilt("GAT004", 1, f"its format is {str(form)[:40]!r}")
+    if form != FORMAT:
+        saw = f"lock format {form}, of another version of draftcheck; this one reads {FORMAT}"
+        return _spoilt("GAT003", 1, saw)
+    if other := sorted(set(root) ^ {"draftcheck_lock", *KINDS}):
+        return _spoilt("GAT004", 1, f"the part {other[0][:80]!r} is missing, or not one of a lock")
+    lines = _lines(text)
+    lock = Lock(lines=lines)
+    for kind in KINDS:
+        _believe(lock, kind, root.get(kind, {}))
+    return lock
+
+
+def _believe(lock: Lock, kind: str, entries: Any) -> None:
+    if not isinstance(entries, dict):
+        lock.flaws[""] = Flaw("GAT004", 1, f"{kind} is not a table")
+        return
+    kept = getattr(lock, kind)
+    for key, entry in entries.items():
+        line = lock.lines.get(f"{kind} {key}", 1)
+        if not isinstance(entry, dict) or not isinstance(entry.get("digest"), str):
+            saw = f"{kind}: the entry {key[:200]!r} has no digest"
+        elif entry["digest"] != digest(kind, key, entry):
+            saw = f"{kind}: the entry {key[:200]!r} does not match its digest"
+        else:
+            kept[key] = entry
+            continue
+        lock.flaws[f"{kind} {key}"] = Flaw("GAT004", line, saw)
+
+
+def _spoilt(rule: str, line: int, saw: str) -> Lock:
+    return Lock(flaws={"": Flaw(rule, line, saw)})
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"{twice[:80]!r} stands there twice")
+    return found
+
+
+def _no_constant(text: str) -> None:
+    raise ValueError(f"{text} is not a number")
+
+
+def _lines(text: str) -> dict[str, int]:
+    """Kind and key -> line, as write() lays them out."""
+    found: dict[str, int] = {}
+    kind = ""
+    for number, line in enumerate(text.split("\n"), 1):
+        if match := re.match(r'  "(\w+)": \{', line):
+            kind = match[1]
+        elif match := re.match(r'    ("(?:[^"\\]|\\.)*"): \{', line):
+            found[f"{kind} {json.loads(match[1])}"] = number
+    return found
+
+
+def dumps(lock: Lock) -> str:
+    """Stable order, a field a line, so that a review shows what changed."""
+    body: dict[str, Any] = {"draftcheck_lock": FORMAT}
+    for kind in KINDS:
+        entries = getattr(lock, kind)
+        body[kind] = {key: entries[key] for key in sorted(entries)}
+    return _pretty(body, 0) + "\n"
+
+
+def _pretty(value: Any, depth: int) -> str:
+    if isinstance(value, dict):
+        rows = [f"{json.dumps(key)}: {_pretty(value[key], depth + 1)}" for key in value]
+        ends = "{}"
+    elif isinstance(value, list) and any(isinstance(entry, dict | list) for entry in value):
+        rows, ends = [_pretty(entry, DEPTH) for entry in value], "[]"
+    else:
+        rows, ends = [], ""
+    if not rows or depth >= DEPTH:
+        return json.dumps(value, allow_nan=False)
+    pad = "\n" + "  " * (depth + 1)
+    return ends[0] + pad + f",{pad}".join(rows) + "\n" + "  " * depth + ends[1]

@@ -1,0 +1,102 @@
+"""What a run of the gate comes to: setups, findings, and the verdict over all of them. No I/O."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from draftcheck.gate.model import Fix, Place
+from draftcheck.words import Outcome, Severity, Verdict
+
+
+@dataclass(frozen=True, slots=True)
+class GateFinding:
+    """One thing to say about a place in a file, whoever found it."""
+
+    rule: str
+    slug: str
+    severity: Severity
+    outcome: Outcome
+    """fail, or unknown: it could not be checked."""
+    place: Place
+    title: str
+    saw: str
+    why: str
+    fix: str
+    source: str
+    changes: tuple[Fix, ...] = ()
+    setup: int | None = None
+    """Number of the setup that it is about."""
+    ignored: str | None = None
+    """The reason that somebody gave for ignoring it."""
+
+    @property
+    def fixable(self) -> bool:
+        return bool(self.changes) and all(change.safe for change in self.changes)
+
+    @property
+    def counts(self) -> bool:
+        """Whether it can change the verdict."""
+        return self.ignored is None and self.severity is not Severity.NOTE
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedSetup:
+    """One setup that a file holds, and what came of it."""
+
+    place: Place
+    engine: str
+    verdict: Verdict
+    version: str | None = None
+    """The version it was judged for."""
+    version_from: str = ""
+    """Where the version stands; empty: nowhere, so it is the newest known."""
+    method: str | None = None
+    reaction: str | None = None
+    target: str | None = None
+    draft: str | None = None
+    name: str = ""
+    """Of a pair of the manifest."""
+    trial: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class GateReport:
+    """What the gate looked at and found."""
+
+    looked_at: int
+    """Files."""
+    setups: tuple[CheckedSetup, ...] = ()
+    findings: tuple[GateFinding, ...] = ()
+    idle: int = 0
+    """Engines that are started without speculation."""
+    lock: str | None = None
+    """The lock that was read; None: there is none."""
+    missing: tuple[str, ...] = ()
+    """Models that neither the lock nor this disk has."""
+    notes: tuple[str, ...] = field(default=())
+
+    @property
+    def verdict(self) -> Verdict:
+        counted = {(f.severity, f.outcome) for f in self.findings if f.counts}
+        if (Severity.ERROR, Outcome.FAIL) in counted:
+            return Verdict.INCOMPATIBLE
+        if any(outcome is Outcome.UNKNOWN for _, outcome in counted):
+            return Verdict.UNDECIDED
+        return Verdict.DEGRADED if counted else Verdict.COMPATIBLE
+
+    @property
+    def empty(self) -> bool:
+        """There was nothing to check."""
+        return not self.setups and not self.idle and not self.findings
+
+    def count(self, severity: Severity) -> int:
+        """Findings of that severity, ignored and unchecked ones left out."""
+        return sum(
+            f.counts and f.outcome is Outcome.FAIL and f.severity is severity for f in self.findings
+        )
+
+    @property
+    def unchecked(self) -> int:
+        return sum(f.counts and f.outcome is Outcome.UNKNOWN for f in self.findings)

@@ -1,0 +1,219 @@
+"""The gate: every setup of every file held against what is known of its models."""
+
+from __future__ import annotations
+
+import fnmatch
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from draftcheck.errors import DraftcheckError
+from draftcheck.gate import discover, ignores, judging, locating, rows, survey
+from draftcheck.gate import lock as locks
+from draftcheck.gate.locating import Reference
+from draftcheck.gate.lock import Lock
+from draftcheck.gate.manifest import FileIgnore
+from draftcheck.gate.minimums import check as check_minimums
+from draftcheck.gate.model import Deployment, Place, Word
+from draftcheck.gate.models import Known, Missing, Models
+from draftcheck.gate.results import CheckedSetup, GateFinding, GateReport
+from draftcheck.gate.survey import Seen, Setup, Survey
+from draftcheck.words import Verdict
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    paths: tuple[str, ...] = ()
+    diff_base: str | None = None
+    online: bool = False
+    lock: Path | None = None
+    """Another file than draftcheck.lock at the root."""
+    versions: Mapping[str, str] = field(default_factory=dict)
+    """Engine -> version where no file tells it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ran:
+    """A report, and the files as they were read."""
+
+    report: GateReport
+    data: dict[str, bytes]
+
+
+def run(options: Options) -> Ran:
+    """Look at the files, judge what they set up."""
+    seen = survey.take(options.paths, options.diff_base, options.versions)
+    path = options.lock or seen.root / locks.NAME
+    lock = locks.load(path)
+    gate = _Gate(seen, lock, Models(lock, online=options.online), discover.shown(path))
+    report = gate.report()
+    return Ran(report, {file.name: file.data for file in seen.seen})
+
+
+class _Gate:
+    def __init__(self, found: Survey, lock: Lock | None, models: Models, lock_name: str) -> None:
+        self._survey, self._lock, self._models = found, lock, models
+        self._lock_name = lock_name
+        self._judge = judging.Judge()
+        self._setups: list[CheckedSetup] = []
+        self._missing: dict[tuple[str, Place], str] = {}
+        self._idle = 0
+
+    def report(self) -> GateReport:
+        findings: list[GateFinding] = []
+        for file in self._survey.seen:
+            findings += self._file(file)
+        findings += self._lock_findings()
+        findings = _ignored(findings, self._survey)
+        keys = [self._missing.get((f.rule, f.place)) for f in findings if f.ignored is None]
+        return GateReport(
+            looked_at=self._survey.looked_at,
+            setups=tuple(self._setups),
+            findings=tuple(sorted(findings, key=_order)),
+            idle=self._idle,
+            lock=self._lock_name if self._lock is not None else None,
+            missing=tuple(dict.fromkeys(key for key in keys if key is not None)),
+        )
+
+    def _file(self, file: Seen) -> list[GateFinding]:
+        findings: list[tuple[GateFinding, int | None]] = [(f, None) for f in file.findings]
+        for setup in file.setups:
+            number = len(self._setups) if setup.deployment.speculates else None
+            about = [rows.of_file(found, number) for found in setup.deployment.findings]
+            if number is None:
+                self._idle += 1
+            else:
+                about += self._setup(setup, number)
+            findings += [(finding, setup.deployment.place.line) for finding in about]
+        return ignores.apply(findings, file.ignores)
+
+    def _setup(self, setup: Setup, number: int) -> list[GateFinding]:
+        """The findings on one setup; it is added to those that were checked."""
+        deployment = setup.deployment
+        checked = CheckedSetup(
+            deployment.place,
+            deployment.engine,
+            Verdict.UNDECIDED,
+            deployment.version,
+            deployment.version_from,
+            deployment.method,
+            target=_named(deployment.target),
+            draft=_named(deployment.draft),
+            name=deployment.name,
+        )
+        findings = list(_unclear(deployment, number))
+        try:
+            if not findings:
+                checked, findings = self._pair(setup, checked, number)
+        except DraftcheckError as error:
+            findings.append(rows.finding("GAT006", deployment.place, error.message, setup=number))
+        self._setups.append(checked)
+        return findings
+
+    def _pair(
+        self, setup: Setup, checked: CheckedSetup, number: int
+    ) -> tuple[CheckedSetup, list[GateFinding]]:
+        deployment = setup.deployment
+        asked = judging.ask(deployment, setup.versions, setup.gpu)
+        question = asked.question
+        checked = replace(checked, version=question.version, version_from=asked.told)
+        findings: list[GateFinding] = []
+        if asked.doubt:
+            saw = f"{asked.doubt}; judged as {question.engine} {question.version}"
+            findings.append(rows.finding("GAT015", deployment.place, saw, setup=number))
+        sides: list[Known] = []
+        for word in filter(None, (deployment.target, deployment.draft)):
+            reference = self._reference(word, setup)
+            known = self._models.get(reference)
+            if isinstance(known, Missing):
+                findings.append(self._not_known(known, word.place, number))
+            else:
+                sides.append(known)
+        if len(sides) < (1 if deployment.draft is None else 2):
+            return checked, findings
+        target, draft = sides[0], sides[-1]
+        if deployment.draft is not None and draft is target:
+            draft = replace(target, facts=replace(target.facts))  # named as a draft, not left out
+        comparison = self._models.compare(target, draft, deployment.engine)
+        place = deployment.draft.place if deployment.draft else deployment.place
+        if isinstance(comparison, Missing):
+            findings.append(self._not_known(comparison, place, number))
+            return checked, findings
+        alone = None if deployment.draft is None else draft
+        verdict = self._judge.verdict(target, alone, comparison, question)
+        findings += judging.findings(verdict, place, number)
+        checked = replace(
+            checked,
+            verdict=verdict.verdict,
+            method=verdict.method or checked.method,
+            reaction=str(verdict.reaction),
+            target=target.key,
+            draft=alone.key if alone is not None else None,
+        )
+        if setup.wanted.anything:
+            trial, found = check_minimums(setup, target, alone, self._lock, self._survey.root)
+            checked = replace(checked, trial=trial)
+            findings += [
+                rows.finding(rule, place, saw, fix=fix, setup=number) for rule, saw, fix in found
+            ]
+        return checked, findings
+
+    def _reference(self, word: Word, setup: Setup) -> Reference:
+        return locating.of_word(word, self._survey.root, setup.paths)
+
+    def _not_known(self, missing: Missing, place: Place, number: int) -> GateFinding:
+        self._missing[missing.rule, place] = missing.key
+        return rows.finding(missing.rule, place, missing.saw, fix=missing.fix, setup=number)
+
+    def _lock_findings(self) -> Iterator[GateFinding]:
+        """What is wrong with the lock itself, where it stands."""
+        for flaw in self._lock.flaws.values() if self._lock is not None else ():
+            yield rows.finding(flaw.rule, Place(self._lock_name, flaw.line), flaw.saw)
+
+
+def _named(word: Word | None) -> str | None:
+    return word.text if word is not None else None
+
+
+def _unclear(deployment: Deployment, number: int) -> Iterator[GateFinding]:
+    """Why the pair cannot even be looked for."""
+    for trouble in deployment.unknown:
+        yield rows.finding("GAT001", trouble.place, trouble.text, setup=number)
+    if deployment.unknown:
+        return
+    if deployment.target is None:
+        saw = "no model is named here, so the pair is not known"
+        yield rows.finding("GAT001", deployment.place, saw, setup=number)
+    for word in filter(None, (deployment.target, deployment.draft)):
+        if word.unknown:
+            saw = f"{word.unknown} is not defined in this file, so the model is not known"
+            yield rows.finding("GAT001", word.place, saw, setup=number)
+
+
+def _ignored(findings: list[GateFinding], found: Survey) -> list[GateFinding]:
+    """The same, with those marked that a manifest ignores, and its idle ignores reported."""
+    rules = found.ignores
+    looked = {file.name for file in found.seen}
+    used: set[int] = set()
+    done = []
+    for finding in findings:
+        for number, entry in enumerate(rules):
+            if finding.ignored is None and _covers(entry, finding, found.root):
+                used.add(number)
+                finding = replace(finding, ignored=entry.reason)  # noqa: PLW2901
+        done.append(finding)
+    for number, entry in enumerate(rules):
+        if number not in used and entry.place.file in looked:
+            saw = f"no finding of {entry.rule.upper()} in {entry.file}"
+            done.append(rows.finding("GAT013", entry.place, saw))
+    return done
+
+
+def _covers(entry: FileIgnore, finding: GateFinding, root: Path) -> bool:
+    if entry.rule not in (finding.rule.lower(), finding.slug.lower()):
+        return False
+    return fnmatch.fnmatchcase(discover.from_root(finding.place.file, root), entry.file)
+
+
+def _order(finding: GateFinding) -> tuple[str, int, int, str]:
+    return (finding.place.file, finding.place.line, finding.place.column, finding.rule)

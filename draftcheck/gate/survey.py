@@ -1,0 +1,259 @@
+"""Files -> what is set up in them; shared by `gate` and `lock`. Judges nothing."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from draftcheck import rulebook
+from draftcheck.errors import ReadError
+from draftcheck.gate import deployments, discover, files, fileversions, ignores, manifest, rows
+from draftcheck.gate import lock as locks
+from draftcheck.gate.ignores import Ignore
+from draftcheck.gate.manifest import FileIgnore, Manifest
+from draftcheck.gate.model import Contents, Deployment, Place, Trouble
+from draftcheck.gate.neighbours import Folders
+from draftcheck.gate.results import GateFinding
+from draftcheck.gate.trials import Wanted
+
+PROGRAMS = (".py", ".ipynb")
+"""Reading programs costs most, and without a word of speculation there is nothing in them."""
+
+
+@dataclass(slots=True)
+class Setup:
+    """A deployment and what is asked of it."""
+
+    deployment: Deployment
+    paths: Mapping[str, str]
+    versions: Mapping[str, str]
+    gpu: str | None = None
+    wanted: Wanted = field(default_factory=Wanted)
+
+
+@dataclass(slots=True)
+class Seen:
+    """One file that is about an engine."""
+
+    name: str
+    data: bytes
+    setups: list[Setup] = field(default_factory=list)
+    findings: list[GateFinding] = field(default_factory=list)
+    ignores: list[Ignore] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Survey:
+    root: Path
+    looked_at: int = 0
+    seen: list[Seen] = field(default_factory=list)
+    ignores: list[FileIgnore] = field(default_factory=list)
+    """Of the manifests, whether they were looked at themselves or not."""
+
+
+class Manifests:
+    """The manifest of the root, and those of folders below it, which add to it."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        self._known: dict[Path, Manifest] = {}
+        self._near: dict[Path, tuple[Manifest, ...]] = {}
+
+    def of(self, folder: Path) -> tuple[Manifest, ...]:
+        """The nearest first."""
+        if folder not in self._near:
+            here = folder.resolve()
+            above = [here, *here.parents]
+            if self._root in above:
+                above = above[: above.index(self._root) + 1]
+            found = [place for place in above if (place / manifest.NAME).is_file()]
+            self._near[folder] = tuple(self._load(place) for place in found)
+        return self._near[folder]
+
+    def root(self) -> Manifest:
+        inside = (self._root / manifest.NAME).is_file()
+        return self._load(self._root) if inside else Manifest()
+
+    def _load(self, folder: Path) -> Manifest:
+        if folder not in self._known:
+            name = discover.shown(folder / manifest.NAME)
+            data = discover.read(str(folder / manifest.NAME), follow=True) or b""
+            found = interpret(files.read(data, name))
+            paths = {path: self._from(folder, text) for path, text in found.paths.items()}
+            self._known[folder] = replace(found, paths=paths)
+        return self._known[folder]
+
+    def _from(self, folder: Path, text: str) -> str:
+        """What a path means is told from where the manifest stands."""
+        if folder == self._root or not (text.startswith("../") or (folder / text).exists()):
+            return text
+        return Path(os.path.relpath(folder / text, self._root)).as_posix()
+
+    def paths(self, folder: Path) -> Mapping[str, str]:
+        found: dict[str, str] = {}
+        for each in self.of(folder):
+            found = {**each.paths, **found}
+        return found
+
+    def versions(self, folder: Path) -> Mapping[str, str]:
+        found: dict[str, str] = {}
+        for each in self.of(folder):
+            found = {**each.versions, **found}
+        return found
+
+    def gpu(self, folder: Path) -> str | None:
+        return next((each.gpu for each in self.of(folder) if each.gpu), None)
+
+
+def interpret(contents: Contents | None) -> Manifest:
+    """What a manifest says, and what in it could not be read."""
+    if contents is None:
+        return Manifest()
+    for document in contents.documents:
+        if document.kind == "manifest":
+            return manifest.interpret(document, tuple(rulebook.engine_files()))
+    return Manifest(findings=tuple(_not_understood(trouble) for trouble in contents.troubles))
+
+
+def take(
+    paths: Sequence[str], diff_base: str | None, versions: Mapping[str, str] | None = None
+) -> Survey:
+    """Look at these files, or at all that are here."""
+    root = _root(paths)
+    manifests = Manifests(root)
+    names = _names(paths, diff_base, root, manifests.root())
+    survey = Survey(root, ignores=list(manifests.root().ignores))
+    folders = Folders(root)
+    explicit = {discover.shown(Path(path)) for path in paths}
+    whole = discover.shown(root / manifest.NAME)
+    if whole not in names and manifests.root().findings:  # it is read, so it must be right
+        survey.seen.append(Seen(whole, b"", findings=list(manifests.root().findings)))
+    for name in names:
+        seen = _look(name, name in explicit, survey, folders, manifests)
+        if seen is not None:
+            survey.seen.append(seen)
+            for setup in seen.setups:
+                setup.versions = {**setup.versions, **(versions or {})}
+    _started_elsewhere(survey)
+    return survey
+
+
+def _started_elsewhere(survey: Survey) -> None:
+    """A file of options that a command names is judged with it; alone it names no target."""
+    named = {name for s in survey.seen for setup in s.setups for name in setup.deployment.configs}
+    for seen in survey.seen:
+        for setup in seen.setups if seen.name in named else ():
+            if setup.deployment.target is None:
+                setup.deployment = replace(setup.deployment, speculates=False, unknown=())
+
+
+def _root(paths: Sequence[str]) -> Path:
+    """Of the current folder, or of the first file where that lies elsewhere."""
+    root = discover.root(Path())
+    if not paths:
+        return root
+    try:
+        place = Path(paths[0]).resolve()
+    except (OSError, RuntimeError):  # a link that leads to itself
+        return root
+    if place.is_relative_to(root):
+        return root
+    return discover.root(place if place.is_dir() else place.parent)
+
+
+def _names(paths: Sequence[str], diff_base: str | None, root: Path, found: Manifest) -> list[str]:
+    """The manifest and the lock are about everything: who names one of them means all files."""
+    names = discover.named(paths) if paths else None
+    if diff_base is not None:
+        changed = set(discover.changed(diff_base))
+        changed |= set(_below_versions(changed))
+        names = sorted(changed if names is None else changed & set(names))
+    if names is not None and not paths and _about_all(names):
+        names = None
+    if names is not None and paths and _about_all(paths):
+        names = list(dict.fromkeys([*names, *discover.here(Path())]))
+    if names is None:
+        names = discover.here(Path())
+    return list(discover.wanted(names, root, found.include, found.exclude))
+
+
+def _below_versions(changed: set[str]) -> Iterator[str]:
+    """Files whose engine's version may have changed with a requirements or lock file above."""
+    folders = {name.rpartition("/")[0] for name in changed if _tells_version(name)}
+    if folders:
+        for name in discover.here(Path()):
+            if any(not folder or name.startswith(f"{folder}/") for folder in folders):
+                yield name
+
+
+def _tells_version(name: str) -> bool:
+    base = name.rpartition("/")[2]
+    return base in fileversions.LOCKS or bool(fileversions.REQUIREMENTS.fullmatch(base))
+
+
+def _about_all(names: Sequence[str]) -> bool:
+    return bool({manifest.NAME, locks.NAME} & {discover.shown(Path(name)) for name in names})
+
+
+def _look(
+    name: str, explicit: bool, survey: Survey, folders: Folders, manifests: Manifests
+) -> Seen | None:
+    try:
+        data = discover.read(name, follow=explicit)
+    except ReadError as error:
+        place = Place(name, 1)
+        survey.looked_at += 1
+        return Seen(name, b"", findings=[rows.finding("GAT001", place, error.message)])
+    if data is None:
+        return None
+    survey.looked_at += 1
+    if not files.might(data, name) or (name.endswith(PROGRAMS) and not _speculates(data)):
+        return None
+    contents = files.read(data, name)
+    if contents is None:
+        return None
+    seen = Seen(name, data)
+    folder = Path(name).parent
+    paths, versions = manifests.paths(folder), manifests.versions(folder)
+    gpu = manifests.gpu(folder)
+    for deployment in deployments.find(contents, folders.beside(name)):
+        seen.setups.append(Setup(deployment, paths, versions, gpu))
+    if Path(name).name == manifest.NAME:
+        _own(contents, seen, survey, paths, gpu)
+    elif _speculates(data):
+        seen.findings += [_not_understood(trouble) for trouble in contents.troubles]
+    if ignores.MARK in data:
+        seen.ignores = ignores.find(_text(data), name)
+    return seen
+
+
+def _own(
+    contents: Contents, seen: Seen, survey: Survey, paths: Mapping[str, str], gpu: str | None
+) -> None:
+    """The pairs of a manifest of ours."""
+    found = interpret(contents)
+    survey.ignores += [entry for entry in found.ignores if entry not in survey.ignores]
+    seen.findings += found.findings
+    for pair in found.pairs:
+        versions = found.versions
+        setup = Setup(pair.deployment, paths, versions, found.gpu or gpu)
+        setup.wanted = pair.wanted
+        seen.setups.append(setup)
+
+
+def _not_understood(trouble: Trouble) -> GateFinding:
+    return rows.finding("GAT001", trouble.place, trouble.text)
+
+
+def _speculates(data: bytes) -> bool:
+    low = data.lower()
+    return any(word in low for word in rows.speculation_words())
+
+
+def _text(data: bytes) -> str:
+    try:
+        return data.decode("utf-8").removeprefix("\ufeff")
+    except UnicodeDecodeError:
+        return data.decode("latin-1")

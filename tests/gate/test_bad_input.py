@@ -1,0 +1,154 @@
+"""What is not understood is said with its place; nothing crashes, hangs, or is run by a shell."""
+
+from __future__ import annotations
+
+import os
+import random
+from pathlib import Path
+
+import pytest
+
+from draftcheck.gate.run import Options, run
+from draftcheck.report import gate as reports
+from tests.conftest import FIXTURES
+from tests.gate.conftest import Repo
+
+VLLM = "    image: vllm/vllm-openai:v0.15.1\n"
+SPEC = """--speculative-config '{"method": "draft_model", "model": "a/b", """
+SPEC += """"num_speculative_tokens": 4}\'"""
+CASES: dict[str, tuple[str, bytes, tuple[str, int] | None]] = {
+    "a template that is not YAML": (
+        "pod.yaml",
+        b"kind: Pod\nspec:\n  {{- if .Values.x }}\n  image: vllm/vllm-openai:v0.15.1\n"
+        b"  args: [{{ .Values.speculative }}\n",
+        ("GAT001", 3),
+    ),
+    "YAML that ends early": (
+        "compose.yml",
+        b"services:\n  vllm:\n    command: [--speculative-config, 'x\n",
+        ("GAT001", 3),
+    ),
+    "an anchor that contains itself": (
+        "compose.yml",
+        b"services: &a\n  vllm:\n" + VLLM.encode() + b"    x: *a\n    command: --spec-x\n",
+        ("GAT001", 4),
+    ),
+    "JSON that is none": (
+        "run.sh",
+        b"vllm serve a/b --speculative-config '{\"method\": ngram}'\n",
+        ("FIL008", 1),
+    ),
+    "a variable that nobody defines": (
+        "run.sh",
+        b'vllm serve a/b --speculative-config "{\\"model\\": \\"$DRAFT\\"}"\n',
+        ("GAT001", 1),
+    ),
+    "a quote that is not closed": ("run.sh", b"vllm serve a/b --speculative-config '{\n", None),
+    "Python that does not parse": (
+        "run.py",
+        b"from vllm import LLM\nLLM(model='a', speculative_config={\n",
+        ("GAT001", 2),
+    ),
+    "a file that is too large": (
+        "run.sh",
+        b"# vllm speculative\n" + b"echo x\n" * 400_000,
+        ("GAT001", 1),
+    ),
+    "TOML of ours that is none": ("draftcheck.toml", b"[[pair]\n", ("GAT001", 1)),
+    "a binary file": ("run.sh", b"\x7fELF\0vllm serve --speculative-config\0", None),
+    "no UTF-8": ("run.sh", f"# caf\xe9\nvllm serve a/b {SPEC}\n".encode("latin-1"), ("GAT002", 2)),
+    "a command substitution": (
+        "run.sh",
+        b"vllm serve $(touch pwned) --speculative-model `touch pwned`\n",
+        ("GAT001", 1),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", list(CASES))
+def test_it_is_said_where(name: str, repo: Repo) -> None:
+    file, data, wanted = CASES[name]
+    repo.write(file, data)
+    ran = repo.gate(file, "--format", "json")
+    assert ran.code in (0, 1, 3), ran.err
+    assert "Traceback" not in ran.err
+    found = [(f["rule"], f["line"]) for f in ran.json["findings"] if f["file"] == file]
+    if wanted is None:
+        return
+    assert wanted in found, found
+    assert ran.code in (1, 3)
+    assert not (repo.path / "pwned").exists()
+
+
+def bomb() -> bytes:
+    """Nine anchors, each nine times in the next."""
+    lines = ["a0: &a0 [vllm, speculative]"]
+    lines += [f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 9)}]" for i in range(1, 12)]
+    return "\n".join([*lines, "services:", "  x:", VLLM.rstrip(), "    command: *a11"]).encode()
+
+
+@pytest.mark.parametrize(
+    ("file", "data"),
+    [
+        ("compose.yml", bomb()),
+        ("compose.yml", b"vllm speculative: " + b"[" * 50_000),
+        ("compose.yml", b"services:\n" + b" - " * 50_000 + b"vllm speculative"),
+        ("model.json", b'{"speculative_model": ' + b'{"model": ' * 50_000),
+        ("draftcheck.toml", b"x = " + b"[" * 50_000),
+        ("run.py", b"from vllm import LLM\nLLM(speculative_config=" + b"(" * 50_000),
+        ("run.py", b"import vllm\nspeculative = " + b"-" * 50_000 + b"1"),
+        ("run.sh", b"vllm serve --speculative-config " + b"'" * 100_001),
+        ("run.sh", b"vllm serve --speculative-config " + b"$(" * 50_000),
+        ("run.sh", b"vllm serve --speculative-config " + b"${A:-" * 20_000),
+        ("run.sh", b"A=speculative\n" + b'A="$A$A"\n' * 60 + b"vllm serve $A\n"),
+        ("run.sh", b"vllm serve --speculative-config " + b"\\\n" * 100_000),
+        ("run.sh", b"cat <<A\n" * 5_000 + b"vllm serve --speculative-model x\n"),
+        ("run.sh", b"vllm serve --speculative-config '" + b'{"a":' * 50_000 + b"'"),
+        ("Dockerfile", b"FROM vllm/vllm-openai\n" + b"ENV A=$A$A speculative\n" * 5_000),
+        ("config.pbtxt", b"parameters { speculative " * 10_000),
+        ("run.sh", b"vllm serve a/b --speculative-config x\n" * 2_000),
+        ("run.sh", ("vllm serve " + "speculative " * 30_000).encode()),
+    ],
+)
+def test_what_is_meant_to_hurt(file: str, data: bytes, repo: Repo) -> None:
+    repo.write(file, data)
+    ran = repo.gate(file)
+    assert ran.code in (0, 1, 3), ran.err
+    assert "Traceback" not in ran.err
+
+
+@pytest.mark.skipif(os.name == "nt", reason="names that Windows does not have")
+def test_names_of_files(repo: Repo) -> None:
+    names = [b"a\nb.sh", b"c d.sh", b"\xff.sh", b"-rf.sh", "é.sh".encode(), b"$(touch pwned).sh"]
+    for name in names:
+        path = Path(os.fsdecode(name))
+        path.write_text("llama-server -m a.gguf --draft-model b.gguf\n", encoding="utf-8")
+    repo.git("init")
+    for form in reports.FORMATS:
+        ran = repo.gate("--format", form)
+        assert ran.code == 1, ran.err
+        ran.out.encode("utf-8")
+    assert len(repo.json()["setups"]) == len(names)
+    assert not (repo.path / "pwned").exists()
+
+
+def test_mutations_of_deploy_files_never_crash(repo: Repo) -> None:
+    """A few hundred of them, the same every time."""
+    dice = random.Random(7)
+    bits = [
+        b"'", b'"', b"\\", b"{", b"}", b"[", b"]", b"${", b"$(", b"`", b"\n", b"\t", b"- ", b": ",
+        b"&a ", b"*a", b"<<: ", b"|\n", b"#", b"--", b"=", b"\0", b"\xff", b"{{", b"<<E\n",
+    ]  # fmt: skip
+    files = [path for path in (FIXTURES / "deploy").rglob("*") if path.is_file()]
+    files = sorted(path for path in files if path.name not in ("expected.toml", "draftcheck.toml"))
+    for _ in range(150):
+        path = dice.choice(files)
+        data = bytearray(path.read_bytes())
+        for _ in range(dice.randint(1, 5)):
+            at = dice.randrange(len(data) + 1)
+            data[at : at + dice.choice((0, 0, 5))] = dice.choice(bits) * dice.choice((1, 1, 50))
+        repo.write(path.name, bytes(data))
+        report = run(Options((path.name,))).report
+        for form in reports.FORMATS:
+            reports.render(report, form, verbose=True)
+        Path(path.name).unlink()

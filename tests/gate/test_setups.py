@@ -1,0 +1,71 @@
+"""What draftcheck prints as a setup passes its own gate, in the versions it is printed for."""
+
+from __future__ import annotations
+
+import pytest
+
+from draftcheck import rulebook, setups, versions
+from draftcheck.compare import compare
+from draftcheck.gate import deployments, files, fileversions
+from draftcheck.gate.fileversions import Told
+from draftcheck.rulebook import Engine, Method
+from draftcheck.types import Circumstances, ModelFacts
+
+FIRST = {  # rows without a since: the first version that takes the method at all
+    "draft-eagle3": "b9606", "draft-dflash": "b9831", "draft-dspark": "b10163",
+    "draft-mtp": "b9180", "ngram-simple": "b7864", "ngram-map-k": "b7864",
+    "ngram-map-k4v": "b7864", "ngram-mod": "b7888", "ngram-cache": "b7864",
+    "eagle3": "0.9.1", "dflash": "0.20.0", "dspark": "0.25.0", "DFLASH": "0.5.11",
+    "DSPARK": "0.5.16", "medusa": "0.4.1", "mlp_speculator": "0.5.1",
+}  # fmt: skip
+SAID = Circumstances(context=4096, sequences=2, draft_tokens=4)
+CASES = [
+    (rulebook.load(name), method)
+    for name in ("llama.cpp", "vllm", "sglang", "mlx-lm", "tabbyapi", "transformers")
+    for method in rulebook.load(name).methods
+    if method.id != "none"  # -md without --spec-type: what is printed instead is draft-simple
+]
+
+
+def window(engine: Engine, method: Method) -> list[str]:
+    """The first version of a row, and the newest if it is still there."""
+    low = FIRST.get(method.id)
+    starts = [text for text in (method.since, low, engine.oldest) if text]
+    first = max(starts, key=engine.order)
+    until = method.until
+    if until is not None and engine.order(first) >= engine.order(until):
+        return []
+    return [first, *([engine.checked] if until is None else [])]
+
+
+def name_of(engine: Engine, text: str) -> str:
+    if "import " in text:
+        return "app.py"
+    return "config.yml" if text.startswith("# config.yml") else "run.sh"
+
+
+@pytest.mark.parametrize(
+    ("engine", "method"), CASES, ids=[f"{e.id}-{m.id}-{m.since}-{m.drafts[0]}" for e, m in CASES]
+)
+def test_a_setup_passes(engine: Engine, method: Method, monkeypatch: pytest.MonkeyPatch) -> None:
+    pair = compare(ModelFacts("org/big", "folder"), ModelFacts("org/small", "folder"))
+    for version in window(engine, method):
+        assert versions.covers(engine.order, version, method.since, method.until)
+        monkeypatch.setattr(fileversions.Versions, "tell", lambda *_, at=version: Told(at, "test"))
+        for said in (Circumstances(), SAID):
+            text = setups.render(
+                method.setup, pair, said, convert=method.convert,
+                convert_draft=method.convert_draft, flags=dict(method.flags),
+                keys=dict(method.keys),
+            )  # fmt: skip
+            contents = files.read(f"{text}\n".encode(), name_of(engine, text))
+            assert contents is not None and not contents.troubles
+            found = [d for d in deployments.find(contents) if d.engine == engine.id]
+            assert found, text
+            assert not [(f.rule, f.saw) for d in found for f in d.findings], text
+            (one,) = [d for d in found if d.speculates]
+            assert one.method in (method.id, None), text
+            assert one.target is not None
+            assert one.target.text.endswith(("org/big", "big.gguf")), text
+            needs = not set(method.drafts) <= {"itself", "none"}
+            assert (one.draft is not None) or not needs, text
