@@ -99,6 +99,7 @@ class TransformersBackend:
         return loading.encode(self.tokenizer, prompt, options)
 
     @torch.inference_mode()
+    @loading.growing()
     def generate(self, prompts: Sequence[Prompt], options: Options) -> list[Text]:
         encoded = self._fitting(prompts, options)
         # Prompts of like length share a batch: less padding.
@@ -309,6 +310,7 @@ class TransformersBackend:
 
     # ---- for real ----
 
+    @loading.growing()
     def verify(self, texts: Sequence[Text], g: int, options: Options) -> Verified:
         """transformers' own assisted generation with a fixed draft length."""
         passes = tokens = 0
@@ -330,6 +332,7 @@ class TransformersBackend:
             predicted,
         )
 
+    @loading.growing()
     def assist(self, text: Text, g: int, options: Options) -> tuple[Ints, int, float]:
         """One real run: its tokens, the target's passes, seconds."""
         torch.manual_seed(options.seed)
