@@ -17,7 +17,7 @@ from typing import Any
 from draftcheck.condensed import ranges
 from draftcheck.errors import ReadError
 from draftcheck.facts.saved import to_bytes, to_text
-from draftcheck.llama.vocab import BYTE_TEXT, PHI3, TOO_LARGE
+from draftcheck.llama.vocab import BYTE_TEXT, PHI3, TOO_LARGE, foreseen
 from draftcheck.types import TokenizerFacts
 
 
@@ -178,16 +178,25 @@ def _unpack(text: str) -> Table:
         if not isinstance(found, str) or not 8 <= len(found) <= 64 or not found.isalnum():
             raise ReadError(f"{where}: {str(found)[:80]!r} is no digest")
     table = Table(digest, kin, stand_ins(digest, count))
-    for i in ranges.unpack(entry.get("undefined", ""), where):
-        if i < count:
-            table[i] = None
+    own: set[int] = set()
+    """Ids that have no stand-in."""
+    undefined = [i for i in ranges.unpack(entry.get("undefined", ""), where) if i < count]
+    for i in undefined:
+        table[i] = None
     for i in ranges.unpack(entry.get("padding", ""), where):
         if i < count:
             table[i] = b"[PAD%d]" % i
+            own.add(i)
     start = entry.get("bytes_from")
     if type(start) is int and 0 <= start <= count - 256:
         table[start : start + 256] = _byte_texts()
-    put(table, entry.get("texts", {}), where)
+        own.update(range(start, start + 256))
+    texts = entry.get("texts", {})
+    put(table, texts, where)
+    own.update(int(key) for key in texts if int(key) < count)
+    odd = [table[i] or b"" for i in sorted(own)]
+    if not undefined and not any(text.startswith(b"~") for text in odd):
+        table.memo.update(foreseen([text or b"" for text in table], odd))
     return table
 
 

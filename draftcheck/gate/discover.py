@@ -110,8 +110,9 @@ def wanted(
     names: Iterable[str], root: Path, include: Sequence[str], exclude: Sequence[str]
 ) -> Iterator[str]:
     """Names that the globs of the manifest at the root leave; * also crosses folders."""
+    elsewhere = bool(include or exclude) and Path.cwd() != root
     for name in names:
-        place = from_root(name, root) if include or exclude else name
+        place = from_root(name, root) if elsewhere or name.startswith(("..", "/")) else name
         if include and not _matches(place, include):
             continue
         if not _matches(place, exclude):
@@ -120,10 +121,7 @@ def wanted(
 
 def from_root(name: str, root: Path) -> str:
     """A shown path as the manifest at the root would write it."""
-    here = Path.cwd()
-    if here == root and not name.startswith(("..", "/")):
-        return name
-    return os.path.relpath(here / name, root).replace(os.sep, "/")
+    return os.path.relpath(Path.cwd() / name, root).replace(os.sep, "/")
 
 
 def read(name: str, *, follow: bool) -> bytes | None:

@@ -200,6 +200,9 @@ def _about_all(names: Sequence[str]) -> bool:
 def _look(
     name: str, explicit: bool, survey: Survey, folders: Folders, manifests: Manifests
 ) -> Seen | None:
+    if not files.could(name):  # not even opened
+        survey.looked_at += 1
+        return None
     try:
         data = discover.read(name, follow=explicit)
     except ReadError as error:

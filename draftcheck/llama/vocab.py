@@ -91,6 +91,17 @@ def once(tokens: Sequence[bytes | None], name: Any, work: Callable[[], Any]) -> 
     return memo[name]
 
 
+def foreseen(texts: Sequence[bytes], odd: Sequence[bytes]) -> dict[str, Any]:
+    """What once() would work out where all texts but the odd ones are plain and distinct."""
+    if not all(odd) or b"\0" in b"".join(odd):
+        return {}
+    return {
+        "texts": texts,
+        "distinct": len(set(odd)) == len(odd),
+        "too large": _any_too_large(odd),
+    }
+
+
 def from_conversion(
     conversion: Conversion,
     tokens: Sequence[bytes | None] | None,
