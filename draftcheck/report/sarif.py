@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
+from importlib.metadata import PackageNotFoundError, metadata
 from typing import Any
 from urllib.parse import quote
 
@@ -17,12 +18,13 @@ from draftcheck.types import Outcome, Severity
 SCHEMA = (
     "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 )
-HOME = "https://github.com/draftcheck/draftcheck"
+DISTRIBUTION = "draftcheck-llm"
 LEVELS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.NOTE: "note"}
 ROOT = "%SRCROOT%"
 
 
 def render(report: GateReport) -> str:
+    home = _home()
     rules = list({finding.rule: finding for finding in report.findings}.values())
     order = {finding.rule: number for number, finding in enumerate(rules)}
     invocation: dict[str, Any] = {"executionSuccessful": True}
@@ -34,8 +36,8 @@ def render(report: GateReport) -> str:
                 "name": "draftcheck",
                 "version": __version__,
                 "semanticVersion": __version__,
-                "informationUri": HOME,
-                "rules": [_rule(finding, report) for finding in rules],
+                **({"informationUri": home} if home else {}),
+                "rules": [_rule(finding, report, home) for finding in rules],
             }
         },
         "invocations": [invocation],
@@ -48,22 +50,32 @@ def render(report: GateReport) -> str:
 PAGES = {"TRU": "every-engine", "MEM": "every-engine", "FIL": "deploy-files", "GAT": "deploy-files"}
 
 
-def _page(finding: GateFinding, report: GateReport) -> str:
+def _home() -> str | None:
+    """The repository that this package was built from, when it says so; never a guess."""
+    try:
+        told = metadata(DISTRIBUTION).get_all("Project-URL") or []
+    except PackageNotFoundError:
+        return None
+    named = (entry.partition(",") for entry in told)
+    return next((url.strip() for label, _, url in named if label.lower() == "repository"), None)
+
+
+def _page(finding: GateFinding, report: GateReport, home: str) -> str:
     """Where the rule is explained."""
     engine = report.setups[finding.setup].engine if finding.setup is not None else "README"
     page = PAGES.get(finding.rule[:3], engine)
     anchor = f"{finding.rule} {finding.slug}".lower().replace(" ", "-")
-    return f"{HOME}/blob/main/docs/rules/{quote(page)}.md#{anchor}"
+    return f"{home}/blob/main/docs/rules/{quote(page)}.md#{anchor}"
 
 
-def _rule(finding: GateFinding, report: GateReport) -> dict[str, Any]:
+def _rule(finding: GateFinding, report: GateReport, home: str | None) -> dict[str, Any]:
     return {
         "id": finding.rule,
         "name": _pascal(finding.slug),
         "shortDescription": {"text": _sentence(finding.title)},
         "fullDescription": {"text": _sentence(finding.why)},
         "help": {"text": f"{_sentence(finding.why)} {finding.fix}"},
-        "helpUri": _page(finding, report),
+        **({"helpUri": _page(finding, report, home)} if home else {}),
         "defaultConfiguration": {"level": LEVELS[finding.severity]},
         "properties": {"tags": ["speculative-decoding"]},
     }
