@@ -61,6 +61,7 @@ def _of_command(
     setting.arguments, setting.always = start.open, start.always
     _environment(setting, command)
     arguments.read(setting, start.words, start.positional)
+    setting.entries = [entry for entry in setting.entries if entry.name not in start.own]
     _config_files(setting, beside)
     documents.objects(setting)
     return _deployment(setting, told, command.place, table.programs.get(start.letter, ""))

@@ -21,6 +21,13 @@ def read(setting: Setting, found: Document, row: Mapping[str, Any]) -> None:
         _pairs(setting, found.tree, row["pairs"])
         return
     positional = row.get("positional", [])
+    for path in row.get("target", ()):
+        named = found.tree.get(*path.split("."))
+        if named is not None and named.word is not None:
+            _means(setting, "target", named.word, named)
+            break
+    if "inside" in row:
+        found = replace(found, tree=found.tree.get(row["inside"]) or Tree(found.place, entries=()))
     as_options = row.get("keys") == "options"
     for key, tree in found.tree.entries or ():
         if key.text.isdigit() and found.kind == "python-call":

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 from draftcheck import gpus, repairs, rulebook
+from draftcheck.compare import compare
 from draftcheck.errors import UsageError
 from draftcheck.gate import rows
 from draftcheck.gate.model import Deployment, Place
@@ -18,6 +20,7 @@ from draftcheck.types import (
     Comparison,
     EngineVerdict,
     Finding,
+    ModelFacts,
     Outcome,
     Severity,
     Verdict,
@@ -26,6 +29,8 @@ from draftcheck.types import (
 NAMES = frozenset(Circumstances.__dataclass_fields__) - {"capability", "machine"}
 WAYS = 3
 """Ways out that a finding tells."""
+HEADS = re.compile(r"eagle|medusa|speculator|accelerator|mtp|nextn|dflash|dspark", re.IGNORECASE)
+"""Names of drafts for which an engine that is told no method may choose another one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +75,19 @@ class Judge:
     def __init__(self) -> None:
         self._done: dict[tuple[Any, ...], EngineVerdict] = {}
 
+    def whatever(self, deployment: Deployment, question: Question) -> EngineVerdict | None:
+        """The verdict if it is the same for all models: the version cannot speculate like this."""
+        names = [word.text for word in (deployment.target, deployment.draft) if word is not None]
+        guessed = len(set(names)) < 2 or HEADS.search(names[-1]) is not None
+        if deployment.draft is None or (question.method is None and guessed):
+            return None
+        key = (*names, repr(question))
+        if key not in self._done:
+            target, draft = (ModelFacts(name, "hub") for name in names)
+            self._done[key] = _judge(compare(target, draft), question)
+        verdict = self._done[key]
+        return verdict if _errors(_failed(verdict)) else None
+
     def verdict(
         self, target: Known, draft: Known | None, comparison: Comparison, question: Question
     ) -> EngineVerdict:
@@ -88,13 +106,17 @@ def _judge(comparison: Comparison, question: Question) -> EngineVerdict:
 
 def findings(verdict: EngineVerdict, place: Place, setup: int) -> Iterator[GateFinding]:
     """What there is to say about a pair."""
-    failed = [f for f in verdict.findings if f.outcome is Outcome.FAIL]
+    failed = _failed(verdict)
     for finding in failed:
         yield _pair_finding(finding, verdict, place, setup)
     if verdict.verdict is Verdict.INCOMPATIBLE and not _errors(failed):
         yield rows.finding("GAT007", place, "; ".join(verdict.notes), setup=setup)
     if verdict.verdict is Verdict.UNDECIDED:
         yield rows.finding("GAT006", place, _undecided(verdict), setup=setup)
+
+
+def _failed(verdict: EngineVerdict) -> list[Finding]:
+    return [finding for finding in verdict.findings if finding.outcome is Outcome.FAIL]
 
 
 def _errors(failed: list[Finding]) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fnmatch
+import posixpath
 import re
 from collections.abc import Iterator
 from dataclasses import replace
@@ -265,9 +266,17 @@ def _among(setting: Setting, name: str, values: list[str], whole: bool) -> bool:
     entry = setting.last(name)
     if entry is None or (entry.value is not None and entry.value.unknown):
         return False
+    same = [setting.last(value[1:]) for value in values if value.startswith("=")]
+    if any(other is not None and _same(other.text, entry.text) for other in same):
+        return True
     upper = bool(setting.view.table.head.get("upper"))
     hits = [_is_one(part.upper() if upper else part, values) for part in parts(entry)]
     return bool(hits) and (all(hits) if whole else any(hits))
+
+
+def _same(one: str, other: str) -> bool:
+    """Whether two paths of a file are spelt alike."""
+    return posixpath.normpath(one) == posixpath.normpath(other)
 
 
 def _is_one(text: str, values: list[str]) -> bool:

@@ -28,6 +28,8 @@ class Start:
     """It has options that the engine does not have."""
     always: bool = False
     """It does nothing but speculate: the draft alone switches it on."""
+    own: tuple[str, ...] = ()
+    """Options that it keeps for itself, though the engine has or had some of the same name."""
 
 
 @cache
@@ -86,7 +88,7 @@ def _begin(
         rest = rest[1:]
     return Start(
         row["table"], tuple(rest), row.get("letter", ""), row.get("positional", ""),
-        bool(row.get("open")), bool(row.get("always")),
+        bool(row.get("open")), bool(row.get("always")), tuple(row.get("own", ())),
     )  # fmt: skip
 
 
@@ -115,9 +117,10 @@ def images(command: Command) -> Iterator[tuple[Mapping[str, Any], str]]:
 def _from_image(command: Command) -> Start | None:
     """An image whose entry point is the engine: the words are its options."""
     words = command.words
-    if words and not words[0].text.startswith("-") and not words[0].unknown:
-        return None
+    plain = bool(words) and not words[0].text.startswith("-") and not words[0].unknown
     for row, tag in images(command):
+        if plain and not ("model" in row and matches(row["model"], words[0].text)):
+            continue
         if "entry" in row and not matches(row["entry"], tag):
             continue
         rest = words
@@ -125,7 +128,7 @@ def _from_image(command: Command) -> Start | None:
             if not rest or rest[0].text not in row["first"]:
                 continue
             rest = rest[1:]
-        return Start(row["table"], tuple(rest), row.get("letter", ""))
+        return Start(row["table"], tuple(rest), row.get("letter", ""), row.get("positional", ""))
     return None
 
 

@@ -18,7 +18,8 @@ from draftcheck.gate.model import Deployment, Place, Word
 from draftcheck.gate.models import Known, Missing, Models
 from draftcheck.gate.results import CheckedSetup, GateFinding, GateReport
 from draftcheck.gate.survey import Seen, Setup, Survey
-from draftcheck.words import Verdict
+from draftcheck.judge import Question
+from draftcheck.words import Severity, Verdict
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +131,7 @@ class _Gate:
             else:
                 sides.append(known)
         if len(sides) < (1 if deployment.draft is None else 2):
-            return checked, findings
+            return self._without_models(deployment, question, checked, findings, number)
         target, draft = sides[0], sides[-1]
         if deployment.draft is not None and draft is target:
             draft = replace(target, facts=replace(target.facts))  # named as a draft, not left out
@@ -157,6 +158,29 @@ class _Gate:
                 rows.finding(rule, place, saw, fix=fix, setup=number) for rule, saw, fix in found
             ]
         return checked, findings
+
+    def _without_models(
+        self,
+        deployment: Deployment,
+        question: Question,
+        checked: CheckedSetup,
+        findings: list[GateFinding],
+        number: int,
+    ) -> tuple[CheckedSetup, list[GateFinding]]:
+        """What is wrong whatever the models are, where the file's own findings do not say it."""
+        said = any(finding.rule in ("FIL002", "FIL006") for finding in deployment.findings)
+        verdict = None if said else self._judge.whatever(deployment, question)
+        if verdict is None or deployment.draft is None:
+            return checked, findings
+        about = judging.findings(verdict, deployment.draft.place, number)
+        errors = [finding for finding in about if finding.severity is Severity.ERROR]
+        changed = replace(
+            checked,
+            verdict=verdict.verdict,
+            method=verdict.method,
+            reaction=str(verdict.reaction),
+        )
+        return changed, [*findings, *errors]
 
     def _reference(self, word: Word, setup: Setup) -> Reference:
         return locating.of_word(word, self._survey.root, setup.paths)

@@ -9,7 +9,16 @@ from pathlib import Path
 
 from draftcheck import rulebook
 from draftcheck.errors import ReadError
-from draftcheck.gate import deployments, discover, files, fileversions, ignores, manifest, rows
+from draftcheck.gate import (
+    deployments,
+    discover,
+    dotenv,
+    files,
+    fileversions,
+    ignores,
+    manifest,
+    rows,
+)
 from draftcheck.gate import lock as locks
 from draftcheck.gate.ignores import Ignore
 from draftcheck.gate.manifest import FileIgnore, Manifest
@@ -180,17 +189,21 @@ def _names(paths: Sequence[str], diff_base: str | None, root: Path, found: Manif
 
 
 def _below_versions(changed: set[str]) -> Iterator[str]:
-    """Files whose engine's version may have changed with a requirements or lock file above."""
-    folders = {name.rpartition("/")[0] for name in changed if _tells_version(name)}
+    """Files that a requirements, lock or .env file above them says something about."""
+    folders = {name.rpartition("/")[0] for name in changed if _tells(name)}
     if folders:
         for name in discover.here(Path()):
             if any(not folder or name.startswith(f"{folder}/") for folder in folders):
                 yield name
 
 
-def _tells_version(name: str) -> bool:
+def _tells(name: str) -> bool:
     base = name.rpartition("/")[2]
-    return base in fileversions.LOCKS or bool(fileversions.REQUIREMENTS.fullmatch(base))
+    return (
+        base == dotenv.NAME
+        or base in fileversions.LOCKS
+        or bool(fileversions.REQUIREMENTS.fullmatch(base))
+    )
 
 
 def _about_all(names: Sequence[str]) -> bool:
@@ -214,7 +227,7 @@ def _look(
     survey.looked_at += 1
     if not files.might(data, name) or (name.endswith(PROGRAMS) and not _speculates(data)):
         return None
-    contents = files.read(data, name)
+    contents = files.read(data, name, dotenv.beside(name, folders.beside(name)))
     if contents is None:
         return None
     seen = Seen(name, data)

@@ -7,6 +7,7 @@ KINDS.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import cache
 from importlib import import_module
@@ -106,8 +107,11 @@ def inside(view: View, name: str, gathered: Gathered) -> None:
         kind.read(replace(view, name=_base(name)), gathered)
 
 
-def read(data: bytes, name: str) -> Contents | None:
-    """The commands and documents of a file; None: not a kind that is looked at."""
+def read(data: bytes, name: str, outside: Mapping[str, str] | None = None) -> Contents | None:
+    """The commands and documents of a file; None: not a kind that is looked at.
+
+    outside: variables that a file beside it gives values to.
+    """
     if not could(name):
         return None
     first = Place(name, 1)
@@ -121,7 +125,7 @@ def read(data: bytes, name: str) -> Contents | None:
     kind = kind_of(name, text)
     if kind is None:
         return None
-    gathered = Gathered()
+    gathered = Gathered(outside=outside or {})
     if trouble is not None:
         gathered.troubles.append(trouble)
     view = View.whole(Source(name, text), _base(name))

@@ -21,7 +21,7 @@ def claims(name: str, text: str) -> bool:
 def read(view: View, gathered: Gathered) -> None:
     """Collect the services' commands."""
     parsed = parse(view, gathered)
-    reader = Reader(parsed, gathered, interpolated)
+    reader = Reader(parsed, gathered, lambda text: interpolated(text, None, gathered.outside))
     for tree in parsed.trees:
         services = tree.get("services")
         for _, service in (services.entries or ()) if services else ():

@@ -33,6 +33,8 @@ class Gathered:
     commands: list[Command] = field(default_factory=list)
     documents: list[Document] = field(default_factory=list)
     troubles: list[Trouble] = field(default_factory=list)
+    outside: Mapping[str, str] = field(default_factory=dict)
+    """Variables that a file beside this one gives values to."""
     left: int = 3_000_000
     """How much more may be read: no file makes the gate hang, nor one inside another."""
     depth: int = 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 _HINTS = (
     "llama", "vllm", "specul", "sglang", "sgl.", "mlx", "tabby", "exllama", "trtllm", "tensorrt",
-    "openvino", "draft_model", "draft-model", "--draft", "spec-type", "assistant_model",
+    "openvino", "draft_model", "draft-model", "-draft", "--draft", "spec-type", "assistant_model",
     "prompt_lookup", "cache_mode", "rope_alpha",
 )  # fmt: skip
 _BYTES = tuple(hint.encode() for hint in _HINTS)

@@ -15,8 +15,8 @@ from draftcheck.gate.model import Tree, Word
 
 # Calls that are handed on: by their last name, or by a keyword that only speculation uses.
 _NAMES = {
-    "LLM", "AsyncLLM", "EngineArgs", "AsyncEngineArgs", "Engine", "ServerArgs", "Llama",
-    "LLMPipeline", "VLMPipeline", "stream_generate", "Runtime",
+    "LLM", "AsyncLLM", "LLMConfig", "EngineArgs", "AsyncEngineArgs", "Engine", "ServerArgs",
+    "Llama", "LLMPipeline", "VLMPipeline", "stream_generate", "Runtime",
 }  # fmt: skip
 _KEYWORDS = re.compile(
     r"assistant_model|assistant_tokenizer|assistant_early_exit|prompt_lookup_\w+|speculative_\w+"

@@ -167,13 +167,24 @@ class Variables:
         return value.view
 
 
-def interpolated(view: View, values: Mapping[str, View] | None = None) -> View:
-    """The text with $X and ${X:-default} filled in from values and defaults; $$ is a dollar."""
+def interpolated(
+    view: View,
+    values: Mapping[str, View] | None = None,
+    outside: Mapping[str, str] | None = None,
+) -> View:
+    """The text with $X and ${X:-default} filled in from values and defaults; $$ is a dollar.
+
+    outside: values that stand in another file.
+    """
 
     def value(match: re.Match[str]) -> View | None:
         if match[0] == "$$":
             return view.slice(match.start(), match.start() + 1)
-        known = (values or {}).get(match["name"] or match["braced"])
+        name = match["name"] or match["braced"]
+        known = (values or {}).get(name)
+        told = (outside or {}).get(name)
+        if known is None and told is not None and (told or match["how"] != ":-"):
+            return view.instead(told, *match.span())
         if known is None and match["how"] in (":-", "-"):
             return view.slice(*match.span("rest"))
         return known
