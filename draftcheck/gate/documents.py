@@ -75,6 +75,11 @@ def option(setting: Setting, key: Word, tree: Tree) -> None:
     view = setting.view
     name = _option_name(view, key.text)
     row = view.meant(name)
+    if row is not None and row.object and _made_elsewhere(view, tree):
+        setting.opaque = True
+        setting.add(Given(name, key, tree.word, KEY, Tree(tree.place), row))
+        setting.troubles.append(Trouble(tree.place, f"{key.text} is made by a call"))
+        return
     if row is not None and row.object:
         entry = Given(name, key, tree.word, KEY, tree, row)
         setting.add(entry)
@@ -85,6 +90,12 @@ def option(setting: Setting, key: Word, tree: Tree) -> None:
         setting.add(Given(name, key, None, KEY, tree, row, "?"))
         return
     setting.add(Given(name, key, tree.word, KEY, tree, row))
+
+
+def _made_elsewhere(view: View, tree: Tree) -> bool:
+    """What a call returns, unless the engine's own classes are known: nothing is known of it."""
+    owner = view.table.head["objects"][0]
+    return tree.get("__call__") is not None and view.option(f"{owner}.__call__") is None
 
 
 def _option_name(view: View, key: str) -> str:

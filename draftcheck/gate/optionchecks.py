@@ -46,6 +46,8 @@ def check(setting: Setting, *, speculates: bool) -> list[FileFinding]:
         if id(entry) in empty and not setting.opaque:
             found_here.append(_no_value(entry))
         found_here += optionvalues.check(view, entry)
+        if not speculates:  # a name that resembles none of the engine's is a fork's own
+            found_here = [f for f in found_here if f.rule != "FIL003" or f.changes]
         # Where options are listed by version, an unknown version may be another one, or a fork.
         soft = not view.sure and not about and "names" in view.table.head
         seen.extend(map(_softly, found_here) if soft else found_here)

@@ -65,7 +65,7 @@ class _Gate:
         for file in self._survey.seen:
             findings += self._file(file)
         findings += self._lock_findings()
-        findings = _ignored(findings, self._survey)
+        findings = _ignored(_once(findings), self._survey)
         keys = [self._missing.get((f.rule, f.place)) for f in findings if f.ignored is None]
         return GateReport(
             looked_at=self._survey.looked_at,
@@ -237,6 +237,12 @@ def _covers(entry: FileIgnore, finding: GateFinding, root: Path) -> bool:
     if entry.rule not in (finding.rule.lower(), finding.slug.lower()):
         return False
     return fnmatch.fnmatchcase(discover.from_root(finding.place.file, root), entry.file)
+
+
+def _once(findings: list[GateFinding]) -> list[GateFinding]:
+    """Two commands may share the words of a variable: what is wrong with them is said once."""
+    told = {(finding.rule, finding.place, finding.saw): finding for finding in reversed(findings)}
+    return list(reversed(told.values()))
 
 
 def _order(finding: GateFinding) -> tuple[str, int, int, str]:

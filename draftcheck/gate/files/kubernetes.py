@@ -40,6 +40,9 @@ def objects(reader: Reader, trees: list[Tree]) -> None:
                     reader.file(value, key.text)
         else:
             _container(reader, mapping, settings)
+            values = mapping.get("helm", "values")
+            if values is not None and values.word is not None:  # Argo CD
+                reader.file(values, "values.yaml")
 
 
 def _settings(reader: Reader, found: list[Tree]) -> dict[str, dict[str, Word]]:

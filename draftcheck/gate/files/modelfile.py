@@ -9,7 +9,7 @@ from draftcheck.gate.files.views import View
 from draftcheck.gate.model import Tree, Word
 
 NAMES = re.compile(r"modelfile(?:[.-].*)?|.*\.modelfile")
-_LINE = re.compile(r"[ \t]*([A-Za-z]+)[ \t]+")
+_LINE = re.compile(r"[ \t]*([A-Za-z_]+)[ \t]+")
 _QUOTES = '"""'
 
 

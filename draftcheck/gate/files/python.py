@@ -114,7 +114,7 @@ def _binds(node: ast.AST, scope: Scope, values: Values) -> None:
         _target(node.target, node.value, scope, values)
     elif isinstance(node, ast.AugAssign):
         name = values.dotted(node.target)
-        if isinstance(node.value, ast.List | ast.Tuple) and isinstance(node.op, ast.Add):
+        if isinstance(node.op, ast.Add):
             scope.added.setdefault(name, []).append((None, node.value))
         else:
             scope.bind(name, None)

@@ -185,6 +185,8 @@ class Values:
             extra = [self.read(value, found[1], depth + 1) for key, value in more if key is None]
             items = [item for each in extra for item in (each.items or (each,))]
             return Tree(tree.place, items=(*tree.items, *items)[:MAX_VALUE])
+        if tree.word is not None and more:
+            return self.unknown(node)
         if tree.entries is not None and more:
             entries = [
                 (Word(key, self.place(value)), self.read(value, found[1], depth + 1))

@@ -46,6 +46,8 @@ def _either(old: Value, new: Value) -> Value:
     if new.argument:
         return old
     if old.view is not None and new.view is not None:
+        if new.view.text.startswith(old.view.text):  # ARGS="$ARGS --more"
+            return new
         for value, other in ((old.view, new), (new.view, old)):
             if not value.text.strip():
                 return other

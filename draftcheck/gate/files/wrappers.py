@@ -45,6 +45,7 @@ _WRAPPERS: dict[str, tuple[frozenset[str], int]] = {
         ("catchsegv", "", 0),
         ("systemd-inhibit", "", 0),
         ("caffeinate", "-t -w", 0),
+        ("screen", "-S -dmS -DmS -c -e -h -s -t -T -Logfile", 0),
     )
 }
 # name and subcommand; options with values are too many to list: the first likely word starts it.

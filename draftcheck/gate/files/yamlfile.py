@@ -13,7 +13,10 @@ from draftcheck.gate.model import Tree, Word
 
 NAMES = re.compile(r".+\.ya?ml")
 _ARGUMENTS = re.compile(r"(?:\w*_?args|\w*Args|arguments|\w*[fF]lags|extra_?opts)")
-_SCRIPTS = {"run", "script", "before_script", "after_script", "shell", "runcmd"}
+_SCRIPTS = {
+    "run", "script", "before_script", "after_script", "shell", "runcmd",
+    "ansible.builtin.shell", "ansible.builtin.command",
+}  # fmt: skip
 _ENVIRONMENT = ("env", "environment", "variables", "extraEnv", "extraEnvVars")
 # A chart's own names for what it passes on as options.
 _MODELS = ("modelURL", "modelUrl")
