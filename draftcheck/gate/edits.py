@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from draftcheck.gate.given import Given
 from draftcheck.gate.model import Fix, Place, Tree, Word
 
@@ -15,12 +17,21 @@ def swap(word: Word, old: str, new: str, *, safe: bool) -> tuple[Fix, ...]:
     return (Fix(word.place, word.raw.replace(old, new), safe),)
 
 
-def apart(entry: Given, name: str, *, safe: bool) -> tuple[Fix, ...]:
-    """--option=value becomes --option value, where a space divides words."""
+def apart(entry: Given, name: str, others: Iterable[Given], *, safe: bool) -> tuple[Fix, ...]:
+    """--option=value becomes --option value, where a space divides it from another word."""
     word = entry.word
     if word.raw is None or word.raw != word.text or word.place.end_column is None:
         return ()
+    words = (each for other in others for each in (other.word, other.value) if each is not None)
+    if not any(_beside(word, each) or _beside(each, word) for each in words):
+        return ()
     return (Fix(word.place, f"{name} {entry.text}", safe),)
+
+
+def _beside(one: Word, other: Word) -> bool:
+    """Whether one letter, a space, stands between two words; in a list it is more than that."""
+    place = other.place
+    return one.place.end_line == place.line and one.place.end_column == place.column - 1
 
 
 def behind(entry: Given, text: str, *, safe: bool) -> tuple[Fix, ...]:
@@ -33,8 +44,7 @@ def behind(entry: Given, text: str, *, safe: bool) -> tuple[Fix, ...]:
         return ()
     # In a list of a YAML or JSON file a space divides nothing: there, something else stands
     # between two words, or a line ends.
-    beside = word.place.end_line == end.line and word.place.end_column == end.column - 1
-    if not beside:
+    if not _beside(word, value):
         return ()
     at = Place(end.file, end.end_line, end.end_column, end.end_line, end.end_column)
     return (Fix(at, text, safe),)
@@ -49,4 +59,6 @@ def key(word: Word | None, tree: Tree | None, text: str, *, safe: bool) -> tuple
     start = tree.place
     at = Place(start.file, start.line, start.column + 1, start.line, start.column + 1)
     comma = ", " if tree.entries else ""
+    if ": " not in word.text:  # as its neighbours; in plain YAML a colon and a space end a key
+        text, comma = text.replace(": ", ":"), comma.strip()
     return (Fix(at, text + comma, safe),)

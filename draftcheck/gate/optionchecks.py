@@ -40,7 +40,7 @@ def check(setting: Setting, *, speculates: bool) -> list[FileFinding]:
         about = _about_speculation(entry)
         if not speculates and not about:
             continue
-        found_here = [_glued(view, entry)] if id(entry) in glued else []
+        found_here = [_glued(setting, entry)] if id(entry) in glued else []
         if read and id(entry) not in glued:
             found_here += _name(setting, entry, inner)
         if id(entry) in empty and not setting.opaque:
@@ -67,12 +67,14 @@ def _softly(finding: FileFinding) -> FileFinding:
     return finding if mild else replace(finding, severity=Severity.WARNING)
 
 
-def _glued(view: View, entry: Given) -> FileFinding:
+def _glued(setting: Setting, entry: Given) -> FileFinding:
+    view = setting.view
     change = view.change(entry.name)
     name = change.becomes if change and change.becomes else entry.name
     return found(
         "FIL013", entry.word.place, entry.word.text,
-        fix=f"Write {name} {entry.text}.", changes=edits.apart(entry, name, safe=True),
+        fix=f"Write {name} {entry.text}.",
+        changes=edits.apart(entry, name, setting.entries, safe=True),
         source=f"{view.table.engine}: its parser looks up the whole word",
     )  # fmt: skip
 

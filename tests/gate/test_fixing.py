@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
 import stat
 
 import pytest
+import yaml
 
 from draftcheck.gate import fixing
 from draftcheck.gate.model import Fix, Place
@@ -121,3 +123,30 @@ def test_a_thousand_fixes_in_one_line() -> None:
     many = [finding((1, 1 + 4 * i, 1, 4 + 4 * i, str(i))) for i in range(1000)]
     changed = fixed(b"one " * 1000, *many, *many)
     assert changed == " ".join(str(i) for i in range(1000)).encode() + b" "
+
+
+LISTED = """\
+services:
+  llama:
+    image: ghcr.io/ggml-org/llama.cpp:server-b9500
+    command:
+      - -m
+      - a.gguf
+      - -md
+      - b.gguf
+      - --spec-type=draft-simple
+  vllm:
+    image: vllm/vllm-openai:v0.15.1
+    command:
+      - --model=a/b
+      - --speculative-config={"model":"c/d","num_speculative_tokens":4}
+"""
+
+
+def test_items_of_a_list_stay_one_word_and_plain_yaml_stays_plain(repo: Repo) -> None:
+    path = repo.write("compose.yaml", LISTED)
+    repo.gate("--fix")
+    services = yaml.safe_load(path.read_text(encoding="utf-8"))["services"]
+    assert services["llama"]["command"][-1] == "--spec-type=draft-simple"
+    option, _, config = services["vllm"]["command"][-1].partition("=")
+    assert (option, json.loads(config)["method"]) == ("--speculative-config", "draft_model")
