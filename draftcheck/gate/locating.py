@@ -53,6 +53,7 @@ def of_word(word: Word, root: Path, paths: Mapping[str, str]) -> Reference:
 def resolve(text: str, file: str, root: Path, paths: Mapping[str, str]) -> Reference:
     """What a text in that file means; paths: what the manifest says about paths in containers."""
     text = _mapped(text.strip(), paths)
+    path = text.startswith(("./", "../"))
     text = text.removeprefix("./") or text
     if not text or "\0" in text:
         return Reference(text, None, "no model is named")
@@ -61,7 +62,7 @@ def resolve(text: str, file: str, root: Path, paths: Mapping[str, str]) -> Refer
         if _exists(place):
             return _local(place, root, text)
     also = tuple(dict.fromkeys(_key(place, root, text) for place in places))
-    if HUB.fullmatch(text) is None and not text.startswith("ollama:"):
+    if path or (HUB.fullmatch(text) is None and not text.startswith("ollama:")):
         problem = f"{text} is neither on this disk nor a name of the Hub"
         return Reference(text, None, problem, also)
     try:

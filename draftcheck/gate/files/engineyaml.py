@@ -30,6 +30,11 @@ _OPTIONS = re.compile(
 _OTHER = re.compile(
     r"^(?:apiVersion|services|image|jobs|stages|on|trainer|dataset\w*):", re.MULTILINE
 )
+_CHART = re.compile(
+    r"^[ \t]+-?[ \t]*(?:image|repository|\w*[aA]rgs|command|resources|replicas|engine_kwargs):",
+    re.M,
+)
+"""Values of a chart: options stand deeper in it."""
 _SCALAR_MODEL = re.compile(r"^[\"']?model[\"']?[ \t]*:[ \t]*(?:#.*)?$", re.MULTILINE)
 
 
@@ -48,7 +53,7 @@ def _kind(name: str, text: str) -> str | None:
     sections = set(_TABBY.findall(text))
     if "draft_model" in sections or ({"model"} <= sections and _TABBY_KEY.search(text)):
         return "tabbyapi"
-    if _OPTIONS.search(text) and not _SCALAR_MODEL.search(text):
+    if _OPTIONS.search(text) and not _SCALAR_MODEL.search(text) and not _CHART.search(text):
         return "options"
     return None
 

@@ -40,9 +40,9 @@ def objects(reader: Reader, trees: list[Tree]) -> None:
                     reader.file(value, key.text)
         else:
             _container(reader, mapping, settings)
-            values = mapping.get("helm", "values")
-            if values is not None and values.word is not None:  # Argo CD
-                reader.file(values, "values.yaml")
+            for inner in (mapping.get("helm", "values"), mapping.get("serveConfigV2")):
+                if inner is not None and inner.word is not None:  # Argo CD, KubeRay
+                    reader.file(inner, "values.yaml")
 
 
 def _settings(reader: Reader, found: list[Tree]) -> dict[str, dict[str, Word]]:

@@ -14,6 +14,10 @@ _BLANK = re.compile(r"(?:[ \t\r\f\v]|\\\r?\n)+")
 _OPERATOR = re.compile(
     r"&&|\|\||;;&|;;|;&|\|&|\d*<<<|\d*<<-?|&>>|&>|\d*>>|\d*>&|\d*<&|\d*>\||\d*<>|\d*[<>]|[;&|()\n]"
 )
+_PRINTED = re.compile(
+    r"\$\([ \t]*cat[ \t]*<<-?[ \t]*(?P<quote>['\"]?)(?P<end>\w+)(?P=quote)[ \t]*\n"
+    r"(?P<body>(?:(?![ \t]*(?P=end)[ \t]*\n).*\n){0,200}?)[ \t]*(?P=end)[ \t]*\n[ \t]*\)"
+)
 _NAME = re.compile(r"[A-Za-z_]\w*|[0-9@*#?$!-]")
 _REDIRECTS = re.compile(r"\d*(<<<|>>|>&|<&|>\||<>|[<>])|&>>?")
 _HEREDOC = re.compile(r"\d*<<-?")
@@ -235,6 +239,10 @@ class Lexer:
             view = self.view.slice(at, name.end())
             parts.append(Part(view, name=name[0], quoted=quoted))
             return name.end()
+        printed = _PRINTED.match(text, at, stop) if text.startswith("$(", at) else None
+        if printed and depth < MAX_NESTING and (printed["quote"] or "\\" not in printed["body"]):
+            self._document(printed, parts, depth)
+            return printed.end()
         if text.startswith(("$(", "${"), at) or text[at] == "`":
             end = self._skip(at, stop)
             part = Part(self.view.slice(at, end), quoted=quoted, known=False)
@@ -244,6 +252,17 @@ class Lexer:
             return end
         parts.append(Part(self.view.slice(at, at + 1), quoted=quoted))
         return at + 1
+
+    def _document(self, printed: re.Match[str], parts: list[Part], depth: int) -> None:
+        """$(cat <<END …): the lines as they are, variables filled in unless END is quoted."""
+        at, end = printed.span("body")
+        while not printed["quote"]:
+            dollar = self.view.text.find("$", at, end)
+            if dollar < 0:
+                break
+            parts.append(Part(self.view.slice(at, dollar), quoted=True))
+            at = self._dollar(dollar, end, parts, True, depth + 1)
+        parts.append(Part(self.view.slice(at, end), quoted=True))
 
     def _ansi(self, at: int, stop: int, parts: list[Part]) -> int:
         end = at + 2

@@ -45,7 +45,6 @@ _WRAPPERS: dict[str, tuple[frozenset[str], int]] = {
         ("catchsegv", "", 0),
         ("systemd-inhibit", "", 0),
         ("caffeinate", "-t -w", 0),
-        ("screen", "-S -dmS -DmS -c -e -h -s -t -T -Logfile", 0),
     )
 }
 # name and subcommand; options with values are too many to list: the first likely word starts it.
@@ -71,6 +70,10 @@ _RUNNERS: dict[str, tuple[tuple[str, ...], frozenset[str]]] = {
         ("xvfb-run", "", "-n -s"),
     )
 }
+_SCREEN = frozenset(["-S", "-dmS", "-DmS", "-c", "-e", "-h", "-s", "-t", "-T", "-Logfile"])
+_APPTAINER = frozenset(
+    ["-B", "--bind", "-H", "--home", "-W", "--workdir", "--env", "--env-file", "--pwd", "--overlay"]
+)
 _CONTAINERS = {"docker", "podman", "nerdctl", "docker.exe"}
 _FLAGS = {
     "-d", "-i", "-t", "-P", "-q", "--detach", "--interactive", "--tty", "--rm", "--init",
@@ -124,7 +127,11 @@ class Unwrapping:
             self._script(joined(parts))
             return None
         if name in ("ssh", "tmux", "screen", "su", "script", "watch"):
-            return self._quoted(args)
+            rest = self._quoted(args)
+            plain = name == "screen" and rest is args
+            return args[_first(args, 1, _SCREEN) :] if plain else rest
+        if name in ("apptainer", "singularity"):
+            return self._image_file(args)
         if _PYTHON.fullmatch(name) and len(args) > 2 and args[1].word.text == "-c":
             inside(args[2].view, "-c.py", self.gathered)
         return args
@@ -192,6 +199,16 @@ class Unwrapping:
         if not inner:
             self.gathered.command([], self.place, self.image, env)
         return inner
+
+    def _image_file(self, args: list[Arg]) -> list[Arg]:
+        """apptainer exec [options] docker://image command"""
+        if len(args) < 3 or args[1].word.text not in ("exec", "run"):
+            return args
+        at = _first(args, 2, _APPTAINER)
+        if at < len(args) and args[at].word.text.startswith("docker://"):
+            view = args[at].view
+            self.image = view.slice(len("docker://"), len(view.text)).word()
+        return args[at + 1 :]
 
     def _container_options(
         self, args: list[Arg], at: int

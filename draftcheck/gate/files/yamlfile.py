@@ -14,7 +14,7 @@ from draftcheck.gate.model import Tree, Word
 NAMES = re.compile(r".+\.ya?ml")
 _ARGUMENTS = re.compile(r"(?:\w*_?args|\w*Args|arguments|\w*[fF]lags|extra_?opts)")
 _SCRIPTS = {
-    "run", "script", "before_script", "after_script", "shell", "runcmd",
+    "run", "cmds", "script", "before_script", "after_script", "shell", "runcmd",
     "ansible.builtin.shell", "ansible.builtin.command",
 }  # fmt: skip
 _ENVIRONMENT = ("env", "environment", "variables", "extraEnv", "extraEnvVars")
@@ -102,6 +102,8 @@ def _mapping(reader: Reader, mapping: Tree, above: _Above, seen: set[int]) -> No
         elif _OPTIONS.fullmatch(key.text):
             _options(reader, value, above, env)
             seen.add(id(value))
+    if mapping.get("engine_kwargs") is not None and mapping.get("model_loading_config") is not None:
+        reader.gathered.document("ray-llm", mapping)
     words[:0] = started(reader, mapping.get("modelCommand"), above.model)
     if words:
         reader.emit(references(words, env), above.image, env)
