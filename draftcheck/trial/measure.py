@@ -219,7 +219,8 @@ def _time(plan: Plan, backend: Backend, work: Work, say: Say) -> None:
 def _verify(plan: Plan, backend: Backend, trial: Trial, work: Work, say: Say) -> Trial:
     """Speculate for real with texts that were measured: greedy ones, which can be compared."""
     say(f"speculating for real with {trial.length} tokens")
-    long = [text for text in work.texts if len(text.tokens) > 1]
+    read = {id(trace.tokens): trace for trace in work.traces}
+    long = [text for text in work.texts if len(text.tokens) > 1 and id(text.tokens) in read]
     coldest = min(text.temperature for text in long)
     chosen = [text for text in long if text.temperature == coldest][:VERIFIED]
     options = replace(plan.options, temperature=coldest)
@@ -232,7 +233,6 @@ def _verify(plan: Plan, backend: Backend, trial: Trial, work: Work, say: Say) ->
     except (Interrupted, ReadError) as error:
         return replace(trial, incomplete=str(error))
     if verified.predicted is None:
-        read = {id(trace.tokens): trace for trace in work.traces}
         same = [read[id(text.tokens)] for text in chosen]
         predicted = answers.by_length(same, trial.length, verified.first)[trial.length]
         verified = replace(verified, predicted=predicted.tokens_per_pass)

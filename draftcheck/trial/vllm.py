@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gc
 import math
+import os
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -17,6 +18,7 @@ import numpy as np
 from draftcheck import facts, refs
 from draftcheck.errors import ReadError, UsageError
 from draftcheck.trial.backend import BrokenDraft, CannotVerify, Options, Text, Verified
+from draftcheck.trial.engine_output import Output
 from draftcheck.trial.prompts import Prompt
 from draftcheck.trial.sides import GREEDY
 from draftcheck.trial.speedup import Costs
@@ -31,35 +33,55 @@ LEAST = 0.1
 LONGEST_PROMPT = 4096
 SEQUENCES = 16
 COUNTER = "vllm:spec_decode_num_"
+LOGGING = {"VLLM_LOGGING_LEVEL": "ERROR", "VLLM_LOGGING_STREAM": "ext://sys.stderr"}
+"""vLLM logs to standard output, which is for the result."""
 
 
 def open(target: str, draft: str, options: Options) -> VllmBackend:
     """Both engines; each gets memory by its weights."""
     if options.universal:
         raise UsageError("--universal needs --backend transformers")
-    if options.device not in (None, "cuda", "cuda:0"):
-        raise UsageError(f"--device {options.device}: vLLM chooses its device itself")
+    for name, value in LOGGING.items():  # read when vLLM is first imported
+        os.environ.setdefault(name, value)
+    output = Output()
+    with output.taken():
+        kind = _device()
+    if options.device not in (None, kind, f"{kind}:0"):
+        raise UsageError(f"--device {options.device}: vLLM runs on {kind} here and nowhere else")
     read = facts.read_all(refs.parse(target), refs.parse(draft))
-    backend = VllmBackend(target, draft, read, options)
+    backend = VllmBackend((target, draft), read, options, kind, output)
     backend.start()
     return backend
+
+
+def _device() -> str:
+    """cuda, cpu …: each build of vLLM is for one kind of device."""
+    from vllm.platforms import current_platform
+
+    return str(current_platform.device_type)
 
 
 class VllmBackend:
     """Target and draft, each in an engine of its own."""
 
     name = "vllm"
-    device = "cuda:0 (vLLM)"
 
     def __init__(
-        self, target: str, draft: str, read: Sequence[ModelFacts], options: Options
+        self,
+        pair: tuple[str, str],
+        read: Sequence[ModelFacts],
+        options: Options,
+        device: str,
+        output: Output,
     ) -> None:
-        self._refs = target, draft
+        self._refs = pair
         self._facts = read
         self._options = options
+        self._output = output
         self._target: Any = None
         self._draft: Any = None
-        self.dtype = options.dtype or "auto"
+        self.device = device if device == "cpu" else f"{device}:0"
+        self.dtype = options.dtype or ("float32" if device == "cpu" else "auto")
         self.notes: list[str] = []
         self._too_long = 0
         contexts = [one.config.scaled_context or one.config.context for one in read]
@@ -67,9 +89,17 @@ class VllmBackend:
         self._context = min([options.tokens + LONGEST_PROMPT, *known])
 
     def start(self) -> None:
+        """The target first: vLLM runs a draft in the type of its target."""
         share = self._share()
-        self._target = self._engine(self._refs[0], MEMORY * share)
-        self._draft = self._engine(self._refs[1], MEMORY * (1 - share))
+        if not self._options.kept:
+            self._start_target()
+        # It only reads: nothing is gained by compiling it.
+        self._draft = self._engine(self._refs[1], MEMORY * (1 - share), enforce_eager=True)
+        self.dtype = _dtype(self._draft)
+
+    def _start_target(self) -> None:
+        self._target = self._engine(self._refs[0], MEMORY * self._share())
+        self.dtype = _dtype(self._target)
 
     def _share(self) -> float:
         """Of the memory for the target: by weights, with something left for a small draft."""
@@ -78,8 +108,6 @@ class VllmBackend:
         return min(max(share, LEAST), 1 - LEAST)
 
     def _engine(self, ref: str, memory: float, **more: Any) -> Any:
-        from vllm import LLM
-
         at = refs.parse(ref)
         settings: dict[str, Any] = {
             "model": at.repo or str(at.path),
@@ -88,16 +116,19 @@ class VllmBackend:
             "max_num_seqs": SEQUENCES,
             "trust_remote_code": self._options.trust_remote_code,
             "seed": self._options.seed,
-            "dtype": self._options.dtype or "auto",
+            "dtype": self.dtype,
             "generation_config": "vllm",  # no penalties from the model's own file
             **more,
         }
         if at.revision:
             settings["revision"] = at.revision
         try:
-            return LLM(**settings)
+            with self._output.taken():
+                from vllm import LLM
+
+                return LLM(**settings)
         except Exception as error:  # an engine fails in its own ways, often in another process
-            words = " ".join(str(error).split())[:300]
+            words = self._output.reason(error)
             raise ReadError(f"{ref}: vLLM cannot load it: {words}") from error
 
     def close(self) -> None:
@@ -126,11 +157,17 @@ class VllmBackend:
         # One more: the draft reads all of it as a prompt, and vLLM always adds a token.
         fitting = [row for row in rows if len(row[1]) + options.tokens < self._context]
         self._leave_out(len(rows) - len(fitting))
-        outputs = self._run(self._target, [ids for _, ids in fitting], _settings(options))
-        return [
-            Text(category, np.array(ids), np.array(output.outputs[0].token_ids, dtype=np.int64))
-            for (category, ids), output in zip(fitting, outputs, strict=True)
-        ]
+        settings = {**_settings(options), "logprobs": 0}  # of the token itself: to see NaN
+        outputs = self._run(0, self._target, [ids for _, ids in fitting], settings)
+        found = []
+        for (category, ids), output in zip(fitting, outputs, strict=True):
+            answer = output.outputs[0]
+            if math.isnan(answer.cumulative_logprob):
+                raise ReadError(
+                    f"{self._refs[0]}: the target's logits are not numbers (NaN or inf)"
+                )
+            found.append(Text(category, np.array(ids), np.array(answer.token_ids, dtype=np.int64)))
+        return found
 
     def _leave_out(self, count: int) -> None:
         if count:
@@ -139,17 +176,25 @@ class VllmBackend:
             self.notes = [note for note in self.notes if words not in note]
             self.notes.append(f"{self._too_long} prompts {words} {self._context:,}")
 
-    def _run(self, engine: Any, ids: Sequence[list[int]], settings: Mapping[str, Any]) -> list[Any]:
+    def _run(
+        self, side: int, engine: Any, ids: Sequence[list[int]], settings: Mapping[str, Any]
+    ) -> list[Any]:
         from vllm import SamplingParams
 
         wanted = [{"prompt_token_ids": row} for row in ids]
-        found = engine.generate(wanted, SamplingParams(**settings), use_tqdm=False)
-        return list(found)
+        try:
+            return list(engine.generate(wanted, SamplingParams(**settings), use_tqdm=False))
+        except Exception as error:  # out of memory, or its process died
+            words = self._output.reason(error)
+            raise ReadError(f"{self._refs[side]}: vLLM stopped: {words}") from error
 
     # ---- what the draft thinks of it ----
 
     def read(self, texts: Sequence[Text], options: Options) -> list[Trace]:
         texts = [text for text in texts if len(text.tokens)]
+        fitting = [text for text in texts if len(text.prompt) + len(text.tokens) < self._context]
+        self._leave_out(len(texts) - len(fitting))
+        texts = fitting
         rows = self._facts[1].config.vocab_size
         for text in texts:
             top = int(max(text.prompt.max(), text.tokens.max()))
@@ -161,7 +206,7 @@ class VllmBackend:
         whole = [[*text.prompt.tolist(), *text.tokens.tolist()] for text in texts]
         settings = {"temperature": 0.0, "max_tokens": 1, "prompt_logprobs": TOP}
         found = []
-        for text, output in zip(texts, self._run(self._draft, whole, settings), strict=True):
+        for text, output in zip(texts, self._run(1, self._draft, whole, settings), strict=True):
             rank, sure = thoughts(output.prompt_logprobs[len(text.prompt) :], text.tokens)
             found.append(Trace(text.prompt, text.tokens, rank, sure, text.category))
         return found
@@ -178,31 +223,25 @@ class VllmBackend:
     # ---- for real ----
 
     def verify(self, texts: Sequence[Text], g: int, options: Options) -> Verified:
-        """vLLM's own speculation; the same engine twice, without and with the draft."""
-        settings = _settings(options)
-        ids = [text.prompt.tolist() for text in texts]
-        before = time.perf_counter()
-        self._run(self._target, ids, settings)
-        plain = time.perf_counter() - before
+        """vLLM's own speculation: one prompt at a time, without and with the draft."""
+        if self._target is None:
+            self._start_target()
+        self._write_again(self._target, texts[:1], options)  # what is made at first use
+        plain, _ = self._write_again(self._target, texts, options)
         self.close()
-        draft = refs.parse(self._refs[1])
-        speculation = {
-            "method": "draft_model",
-            "model": draft.repo or str(draft.path),
-            "num_speculative_tokens": g,
-        }
         try:
             engine = self._engine(
-                self._refs[0], MEMORY, speculative_config=speculation, disable_log_stats=False
+                self._refs[0],
+                MEMORY,
+                speculative_config=self._speculation(g),
+                disable_log_stats=False,
             )
         except ReadError as error:
             raise CannotVerify(error.message) from error
         try:
-            self._run(engine, ids[:1], settings)  # graphs and kernels are made at first use
+            self._write_again(engine, texts[:1], options)
             start = _counters(engine)
-            before = time.perf_counter()
-            outputs = self._run(engine, ids, settings)
-            fast = time.perf_counter() - before
+            fast, outputs = self._write_again(engine, texts, options)
             drafts, drafted, accepted = (
                 now - then for now, then in zip(_counters(engine), start, strict=True)
             )
@@ -212,18 +251,38 @@ class VllmBackend:
         if not drafts:
             raise CannotVerify("vLLM made no drafts")
         same = all(
-            list(output.outputs[0].token_ids) == text.tokens.tolist()
-            for output, text in zip(outputs, texts, strict=True)
+            output == text.tokens.tolist() for output, text in zip(outputs, texts, strict=True)
         )
+        # Not 1 + accepted / drafts: vLLM also counts what it accepts behind the end of a text.
+        tokens = sum(len(output) - 1 for output in outputs)
         return Verified(
             g,
-            1 + accepted / drafts,
+            tokens / drafts,
             plain / fast if fast else None,
             same if options.temperature == 0 else None,
             drafted=drafted,
             accepted=accepted,
             first=1,
         )
+
+    def _speculation(self, g: int) -> dict[str, Any]:
+        draft = refs.parse(self._refs[1])
+        found = {
+            "method": "draft_model",
+            "model": draft.repo or str(draft.path),
+            "num_speculative_tokens": g,
+        }
+        return {**found, "revision": draft.revision} if draft.revision else found
+
+    def _write_again(
+        self, engine: Any, texts: Sequence[Text], options: Options
+    ) -> tuple[float, list[list[int]]]:
+        settings = _settings(options)
+        ids = [text.prompt.tolist() for text in texts]
+        before = time.perf_counter()
+        outputs = [self._run(0, engine, [row], settings)[0] for row in ids]
+        seconds = time.perf_counter() - before
+        return seconds, [list(output.outputs[0].token_ids) for output in outputs]
 
 
 def thoughts(places: Sequence[Mapping[int, Any]], tokens: Ints) -> tuple[Ints, Floats]:
@@ -234,9 +293,27 @@ def thoughts(places: Sequence[Mapping[int, Any]], tokens: Ints) -> tuple[Ints, F
         logs = sorted((entry.logprob for entry in place.values()), reverse=True)[:TOP]
         if any(math.isnan(log) for log in logs):
             raise BrokenDraft("the draft's logits are not numbers (NaN or inf)")
-        rank[i] = place[token].rank - 1
+        rank[i] = _rank(place, token)
         sure[i] = math.exp(logs[0]) / sum(math.exp(log) for log in logs)
     return rank, sure
+
+
+def _rank(place: Mapping[int, Any], token: int) -> int:
+    """The token's place among the draft's choices; of equal ones the lower id is chosen first.
+
+    vLLM counts equal ones as better, and half precision makes many equal.
+    """
+    mine = place[token]
+    better = sum(
+        entry.logprob > mine.logprob or (entry.logprob == mine.logprob and other < token)
+        for other, entry in place.items()
+    )
+    return better if better < TOP else int(mine.rank) - 1
+
+
+def _dtype(engine: Any) -> str:
+    """What it computes in, where auto left that to vLLM."""
+    return str(engine.llm_engine.model_config.dtype).removeprefix("torch.")
 
 
 def _settings(options: Options) -> dict[str, Any]:

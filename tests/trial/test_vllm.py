@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
 import sys
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 
+from draftcheck.trial.engine_output import Output
+from draftcheck.trial.vllm import LOGGING, thoughts
 from tests.conftest import FIXTURES, Run
 
 torch = pytest.importorskip("torch", reason="the trial extra is not installed")
@@ -38,11 +43,15 @@ class LLM:
         )
         self.g = speculation and speculation["num_speculative_tokens"]
         self.counts = [0, 0, 0]
+        dtype = f"torch.{settings['dtype']}"
+        self.llm_engine = SimpleNamespace(model_config=SimpleNamespace(dtype=dtype))
+        os.write(1, b"vLLM is chatty\n")
 
     def get_tokenizer(self) -> Any:
         return self.tokenizer
 
     def get_metrics(self) -> list[Any]:
+        assert self.settings.get("disable_log_stats") is False
         names = ("drafts", "draft_tokens", "accepted_tokens")
         return [
             SimpleNamespace(name=f"vllm:spec_decode_num_{name}", value=value)
@@ -62,7 +71,10 @@ class LLM:
             out += accepted
             out.append(int(self.model(torch.tensor([ids + out])).logits[0, -1].argmax()))
         out = out[: params.max_tokens]
-        return SimpleNamespace(outputs=[SimpleNamespace(token_ids=out)], prompt_logprobs=told)
+        assert params.prompt_logprobs or params.logprobs in (None, 0)
+        logits = self.model(torch.tensor([ids])).logits[0, -1]
+        answer = SimpleNamespace(token_ids=out, cumulative_logprob=float(logits.max()))
+        return SimpleNamespace(outputs=[answer], prompt_logprobs=told)
 
     def _draft_and_check(self, ids: list[int]) -> list[int]:
         drafted: list[int] = []
@@ -98,8 +110,13 @@ def engine(monkeypatch: pytest.MonkeyPatch) -> None:
     module = ModuleType("vllm")
     module.LLM = LLM  # type: ignore[attr-defined]
     module.SamplingParams = lambda **settings: SimpleNamespace(  # type: ignore[attr-defined]
-        **{"prompt_logprobs": None, **settings}
+        **{"prompt_logprobs": None, "logprobs": None, **settings}
     )
+    platforms = ModuleType("vllm.platforms")
+    platforms.current_platform = SimpleNamespace(device_type="cpu")  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "vllm.platforms", platforms)
+    for name in LOGGING:
+        monkeypatch.setenv(name, "WARNING")
     module.__spec__ = SimpleNamespace(name="vllm")  # type: ignore[assignment]
     monkeypatch.setitem(sys.modules, "vllm", module)
     LLM.started.clear()
@@ -124,6 +141,88 @@ def test_it_sees_what_transformers_sees(run: Run, prompts: Path) -> None:
         assert ours["tokens_per_pass"] == pytest.approx(theirs["tokens_per_pass"])
     shares = [settings["gpu_memory_utilization"] for settings in LLM.started]
     assert shares[0] > shares[1] > 0 and sum(shares) < 0.9
+    assert (there.json["device"], there.json["dtype"]) == ("cpu", "float32")
+
+
+def test_kept_texts_need_no_engine_of_the_target(run: Run, prompts: Path, tmp_path: Path) -> None:
+    kept = ("--prompts", prompts, *COMMON, "--reuse", tmp_path / "kept.jsonl")
+    here = run("trial", *PAIR, "--device", "cpu", *kept)
+    assert here.code == 0, here.err
+    there = run("trial", *PAIR, "--backend", "vllm", *kept)
+    assert there.code == 0, there.err
+    assert [Path(settings["model"]).name for settings in LLM.started] == ["draft"]
+    assert there.json["lengths"] == here.json["lengths"]
+
+
+def test_what_an_engine_prints_stays_out_of_the_result(capfd: pytest.CaptureFixture[str]) -> None:
+    """Its processes outlive the start, and print later too."""
+    output = Output()
+    late = "import sys; sys.stdin.read(); print('ValueError: head size 33')"
+    with output.taken():
+        os.write(1, b"INFO loading\n")
+        child = subprocess.Popen([sys.executable, "-c", late], stdin=subprocess.PIPE)
+    print("the result", flush=True)
+    child.communicate(b"")
+    assert capfd.readouterr() == ("the result\n", "")
+    assert output.reason(RuntimeError("It failed. See root cause above.")) == (
+        "ValueError: head size 33"
+    )
+    assert output.reason(RuntimeError("no\nroom")) == "no room"
+
+
+def test_a_device_that_this_vllm_is_not_for_is_refused(run: Run, prompts: Path) -> None:
+    ran = run("trial", *PAIR, "--backend", "vllm", "--device", "cuda:1", "--prompts", prompts)
+    assert ran.code == 2
+    assert "--device cuda:1: vLLM runs on cpu here" in ran.err
+    assert not LLM.started
+
+
+def test_of_equal_choices_the_lower_id_comes_first() -> None:
+    """In half precision logits are often equal; vLLM's rank counts equal ones as better."""
+    place = {
+        7: SimpleNamespace(logprob=-1.0, rank=2),
+        3: SimpleNamespace(logprob=-1.0, rank=1),
+        5: SimpleNamespace(logprob=-4.0, rank=3),
+    }
+    ranks = [thoughts([place], np.array([token]))[0][0] for token in (3, 7, 5)]
+    assert ranks == [0, 1, 2]
+    far = {**{i: SimpleNamespace(logprob=-1.0, rank=i + 1) for i in range(10)},
+           99: SimpleNamespace(logprob=-9.0, rank=600)}  # fmt: skip
+    assert thoughts([far], np.array([99]))[0][0] == 599
+
+
+def test_a_target_that_computes_nothing_sensible_is_called_so(
+    run: Run, prompts: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def spoil(self: Any, ids: list[int], params: Any) -> Any:
+        answer = SimpleNamespace(token_ids=[0] * 8, cumulative_logprob=float("nan"))
+        return SimpleNamespace(outputs=[answer], prompt_logprobs=None)
+
+    monkeypatch.setattr(LLM, "_one", spoil)
+    ran = run("trial", *PAIR, "--backend", "vllm", "--prompts", prompts, *COMMON)
+    assert ran.code == 3
+    assert "target's logits are not numbers" in ran.err
+
+
+def test_an_engine_that_dies_ends_the_trial_with_its_own_reason(
+    run: Run, prompts: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = LLM.__init__
+
+    def start(self: Any, **settings: Any) -> None:
+        whole(self, **settings)
+        os.write(2, b"(EngineCore pid=1) ERROR [core.py:1] OutOfMemoryError: 3 GiB were free\n")
+        os.write(2, b"RuntimeError: Engine failed. See stack trace (above)\n")
+
+    def die(self: Any, *_: Any, **__: Any) -> Any:
+        raise RuntimeError("EngineCore encountered an issue. See stack trace (above).")
+
+    monkeypatch.setattr(LLM, "__init__", start)
+    monkeypatch.setattr(LLM, "generate", die)
+    ran = run("trial", *PAIR, "--backend", "vllm", "--prompts", prompts, *COMMON)
+    assert ran.code == 3
+    assert "vLLM stopped: OutOfMemoryError: 3 GiB were free" in ran.err
+    assert "Traceback" not in ran.err
 
 
 def test_verify_reads_vllms_counters(run: Run, prompts: Path) -> None:
@@ -131,8 +230,8 @@ def test_verify_reads_vllms_counters(run: Run, prompts: Path) -> None:
     assert ran.code == 0, ran.err
     found = ran.json["verified"]
     assert LLM.started[-1]["speculative_config"]["method"] == "draft_model"
-    # vLLM drafts beyond the end of a text; the prediction does not.
-    assert found["tokens_per_pass"] == pytest.approx(found["predicted_tokens_per_pass"], rel=0.1)
+    # vLLM also counts what it accepts beyond the end of a text; tokens per pass leaves that out.
+    assert found["tokens_per_pass"] == pytest.approx(found["predicted_tokens_per_pass"])
     assert found["identical_output"] is True
 
 
