@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 BROKEN = 1.05
 """Tokens per pass up to here are not a bad draft but a broken pair."""
+FEWEST = 24
+"""Tokens that could be drafted; of fewer even a fair draft may miss all by chance."""
 
 
 def own_tree(file: Path | None) -> trees.Tree | None:
@@ -33,6 +35,8 @@ def sum_up(plan: Plan, backend: Backend, work: Work, tree: trees.Tree | None) ->
     loads = tuple(answers.loads(found.by_length, work.costs))
     floor = list(answers.loads(found.by_length, [work.floor] if work.floor else []))
     sampled = [trace for trace in traces if trace.temperature > 0]
+    drafted = int(sum(max(len(trace.tokens) - 1, 0) for trace in traces))
+    broken_by, few = _broken(backend, found.lengths, drafted)
     return Trial(
         **_circumstances(plan, backend),
         prompts=len(traces),
@@ -61,8 +65,8 @@ def sum_up(plan: Plan, backend: Backend, work: Work, tree: trees.Tree | None) ->
         break_even=speedup.break_even(cost) if cost else None,
         best=found.best,
         reencoded=_reencoded(backend, work, found, cost),
-        broken=_broken(backend, found.lengths),
-        notes=tuple(notes_of(backend)),
+        broken=broken_by,
+        notes=(*notes_of(backend), *few),
     )
 
 
@@ -134,11 +138,16 @@ def _workload(work: Work, by_length: Mapping[int, Counts], length: int) -> dict[
     return answers.parts(names, by_length, length, work.costs[0] if work.costs else None)
 
 
-def _broken(backend: Backend, lengths: Sequence[Row]) -> str | None:
+def _broken(
+    backend: Backend, lengths: Sequence[Row], tokens: int
+) -> tuple[str | None, tuple[str, ...]]:
+    """Why the pair is broken, and a note where the sample is too small to say so."""
     top = max((row.tokens_per_pass for row in lengths), default=0.0)
     if top > BROKEN:
-        return None
+        return None, ()
     words = f"{top:.2f} tokens per pass: nearly every draft is rejected"
+    if tokens < FEWEST:
+        return None, (f"{words}, but {tokens} tokens are too few to call the pair broken",)
     cause = getattr(backend, "cause", None)
     found = cause() if cause is not None else None
     if found is None:
@@ -147,4 +156,4 @@ def _broken(backend: Backend, lengths: Sequence[Row]) -> str | None:
         sizes = f"{rows[0]:,} and {rows[1]:,} rows" if all(rows) and rows[0] != rows[1] else None
         found = "most likely the draft speaks another vocabulary or its weights are broken"
         found = f"the vocabularies have {sizes}; {found}" if sizes else found
-    return f"{words}; {found}"
+    return f"{words}; {found}", ()

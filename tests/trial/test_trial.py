@@ -185,6 +185,12 @@ def test_a_draft_of_noise_is_called_broken(run: Run, prompts: Path, tmp_path: Pa
               "--no-cost", "--device", "cpu", "--format", "json")  # fmt: skip
     assert ran.code == 1
     assert "nearly every draft is rejected" in ran.json["broken"]
+    one = tmp_path / "one.txt"
+    one.write_text("Once there were birds")
+    ran = run("trial", PAIR[0], tmp_path / "noise", "--prompts", one, "--tokens", "4",
+              "--no-cost", "--device", "cpu", "--format", "json")  # fmt: skip
+    assert (ran.code, ran.json["broken"]) == (0, None)
+    assert "too few to call the pair broken" in ran.json["notes"][0]
 
 
 def test_nan_is_a_broken_draft_and_an_unmeasured_target(
