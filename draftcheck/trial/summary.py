@@ -66,7 +66,7 @@ def sum_up(plan: Plan, backend: Backend, work: Work, tree: trees.Tree | None) ->
         best=found.best,
         reencoded=_reencoded(backend, work, found, cost),
         broken=broken_by,
-        notes=(*notes_of(backend), *few),
+        notes=(*notes_of(backend), *few, *_copies(found)),
     )
 
 
@@ -136,6 +136,18 @@ def _workload(work: Work, by_length: Mapping[int, Counts], length: int) -> dict[
     if len(set(names)) < 2:
         return {}
     return answers.parts(names, by_length, length, work.costs[0] if work.costs else None)
+
+
+def _copies(found: answers.Answers) -> tuple[str, ...]:
+    """A note where the draft adds nothing to what copying earlier text gives for free."""
+    best = max((row.tokens_per_pass for row in found.lengths), default=0.0)
+    copied = max((row.tokens_per_pass for row in found.ngram), default=0.0)
+    if not BROKEN < best <= copied:
+        return ()
+    return (
+        f"{best:.2f} tokens per pass at best, n-grams copied from the text alone give {copied:.2f}:"
+        " if this draft should know better, its weights or its vocabulary are damaged",
+    )
 
 
 def _broken(
