@@ -27,6 +27,7 @@ from draftcheck.candidates.reading import Asked, Open, Reading
 from draftcheck.candidates.screen import Judged
 from draftcheck.compare import compare
 from draftcheck.errors import ReadError, UsageError
+from draftcheck.facts import read_all
 from draftcheck.judge import Question, judge, usable
 from draftcheck.refs import parse
 from draftcheck.types import Circumstances, EngineVerdict, ModelFacts, Verdict
@@ -175,8 +176,25 @@ def measured(answer: Recommendation, say: Say = lambda _: None) -> Recommendatio
     broken = {row.draft for row in rejected if row.rule == "trial"}
     plan = replace(answer.plan, records=records)
     left = (row.judged for row in answer.drafts if row.judged.candidate.ref not in broken)
-    drafts = tuple(rank(left, answer.target.ref, records))
-    return replace(answer, plan=plan, drafts=drafts, rejected=tuple(rejected), notes=tuple(notes))
+    drafts = [_at_its_length(row, answer) for row in rank(left, answer.target.ref, records)]
+    return replace(
+        answer, plan=plan, drafts=tuple(drafts), rejected=tuple(rejected), notes=tuple(notes)
+    )
+
+
+def _at_its_length(row: Ranked, answer: Recommendation) -> Ranked:
+    """The setup with the draft length that the trial found best."""
+    length, entry = row.record.length if row.record else None, row.judged.engine
+    said = answer.plan.circumstances
+    if length is None or entry.setup is None or said.draft_tokens is not None:
+        return row
+    draft = row.judged.candidate.path or row.judged.candidate.ref
+    facts = read_all(parse(answer.target.called), parse(draft), offline=answer.plan.offline)
+    given = questions.settle(replace(said, draft_tokens=length))
+    engine = f"{entry.engine}@{entry.version}"
+    asked = questions.ask([engine], method=entry.method, circumstances=given)
+    told = judge(compare(*facts), asked, explicit=True).engines[0]
+    return replace(row, judged=replace(row.judged, engine=replace(entry, setup=told.setup)))
 
 
 def exit_code(answers: Sequence[Recommendation], *, strict: bool) -> int:

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from draftcheck.candidates import records
 from tests import make
 from tests.conftest import FIXTURES, Run
 
@@ -230,9 +231,17 @@ def test_a_trial_says_how_much_faster(
     monkeypatch.setattr("draftcheck.candidates.trying.SECONDS", 0.5)
     monkeypatch.setattr("draftcheck.trial.measure.BATCH", 2)
     monkeypatch.setattr("draftcheck.trial.measure.CONTEXT", 64)
-    ran = run(
-        "recommend", PAIR / "target", "--candidate", PAIR / "draft", "--trial", "--format", "json"
-    )
+    measured: list[int] = []
+    real = records.of
+
+    def of(trial: Any) -> records.Record:
+        measured.append(trial.length)
+        return real(trial)
+
+    monkeypatch.setattr(records, "of", of)
+    words = ["recommend", PAIR / "target", "--candidate", PAIR / "draft", "--format", "json"]
+    ran = run(*words, "--engine", "transformers", "--trial")
     [row] = ran.json["candidates"]
     assert row["speedup"] > 0 and 0 < row["acceptance"] <= 1
     assert row["why"].startswith("measured ")
+    assert f"num_assistant_tokens = {measured[0]} " in row["setup"]

@@ -29,6 +29,8 @@ class Record:
     where: str = ""
     """Device and type."""
     broken: str | None = None
+    length: int | None = None
+    """The draft length that was best."""
 
 
 def load(paths: Iterable[Path]) -> dict[tuple[str, str], Record]:
@@ -53,6 +55,7 @@ def of(trial: Trial) -> Record:
         trial.acceptance,
         f"{trial.device}, {trial.dtype}",
         trial.broken,
+        trial.length,
     )
 
 

@@ -5,24 +5,20 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-import pytest
-
 from draftcheck.report.site import names
-from tests.conftest import Run
 from tests.hub import Hub
+from tests.hub.process import Draftcheck
 from tests.scan.world import TARGET, checkpoint, populate
 
 ENGINES = ("--engine", "vllm", "--engine", "llama.cpp", "--engine", "transformers")
 
 
-def test_what_two_nights_found_is_on_the_pages(
-    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_two_nights_found_is_on_the_pages(tmp_path: Path) -> None:
     store, folder = tmp_path / "scan.db", tmp_path / "out"
     night = ("scan", "--store", store, "--target", TARGET, "--gpu", "24GiB", *ENGINES)
     with Hub() as hub:
-        monkeypatch.setenv("HF_ENDPOINT", hub.url)
-        monkeypatch.delenv("HF_HUB_OFFLINE")
+        # In a process of its own: the Hub's library reads its settings once.
+        run = Draftcheck(hub, tmp_path / "home")
         populate(hub)
         assert run(*night, "--pin", TARGET, "org/draft-1").code == 0
         assert run("report", "--store", store, "--output", folder).code == 0
