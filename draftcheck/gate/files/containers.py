@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
+from draftcheck import rulefiles
 from draftcheck.gate.files import shell, wrappers
 from draftcheck.gate.files.gathered import Arg, Gathered, split
 from draftcheck.gate.files.hints import hinted
@@ -15,12 +16,6 @@ from draftcheck.gate.files.yamltree import Parsed
 from draftcheck.gate.model import Place, Tree, Word
 
 Fill = Callable[[View], View]
-# What the runtimes of KServe, KubeAI and llm-d run; their objects name them instead of a command.
-_RUNTIMES = {
-    "huggingface": ("huggingfaceserver",),
-    "vllm": ("vllm", "serve"),
-    "vllmserve": ("vllm", "serve"),
-}
 _REFERENCE = re.compile(r"\$\$|\$\(([A-Za-z_][\w.-]*)\)")
 
 
@@ -128,7 +123,8 @@ class Reader:
 def started(reader: Reader, runtime: Tree | None, model: Tree | None) -> list[Arg]:
     """The program that a runtime's name stands for, with the model that is handed to it."""
     view = reader.parsed.view(runtime)
-    words = _RUNTIMES.get(view.text.lower(), ()) if view is not None else ()
+    known = rulefiles.load("programs")["runtimes"]
+    words = known.get(view.text.lower(), ()) if view is not None else ()
     if view is None or not words:
         return []
     place = view.place()

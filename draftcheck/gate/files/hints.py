@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-_HINTS = (
-    "llama", "vllm", "specul", "sglang", "sgl.", "mlx", "tabby", "exllama", "trtllm", "tensorrt",
-    "openvino", "draft_model", "draft-model", "-draft", "--draft", "spec-type", "assistant_model",
-    "prompt_lookup", "cache_mode", "rope_alpha",
-)  # fmt: skip
+from draftcheck import rulefiles
+
+_HINTS: tuple[str, ...] = tuple(rulefiles.load("programs")["hints"])
 _BYTES = tuple(hint.encode() for hint in _HINTS)
 
 
