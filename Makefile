@@ -39,9 +39,10 @@ test-engines: $(VENV)/.dev   ## only what is held against real engines; skips sa
 	-$(MAKE) llama-library
 	$(BIN)/python -m pytest -q -m "libllama or llamacpp or transformers"
 
-lint: $(VENV)/.dev           ## style
+lint: $(VENV)/.dev           ## style, layers, import cycles, names
 	$(BIN)/ruff format --check draftcheck tests benchmarks fixtures
 	$(BIN)/ruff check draftcheck tests benchmarks fixtures
+	$(BIN)/python -m pytest -q tests/test_house.py
 
 types: $(VENV)/.dev          ## mypy, strict
 	$(BIN)/mypy

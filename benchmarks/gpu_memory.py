@@ -79,8 +79,8 @@ def build(config: dict[str, Any], device: str) -> Any:
 
 def facts_of(config: dict[str, Any], model: Any) -> Any:
     """What the headers of such a checkpoint would say."""
-    from draftcheck.facts import config as configs
-    from draftcheck.types import ModelFacts, Tensor, WeightFacts
+    from draftcheck.models.readers import config as configs
+    from draftcheck.values.facts import ModelFacts, Tensor, WeightFacts
 
     tensors = {
         name: Tensor("BF16", tuple(one.shape), "model.safetensors", one.numel() * 2)
@@ -97,10 +97,10 @@ def facts_of(config: dict[str, Any], model: Any) -> Any:
 def predict(pair: str, models: tuple[Any, Any], context: int, total: int) -> Any:
     import transformers
 
-    from draftcheck import memory
-    from draftcheck.compare import compare
-    from draftcheck.memorytypes import Gpu, Machine
-    from draftcheck.types import Circumstances
+    from draftcheck.judge.compare import compare
+    from draftcheck.memory import fit as memory
+    from draftcheck.values.circumstances import Circumstances
+    from draftcheck.values.memory import Gpu, Machine
     from draftcheck.versions import pep440
 
     target, draft = (facts_of(c, m) for c, m in zip(PAIRS[pair], models, strict=True))

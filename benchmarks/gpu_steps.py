@@ -12,7 +12,7 @@ import json
 import torch
 from transformers import LlamaConfig, LlamaForCausalLM
 
-from draftcheck.trial import steps
+from draftcheck.trial.backends.transformers import steps
 
 SHAPES = {
     "8B": {"hidden_size": 4096, "intermediate_size": 14336, "num_hidden_layers": 32,

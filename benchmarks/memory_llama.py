@@ -12,10 +12,10 @@ import subprocess
 import sys
 from pathlib import Path
 
-from draftcheck import memory, rulefiles
-from draftcheck.facts import read
-from draftcheck.memory import caches, profiles
-from draftcheck.refs import parse
+from draftcheck.memory import caches, fit, profiles
+from draftcheck.models.read import read
+from draftcheck.models.refs import parse
+from draftcheck.rulebook import files
 from draftcheck.versions import build
 
 BUILD = "b11312"
@@ -39,8 +39,8 @@ def truth(program: str, file: Path) -> list[int | None]:
 def ours(file: Path) -> list[int]:
     profile = profiles.load("llama.cpp", BUILD, build)
     assert profile is not None
-    table = memory.table(read(parse(str(file))))
-    rolls = table.arch in rulefiles.load("memory")["rollback"]["architectures"]
+    table = fit.table(read(parse(str(file))))
+    rolls = table.arch in files.load("memory")["rollback"]["architectures"]
     found = []
     for context, sequences, unified, kind, rollback in CASES:
         whole = -(-context // 256) * 256

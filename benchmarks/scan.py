@@ -14,8 +14,8 @@ import time
 from pathlib import Path
 
 from benchmarks.rows import Row, show
-from draftcheck.scan.judging import Draft, Judge, Known, judge_pairs
-from draftcheck.scan.store import Store
+from draftcheck.scan.judging import JudgeTask, StoredDraft, StoredModel, judge_pairs
+from draftcheck.scan.store import ScanStore
 from tests.hub import Hub, Virtual, models
 from tests.hub.blobs import File, as_file
 from tests.hub.words import tokenizer_json
@@ -163,21 +163,21 @@ def nights(listed: int, work: Path) -> list[Row]:
 
 def judging(path: Path) -> list[Row]:
     """Verdicts from stored facts on one core; the limit is seconds for a thousand."""
-    with Store.open(path, readonly=True) as store:
+    with ScanStore.open(path, readonly=True) as store:
         pairs = [(v.target, v.draft) for v in store.verdicts() if v.draft is not None]
         known = {
-            model.ref: Known(model.ref, model.facts, store.body(model.facts))
+            model.ref: StoredModel(model.ref, model.facts, store.body(model.facts))
             for model in store.models()
             if model.facts is not None
         }
     drafts: dict[str, list[str]] = {}
     for target, draft in dict.fromkeys(pairs):
         drafts.setdefault(target, []).append(draft or "")
-    from draftcheck import rulebook
+    from draftcheck.rulebook import book
 
-    asked = tuple(rulebook.engine_files())
+    asked = tuple(book.engine_files())
     tasks = [
-        Judge(known[target], tuple(Draft(known[d]) for d in found), asked, {}, False)
+        JudgeTask(known[target], tuple(StoredDraft(known[d]) for d in found), asked, {}, False)
         for target, found in drafts.items()
     ]
     judge_pairs(tasks[0])  # rules are read once

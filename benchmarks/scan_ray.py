@@ -14,10 +14,11 @@ from typing import Any
 
 from benchmarks.rows import Row, show
 from benchmarks.scan import folders
-from draftcheck import condensed, rulebook
-from draftcheck.facts import read
-from draftcheck.refs import parse
-from draftcheck.scan.judging import Draft, Judge, Known, judge_pairs
+from draftcheck.judge.condensed import facts as condensed
+from draftcheck.models.read import read
+from draftcheck.models.refs import parse
+from draftcheck.rulebook import book
+from draftcheck.scan.judging import JudgeTask, StoredDraft, StoredModel, judge_pairs
 from draftcheck.scan.ray import open_cluster
 
 BATCHES, DRAFTS = 64, 24
@@ -25,15 +26,15 @@ GAIN = 2.5
 WORKERS = 4
 
 
-def tasks(work: Path) -> list[Judge]:
+def tasks(work: Path) -> list[JudgeTask]:
     """So many batches of pairs, all from two models."""
     large, small = (_known(path) for path in folders(work))
-    asked = tuple(rulebook.engine_files())
+    asked = tuple(book.engine_files())
     return [
-        Judge(
+        JudgeTask(
             large,
             tuple(
-                Draft(Known(f"draft-{batch}-{number}", f"{batch}-{number}", small.body))
+                StoredDraft(StoredModel(f"draft-{batch}-{number}", f"{batch}-{number}", small.body))
                 for number in range(DRAFTS)
             ),
             asked,
@@ -44,12 +45,12 @@ def tasks(work: Path) -> list[Judge]:
     ]
 
 
-def _known(path: Path) -> Known:
+def _known(path: Path) -> StoredModel:
     entry = condensed.condense(read(parse(str(path))))
-    return Known(path.name, path.name, {"facts": entry, "download": [None, None]})
+    return StoredModel(path.name, path.name, {"facts": entry, "download": [None, None]})
 
 
-def timed(work: list[Judge], workers: int) -> tuple[float, dict[str, Any]]:
+def timed(work: list[JudgeTask], workers: int) -> tuple[float, dict[str, Any]]:
     """Seconds for all batches once the workers are warm, and what they found."""
     cluster = open_cluster(None, workers=workers)
     try:

@@ -26,13 +26,15 @@ import torch
 from transformers import LlamaConfig, LlamaForCausalLM
 from transformers.utils import logging
 
-from draftcheck.trial import answers, prompts, simulate, steps
-from draftcheck.trial.backend import Options, Text, open_backend
-from draftcheck.trial.places import Place
+from draftcheck.trial import prompts
+from draftcheck.trial.backends.backend import TargetText, TrialOptions, open_backend
+from draftcheck.trial.backends.transformers import steps
+from draftcheck.trial.backends.transformers.backend import TransformersBackend
+from draftcheck.trial.model_places import ModelPlace
 from draftcheck.trial.prompts import Prompt
-from draftcheck.trial.speedup import Costs
-from draftcheck.trial.traces import Trace, line_up
-from draftcheck.trial.transformers import TransformersBackend
+from draftcheck.trial.simulate import answers, passes
+from draftcheck.trial.simulate.traces import Trace, line_up
+from draftcheck.trial.speed.speedup import Costs
 
 PAIR = Path(__file__).parent.parent / "fixtures" / "pair"
 LENGTHS = (1, 2, 4, 8, 16)
@@ -81,7 +83,7 @@ def large_pair(device: str) -> TransformersBackend:
     _lift(target)
     draft = _llama(KEPT, device)
     draft.load_state_dict(target.state_dict(), strict=False)
-    places = Place("target", "target"), Place("draft", "draft")
+    places = ModelPlace("target", "target"), ModelPlace("draft", "draft")
     backend = TransformersBackend(places, target, draft, Numbers(), device)
     _turn_up(backend)
     return backend
@@ -110,7 +112,7 @@ def _turn_up(backend: TransformersBackend) -> None:
     """Scale what the layers behind the draft's add until the acceptance is a usual one."""
     low, high, now = 0.0, None, 1.0
     few = [Prompt("made", ({"role": "user", "content": str(n)},)) for n in range(1000, 1016)]
-    options = Options(tokens=32)
+    options = TrialOptions(tokens=32)
     for _ in range(12):
         traces = backend.read(backend.generate(few, options), options)
         hits = float(np.concatenate([trace.rank[1:] == 0 for trace in traces]).mean())
@@ -140,7 +142,7 @@ def clock() -> float:
     return time.perf_counter()
 
 
-def plain(backend: TransformersBackend, texts: list[Text], options: Options) -> None:
+def plain(backend: TransformersBackend, texts: list[TargetText], options: TrialOptions) -> None:
     """The target alone writes the same tokens, in the same batch."""
     longest = max(len(text.prompt) for text in texts)
     ids = torch.zeros((len(texts), longest), dtype=torch.long)
@@ -184,7 +186,9 @@ def simulation() -> float:
     return timed(lambda: answers.answer(traces, COSTS))[0]
 
 
-def measure(backend: TransformersBackend, asked: list[Prompt], options: Options) -> dict[str, Any]:
+def measure(
+    backend: TransformersBackend, asked: list[Prompt], options: TrialOptions
+) -> dict[str, Any]:
     cuda = backend.device.startswith("cuda")
     texts = backend.generate(asked, options)  # warms up
     plain_s, _ = timed(lambda: plain(backend, texts, options))
@@ -211,11 +215,11 @@ def measure(backend: TransformersBackend, asked: list[Prompt], options: Options)
         before = clock()
         runs = [backend.assist(text, g, options) for text in texts]
         spent = clock() - before
-        told = simulate.lengths(line_up(traces, first=0), g)[g].tokens_per_pass
+        told = passes.lengths(line_up(traces, first=0), g)[g].tokens_per_pass
         real = sum(len(run[0]) for run in runs) / sum(run[1] for run in runs)
         same = sum(np.array_equal(r[0], t.tokens) for r, t in zip(runs, texts, strict=True))
         wrote = [replace(t, tokens=r[0]) for r, t in zip(runs, texts, strict=True)]
-        own = simulate.lengths(line_up(backend.read(wrote, options), first=0), g)[g]
+        own = passes.lengths(line_up(backend.read(wrote, options), first=0), g)[g]
         off = told / real - 1, own.tokens_per_pass / real - 1
         rows.append([g, told, real, *off, same, spent])
         total += spent
@@ -258,7 +262,7 @@ def main() -> int:
     parser.add_argument("--prompts", type=int, default=16)
     parser.add_argument("--tokens", type=int, default=64)
     said = parser.parse_args()
-    options = Options(tokens=said.tokens, device="cuda:0" if said.cuda else "cpu")
+    options = TrialOptions(tokens=said.tokens, device="cuda:0" if said.cuda else "cpu")
     if said.cuda:
         backend = large_pair("cuda:0")
         asked = [

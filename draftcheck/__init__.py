@@ -11,11 +11,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-if TYPE_CHECKING:
-    from draftcheck.judge import Question
-    from draftcheck.types import Circumstances, Comparison, PairVerdict
+from draftcheck.settings import __version__
 
-__version__ = "0.1.0"
+if TYPE_CHECKING:
+    from draftcheck.judge.decide import Question
+    from draftcheck.values.circumstances import Circumstances
+    from draftcheck.values.comparison import Comparison
+    from draftcheck.values.verdicts import PairVerdict
+
 __all__ = ["__version__", "check", "decide"]
 
 
@@ -40,10 +43,10 @@ def check(
     # Imported here so that `import draftcheck` and --version stay instant.
     from dataclasses import replace
 
-    from draftcheck import questions
-    from draftcheck.compare import compare
-    from draftcheck.facts import read_all
-    from draftcheck.refs import parse
+    from draftcheck.judge import questions
+    from draftcheck.judge.compare import compare
+    from draftcheck.models.read import read_all
+    from draftcheck.models.refs import parse
 
     given = _given(circumstances, **said)
     asked = questions.ask(engines, method=method, circumstances=given)
@@ -64,7 +67,7 @@ def decide(
     **said: Any,
 ) -> PairVerdict:
     """Judge models that are read already, perhaps under other circumstances than before."""
-    from draftcheck import questions
+    from draftcheck.judge import questions
 
     given = _given(circumstances, **said)
     asked = questions.ask(engines, method=method, circumstances=given)
@@ -72,8 +75,8 @@ def decide(
 
 
 def _judged(comparison: Comparison, asked: Sequence[Question], *, explicit: bool) -> PairVerdict:
-    from draftcheck import repairs
-    from draftcheck.judge import judge
+    from draftcheck.judge import repairs
+    from draftcheck.judge.decide import judge
 
     return repairs.add(judge(comparison, asked, explicit=explicit), asked, explicit=explicit)
 
@@ -82,7 +85,7 @@ def _given(circumstances: Circumstances | None, **said: Any) -> Circumstances:
     """What the user said, with the devices that it names."""
     from dataclasses import replace
 
-    from draftcheck import questions
-    from draftcheck.types import Circumstances
+    from draftcheck.judge import questions
+    from draftcheck.values.circumstances import Circumstances
 
     return questions.settle(replace(circumstances or Circumstances(), **said))

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from draftcheck import gpu_drivers
 from draftcheck.cli import main
+from draftcheck.memory import drivers
 
 ROOT = Path(__file__).parent.parent
 FIXTURES = ROOT / "fixtures"
@@ -31,7 +31,7 @@ def _alone(
             monkeypatch.delenv(name)
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.getbasetemp() / "cache"))
-    monkeypatch.setattr(gpu_drivers, "present", lambda: False)
+    monkeypatch.setattr(drivers, "present", lambda: False)
     real = socket.socket.connect
 
     def connect(self: socket.socket, address: Any) -> Any:

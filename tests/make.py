@@ -29,7 +29,7 @@ SPECIALS = ("<s>", "</s>", "<pad>", "<unk>")
 
 def byte_vocabulary() -> dict[str, int]:
     """The 256 characters of the byte-level alphabet."""
-    from draftcheck.facts.vocabulary import byte_level
+    from draftcheck.models.readers.tokenizer.vocabulary import byte_level
 
     return {byte_level(bytes([byte])).decode(): byte for byte in range(256)}
 
@@ -110,8 +110,8 @@ def folder(
 
 def weights(config: Mapping[str, Any], rows: int | None = None) -> dict[str, tuple[str, list[int]]]:
     """Every parameter that the class asks for; a few where the class is not known."""
-    from draftcheck.facts import families
-    from draftcheck.facts.config import text_config
+    from draftcheck.models.readers.config import text_config
+    from draftcheck.models.readers.weights import families
 
     model = families.model(text_config(config), config)
     if model is None:

@@ -1,8 +1,9 @@
-"""The house in order: layers, light start, size of functions, docs that name every command."""
+"""The house in order: layers, no cycles, unique names, light start, commands in the README."""
 
 from __future__ import annotations
 
 import ast
+import graphlib
 import json
 import subprocess
 import sys
@@ -14,39 +15,14 @@ from draftcheck.cli import COMMANDS, cli
 from tests.conftest import ROOT
 
 PACKAGE = ROOT / "draftcheck"
-# From the bottom up; a module may import its own layer and those below it.
+# From the bottom up. A module may import what stands below it; packages that share a line import
+# each other one way only, in the order in which they are named.
 LAYERS = (
-    (
-        "types",
-        "circumstances",
-        "words",
-        "headfacts",
-        "memorytypes",
-        "weightfacts",
-        "errors",
-        "versions",
-        "probe",
-    ),
-    ("rulefiles", "sources"),
-    ("gpus", "gpu_drivers"),
-    ("probing",),
-    ("refs",),
-    ("facts",),
-    ("llama",),
-    ("probe",),
-    ("memory",),
-    ("compare",),
-    ("checks",),
+    ("errors", "versions", "settings", "values"),
     ("rulebook",),
-    ("condensed",),
-    ("methods", "setups"),
+    ("models", "memory", "deploy"),
     ("judge",),
-    ("repairs", "installed"),
-    ("questions",),
-    ("why", "trial"),
-    ("gate", "candidates"),
-    ("recommend",),
-    ("scan",),
+    ("why", "probe", "trial", "gate", "recommend", "scan"),
     ("report",),
     ("cli",),
     ("__main__",),
@@ -54,57 +30,67 @@ LAYERS = (
 HEAVY = ("torch", "transformers", "huggingface_hub", "numpy", "gguf", "tokenizers", "safetensors")
 
 
-def layer(name: str) -> int:
-    for number, names in enumerate(LAYERS):
-        if name in names:
-            return number
-    raise AssertionError(f"draftcheck/{name} belongs to no layer: add it to LAYERS")
+def modules() -> dict[str, Path]:
+    """Dotted name below the package -> file; the package itself is the empty name."""
+    found = {}
+    for path in sorted(PACKAGE.rglob("*.py")):
+        parts = path.relative_to(PACKAGE).with_suffix("").parts
+        found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
+    return found
 
 
-def modules() -> list[Path]:
-    return sorted(path for path in PACKAGE.rglob("*.py"))
+def imports(name: str, known: dict[str, Path]) -> set[str]:
+    """The modules of the package that a module imports, inside functions too."""
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(known[name].read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            assert not node.level, f"{name}: a relative import"
+            whole = {f"{node.module}.{alias.name}" for alias in node.names}
+            inner = {text for text in whole if text.partition(".")[2] in known}
+            found |= inner | ({node.module} if whole - inner else set())
+    own = {text.partition(".")[2] for text in found if text.split(".")[0] == "draftcheck"}
+    return (own & known.keys()) - {name}
 
 
-def imported(path: Path) -> set[str]:
-    found = set()
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.ImportFrom) and node.module:
-            parts = node.module.split(".")
-            if parts[0] == "draftcheck":
-                found |= {parts[1]} if len(parts) > 1 else {alias.name for alias in node.names}
-        elif isinstance(node, ast.Import):
-            for alias in node.names:
-                parts = alias.name.split(".")
-                if parts[0] == "draftcheck" and len(parts) > 1:
-                    found.add(parts[1])
-    return found - {"__version__"}
+def test_imports_point_down() -> None:
+    """The public API of __init__ ties the layers together, so nothing below may import it."""
+    place = {name: (row, at) for row, names in enumerate(LAYERS) for at, name in enumerate(names)}
+    known = modules()
+    wrong = []
+    for name in known.keys() - {""}:
+        top = name.split(".")[0]
+        assert top in place, f"draftcheck/{top} belongs to no layer: add it to LAYERS"
+        for other in imports(name, known):
+            below = other.split(".")[0]
+            if below != top and (not below or place[below] > place[top]):
+                wrong.append(f"{name} may not import {other or 'draftcheck itself'}")
+    assert not wrong, "\n".join(sorted(wrong))
 
 
-@pytest.mark.parametrize("path", modules(), ids=lambda p: str(p.relative_to(PACKAGE)))
-def test_imports_point_down(path: Path) -> None:
-    name = path.relative_to(PACKAGE).parts[0].removesuffix(".py")
-    if name == "__init__":
-        return  # the public API ties the layers together
-    above = {other for other in imported(path) if layer(other) > layer(name)}
-    assert not above, f"{name} may not import {sorted(above)}"
+def test_no_module_imports_itself_through_others() -> None:
+    known = modules()
+    try:
+        graphlib.TopologicalSorter({name: imports(name, known) for name in known}).prepare()
+    except graphlib.CycleError as error:
+        raise AssertionError("a cycle: " + " -> ".join(error.args[1])) from None
 
 
-def test_functions_and_modules_stay_small() -> None:
-    long = []
-    for path in modules():
-        text = path.read_text(encoding="utf-8")
-        if len(text.splitlines()) > 400:
-            long.append(f"{path.name}: {len(text.splitlines())} lines")
-        for node in ast.walk(ast.parse(text)):
-            if isinstance(node, ast.FunctionDef):
-                length = (node.end_lineno or node.lineno) - node.lineno + 1
-                if length > 60:
-                    long.append(f"{path.name}: {node.name} has {length} lines")
-    assert not long, "\n".join(long)
+def test_the_top_level_is_small_and_every_class_name_stands_once() -> None:
+    top = {path.stem for path in PACKAGE.glob("*.py")}
+    assert top == {"__init__", "__main__", "errors", "settings", "versions"}
+    owners: dict[str, list[str]] = {}
+    for name, path in modules().items():
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ClassDef):
+                owners.setdefault(node.name, []).append(name)
+    twice = {name: places for name, places in owners.items() if len(places) > 1}
+    assert not twice, twice
 
 
 def test_no_engine_is_named_in_a_condition() -> None:
-    for path in modules():
+    for path in modules().values():
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.Compare) and isinstance(node.left, ast.Name | ast.Attribute):
                 label = node.left.id if isinstance(node.left, ast.Name) else node.left.attr
@@ -125,7 +111,7 @@ def test_help_and_version_import_nothing_heavy(arguments: list[str]) -> None:
         [sys.executable, "-c", code, *arguments], capture_output=True, text=True, check=True
     )
     loaded = set(json.loads(done.stderr.splitlines()[-1]))
-    assert not loaded & {*HEAVY, "draftcheck.facts", "draftcheck.rulebook", "tomllib"}
+    assert not loaded & {*HEAVY, "draftcheck.models.read", "draftcheck.rulebook.book", "tomllib"}
 
 
 def test_a_verdict_imports_nothing_heavy() -> None:

@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from draftcheck import settings
 from draftcheck.errors import ReadError, UsageError
-from draftcheck.sources import origins, settings
-from draftcheck.sources.web import Answer, asked_wait
+from draftcheck.models.sources.hub import origins
+from draftcheck.models.sources.hub.client import HttpAnswer, asked_wait
 from tests.conftest import Run
 
 HUB = ("https", "hub.example", 443)
@@ -105,4 +106,4 @@ def test_a_token_is_bound_to_scheme_host_and_port() -> None:
 def test_how_long_a_server_asks_to_wait(
     status: int, headers: dict[str, str], seconds: float | None
 ) -> None:
-    assert asked_wait(Answer("https://hub.example", status, headers)) == seconds
+    assert asked_wait(HttpAnswer("https://hub.example", status, headers)) == seconds

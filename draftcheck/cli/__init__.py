@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import click
 
-from draftcheck import __version__
+from draftcheck.settings import __version__
 
 COMMANDS = {
     "cache": "draftcheck.cli.cache",

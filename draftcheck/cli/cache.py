@@ -19,11 +19,11 @@ def command(clear: bool, as_json: bool, form: str, output: Path | None) -> int:
     It is kept by content in the user's cache folder (DRAFTCHECK_CACHE names another one), up to
     4 GiB (DRAFTCHECK_CACHE_LIMIT); what was not used for longest goes first.
     """
+    from draftcheck import settings
+    from draftcheck.models.sources.hub.cache import HubCache
     from draftcheck.report import cache as report
-    from draftcheck.sources import settings
-    from draftcheck.sources.cache import Store
 
-    store = Store(settings.cache(), settings.cache_limit())
+    store = HubCache(settings.cache(), settings.cache_limit())
     cleared = store.clear() if clear else None
     found = report.survey(store, cleared)
     emit(report.render(found, "json" if as_json else form), output)

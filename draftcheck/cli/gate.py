@@ -12,7 +12,7 @@ import click
 from draftcheck.cli.options import emit, report_options
 
 if TYPE_CHECKING:
-    from draftcheck.gate.run import Options, Ran
+    from draftcheck.gate.run import GateRequest, GateRun
 
 ROUNDS = 5
 """Fixes that overlap others are applied in the next round."""
@@ -65,10 +65,11 @@ def command(
     calls, engines' own config files and draftcheck.toml. Uses no network: what is known of models
     comes from draftcheck.lock (see `draftcheck lock`) or from this disk.
     """
-    from draftcheck.gate.run import Options, run
-    from draftcheck.report import exits, gate
+    from draftcheck.gate.run import GateRequest, run
+    from draftcheck.report import exits, gate_formats
+    from draftcheck.report.gate import NOTHING
 
-    options = Options(files, diff_base, online, lock, _versions(engines))
+    options = GateRequest(files, diff_base, online, lock, _versions(engines))
     ran = run(options)
     if diff:
         _show(ran)
@@ -77,26 +78,26 @@ def command(
         ran = _mend(ran, options)
     report = ran.report
     if not quiet or output is not None:
-        emit(gate.render(report, form, verbose=verbose), output)
+        emit(gate_formats.render(report, form, verbose=verbose), output)
     if report.empty and (form != "text" or output is not None or quiet):
-        click.echo(gate.NOTHING, err=True)
+        click.echo(NOTHING, err=True)
     return exits.code(report.verdict, strict=strict)
 
 
 def _versions(engines: tuple[str, ...]) -> Mapping[str, str]:
-    from draftcheck import rulebook
     from draftcheck.errors import UsageError
+    from draftcheck.rulebook import book
 
     found = {}
     for text in engines:
         name, _, version = text.partition("@")
         if not version:
             raise UsageError(f"--engine {text!r} names no version", hint=f"{name}@VERSION")
-        found[name] = rulebook.load(name).version(version)
+        found[name] = book.load(name).version(version)
     return found
 
 
-def _show(ran: Ran) -> None:
+def _show(ran: GateRun) -> None:
     from draftcheck.gate import fixing
     from draftcheck.report.safe import safe_block
 
@@ -109,7 +110,7 @@ def _show(ran: Ran) -> None:
         click.echo("nothing to fix", err=True)
 
 
-def _mend(ran: Ran, options: Options) -> Ran:
+def _mend(ran: GateRun, options: GateRequest) -> GateRun:
     """Apply, look again, until nothing is left to apply."""
     from draftcheck.gate import fixing
     from draftcheck.gate.run import run

@@ -33,9 +33,10 @@ MOST_FAULTS = 20
 def command(model: str, form: str, output: Path | None, deep: bool, offline: bool) -> int:
     """Show what the files of MODEL say, without opinion."""
     from draftcheck.errors import ReadError, UsageError
-    from draftcheck.facts import read, saved
-    from draftcheck.judge import loaded
-    from draftcheck.refs import FACTS_SUFFIX, parse
+    from draftcheck.judge.decide import loaded
+    from draftcheck.models import stored
+    from draftcheck.models.read import read
+    from draftcheck.models.refs import FACTS_SUFFIX, parse
     from draftcheck.report import exits
 
     if output is not None and not output.name.endswith(FACTS_SUFFIX):
@@ -46,7 +47,7 @@ def command(model: str, form: str, output: Path | None, deep: bool, offline: boo
     emit(exits.render_inspect(facts, loaded(facts), form), None)
     if output is not None:
         try:
-            saved.save(facts, output)
+            stored.save(facts, output)
         except OSError as error:
             raise ReadError(f"{output}: cannot be written: {error.strerror}") from error
     for note in (*facts.notes, *map(str, (facts.weights.faults or ())[:MOST_FAULTS])):

@@ -22,7 +22,7 @@ from draftcheck.errors import ReadError, UsageError
 
 if TYPE_CHECKING:
     from draftcheck.trial.result import Trial
-    from draftcheck.types import PairVerdict
+    from draftcheck.values.verdicts import PairVerdict
 
 MEASURED = ("prompt_file", "tokens", "temperature", "budget", "backend", "device")
 """Options of a trial."""
@@ -116,29 +116,32 @@ def _measure(
 ) -> Trial | None:
     """A trial, when the verdict leaves room for one."""
     from draftcheck.report import exits
-    from draftcheck.words import Verdict
+    from draftcheck.values.words import Verdict
 
     if verdict.verdict not in (Verdict.COMPATIBLE, Verdict.DEGRADED):
         exits.warn(f"no trial was made: the verdict is {verdict.verdict}")
         return None
-    from draftcheck.trial.backend import Options
-    from draftcheck.trial.measure import Plan, run
+    from draftcheck.trial.backends.backend import TrialOptions
+    from draftcheck.trial.measure import run
+    from draftcheck.trial.plan import TrialPlan
     from draftcheck.trial.prompts import load
 
-    options = Options(how["tokens"], how["temperature"], device=how["device"], dtype=how["dtype"])
+    options = TrialOptions(
+        how["tokens"], how["temperature"], device=how["device"], dtype=how["dtype"]
+    )
     prompts = load(how["prompt_file"])
-    plan = Plan(target, draft, prompts, how["backend"], options, budget=how["budget"])
+    plan = TrialPlan(target, draft, prompts, how["backend"], options, budget=how["budget"])
     return run(plan, say(quiet))
 
 
 def _earlier(verdict: PairVerdict, file: Path) -> Trial:
     """A saved trial, when it was made with these very models."""
-    from draftcheck.trial import places, saved
+    from draftcheck.trial import model_places, saved
 
     trial = saved.load(file)
     for side in ("target", "draft"):
         facts = getattr(verdict.comparison, side)
-        if found := places.differs(trial.models[side], facts.called, facts.revision):
+        if found := model_places.differs(trial.models[side], facts.called, facts.revision):
             raise UsageError(
                 f"{file}: was measured with another {side}: {found}",
                 hint="Measure again with --trial.",

@@ -53,7 +53,8 @@ def command(
     1 not speculating or nothing accepted, 2 usage, 3 cannot tell.
     """
     from draftcheck.errors import UsageError
-    from draftcheck.probing import Question, keys, probe
+    from draftcheck.probe import keys
+    from draftcheck.probe.run import ProbeRequest, probe
     from draftcheck.report import exits
     from draftcheck.report import probe as report
 
@@ -62,7 +63,7 @@ def command(
     key = keys.read(api_key_file) if api_key_file is not None else None
     if warning := keys.exposed(url, key):
         exits.warn(warning)
-    found = probe(Question(url, key, model, prompt, interval, timeout))
+    found = probe(ProbeRequest(url, key, model, prompt, interval, timeout))
     if not quiet or output is not None:
         emit(report.render(found, form), output)
     return report.CODES[found.state]

@@ -22,7 +22,7 @@ def progress(quiet: bool) -> Iterator[Callable[[str], None]]:
     if quiet or not sys.stderr.isatty():
         yield lambda _: None
         return
-    from draftcheck.sources import progress as meter
+    from draftcheck.models.sources import progress as meter
 
     line = _Line()
     meter.listen(line.came)

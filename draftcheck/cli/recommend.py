@@ -12,7 +12,7 @@ from draftcheck.cli.options import circumstances_options, emit, offline_option, 
 from draftcheck.cli.progress import progress
 
 if TYPE_CHECKING:
-    from draftcheck.recommend import Plan, Recommendation
+    from draftcheck.recommend.run import Recommendation, RecommendRequest
 
 SIZE = re.compile(r"(\d{1,6}(?:\.\d{1,6})?)\s*([KMBT]?)", re.IGNORECASE)
 UNITS = {"": 1, "K": 10**3, "M": 10**6, "B": 10**9, "T": 10**12}
@@ -97,7 +97,7 @@ def command(
     Ranked by what is known: a measured speed-up, else the verdict, the acceptance from which a
     draft pays, its cache per token, its vocabulary; popularity breaks ties.
     """
-    from draftcheck.recommend import everything, exit_code, measured, recommend
+    from draftcheck.recommend.run import everything, exit_code, measured, recommend
     from draftcheck.report import recommend as report
 
     target, places = _places(target, folders, local)
@@ -116,8 +116,8 @@ def _places(
     target: str | None, folders: tuple[str, ...], local: bool
 ) -> tuple[str | None, tuple[Path, ...]]:
     """TARGET may be left out with --local: a folder of models is no target."""
-    from draftcheck.candidates.local import is_model
     from draftcheck.errors import UsageError
+    from draftcheck.recommend.local import is_model
 
     places = tuple(Path(text).expanduser() for text in folders)
     if target is None and not local:
@@ -148,13 +148,13 @@ def _plan(
     records: tuple[Path, ...],
     offline: bool,
     **said: Any,
-) -> Plan:
-    from draftcheck.candidates.records import load
-    from draftcheck.recommend import Plan
-    from draftcheck.sources import settings
-    from draftcheck.types import Circumstances
+) -> RecommendRequest:
+    from draftcheck import settings
+    from draftcheck.recommend.records import load
+    from draftcheck.recommend.run import RecommendRequest
+    from draftcheck.values.circumstances import Circumstances
 
-    return Plan(
+    return RecommendRequest(
         engines=engines,
         method=method,
         circumstances=Circumstances(**said),
@@ -170,8 +170,8 @@ def _plan(
 
 
 def _remarks(answers: list[Recommendation], quiet: bool, verbose: bool) -> None:
+    from draftcheck.models.sources.progress import NetworkTally
     from draftcheck.report.exits import warn
-    from draftcheck.sources.progress import Tally
 
     if quiet:
         return
@@ -179,4 +179,7 @@ def _remarks(answers: list[Recommendation], quiet: bool, verbose: bool) -> None:
         for note in answer.notes:
             warn(note)
     if verbose:
-        click.echo(f"{Tally.requests:,} requests, {Tally.nbytes / 1e6:,.1f} MB read", err=True)
+        click.echo(
+            f"{NetworkTally.requests:,} requests, {NetworkTally.nbytes / 1e6:,.1f} MB read",
+            err=True,
+        )

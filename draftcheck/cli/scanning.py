@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from draftcheck.errors import UsageError
-from draftcheck.scan.executors import Local, Runner
-from draftcheck.scan.night import Say, Step
-from draftcheck.scan.rows import Pin
-from draftcheck.scan.run import Summary, scan
-from draftcheck.scan.targets import Job, Search, count, load, merge
+from draftcheck.scan.executors import LocalRunner, Runner
+from draftcheck.scan.night import Say, StageProgress
+from draftcheck.scan.rows import PinRow
+from draftcheck.scan.run import ScanSummary, scan
+from draftcheck.scan.targets import HubSearch, ScanJob, count, load, merge
 
 
 def night(
@@ -29,9 +29,9 @@ def night(
     workers: int | None,
     connections: int,
     **options: Any,
-) -> Summary:
+) -> ScanSummary:
     """Everything checked before the store is touched, then the scan."""
-    job = _job(load(file) if file else Job(), options)
+    job = _job(load(file) if file else ScanJob(), options)
     from draftcheck.scan import judging
 
     judging.ask(job.engines, job.said)  # says what is wrong with engines and circumstances
@@ -46,13 +46,13 @@ def night(
     )
 
 
-def _job(job: Job, options: dict[str, Any]) -> Job:
+def _job(job: ScanJob, options: dict[str, Any]) -> ScanJob:
     author, words, filters = options.pop("author"), options.pop("words"), options.pop("filters")
     size, limit, trials = options.pop("max_size"), options.pop("limit"), options.pop("trials")
     asked: dict[str, Any] = {}
     if author or words or filters or size or limit:
         largest = count(size, "--max-size") if size else None
-        part = Search(filters, words or "", author or "", max_parameters=largest)
+        part = HubSearch(filters, words or "", author or "", max_parameters=largest)
         asked["candidates"] = (replace(part, limit=limit) if limit else part,)
     if trials is not None:
         asked["trials"] = replace(job.trials, per_target=trials)
@@ -60,7 +60,7 @@ def _job(job: Job, options: dict[str, Any]) -> Job:
         job,
         targets=options.pop("targets"),
         named=options.pop("named"),
-        pins=tuple(Pin(*pair) for pair in options.pop("pins")),
+        pins=tuple(PinRow(*pair) for pair in options.pop("pins")),
         engines=options.pop("engines"),
         said=options,
         **asked,
@@ -70,7 +70,7 @@ def _job(job: Job, options: dict[str, Any]) -> Job:
 def _runner(executor: str, workers: int | None, connections: int) -> Runner:
     name, _, address = executor.partition(":")
     if name == "local" and not address:
-        return Local(workers, connections)
+        return LocalRunner(workers, connections)
     if name != "ray":
         raise UsageError(f"no executor {executor!r}", hint="local, ray or ray:ADDRESS.")
     from draftcheck.scan.ray import open_cluster
@@ -84,20 +84,20 @@ def watch(quiet: bool) -> Iterator[Say]:
     if quiet:
         yield lambda _: None
         return
-    line = _Line(sys.stderr.isatty())
+    line = _StageLine(sys.stderr.isatty())
     try:
         yield line.say
     finally:
         line.wipe()
 
 
-class _Line:
+class _StageLine:
     def __init__(self, terminal: bool) -> None:
         self._terminal = terminal
         self._width = 0
         self._shown = 0.0
 
-    def say(self, step: Step) -> None:
+    def say(self, step: StageProgress) -> None:
         import time
 
         now = time.monotonic()
@@ -118,7 +118,7 @@ class _Line:
         self._width = len(text)
 
 
-def _words(step: Step) -> str:
+def _words(step: StageProgress) -> str:
     of = f" of {step.total:,}" if step.total is not None else ""
     left = f", about {_span(step.left)} left" if step.left is not None and step.left >= 1 else ""
     return f"scan: {step.stage} {step.done:,}{of}{left}"

@@ -77,15 +77,16 @@ def command(
     The target writes its own answers; the draft reads them once. From that follow acceptance and
     tokens per pass for every draft length, confidence threshold, tree and n-gram setting.
     """
-    from draftcheck.trial.backend import Options
-    from draftcheck.trial.measure import Plan, run
+    from draftcheck.trial.backends.backend import TrialOptions
+    from draftcheck.trial.measure import run
+    from draftcheck.trial.plan import TrialPlan
     from draftcheck.trial.prompts import load
 
-    options = Options(
+    options = TrialOptions(
         tokens, temperature, seed, device, dtype, thinking, trust_remote_code,
         universal=universal, target_url=target_url, target_model=target_model, draft_url=draft_url,
     )  # fmt: skip
-    plan = Plan(
+    plan = TrialPlan(
         target, draft, load(prompt_file), backend, options, precision, budget,
         cost=not no_cost, verify=verify, reuse=reuse, tree=tree, greedy_share=greedy_share,
     )  # fmt: skip

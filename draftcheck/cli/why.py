@@ -23,9 +23,9 @@ def command(log: str | None, engine: str | None, form: str, output: Path | None)
     LOGFILE is a file or a pipe; - (or nothing) reads standard input. Exit codes: 0 explained,
     2 usage, 3 nothing recognised or not readable.
     """
-    from draftcheck import why
     from draftcheck.report import why as report
+    from draftcheck.why import run
 
-    explanation = why.read(log, engine)
+    explanation = run.read(log, engine)
     emit(report.render(explanation, form), output)
     return 0 if explanation.items else 3

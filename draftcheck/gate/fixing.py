@@ -8,9 +8,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from draftcheck.deploy.deployment import Fix
 from draftcheck.errors import ReadError
 from draftcheck.gate import writing
-from draftcheck.gate.model import Fix
 from draftcheck.gate.results import GateFinding
 
 BOM = "\ufeff"
@@ -19,7 +19,7 @@ Span = tuple[int, int, str]
 
 
 @dataclass(frozen=True, slots=True)
-class Changed:
+class ChangedFile:
     """One file before and after."""
 
     name: str
@@ -29,7 +29,7 @@ class Changed:
     """Findings that are mended by it."""
 
 
-def plan(findings: Iterable[GateFinding], read: dict[str, bytes]) -> list[Changed]:
+def plan(findings: Iterable[GateFinding], read: dict[str, bytes]) -> list[ChangedFile]:
     """What the safe changes of these findings make of the files, as they were read."""
     by_file: dict[str, list[GateFinding]] = {}
     for finding in findings:
@@ -42,7 +42,7 @@ def plan(findings: Iterable[GateFinding], read: dict[str, bytes]) -> list[Change
     return changed
 
 
-def _change(name: str, data: bytes, findings: Sequence[GateFinding]) -> Changed | None:
+def _change(name: str, data: bytes, findings: Sequence[GateFinding]) -> ChangedFile | None:
     text, encoding, mark = _decode(data)
     starts = _starts(text)
     taken: list[Span] = []
@@ -61,7 +61,7 @@ def _change(name: str, data: bytes, findings: Sequence[GateFinding]) -> Changed 
     for start, end, put in reversed(taken):
         text = text[:start] + put + text[end:]
     after = (mark + text).encode(encoding)
-    return Changed(name, data, after, applied) if after != data else None
+    return ChangedFile(name, data, after, applied) if after != data else None
 
 
 def _decode(data: bytes) -> tuple[str, str, str]:
@@ -107,7 +107,7 @@ def _overlaps(span: Span, taken: Sequence[Span]) -> bool:
     return False
 
 
-def patch(changes: Iterable[Changed]) -> str:
+def patch(changes: Iterable[ChangedFile]) -> str:
     """A unified diff of all of them."""
     lines: list[str] = []
     for change in changes:
@@ -124,7 +124,7 @@ def _lines(text: str) -> list[str]:
     return [part + "\n" for part in parts[:-1]] + ([parts[-1]] if parts[-1] else [])
 
 
-def write(change: Changed) -> None:
+def write(change: ChangedFile) -> None:
     """Put the new text in place, if the file is still what was looked at."""
     path = Path(change.name)
     try:

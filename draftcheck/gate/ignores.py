@@ -11,8 +11,8 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
+from draftcheck.deploy.deployment import FilePlace
 from draftcheck.gate import rows
-from draftcheck.gate.model import Place
 from draftcheck.gate.results import GateFinding
 
 MARK = b"draftcheck:"
@@ -24,10 +24,10 @@ ANY_COMMENT = re.compile(r"\s*(?:#|//|--|;|<!--|/\*)|\s*$")
 
 
 @dataclass(slots=True)
-class Ignore:
+class IgnoreComment:
     """One comment."""
 
-    place: Place
+    place: FilePlace
     rules: frozenset[str]
     reason: str
     line: int
@@ -39,7 +39,7 @@ class Ignore:
         return bool(self.rules & {finding.rule.lower(), finding.slug.lower()})
 
 
-def find(text: str, name: str) -> list[Ignore]:
+def find(text: str, name: str) -> list[IgnoreComment]:
     """The comments of one file."""
     lines = text.split("\n")
     return [
@@ -49,9 +49,11 @@ def find(text: str, name: str) -> list[Ignore]:
     ]
 
 
-def _read(line: str, match: re.Match[str], number: int, name: str, lines: Sequence[str]) -> Ignore:
+def _read(
+    line: str, match: re.Match[str], number: int, name: str, lines: Sequence[str]
+) -> IgnoreComment:
     rest = END.sub("", match["rest"].rstrip("\r"))
-    place = Place(name, number, match.start() + 1, number, len(line.rstrip("\r")) + 1)
+    place = FilePlace(name, number, match.start() + 1, number, len(line.rstrip("\r")) + 1)
     parts = RULES.match(rest) if match["word"] == "ignore" else None
     about = number
     if not line[: match.start()].strip():
@@ -64,19 +66,19 @@ def _read(line: str, match: re.Match[str], number: int, name: str, lines: Sequen
             number,
         )
     if parts is None:
-        return Ignore(place, frozenset(), "", about)
+        return IgnoreComment(place, frozenset(), "", about)
     rules = frozenset(word.strip().lower() for word in parts["rules"].split(",") if word.strip())
-    return Ignore(place, rules, LEAD.sub("", parts["reason"]).strip(), about)
+    return IgnoreComment(place, rules, LEAD.sub("", parts["reason"]).strip(), about)
 
 
 def apply(
-    findings: Iterable[tuple[GateFinding, int | None]], ignores: Sequence[Ignore]
+    findings: Iterable[tuple[GateFinding, int | None]], ignores: Sequence[IgnoreComment]
 ) -> list[GateFinding]:
     """The findings of one file, ignored ones marked, and what is wrong with the ignores.
 
     With each finding comes the first line of the command that it is about.
     """
-    sound: dict[int, list[Ignore]] = {}
+    sound: dict[int, list[IgnoreComment]] = {}
     for ignore in ignores:
         if ignore.rules and ignore.reason:
             sound.setdefault(ignore.line, []).append(ignore)
@@ -90,7 +92,7 @@ def apply(
     return done + [complaint for ignore in ignores for complaint in _complaints(ignore)]
 
 
-def _complaints(ignore: Ignore) -> list[GateFinding]:
+def _complaints(ignore: IgnoreComment) -> list[GateFinding]:
     if not ignore.rules:
         return [rows.finding("GAT012", ignore.place, "the comment names no rule")]
     named = ", ".join(sorted(rule.upper() for rule in ignore.rules))

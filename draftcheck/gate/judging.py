@@ -4,27 +4,24 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
-from draftcheck import gpus, repairs, rulebook
-from draftcheck.compare import compare
+from draftcheck.deploy.deployment import Deployment, FilePlace
 from draftcheck.errors import UsageError
 from draftcheck.gate import rows
-from draftcheck.gate.model import Deployment, Place
-from draftcheck.gate.models import Known
+from draftcheck.gate.models import KnownModel
 from draftcheck.gate.results import GateFinding
-from draftcheck.judge import BEST_FIRST, Question, judge
-from draftcheck.types import (
-    Circumstances,
-    Comparison,
-    EngineVerdict,
-    Finding,
-    ModelFacts,
-    Outcome,
-    Severity,
-    Verdict,
-)
+from draftcheck.judge import repairs
+from draftcheck.judge.compare import compare
+from draftcheck.judge.decide import BEST_FIRST, Question, judge
+from draftcheck.memory import gpu_specs
+from draftcheck.rulebook import book
+from draftcheck.values.circumstances import Circumstances
+from draftcheck.values.comparison import Comparison
+from draftcheck.values.facts import ModelFacts
+from draftcheck.values.verdicts import EngineVerdict, Finding
+from draftcheck.values.words import Outcome, Severity, Verdict
 
 NAMES = frozenset(Circumstances.__dataclass_fields__) - {"capability", "machine"}
 WAYS = 3
@@ -34,7 +31,7 @@ HEADS = re.compile(r"eagle|medusa|speculator|accelerator|mtp|nextn|dflash|dspark
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class DeploymentQuestion:
     """What one deployment asks the judge."""
 
     question: Question
@@ -44,12 +41,12 @@ class Asked:
     """Why the version is not known."""
 
 
-def ask(deployment: Deployment, versions: Mapping[str, str], gpu: str | None) -> Asked:
+def ask(deployment: Deployment, versions: Mapping[str, str], gpu: str | None) -> DeploymentQuestion:
     """The question; versions: what the manifest or the command line says where a file does not.
 
     A UsageError says what of the circumstances makes no sense.
     """
-    engine = rulebook.load(deployment.engine)
+    engine = book.load(deployment.engine)
     text, told, doubt = deployment.version, deployment.version_from, ""
     if text is None and deployment.engine in versions:
         text, told = versions[deployment.engine], "said for the gate"
@@ -62,14 +59,13 @@ def ask(deployment: Deployment, versions: Mapping[str, str], gpu: str | None) ->
         version, told, doubt = engine.checked, "", error.message
     said: dict[str, Any] = {k: v for k, v in deployment.said.items() if k in NAMES}
     said.setdefault("gpu", gpu)
-    circumstances = Circumstances(**said)
-    if circumstances.gpu is not None:
-        machine = gpus.parse(circumstances.gpu)
-        circumstances = replace(circumstances, machine=machine, capability=machine.capability)
-    return Asked(Question(engine.id, version, deployment.method, circumstances), told, doubt)
+    circumstances = gpu_specs.placed(Circumstances(**said))
+    return DeploymentQuestion(
+        Question(engine.id, version, deployment.method, circumstances), told, doubt
+    )
 
 
-class Judge:
+class DeploymentJudge:
     """Judges each pair and question once."""
 
     def __init__(self) -> None:
@@ -89,7 +85,11 @@ class Judge:
         return verdict if _errors(_failed(verdict)) else None
 
     def verdict(
-        self, target: Known, draft: Known | None, comparison: Comparison, question: Question
+        self,
+        target: KnownModel,
+        draft: KnownModel | None,
+        comparison: Comparison,
+        question: Question,
     ) -> EngineVerdict:
         key = (target.key, draft.key if draft else None, repr(question))
         if key not in self._done:
@@ -104,7 +104,7 @@ def _judge(comparison: Comparison, question: Question) -> EngineVerdict:
     return min(pair.engines, key=lambda entry: BEST_FIRST.index(entry.verdict))
 
 
-def findings(verdict: EngineVerdict, place: Place, setup: int) -> Iterator[GateFinding]:
+def findings(verdict: EngineVerdict, place: FilePlace, setup: int) -> Iterator[GateFinding]:
     """What there is to say about a pair."""
     failed = _failed(verdict)
     for finding in failed:
@@ -134,7 +134,7 @@ def _undecided(verdict: EngineVerdict) -> str:
 
 
 def _pair_finding(
-    finding: Finding, verdict: EngineVerdict, place: Place, setup: int
+    finding: Finding, verdict: EngineVerdict, place: FilePlace, setup: int
 ) -> GateFinding:
     fix = finding.fix
     if finding.severity is Severity.ERROR and verdict.repairs:

@@ -27,7 +27,7 @@ JOIN = " + "
 
 
 @dataclass(frozen=True, slots=True)
-class Flaw:
+class LockFlaw:
     """Something about the lock itself."""
 
     rule: str
@@ -36,17 +36,17 @@ class Flaw:
 
 
 @dataclass(slots=True)
-class Lock:
+class GateLock:
     """The entries that can be believed, and what is wrong with the others."""
 
     models: dict[str, dict[str, Any]] = field(default_factory=dict)
     pairs: dict[str, dict[str, Any]] = field(default_factory=dict)
     trials: dict[str, dict[str, Any]] = field(default_factory=dict)
-    flaws: dict[str, Flaw] = field(default_factory=dict)
+    flaws: dict[str, LockFlaw] = field(default_factory=dict)
     """By kind and key ("models Qwen/Qwen3-8B"), or "" for the whole file."""
     lines: Mapping[str, int] = field(default_factory=dict)
 
-    def flaw(self, kind: str, key: str) -> Flaw | None:
+    def flaw(self, kind: str, key: str) -> LockFlaw | None:
         return self.flaws.get("") or self.flaws.get(f"{kind} {key}")
 
 
@@ -68,20 +68,20 @@ def sign(kind: str, key: str, entry: Mapping[str, Any]) -> dict[str, Any]:
 def text_checks(engines: Iterable[str]) -> list[str]:
     """The checks of these engines that need token texts, which a lock does not keep."""
     # Imported here: reading a lock must not cost the rulebook.
-    from draftcheck import rulebook
-    from draftcheck.condensed.notes import TEXT_CHECKS
-    from draftcheck.types import recorded_name
+    from draftcheck.judge.condensed.pairs import TEXT_CHECKS
+    from draftcheck.rulebook import book
+    from draftcheck.values.comparison import recorded_name
 
     names = {
         recorded_name(rule.check, rule.params)
         for engine in engines
-        for rule in rulebook.load(engine).rules
+        for rule in book.load(engine).rules
         if rule.check in TEXT_CHECKS
     }
     return sorted(names)
 
 
-def load(path: Path) -> Lock | None:
+def load(path: Path) -> GateLock | None:
     """The lock, as far as it can be believed; None when there is none."""
     try:
         with path.open("rb") as file:
@@ -95,7 +95,7 @@ def load(path: Path) -> Lock | None:
     return parse(data)
 
 
-def parse(data: bytes) -> Lock:
+def parse(data: bytes) -> GateLock:
     try:
         text = data.decode("utf-8")
         root = json.loads(text, object_pairs_hook=_unique, parse_constant=_no_constant)
@@ -115,15 +115,15 @@ def parse(data: bytes) -> Lock:
     if other := sorted(set(root) ^ {"draftcheck_lock", *KINDS}):
         return _spoilt("GAT004", 1, f"the part {other[0][:80]!r} is missing, or not one of a lock")
     lines = _lines(text)
-    lock = Lock(lines=lines)
+    lock = GateLock(lines=lines)
     for kind in KINDS:
         _believe(lock, kind, root.get(kind, {}))
     return lock
 
 
-def _believe(lock: Lock, kind: str, entries: Any) -> None:
+def _believe(lock: GateLock, kind: str, entries: Any) -> None:
     if not isinstance(entries, dict):
-        lock.flaws[""] = Flaw("GAT004", 1, f"{kind} is not a table")
+        lock.flaws[""] = LockFlaw("GAT004", 1, f"{kind} is not a table")
         return
     kept = getattr(lock, kind)
     for key, entry in entries.items():
@@ -135,11 +135,11 @@ def _believe(lock: Lock, kind: str, entries: Any) -> None:
         else:
             kept[key] = entry
             continue
-        lock.flaws[f"{kind} {key}"] = Flaw("GAT004", line, saw)
+        lock.flaws[f"{kind} {key}"] = LockFlaw("GAT004", line, saw)
 
 
-def _spoilt(rule: str, line: int, saw: str) -> Lock:
-    return Lock(flaws={"": Flaw(rule, line, saw)})
+def _spoilt(rule: str, line: int, saw: str) -> GateLock:
+    return GateLock(flaws={"": LockFlaw(rule, line, saw)})
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -167,7 +167,7 @@ def _lines(text: str) -> dict[str, int]:
     return found
 
 
-def dumps(lock: Lock) -> str:
+def dumps(lock: GateLock) -> str:
     """Stable order, a field a line, so that a review shows what changed."""
     body: dict[str, Any] = {"draftcheck_lock": FORMAT}
     for kind in KINDS:

@@ -6,25 +6,28 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from draftcheck import __version__, condensed, rulebook
-from draftcheck.compare import compare
 from draftcheck.errors import DraftcheckError
-from draftcheck.gate import locating
 from draftcheck.gate import lock as locks
-from draftcheck.gate.locating import Reference
-from draftcheck.gate.lock import Lock
-from draftcheck.refs import ModelRef
-from draftcheck.types import ModelFacts
+from draftcheck.gate import model_references
+from draftcheck.gate.lock import GateLock
+from draftcheck.gate.model_references import ModelReference
+from draftcheck.judge.compare import compare
+from draftcheck.judge.condensed import facts as condensed
+from draftcheck.judge.condensed import pairs as condensed_pairs
+from draftcheck.models.refs import ModelRef
+from draftcheck.rulebook import book
+from draftcheck.settings import __version__
+from draftcheck.values.facts import ModelFacts
 
-Pair = tuple[Reference, Reference | None]
+Pair = tuple[ModelReference, ModelReference | None]
 Read = Callable[[ModelRef], ModelFacts]
 
 
 @dataclass(slots=True)
-class Locked:
+class LockResult:
     """What locking did."""
 
-    lock: Lock
+    lock: GateLock
     added: list[str] = field(default_factory=list)
     refreshed: list[str] = field(default_factory=list)
     """Read again, and other than before."""
@@ -35,14 +38,14 @@ class Locked:
 
 
 def build(
-    old: Lock,
+    old: GateLock,
     pairs: Sequence[Pair],
     trials: Mapping[str, Mapping[str, Any]],
     update: Callable[[str], bool],
     *,
     offline: bool,
     partial: bool = False,
-) -> Locked:
+) -> LockResult:
     """A new lock for these pairs.
 
     update: which models are read again though the old lock has them.
@@ -69,12 +72,12 @@ def _ordered(pairs: Sequence[Pair]) -> list[Pair]:
 
 
 class _Work:
-    def __init__(self, old: Lock, update: Callable[[str], bool], offline: bool) -> None:
+    def __init__(self, old: GateLock, update: Callable[[str], bool], offline: bool) -> None:
         self._old, self._update, self._offline = old, update, offline
         self._facts: dict[str, ModelFacts] = {}
-        self.done = Locked(Lock())
+        self.done = LockResult(GateLock())
 
-    def pair(self, target: Reference, draft: Reference | None) -> None:
+    def pair(self, target: ModelReference, draft: ModelReference | None) -> None:
         sides = [target] if draft is None else [target, draft]
         there = [self._model(side) for side in sides]
         if draft is None or not all(there):
@@ -82,7 +85,7 @@ class _Work:
         key = locks.pair_key(target.key, draft.key)
         models = self.done.lock.models
         of = [models[side.key]["digest"] for side in sides]
-        checks = locks.text_checks(rulebook.engine_files())
+        checks = locks.text_checks(book.engine_files())
         before = self._old.pairs.get(key)
         if before is not None and before.get("of") == of and before.get("checks") == checks:
             self.done.lock.pairs[key] = before
@@ -92,11 +95,11 @@ class _Work:
         except DraftcheckError as error:
             self.done.failed[key] = error.message
             return
-        notes = condensed.pair_notes(compare(*facts))
+        notes = condensed_pairs.pair_notes(compare(*facts))
         entry = {"of": of, "checks": checks, "notes": notes}
         self.done.lock.pairs[key] = locks.sign("pairs", key, entry)
 
-    def _model(self, reference: Reference) -> bool:
+    def _model(self, reference: ModelReference) -> bool:
         """Whether the new lock has this model."""
         key, done = reference.key, self.done
         if key in done.lock.models or key in done.failed:
@@ -121,21 +124,21 @@ class _Work:
             (done.kept if before == entry else done.refreshed).append(key)
         return True
 
-    def _holds(self, reference: Reference, entry: Mapping[str, Any]) -> bool:
+    def _holds(self, reference: ModelReference, entry: Mapping[str, Any]) -> bool:
         """Whether what the old lock says is still so."""
         if not isinstance(entry.get("facts"), dict):
             return False
         if entry["facts"].get("condensed") != condensed.FORMAT:
             return False
         if reference.local and reference.ref is not None:
-            return locating.content(reference.ref) == entry.get("content")
+            return model_references.content(reference.ref) == entry.get("content")
         return True
 
-    def _read(self, reference: Reference, *, fresh: bool = False) -> ModelFacts:
+    def _read(self, reference: ModelReference, *, fresh: bool = False) -> ModelFacts:
         """Whole facts; at the commit of the lock, unless it is to be refreshed."""
         if reference.key in self._facts:
             return self._facts[reference.key]
-        from draftcheck.facts import read
+        from draftcheck.models.read import read
 
         commit = None if fresh else self.done.lock.models.get(reference.key, {}).get("revision")
 
@@ -143,14 +146,14 @@ class _Work:
             here = replace(ref, revision=commit) if commit and ref.kind == "hub" else ref
             return read(here, offline=self._offline)
 
-        facts = replace(locating.read(reference, at), ref=reference.key, name=None)
+        facts = replace(model_references.read(reference, at), ref=reference.key, name=None)
         if len(self._facts) >= 4:  # the oldest; drafts of one target come together
             del self._facts[next(iter(self._facts))]
         self._facts[reference.key] = facts
         return facts
 
 
-def _entry(reference: Reference, facts: ModelFacts) -> dict[str, Any]:
+def _entry(reference: ModelReference, facts: ModelFacts) -> dict[str, Any]:
     entry: dict[str, Any] = {
         "kind": facts.kind,
         "revision": facts.revision,
@@ -158,5 +161,5 @@ def _entry(reference: Reference, facts: ModelFacts) -> dict[str, Any]:
         "facts": condensed.condense(facts),
     }
     if reference.local and reference.ref is not None and reference.ref.kind != "facts":
-        entry["content"] = locating.content(reference.ref)
+        entry["content"] = model_references.content(reference.ref)
     return entry

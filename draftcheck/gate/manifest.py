@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from draftcheck.deploy.deployment import Deployment, Document, DocumentTree, FilePlace, Word
 from draftcheck.gate import rows
-from draftcheck.gate.model import Deployment, Document, Place, Tree, Word
 from draftcheck.gate.results import GateFinding
-from draftcheck.gate.trials import Wanted
+from draftcheck.gate.trials import TrialDemand
 
 NAME = "draftcheck.toml"
 TEXT, COUNT, INDEX, NUMBER, SHARE = "text", "count", "index", "number", "share"
@@ -42,26 +42,26 @@ KINDS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Pair:
+class ManifestPair:
     """A pair of the manifest."""
 
     deployment: Deployment
-    wanted: Wanted
+    wanted: TrialDemand
 
 
 @dataclass(frozen=True, slots=True)
 class FileIgnore:
     """A finding that the manifest silences, for files that have no comments."""
 
-    place: Place
+    place: FilePlace
     rule: str
     file: str
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
-class Manifest:
-    pairs: tuple[Pair, ...] = ()
+class GateManifest:
+    pairs: tuple[ManifestPair, ...] = ()
     paths: Mapping[str, str] = field(default_factory=dict)
     include: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
@@ -71,19 +71,19 @@ class Manifest:
     findings: tuple[GateFinding, ...] = ()
 
 
-def interpret(document: Document, engines: Sequence[str]) -> Manifest:
+def interpret(document: Document, engines: Sequence[str]) -> GateManifest:
     """What a manifest says; what it says wrongly becomes findings."""
-    reader = _Reader(engines)
+    reader = _ManifestReader(engines)
     return reader.manifest(document.tree)
 
 
-class _Reader:
+class _ManifestReader:
     def __init__(self, engines: Sequence[str]) -> None:
         self._engines = engines
         self._found: list[GateFinding] = []
 
-    def manifest(self, tree: Tree) -> Manifest:
-        parts: dict[str, Tree] = {}
+    def manifest(self, tree: DocumentTree) -> GateManifest:
+        parts: dict[str, DocumentTree] = {}
         for key, value in tree.entries or ():
             if key.text in TOP:
                 parts[key.text] = value
@@ -94,8 +94,8 @@ class _Reader:
         written = parts["gate"].get("versions") if "gate" in parts else None
         for key, _ in (written.entries or ()) if written is not None else ():
             self._engine(key.text, key.place)
-        names: dict[str, Place] = {}
-        return Manifest(
+        names: dict[str, FilePlace] = {}
+        return GateManifest(
             pairs=tuple(
                 p for t in self._list(parts.get("pair"), "pair") for p in self._pair(t, names)
             ),
@@ -110,7 +110,7 @@ class _Reader:
             findings=tuple(self._found),
         )
 
-    def _pair(self, tree: Tree, names: dict[str, Place]) -> Iterator[Pair]:
+    def _pair(self, tree: DocumentTree, names: dict[str, FilePlace]) -> Iterator[ManifestPair]:
         values = self._table(tree, PAIR, "pair")
         words = {key.text: value.word for key, value in tree.entries or () if value.word}
         for needed in ("name", "target", "engine"):
@@ -127,7 +127,7 @@ class _Reader:
         if not self._engine(engine, words["engine"].place):
             return
         version = values.get("version", version)
-        yield Pair(
+        yield ManifestPair(
             Deployment(
                 place=tree.place,
                 engine=engine,
@@ -140,7 +140,7 @@ class _Reader:
                 said={key: values[key] for key in SAID if key in values},
                 name=name,
             ),
-            Wanted(
+            TrialDemand(
                 acceptance=values.get("min_acceptance"),
                 speedup=values.get("min_speedup"),
                 trial=values.get("trial"),
@@ -150,7 +150,7 @@ class _Reader:
             ),
         )
 
-    def _ignore(self, tree: Tree) -> Iterator[FileIgnore]:
+    def _ignore(self, tree: DocumentTree) -> Iterator[FileIgnore]:
         values = self._table(tree, IGNORE, "ignore")
         missing = [name for name in IGNORE if not str(values.get(name, "")).strip()]
         if missing:
@@ -160,12 +160,12 @@ class _Reader:
         else:
             yield FileIgnore(tree.place, values["rule"].lower(), values["file"], values["reason"])
 
-    def _engine(self, name: str, place: Place) -> bool:
+    def _engine(self, name: str, place: FilePlace) -> bool:
         if name not in self._engines:
             self._say(place, f"there is no engine {name!r}{_near(name, self._engines)}")
         return name in self._engines
 
-    def _list(self, tree: Tree | None, name: str) -> tuple[Tree, ...]:
+    def _list(self, tree: DocumentTree | None, name: str) -> tuple[DocumentTree, ...]:
         if tree is None:
             return ()
         if tree.items is None or any(item.entries is None for item in tree.items):
@@ -173,7 +173,7 @@ class _Reader:
             return ()
         return tree.items
 
-    def _texts(self, tree: Tree | None, name: str) -> dict[str, str]:
+    def _texts(self, tree: DocumentTree | None, name: str) -> dict[str, str]:
         if tree is None:
             return {}
         if tree.entries is None:
@@ -187,7 +187,9 @@ class _Reader:
                 found[key.text] = value.word.text
         return found
 
-    def _table(self, tree: Tree | None, known: Mapping[str, str], name: str) -> dict[str, Any]:
+    def _table(
+        self, tree: DocumentTree | None, known: Mapping[str, str], name: str
+    ) -> dict[str, Any]:
         if tree is None:
             return {}
         if tree.entries is None:
@@ -212,7 +214,7 @@ class _Reader:
     def _unknown(self, key: Word, known: Sequence[str], where: str) -> None:
         self._say(key.place, f"there is no key {key.text!r}{where}{_near(key.text, known)}")
 
-    def _say(self, place: Place, saw: str) -> None:
+    def _say(self, place: FilePlace, saw: str) -> None:
         self._found.append(rows.finding("GAT014", place, saw))
 
 
@@ -222,12 +224,12 @@ def _near(name: str, known: Sequence[str]) -> str:
     return f"; did you mean {near[0]!r}?" if near else ""
 
 
-def _text(tree: Tree) -> str | None:
+def _text(tree: DocumentTree) -> str | None:
     word = tree.word
     return word.text if word is not None and word.kind == "str" and word.text.strip() else None
 
 
-def _number(tree: Tree) -> float | None:
+def _number(tree: DocumentTree) -> float | None:
     if tree.word is None or tree.word.kind not in ("int", "float"):
         return None
     try:
@@ -239,28 +241,28 @@ def _number(tree: Tree) -> float | None:
     return int(value) if tree.word.kind == "int" else value
 
 
-def _count(tree: Tree) -> int | None:
+def _count(tree: DocumentTree) -> int | None:
     value = _number(tree)
     return value if isinstance(value, int) and value >= 1 else None
 
 
-def _index(tree: Tree) -> int | None:
+def _index(tree: DocumentTree) -> int | None:
     value = _number(tree)
     return value if isinstance(value, int) else None
 
 
-def _share(tree: Tree) -> float | None:
+def _share(tree: DocumentTree) -> float | None:
     value = _number(tree)
     return value if value is not None and value <= 1 else None
 
 
-def _list_of_texts(tree: Tree) -> list[str] | None:
+def _list_of_texts(tree: DocumentTree) -> list[str] | None:
     texts = [_text(item) for item in tree.items] if tree.items is not None else [None]
     found = [text for text in texts if text is not None]
     return found if len(found) == len(texts) else None
 
 
-READ: Mapping[str, Callable[[Tree], Any]] = {
+READ: Mapping[str, Callable[[DocumentTree], Any]] = {
     TEXT: _text,
     COUNT: _count,
     INDEX: _index,

@@ -10,16 +10,20 @@ from typing import Any
 from draftcheck.errors import ReadError
 from draftcheck.gate import lock as locks
 from draftcheck.gate import trials
-from draftcheck.gate.lock import Lock
-from draftcheck.gate.models import Known
-from draftcheck.gate.survey import Setup
+from draftcheck.gate.lock import GateLock
+from draftcheck.gate.models import KnownModel
+from draftcheck.gate.survey import SurveyedDeployment
 
 Said = tuple[str, str, str | None]
 """A rule of the gate, the evidence, and a fix of its own."""
 
 
 def check(
-    setup: Setup, target: Known, draft: Known | None, lock: Lock | None, root: Path
+    setup: SurveyedDeployment,
+    target: KnownModel,
+    draft: KnownModel | None,
+    lock: GateLock | None,
+    root: Path,
 ) -> tuple[dict[str, Any] | None, list[Said]]:
     """The figures that were found, and what there is to say about them."""
     if draft is None:
@@ -40,7 +44,7 @@ def check(
 
 
 def _figures(
-    name: str, file: str | None, lock: Lock | None, root: Path
+    name: str, file: str | None, lock: GateLock | None, root: Path
 ) -> tuple[dict[str, Any] | None, list[tuple[str, str]]]:
     """From the trial's own file where it is here, else from the lock."""
     kept = lock.trials.get(name) if lock is not None else None
@@ -63,14 +67,14 @@ def _figures(
     return kept, []
 
 
-def _command(target: Known, draft: Known, file: str | None) -> str:
+def _command(target: KnownModel, draft: KnownModel, file: str | None) -> str:
     words = ["draftcheck", "trial", target.key, draft.key, "--format", "json"]
     words += ["--output", file or "trial.json"]
     then = "" if file else ' Name the file in draftcheck.toml: trial = "trial.json".'
     return f"Run `{shlex.join(words)}`, then `draftcheck lock`.{then}"
 
 
-def recorded(setups: list[Setup], root: Path) -> Iterator[tuple[str, dict[str, Any]]]:
+def recorded(setups: list[SurveyedDeployment], root: Path) -> Iterator[tuple[str, dict[str, Any]]]:
     """Name of a pair -> the figures that a lock keeps of its trial."""
     for setup in setups:
         file = setup.wanted.trial

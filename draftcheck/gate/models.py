@@ -7,15 +7,16 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from draftcheck.errors import DraftcheckError
-from draftcheck.gate import locating
 from draftcheck.gate import lock as locks
-from draftcheck.gate.locating import Reference
-from draftcheck.gate.lock import Lock
-from draftcheck.types import Comparison, ModelFacts
+from draftcheck.gate import model_references
+from draftcheck.gate.lock import GateLock
+from draftcheck.gate.model_references import ModelReference
+from draftcheck.values.comparison import Comparison
+from draftcheck.values.facts import ModelFacts
 
 
 @dataclass(frozen=True, slots=True)
-class Missing:
+class MissingModel:
     """Why a model or a pair is not known: a rule of the gate, and the evidence."""
 
     rule: str
@@ -25,7 +26,7 @@ class Missing:
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class KnownModel:
     """A model."""
 
     key: str
@@ -34,64 +35,70 @@ class Known:
     """The facts are those of the lock."""
 
 
-class Models:
+class ModelReader:
     """Reads each model once."""
 
-    def __init__(self, lock: Lock | None, *, online: bool) -> None:
-        self._lock = lock or Lock()
+    def __init__(self, lock: GateLock | None, *, online: bool) -> None:
+        self._lock = lock or GateLock()
         self._online = online
-        self._known: dict[str, Known | Missing] = {}
-        self._read: dict[str, ModelFacts | Missing] = {}
-        self._compared: dict[tuple[str, str, bool, str], Comparison | Missing] = {}
+        self._known: dict[str, KnownModel | MissingModel] = {}
+        self._read: dict[str, ModelFacts | MissingModel] = {}
+        self._compared: dict[tuple[str, str, bool, str], Comparison | MissingModel] = {}
 
-    def get(self, reference: Reference) -> Known | Missing:
+    def get(self, reference: ModelReference) -> KnownModel | MissingModel:
         found = self._known.get(reference.key)
         if found is None:
             found = self._known[reference.key] = self._get(reference)
         return found
 
-    def _get(self, reference: Reference) -> Known | Missing:
+    def _get(self, reference: ModelReference) -> KnownModel | MissingModel:
         for key in dict.fromkeys((reference.key, *reference.also)):
             if flaw := self._lock.flaw("models", key):
-                return Missing(flaw.rule, key, f"{locks.NAME}: {flaw.saw}")
+                return MissingModel(flaw.rule, key, f"{locks.NAME}: {flaw.saw}")
             if key in self._lock.models:
                 return self._locked(reference, key)
         if reference.local or (self._online and reference.ref is not None):
             read = self._direct(reference)
-            return read if isinstance(read, Missing) else Known(reference.key, read, False)
+            return (
+                read if isinstance(read, MissingModel) else KnownModel(reference.key, read, False)
+            )
         if reference.ref is None:
-            return Missing("GAT005", reference.key, reference.problem)
-        return Missing("GAT002", reference.key, self._not_locked(reference))
+            return MissingModel("GAT005", reference.key, reference.problem)
+        return MissingModel("GAT002", reference.key, self._not_locked(reference))
 
-    def _locked(self, reference: Reference, key: str) -> Known | Missing:
+    def _locked(self, reference: ModelReference, key: str) -> KnownModel | MissingModel:
         entry = self._lock.models[key]
         if reference.local and reference.ref is not None and reference.ref.kind != "facts":
-            now = locating.content(reference.ref)
+            now = model_references.content(reference.ref)
             if now != entry.get("content"):
-                return Missing("GAT003", key, f"{key} changed on this disk after it was locked")
+                return MissingModel(
+                    "GAT003", key, f"{key} changed on this disk after it was locked"
+                )
         # Imported here: a run without a lock does not need it.
-        from draftcheck import condensed
+        from draftcheck.judge.condensed import facts as condensed
 
         try:
             facts = condensed.restore(entry.get("facts", {}), key)
         except DraftcheckError as error:
-            return Missing("GAT003", key, f"{locks.NAME}: {error.message}")
-        return Known(key, replace(facts, revision=entry.get("revision")), True)
+            return MissingModel("GAT003", key, f"{locks.NAME}: {error.message}")
+        return KnownModel(key, replace(facts, revision=entry.get("revision")), True)
 
-    def _direct(self, reference: Reference) -> ModelFacts | Missing:
+    def _direct(self, reference: ModelReference) -> ModelFacts | MissingModel:
         if reference.key not in self._read:
             # Imported here: with a lock nothing is read.
-            from draftcheck.facts import read_all
+            from draftcheck.models.read import read_all
 
             offline = not self._online
             try:
-                facts = locating.read(reference, lambda ref: read_all(ref, offline=offline)[0])
+                facts = model_references.read(
+                    reference, lambda ref: read_all(ref, offline=offline)[0]
+                )
                 self._read[reference.key] = replace(facts, ref=reference.key)
             except DraftcheckError as error:
-                self._read[reference.key] = Missing("GAT005", reference.key, error.message)
+                self._read[reference.key] = MissingModel("GAT005", reference.key, error.message)
         return self._read[reference.key]
 
-    def _not_locked(self, reference: Reference) -> str:
+    def _not_locked(self, reference: ModelReference) -> str:
         ref = reference.ref
         assert ref is not None
         others = [key for key in self._lock.models if key.partition("@")[0] == ref.repo]
@@ -99,56 +106,61 @@ class Models:
             return f"{reference.key} is not in {locks.NAME}, which has {', '.join(sorted(others))}"
         return f"{reference.key} is not in {locks.NAME}"
 
-    def compare(self, target: Known, draft: Known, engine: str) -> Comparison | Missing:
+    def compare(
+        self, target: KnownModel, draft: KnownModel, engine: str
+    ) -> Comparison | MissingModel:
         """The two side by side, for this engine; the same object twice: there is no draft."""
         key = (target.key, draft.key, target is draft, engine)
         if key not in self._compared:
             self._compared[key] = self._compare(target, draft, engine)
         return self._compared[key]
 
-    def _compare(self, target: Known, draft: Known, engine: str) -> Comparison | Missing:
+    def _compare(
+        self, target: KnownModel, draft: KnownModel, engine: str
+    ) -> Comparison | MissingModel:
         if not target.condensed and not draft.condensed:
-            from draftcheck.compare import compare
+            from draftcheck.judge.compare import compare
 
             return compare(target.facts, draft.facts)
-        from draftcheck import condensed
+        from draftcheck.judge.condensed import facts as condensed
+        from draftcheck.judge.condensed import pairs as condensed_pairs
 
         if target is draft:
-            return condensed.compare(target.facts, target.facts, None)
+            return condensed_pairs.compare(target.facts, target.facts, None)
         ours, theirs = (_small(side) for side in (target, draft))
         notes = self._notes(target, draft, engine)
-        if isinstance(notes, Missing):
+        if isinstance(notes, MissingModel):
             return notes
         same = condensed.fingerprint(ours)
         if notes is None and (same is None or same != condensed.fingerprint(theirs)):
             key = locks.pair_key(target.key, draft.key)
-            return Missing("GAT002", key, f"{locks.NAME} has both models, but not this pair")
-        return condensed.compare(ours, theirs, notes)
+            return MissingModel("GAT002", key, f"{locks.NAME} has both models, but not this pair")
+        return condensed_pairs.compare(ours, theirs, notes)
 
     def _notes(
-        self, target: Known, draft: Known, engine: str
-    ) -> Mapping[str, Any] | Missing | None:
+        self, target: KnownModel, draft: KnownModel, engine: str
+    ) -> Mapping[str, Any] | MissingModel | None:
         key = locks.pair_key(target.key, draft.key)
         if flaw := self._lock.flaw("pairs", key):
-            return Missing(flaw.rule, key, f"{locks.NAME}: {flaw.saw}")
+            return MissingModel(flaw.rule, key, f"{locks.NAME}: {flaw.saw}")
         entry = self._lock.pairs.get(key)
         if entry is None:
             return None
         now = [self._lock.models.get(side.key, {}).get("digest") for side in (target, draft)]
         if entry.get("of") != now:
             saw = f"{locks.NAME}: what it says of {key} is about other contents of these models"
-            return Missing("GAT003", key, saw)
+            return MissingModel("GAT003", key, saw)
         if not set(locks.text_checks([engine])) <= set(entry.get("checks", ())):
             saw = f"{locks.NAME}: {key} was locked before this version's checks for {engine}"
-            return Missing("GAT003", key, saw)
+            return MissingModel("GAT003", key, saw)
         notes = entry.get("notes")
         return notes if isinstance(notes, dict) else {}
 
 
-def _small(side: Known) -> ModelFacts:
+def _small(side: KnownModel) -> ModelFacts:
     """Facts as the lock would have them."""
     if side.condensed:
         return side.facts
-    from draftcheck import condensed
+    from draftcheck.judge.condensed import facts as condensed
 
     return condensed.restore(condensed.condense(side.facts), side.key)

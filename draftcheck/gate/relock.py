@@ -6,19 +6,19 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from draftcheck.deploy.discover import shown
 from draftcheck.errors import UsageError
-from draftcheck.gate import locating, locking, minimums, survey, writing
 from draftcheck.gate import lock as locks
-from draftcheck.gate.discover import shown
-from draftcheck.gate.locating import Reference
-from draftcheck.gate.locking import Locked
-from draftcheck.gate.survey import Setup
+from draftcheck.gate import locking, minimums, model_references, survey, writing
+from draftcheck.gate.locking import LockResult
+from draftcheck.gate.model_references import ModelReference
+from draftcheck.gate.survey import SurveyedDeployment
 
 
 @dataclass(frozen=True, slots=True)
-class Relocked:
+class RelockResult:
     path: Path
-    locked: Locked
+    locked: LockResult
     before: str | None
     """The text that is there now; None: no lock."""
     text: str
@@ -30,7 +30,7 @@ class Relocked:
 
 def run(
     files: Sequence[str], update: bool, models: Sequence[str], path: Path | None, *, offline: bool
-) -> Relocked:
+) -> RelockResult:
     """Read what is missing; writes nothing."""
     found = survey.take(files, None)
     path = path or found.root / locks.NAME
@@ -42,7 +42,7 @@ def run(
         hint = f"Named: {', '.join(sorted(keys)[:12])}." if keys else None
         raise UsageError(f"no deploy file names the model {unknown[0]!r}", hint=hint)
     done = locking.build(
-        old or locks.Lock(),
+        old or locks.GateLock(),
         pairs,
         dict(minimums.recorded(setups, found.root)),
         lambda key: update and (not models or key in models),
@@ -50,7 +50,7 @@ def run(
         partial=bool(files),
     )
     before = path.read_text(encoding="utf-8", errors="replace") if old is not None else None
-    return Relocked(
+    return RelockResult(
         path,
         done,
         before,
@@ -61,21 +61,23 @@ def run(
     )
 
 
-def _pair(setup: Setup, root: Path) -> tuple[Reference, Reference | None] | None:
+def _pair(
+    setup: SurveyedDeployment, root: Path
+) -> tuple[ModelReference, ModelReference | None] | None:
     """The models of a setup; None when the file does not tell them."""
     deployment = setup.deployment
     words = [word for word in (deployment.target, deployment.draft) if word is not None]
     if deployment.unknown or deployment.target is None or any(word.unknown for word in words):
         return None
-    sides = [locating.of_word(word, root, setup.paths) for word in words]
+    sides = [model_references.of_word(word, root, setup.paths) for word in words]
     return sides[0], sides[1] if len(sides) > 1 else None
 
 
-def write(done: Relocked) -> None:
+def write(done: RelockResult) -> None:
     writing.write(done.path, done.text.encode("ascii"), shown(done.path))
 
 
-def words(done: Relocked, *, written: bool) -> Iterator[str]:
+def words(done: RelockResult, *, written: bool) -> Iterator[str]:
     """What was done, a line each."""
     lock = done.locked
     for word, keys in (
@@ -100,7 +102,7 @@ def words(done: Relocked, *, written: bool) -> Iterator[str]:
     )
 
 
-def complaints(done: Relocked) -> Iterator[str]:
+def complaints(done: RelockResult) -> Iterator[str]:
     for saw in done.distrusted:
         yield f"warning: {shown(done.path)}: {saw}; it was not believed"
     for key, reason in done.locked.failed.items():

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from draftcheck.gate.model import Fix, Place
-from draftcheck.words import Outcome, Severity, Verdict
+from draftcheck.deploy.deployment import FilePlace, Fix
+from draftcheck.values.words import Outcome, Severity, Verdict
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +19,7 @@ class GateFinding:
     severity: Severity
     outcome: Outcome
     """fail, or unknown: it could not be checked."""
-    place: Place
+    place: FilePlace
     title: str
     saw: str
     why: str
@@ -45,7 +45,7 @@ class GateFinding:
 class CheckedSetup:
     """One setup that a file holds, and what came of it."""
 
-    place: Place
+    place: FilePlace
     engine: str
     verdict: Verdict
     version: str | None = None

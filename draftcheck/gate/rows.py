@@ -6,18 +6,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 
-from draftcheck import rulefiles
+from draftcheck.deploy.deployment import FileFinding, FilePlace
+from draftcheck.deploy.options.findings import FileRule
 from draftcheck.errors import RuleError
-from draftcheck.gate.findings import Row
-from draftcheck.gate.model import FileFinding, Place
 from draftcheck.gate.results import GateFinding
-from draftcheck.words import Outcome, Severity
+from draftcheck.rulebook import files
+from draftcheck.values.words import Outcome, Severity
 
 SOURCE = "docs/gate.md"
 
 
 @dataclass(frozen=True, slots=True)
-class OwnRow(Row):
+class OwnRow(FileRule):
     unknown: bool = False
     """Seen, it means that something could not be checked."""
 
@@ -26,7 +26,7 @@ class OwnRow(Row):
 def load() -> Mapping[str, OwnRow]:
     """The rows by id."""
     rows = {}
-    for raw in rulefiles.load("gate")["rule"]:
+    for raw in files.load("gate")["rule"]:
         try:
             row = OwnRow(**{**raw, "severity": Severity(raw["severity"])})
         except (TypeError, ValueError, KeyError) as error:
@@ -38,11 +38,11 @@ def load() -> Mapping[str, OwnRow]:
 @cache
 def speculation_words() -> tuple[bytes, ...]:
     """Words without which a file has nothing to do with speculation."""
-    return tuple(word.encode() for word in rulefiles.load("gate")["words"]["speculation"])
+    return tuple(word.encode() for word in files.load("gate")["words"]["speculation"])
 
 
 def finding(
-    rule: str, place: Place, saw: str, *, fix: str | None = None, setup: int | None = None
+    rule: str, place: FilePlace, saw: str, *, fix: str | None = None, setup: int | None = None
 ) -> GateFinding:
     """A row of the gate's own, seen at a place."""
     row = load()[rule]

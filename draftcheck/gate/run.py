@@ -7,23 +7,24 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from draftcheck.deploy import discover
+from draftcheck.deploy.deployment import Deployment, FilePlace, Word
 from draftcheck.errors import DraftcheckError
-from draftcheck.gate import discover, ignores, judging, locating, rows, survey
+from draftcheck.gate import ignores, judging, model_references, rows, survey
 from draftcheck.gate import lock as locks
-from draftcheck.gate.locating import Reference
-from draftcheck.gate.lock import Lock
+from draftcheck.gate.lock import GateLock
 from draftcheck.gate.manifest import FileIgnore
 from draftcheck.gate.minimums import check as check_minimums
-from draftcheck.gate.model import Deployment, Place, Word
-from draftcheck.gate.models import Known, Missing, Models
+from draftcheck.gate.model_references import ModelReference
+from draftcheck.gate.models import KnownModel, MissingModel, ModelReader
 from draftcheck.gate.results import CheckedSetup, GateFinding, GateReport
-from draftcheck.gate.survey import Seen, Setup, Survey
-from draftcheck.judge import Question
-from draftcheck.words import Severity, Verdict
+from draftcheck.gate.survey import DeploySurvey, SurveyedDeployment, SurveyedFile
+from draftcheck.judge.decide import Question
+from draftcheck.values.words import Severity, Verdict
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
+class GateRequest:
     paths: tuple[str, ...] = ()
     diff_base: str | None = None
     online: bool = False
@@ -34,30 +35,32 @@ class Options:
 
 
 @dataclass(frozen=True, slots=True)
-class Ran:
+class GateRun:
     """A report, and the files as they were read."""
 
     report: GateReport
     data: dict[str, bytes]
 
 
-def run(options: Options) -> Ran:
+def run(options: GateRequest) -> GateRun:
     """Look at the files, judge what they set up."""
     seen = survey.take(options.paths, options.diff_base, options.versions)
     path = options.lock or seen.root / locks.NAME
     lock = locks.load(path)
-    gate = _Gate(seen, lock, Models(lock, online=options.online), discover.shown(path))
+    gate = _Gate(seen, lock, ModelReader(lock, online=options.online), discover.shown(path))
     report = gate.report()
-    return Ran(report, {file.name: file.data for file in seen.seen})
+    return GateRun(report, {file.name: file.data for file in seen.seen})
 
 
 class _Gate:
-    def __init__(self, found: Survey, lock: Lock | None, models: Models, lock_name: str) -> None:
+    def __init__(
+        self, found: DeploySurvey, lock: GateLock | None, models: ModelReader, lock_name: str
+    ) -> None:
         self._survey, self._lock, self._models = found, lock, models
         self._lock_name = lock_name
-        self._judge = judging.Judge()
+        self._judge = judging.DeploymentJudge()
         self._setups: list[CheckedSetup] = []
-        self._missing: dict[tuple[str, Place], str] = {}
+        self._missing: dict[tuple[str, FilePlace], str] = {}
         self._idle = 0
 
     def report(self) -> GateReport:
@@ -76,7 +79,7 @@ class _Gate:
             missing=tuple(dict.fromkeys(key for key in keys if key is not None)),
         )
 
-    def _file(self, file: Seen) -> list[GateFinding]:
+    def _file(self, file: SurveyedFile) -> list[GateFinding]:
         findings: list[tuple[GateFinding, int | None]] = [(f, None) for f in file.findings]
         for setup in file.setups:
             number = len(self._setups) if setup.deployment.speculates else None
@@ -88,7 +91,7 @@ class _Gate:
             findings += [(finding, setup.deployment.place.line) for finding in about]
         return ignores.apply(findings, file.ignores)
 
-    def _setup(self, setup: Setup, number: int) -> list[GateFinding]:
+    def _setup(self, setup: SurveyedDeployment, number: int) -> list[GateFinding]:
         """The findings on one setup; it is added to those that were checked."""
         deployment = setup.deployment
         checked = CheckedSetup(
@@ -112,7 +115,7 @@ class _Gate:
         return findings
 
     def _pair(
-        self, setup: Setup, checked: CheckedSetup, number: int
+        self, setup: SurveyedDeployment, checked: CheckedSetup, number: int
     ) -> tuple[CheckedSetup, list[GateFinding]]:
         deployment = setup.deployment
         asked = judging.ask(deployment, setup.versions, setup.gpu)
@@ -122,11 +125,11 @@ class _Gate:
         if asked.doubt:
             saw = f"{asked.doubt}; judged as {question.engine} {question.version}"
             findings.append(rows.finding("GAT015", deployment.place, saw, setup=number))
-        sides: list[Known] = []
+        sides: list[KnownModel] = []
         for word in filter(None, (deployment.target, deployment.draft)):
             reference = self._reference(word, setup)
             known = self._models.get(reference)
-            if isinstance(known, Missing):
+            if isinstance(known, MissingModel):
                 findings.append(self._not_known(known, word.place, number))
             else:
                 sides.append(known)
@@ -137,7 +140,7 @@ class _Gate:
             draft = replace(target, facts=replace(target.facts))  # named as a draft, not left out
         comparison = self._models.compare(target, draft, deployment.engine)
         place = deployment.draft.place if deployment.draft else deployment.place
-        if isinstance(comparison, Missing):
+        if isinstance(comparison, MissingModel):
             findings.append(self._not_known(comparison, place, number))
             return checked, findings
         alone = None if deployment.draft is None else draft
@@ -182,17 +185,17 @@ class _Gate:
         )
         return changed, [*findings, *errors]
 
-    def _reference(self, word: Word, setup: Setup) -> Reference:
-        return locating.of_word(word, self._survey.root, setup.paths)
+    def _reference(self, word: Word, setup: SurveyedDeployment) -> ModelReference:
+        return model_references.of_word(word, self._survey.root, setup.paths)
 
-    def _not_known(self, missing: Missing, place: Place, number: int) -> GateFinding:
+    def _not_known(self, missing: MissingModel, place: FilePlace, number: int) -> GateFinding:
         self._missing[missing.rule, place] = missing.key
         return rows.finding(missing.rule, place, missing.saw, fix=missing.fix, setup=number)
 
     def _lock_findings(self) -> Iterator[GateFinding]:
         """What is wrong with the lock itself, where it stands."""
         for flaw in self._lock.flaws.values() if self._lock is not None else ():
-            yield rows.finding(flaw.rule, Place(self._lock_name, flaw.line), flaw.saw)
+            yield rows.finding(flaw.rule, FilePlace(self._lock_name, flaw.line), flaw.saw)
 
 
 def _named(word: Word | None) -> str | None:
@@ -214,7 +217,7 @@ def _unclear(deployment: Deployment, number: int) -> Iterator[GateFinding]:
             yield rows.finding("GAT001", word.place, saw, setup=number)
 
 
-def _ignored(findings: list[GateFinding], found: Survey) -> list[GateFinding]:
+def _ignored(findings: list[GateFinding], found: DeploySurvey) -> list[GateFinding]:
     """The same, with those marked that a manifest ignores, and its idle ignores reported."""
     rules = found.ignores
     looked = {file.name for file in found.seen}

@@ -7,57 +7,51 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from draftcheck import rulebook
+from draftcheck.deploy import discover, dotenv, file_versions
+from draftcheck.deploy import find as deployments
+from draftcheck.deploy.deployment import Contents, Deployment, FilePlace, FileTrouble
+from draftcheck.deploy.kinds import choose
+from draftcheck.deploy.neighbours import KnownFolders
 from draftcheck.errors import ReadError
-from draftcheck.gate import (
-    deployments,
-    discover,
-    dotenv,
-    files,
-    fileversions,
-    ignores,
-    manifest,
-    rows,
-)
+from draftcheck.gate import ignores, manifest, rows
 from draftcheck.gate import lock as locks
-from draftcheck.gate.ignores import Ignore
-from draftcheck.gate.manifest import FileIgnore, Manifest
-from draftcheck.gate.model import Contents, Deployment, Place, Trouble
-from draftcheck.gate.neighbours import Folders
+from draftcheck.gate.ignores import IgnoreComment
+from draftcheck.gate.manifest import FileIgnore, GateManifest
 from draftcheck.gate.results import GateFinding
-from draftcheck.gate.trials import Wanted
+from draftcheck.gate.trials import TrialDemand
+from draftcheck.rulebook import book
 
 PROGRAMS = (".py", ".ipynb")
 """Reading programs costs most, and without a word of speculation there is nothing in them."""
 
 
 @dataclass(slots=True)
-class Setup:
+class SurveyedDeployment:
     """A deployment and what is asked of it."""
 
     deployment: Deployment
     paths: Mapping[str, str]
     versions: Mapping[str, str]
     gpu: str | None = None
-    wanted: Wanted = field(default_factory=Wanted)
+    wanted: TrialDemand = field(default_factory=TrialDemand)
 
 
 @dataclass(slots=True)
-class Seen:
+class SurveyedFile:
     """One file that is about an engine."""
 
     name: str
     data: bytes
-    setups: list[Setup] = field(default_factory=list)
+    setups: list[SurveyedDeployment] = field(default_factory=list)
     findings: list[GateFinding] = field(default_factory=list)
-    ignores: list[Ignore] = field(default_factory=list)
+    ignores: list[IgnoreComment] = field(default_factory=list)
 
 
 @dataclass(slots=True)
-class Survey:
+class DeploySurvey:
     root: Path
     looked_at: int = 0
-    seen: list[Seen] = field(default_factory=list)
+    seen: list[SurveyedFile] = field(default_factory=list)
     ignores: list[FileIgnore] = field(default_factory=list)
     """Of the manifests, whether they were looked at themselves or not."""
 
@@ -67,10 +61,10 @@ class Manifests:
 
     def __init__(self, root: Path) -> None:
         self._root = root
-        self._known: dict[Path, Manifest] = {}
-        self._near: dict[Path, tuple[Manifest, ...]] = {}
+        self._known: dict[Path, GateManifest] = {}
+        self._near: dict[Path, tuple[GateManifest, ...]] = {}
 
-    def of(self, folder: Path) -> tuple[Manifest, ...]:
+    def of(self, folder: Path) -> tuple[GateManifest, ...]:
         """The nearest first."""
         if folder not in self._near:
             here = folder.resolve()
@@ -81,15 +75,15 @@ class Manifests:
             self._near[folder] = tuple(self._load(place) for place in found)
         return self._near[folder]
 
-    def root(self) -> Manifest:
+    def root(self) -> GateManifest:
         inside = (self._root / manifest.NAME).is_file()
-        return self._load(self._root) if inside else Manifest()
+        return self._load(self._root) if inside else GateManifest()
 
-    def _load(self, folder: Path) -> Manifest:
+    def _load(self, folder: Path) -> GateManifest:
         if folder not in self._known:
             name = discover.shown(folder / manifest.NAME)
             data = discover.read(str(folder / manifest.NAME), follow=True) or b""
-            found = interpret(files.read(data, name))
+            found = interpret(choose.read(data, name))
             paths = {path: self._from(folder, text) for path, text in found.paths.items()}
             self._known[folder] = replace(found, paths=paths)
         return self._known[folder]
@@ -116,29 +110,29 @@ class Manifests:
         return next((each.gpu for each in self.of(folder) if each.gpu), None)
 
 
-def interpret(contents: Contents | None) -> Manifest:
+def interpret(contents: Contents | None) -> GateManifest:
     """What a manifest says, and what in it could not be read."""
     if contents is None:
-        return Manifest()
+        return GateManifest()
     for document in contents.documents:
         if document.kind == "manifest":
-            return manifest.interpret(document, tuple(rulebook.engine_files()))
-    return Manifest(findings=tuple(_not_understood(trouble) for trouble in contents.troubles))
+            return manifest.interpret(document, tuple(book.engine_files()))
+    return GateManifest(findings=tuple(_not_understood(trouble) for trouble in contents.troubles))
 
 
 def take(
     paths: Sequence[str], diff_base: str | None, versions: Mapping[str, str] | None = None
-) -> Survey:
+) -> DeploySurvey:
     """Look at these files, or at all that are here."""
     root = _root(paths)
     manifests = Manifests(root)
     names = _names(paths, diff_base, root, manifests.root())
-    survey = Survey(root, ignores=list(manifests.root().ignores))
-    folders = Folders(root)
+    survey = DeploySurvey(root, ignores=list(manifests.root().ignores))
+    folders = KnownFolders(root)
     explicit = {discover.shown(Path(path)) for path in paths}
     whole = discover.shown(root / manifest.NAME)
     if whole not in names and manifests.root().findings:  # it is read, so it must be right
-        survey.seen.append(Seen(whole, b"", findings=list(manifests.root().findings)))
+        survey.seen.append(SurveyedFile(whole, b"", findings=list(manifests.root().findings)))
     for name in names:
         seen = _look(name, name in explicit, survey, folders, manifests)
         if seen is not None:
@@ -149,7 +143,7 @@ def take(
     return survey
 
 
-def _started_elsewhere(survey: Survey) -> None:
+def _started_elsewhere(survey: DeploySurvey) -> None:
     """A file of options that a command names is judged with it; alone it names no target."""
     named = {name for s in survey.seen for setup in s.setups for name in setup.deployment.configs}
     for seen in survey.seen:
@@ -172,7 +166,9 @@ def _root(paths: Sequence[str]) -> Path:
     return discover.root(place if place.is_dir() else place.parent)
 
 
-def _names(paths: Sequence[str], diff_base: str | None, root: Path, found: Manifest) -> list[str]:
+def _names(
+    paths: Sequence[str], diff_base: str | None, root: Path, found: GateManifest
+) -> list[str]:
     """The manifest and the lock are about everything: who names one of them means all files."""
     names = discover.named(paths) if paths else None
     if diff_base is not None:
@@ -201,8 +197,8 @@ def _tells(name: str) -> bool:
     base = name.rpartition("/")[2]
     return (
         base == dotenv.NAME
-        or base in fileversions.LOCKS
-        or bool(fileversions.REQUIREMENTS.fullmatch(base))
+        or base in file_versions.LOCKS
+        or bool(file_versions.REQUIREMENTS.fullmatch(base))
     )
 
 
@@ -211,31 +207,31 @@ def _about_all(names: Sequence[str]) -> bool:
 
 
 def _look(
-    name: str, explicit: bool, survey: Survey, folders: Folders, manifests: Manifests
-) -> Seen | None:
-    if not files.could(name):  # not even opened
+    name: str, explicit: bool, survey: DeploySurvey, folders: KnownFolders, manifests: Manifests
+) -> SurveyedFile | None:
+    if not choose.could(name):  # not even opened
         survey.looked_at += 1
         return None
     try:
         data = discover.read(name, follow=explicit)
     except ReadError as error:
-        place = Place(name, 1)
+        place = FilePlace(name, 1)
         survey.looked_at += 1
-        return Seen(name, b"", findings=[rows.finding("GAT001", place, error.message)])
+        return SurveyedFile(name, b"", findings=[rows.finding("GAT001", place, error.message)])
     if data is None:
         return None
     survey.looked_at += 1
-    if not files.might(data, name) or (name.endswith(PROGRAMS) and not _speculates(data)):
+    if not choose.might(data, name) or (name.endswith(PROGRAMS) and not _speculates(data)):
         return None
-    contents = files.read(data, name, dotenv.beside(name, folders.beside(name)))
+    contents = choose.read(data, name, dotenv.beside(name, folders.beside(name)))
     if contents is None:
         return None
-    seen = Seen(name, data)
+    seen = SurveyedFile(name, data)
     folder = Path(name).parent
     paths, versions = manifests.paths(folder), manifests.versions(folder)
     gpu = manifests.gpu(folder)
     for deployment in deployments.find(contents, folders.beside(name)):
-        seen.setups.append(Setup(deployment, paths, versions, gpu))
+        seen.setups.append(SurveyedDeployment(deployment, paths, versions, gpu))
     if Path(name).name == manifest.NAME:
         _own(contents, seen, survey, paths, gpu)
     elif _speculates(data):
@@ -246,7 +242,11 @@ def _look(
 
 
 def _own(
-    contents: Contents, seen: Seen, survey: Survey, paths: Mapping[str, str], gpu: str | None
+    contents: Contents,
+    seen: SurveyedFile,
+    survey: DeploySurvey,
+    paths: Mapping[str, str],
+    gpu: str | None,
 ) -> None:
     """The pairs of a manifest of ours."""
     found = interpret(contents)
@@ -254,12 +254,12 @@ def _own(
     seen.findings += found.findings
     for pair in found.pairs:
         versions = found.versions
-        setup = Setup(pair.deployment, paths, versions, found.gpu or gpu)
+        setup = SurveyedDeployment(pair.deployment, paths, versions, found.gpu or gpu)
         setup.wanted = pair.wanted
         seen.setups.append(setup)
 
 
-def _not_understood(trouble: Trouble) -> GateFinding:
+def _not_understood(trouble: FileTrouble) -> GateFinding:
     return rows.finding("GAT001", trouble.place, trouble.text)
 
 

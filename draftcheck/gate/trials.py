@@ -17,7 +17,7 @@ CIRCUMSTANCES = ("backend", "device", "dtype", "temperature", "prompts", "tokens
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class TrialDemand:
     """What the manifest asks of a pair."""
 
     acceptance: float | None = None
@@ -101,7 +101,7 @@ def _number(value: Any, shown: str) -> float | int | None:
 
 
 def differences(
-    figures: Mapping[str, Any], wanted: Wanted, names: Mapping[str, tuple[str, str | None]]
+    figures: Mapping[str, Any], wanted: TrialDemand, names: Mapping[str, tuple[str, str | None]]
 ) -> Iterator[str]:
     """How the trial's circumstances differ from the pair's; names: side -> reference, revision."""
     for side, (reference, revision) in names.items():
@@ -123,7 +123,7 @@ def _same(ref: str, reference: str) -> bool:
     return name == ours or name.endswith(f"/{ours}")
 
 
-def held(figures: Mapping[str, Any], wanted: Wanted) -> Iterator[tuple[str, str]]:
+def held(figures: Mapping[str, Any], wanted: TrialDemand) -> Iterator[tuple[str, str]]:
     """What falls short: a rule of the gate and the evidence; GAT010 where nothing was measured."""
     if figures.get("broken"):
         yield "GAT008", f"the trial found the pair broken: {str(figures['broken'])[:200]}"

@@ -6,14 +6,14 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from draftcheck import rulefiles
 from draftcheck.memory import paged, shape
 from draftcheck.memory.profiles import Profile
-from draftcheck.memory.shape import Layer, Shape
+from draftcheck.memory.shape import LayerShape, Shape
+from draftcheck.rulebook import files
 
 
 @dataclass(frozen=True, slots=True)
-class Load:
+class ServedLoad:
     """What is to be served."""
 
     context: int
@@ -42,24 +42,29 @@ class Cache:
     note: str = ""
 
 
-Rows = tuple[Layer, ...]
-Fold = Callable[[Profile, Load, Shape, Rows, Shape | None, Rows], Cache]
+Rows = tuple[LayerShape, ...]
+Fold = Callable[[Profile, ServedLoad, Shape, Rows, Shape | None, Rows], Cache]
 
 
 def cells(
-    profile: Profile, load: Load, target: Shape, rows: Rows, draft: Shape | None, draft_rows: Rows
+    profile: Profile,
+    load: ServedLoad,
+    target: Shape,
+    rows: Rows,
+    draft: Shape | None,
+    draft_rows: Rows,
 ) -> Cache:
     """llama.cpp: one stream of padded cells per sequence; float32 states, one row each."""
     copies = 0
     if load.role in profile.get("rollback_roles"):
-        known = rulefiles.load("memory")["rollback"]["architectures"]
+        known = files.load("memory")["rollback"]["architectures"]
         copies = load.draft_tokens if target.arch in known else 0
     ours = cell_bytes(profile, load, rows, load.bits, copies)
     theirs = cell_bytes(profile, load, draft_rows, load.draft_bits, 0) if draft else 0
     return Cache(ours, theirs)
 
 
-def cell_bytes(profile: Profile, load: Load, rows: Rows, bits: float, copies: int) -> int:
+def cell_bytes(profile: Profile, load: ServedLoad, rows: Rows, bits: float, copies: int) -> int:
     pad = profile.get("pad")
     whole = _up(load.context * load.sequences, pad)
     stream = _up(whole // load.sequences, pad)
@@ -97,7 +102,12 @@ def layer_cells(
 
 
 def pool(
-    profile: Profile, load: Load, target: Shape, rows: Rows, draft: Shape | None, draft_rows: Rows
+    profile: Profile,
+    load: ServedLoad,
+    target: Shape,
+    rows: Rows,
+    draft: Shape | None,
+    draft_rows: Rows,
 ) -> Cache:
     """SGLang: one cell per token; states with a copy per draft token."""
     tokens = load.context * load.sequences
@@ -124,7 +134,12 @@ def pool(
 
 
 def growing(
-    profile: Profile, load: Load, target: Shape, rows: Rows, draft: Shape | None, draft_rows: Rows
+    profile: Profile,
+    load: ServedLoad,
+    target: Shape,
+    rows: Rows,
+    draft: Shape | None,
+    draft_rows: Rows,
 ) -> Cache:
     """transformers: exactly the tokens there are; windows of W - 1; float32 states."""
 
@@ -150,7 +165,12 @@ def growing(
 
 
 def pages(
-    profile: Profile, load: Load, target: Shape, rows: Rows, draft: Shape | None, draft_rows: Rows
+    profile: Profile,
+    load: ServedLoad,
+    target: Shape,
+    rows: Rows,
+    draft: Shape | None,
+    draft_rows: Rows,
 ) -> Cache:
     """ExLlamaV3: whole pages; the draft's cache is as long as the target's."""
     tokens = _up(load.context * load.sequences, profile.get("page"))
@@ -169,7 +189,12 @@ def pages(
 
 
 def pool_of_blocks(
-    profile: Profile, load: Load, target: Shape, rows: Rows, draft: Shape | None, draft_rows: Rows
+    profile: Profile,
+    load: ServedLoad,
+    target: Shape,
+    rows: Rows,
+    draft: Shape | None,
+    draft_rows: Rows,
 ) -> Cache:
     """vLLM: target and draft share the blocks of one pool."""
     steps = load.draft_tokens if load.role else 0

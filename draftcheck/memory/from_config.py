@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from draftcheck import rulefiles
 from draftcheck.memory import shape
-from draftcheck.memory.shape import Layer, Shape
-from draftcheck.types import ModelFacts
+from draftcheck.memory.shape import LayerShape, Shape
+from draftcheck.rulebook import files
+from draftcheck.values.facts import ModelFacts
 
 WORDS = {
     "full_attention": "full", "attention": "full", "global": "full", "global_attention": "full",
@@ -22,7 +22,7 @@ WORDS = {
 FLOATS = {"float32": 4, "float": 4, "float64": 8}
 
 
-class Fields:
+class ConfigFields:
     """Fields of one config, checked; a default of the model's class where it has none."""
 
     def __init__(self, values: Mapping[str, Any], defaults: Mapping[str, Any], where: str) -> None:
@@ -52,11 +52,11 @@ class Fields:
     def need(self, *names: str) -> int:
         found = self.number(*names)
         if found is None:
-            raise Unknown(f"{names[0]} is not given")
+            raise ShapeUnknown(f"{names[0]} is not given")
         return found
 
 
-class Unknown(Exception):
+class ShapeUnknown(Exception):
     """The table cannot be made; the words say why."""
 
 
@@ -64,8 +64,8 @@ def read(facts: ModelFacts) -> Shape:
     """The table of a checkpoint folder; Unknown when its config does not say enough."""
     config = facts.config
     name = config.model_type or ""
-    tables = rulefiles.load("config-defaults")
-    fields = Fields(config.sizes, tables.get(name, {}), facts.ref)
+    tables = files.load("config-defaults")
+    fields = ConfigFields(config.sizes, tables.get(name, {}), facts.ref)
     count = fields.number(
         "num_hidden_layers", "n_layer", "num_layers", "n_layers", most=shape.MAX_LAYERS
     )
@@ -75,11 +75,11 @@ def read(facts: ModelFacts) -> Shape:
     if count is None and config.layer_kinds:
         count = len(config.layer_kinds)
     if not count:
-        raise Unknown("config.json gives no number of layers")
-    family = rulefiles.load("memory")["family"].get(name, {})
+        raise ShapeUnknown("config.json gives no number of layers")
+    family = files.load("memory")["family"].get(name, {})
     notes: list[str] = []
     words, doubt = _words(config.layer_kinds, fields, family, count, notes, name in tables)
-    build = _Builder(fields, family)
+    build = _LayerBuilder(fields, family)
     layers = _share(tuple(build.layer(word, i) for i, word in enumerate(words)), fields)
     floor = _share(tuple(build.layer(w, i) for i, w in enumerate(doubt)), fields) if doubt else None
     if name not in tables:
@@ -106,7 +106,7 @@ def _text(value: Any) -> str | None:
     return value if isinstance(value, str) else None
 
 
-def _feed_forward(fields: Fields, hidden: int) -> int:
+def _feed_forward(fields: ConfigFields, hidden: int) -> int:
     dense = fields.number("intermediate_size", "n_inner", "ffn_dim", least=0) or 0
     expert = fields.number("moe_intermediate_size", least=0) or 0
     used = fields.number("num_experts_per_tok", least=0) or 0
@@ -115,7 +115,7 @@ def _feed_forward(fields: Fields, hidden: int) -> int:
 
 def _words(
     kinds: Sequence[str] | None,
-    fields: Fields,
+    fields: ConfigFields,
     family: Mapping[str, Any],
     count: int,
     notes: list[str],
@@ -145,7 +145,7 @@ def _words(
     return ["full"] * count, None
 
 
-def _every(fields: Fields, family: Mapping[str, Any], count: int) -> list[str]:
+def _every(fields: ConfigFields, family: Mapping[str, Any], count: int) -> list[str]:
     """One full layer per period, the others by window or chunk."""
     period = family["period"]
     key = fields.raw(family.get("period_key", "sliding_window_pattern"))
@@ -163,12 +163,12 @@ def _every(fields: Fields, family: Mapping[str, Any], count: int) -> list[str]:
     return words
 
 
-def _all(fields: Fields, family: Mapping[str, Any], count: int) -> list[str]:
+def _all(fields: ConfigFields, family: Mapping[str, Any], count: int) -> list[str]:
     """Every layer slides when there is a window."""
     return ["full" if fields.raw("sliding_window") is None else "sliding"] * count
 
 
-def _late(fields: Fields, family: Mapping[str, Any], count: int) -> list[str]:
+def _late(fields: ConfigFields, family: Mapping[str, Any], count: int) -> list[str]:
     """Layers from max_window_layers on slide, when sliding is switched on."""
     if not fields.raw("use_sliding_window") or fields.raw("sliding_window") is None:
         return ["full"] * count
@@ -176,13 +176,13 @@ def _late(fields: Fields, family: Mapping[str, Any], count: int) -> list[str]:
     return ["sliding" if i >= first else "full" for i in range(count)]
 
 
-def _interval(fields: Fields, family: Mapping[str, Any], count: int) -> list[str]:
+def _interval(fields: ConfigFields, family: Mapping[str, Any], count: int) -> list[str]:
     """Linear attention, and full attention at the end of every interval."""
     period = fields.number("full_attention_interval", most=shape.MAX_LAYERS) or family["period"]
     return ["full" if (i + 1) % period == 0 else "linear" for i in range(count)]
 
 
-def _chunks(fields: Fields, family: Mapping[str, Any], count: int) -> list[str]:
+def _chunks(fields: ConfigFields, family: Mapping[str, Any], count: int) -> list[str]:
     """Llama 4: layers without rotary positions see everything, the others one chunk."""
     ropes = fields.raw("no_rope_layers")
     if not isinstance(ropes, list) or len(ropes) != count:
@@ -193,14 +193,14 @@ def _chunks(fields: Fields, family: Mapping[str, Any], count: int) -> list[str]:
     return ["chunked" if rope else "full" for rope in ropes]
 
 
-def _period_offset(fields: Fields, family: Mapping[str, Any], count: int) -> list[str]:
+def _period_offset(fields: ConfigFields, family: Mapping[str, Any], count: int) -> list[str]:
     """Jamba: attention at one place of every period."""
     period = fields.number("attn_layer_period", most=shape.MAX_LAYERS) or 8
     offset = fields.number("attn_layer_offset", least=0) or 0
     return ["full" if i % period == offset else "mamba" for i in range(count)]
 
 
-def _indices(fields: Fields, family: Mapping[str, Any], count: int) -> list[str]:
+def _indices(fields: ConfigFields, family: Mapping[str, Any], count: int) -> list[str]:
     """Attention in the layers that are listed; elsewhere the family's other kind."""
     other = family["word"]
     listed = fields.raw(family["indices"])
@@ -209,7 +209,7 @@ def _indices(fields: Fields, family: Mapping[str, Any], count: int) -> list[str]
     return ["full" if i in listed else other for i in range(count)]
 
 
-def _pattern_list(fields: Fields, family: Mapping[str, Any], count: int) -> list[str]:
+def _pattern_list(fields: ConfigFields, family: Mapping[str, Any], count: int) -> list[str]:
     """A list of 0 and 1 per layer."""
     listed = fields.raw(family["indices"])
     if not isinstance(listed, list) or len(listed) < count:
@@ -217,7 +217,7 @@ def _pattern_list(fields: Fields, family: Mapping[str, Any], count: int) -> list
     return [family["words"][1 if entry else 0] for entry in listed[:count]]
 
 
-def _kimi(fields: Fields, family: Mapping[str, Any], count: int) -> list[str]:
+def _kimi(fields: ConfigFields, family: Mapping[str, Any], count: int) -> list[str]:
     """Kimi Linear: lists of layers, counted from 1."""
     table = fields.raw("linear_attn_config")
     full = table.get("full_attn_layers") if isinstance(table, dict) else None
@@ -226,7 +226,7 @@ def _kimi(fields: Fields, family: Mapping[str, Any], count: int) -> list[str]:
     return ["full" if i + 1 in full else "linear" for i in range(count)]
 
 
-def _one_kind(fields: Fields, family: Mapping[str, Any], count: int) -> list[str]:
+def _one_kind(fields: ConfigFields, family: Mapping[str, Any], count: int) -> list[str]:
     return [family["word"]] * count
 
 
@@ -237,7 +237,7 @@ RULES = {
 }  # fmt: skip
 
 
-def _share(layers: tuple[Layer, ...], fields: Fields) -> tuple[Layer, ...]:
+def _share(layers: tuple[LayerShape, ...], fields: ConfigFields) -> tuple[LayerShape, ...]:
     """The last layers of Gemma 3n and 4 use the cache of earlier ones."""
     shared = fields.number("num_kv_shared_layers", least=0, most=shape.MAX_LAYERS) or 0
     own = max(0, len(layers) - shared)
@@ -246,10 +246,10 @@ def _share(layers: tuple[Layer, ...], fields: Fields) -> tuple[Layer, ...]:
     )
 
 
-class _Builder:
+class _LayerBuilder:
     """Makes a layer of the kind that a word names."""
 
-    def __init__(self, fields: Fields, family: Mapping[str, Any]) -> None:
+    def __init__(self, fields: ConfigFields, family: Mapping[str, Any]) -> None:
         self.fields, self.family = fields, family
         self.hidden = fields.need("hidden_size", "n_embd", "d_model", "dim")
         self.heads = fields.number("num_attention_heads", "n_head", "num_heads") or 1
@@ -275,21 +275,23 @@ class _Builder:
             raise shape.bad(fields.where, "num_key_value_heads", given)
         return given or self.heads
 
-    def layer(self, word: str, number: int) -> Layer:
+    def layer(self, word: str, number: int) -> LayerShape:
         if word == "none":
-            return Layer(kind=shape.NONE)
+            return LayerShape(kind=shape.NONE)
         if word == "mamba":
-            return self._mamba(Layer(kind=shape.NONE))
+            return self._mamba(LayerShape(kind=shape.NONE))
         if word == "both":
             return self._mamba(self._attention("full"))
         if word == "linear":
             return self._linear()
         if word == "conv":
             kernel = self.fields.need("conv_L_cache")
-            return Layer(kind=shape.NONE, state_kind=shape.CONV, conv=self.hidden, kernel=kernel)
+            return LayerShape(
+                kind=shape.NONE, state_kind=shape.CONV, conv=self.hidden, kernel=kernel
+            )
         return self._attention(word)
 
-    def _attention(self, word: str) -> Layer:
+    def _attention(self, word: str) -> LayerShape:
         fields = self.fields
         latent = fields.number("kv_lora_rank", least=0)
         if latent:
@@ -312,13 +314,13 @@ class _Builder:
         kind = {"sliding": shape.SLIDING, "chunked": shape.CHUNKED}.get(word, shape.FULL)
         if window is None:
             kind = shape.FULL
-        return Layer(kind=kind, kv_heads=kv_heads, k=k, v=v, window=window)
+        return LayerShape(kind=kind, kv_heads=kv_heads, k=k, v=v, window=window)
 
-    def _mla(self, latent: int) -> Layer:
+    def _mla(self, latent: int) -> LayerShape:
         rotary = self.fields.number("qk_rope_head_dim", least=0) or 0
         plain = self.fields.number("qk_nope_head_dim", least=0) or 0
         value = self.fields.number("v_head_dim", least=0) or 0
-        return Layer(
+        return LayerShape(
             kind=shape.MLA,
             kv_heads=1,
             k=latent + rotary,
@@ -327,7 +329,7 @@ class _Builder:
             index=self.fields.number("index_head_dim", least=0) or 0,
         )
 
-    def _mamba(self, base: Layer) -> Layer:
+    def _mamba(self, base: LayerShape) -> LayerShape:
         """Mamba-2 where there are heads of its own, else Mamba-1."""
         fields = self.fields
         kernel = fields.need("mamba_d_conv", "conv_kernel")
@@ -358,25 +360,27 @@ class _Builder:
             per_group=2 * size,
         )
 
-    def _linear(self) -> Layer:
+    def _linear(self) -> LayerShape:
         """Gated delta net, KDA or plain linear attention, by the fields that are there."""
         fields = self.fields
         table = fields.raw("linear_attn_config")
         if isinstance(table, dict):
-            inner = Fields(table, {}, fields.where)
+            inner = ConfigFields(table, {}, fields.where)
             dim, heads = inner.number("head_dim") or 128, inner.number("num_heads") or self.heads
             kernel = inner.number("short_conv_kernel_size") or 4
-            return Layer(
+            return LayerShape(
                 kind=shape.NONE, state_kind=shape.KDA, conv=3 * heads * dim, kernel=kernel,
                 state=heads * dim * dim,
             )  # fmt: skip
         values = fields.number("linear_num_value_heads")
         if values is None:
             dim = self.head_dim
-            return Layer(kind=shape.NONE, state_kind=shape.LINEAR, state=self.heads * dim * dim)
+            return LayerShape(
+                kind=shape.NONE, state_kind=shape.LINEAR, state=self.heads * dim * dim
+            )
         keys = fields.need("linear_num_key_heads")
         key, value = fields.need("linear_key_head_dim"), fields.need("linear_value_head_dim")
-        return Layer(
+        return LayerShape(
             kind=shape.NONE,
             state_kind=shape.DELTA,
             conv=2 * keys * key + values * value,

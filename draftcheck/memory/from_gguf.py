@@ -7,17 +7,17 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from draftcheck import rulefiles
 from draftcheck.memory import shape
-from draftcheck.memory.from_config import Unknown
-from draftcheck.memory.shape import Layer, Shape
-from draftcheck.types import GgufArray, ModelFacts
+from draftcheck.memory.from_config import ShapeUnknown
+from draftcheck.memory.shape import LayerShape, Shape
+from draftcheck.rulebook import files
+from draftcheck.values.facts import GgufArray, ModelFacts
 
 INDEXED = 4
 """Compression ratio of the layers that have an indexer."""
 
 
-class Keys:
+class GgufKeys:
     """Keys of one architecture, checked."""
 
     def __init__(self, keys: Mapping[str, tuple[str, Any]], arch: str, where: str) -> None:
@@ -56,19 +56,19 @@ def read(facts: ModelFacts) -> Shape:
     """The table of a GGUF; Unknown when its keys do not say enough."""
     assert facts.gguf is not None
     arch = facts.config.model_type or ""
-    keys = Keys(facts.gguf.keys, arch, facts.ref)
-    table = rulefiles.load("memory")["gguf"].get(arch, {})
+    keys = GgufKeys(facts.gguf.keys, arch, facts.ref)
+    table = files.load("memory")["gguf"].get(arch, {})
     count = keys.number("block_count", least=1, most=shape.MAX_LAYERS)
     hidden = keys.number("embedding_length", least=1)
     if not count or not hidden:
-        raise Unknown("the GGUF gives no number of layers or no width")
+        raise ShapeUnknown("the GGUF gives no number of layers or no width")
     trunk = max(0, count - (keys.number("nextn_predict_layers", most=count) or 0))
     heads = keys.per_layer("attention.head_count", count, 0)
     most_heads = max(heads, default=0)
     if keys.values("attention.head_count") is not None and not most_heads:
         raise shape.bad(facts.ref, f"{arch}.attention.head_count", 0)
     notes = []
-    architectures = rulefiles.load("llamacpp-architectures")
+    architectures = files.load("llamacpp-architectures")
     rows = (*architectures["since"].values(), *architectures["absent"].values())
     known = {name for names in rows for name in names}
     if arch not in known:
@@ -77,7 +77,7 @@ def read(facts: ModelFacts) -> Shape:
         notes.append(why)
     layers = _layers(keys, table, trunk, heads)
     if arch in architectures["kinds"]["no_memory"]:
-        layers = [Layer(kind=shape.NONE)] * trunk
+        layers = [LayerShape(kind=shape.NONE)] * trunk
     if table.get("loops"):
         loops = keys.number("num_loops", least=1) or 1
         if loops * len(layers) > shape.MAX_LAYERS:
@@ -100,14 +100,16 @@ def read(facts: ModelFacts) -> Shape:
     )
 
 
-def _feed_forward(keys: Keys, hidden: int) -> int:
+def _feed_forward(keys: GgufKeys, hidden: int) -> int:
     dense = keys.number("feed_forward_length") or 0
     expert = keys.number("expert_feed_forward_length") or 0
     used = keys.number("expert_used_count") or 0
     return max(dense, expert * used) or 4 * hidden
 
 
-def _layers(keys: Keys, table: Mapping[str, Any], count: int, heads: list[int]) -> list[Layer]:
+def _layers(
+    keys: GgufKeys, table: Mapping[str, Any], count: int, heads: list[int]
+) -> list[LayerShape]:
     kv = keys.per_layer("attention.head_count_kv", max(count, 1), -1)
     kv = [heads[i] if n < 0 else n for i, n in enumerate(kv[:count])]
     first = heads[0] if heads else 0
@@ -131,12 +133,12 @@ def _layers(keys: Keys, table: Mapping[str, Any], count: int, heads: list[int]) 
     forward = keys.per_layer("feed_forward_length", count, 0)
     layers = []
     for i in range(count):
-        layer = Layer(kind=shape.NONE)
+        layer = LayerShape(kind=shape.NONE)
         attends = not recurrent[i] and not (table.get("ff_is_mlp") and forward[i])
         if (attends or table.get("both")) and i < owns and kv[i]:
             k, v = local if slides[i] else full
             kind = shape.MLA if latent else shape.SLIDING if slides[i] else shape.FULL
-            layer = Layer(
+            layer = LayerShape(
                 kind=kind, kv_heads=kv[i], k=k, v=v, window=window if slides[i] else None,
                 index=index[i],
             )  # fmt: skip
@@ -150,7 +152,7 @@ def _layers(keys: Keys, table: Mapping[str, Any], count: int, heads: list[int]) 
     return layers
 
 
-def _compressed(keys: Keys, layers: list[Layer]) -> list[Layer]:
+def _compressed(keys: GgufKeys, layers: list[LayerShape]) -> list[LayerShape]:
     """DeepSeek-V4: a window of raw keys, and every 4th or 128th token compressed."""
     ratios = keys.values("attention.compress_ratios") or ()
     size = keys.number("attention.indexer.key_length") or 0
@@ -169,7 +171,7 @@ def _compressed(keys: Keys, layers: list[Layer]) -> list[Layer]:
     return found
 
 
-def _add_history(keys: Keys, layers: list[Layer]) -> None:
+def _add_history(keys: GgufKeys, layers: list[LayerShape]) -> None:
     """Layers with n-gram embeddings keep a window of them in the recurrent cache."""
     kernel = keys.number("ple.conv_kernel") or 0
     words = keys.number("ple.ngram_size") or 0
@@ -184,7 +186,7 @@ def _or(value: int | None, other: int) -> int:
     return other if value is None else value
 
 
-def _slides(keys: Keys, table: Mapping[str, Any], count: int) -> tuple[list[bool], int | None]:
+def _slides(keys: GgufKeys, table: Mapping[str, Any], count: int) -> tuple[list[bool], int | None]:
     """Which layers slide, by the architecture's own rule; other architectures ignore the key."""
     window = keys.number("attention.sliding_window", most=shape.MAX_WINDOW)
     never = [False] * count
@@ -211,7 +213,7 @@ def _slides(keys: Keys, table: Mapping[str, Any], count: int) -> tuple[list[bool
     return [i % period < period - 1 for i in range(count)], window
 
 
-def _recurrent(keys: Keys, table: Mapping[str, Any], count: int, kv: list[int]) -> list[bool]:
+def _recurrent(keys: GgufKeys, table: Mapping[str, Any], count: int, kv: list[int]) -> list[bool]:
     rule = table.get("recurrent")
     if rule == "all":
         return [True] * count
@@ -228,7 +230,7 @@ def _recurrent(keys: Keys, table: Mapping[str, Any], count: int, kv: list[int]) 
     return [False] * count
 
 
-def _owners(keys: Keys, table: Mapping[str, Any], count: int) -> int:
+def _owners(keys: GgufKeys, table: Mapping[str, Any], count: int) -> int:
     """Layers from this one on use an earlier layer's cache."""
     if "own_cache" in table:
         return int(table["own_cache"])
@@ -237,7 +239,7 @@ def _owners(keys: Keys, table: Mapping[str, Any], count: int) -> int:
     return count - (keys.number("attention.shared_kv_layers", most=shape.MAX_LAYERS) or 0)
 
 
-def _index(keys: Keys, table: Mapping[str, Any], count: int) -> list[int]:
+def _index(keys: GgufKeys, table: Mapping[str, Any], count: int) -> list[int]:
     """Elements of the indexer's keys per layer."""
     rule = table.get("index")
     size = keys.number("attention.indexer.key_length") or 0
@@ -257,7 +259,7 @@ def _index(keys: Keys, table: Mapping[str, Any], count: int) -> list[int]:
     return [size] * count
 
 
-def _state(keys: Keys, table: Mapping[str, Any], heads: int) -> dict[str, Any]:
+def _state(keys: GgufKeys, table: Mapping[str, Any], heads: int) -> dict[str, Any]:
     """What a recurrent layer keeps per sequence: llama_hparams::n_embd_r and n_embd_s."""
     hidden = keys.number("embedding_length") or 0
     kind = table.get("state")

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from draftcheck.memory import shape
 from draftcheck.memory.profiles import Profile
-from draftcheck.memory.shape import Layer, Shape
+from draftcheck.memory.shape import LayerShape, Shape
 
 FULL, LATENT, SLIDING, CHUNKED, STATE = "full", "latent", "sliding", "chunked", "state"
 SPARSE_LATENT = 656
@@ -24,7 +24,7 @@ class NotPlanned(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Spec:
+class LayerSpec:
     """What the planner knows of one layer."""
 
     kind: str
@@ -37,7 +37,7 @@ class Spec:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class BlockPlan:
     """Bytes of one block of the pool, and how many one request holds."""
 
     block_bytes: int
@@ -77,41 +77,43 @@ def serving(
     )
 
 
-def plan(models: tuple[Shape, ...], serve: Serving, rows: tuple[tuple[Layer, ...], ...]) -> Plan:
+def plan(
+    models: tuple[Shape, ...], serve: Serving, rows: tuple[tuple[LayerShape, ...], ...]
+) -> BlockPlan:
     """The pool for these models together; rows are their layers."""
     block = _block(models[0], rows[0], serve)
     page = _state_page(rows[0], serve, block)
-    specs: list[Spec] = []
+    specs: list[LayerSpec] = []
     for model, layers in zip(models, rows, strict=True):
         for layer in layers:
             specs += _specs(model, layer, serve, block, page)
     if not specs:
-        return Plan(0, 0)
+        return BlockPlan(0, 0)
     kinds = {spec.kind for spec in specs}
     if kinds <= {FULL, LATENT} or _alike(specs):
         blocks = max(_blocks(spec, serve) for spec in specs)
-        return Plan(sum(spec.page for spec in specs), blocks)
+        return BlockPlan(sum(spec.page for spec in specs), blocks)
     try:
         specs = _unify(specs)
     except NotPlanned:
         # Latents beside sliding layers: all of them are kept at full length instead.
         if LATENT in kinds and SLIDING in kinds and STATE not in kinds:
             full = [replace(spec, kind=FULL, block=block, window=0) for spec in specs]
-            return Plan(sum(spec.page for spec in full), _blocks(full[0], serve))
+            return BlockPlan(sum(spec.page for spec in full), _blocks(full[0], serve))
         raise
     return _groups(specs, serve)
 
 
-def _groups(specs: list[Spec], serve: Serving) -> Plan:
+def _groups(specs: list[LayerSpec], serve: Serving) -> BlockPlan:
     """Groups of equally many layers; each group holds its own blocks of a request."""
     buckets = Counter(specs)
     fewest, most = min(buckets.values()), max(buckets.values())
     size = most if most < fewest * serve.group_ratio else fewest
     blocks = sum(-(-count // size) * _blocks(spec, serve) for spec, count in buckets.items())
-    return Plan(specs[0].page * size, blocks)
+    return BlockPlan(specs[0].page * size, blocks)
 
 
-def _alike(specs: list[Spec]) -> bool:
+def _alike(specs: list[LayerSpec]) -> bool:
     """One kind, one window, one block size: one group, whatever the widths."""
     first = specs[0]
     if first.kind == STATE:
@@ -121,7 +123,7 @@ def _alike(specs: list[Spec]) -> bool:
     )
 
 
-def _unify(specs: list[Spec]) -> list[Spec]:
+def _unify(specs: list[LayerSpec]) -> list[LayerSpec]:
     """Every page as large as the largest: by more tokens per block, else by padding."""
     largest = max(spec.page for spec in specs)
     found = []
@@ -139,7 +141,7 @@ def _unify(specs: list[Spec]) -> list[Spec]:
     return found
 
 
-def _blocks(spec: Spec, serve: Serving) -> int:
+def _blocks(spec: LayerSpec, serve: Serving) -> int:
     """Blocks that one request of the whole context holds of this layer."""
     if spec.kind == STATE:
         return serve.state_copies + serve.spec_tokens
@@ -151,7 +153,7 @@ def _blocks(spec: Spec, serve: Serving) -> int:
     return -(-tokens // spec.block) + (spec.kind == SLIDING)
 
 
-def _block(model: Shape, layers: tuple[Layer, ...], serve: Serving) -> int:
+def _block(model: Shape, layers: tuple[LayerShape, ...], serve: Serving) -> int:
     """Tokens per block: more of them where a recurrent state must fit one block."""
     states = [_state(model, layer, serve) for layer in layers if layer.state_kind]
     attention = [layer for layer in layers if layer.attends]
@@ -163,25 +165,27 @@ def _block(model: Shape, layers: tuple[Layer, ...], serve: Serving) -> int:
     return max(serve.block, step * -(-max(states) // (step * token)))
 
 
-def _heads(layer: Layer, ranks: int) -> int:
+def _heads(layer: LayerShape, ranks: int) -> int:
     return 1 if layer.kind == shape.MLA else max(1, layer.kv_heads // ranks)
 
 
-def _token(layer: Layer, serve: Serving) -> int:
+def _token(layer: LayerShape, serve: Serving) -> int:
     """Bytes of one token in this layer's page, on one rank."""
     if layer.kind == shape.MLA:
         return SPARSE_LATENT if layer.index else int(layer.k * serve.kv_bytes)
     return int(_heads(layer, serve.tensor_parallel) * (layer.k + layer.v) * serve.kv_bytes)
 
 
-def _state_page(rows: tuple[Layer, ...], serve: Serving, block: int) -> int:
+def _state_page(rows: tuple[LayerShape, ...], serve: Serving, block: int) -> int:
     """The page that every recurrent state is padded to: that of the target's attention."""
     if not any(layer.state_kind for layer in rows):
         return 0
     return block * max((_token(layer, serve) for layer in rows if layer.attends), default=0)
 
 
-def _specs(model: Shape, layer: Layer, serve: Serving, block: int, page: int) -> list[Spec]:
+def _specs(
+    model: Shape, layer: LayerShape, serve: Serving, block: int, page: int
+) -> list[LayerSpec]:
     found = []
     if layer.attends:
         kind = {shape.MLA: LATENT, shape.SLIDING: SLIDING, shape.CHUNKED: CHUNKED}.get(
@@ -189,21 +193,21 @@ def _specs(model: Shape, layer: Layer, serve: Serving, block: int, page: int) ->
         )
         heads = _heads(layer, serve.tensor_parallel)
         width = block * _token(layer, serve)
-        found.append(Spec(kind, block, width, heads, (layer.k, layer.v), layer.window or 0))
+        found.append(LayerSpec(kind, block, width, heads, (layer.k, layer.v), layer.window or 0))
         if layer.index:
             # One key in 8 bits with a float32 scale per 128 elements.
             index = layer.index + layer.index // 128 * 4
-            found.append(Spec(LATENT, block, block * index, 1, (index, 0)))
+            found.append(LayerSpec(LATENT, block, block * index, 1, (index, 0)))
     if layer.state_kind:
         state = _state(model, layer, serve)
         if page and state > page:
             raise NotPlanned  # a draft's state; vLLM stops at an assertion
         size = (layer.conv, layer.state)
-        found.append(Spec(STATE, block, page or state, layer.kernel, size))
+        found.append(LayerSpec(STATE, block, page or state, layer.kernel, size))
     return found
 
 
-def _state(model: Shape, layer: Layer, serve: Serving) -> int:
+def _state(model: Shape, layer: LayerShape, serve: Serving) -> int:
     """Bytes of one sequence's state on one rank."""
     ranks = serve.tensor_parallel
     said = STATE_BYTES.get((model.state_dtype or "").removeprefix("torch."))

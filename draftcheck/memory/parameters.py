@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from draftcheck import rulefiles
 from draftcheck.memory import shape
-from draftcheck.memory.shape import Layer, Shape
-from draftcheck.types import ModelFacts
+from draftcheck.memory.shape import LayerShape, Shape
+from draftcheck.rulebook import files
+from draftcheck.values.facts import ModelFacts
 
 QKV_BIAS = ("qwen2", "qwen2_moe")
 QK_NORM = ("qwen3", "qwen3_moe", "gemma3_text", "gemma3")
@@ -40,7 +40,7 @@ def tied(facts: ModelFacts) -> bool:
     """Whether the output matrix is the embedding; the class decides where the config is silent."""
     if facts.config.tied is not None:
         return facts.config.tied
-    defaults = rulefiles.load("config-defaults").get(facts.config.model_type or "", {})
+    defaults = files.load("config-defaults").get(facts.config.model_type or "", {})
     return bool(defaults.get("tie_word_embeddings"))
 
 
@@ -49,7 +49,7 @@ def _number(sizes: Mapping[str, Any], name: str) -> int:
     return value if isinstance(value, int) and value > 0 else 0
 
 
-def _attention(layer: Layer, table: Shape, sizes: Mapping[str, Any]) -> int:
+def _attention(layer: LayerShape, table: Shape, sizes: Mapping[str, Any]) -> int:
     hidden = table.hidden
     if layer.kind == shape.MLA:
         rotary, plain = _number(sizes, "qk_rope_head_dim"), _number(sizes, "qk_nope_head_dim")

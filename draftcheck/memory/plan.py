@@ -3,59 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from draftcheck.memory import caches, stages, weights
-from draftcheck.memory.caches import Cache, Load
-from draftcheck.memory.profiles import GIB, MIB, Profile
+from draftcheck.memory.caches import Cache, ServedLoad
+from draftcheck.memory.profiles import GIB, MIB
+from draftcheck.memory.question import MemoryQuestion
 from draftcheck.memory.shape import Shape
 from draftcheck.memory.weights import Weights
-from draftcheck.memorytypes import Basis, DeviceFit, Gpu, Part
-from draftcheck.types import ModelFacts
+from draftcheck.values.memory import Basis, DeviceFit, Gpu, MemoryPart
 
 TARGET, DRAFT, ENGINE = "target", "draft", "engine"
 WEIGHTS, CACHE, WORKSPACE = "weights", "cache", "workspace"
 NO_CACHE = ("medusa", "mlp_speculator")
 
 
-@dataclass(frozen=True, slots=True)
-class Side:
-    """One model: its facts and its table."""
-
-    facts: ModelFacts
-    shape: Shape
-
-
-@dataclass(frozen=True, slots=True)
-class Question:
-    """Everything that the plan depends on."""
-
-    profile: Profile
-    devices: tuple[Gpu, ...]
-    target: Side
-    draft: Side | None
-    role: str
-    """Of the draft: full, eagle3 …; itself: the target's own prediction layers; empty: none."""
-    context: int
-    sequences: int
-    kv_dtype: str | None
-    dtype: str | None
-    ranks: int
-    draft_ranks: int
-    draft_tokens: int
-    fraction: float | None
-    draft_gpu: int | None
-    sequences_said: bool
-    stages: int = 1
-    """Of a pipeline: the target's layers, cut into so many runs."""
-    last: bool = True
-    """Whether this is the stage that makes the logits and holds the draft."""
-
-    def without_draft(self) -> Question:
-        return replace(self, draft=None, role="", draft_gpu=None)
-
-
-def load_of(question: Question) -> Load:
+def load_of(question: MemoryQuestion) -> ServedLoad:
     profile, target = question.profile, question.target.shape
     _, bits = profile.kv_bits(question.kv_dtype, target.float_bytes)
     own = question.kv_dtype if profile.get("kv_of_draft") else None
@@ -70,7 +33,7 @@ def load_of(question: Question) -> Load:
         batched = profile.step("batched_tokens", memory)
         if any(word in names for word in small):
             batched = rows[0][0]
-    return Load(
+    return ServedLoad(
         context=question.context,
         sequences=question.sequences,
         bits=bits,
@@ -83,7 +46,7 @@ def load_of(question: Question) -> Load:
     )
 
 
-def cache_of(question: Question, *, floor: bool = False) -> Cache:
+def cache_of(question: MemoryQuestion, *, floor: bool = False) -> Cache:
     """Both caches; floor: what they are at least where the files leave layers open."""
     fold = caches.FOLDS[question.profile.get("cache")]
     target = question.target.shape
@@ -95,7 +58,7 @@ def cache_of(question: Question, *, floor: bool = False) -> Cache:
     return fold(question.profile, load_of(question), target, rows, draft, theirs)
 
 
-def weigh(question: Question) -> tuple[Weights | None, Weights | None]:
+def weigh(question: MemoryQuestion) -> tuple[Weights | None, Weights | None]:
     """Both models' weights on one rank."""
     profile = question.profile
     itself = question.role == "itself"
@@ -125,7 +88,9 @@ def weigh(question: Question) -> tuple[Weights | None, Weights | None]:
     return ours, theirs
 
 
-def devices(question: Question, ours: Weights, theirs: Weights | None) -> tuple[DeviceFit, ...]:
+def devices(
+    question: MemoryQuestion, ours: Weights, theirs: Weights | None
+) -> tuple[DeviceFit, ...]:
     """The parts on every device that is used; stage by stage where there is a pipeline."""
     if question.stages == 1:
         return _devices(question, ours, theirs)
@@ -136,7 +101,9 @@ def devices(question: Question, ours: Weights, theirs: Weights | None) -> tuple[
     return tuple(found)
 
 
-def _devices(question: Question, ours: Weights, theirs: Weights | None) -> tuple[DeviceFit, ...]:
+def _devices(
+    question: MemoryQuestion, ours: Weights, theirs: Weights | None
+) -> tuple[DeviceFit, ...]:
     cache = cache_of(question)
     low = cache_of(question, floor=True)
     if question.profile.get("split") == "tensor":
@@ -168,7 +135,7 @@ def _devices(question: Question, ours: Weights, theirs: Weights | None) -> tuple
     return tuple(found)
 
 
-def _draft_share(question: Question, number: int, share: float) -> float:
+def _draft_share(question: MemoryQuestion, number: int, share: float) -> float:
     if question.draft_gpu is not None:
         return 1.0 if number == question.draft_gpu else 0.0
     if question.draft_ranks == 1 and question.ranks > 1:
@@ -176,7 +143,7 @@ def _draft_share(question: Question, number: int, share: float) -> float:
     return share
 
 
-def _available(question: Question, gpu: Gpu) -> int:
+def _available(question: MemoryQuestion, gpu: Gpu) -> int:
     """Bytes that the engine may use: its fraction of the whole, and never more than is free."""
     fraction = question.fraction
     if fraction is None:
@@ -187,18 +154,18 @@ def _available(question: Question, gpu: Gpu) -> int:
     return budget if gpu.free is None else min(budget, gpu.free)
 
 
-def _slack(question: Question, gpu: Gpu) -> tuple[int, int]:
+def _slack(question: MemoryQuestion, gpu: Gpu) -> tuple[int, int]:
     if gpu.free is not None:
         return 0, 0
     low, typical, high = gpu.held_back
     return high - typical, typical - low
 
 
-def _part(name: str, owner: str, size: float, basis: Basis, low: float, high: float) -> Part:
-    return Part(name, owner, int(size), basis, int(low), int(high))
+def _part(name: str, owner: str, size: float, basis: Basis, low: float, high: float) -> MemoryPart:
+    return MemoryPart(name, owner, int(size), basis, int(low), int(high))
 
 
-def _weights(found: Weights, owner: str, share: float) -> Iterator[Part]:
+def _weights(found: Weights, owner: str, share: float) -> Iterator[MemoryPart]:
     whole = share in (0.0, 1.0)
     basis = Basis.EXACT if found.exact and whole else Basis.MODELLED
     spread = 0.0 if whole else 0.03
@@ -208,11 +175,11 @@ def _weights(found: Weights, owner: str, share: float) -> Iterator[Part]:
     )  # fmt: skip
 
 
-def _cache(size: int, low: int, cache: Cache, owner: str, share: float) -> Iterator[Part]:
+def _cache(size: int, low: int, cache: Cache, owner: str, share: float) -> Iterator[MemoryPart]:
     whole = share in (0.0, 1.0)
     exact = cache.exact and whole and low == size
     spread = 0.0 if cache.exact and whole else 0.1
-    yield Part(
+    yield MemoryPart(
         CACHE,
         owner,
         int(size * share),
@@ -223,9 +190,9 @@ def _cache(size: int, low: int, cache: Cache, owner: str, share: float) -> Itera
     )
 
 
-def _constant(question: Question, name: str, key: str) -> Part:
+def _constant(question: MemoryQuestion, name: str, key: str) -> MemoryPart:
     low, typical, high = question.profile.range(key)
-    return Part(name, ENGINE, typical, Basis.CONSTANT, low, high)
+    return MemoryPart(name, ENGINE, typical, Basis.CONSTANT, low, high)
 
 
 def _widths(shape: Shape) -> int:
@@ -234,8 +201,13 @@ def _widths(shape: Shape) -> int:
 
 
 def _cells_overhead(
-    question: Question, gpu: Gpu, cache: Cache, ours: Weights, theirs: Weights | None, share: float
-) -> Iterator[Part]:
+    question: MemoryQuestion,
+    gpu: Gpu,
+    cache: Cache,
+    ours: Weights,
+    theirs: Weights | None,
+    share: float,
+) -> Iterator[MemoryPart]:
     """llama.cpp: one compute buffer per context and device."""
     profile = question.profile
     pad, batch = profile.get("pad"), profile.get("batch")
@@ -262,8 +234,13 @@ def _cells_overhead(
 
 
 def _paged_overhead(
-    question: Question, gpu: Gpu, cache: Cache, ours: Weights, theirs: Weights | None, share: float
-) -> Iterator[Part]:
+    question: MemoryQuestion,
+    gpu: Gpu,
+    cache: Cache,
+    ours: Weights,
+    theirs: Weights | None,
+    share: float,
+) -> Iterator[MemoryPart]:
     """vLLM: the profile run, the sampler's logits, CUDA graphs, one block for nobody."""
     shape, load = question.target.shape, load_of(question)
     rows = question.sequences if question.sequences_said else question.profile.get("sequences")
@@ -281,8 +258,13 @@ def _paged_overhead(
 
 
 def _pool_overhead(
-    question: Question, gpu: Gpu, cache: Cache, ours: Weights, theirs: Weights | None, share: float
-) -> Iterator[Part]:
+    question: MemoryQuestion,
+    gpu: Gpu,
+    cache: Cache,
+    ours: Weights,
+    theirs: Weights | None,
+    share: float,
+) -> Iterator[MemoryPart]:
     """SGLang: what mem_fraction_static leaves free for activations and graphs."""
     usable = gpu.usable
     if question.fraction is not None:
@@ -305,8 +287,13 @@ def _pool_overhead(
 
 
 def _growing_overhead(
-    question: Question, gpu: Gpu, cache: Cache, ours: Weights, theirs: Weights | None, share: float
-) -> Iterator[Part]:
+    question: MemoryQuestion,
+    gpu: Gpu,
+    cache: Cache,
+    ours: Weights,
+    theirs: Weights | None,
+    share: float,
+) -> Iterator[MemoryPart]:
     """transformers: the allocator's rounding, and prefill or the copy of growing caches.
 
     The blocks of the prefill's activations are what the caches grow into afterwards: every
@@ -337,8 +324,13 @@ def _growing_overhead(
 
 
 def _pages_overhead(
-    question: Question, gpu: Gpu, cache: Cache, ours: Weights, theirs: Weights | None, share: float
-) -> Iterator[Part]:
+    question: MemoryQuestion,
+    gpu: Gpu,
+    cache: Cache,
+    ours: Weights,
+    theirs: Weights | None,
+    share: float,
+) -> Iterator[MemoryPart]:
     """ExLlamaV3: activations of a 2048-token chunk inside its reserve per device."""
     shape = question.target.shape
     size = 2048 * _widths(shape) * 2

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from draftcheck import rulefiles
 from draftcheck.errors import UsageError
+from draftcheck.rulebook import files
 
 MIB = 1 << 20
 GIB = 1 << 30
@@ -36,7 +36,7 @@ class Profile:
 
     def kv_bits(self, kv_dtype: str | None, float_bytes: int) -> tuple[str, float]:
         """The name and the bits per element of the cache's type."""
-        types = rulefiles.load("memory")["kv_bits"]
+        types = files.load("memory")["kv_bits"]
         known = self.values["kv_types"]
         word = (kv_dtype or known[0]).lower()
         if kv_dtype is not None and word not in known and word not in types:
@@ -55,7 +55,7 @@ class Profile:
 
 def load(engine: str, version: str, order: Callable[[str], Any]) -> Profile | None:
     """The profile of an engine's version; None where its memory is not modelled."""
-    table = rulefiles.load("memory")["engine"]
+    table = files.load("memory")["engine"]
     row = table.get(engine)
     if row is not None and "like" in row:
         # Another program around the same engine; its versions say nothing about the cache.

@@ -7,20 +7,20 @@ from dataclasses import replace
 
 from draftcheck.memory import plan
 from draftcheck.memory.paged import NotPlanned
-from draftcheck.memory.plan import Question
+from draftcheck.memory.question import MemoryQuestion
 from draftcheck.memory.weights import Weights
-from draftcheck.memorytypes import Fit, Limits
+from draftcheck.values.memory import Fit, Limits
 
 MOST_SEQUENCES = 1 << 16
 LONGEST = 1 << 24
 """Tokens; only models that state no maximum are searched so far."""
 
 
-Good = Callable[[Question, Weights, Weights | None], bool]
+Good = Callable[[MemoryQuestion, Weights, Weights | None], bool]
 
 
 def limits(
-    question: Question, ours: Weights, theirs: Weights | None, good: Good | None = None
+    question: MemoryQuestion, ours: Weights, theirs: Weights | None, good: Good | None = None
 ) -> Limits:
     """The longest context at these sequences, and the most sequences at this context."""
     longest = question.target.shape.max_context or LONGEST
@@ -35,7 +35,7 @@ def limits(
     return Limits(_most(context, longest), _most(sequences, MOST_SEQUENCES))
 
 
-def fits(question: Question, ours: Weights, theirs: Weights | None) -> bool:
+def fits(question: MemoryQuestion, ours: Weights, theirs: Weights | None) -> bool:
     """Whether the typical figure stays within every device."""
     try:
         found = plan.devices(question, ours, theirs)
@@ -44,7 +44,7 @@ def fits(question: Question, ours: Weights, theirs: Weights | None) -> bool:
     return all(device.required <= device.available for device in found)
 
 
-def fits_surely(question: Question, ours: Weights, theirs: Weights | None) -> bool:
+def fits_surely(question: MemoryQuestion, ours: Weights, theirs: Weights | None) -> bool:
     """Whether the upper end of the range stays within every device, too."""
     try:
         found = plan.devices(question, ours, theirs)
@@ -70,14 +70,14 @@ def _most(good: Callable[[int], bool], limit: int) -> int | None:
 
 
 def changes(
-    question: Question, ours: Weights, theirs: Weights | None, *, tight: bool
+    question: MemoryQuestion, ours: Weights, theirs: Weights | None, *, tight: bool
 ) -> tuple[str, ...]:
     """What would make it fit, the smallest first; a tight fit asks for one that is sure."""
     return tuple(_changes(question, ours, theirs, fits_surely if tight else fits))
 
 
 def _changes(
-    question: Question, ours: Weights, theirs: Weights | None, good: Good
+    question: MemoryQuestion, ours: Weights, theirs: Weights | None, good: Good
 ) -> Iterator[str]:
     smaller = question.profile.get("smaller_kv")
     if smaller and question.kv_dtype is None:
@@ -100,7 +100,7 @@ def _changes(
         yield "no draft: the target alone fits"
 
 
-def alone(question: Question, ours: Weights) -> Weights:
+def alone(question: MemoryQuestion, ours: Weights) -> Weights:
     """The target's weights without its prediction layers; headers are long, so seldom anew."""
     if question.role != "itself":
         return ours

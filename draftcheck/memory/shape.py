@@ -16,7 +16,7 @@ MAX_WINDOW = 1 << 40
 
 
 @dataclass(frozen=True, slots=True)
-class Layer:
+class LayerShape:
     """One layer; counts are elements, engines choose the type that holds them."""
 
     kind: str = FULL
@@ -57,7 +57,7 @@ class Layer:
 class Shape:
     """One model, as far as memory is concerned."""
 
-    layers: tuple[Layer, ...]
+    layers: tuple[LayerShape, ...]
     hidden: int
     heads: int
     feed_forward: int
@@ -71,7 +71,7 @@ class Shape:
     """What the config says about the type of recurrent states."""
     moe: bool = False
     arch: str = ""
-    floor: tuple[Layer, ...] | None = None
+    floor: tuple[LayerShape, ...] | None = None
     """What the layers may be instead, at least, where the files leave it open."""
     notes: tuple[str, ...] = ()
 

@@ -5,15 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from draftcheck.memory import weights
+from draftcheck.memory.question import MemoryQuestion
 from draftcheck.memory.weights import Weights
-from draftcheck.memorytypes import Gpu
-from draftcheck.types import ModelFacts
-
-if TYPE_CHECKING:
-    from draftcheck.memory.plan import Question
+from draftcheck.values.facts import ModelFacts
+from draftcheck.values.memory import Gpu
 
 FINAL = re.compile(r"(^|\.)(norm|final_layernorm|ln_f|final_norm|norm_f)\.")
 
@@ -42,7 +39,7 @@ CUTS: dict[str, Callable[[int, int], list[int]]] = {
 }
 
 
-def runs(question: Question) -> list[range]:
+def runs(question: MemoryQuestion) -> list[range]:
     """The layers of every stage, as the engine cuts them."""
     sizes = CUTS[question.profile.get("stages")](len(question.target.shape.layers), question.stages)
     found, first = [], 0
@@ -52,7 +49,7 @@ def runs(question: Question) -> list[range]:
     return found
 
 
-def questions(question: Question) -> Iterator[Question]:
+def questions(question: MemoryQuestion) -> Iterator[MemoryQuestion]:
     """The question of every stage: its layers, and the draft on the last one only."""
     shape = question.target.shape
     cut = runs(question)
@@ -70,12 +67,12 @@ def questions(question: Question) -> Iterator[Question]:
         yield stage if last else stage.without_draft()
 
 
-def _devices(question: Question, number: int) -> tuple[Gpu, ...]:
+def _devices(question: MemoryQuestion, number: int) -> tuple[Gpu, ...]:
     own = question.devices[number * question.ranks : (number + 1) * question.ranks]
     return own or question.devices[-1:]
 
 
-def weigh(question: Question, whole: Weights) -> tuple[Weights, ...]:
+def weigh(question: MemoryQuestion, whole: Weights) -> tuple[Weights, ...]:
     """The weights of every stage; by share where no header lists them."""
     facts = question.target.facts
     cut = runs(question)

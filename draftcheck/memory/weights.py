@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from draftcheck.memory import parameters
 from draftcheck.memory.profiles import MIB, Profile
 from draftcheck.memory.shape import Shape
-from draftcheck.types import ModelFacts, Tensor
+from draftcheck.values.facts import ModelFacts, Tensor
 
 FLOATS = {"F64": 8, "F32": 4, "F16": 2, "BF16": 2}
 SIZES = {"float32": 4, "float": 4, "float16": 2, "half": 2, "bfloat16": 2}

@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from draftcheck import __version__
+from draftcheck.models.sources.hub.cache import HubCache
 from draftcheck.report.json import SCHEMA_VERSION, dumps
 from draftcheck.report.safe import safe
-from draftcheck.sources.cache import Store
+from draftcheck.settings import __version__
 
 
 @dataclass(frozen=True, slots=True)
-class Share:
+class CacheShare:
     """One repo at one commit; contents that repos share count for each."""
 
     repo: str
@@ -23,16 +23,16 @@ class Share:
 
 
 @dataclass(frozen=True, slots=True)
-class Survey:
+class CacheSurvey:
     folder: str
     entries: int
     bytes: int
     limit: int
-    shares: tuple[Share, ...]
+    shares: tuple[CacheShare, ...]
     cleared: tuple[int, int] | None = None
 
 
-def survey(store: Store, cleared: tuple[int, int] | None) -> Survey:
+def survey(store: HubCache, cleared: tuple[int, int] | None) -> CacheSurvey:
     """Count what is there."""
     sizes: dict[str, list[int]] = {}
     entries = total = 0
@@ -41,17 +41,17 @@ def survey(store: Store, cleared: tuple[int, int] | None) -> Survey:
         sizes.setdefault(kept.name.partition("@")[0], []).append(kept.size)
     shares = [_share(body, sizes) for body in store.listings()]
     shares.sort(key=lambda share: (-share.bytes, share.repo, share.commit))
-    return Survey(str(store.folder), entries, total, store.limit, tuple(shares), cleared)
+    return CacheSurvey(str(store.folder), entries, total, store.limit, tuple(shares), cleared)
 
 
-def _share(body: dict[str, Any], sizes: dict[str, list[int]]) -> Share:
+def _share(body: dict[str, Any], sizes: dict[str, list[int]]) -> CacheShare:
     names = {
         str(entry[1]).partition(":")[2]
         for entry in body["files"].values()
         if isinstance(entry, list) and len(entry) == 2
     }
     mine = [sizes[name] for name in names if name in sizes]
-    return Share(
+    return CacheShare(
         str(body.get("repo")),
         str(body.get("commit")),
         str(body.get("endpoint")),
@@ -60,11 +60,11 @@ def _share(body: dict[str, Any], sizes: dict[str, list[int]]) -> Share:
     )
 
 
-def render(found: Survey, form: str) -> str:
+def render(found: CacheSurvey, form: str) -> str:
     return _json(found) if form == "json" else _text(found)
 
 
-def _text(found: Survey) -> str:
+def _text(found: CacheSurvey) -> str:
     lines = [safe(found.folder)]
     if found.cleared is not None:
         lines.append(f"  cleared {found.cleared[0]:,} files, {_bytes(found.cleared[1])}")
@@ -84,7 +84,7 @@ def _bytes(count: int) -> str:
     return f"{count} B"
 
 
-def _json(found: Survey) -> str:
+def _json(found: CacheSurvey) -> str:
     cleared = None
     if found.cleared is not None:
         cleared = {"entries": found.cleared[0], "bytes": found.cleared[1]}

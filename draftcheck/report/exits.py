@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 import click
 
 from draftcheck.report.safe import safe
-from draftcheck.types import ModelFacts, PairVerdict, Verdict
+from draftcheck.values.facts import ModelFacts
+from draftcheck.values.verdicts import PairVerdict
+from draftcheck.values.words import Verdict
 
 if TYPE_CHECKING:
     from draftcheck.trial.result import Trial

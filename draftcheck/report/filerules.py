@@ -8,30 +8,31 @@ from typing import Any
 
 import click
 
-from draftcheck import rulefiles
-from draftcheck.gate import findings, options
+from draftcheck.deploy.options import findings
+from draftcheck.deploy.options import tables as options
+from draftcheck.deploy.options.checks import RULES
+from draftcheck.deploy.options.findings import FileRule
+from draftcheck.deploy.options.tables import OptionChange, OptionRule, OptionTable
 from draftcheck.gate import rows as own
-from draftcheck.gate.findings import Row
-from draftcheck.gate.optionchecks import RULES
-from draftcheck.gate.options import Change, Check, Table
 from draftcheck.report.json import SCHEMA_VERSION, dumps
 from draftcheck.report.safe import markdown as md
+from draftcheck.rulebook import files
 
 OWNER = "deploy files"
 
 
-def tables() -> list[Table]:
+def tables() -> list[OptionTable]:
     """The option tables of all engines."""
-    found = (rulefiles.folder() / "options").glob("*.toml")
+    found = (files.folder() / "options").glob("*.toml")
     return [options.load(p.stem) for p in sorted(found) if not p.stem.endswith("-names")]
 
 
-def rows() -> list[Row]:
+def rows() -> list[FileRule]:
     """What is said about files, and what the gate itself has to say."""
     return [*findings.rows().values(), *own.load().values()]
 
 
-def one(rule_id: str) -> Row | None:
+def one(rule_id: str) -> FileRule | None:
     """The rule with this id or slug."""
     return next((row for row in rows() if rule_id.upper() == row.id or rule_id == row.slug), None)
 
@@ -53,7 +54,7 @@ def listing(form: str) -> str:
     return "\n".join(f"{r.id}  {r.slug.ljust(24)} {OWNER.ljust(13)} {r.severity}" for r in rows())
 
 
-def render(row: Row, form: str) -> str:
+def render(row: FileRule, form: str) -> str:
     """One rule in full, with the options that it speaks of."""
     cases = list(_cases(row.id))
     if form == "json":
@@ -80,8 +81,10 @@ def _cases(rule: str) -> Iterator[dict[str, str]]:
                 yield _object(table, check, re.sub(r"\{(\w+)\}", "…", check.saw))
 
 
-def _object(table: Table, row: Change | Check, what: str) -> dict[str, str]:
-    fix = row.fix or (f"Use {row.becomes}." if isinstance(row, Change) and row.becomes else "")
+def _object(table: OptionTable, row: OptionChange | OptionRule, what: str) -> dict[str, str]:
+    fix = row.fix or (
+        f"Use {row.becomes}." if isinstance(row, OptionChange) and row.becomes else ""
+    )
     return {"engine": table.engine, "what": what, "since": row.since, "until": row.until,
             "why": row.why, "fix": fix, "source": row.source}  # fmt: skip
 

@@ -8,14 +8,14 @@ from typing import Any
 
 import click
 
-from draftcheck import __version__
-from draftcheck.gate.model import Place
+from draftcheck.deploy.deployment import FilePlace
 from draftcheck.gate.results import CheckedSetup, GateFinding, GateReport
-from draftcheck.report.json import SCHEMA_VERSION, dumps
+from draftcheck.report.json import SCHEMA_VERSION
 from draftcheck.report.safe import markdown as md
 from draftcheck.report.safe import safe
 from draftcheck.report.text import COLOURS, SEVERITY_COLOURS, WIDTH
-from draftcheck.types import Outcome, Severity, Verdict
+from draftcheck.settings import __version__
+from draftcheck.values.words import Outcome, Severity, Verdict
 
 ANSWERS = {
     Verdict.COMPATIBLE: "no finding stands against these setups",
@@ -26,27 +26,6 @@ ANSWERS = {
 NOTHING = "nothing to check: no file here starts an engine with speculative decoding"
 MISSING = ("GAT002", "GAT005")
 """Told in short: the list of missing models says the rest."""
-FORMATS = ("text", "json", "markdown", "sarif", "junit", "github")
-
-
-def render(report: GateReport, form: str, *, verbose: bool = False) -> str:
-    if form == "text":
-        return text(report, verbose=verbose)
-    if form == "json":
-        return dumps(body(report))
-    if form == "markdown":
-        return "\n".join(_markdown(report))
-    if form == "sarif":
-        from draftcheck.report import sarif
-
-        return sarif.render(report)
-    if form == "junit":
-        from draftcheck.report import junit
-
-        return junit.render(report)
-    from draftcheck.report import github
-
-    return github.render(report)
 
 
 def text(report: GateReport, *, verbose: bool = False) -> str:
@@ -90,7 +69,7 @@ def word_for(finding: GateFinding) -> str:
     return "not checked" if finding.outcome is Outcome.UNKNOWN else str(finding.severity)
 
 
-def where(place: Place) -> str:
+def where(place: FilePlace) -> str:
     return f"{safe(place.file)}:{place.line}:{place.column}"
 
 
@@ -190,7 +169,7 @@ def _setup_object(setup: CheckedSetup) -> dict[str, Any]:
     }
 
 
-def place_object(place: Place) -> dict[str, Any]:
+def place_object(place: FilePlace) -> dict[str, Any]:
     return {
         "file": place.file,
         "line": place.line,
@@ -222,7 +201,7 @@ def _finding_object(finding: GateFinding) -> dict[str, Any]:
     }
 
 
-def _markdown(report: GateReport) -> Iterator[str]:
+def markdown(report: GateReport) -> Iterator[str]:
     """A job summary."""
     yield f"### draftcheck gate: {'nothing to check' if report.empty else report.verdict}"
     yield ""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from draftcheck.gate.results import GateFinding, GateReport
 from draftcheck.report.gate import NOTHING, counts, remark, word_for
 from draftcheck.report.safe import safe
-from draftcheck.types import Outcome, Severity
+from draftcheck.values.words import Outcome, Severity
 
 LEVELS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.NOTE: "notice"}
 

@@ -6,19 +6,12 @@ import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from draftcheck import __version__
-from draftcheck.facts import saved
+from draftcheck.models import stored
 from draftcheck.report import memory
-from draftcheck.types import (
-    Difference,
-    EngineVerdict,
-    Finding,
-    ModelFacts,
-    PairVerdict,
-    Repair,
-    SpecialToken,
-    VocabularyComparison,
-)
+from draftcheck.settings import __version__
+from draftcheck.values.comparison import Difference, SpecialToken, VocabularyComparison
+from draftcheck.values.facts import ModelFacts
+from draftcheck.values.verdicts import EngineVerdict, Finding, PairVerdict, Repair
 
 if TYPE_CHECKING:
     from draftcheck.trial.result import Trial
@@ -89,7 +82,7 @@ def model(facts: ModelFacts) -> dict[str, Any]:
 
 def facts_object(facts: ModelFacts) -> dict[str, Any]:
     """The facts without the big tables."""
-    body = saved.dump(facts, whole=False)
+    body = stored.dump(facts, whole=False)
     for key in ("ref", "kind", "revision"):
         body.pop(key, None)
     return body

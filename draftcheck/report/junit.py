@@ -9,7 +9,7 @@ from xml.sax.saxutils import quoteattr
 from draftcheck.gate.results import GateFinding, GateReport
 from draftcheck.report.gate import NOTHING, setup_words, where
 from draftcheck.report.safe import safe
-from draftcheck.types import Outcome, Severity
+from draftcheck.values.words import Outcome, Severity
 
 _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 

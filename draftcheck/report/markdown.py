@@ -6,7 +6,9 @@ from draftcheck.report import memory
 from draftcheck.report.safe import markdown as md
 from draftcheck.report.safe import safe_block
 from draftcheck.report.text import REACTIONS, answer, group, ways_out
-from draftcheck.types import ModelFacts, Outcome, PairVerdict, Severity
+from draftcheck.values.facts import ModelFacts
+from draftcheck.values.verdicts import PairVerdict
+from draftcheck.values.words import Outcome, Severity
 
 
 def pair(verdict: PairVerdict) -> str:

@@ -7,10 +7,10 @@ from typing import Any
 
 import click
 
-from draftcheck.memorytypes import DeviceFit, Fit, Limits, MemoryFit, Part
 from draftcheck.report.safe import markdown as md
 from draftcheck.report.safe import safe
-from draftcheck.types import EngineVerdict
+from draftcheck.values.memory import DeviceFit, Fit, Limits, MemoryFit, MemoryPart
+from draftcheck.values.verdicts import EngineVerdict
 
 GIB = 1 << 30
 MIB = 1 << 20
@@ -92,11 +92,11 @@ def _distinct(fit: MemoryFit) -> list[DeviceFit]:
     return list(dict.fromkeys(fit.devices))
 
 
-def _name(part: Part) -> str:
+def _name(part: MemoryPart) -> str:
     return part.name if part.owner == "engine" else f"{part.owner} {part.name}"
 
 
-def _known(part: Part) -> str:
+def _known(part: MemoryPart) -> str:
     note = f", {safe(part.note)}" if part.note else ""
     if part.low == part.high:
         return f"{part.basis}{note}"

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from draftcheck.errors import ReadError, UsageError
 from draftcheck.report.safe import safe
-from draftcheck.trial.result import Interval, Row, Trial
+from draftcheck.trial.result import Interval, SpeculationFigures, Trial
 
 WIDTH, HEIGHT, LEFT, TOP, GAP, FOOT = 300, 200, 50, 56, 70, 60
 INK, GREY, COLOURS, PALE = "#222", "#999", ("#2a6fb0", "#b0562a", "#3a8a4a"), "#9cc3e6"
@@ -85,7 +85,7 @@ def _lengths(trial: Trial) -> Iterator[str]:
     yield from panel.names([str(row.settings["draft_tokens"]) for row in trial.lengths])
 
 
-def _value(row: Row, timed: bool) -> float:
+def _value(row: SpeculationFigures, timed: bool) -> float:
     return (row.speedup or 0.0) if timed else row.tokens_per_pass
 
 

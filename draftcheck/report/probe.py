@@ -8,50 +8,52 @@ from typing import Any
 
 import click
 
-from draftcheck import __version__
-from draftcheck.probing.reading import Cause, Counts, Probe, State
+from draftcheck.probe.readings import ProbeCause, ProbeResult, ProbeState, ServerCounts
 from draftcheck.report.json import SCHEMA_VERSION, dumps
 from draftcheck.report.safe import markdown as md
 from draftcheck.report.safe import safe
+from draftcheck.settings import __version__
 
 WIDTH = 100
 CODES = {
-    State.SPECULATING: 0,
-    State.CONFIGURED: 3,
-    State.NOT_ACCEPTING: 1,
-    State.NOT_SPECULATING: 1,
-    State.UNKNOWN: 3,
+    ProbeState.SPECULATING: 0,
+    ProbeState.CONFIGURED: 3,
+    ProbeState.NOT_ACCEPTING: 1,
+    ProbeState.NOT_SPECULATING: 1,
+    ProbeState.UNKNOWN: 3,
 }
 COLOURS = {
-    State.SPECULATING: "green",
-    State.CONFIGURED: "yellow",
-    State.NOT_ACCEPTING: "red",
-    State.NOT_SPECULATING: "red",
-    State.UNKNOWN: "magenta",
+    ProbeState.SPECULATING: "green",
+    ProbeState.CONFIGURED: "yellow",
+    ProbeState.NOT_ACCEPTING: "red",
+    ProbeState.NOT_SPECULATING: "red",
+    ProbeState.UNKNOWN: "magenta",
 }
 ANSWERS = {
-    State.SPECULATING: "{who} is speculating",
-    State.CONFIGURED: "{who} is set up to speculate, but nothing shows that drafts are accepted",
-    State.NOT_ACCEPTING: "{who} drafts, and accepts next to nothing",
-    State.NOT_SPECULATING: "{who} is not speculating",
-    State.UNKNOWN: "whether {who} is speculating cannot be told",
+    ProbeState.SPECULATING: "{who} is speculating",
+    ProbeState.CONFIGURED: (
+        "{who} is set up to speculate, but nothing shows that drafts are accepted"
+    ),
+    ProbeState.NOT_ACCEPTING: "{who} drafts, and accepts next to nothing",
+    ProbeState.NOT_SPECULATING: "{who} is not speculating",
+    ProbeState.UNKNOWN: "whether {who} is speculating cannot be told",
 }
 
 
-def render(probe: Probe, form: str) -> str:
+def render(probe: ProbeResult, form: str) -> str:
     if form == "json":
         return dumps(_object(probe))
     return _markdown(probe) if form == "markdown" else _text(probe)
 
 
-def _who(probe: Probe) -> str:
+def _who(probe: ProbeResult) -> str:
     if probe.server is None:
         return f"the server at {probe.url}"
     name = f"{probe.server.engine} {probe.server.version or ''}".strip()
     return f"{name} at {probe.url}"
 
 
-def _facts(probe: Probe) -> Iterator[tuple[str, str]]:
+def _facts(probe: ProbeResult) -> Iterator[tuple[str, str]]:
     """What is known apart from the figures."""
     if probe.server is not None:
         version = probe.server.version or "version not told"
@@ -62,7 +64,7 @@ def _facts(probe: Probe) -> Iterator[tuple[str, str]]:
                 yield name, value
 
 
-def _figures(probe: Probe) -> Iterator[tuple[str, Counts]]:
+def _figures(probe: ProbeResult) -> Iterator[tuple[str, ServerCounts]]:
     for name, counts in (
         ("this prompt", probe.prompt),
         (f"last {probe.seconds or 0:.3g} s", probe.interval),
@@ -72,7 +74,7 @@ def _figures(probe: Probe) -> Iterator[tuple[str, Counts]]:
             yield name, counts
 
 
-def _sentence(counts: Counts) -> str:
+def _sentence(counts: ServerCounts) -> str:
     """The figures of one span in a line; what is not told is left out."""
     parts = []
     if counts.none_drafted:
@@ -96,7 +98,7 @@ def _percent(rate: float | None) -> str:
     return "-" if rate is None else f"{100 * rate:.1f}%"
 
 
-def _text(probe: Probe) -> str:
+def _text(probe: ProbeResult) -> str:
     word = click.style(str(probe.state), fg=COLOURS[probe.state], bold=True)
     blocks = [f"{word}: {safe(ANSWERS[probe.state].format(who=_who(probe)))}"]
     blocks.append("\n".join(f"  {name.ljust(12)}{safe(value)}" for name, value in _facts(probe)))
@@ -106,7 +108,7 @@ def _text(probe: Probe) -> str:
     return "\n\n".join(block for block in blocks if block)
 
 
-def _span(name: str, counts: Counts) -> str:
+def _span(name: str, counts: ServerCounts) -> str:
     lines = [f"  {name.ljust(12)}{_sentence(counts)}"]
     if counts.rates:
         rows = {
@@ -121,7 +123,7 @@ def _span(name: str, counts: Counts) -> str:
     return "\n".join(lines)
 
 
-def _cause(cause: Cause) -> str:
+def _cause(cause: ProbeCause) -> str:
     return "\n".join(
         textwrap.fill(
             safe(text, 1000), WIDTH, initial_indent=title.ljust(7), subsequent_indent=" " * 7
@@ -130,7 +132,7 @@ def _cause(cause: Cause) -> str:
     )
 
 
-def _markdown(probe: Probe) -> str:
+def _markdown(probe: ProbeResult) -> str:
     lines = [f"### draftcheck probe: {probe.state}", ""]
     lines += [md(ANSWERS[probe.state].format(who=_who(probe))) + ".", ""]
     facts = [f"- {name}: {md(value)}" for name, value in _facts(probe)]
@@ -144,7 +146,7 @@ def _markdown(probe: Probe) -> str:
     return "\n".join(lines).rstrip()
 
 
-def _table(counts: Counts) -> list[str]:
+def _table(counts: ServerCounts) -> list[str]:
     rows = zip(counts.rates, counts.conditional_rates, strict=True)
     return [
         "| position | accepted | conditional |",
@@ -153,7 +155,7 @@ def _table(counts: Counts) -> list[str]:
     ]
 
 
-def _object(probe: Probe) -> dict[str, Any]:
+def _object(probe: ProbeResult) -> dict[str, Any]:
     server, reading = probe.server, probe.reading
     return {
         "schema_version": SCHEMA_VERSION,
@@ -180,11 +182,11 @@ def _object(probe: Probe) -> dict[str, Any]:
     }
 
 
-def _counted(counts: Counts | None) -> dict[str, Any] | None:
+def _counted(counts: ServerCounts | None) -> dict[str, Any] | None:
     return _numbers(counts) if counts is not None else None
 
 
-def _numbers(counts: Counts) -> dict[str, Any]:
+def _numbers(counts: ServerCounts) -> dict[str, Any]:
     return {
         "drafts": counts.drafts,
         "drafted_tokens": counts.drafted,

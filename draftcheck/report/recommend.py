@@ -9,14 +9,14 @@ from typing import Any
 
 import click
 
-from draftcheck import __version__
-from draftcheck.candidates.ranking import Ranked, nbytes
-from draftcheck.recommend import Recommendation, uses_own_layers
+from draftcheck.recommend.ranking import RankedDraft, nbytes
+from draftcheck.recommend.run import Recommendation, uses_own_layers
 from draftcheck.report.json import SCHEMA_VERSION, dumps, model
 from draftcheck.report.safe import markdown as md
 from draftcheck.report.safe import safe, safe_block
 from draftcheck.report.text import COLOURS, WIDTH
-from draftcheck.types import EngineVerdict
+from draftcheck.settings import __version__
+from draftcheck.values.verdicts import EngineVerdict
 
 SHOWN = 8
 """Models that were turned away, told one by one."""
@@ -83,7 +83,7 @@ def _pairs(answers: Sequence[Recommendation]) -> dict[str, Any]:
 PAIR_KEYS = ("target", "engine", "candidates", "without_draft", "rejected")
 
 
-def _candidate(row: Ranked, rank: int) -> dict[str, Any]:
+def _candidate(row: RankedDraft, rank: int) -> dict[str, Any]:
     judged = row.judged
     return {
         "rank": rank,
@@ -125,7 +125,7 @@ def _alone(entry: EngineVerdict) -> dict[str, Any]:
     }
 
 
-def _cells(row: Ranked, rank: int) -> tuple[str, ...]:
+def _cells(row: RankedDraft, rank: int) -> tuple[str, ...]:
     judged = row.judged
     kept = judged.price.kv_per_token
     return (
@@ -158,7 +158,7 @@ def _blocks(answer: Recommendation, verbose: bool) -> Iterator[str]:
     yield _setup(answer)
 
 
-def _table(rows: Sequence[Ranked]) -> str:
+def _table(rows: Sequence[RankedDraft]) -> str:
     cells = [COLUMNS, *(_cells(row, rank) for rank, row in enumerate(rows, 1))]
     widths = [max(len(row[i]) for row in cells) for i in range(len(COLUMNS))]
     lines = []
@@ -171,7 +171,7 @@ def _table(rows: Sequence[Ranked]) -> str:
     return "\n".join(lines)
 
 
-def _because(row: Ranked, rank: int) -> str:
+def _because(row: RankedDraft, rank: int) -> str:
     return textwrap.fill(
         safe(row.why, 600),
         WIDTH,

@@ -6,11 +6,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from pathlib import Path
 
-from draftcheck import rulebook
 from draftcheck.errors import ReadError
 from draftcheck.report import filerules
 from draftcheck.report.rules import KNOWN_BY, window
-from draftcheck.rulebook import Engine, Method, RepairRow, Rule
+from draftcheck.rulebook import book
+from draftcheck.rulebook.book import Engine, Method, RepairRow, Rule
 
 MADE = "<!-- Made by `draftcheck rules --pages`; change rules/{file}.toml instead. -->"
 TRUTH = "every-engine"
@@ -31,10 +31,10 @@ def write(folder: Path) -> list[str]:
 
 def render() -> dict[str, str]:
     """File name -> text."""
-    engines = [rulebook.load(name) for name in rulebook.engine_files()]
+    engines = [book.load(name) for name in book.engine_files()]
     pages = {"README.md": _index(engines)}
     for engine in engines:
-        pages[f"{engine.id}.md"] = _engine(engine, rulebook.engine_files()[engine.id])
+        pages[f"{engine.id}.md"] = _engine(engine, book.engine_files()[engine.id])
     pages[f"{TRUTH}.md"] = _truth()
     pages[f"{FILES}.md"] = _files()
     return pages
@@ -51,7 +51,7 @@ def _index(engines: Sequence[Engine]) -> str:
         rules = len({rule.id for rule in engine.rules})
         span = f"{engine.oldest} to {engine.checked} ({engine.checked_on})"
         lines.append(f"| [{engine.name}]({engine.id}.md) | {span} | {methods} | {rules} |")
-    rules = len({rule.id for rule in rulebook.truth()})
+    rules = len({rule.id for rule in book.truth()})
     lines.append(f"| [every engine]({TRUTH}.md) | | | {rules} |")
     lines.append(f"| [deploy files]({FILES}.md) | | | {len(filerules.rows())} |")
     return _text(lines)
@@ -70,7 +70,7 @@ def _engine(engine: Engine, file: str) -> str:
 
 def _truth() -> str:
     lines = [MADE.format(file="truth"), "# Every engine", "", "What no engine can make work.", ""]
-    return _text([*lines, *_rules(rulebook.truth()), *_repairs(rulebook.truth_repairs())])
+    return _text([*lines, *_rules(book.truth()), *_repairs(book.truth_repairs())])
 
 
 def _files() -> str:

@@ -8,12 +8,12 @@ from typing import Any
 
 import click
 
-from draftcheck import rulebook
 from draftcheck.errors import UsageError
 from draftcheck.report import filerules
 from draftcheck.report.json import SCHEMA_VERSION, dumps
 from draftcheck.report.safe import markdown as md
-from draftcheck.rulebook import Engine, Method, Rule
+from draftcheck.rulebook import book
+from draftcheck.rulebook.book import Engine, Method, Rule
 
 Row = tuple[str, Rule]
 """Whose rule it is, and the rule; one id may have several rows, one per window."""
@@ -27,10 +27,10 @@ KNOWN_BY = {
 
 def select(rule_id: str | None, engine: str | None) -> list[Row]:
     """The rows asked for."""
-    names = [engine] if engine else list(rulebook.engine_files())
-    rows = [(name, rule) for name in names for rule in rulebook.load(name).rules]
+    names = [engine] if engine else list(book.engine_files())
+    rows = [(name, rule) for name in names for rule in book.load(name).rules]
     if engine is None:
-        rows += [(EVERYONE, rule) for rule in rulebook.truth()]
+        rows += [(EVERYONE, rule) for rule in book.truth()]
     if rule_id is None:
         return rows
     found = [row for row in rows if rule_id.upper() == row[1].id or rule_id == row[1].slug]
@@ -46,7 +46,7 @@ def render(rows: Sequence[Row], form: str, *, whole: bool) -> str:
         body: dict[str, Any] = {"schema_version": SCHEMA_VERSION}
         if not whole:
             owners = dict.fromkeys(owner for owner, _ in rows if owner != EVERYONE)
-            body["engines"] = [_engine(rulebook.load(name)) for name in owners]
+            body["engines"] = [_engine(book.load(name)) for name in owners]
         if not whole and any(owner == EVERYONE for owner, _ in rows):
             body["file_rules"] = filerules.objects()
         return dumps({**body, "rules": [_object(*row) for row in rows]})

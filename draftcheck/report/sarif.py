@@ -8,12 +8,12 @@ from importlib.metadata import PackageNotFoundError, metadata
 from typing import Any
 from urllib.parse import quote
 
-from draftcheck import __version__
-from draftcheck.gate.model import Fix, Place
+from draftcheck.deploy.deployment import FilePlace, Fix
 from draftcheck.gate.results import GateFinding, GateReport
 from draftcheck.report.gate import NOTHING, setup_words
 from draftcheck.report.json import dumps
-from draftcheck.types import Outcome, Severity
+from draftcheck.settings import __version__
+from draftcheck.values.words import Outcome, Severity
 
 SCHEMA = (
     "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
@@ -119,7 +119,7 @@ def _result(
     return body
 
 
-def _physical(place: Place) -> dict[str, Any]:
+def _physical(place: FilePlace) -> dict[str, Any]:
     return {"artifactLocation": _artifact(place.file), "region": _region(place)}
 
 
@@ -128,7 +128,7 @@ def _artifact(file: str) -> dict[str, Any]:
     return {"uri": uri} if file.startswith("/") else {"uri": uri, "uriBaseId": ROOT}
 
 
-def _region(place: Place) -> dict[str, Any]:
+def _region(place: FilePlace) -> dict[str, Any]:
     region = {"startLine": place.line, "startColumn": place.column}
     if place.end_line is not None:
         region["endLine"] = place.end_line

@@ -7,13 +7,13 @@ from typing import Any
 
 import click
 
-from draftcheck import __version__
 from draftcheck.report.json import SCHEMA_VERSION, dumps
 from draftcheck.report.safe import markdown as md
 from draftcheck.report.safe import safe
 from draftcheck.scan.changes import USABLE
-from draftcheck.scan.rows import Change, Model
-from draftcheck.scan.run import Pinned, Summary
+from draftcheck.scan.rows import ChangeRow, ModelRow
+from draftcheck.scan.run import PinnedPair, ScanSummary
+from draftcheck.settings import __version__
 
 SHOWN = 40
 """Changes that the text names; JSON has all."""
@@ -30,13 +30,13 @@ HEADS = {
 }
 
 
-def render(summary: Summary, form: str) -> str:
+def render(summary: ScanSummary, form: str) -> str:
     if form == "json":
         return dumps(body(summary))
     return "\n".join(_markdown(summary) if form == "markdown" else _text(summary))
 
 
-def code(summary: Summary, *, strict: bool) -> int:
+def code(summary: ScanSummary, *, strict: bool) -> int:
     """1: a pinned pair does not work; 3: something could not be decided, or time ran out."""
     good = ("compatible",) if strict else USABLE
     if any(pin.verdict not in (*good, "undecided") for pin in summary.pins):
@@ -46,7 +46,7 @@ def code(summary: Summary, *, strict: bool) -> int:
     return 3 if doubtful or unread else 0
 
 
-def body(summary: Summary) -> dict[str, Any]:
+def body(summary: ScanSummary) -> dict[str, Any]:
     scan = summary.scan
     return {
         "schema_version": SCHEMA_VERSION,
@@ -71,7 +71,7 @@ def body(summary: Summary) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _change(change: Change) -> dict[str, Any]:
+def _change(change: ChangeRow) -> dict[str, Any]:
     return {
         "kind": change.kind,
         "target": change.target,
@@ -87,7 +87,7 @@ def _change(change: Change) -> dict[str, Any]:
     }
 
 
-def _pin(pin: Pinned) -> dict[str, Any]:
+def _pin(pin: PinnedPair) -> dict[str, Any]:
     return {
         "target": pin.pin.target,
         "draft": pin.pin.draft,
@@ -97,15 +97,15 @@ def _pin(pin: Pinned) -> dict[str, Any]:
     }
 
 
-def _problem(model: Model) -> dict[str, Any]:
+def _problem(model: ModelRow) -> dict[str, Any]:
     return {"model": model.ref, "status": model.status, "saw": model.problem}
 
 
-def _sorted(changes: tuple[Change, ...]) -> list[Change]:
+def _sorted(changes: tuple[ChangeRow, ...]) -> list[ChangeRow]:
     return sorted(changes, key=lambda c: (not c.pinned, ORDER.index(c.kind)))
 
 
-def _head(summary: Summary) -> str:
+def _head(summary: ScanSummary) -> str:
     scan = summary.scan
     counts = scan.counts
     figures = ", ".join(
@@ -126,7 +126,7 @@ def _head(summary: Summary) -> str:
     return f"scan {scan.number}: {state}; {figures or 'nothing new'}"
 
 
-def _text(summary: Summary) -> Iterator[str]:
+def _text(summary: ScanSummary) -> Iterator[str]:
     yield _head(summary)
     for target in summary.targets:
         trouble = f"  not read: {safe(target.problem)}" if target.problem else ""
@@ -150,14 +150,14 @@ def _text(summary: Summary) -> Iterator[str]:
         yield f"  {_words(change, safe)}"
 
 
-def _words(change: Change, clean: Any) -> str:
+def _words(change: ChangeRow, clean: Any) -> str:
     draft = f" + {clean(change.draft)}" if change.draft else " by itself"
     was = f"{change.before or '-'} -> {change.after or '-'}"
     where = f"{change.engine} {clean(change.version)}"
     return f"{clean(change.target)}{draft} on {where}: {was}; {clean(change.why)}"
 
 
-def _markdown(summary: Summary) -> Iterator[str]:
+def _markdown(summary: ScanSummary) -> Iterator[str]:
     yield f"## {md(_head(summary))}"
     yield ""
     if summary.pins:

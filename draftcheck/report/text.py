@@ -8,23 +8,12 @@ from dataclasses import dataclass
 
 import click
 
-from draftcheck.headfacts import HeadFacts
 from draftcheck.report import memory
 from draftcheck.report.safe import safe, safe_block
-from draftcheck.types import (
-    Comparison,
-    EngineVerdict,
-    Finding,
-    ModelFacts,
-    Outcome,
-    PairVerdict,
-    Reaction,
-    Relation,
-    Repair,
-    Severity,
-    Verdict,
-    WeightFacts,
-)
+from draftcheck.values.comparison import Comparison
+from draftcheck.values.facts import HeadFacts, ModelFacts, WeightFacts
+from draftcheck.values.verdicts import EngineVerdict, Finding, PairVerdict, Repair
+from draftcheck.values.words import Outcome, Reaction, Relation, Severity, Verdict
 
 WIDTH = 100
 SEVERAL = 4
@@ -61,7 +50,7 @@ SEVERITY_COLOURS = {Severity.ERROR: "red", Severity.WARNING: "yellow", Severity.
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class ShownFinding:
     """One finding and the engines that it holds for."""
 
     finding: Finding
@@ -86,7 +75,7 @@ def pair(verdict: PairVerdict, *, verbose: bool = False, explicit: bool = False)
     return "\n\n".join(block for block in blocks if block)
 
 
-def group(engines: Sequence[EngineVerdict]) -> list[Shown]:
+def group(engines: Sequence[EngineVerdict]) -> list[ShownFinding]:
     """Findings with the same words, once each, the worst first."""
     found: dict[tuple[str, str, str], tuple[Finding, list[str]]] = {}
     for entry in engines:
@@ -94,16 +83,16 @@ def group(engines: Sequence[EngineVerdict]) -> list[Shown]:
             key = (item.rule, item.saw, item.outcome)
             found.setdefault(key, (item, []))[1].append(f"{entry.engine} {entry.version}")
     order = list(Severity)
-    rows = [Shown(item, tuple(names)) for item, names in found.values()]
+    rows = [ShownFinding(item, tuple(names)) for item, names in found.values()]
     return sorted(rows, key=lambda row: order.index(row.finding.severity))
 
 
-def _remark(item: Shown) -> bool:
+def _remark(item: ShownFinding) -> bool:
     """A note about one engine: for those who run it."""
     return item.finding.severity is Severity.NOTE and len(item.engines) == 1
 
 
-def _in_short(item: Shown) -> str:
+def _in_short(item: ShownFinding) -> str:
     finding = item.finding
     head = click.style(f"{finding.severity}[{finding.rule}]", fg=SEVERITY_COLOURS[finding.severity])
     return f"{head} {finding.title} ({_names(item.engines)})"
@@ -215,7 +204,7 @@ def _engines(engines: Sequence[EngineVerdict]) -> str:
     return "\n".join(lines)
 
 
-def _finding(item: Shown) -> str:
+def _finding(item: ShownFinding) -> str:
     finding = item.finding
     colour = SEVERITY_COLOURS[finding.severity]
     head = click.style(f"{finding.severity}[{finding.rule} {finding.slug}]", fg=colour, bold=True)
@@ -237,7 +226,7 @@ def _field(name: str, value: str) -> str:
     )
 
 
-def _not_checked(shown: Sequence[Shown], engines: Sequence[EngineVerdict]) -> Iterator[str]:
+def _not_checked(shown: Sequence[ShownFinding], engines: Sequence[EngineVerdict]) -> Iterator[str]:
     """What was missing, once, with the rules that wanted it."""
     reasons: dict[str, list[str]] = {}
     for item in shown:
@@ -251,7 +240,7 @@ def _not_checked(shown: Sequence[Shown], engines: Sequence[EngineVerdict]) -> It
             yield f"note ({entry.engine}): {safe(note)}"
 
 
-def _passed(shown: Sequence[Shown]) -> Iterator[str]:
+def _passed(shown: Sequence[ShownFinding]) -> Iterator[str]:
     for item in shown:
         finding = item.finding
         if finding.outcome is Outcome.OK:

@@ -7,11 +7,11 @@ from collections.abc import Iterator, Sequence
 
 import click
 
-from draftcheck import __version__
 from draftcheck.report.json import SCHEMA_VERSION, dumps
 from draftcheck.report.safe import markdown as md
 from draftcheck.report.safe import safe
-from draftcheck.trial.result import Row, Trial
+from draftcheck.settings import __version__
+from draftcheck.trial.result import SpeculationFigures, Trial
 from draftcheck.trial.saved import body
 
 BAR = 32
@@ -61,7 +61,7 @@ def answer(trial: Trial) -> str:
     return f"{trial.best.speedup:.2f}x faster with {_way(trial.best)} ({figures})"
 
 
-def _way(row: Row) -> str:
+def _way(row: SpeculationFigures) -> str:
     return f"{KINDS.get(row.method, row.method)} {row.name}"
 
 
@@ -129,7 +129,7 @@ def _figures(trial: Trial) -> Iterator[str]:
     yield f"  figures     {', '.join(words)} (with {trial.length} draft tokens)"
 
 
-def _curve(title: str, lengths: Sequence[Row], trial: Trial) -> str:
+def _curve(title: str, lengths: Sequence[SpeculationFigures], trial: Trial) -> str:
     """Speed-up, or tokens per pass where no costs are known, over the draft length."""
     rows = [row for row in lengths if row.settings["draft_tokens"] in SHOWN]
     timed = trial.costs is not None
@@ -178,7 +178,7 @@ def _kinds(trial: Trial) -> str:
     return "\n".join(lines)
 
 
-def _others(trial: Trial) -> list[Row]:
+def _others(trial: Trial) -> list[SpeculationFigures]:
     """The best of each other kind."""
     found = []
     for rows in (trial.thresholds, trial.trees, trial.ngram):
@@ -187,7 +187,7 @@ def _others(trial: Trial) -> list[Row]:
     return found
 
 
-def _rows(title: str, rows: Sequence[Row]) -> str:
+def _rows(title: str, rows: Sequence[SpeculationFigures]) -> str:
     lines = [f"  {title}"]
     for row in rows:
         gain = f", {row.speedup:.2f}x" if row.speedup is not None else ""

@@ -8,14 +8,14 @@ from typing import Any
 
 import click
 
-from draftcheck import __version__
 from draftcheck.report.json import SCHEMA_VERSION, dumps
 from draftcheck.report.safe import markdown as md
 from draftcheck.report.safe import safe
 from draftcheck.report.text import WIDTH
-from draftcheck.why.explain import Explanation, Item, Reason
+from draftcheck.settings import __version__
+from draftcheck.why.explain import Explanation, LikelyCause, RecognisedMessage
 from draftcheck.why.messages import load
-from draftcheck.why.scan import Hit
+from draftcheck.why.scan import LogMatch
 
 KINDS = {
     "cause": "cause",
@@ -89,19 +89,19 @@ def _limits(explanation: Explanation) -> Iterator[str]:
         )
 
 
-def _quote(hit: Hit) -> str:
+def _quote(hit: LogMatch) -> str:
     """The line, made harmless."""
     return safe(hit.text, QUOTED)
 
 
-def _where(item: Item) -> str:
+def _where(item: RecognisedMessage) -> str:
     lines = ", ".join(f"{hit.line:,}" for hit in item.hits)
     word = "line" if len(item.hits) == 1 else "lines"
     more = f" and {item.count - len(item.hits):,} more" if item.count > len(item.hits) else ""
     return f"{word} {lines}{more}"
 
 
-def _window(item: Item) -> str | None:
+def _window(item: RecognisedMessage) -> str | None:
     if item.since and item.until:
         return f"{item.since} up to, not including, {item.until}"
     if item.since:
@@ -109,7 +109,7 @@ def _window(item: Item) -> str | None:
     return f"before {item.until}" if item.until else None
 
 
-def _because(item: Item) -> str | None:
+def _because(item: RecognisedMessage) -> str | None:
     if item.because is None:
         if item.kind == "follows":
             return "an error that is not in this text: look further up"
@@ -117,7 +117,7 @@ def _because(item: Item) -> str | None:
     return f"line {item.because.line:,}: {_quote(item.because)}"
 
 
-def _reason(reason: Reason) -> str:
+def _reason(reason: LikelyCause) -> str:
     rules = f" [{', '.join(reason.rules)}]" if reason.rules else ""
     if reason.seen is None:
         return f"{reason.says}{rules}"
@@ -125,13 +125,13 @@ def _reason(reason: Reason) -> str:
     return f"{reason.says}{rules} ({word} line {reason.seen.line:,})"
 
 
-def _told(item: Item) -> tuple[Reason, ...]:
+def _told(item: RecognisedMessage) -> tuple[LikelyCause, ...]:
     """The causes, less a single one that the meaning already names."""
     named = len(item.reasons) == 1 and item.meaning.startswith(item.reasons[0].says)
     return () if named else item.reasons
 
 
-def _engines(item: Item) -> str:
+def _engines(item: RecognisedMessage) -> str:
     names = load().names
     return ", ".join(names.get(name, name) for name in item.engines) or "any engine"
 
@@ -152,7 +152,7 @@ def _text(explanation: Explanation) -> str:
     return "\n\n".join(blocks)
 
 
-def _block(number: int, item: Item) -> str:
+def _block(number: int, item: RecognisedMessage) -> str:
     label = click.style(f"{KINDS[item.kind]}[{item.id}]", fg=COLOURS[item.kind], bold=True)
     lines = [f"{number}. {label} {_where(item)} ({_engines(item)})"]
     lines.append(_field("says", _quote(item.hits[0]), wrap=False))
@@ -204,7 +204,7 @@ def _markdown(explanation: Explanation) -> str:
     return "\n".join(lines).rstrip()
 
 
-def _section(number: int, item: Item) -> Iterator[str]:
+def _section(number: int, item: RecognisedMessage) -> Iterator[str]:
     yield f"{number}. **{KINDS[item.kind]} {item.id}** ({md(_engines(item))}), {_where(item)}"
     yield f"   - says: {md(_quote(item.hits[0]))}"
     for name, value in item.values.items():
@@ -249,7 +249,7 @@ def _object(explanation: Explanation) -> dict[str, Any]:
     }
 
 
-def _item(item: Item) -> dict[str, Any]:
+def _item(item: RecognisedMessage) -> dict[str, Any]:
     return {
         "id": item.id,
         "kind": item.kind,
@@ -268,11 +268,11 @@ def _item(item: Item) -> dict[str, Any]:
     }
 
 
-def _hit(hit: Hit) -> dict[str, Any]:
+def _hit(hit: LogMatch) -> dict[str, Any]:
     return {"line": hit.line, "text": _quote(hit)}
 
 
-def _cause(reason: Reason) -> dict[str, Any]:
+def _cause(reason: LikelyCause) -> dict[str, Any]:
     return {
         "says": reason.says,
         "rules": list(reason.rules),

@@ -12,7 +12,7 @@ LONGEST = 300
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
+class VerdictOrigin:
     """What a verdict was made from."""
 
     target_facts: str
@@ -45,7 +45,7 @@ def kind(before: str | None, after: str | None) -> str | None:
     return None
 
 
-def cause(before: Made, after: Made, *, gated: bool = False) -> str:
+def cause(before: VerdictOrigin, after: VerdictOrigin, *, gated: bool = False) -> str:
     """What is not the same any more; `several` where one alone cannot be blamed."""
     found = _moved(before, after)
     if gated and any(name.endswith("-files") for name in found):
@@ -53,7 +53,9 @@ def cause(before: Made, after: Made, *, gated: bool = False) -> str:
     return found[0] if len(found) == 1 else "several"
 
 
-def blame(before: Made, after: Made, verdicts: tuple[str | None, str | None, str]) -> str:
+def blame(
+    before: VerdictOrigin, after: VerdictOrigin, verdicts: tuple[str | None, str | None, str]
+) -> str:
     """The cause where files and rules changed; verdicts: before, the old files now, after."""
     was, between, is_now = verdicts
     moved = _moved(before, after)
@@ -66,7 +68,7 @@ def blame(before: Made, after: Made, verdicts: tuple[str | None, str | None, str
     return "several"
 
 
-def _moved(before: Made, after: Made) -> list[str]:
+def _moved(before: VerdictOrigin, after: VerdictOrigin) -> list[str]:
     files = [
         name
         for name, old, new in (
@@ -85,7 +87,9 @@ def _moved(before: Made, after: Made) -> list[str]:
     return found
 
 
-def words(row: Mapping[str, Any] | None, made: str, before: Made | None, after: Made) -> str:
+def words(
+    row: Mapping[str, Any] | None, made: str, before: VerdictOrigin | None, after: VerdictOrigin
+) -> str:
     """One sentence: what changed, and the finding that speaks now."""
     known = {
         "engine-version": f"version {before.version if before else '?'} became {after.version}",

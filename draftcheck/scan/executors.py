@@ -39,7 +39,7 @@ class Runner(Protocol):
     def close(self) -> None: ...
 
 
-class Local:
+class LocalRunner:
     """Threads and processes of this machine."""
 
     def __init__(self, workers: int | None = None, connections: int = tasks.CONNECTIONS) -> None:
@@ -98,7 +98,7 @@ class Local:
                 for job in done:
                     try:
                         result = job.result()
-                    except tasks.Stopped:
+                    except tasks.ScanStopped:
                         del jobs[job]
                         continue
                     yield jobs.pop(job), result

@@ -3,23 +3,29 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
-from draftcheck import condensed, questions, rulebook, rulefiles
-from draftcheck.judge import Question, judge
-from draftcheck.memorytypes import MemoryFit
+from draftcheck.judge import questions
+from draftcheck.judge.condensed import pairs as condensed_pairs
+from draftcheck.judge.decide import Question, judge
+from draftcheck.memory import gpu_specs
+from draftcheck.rulebook import book, files
 from draftcheck.scan.rows import ALONE
 from draftcheck.scan.store import text
 from draftcheck.scan.tasks import restored
-from draftcheck.types import Circumstances, EngineVerdict, ModelFacts, Outcome
+from draftcheck.values.circumstances import Circumstances
+from draftcheck.values.facts import ModelFacts
+from draftcheck.values.memory import MemoryFit
+from draftcheck.values.verdicts import EngineVerdict
+from draftcheck.values.words import Outcome
 
 CODE = (
-    "checks", "condensed", "llama", "memory", "judge.py", "methods.py", "compare.py", "setups.py",
-    "versions.py", "rulebook.py", "types.py",
+    "judge", "memory", "rulebook", "values", "versions.py",
 )  # fmt: skip
 """What turns facts into verdicts: a change there is a change of the rules."""
 ELSEWHERE = ("messages", "probes", "prompts", "installed")
@@ -29,7 +35,7 @@ KEPT = 64
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class StoredModel:
     """A model of the store."""
 
     ref: str
@@ -39,26 +45,26 @@ class Known:
 
 
 @dataclass(frozen=True, slots=True)
-class Draft:
+class StoredDraft:
     """One side of a pair, and what only both vocabularies together tell."""
 
-    known: Known | None
+    known: StoredModel | None
     """None: the target by itself."""
     notes: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Judge:
+class JudgeTask:
     """A target and some of its drafts."""
 
-    target: Known
-    drafts: tuple[Draft, ...]
+    target: StoredModel
+    drafts: tuple[StoredDraft, ...]
     asked: tuple[str, ...]
     said: Mapping[str, Any]
     explicit: bool
 
 
-Row = dict[str, Any]
+VerdictColumns = dict[str, Any]
 """Columns of the store's verdicts."""
 
 
@@ -74,28 +80,20 @@ def ask(engines: Sequence[str], said: Mapping[str, Any]) -> dict[str, Question]:
 
 @lru_cache(maxsize=4)
 def _circumstances(said: str) -> Circumstances:
-    import json
-
-    given = Circumstances(**json.loads(said))
-    if given.gpu is None:
-        return given
-    from draftcheck import gpus
-
-    machine = gpus.parse(given.gpu)
-    return replace(given, machine=machine, capability=machine.capability)
+    return gpu_specs.placed(Circumstances(**json.loads(said)))
 
 
-def judge_pairs(task: Judge) -> list[tuple[str, list[Row]]]:
+def judge_pairs(task: JudgeTask) -> list[tuple[str, list[VerdictColumns]]]:
     """For every draft its rows, in order."""
     target = _restored(task.target)
     asked_for = ask(task.asked, task.said)
     found = []
     for draft in task.drafts:
         if draft.known is None:
-            comparison = condensed.compare(target, target)
+            comparison = condensed_pairs.compare(target, target)
         else:
-            comparison = condensed.compare(target, _restored(draft.known), draft.notes)
-        rows: list[Row] = []
+            comparison = condensed_pairs.compare(target, _restored(draft.known), draft.notes)
+        rows: list[VerdictColumns] = []
         for asked, question in asked_for.items():
             verdict = judge(comparison, [question], explicit=task.explicit)
             relation = str(verdict.comparison.vocabulary.relation)
@@ -107,7 +105,7 @@ def judge_pairs(task: Judge) -> list[tuple[str, list[Row]]]:
 _models: dict[tuple[str, str], ModelFacts] = {}
 
 
-def _restored(known: Known) -> ModelFacts:
+def _restored(known: StoredModel) -> ModelFacts:
     """Restored once for all pairs of a batch that need it."""
     key = known.ref, known.digest
     if key not in _models:
@@ -117,7 +115,7 @@ def _restored(known: Known) -> ModelFacts:
     return _models[key]
 
 
-def _row(asked: str, entry: EngineVerdict, relation: str, draft: Draft) -> Row:
+def _row(asked: str, entry: EngineVerdict, relation: str, draft: StoredDraft) -> VerdictColumns:
     failed = [f for f in entry.findings if f.outcome is not Outcome.OK]
     return {
         "asked": asked,
@@ -159,10 +157,10 @@ def _memory(fit: MemoryFit) -> dict[str, Any]:
 @cache
 def rules_digest(engine: str) -> str:
     """Equal: this engine's rules, and the code that holds models against them, are the same."""
-    engines = rulebook.engine_files()
+    engines = book.engine_files()
     others = set(engines.values()) - {engines[engine]}
-    names = [name for name in rulefiles.names() if name not in others and name not in ELSEWHERE]
-    return _digest([_code(), *(rulefiles.folder() / f"{name}.toml" for name in names)])
+    names = [name for name in files.names() if name not in others and name not in ELSEWHERE]
+    return _digest([_code(), *(files.folder() / f"{name}.toml" for name in names)])
 
 
 @cache

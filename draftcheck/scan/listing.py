@@ -4,25 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from draftcheck.candidates import Candidate, Rejection, hub, screen
-from draftcheck.candidates.hub import Wanted
-from draftcheck.facts import tokenizer
-from draftcheck.scan.rows import Repo
-from draftcheck.scan.targets import Search
-from draftcheck.sources.hub import Hub
-from draftcheck.sources.search import Question
+from draftcheck.models.readers.tokenizer import files as tokenizer
+from draftcheck.models.sources.hub.repos import Hub
+from draftcheck.models.sources.hub.search import HubQuery
+from draftcheck.recommend import screen
+from draftcheck.recommend import search as hub
+from draftcheck.recommend.candidates import Candidate, Rejection
+from draftcheck.recommend.search import DraftSearch
+from draftcheck.scan.rows import RepoRow
+from draftcheck.scan.targets import HubSearch
 
 
-def pages(source: Hub, search: Search) -> Iterator[list[Repo]]:
+def pages(source: Hub, search: HubSearch) -> Iterator[list[RepoRow]]:
     """One part of the list, page by page; names that no repo can have are left out."""
     for page in source.pages(_question(search)):
         found = (hub.candidate(row) for row in page)
         yield [_repo(row) for row in found if not isinstance(row, Rejection)]
 
 
-def _question(search: Search) -> Question:
+def _question(search: HubSearch) -> HubQuery:
     sizes = (("min", search.min_parameters), ("max", search.max_parameters))
-    return Question(
+    return HubQuery(
         filters=search.filters,
         search=search.search,
         author=search.author,
@@ -32,8 +34,8 @@ def _question(search: Search) -> Question:
     )
 
 
-def _repo(row: Candidate) -> Repo:
-    return Repo(
+def _repo(row: Candidate) -> RepoRow:
+    return RepoRow(
         name=row.ref,
         sha=row.revision or "",
         kind=_kind(row),
@@ -51,7 +53,7 @@ def _refused(row: Candidate) -> str | None:
     """Whatever the target is."""
     if row.revision is None:
         return "its listing names no commit"
-    spoken = screen.by_listing(row, Wanted(gguf=row.kind == "gguf"))
+    spoken = screen.by_listing(row, DraftSearch(gguf=row.kind == "gguf"))
     if spoken is not None:
         return spoken.saw
     return None

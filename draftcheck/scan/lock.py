@@ -15,11 +15,11 @@ from draftcheck.errors import ReadError
 LONGEST = 4096
 
 
-class Held(ReadError):
+class StoreHeld(ReadError):
     """Another process is scanning into this store."""
 
 
-class Lock:
+class StoreLock:
     """Held from creation to close; the file beside the store says by whom."""
 
     def __init__(self, store: Path) -> None:
@@ -34,7 +34,7 @@ class Lock:
         except OSError:
             holder = _holder(self._fd)
             os.close(self._fd)
-            raise Held(
+            raise StoreHeld(
                 f"{store}: in use by {holder}",
                 hint="Wait for that scan to end; two scans never share a store.",
             ) from None

@@ -8,13 +8,13 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, TypeVar
 
-from draftcheck.refs import ModelRef
+from draftcheck.models.refs import ModelRef
 from draftcheck.scan.executors import Runner
-from draftcheck.scan.rows import Target
-from draftcheck.scan.store import Store
-from draftcheck.scan.targets import Job
-from draftcheck.scan.tasks import Problem, Session
-from draftcheck.scan.writing import Writer
+from draftcheck.scan.rows import TargetRow
+from draftcheck.scan.store import ScanStore
+from draftcheck.scan.targets import ScanJob
+from draftcheck.scan.tasks import TaskProblem, TaskSession
+from draftcheck.scan.writing import ScanWriter
 
 A = TypeVar("A")
 R = TypeVar("R")
@@ -23,7 +23,7 @@ READING = 0.8
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class StageProgress:
     """How far a stage is; left: seconds, as far as the pace so far tells."""
 
     stage: str
@@ -32,10 +32,10 @@ class Step:
     left: float | None
 
 
-Say = Callable[[Step], None]
+Say = Callable[[StageProgress], None]
 
 
-class Clock:
+class StageClock:
     """Durations only, by a clock that nobody sets."""
 
     def __init__(self, seconds: float | None) -> None:
@@ -53,13 +53,13 @@ class Clock:
 
 
 @dataclass
-class Night:
-    job: Job
-    store: Store
-    writer: Writer
+class ScanNight:
+    job: ScanJob
+    store: ScanStore
+    writer: ScanWriter
     runner: Runner
-    session: Session
-    clock: Clock
+    session: TaskSession
+    clock: StageClock
     say: Say
     retry: bool = False
     offline: bool = False
@@ -68,13 +68,13 @@ class Night:
     """Targets that searches brought, in the Hub's order."""
     named: dict[str, ModelRef] = field(default_factory=dict)
     """Models that were named, at their commits."""
-    lost: dict[str, Problem] = field(default_factory=dict)
+    lost: dict[str, TaskProblem] = field(default_factory=dict)
     """Named models that could not be found."""
     vanished: dict[str, str] = field(default_factory=dict)
     """Repos that are gone since the last scan."""
     turned_away: dict[str, str] = field(default_factory=dict)
     """Repos that are no candidates by their listing or the digest of their vocabulary."""
-    targets: Sequence[Target] = ()
+    targets: Sequence[TargetRow] = ()
 
     @property
     def other_candidates(self) -> bool:
@@ -86,7 +86,7 @@ class Night:
         self.counts[name] += more
 
     def step(self, stage: str, done: int, total: int | None, left: float | None = None) -> None:
-        self.say(Step(stage, done, total, left))
+        self.say(StageProgress(stage, done, total, left))
 
     def run(
         self,
@@ -116,14 +116,14 @@ class Night:
     def read(
         self,
         stage: str,
-        work: Callable[[A], R | Problem],
+        work: Callable[[A], R | TaskProblem],
         items: Iterable[A],
         total: int | None = None,
-    ) -> Iterator[tuple[A, R | Problem]]:
+    ) -> Iterator[tuple[A, R | TaskProblem]]:
         """The same for tasks that read; what failed is tried once more before it counts."""
         failed: list[A] = []
         for item, result in self.run(stage, work, items, total):
-            if isinstance(result, Problem) and not result.missing:
+            if isinstance(result, TaskProblem) and not result.missing:
                 failed.append(item)
             else:
                 yield item, result
@@ -134,7 +134,7 @@ class Night:
         return {row[0]: row[1] for row in self.store.rows("SELECT digest, family FROM tokenizers")}
 
 
-def settings(job: Job) -> dict[str, Any]:
+def settings(job: ScanJob) -> dict[str, Any]:
     """The job as it is kept with a scan; targets and trials in plain values."""
     found = asdict(job)
     found["said"] = dict(job.said)

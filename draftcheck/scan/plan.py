@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from draftcheck.candidates import names
-from draftcheck.candidates.screen import LARGEST, count
-from draftcheck.scan.rows import ALONE, Model, Pin, Repo
+from draftcheck.recommend import names
+from draftcheck.recommend.screen import LARGEST, count
+from draftcheck.scan.rows import ALONE, ModelRow, PinRow, RepoRow
 
 FULL = (None, "full")
 NO_DRAFT = ("encoder",)
@@ -20,7 +20,7 @@ UNSEEN = ("gguf", "head", "bare")
 
 
 @dataclass(frozen=True, slots=True)
-class Aim:
+class ScanAim:
     """What the targets of a scan have in common: enough to turn most repos away."""
 
     largest: int | None
@@ -34,13 +34,15 @@ class Aim:
     """Repos of the targets."""
 
 
-def aim(targets: Iterable[Model], families: Iterable[str | None], named: Iterable[str]) -> Aim:
+def aim(
+    targets: Iterable[ModelRow], families: Iterable[str | None], named: Iterable[str]
+) -> ScanAim:
     """families: of the targets' vocabulary files, as read by themselves."""
     found = [model for model in targets if model.status in ("read", "gated")]
     sizes = [model.parameters for model in found]
     known = [size for size in sizes if size is not None]
     kin = {model.family for model in found} | set(families)
-    return Aim(
+    return ScanAim(
         largest=max(known) if known and len(known) == len(sizes) else None,
         ggufs=any(model.kind == "gguf" for model in found),
         checkpoints=any(model.kind != "gguf" for model in found),
@@ -55,7 +57,7 @@ def repo_of(ref: str) -> str:
     return "/".join(ref.partition("@")[0].partition(":")[0].split("/")[:2])
 
 
-def by_listing(repo: Repo, aim: Aim) -> str | None:
+def by_listing(repo: RepoRow, aim: ScanAim) -> str | None:
     """What the listing speaks against, for every target; None: it has to be looked at."""
     if repo.name in aim.named:
         return None
@@ -75,7 +77,9 @@ def by_listing(repo: Repo, aim: Aim) -> str | None:
     return None
 
 
-def by_vocabulary(repo: Repo, aim: Aim, vocabularies: Mapping[str, str | None]) -> str | None:
+def by_vocabulary(
+    repo: RepoRow, aim: ScanAim, vocabularies: Mapping[str, str | None]
+) -> str | None:
     """What the digest of the vocabulary file speaks against.
 
     vocabularies: family by digest; None: the file could not be read.
@@ -93,16 +97,16 @@ def by_vocabulary(repo: Repo, aim: Aim, vocabularies: Mapping[str, str | None]) 
 
 
 @dataclass(frozen=True, slots=True)
-class Side:
+class CardedModel:
     """A model that was read, with what its repo's card says."""
 
-    model: Model
+    model: ModelRow
     family: str | None
     bases: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class Pairs:
+class PlannedPairs:
     """Which drafts belong to which target, and who belongs to none."""
 
     drafts: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
@@ -118,10 +122,12 @@ class Pairs:
         return sum(map(len, self.drafts.values()))
 
 
-def pairs(targets: Sequence[str], sides: Mapping[str, Side], pins: Iterable[Pin]) -> Pairs:
+def pairs(
+    targets: Sequence[str], sides: Mapping[str, CardedModel], pins: Iterable[PinRow]
+) -> PlannedPairs:
     """Targets with the smaller members of their family, with heads made for them, with pins."""
-    members: dict[tuple[str, str], list[Side]] = {}
-    heads: list[Side] = []
+    members: dict[tuple[str, str], list[CardedModel]] = {}
+    heads: list[CardedModel] = []
     for side in sides.values():
         if side.model.status not in ("read", "gated"):
             continue
@@ -144,10 +150,10 @@ def pairs(targets: Sequence[str], sides: Mapping[str, Side], pins: Iterable[Pin]
         drafts[ref] = (ALONE, *sorted({*found, *pinned.get(ref, [])} - {ref}))
     taken = {draft for found in drafts.values() for draft in found} | set(targets)
     rejected = {ref: _why(side, targets) for ref, side in sides.items() if ref not in taken}
-    return Pairs(drafts, rejected)
+    return PlannedPairs(drafts, rejected)
 
 
-def smaller(draft: Model, target: Model) -> bool:
+def smaller(draft: ModelRow, target: ModelRow) -> bool:
     """Worth a look: a draft that is hardly smaller than its target saves nothing."""
     if draft.ref == target.ref:
         return False
@@ -156,7 +162,7 @@ def smaller(draft: Model, target: Model) -> bool:
     return draft.parameters <= LARGEST * target.parameters
 
 
-def tied(head: Side, target: Model) -> bool:
+def tied(head: CardedModel, target: ModelRow) -> bool:
     """Whether a head says, in whatever way, that it was made for this target.
 
     Its own config counts first: a card names the donor as often as the target.
@@ -174,7 +180,7 @@ def _claims(name: str, bases: Collection[str], target: str) -> bool:
     return names.mentions(name.rpartition("/")[2], names.short(target)) or target in bases
 
 
-def _why(side: Side, targets: Collection[str]) -> str:
+def _why(side: CardedModel, targets: Collection[str]) -> str:
     model = side.model
     if model.status not in ("read", "gated"):
         return model.problem or model.status

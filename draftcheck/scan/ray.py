@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from typing import Any, TypeVar
 
-from draftcheck import __version__
 from draftcheck.errors import ReadError, UsageError
+from draftcheck.models.sources import progress
 from draftcheck.scan import tasks
-from draftcheck.sources import progress
+from draftcheck.settings import __version__
 
 A = TypeVar("A")
 R = TypeVar("R")
@@ -44,9 +44,13 @@ def open_cluster(
 
 def done(work: Callable[[A], R], item: A) -> tuple[R, int, int]:
     """A task in a worker: its result, and what it asked of the network."""
-    before = progress.Tally.requests, progress.Tally.nbytes
+    before = progress.NetworkTally.requests, progress.NetworkTally.nbytes
     result = work(item)
-    return result, progress.Tally.requests - before[0], progress.Tally.nbytes - before[1]
+    return (
+        result,
+        progress.NetworkTally.requests - before[0],
+        progress.NetworkTally.nbytes - before[1],
+    )
 
 
 def version() -> str:
@@ -127,8 +131,8 @@ class Cluster:
             result, requests, nbytes = self._ray.get(job)
         except (errors.WorkerCrashedError, errors.NodeDiedError, errors.OutOfMemoryError):
             return work(item)  # every worker died under it: here at least one sees why
-        progress.Tally.requests += requests
-        progress.Tally.nbytes += nbytes
+        progress.NetworkTally.requests += requests
+        progress.NetworkTally.nbytes += nbytes
         found: R = result
         return found
 

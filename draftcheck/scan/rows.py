@@ -11,7 +11,7 @@ ALONE = ""
 
 
 @dataclass(frozen=True, slots=True)
-class Scan:
+class ScanRow:
     """One night. Scans are ordered by number, never by their clock."""
 
     number: int
@@ -27,7 +27,7 @@ class Scan:
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class TargetRow:
     """A model that drafts are looked for, in the order of the list."""
 
     ref: str
@@ -38,7 +38,7 @@ class Target:
 
 
 @dataclass(frozen=True, slots=True)
-class Repo:
+class RepoRow:
     """One repo as the Hub lists it, and how far it was looked at."""
 
     name: str
@@ -64,7 +64,7 @@ class Repo:
 
 
 @dataclass(frozen=True, slots=True)
-class Rejected:
+class RejectedRow:
     """A listed repo that is no candidate for any target, and why."""
 
     repo: str
@@ -74,7 +74,7 @@ class Rejected:
 
 
 @dataclass(frozen=True, slots=True)
-class Model:
+class ModelRow:
     """A model whose files were read, or that could not be read."""
 
     ref: str
@@ -105,7 +105,7 @@ class Model:
 
 
 @dataclass(frozen=True, slots=True)
-class Saw:
+class FailedRuleRow:
     """A rule that did not pass; its words are in the rulebook."""
 
     rule: str
@@ -116,7 +116,7 @@ class Saw:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class VerdictRow:
     """What one engine makes of one pair."""
 
     target: str
@@ -133,7 +133,7 @@ class Verdict:
     decided_by: str | None = None
     basis: str | None = None
     relation: str | None = None
-    findings: tuple[Saw, ...] = ()
+    findings: tuple[FailedRuleRow, ...] = ()
     passed: int = 0
     """How many rules passed."""
     setup: str | None = None
@@ -162,7 +162,7 @@ class TrialRow:
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class ChangeRow:
     """One difference between a scan and the one before it."""
 
     scan: int
@@ -185,7 +185,7 @@ class Change:
 
 
 @dataclass(frozen=True, slots=True)
-class Pin:
+class PinRow:
     """A pair that somebody relies on."""
 
     target: str

@@ -6,47 +6,47 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from draftcheck.models.sources import progress
 from draftcheck.scan import stages, trials, verdicts
-from draftcheck.scan.executors import Local, Runner
-from draftcheck.scan.night import Clock, Night, Say, settings
+from draftcheck.scan.executors import LocalRunner, Runner
+from draftcheck.scan.night import Say, ScanNight, StageClock, settings
 from draftcheck.scan.plan import repo_of
-from draftcheck.scan.rows import Change, Model, Pin, Scan, Target, Verdict
-from draftcheck.scan.store import Store
-from draftcheck.scan.targets import Job
+from draftcheck.scan.rows import ChangeRow, ModelRow, PinRow, ScanRow, TargetRow, VerdictRow
+from draftcheck.scan.store import ScanStore
+from draftcheck.scan.targets import ScanJob
 from draftcheck.scan.tasks import session
-from draftcheck.scan.writing import Writer
-from draftcheck.sources import progress
+from draftcheck.scan.writing import ScanWriter
 
 PROBLEMS = 200
 """Unreadable models that a summary names."""
 
 
 @dataclass(frozen=True, slots=True)
-class Pinned:
+class PinnedPair:
     """How a pair that somebody relies on stands now."""
 
-    pin: Pin
+    pin: PinRow
     verdict: str
     """The best of the engines asked, or undecided where there is none."""
     why: str = ""
 
 
 @dataclass(frozen=True, slots=True)
-class Summary:
+class ScanSummary:
     """What a scan did and what it found to be different."""
 
-    scan: Scan
+    scan: ScanRow
     resumed: bool
-    targets: tuple[Target, ...]
-    changes: tuple[Change, ...]
-    pins: tuple[Pinned, ...]
-    problems: tuple[Model, ...]
+    targets: tuple[TargetRow, ...]
+    changes: tuple[ChangeRow, ...]
+    pins: tuple[PinnedPair, ...]
+    problems: tuple[ModelRow, ...]
     usable: Mapping[str, int]
     """Target -> drafts that at least one engine takes."""
 
 
 def scan(
-    job: Job,
+    job: ScanJob,
     path: Path,
     *,
     runner: Runner | None = None,
@@ -54,15 +54,22 @@ def scan(
     retry: bool = False,
     offline: bool = False,
     say: Say = lambda _: None,
-) -> Summary:
+) -> ScanSummary:
     """Bring the store up to date; it can be killed at any point and run again."""
-    with Store.open(path) as store:
-        made = runner or Local()
+    with ScanStore.open(path) as store:
+        made = runner or LocalRunner()
         try:
-            night = Night(
-                job, store, Writer(store, settings(job)), made, session(), Clock(max_time), say,
-                retry=retry, offline=offline,
-            )  # fmt: skip
+            night = ScanNight(
+                job,
+                store,
+                ScanWriter(store, settings(job)),
+                made,
+                session(),
+                StageClock(max_time),
+                say,
+                retry=retry,
+                offline=offline,
+            )
             _run(night)
         finally:
             made.close()
@@ -70,8 +77,8 @@ def scan(
         return summary(store, resumed=night.writer.resumed)
 
 
-def _run(night: Night) -> None:
-    asked = progress.Tally.requests, progress.Tally.nbytes
+def _run(night: ScanNight) -> None:
+    asked = progress.NetworkTally.requests, progress.NetworkTally.nbytes
     if night.offline:
         stages.recall(night)
     else:
@@ -88,13 +95,13 @@ def _run(night: Night) -> None:
         verdicts.take_notes(night, pairs, sides)
     verdicts.judge_all(night, pairs, sides)
     trials.try_best(night, sides)
-    night.counts["requests"] = progress.Tally.requests - asked[0]
-    night.counts["bytes"] = progress.Tally.nbytes - asked[1]
+    night.counts["requests"] = progress.NetworkTally.requests - asked[0]
+    night.counts["bytes"] = progress.NetworkTally.nbytes - asked[1]
     causes = _causes(night)
     night.writer.finish(None if night.clock.cut else pairs, causes, night.counts, night.clock.spent)
 
 
-def _causes(night: Night) -> dict[str, tuple[str, str]]:
+def _causes(night: ScanNight) -> dict[str, tuple[str, str]]:
     """Why models are no candidates any more: a word and a sentence."""
     found = {name: ("vanished", says) for name, says in night.vanished.items()}
     for ref, problem in night.lost.items():
@@ -110,7 +117,7 @@ def _causes(night: Night) -> dict[str, tuple[str, str]]:
     return found
 
 
-def summary(store: Store, *, resumed: bool = False) -> Summary:
+def summary(store: ScanStore, *, resumed: bool = False) -> ScanSummary:
     """The latest scan in a few lines."""
     latest = store.scans()[-1]
     pins = store.pins()
@@ -121,7 +128,7 @@ def summary(store: Store, *, resumed: bool = False) -> Summary:
     ):
         usable.setdefault(row[0], set()).add(row[1])
     problems = [m for m in store.models() if m.status in ("unreadable", "gone")]
-    return Summary(
+    return ScanSummary(
         scan=latest,
         resumed=resumed,
         targets=tuple(store.targets()),
@@ -135,7 +142,7 @@ def summary(store: Store, *, resumed: bool = False) -> Summary:
 RANK = ("compatible", "degraded", "undecided", "incompatible")
 
 
-def _pinned(store: Store, pin: Pin) -> Pinned:
+def _pinned(store: ScanStore, pin: PinRow) -> PinnedPair:
     """With engines named, the worst of them counts; without, the best."""
     rows = [
         row
@@ -144,15 +151,17 @@ def _pinned(store: Store, pin: Pin) -> Pinned:
     ]
     missing = set(pin.engines) - {row.asked for row in rows}
     if not rows or missing:
-        return Pinned(pin, "undecided", "not judged: " + (_unread(store, pin) or "no verdict yet"))
+        return PinnedPair(
+            pin, "undecided", "not judged: " + (_unread(store, pin) or "no verdict yet")
+        )
     order = max if pin.engines else min
-    chosen: Verdict = order(rows, key=lambda row: RANK.index(row.verdict))
+    chosen: VerdictRow = order(rows, key=lambda row: RANK.index(row.verdict))
     seen = [f"{saw.rule}: {saw.saw}" for saw in chosen.findings if saw.severity == "error"]
     why = f"{chosen.engine} {chosen.version}" + (f": {seen[0]}" if seen else "")
-    return Pinned(pin, chosen.verdict, why)
+    return PinnedPair(pin, chosen.verdict, why)
 
 
-def _unread(store: Store, pin: Pin) -> str:
+def _unread(store: ScanStore, pin: PinRow) -> str:
     for ref in (pin.target, pin.draft):
         model = store.model(ref)
         if model is None or model.status not in ("read", "gated"):

@@ -6,20 +6,20 @@ import json
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
-from draftcheck.refs import ModelRef, parse
+from draftcheck.models.refs import ModelRef, parse
+from draftcheck.models.sources.hub.listing import COMMIT
 from draftcheck.scan import listing, plan, tasks
-from draftcheck.scan.night import READING, Night
-from draftcheck.scan.plan import Aim, Side
-from draftcheck.scan.rows import Model, Repo, Target
+from draftcheck.scan.night import READING, ScanNight
+from draftcheck.scan.plan import CardedModel, ScanAim
+from draftcheck.scan.rows import ModelRow, RepoRow, TargetRow
 from draftcheck.scan.store import unpack
 from draftcheck.scan.writing import FORMAT
-from draftcheck.sources.listing import COMMIT
 
 GIVERS = 5
 """Repos that are tried for one vocabulary file."""
 
 
-def list_hub(night: Night) -> None:
+def list_hub(night: ScanNight) -> None:
     """Every page of the list; targets that the user described rather than named."""
     hub = night.session.opener.hub
     for search in night.job.candidates:
@@ -41,7 +41,7 @@ def list_hub(night: Night) -> None:
             ]  # fmt: skip
 
 
-def find_named(night: Night) -> None:
+def find_named(night: ScanNight) -> None:
     """The commits of models that were named, where no page of the list had them."""
     seen = {repo.name: repo for repo in repos(night)}
     todo = []
@@ -52,10 +52,10 @@ def find_named(night: Night) -> None:
         elif ref.revision is None and ref.repo in seen:
             night.named[text] = replace(ref, revision=seen[ref.repo].sha)
         else:
-            todo.append(tasks.Look(ref))
+            todo.append(tasks.CommitTask(ref))
     for task, found in night.read("commits", tasks.look, todo):
         ref = task.ref
-        if isinstance(found, tasks.Problem):
+        if isinstance(found, tasks.TaskProblem):
             night.lost[ref.text] = found
             before = night.store.model(ref.text)
             if found.passing and before is not None and before.revision is not None:
@@ -66,10 +66,10 @@ def find_named(night: Night) -> None:
             continue
         night.named[ref.text] = replace(ref, revision=found[1])
         if ref.revision is None:
-            night.writer.page([Repo(ref.repo, found[1], "full")])
+            night.writer.page([RepoRow(ref.repo, found[1], "full")])
 
 
-def find_missing(night: Night) -> None:
+def find_missing(night: ScanNight) -> None:
     """Models with verdicts that no page had: gone, or only overlooked between two pages."""
     if night.other_candidates or night.clock.cut:
         return
@@ -77,10 +77,10 @@ def find_missing(night: Night) -> None:
     wanted = {"/".join(draft.split("/")[:2]) for draft in drafts}
     unseen = night.store.rows("SELECT name FROM repos WHERE seen < ?", night.writer.number)
     names = sorted({row[0] for row in unseen} & wanted)
-    todo = [tasks.Look(ModelRef(name, "hub", repo=name)) for name in names]
+    todo = [tasks.CommitTask(ModelRef(name, "hub", repo=name)) for name in names]
     for task, found in night.read("missing", tasks.look, todo):
         repo = task.ref.repo
-        if not isinstance(found, tasks.Problem):
+        if not isinstance(found, tasks.TaskProblem):
             if found[0] == repo or repo in night.job.refs():
                 night.writer.seen(repo, found[1])
             else:
@@ -91,7 +91,7 @@ def find_missing(night: Night) -> None:
             night.writer.seen(repo, None)
 
 
-def repos(night: Night) -> Iterator[Repo]:
+def repos(night: ScanNight) -> Iterator[RepoRow]:
     """What this scan's list has."""
     query = (
         "SELECT name, sha, listed, files_sha, tokenizer, gguf, problem FROM repos"
@@ -100,7 +100,7 @@ def repos(night: Night) -> Iterator[Repo]:
     for row in night.store.rows(query, night.writer.number):
         about = json.loads(row["listed"])
         about["bases"] = tuple(about["bases"])
-        yield Repo(
+        yield RepoRow(
             name=row["name"],
             sha=row["sha"],
             files_sha=row["files_sha"],
@@ -111,7 +111,7 @@ def repos(night: Night) -> Iterator[Repo]:
         )
 
 
-def read_targets(night: Night) -> None:
+def read_targets(night: ScanNight) -> None:
     """Targets and everything else that was named, before anybody is compared with them."""
     listed = {repo.name: repo for repo in repos(night)}
     for name in night.found:
@@ -124,11 +124,11 @@ def read_targets(night: Night) -> None:
     _name_targets(night)
 
 
-def _name_targets(night: Night) -> None:
+def _name_targets(night: ScanNight) -> None:
     chosen = dict.fromkeys((*night.job.all_targets(), *night.found))
     known = {model.ref: model for model in night.store.models()}
     night.targets = [
-        Target(
+        TargetRow(
             text,
             "named" if text in night.job.all_targets() else "search",
             _trouble(night, known, text),
@@ -142,14 +142,14 @@ def _plain(ref: ModelRef) -> bool:
     return ref.kind == "hub" and ref.file is None and ref.tag is None and ref.text == ref.repo
 
 
-def _trouble(night: Night, known: dict[str, Model], text: str) -> str | None:
+def _trouble(night: ScanNight, known: dict[str, ModelRow], text: str) -> str | None:
     if text in night.lost:
         return night.lost[text].says
     model = known.get(text)
     return "not read yet" if model is None else model.problem
 
 
-def screen(night: Night) -> None:
+def screen(night: ScanNight) -> None:
     """Turn repos away, the cheapest reason first, and read those that are left."""
     aim = _aim(night)
     left, reasons = _split(night, ((repo, plan.by_listing(repo, aim)) for repo in repos(night)))
@@ -173,7 +173,7 @@ def screen(night: Night) -> None:
     _read(night, "models", [(ref_of(repo), repo) for repo in ready if repo.name not in night.named])
 
 
-def ref_of(repo: Repo) -> ModelRef:
+def ref_of(repo: RepoRow) -> ModelRef:
     """The model that stands for a repo."""
     if repo.kind == "gguf" and repo.gguf:
         text = f"{repo.name}/{repo.gguf}"
@@ -181,7 +181,7 @@ def ref_of(repo: Repo) -> ModelRef:
     return ModelRef(repo.name, "hub", repo=repo.name, revision=repo.sha)
 
 
-def _aim(night: Night) -> Aim:
+def _aim(night: ScanNight) -> ScanAim:
     sides = {model.ref: model for model in night.store.models()}
     targets = [sides[target.ref] for target in night.targets if target.ref in sides]
     families = night.families()
@@ -191,8 +191,8 @@ def _aim(night: Night) -> Aim:
 
 
 def _split(
-    night: Night, judged: Iterable[tuple[Repo, str | None]]
-) -> tuple[list[Repo], list[tuple[str, str]]]:
+    night: ScanNight, judged: Iterable[tuple[RepoRow, str | None]]
+) -> tuple[list[RepoRow], list[tuple[str, str]]]:
     left, reasons = [], []
     for repo, why in judged:
         if why is None:
@@ -202,27 +202,27 @@ def _split(
     return left, reasons
 
 
-def _turn_away(night: Night, stage: str, reasons: list[tuple[str, str]]) -> None:
+def _turn_away(night: ScanNight, stage: str, reasons: list[tuple[str, str]]) -> None:
     night.writer.rejected((name, stage, why) for name, why in reasons)
     night.turned_away.update(reasons)
 
 
-def _files(night: Night, found: list[Repo]) -> None:
-    todo = [tasks.Files(repo.name, repo.sha) for repo in found if repo.files_sha != repo.sha]
+def _files(night: ScanNight, found: list[RepoRow]) -> None:
+    todo = [tasks.FilesTask(repo.name, repo.sha) for repo in found if repo.files_sha != repo.sha]
     for task, done in night.read("files", tasks.files, todo):
         night.writer.files(task.repo, task.sha, done)
-        if isinstance(done, tasks.Problem) and done.missing:
+        if isinstance(done, tasks.TaskProblem) and done.missing:
             night.vanished[task.repo] = done.says
 
 
-def _vocabularies(night: Night, found: list[Repo]) -> None:
+def _vocabularies(night: ScanNight, found: list[RepoRow]) -> None:
     known = night.families()
-    givers: dict[str, list[Repo]] = {}
+    givers: dict[str, list[RepoRow]] = {}
     for repo in found:
         if repo.tokenizer is not None and repo.tokenizer not in known:
             givers.setdefault(repo.tokenizer, []).append(repo)
     todo = (
-        tasks.Vocabulary(digest, tuple(model_task(night, ref_of(repo)) for repo in some))
+        tasks.VocabularyTask(digest, tuple(model_task(night, ref_of(repo)) for repo in some))
         for digest, rows in sorted(givers.items())
         for some in [sorted(rows, key=lambda repo: (repo.gated, repo.name))[:GIVERS]]
     )
@@ -231,7 +231,7 @@ def _vocabularies(night: Night, found: list[Repo]) -> None:
         night.count("vocabularies", 1)
 
 
-def _read(night: Night, stage: str, models: list[tuple[ModelRef, Repo | None]]) -> None:
+def _read(night: ScanNight, stage: str, models: list[tuple[ModelRef, RepoRow | None]]) -> None:
     known = {
         row["ref"]: row
         for row in night.store.rows("SELECT ref, tried, passing, facts, status FROM models")
@@ -251,10 +251,10 @@ def _read(night: Night, stage: str, models: list[tuple[ModelRef, Repo | None]]) 
     for task, result in night.read(stage, tasks.read, work, len(todo)):
         ref, repo = about[task.ref.text]
         night.writer.model(ref.text, ref.revision, result, repo)
-        night.count("unreadable" if isinstance(result, tasks.Problem) else "read", 1)
+        night.count("unreadable" if isinstance(result, tasks.TaskProblem) else "read", 1)
 
 
-def ref_at(night: Night, model: Model) -> ModelRef:
+def ref_at(night: ScanNight, model: ModelRow) -> ModelRef:
     """A model of the store, at the commit that its facts are of."""
     ref = night.named.get(model.ref)
     if ref is None:
@@ -263,16 +263,16 @@ def ref_at(night: Night, model: Model) -> ModelRef:
     return replace(ref, revision=model.revision) if ref.kind == "hub" else ref
 
 
-def model_task(night: Night, ref: ModelRef) -> tasks.Model:
+def model_task(night: ScanNight, ref: ModelRef) -> tasks.ModelTask:
     """A task with the list of files, where the store has it for this commit."""
     if ref.kind != "hub":
-        return tasks.Model(ref)
+        return tasks.ModelTask(ref)
     query = "SELECT files FROM repos WHERE name = ? AND files_sha = ? AND files IS NOT NULL"
     row = next(night.store.rows(query, ref.repo, ref.revision), None)
-    return tasks.Model(ref, None if row is None else unpack(row[0], f"files of {ref.repo}"))
+    return tasks.ModelTask(ref, None if row is None else unpack(row[0], f"files of {ref.repo}"))
 
 
-def recall(night: Night) -> None:
+def recall(night: ScanNight) -> None:
     """Without the network: what the last scan saw is what there is."""
     before = night.writer.number - (not night.writer.resumed)
     night.writer.recall(before)
@@ -290,10 +290,10 @@ def recall(night: Night) -> None:
     _name_targets(night)
 
 
-def sides(night: Night) -> dict[str, Side]:
+def sides(night: ScanNight) -> dict[str, CardedModel]:
     """Models of this scan: listed now, or named."""
     families = night.families()
-    listed: dict[str, Repo | None] = {}
+    listed: dict[str, RepoRow | None] = {}
     for repo in repos(night):
         listed[ref_of(repo).text] = repo
         listed[repo.name] = repo
@@ -309,5 +309,5 @@ def sides(night: Night) -> dict[str, Side]:
         if source and source.name in night.turned_away and model.ref not in night.named:
             continue
         family = model.family or families.get((source.tokenizer if source else None) or "")
-        found[model.ref] = Side(model, family, source.bases if source else ())
+        found[model.ref] = CardedModel(model, family, source.bases if source else ())
     return found

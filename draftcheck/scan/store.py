@@ -17,17 +17,17 @@ from urllib.parse import quote
 
 from draftcheck.errors import ReadError
 from draftcheck.scan import schema
-from draftcheck.scan.lock import Lock
+from draftcheck.scan.lock import StoreLock
 from draftcheck.scan.rows import (
-    Change,
-    Model,
-    Pin,
-    Rejected,
-    Saw,
-    Scan,
-    Target,
+    ChangeRow,
+    FailedRuleRow,
+    ModelRow,
+    PinRow,
+    RejectedRow,
+    ScanRow,
+    TargetRow,
     TrialRow,
-    Verdict,
+    VerdictRow,
 )
 
 BUSY_SECONDS = 30.0
@@ -48,16 +48,16 @@ class StoreError(ReadError):
     """The store cannot be used."""
 
 
-class Store:
+class ScanStore:
     """An open store. Use it as a context manager."""
 
-    def __init__(self, path: Path, db: sqlite3.Connection, lock: Lock | None) -> None:
+    def __init__(self, path: Path, db: sqlite3.Connection, lock: StoreLock | None) -> None:
         self.path = path
         self.db = db
         self._lock = lock
 
     @classmethod
-    def open(cls, path: Path, *, readonly: bool = False) -> Store:
+    def open(cls, path: Path, *, readonly: bool = False) -> ScanStore:
         """For reading, any number; for writing, one process at a time."""
         path = path.expanduser().absolute()
         if readonly:
@@ -66,7 +66,7 @@ class Store:
             path.parent.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise StoreError(f"{path.parent}: {error.strerror}") from error
-        lock = Lock(path)
+        lock = StoreLock(path)
         try:
             return cls(path, _connect_to_write(path), lock)
         except BaseException:
@@ -78,7 +78,7 @@ class Store:
         if self._lock is not None:
             self._lock.close()
 
-    def __enter__(self) -> Store:
+    def __enter__(self) -> ScanStore:
         return self
 
     def __exit__(self, *exc: object) -> None:
@@ -103,36 +103,36 @@ class Store:
 
     # What is in it
 
-    def scans(self) -> list[Scan]:
+    def scans(self) -> list[ScanRow]:
         """Every scan, oldest first."""
         query = (
             "SELECT number, state, started, finished, draftcheck, settings, counts, seconds"
             " FROM scans ORDER BY number"
         )
-        return [Scan(**_values(row, "settings", "counts")) for row in self.rows(query)]
+        return [ScanRow(**_values(row, "settings", "counts")) for row in self.rows(query)]
 
-    def latest(self) -> Scan | None:
+    def latest(self) -> ScanRow | None:
         """The newest scan that came to an end; while the first one runs, that one."""
         found = self.scans()
         ended = [scan for scan in found if scan.state != "running"]
         return next(reversed(ended or found), None)
 
-    def targets(self) -> list[Target]:
+    def targets(self) -> list[TargetRow]:
         query = "SELECT ref, source, problem FROM targets ORDER BY place, ref"
-        return [Target(*row) for row in self.rows(query)]
+        return [TargetRow(*row) for row in self.rows(query)]
 
-    def pins(self) -> list[Pin]:
+    def pins(self) -> list[PinRow]:
         query = "SELECT target, draft, engines FROM pins ORDER BY target, draft"
-        return [Pin(row[0], row[1], tuple(_json(row[2]))) for row in self.rows(query)]
+        return [PinRow(row[0], row[1], tuple(_json(row[2]))) for row in self.rows(query)]
 
-    def models(self) -> Iterator[Model]:
+    def models(self) -> Iterator[ModelRow]:
         """Every model that was read or tried, by name."""
         for row in self.rows(f"SELECT {MODEL} FROM models ORDER BY ref"):
-            yield Model(**dict(row))
+            yield ModelRow(**dict(row))
 
-    def model(self, ref: str) -> Model | None:
+    def model(self, ref: str) -> ModelRow | None:
         row = next(self.rows(f"SELECT {MODEL} FROM models WHERE ref = ?", ref), None)
-        return None if row is None else Model(**dict(row))
+        return None if row is None else ModelRow(**dict(row))
 
     def body(self, digest: str) -> dict[str, Any]:
         """What is kept of a model: its condensed facts, and how to download it."""
@@ -151,7 +151,7 @@ class Store:
 
     def verdicts(
         self, *, target: str | None = None, draft: str | None = None, engine: str | None = None
-    ) -> Iterator[Verdict]:
+    ) -> Iterator[VerdictRow]:
         """Verdicts by target, draft and engine; draft "" means the target by itself."""
         wanted = {"target": target, "draft": draft, "engine": engine}
         given = {name: value for name, value in wanted.items() if value is not None}
@@ -171,7 +171,7 @@ class Store:
         for row in self.rows(f"{query} ORDER BY target, draft, since, key", *values):
             yield TrialRow(**_values(row, "body"))
 
-    def changes(self, scan: int | None = None) -> list[Change]:
+    def changes(self, scan: int | None = None) -> list[ChangeRow]:
         """What a scan changed; by default the latest."""
         if scan is None:
             latest = self.latest()
@@ -184,23 +184,23 @@ class Store:
         )
         found = [_values(row) for row in self.rows(query, scan)]
         changed = ({"draft": row["draft"] or None, "pinned": bool(row["pinned"])} for row in found)
-        return [Change(**{**row, **more}) for row, more in zip(found, changed, strict=True)]
+        return [ChangeRow(**{**row, **more}) for row, more in zip(found, changed, strict=True)]
 
-    def rejected(self) -> Iterator[Rejected]:
+    def rejected(self) -> Iterator[RejectedRow]:
         """Listed repos that are no candidates, with the stage and the reason."""
         query = "SELECT name, stage, why FROM repos WHERE why IS NOT NULL ORDER BY name"
         for row in self.rows(query):
-            yield Rejected(*row)
+            yield RejectedRow(*row)
 
 
-def verdict_row(row: sqlite3.Row) -> Verdict:
+def verdict_row(row: sqlite3.Row) -> VerdictRow:
     values = dict(row)
     values["draft"] = values["draft"] or None
     values["version_checked"] = bool(values["version_checked"])
-    values["findings"] = tuple(Saw(*entry) for entry in _json(values["findings"]))
+    values["findings"] = tuple(FailedRuleRow(*entry) for entry in _json(values["findings"]))
     values["memory"] = None if values["memory"] is None else _json(values["memory"])
     values["notes"] = tuple(_json(values["notes"]))
-    return Verdict(**values)
+    return VerdictRow(**values)
 
 
 def pack(value: Any) -> bytes:

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from draftcheck.errors import UsageError
-from draftcheck.refs import parse
-from draftcheck.scan.rows import Pin
-from draftcheck.types import Circumstances
+from draftcheck.models.refs import parse
+from draftcheck.scan.rows import PinRow
+from draftcheck.values.circumstances import Circumstances
 
 COUNT = re.compile(r"(\d{1,12}(?:\.\d{1,3})?) ?([KMBT]?)", re.IGNORECASE)
 UNITS = {"": 1, "K": 10**3, "M": 10**6, "B": 10**9, "T": 10**12}
@@ -33,7 +33,7 @@ SAID = {
 
 
 @dataclass(frozen=True, slots=True)
-class Search:
+class HubSearch:
     """A part of the Hub's list of models."""
 
     filters: tuple[str, ...] = ()
@@ -46,7 +46,7 @@ class Search:
 
 
 @dataclass(frozen=True, slots=True)
-class Trials:
+class ScanTrials:
     """How pairs are measured; per_target 0: not at all."""
 
     per_target: int = 0
@@ -58,21 +58,21 @@ class Trials:
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
+class ScanJob:
     """Everything that a scan was asked for."""
 
     targets: tuple[str, ...] = ()
-    searches: tuple[Search, ...] = ()
+    searches: tuple[HubSearch, ...] = ()
     """Targets that are looked for on the Hub."""
-    candidates: tuple[Search, ...] = (Search(),)
+    candidates: tuple[HubSearch, ...] = (HubSearch(),)
     """Where drafts are looked for."""
     named: tuple[str, ...] = ()
     """Drafts that the user named."""
-    pins: tuple[Pin, ...] = ()
+    pins: tuple[PinRow, ...] = ()
     engines: tuple[str, ...] = ()
     said: Mapping[str, Any] = field(default_factory=dict)
     """Circumstances: gpu, context, sequences …"""
-    trials: Trials = Trials()
+    trials: ScanTrials = ScanTrials()
 
     def refs(self) -> tuple[str, ...]:
         """Every model that was named, targets first, each once."""
@@ -83,7 +83,7 @@ class Job:
         return tuple(dict.fromkeys((*self.targets, *(pin.target for pin in self.pins))))
 
 
-def load(path: Path) -> Job:
+def load(path: Path) -> ScanJob:
     """The job that a TOML file describes; strict about what it does not know."""
     try:
         with path.open("rb") as file:
@@ -99,7 +99,7 @@ def load(path: Path) -> Job:
     return _job(root, str(path))
 
 
-def merge(job: Job, **options: Any) -> Job:
+def merge(job: ScanJob, **options: Any) -> ScanJob:
     """The same with what the command line adds; what it says about a deployment wins."""
     said = {name: value for name, value in options.pop("said", {}).items() if value is not None}
     whole = {name: value for name, value in options.items() if value is not None}
@@ -110,7 +110,7 @@ def merge(job: Job, **options: Any) -> Job:
     return check(replace(job, said={**job.said, **said}, **whole))
 
 
-def check(job: Job) -> Job:
+def check(job: ScanJob) -> ScanJob:
     """Refuse what cannot be scanned before anything is asked."""
     if not job.all_targets() and not job.searches:
         raise UsageError(
@@ -135,7 +135,7 @@ def count(text: Any, where: str) -> int:
     return int(float(match[1]) * UNITS[match[2].upper()])
 
 
-def _job(root: Mapping[str, Any], where: str) -> Job:
+def _job(root: Mapping[str, Any], where: str) -> ScanJob:
     _known(root, {"engines", "target", "search", "candidates", "trial", *SAID}, where)
     targets, pins = [], []
     for number, row in enumerate(_tables(root, "target", where), 1):
@@ -144,19 +144,19 @@ def _job(root: Mapping[str, Any], where: str) -> Job:
         ref = _text(row.get("ref"), f"{at}: ref")
         targets.append(ref)
         engines = tuple(_texts(row, "engines", at))
-        pins += [Pin(ref, draft, engines) for draft in _texts(row, "pins", at)]
+        pins += [PinRow(ref, draft, engines) for draft in _texts(row, "pins", at)]
     rows = _tables(root, "candidates", where)
     named = [ref for row in rows for ref in _texts(row, "refs", f"{where}: candidates")]
     searches = [
         _search(row, f"{where}: candidates", {"refs"}) for row in rows if set(row) - {"refs"}
     ]
-    return Job(
+    return ScanJob(
         targets=tuple(targets),
         searches=tuple(
             _search({"limit": FOUND, **row}, f"{where}: search")
             for row in _tables(root, "search", where)
         ),
-        candidates=tuple(searches) if rows else (Search(),),
+        candidates=tuple(searches) if rows else (HubSearch(),),
         named=tuple(named),
         pins=tuple(pins),
         engines=tuple(_texts(root, "engines", where)),
@@ -173,13 +173,13 @@ def _said(root: Mapping[str, Any], where: str) -> dict[str, Any]:
     return found
 
 
-def _search(row: Mapping[str, Any], where: str, more: Iterable[str] = ()) -> Search:
+def _search(row: Mapping[str, Any], where: str, more: Iterable[str] = ()) -> HubSearch:
     counts = {"min_parameters", "max_parameters"}
     _known(row, {"filters", "search", "author", "limit", *counts, *more}, where)
     limit = row.get("limit", LIMIT)
     if type(limit) is not int or not 0 < limit <= 10_000_000:
         raise UsageError(f"{where}: limit {str(limit)[:40]!r} is no number of models")
-    return Search(
+    return HubSearch(
         filters=tuple(_texts(row, "filters", where)),
         search=_text(row.get("search", ""), f"{where}: search"),
         author=_text(row.get("author", ""), f"{where}: author"),
@@ -188,7 +188,7 @@ def _search(row: Mapping[str, Any], where: str, more: Iterable[str] = ()) -> Sea
     )
 
 
-def _trials(row: Any, where: str) -> Trials:
+def _trials(row: Any, where: str) -> ScanTrials:
     if not isinstance(row, dict):
         raise UsageError(f"{where}: not a table")
     kinds = {"per_target": int, "backend": str, "tokens": int, "prompts": int, "device": str}
@@ -198,7 +198,7 @@ def _trials(row: Any, where: str) -> Trials:
             continue
         if type(value) is not kinds.get(name) or (type(value) is int and value < 0):
             raise UsageError(f"{where}: {name} {str(value)[:40]!r} is not sensible")
-    return Trials(**row)
+    return ScanTrials(**row)
 
 
 def _known(row: Mapping[str, Any], names: Iterable[str], where: str) -> None:

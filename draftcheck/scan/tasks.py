@@ -13,17 +13,19 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
-from draftcheck import condensed
 from draftcheck.errors import DraftcheckError, ReadError, UsageError
-from draftcheck.facts import read_opened, tokenizer
-from draftcheck.facts.opening import Opened, Opener
-from draftcheck.refs import ModelRef
+from draftcheck.judge.condensed import facts as condensed
+from draftcheck.judge.condensed import pairs as condensed_pairs
+from draftcheck.models.opening import OpenedModel, Opener
+from draftcheck.models.read import read_opened
+from draftcheck.models.readers.tokenizer import files as tokenizer
+from draftcheck.models.refs import ModelRef
+from draftcheck.models.sources.hub import listing
+from draftcheck.models.sources.hub.answers import NotOnHub
+from draftcheck.models.sources.hub.budget import RequestBudget
+from draftcheck.models.sources.hub.client import OfflineError, RetryableError
 from draftcheck.scan.store import text
-from draftcheck.sources import listing
-from draftcheck.sources.answers import Missing
-from draftcheck.sources.budget import Budget
-from draftcheck.sources.web import Offline, Trouble
-from draftcheck.types import ModelFacts, TokenizerFacts
+from draftcheck.values.facts import ModelFacts, TokenizerFacts
 
 CONNECTIONS = 8
 LONGEST_WAIT = 330.0
@@ -39,12 +41,12 @@ HEAVY = threading.Lock()
 T = TypeVar("T")
 
 
-class Stopped(Exception):
+class ScanStopped(Exception):
     """The scan ends: there is no result."""
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
+class TaskProblem:
     """Why there is no result; passing: another try may succeed."""
 
     says: str
@@ -53,14 +55,14 @@ class Problem:
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class CommitTask:
     """Which commit does a repo have now?"""
 
     ref: ModelRef
 
 
 @dataclass(frozen=True, slots=True)
-class Files:
+class FilesTask:
     """Which files does a repo have at a commit?"""
 
     repo: str
@@ -76,7 +78,7 @@ class FilesDone:
 
 
 @dataclass(frozen=True, slots=True)
-class Model:
+class ModelTask:
     """A model to read: hub models at a commit, with their list of files where it is known."""
 
     ref: ModelRef
@@ -84,11 +86,11 @@ class Model:
 
 
 @dataclass(frozen=True, slots=True)
-class Vocabulary:
+class VocabularyTask:
     """A vocabulary file to read, and repos that have it."""
 
     digest: str
-    models: tuple[Model, ...]
+    models: tuple[ModelTask, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,49 +110,53 @@ class ModelDone:
 
 
 @dataclass(frozen=True, slots=True)
-class Notes:
+class PairNotesTask:
     """Two models whose vocabularies have to be held side by side."""
 
     key: tuple[str, str]
-    target: Model
-    draft: Model
+    target: ModelTask
+    draft: ModelTask
 
 
-class Session:
+class TaskSession:
     """What the tasks of one process share: connections, allowances, cache."""
 
     def __init__(self, connections: int = CONNECTIONS) -> None:
-        self.budget = Budget(longest=LONGEST_WAIT, altogether=float("inf"), connections=connections)
+        self.budget = RequestBudget(
+            longest=LONGEST_WAIT, altogether=float("inf"), connections=connections
+        )
         self.opener = Opener(offline=False, budget=self.budget)
 
 
-_session: list[Session] = []
+_session: list[TaskSession] = []
 
 
-def session() -> Session:
+def session() -> TaskSession:
     if not _session:
-        _session.append(Session())
+        _session.append(TaskSession())
     return _session[0]
 
 
-def start(connections: int = CONNECTIONS) -> Session:
+def start(connections: int = CONNECTIONS) -> TaskSession:
     """A fresh session for this process."""
-    _session[:] = [Session(connections)]
+    _session[:] = [TaskSession(connections)]
     _ = _session[0].opener.hub  # made once, before threads want it
     return _session[0]
 
 
-def look(task: Look) -> tuple[str, str] | Problem:
+def look(task: CommitTask) -> tuple[str, str] | TaskProblem:
     """The name and the commit."""
     return tried(lambda: session().opener.hub.commit(task.ref.repo, task.ref.revision))
 
 
-def files(task: Files) -> FilesDone | Problem:
+def files(task: FilesTask) -> FilesDone | TaskProblem:
     """One request."""
 
     def work() -> FilesDone:
         found = session().opener.hub.listing(task.repo, task.sha)
-        model = Model(ModelRef(task.repo, "hub", repo=task.repo, revision=task.sha), found.dump())
+        model = ModelTask(
+            ModelRef(task.repo, "hub", repo=task.repo, revision=task.sha), found.dump()
+        )
         ggufs = [name for name in found.files if name.endswith(".gguf")]
         digest = None
         if any("/" not in name and not name.endswith(".gguf") for name in found.files):
@@ -174,18 +180,18 @@ def _choose(names: list[str]) -> str | None:
     return models[0] if models else None
 
 
-def vocabulary(task: Vocabulary) -> VocabularyDone | Problem:
+def vocabulary(task: VocabularyTask) -> VocabularyDone | TaskProblem:
     """Read the file once, from the first repo that gives it."""
-    problem = Problem(f"no repo gives {task.digest[:80]}", passing=True)
+    problem = TaskProblem(f"no repo gives {task.digest[:80]}", passing=True)
     for model in task.models:
         found = tried(lambda model=model: _vocabulary(_open(model), task.digest))  # type: ignore[misc]
-        if not isinstance(found, Problem):
+        if not isinstance(found, TaskProblem):
             return found
         problem = found
     return problem
 
 
-def _vocabulary(opened: Opened, digest: str) -> VocabularyDone:
+def _vocabulary(opened: OpenedModel, digest: str) -> VocabularyDone:
     name = tokenizer.main_file(opened.source)
     if name is None or f"{name}:{opened.source.digest(name)}" != digest:
         raise ReadError(f"{opened.ref.text}: no longer has {digest[:80]}")
@@ -197,7 +203,7 @@ def _vocabulary(opened: Opened, digest: str) -> VocabularyDone:
         return VocabularyDone(condensed.fingerprint(facts), condensed.family(facts), size)
 
 
-def read(task: Model) -> ModelDone | Problem:
+def read(task: ModelTask) -> ModelDone | TaskProblem:
     """Everything that a verdict needs of one model."""
 
     def work() -> ModelDone:
@@ -218,15 +224,15 @@ def _download(facts: ModelFacts, ref: ModelRef) -> str | None:
     return facts.download.replace(f" --revision {ref.revision}", "")
 
 
-def _facts(task: Model) -> ModelFacts:
+def _facts(task: ModelTask) -> ModelFacts:
     if task.ref.kind == "facts":
-        from draftcheck.facts import saved
+        from draftcheck.models import stored
 
-        return saved.load(task.ref.path, task.ref.text)
+        return stored.load(task.ref.path, task.ref.text)
     return read_opened(_open(task))
 
 
-def _open(task: Model) -> Opened:
+def _open(task: ModelTask) -> OpenedModel:
     known = listing.load(task.files) if task.files is not None else None
     return session().opener.open(task.ref, known=known)
 
@@ -259,14 +265,14 @@ def _voice(facts: ModelFacts, entry: Mapping[str, Any]) -> str:
     return hashlib.sha256(text(parts).encode()).hexdigest()[:40]
 
 
-def notes(task: Notes) -> dict[str, Any] | Problem:
+def notes(task: PairNotesTask) -> dict[str, Any] | TaskProblem:
     """What only both vocabularies together tell."""
 
     def work() -> dict[str, Any]:
-        from draftcheck.compare import compare
+        from draftcheck.judge.compare import compare
 
         target, draft = _facts(task.target), _facts(task.draft)
-        return condensed.pair_notes(compare(target, draft))
+        return condensed_pairs.pair_notes(compare(target, draft))
 
     return tried(work)
 
@@ -278,20 +284,20 @@ def restored(ref: str, body: Mapping[str, Any], revision: str | None = None) -> 
     return replace(facts, download=download, downloaded=downloaded, revision=revision)
 
 
-def tried(work: Callable[[], T]) -> T | Problem:
+def tried(work: Callable[[], T]) -> T | TaskProblem:
     """The result, or the reason for which there is none."""
     try:
         return work()
-    except (Trouble, Offline) as error:
-        problem = Problem(error.message, passing=True)
-    except Missing as error:
-        problem = Problem(error.message, missing=True)
+    except (RetryableError, OfflineError) as error:
+        problem = TaskProblem(error.message, passing=True)
+    except NotOnHub as error:
+        problem = TaskProblem(error.message, missing=True)
     except (ReadError, UsageError) as error:
-        problem = Problem(error.message)
+        problem = TaskProblem(error.message)
     except MemoryError:
-        problem = Problem("not enough memory to read it", passing=True)
+        problem = TaskProblem("not enough memory to read it", passing=True)
     except (DraftcheckError, Exception) as error:  # one model must not end the night
-        problem = Problem(f"a bug of draftcheck: {type(error).__name__}: {error!s:.200}")
+        problem = TaskProblem(f"a bug of draftcheck: {type(error).__name__}: {error!s:.200}")
     if session().budget.stopped.is_set():
-        raise Stopped
+        raise ScanStopped
     return problem

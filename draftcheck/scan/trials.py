@@ -7,30 +7,30 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from draftcheck.refs import ModelRef
+from draftcheck.models.refs import ModelRef
+from draftcheck.models.sources.hub.client import RetryableError
 from draftcheck.scan import stages, tasks
-from draftcheck.scan.night import Night
-from draftcheck.scan.plan import FULL, Side
-from draftcheck.scan.rows import Model, TrialRow
+from draftcheck.scan.night import ScanNight
+from draftcheck.scan.plan import FULL, CardedModel
+from draftcheck.scan.rows import ModelRow, TrialRow
 from draftcheck.scan.store import text
-from draftcheck.scan.targets import Trials
-from draftcheck.sources.web import Trouble
+from draftcheck.scan.targets import ScanTrials
 
 PATTERNS = ("*.json", "*.safetensors", "*.model", "*.txt", "*.jinja")
 RANK = {"compatible": 0, "degraded": 1}
 
 
 @dataclass(frozen=True, slots=True)
-class Trial:
+class TrialTask:
     """A pair to measure, at these commits."""
 
     key: str
-    target: tasks.Model
-    draft: tasks.Model
-    how: Trials
+    target: tasks.ModelTask
+    draft: tasks.ModelTask
+    how: ScanTrials
 
 
-def try_best(night: Night, sides: Mapping[str, Side]) -> None:
+def try_best(night: ScanNight, sides: Mapping[str, CardedModel]) -> None:
     """As many drafts of each target as the job asks for."""
     how = night.job.trials
     if not how.per_target:
@@ -46,11 +46,11 @@ def try_best(night: Night, sides: Mapping[str, Side]) -> None:
             ours, theirs = sides[target.ref].model, sides[draft].model
             key = _key(ours, theirs, how)
             if (target.ref, draft, key) not in known:
-                todo.append(Trial(key, _task(night, ours), _task(night, theirs), how))
+                todo.append(TrialTask(key, _task(night, ours), _task(night, theirs), how))
     for task, found in night.run("trials", measure, todo, kind="gpu", share=1.0):
-        if isinstance(found, tasks.Problem) and found.passing:
+        if isinstance(found, tasks.TaskProblem) and found.passing:
             continue
-        failed = isinstance(found, tasks.Problem)
+        failed = isinstance(found, tasks.TaskProblem)
         row = TrialRow(
             target=task.target.ref.text,
             draft=task.draft.ref.text,
@@ -58,14 +58,14 @@ def try_best(night: Night, sides: Mapping[str, Side]) -> None:
             draft_revision=sides[task.draft.ref.text].model.revision,
             backend=how.backend,
             state="failed" if failed else "done",
-            problem=found.says if isinstance(found, tasks.Problem) else None,
-            body={} if isinstance(found, tasks.Problem) else found,
+            problem=found.says if isinstance(found, tasks.TaskProblem) else None,
+            body={} if isinstance(found, tasks.TaskProblem) else found,
         )
         night.writer.trial(task.key, row)
         night.count("trials", 1)
 
 
-def _best(night: Night, sides: Mapping[str, Side], target: str) -> list[str]:
+def _best(night: ScanNight, sides: Mapping[str, CardedModel], target: str) -> list[str]:
     """Drafts that some engine takes: the better verdict first, then the smaller model."""
     found: dict[str, int] = {}
     for verdict in night.store.verdicts(target=target):
@@ -76,32 +76,33 @@ def _best(night: Night, sides: Mapping[str, Side], target: str) -> list[str]:
     return sorted(found, key=lambda ref: (found[ref], sizes[ref], ref))
 
 
-def _key(target: Model, draft: Model, how: Trials) -> str:
+def _key(target: ModelRow, draft: ModelRow, how: ScanTrials) -> str:
     parts = [target.revision, target.facts, draft.revision, draft.facts]
     parts += [how.backend, str(how.tokens), str(how.prompts), str(how.device)]
     return hashlib.sha256(text(parts).encode()).hexdigest()[:40]
 
 
-def _task(night: Night, model: Model) -> tasks.Model:
+def _task(night: ScanNight, model: ModelRow) -> tasks.ModelTask:
     return stages.model_task(night, stages.ref_at(night, model))
 
 
-def measure(task: Trial) -> dict[str, Any] | tasks.Problem:
+def measure(task: TrialTask) -> dict[str, Any] | tasks.TaskProblem:
     """Load both models and measure; needs the trial extra, and a GPU to be of use."""
 
     def work() -> dict[str, Any]:
         from draftcheck.trial import measure as trial
-        from draftcheck.trial.backend import Options
+        from draftcheck.trial.backends.backend import TrialOptions
+        from draftcheck.trial.plan import TrialPlan
         from draftcheck.trial.prompts import load
         from draftcheck.trial.saved import body
 
         how = task.how
-        plan = trial.Plan(
+        plan = TrialPlan(
             _folder(task.target.ref),
             _folder(task.draft.ref),
             load()[: how.prompts],
             how.backend,
-            Options(tokens=how.tokens, device=how.device),
+            TrialOptions(tokens=how.tokens, device=how.device),
             budget=how.budget,
         )
         return body(trial.run(plan))
@@ -120,4 +121,4 @@ def _folder(ref: ModelRef) -> str:
             snapshot_download(ref.repo, revision=ref.revision, allow_patterns=list(PATTERNS))
         )
     except (OSError, ValueError) as error:
-        raise Trouble(f"{ref.text}: cannot be fetched: {error!s:.200}") from None
+        raise RetryableError(f"{ref.text}: cannot be fetched: {error!s:.200}") from None

@@ -10,13 +10,14 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from draftcheck import __version__, condensed
+from draftcheck.judge.condensed import facts as condensed
 from draftcheck.scan import changes
-from draftcheck.scan.changes import Made
-from draftcheck.scan.plan import Pairs, repo_of
-from draftcheck.scan.rows import Pin, Repo, Target, TrialRow
-from draftcheck.scan.store import Store, pack, text
-from draftcheck.scan.tasks import FilesDone, ModelDone, Problem, VocabularyDone
+from draftcheck.scan.changes import VerdictOrigin
+from draftcheck.scan.plan import PlannedPairs, repo_of
+from draftcheck.scan.rows import PinRow, RepoRow, TargetRow, TrialRow
+from draftcheck.scan.store import ScanStore, pack, text
+from draftcheck.scan.tasks import FilesDone, ModelDone, TaskProblem, VocabularyDone
+from draftcheck.settings import __version__
 
 FORMAT = f"{condensed.FORMAT}:"
 """What digests of facts start with: facts in another form are read anew."""
@@ -30,7 +31,7 @@ Again = Callable[[str, str], Mapping[tuple[str, str], str]]
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
+class VerdictInputs:
     """What the verdicts of a pair were made from."""
 
     made: tuple[str, str, str]
@@ -40,10 +41,10 @@ class Given:
     """Judges other facts, by their digests, as of now: tells files from rules as a cause."""
 
 
-class Writer:
+class ScanWriter:
     """Writes one scan."""
 
-    def __init__(self, store: Store, settings: Mapping[str, Any]) -> None:
+    def __init__(self, store: ScanStore, settings: Mapping[str, Any]) -> None:
         self.store = store
         with store.transaction() as db:
             last = db.execute("SELECT * FROM scans ORDER BY number DESC LIMIT 1").fetchone()
@@ -60,7 +61,7 @@ class Writer:
                 (self.number, now(), __version__, text(dict(settings))),
             )
 
-    def targets(self, targets: Sequence[Target], pins: Iterable[Pin]) -> None:
+    def targets(self, targets: Sequence[TargetRow], pins: Iterable[PinRow]) -> None:
         with self.store.transaction() as db:
             db.execute("DELETE FROM targets")
             db.executemany(
@@ -73,7 +74,7 @@ class Writer:
                 [(pin.target, pin.draft, text(list(pin.engines))) for pin in pins],
             )
 
-    def page(self, repos: Iterable[Repo]) -> None:
+    def page(self, repos: Iterable[RepoRow]) -> None:
         """A page of the Hub's list."""
         with self.store.transaction() as db:
             db.executemany(
@@ -108,9 +109,9 @@ class Writer:
                 [(stage, why[:300], name) for name, stage, why in reasons],
             )
 
-    def files(self, name: str, sha: str, done: FilesDone | Problem) -> None:
+    def files(self, name: str, sha: str, done: FilesDone | TaskProblem) -> None:
         with self.store.transaction() as db:
-            if isinstance(done, Problem):
+            if isinstance(done, TaskProblem):
                 db.execute(
                     "UPDATE repos SET files_sha = ?, files = NULL, tokenizer = NULL, gguf = NULL,"
                     " problem = ? WHERE name = ?",
@@ -123,23 +124,23 @@ class Writer:
                     (sha, pack(done.body), done.tokenizer, done.gguf, name),
                 )
 
-    def vocabulary(self, digest: str, done: VocabularyDone | Problem) -> None:
-        if isinstance(done, Problem) and done.passing:
+    def vocabulary(self, digest: str, done: VocabularyDone | TaskProblem) -> None:
+        if isinstance(done, TaskProblem) and done.passing:
             return
         with self.store.transaction() as db:
             row: tuple[Any, ...] = (digest, None, None, None)
-            if not isinstance(done, Problem):
+            if not isinstance(done, TaskProblem):
                 row = (digest, done.fingerprint, done.family, done.size)
-            says = done.says[:300] if isinstance(done, Problem) else None
+            says = done.says[:300] if isinstance(done, TaskProblem) else None
             db.execute("INSERT OR REPLACE INTO tokenizers VALUES (?, ?, ?, ?, ?)", (*row, says))
 
     def model(
-        self, ref: str, tried: str | None, done: ModelDone | Problem, repo: Repo | None
+        self, ref: str, tried: str | None, done: ModelDone | TaskProblem, repo: RepoRow | None
     ) -> None:
         """Facts of a model; where it could not be read, what was known before stays."""
         popular = (repo.downloads, repo.likes) if repo else (None, None)
         with self.store.transaction() as db:
-            if isinstance(done, Problem):
+            if isinstance(done, TaskProblem):
                 self._unread(db, ref, tried, done)
                 return
             digest = FORMAT + hashlib.sha256(text(done.body).encode()).hexdigest()[:40]
@@ -154,7 +155,9 @@ class Writer:
                 (ref, done.revision, tried, *values, *popular, digest, since, self.number),
             )
 
-    def _unread(self, db: sqlite3.Connection, ref: str, tried: str | None, done: Problem) -> None:
+    def _unread(
+        self, db: sqlite3.Connection, ref: str, tried: str | None, done: TaskProblem
+    ) -> None:
         status = "gone" if done.missing else "unreadable"
         db.execute(
             "INSERT INTO models (ref, kind, tried, status, problem, passing, since, scan)"
@@ -192,7 +195,7 @@ class Writer:
         target: str,
         draft: str,
         basis: str,
-        given: Given,
+        given: VerdictInputs,
         rows: Sequence[Mapping[str, Any]],
     ) -> None:
         """The verdicts of a pair."""
@@ -219,9 +222,9 @@ class Writer:
         row: Mapping[str, Any],
         before: sqlite3.Row | None,
         pair: sqlite3.Row | None,
-        given: Given,
+        given: VerdictInputs,
     ) -> None:
-        after = Made(*given.made, row["rules"], row["version"])
+        after = VerdictOrigin(*given.made, row["rules"], row["version"])
         same = before is not None and before["verdict"] == row["verdict"]
         since = before["since"] if before is not None and same else self.number
         values = {"target": target, "draft": draft, **row, "since": since}
@@ -236,7 +239,7 @@ class Writer:
             return
         old = None
         if before is not None and pair is not None:
-            old = Made(
+            old = VerdictOrigin(
                 pair["target_facts"], pair["draft_facts"], pair["settings"], before["rules"],
                 before["version"],
             )  # fmt: skip
@@ -310,7 +313,7 @@ class Writer:
 
     def finish(
         self,
-        pairs: Pairs | None,
+        pairs: PlannedPairs | None,
         causes: Mapping[str, tuple[str, str]],
         counts: Mapping[str, int],
         seconds: float,
@@ -330,7 +333,7 @@ class Writer:
             )  # fmt: skip
 
     def _clean(
-        self, db: sqlite3.Connection, pairs: Pairs, causes: Mapping[str, tuple[str, str]]
+        self, db: sqlite3.Connection, pairs: PlannedPairs, causes: Mapping[str, tuple[str, str]]
     ) -> None:
         wanted = set(pairs)
         usual = ("left-list", "it is no candidate any more")
@@ -356,7 +359,7 @@ def _verdicts(
     return {(row["asked"], row["slot"]): row for row in db.execute(query, (target, draft))}
 
 
-def _listed(repo: Repo) -> dict[str, Any]:
+def _listed(repo: RepoRow) -> dict[str, Any]:
     return {
         "kind": repo.kind,
         "parameters": repo.parameters,

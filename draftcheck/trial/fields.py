@@ -11,7 +11,7 @@ LONGEST = 4096
 LARGEST = 1e15
 
 
-class Fields:
+class SavedFields:
     def __init__(self, found: Any, where: str) -> None:
         if not isinstance(found, dict):
             raise ReadError(f"{where}: not the result of a trial")
@@ -80,21 +80,21 @@ class Fields:
         value = self._found.get(name)
         if not isinstance(value, list) or len(value) > most:
             raise self._wrong(name, "a list of texts")
-        return tuple(Fields({name: entry}, self._where).text(name) for entry in value)
+        return tuple(SavedFields({name: entry}, self._where).text(name) for entry in value)
 
-    def inside(self, name: str) -> Fields:
+    def inside(self, name: str) -> SavedFields:
         value = self._found.get(name)
         if not isinstance(value, dict):
             raise self._wrong(name, "an object")
-        return Fields(value, f"{self._where}: {name}")
+        return SavedFields(value, f"{self._where}: {name}")
 
-    def rows(self, name: str, most: int) -> list[Fields]:
+    def rows(self, name: str, most: int) -> list[SavedFields]:
         value = self._found.get(name)
         if not isinstance(value, list) or len(value) > most:
             raise self._wrong(name, "a list of objects")
-        return [Fields(entry, f"{self._where}: {name}[{i}]") for i, entry in enumerate(value)]
+        return [SavedFields(entry, f"{self._where}: {name}[{i}]") for i, entry in enumerate(value)]
 
-    def named(self, name: str) -> dict[str, Fields]:
+    def named(self, name: str) -> dict[str, SavedFields]:
         inside = self.inside(name)
         return {key[:LONGEST]: inside.inside(key) for key in inside._found}
 

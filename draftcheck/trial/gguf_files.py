@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from draftcheck import refs
 from draftcheck.errors import DraftcheckError, ReadError, UsageError
-from draftcheck.facts import gguf
-from draftcheck.facts.opening import Opened, Opener
+from draftcheck.models import refs
+from draftcheck.models.opening import OpenedModel, Opener
+from draftcheck.models.readers.gguf import facts as gguf
 
 
 def is_gguf(text: str) -> bool:
@@ -45,7 +45,7 @@ def locate(text: str) -> Path:
     return Path(path)
 
 
-def _download(opened: Opened) -> Path:
+def _download(opened: OpenedModel) -> Path:
     """Into the Hub's own cache, all parts of a split file."""
     from huggingface_hub import hf_hub_download
     from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError

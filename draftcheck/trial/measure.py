@@ -5,25 +5,24 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field, replace
-from pathlib import Path
+from dataclasses import replace
 
 from draftcheck.errors import ReadError
-from draftcheck.trial import answers, reuse, simulate, statistics, summary
-from draftcheck.trial.backend import (
+from draftcheck.trial import reuse, summary
+from draftcheck.trial.backends.backend import (
     Backend,
     BrokenDraft,
     CannotVerify,
     Interrupted,
-    Options,
-    Text,
+    TargetText,
     open_backend,
 )
+from draftcheck.trial.plan import TrialPlan, TrialWork
 from draftcheck.trial.prompts import Prompt
 from draftcheck.trial.result import Trial
-from draftcheck.trial.speedup import Costs
-from draftcheck.trial.traces import Trace, line_up
-from draftcheck.trial.trees import Tree
+from draftcheck.trial.simulate import answers, passes, statistics
+from draftcheck.trial.simulate.traces import Trace, line_up
+from draftcheck.trial.simulate.trees import DraftTree
 
 BATCH = 16
 WATCHED = 4
@@ -37,39 +36,7 @@ INTERRUPTED = "interrupted"
 Say = Callable[[str], None]
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """What is asked of a trial."""
-
-    target: str
-    draft: str
-    prompts: Sequence[Prompt]
-    backend: str | None = None
-    """None: chosen by the files."""
-    options: Options = field(default_factory=Options)
-    precision: float = 0.03
-    budget: float | None = None
-    cost: bool = True
-    verify: bool = False
-    reuse: Path | None = None
-    tree: Path | None = None
-    greedy_share: float = 0.0
-    """At a temperature: the share of the prompts that is answered greedily all the same."""
-
-
-@dataclass(slots=True)
-class Work:
-    """What is there so far: kept when the trial ends half-way."""
-
-    texts: list[Text] = field(default_factory=list)
-    traces: list[Trace] = field(default_factory=list)
-    costs: list[Costs] = field(default_factory=list)
-    floor: Costs | None = None
-    stopped: str = "all prompts were used"
-    incomplete: str | None = None
-
-
-def run(plan: Plan, say: Say = lambda _: None) -> Trial:
+def run(plan: TrialPlan, say: Say = lambda _: None) -> Trial:
     """The whole trial; what was measured before an interruption or a failure is reported."""
     began = time.perf_counter()
     tree = summary.own_tree(plan.tree)  # before anything is loaded: it may be wrong
@@ -84,8 +51,10 @@ def run(plan: Plan, say: Say = lambda _: None) -> Trial:
     return replace(trial, seconds=time.perf_counter() - began)
 
 
-def _run(plan: Plan, backend: Backend, tree: Tree | None, began: float, say: Say) -> Trial:
-    work = Work()
+def _run(
+    plan: TrialPlan, backend: Backend, tree: DraftTree | None, began: float, say: Say
+) -> Trial:
+    work = TrialWork()
     try:
         _collect(plan, backend, work, began, say)
         _time(plan, backend, work, say)
@@ -111,7 +80,7 @@ def _run(plan: Plan, backend: Backend, tree: Tree | None, began: float, say: Say
     return trial
 
 
-def _collect(plan: Plan, backend: Backend, work: Work, began: float, say: Say) -> None:
+def _collect(plan: TrialPlan, backend: Backend, work: TrialWork, began: float, say: Say) -> None:
     """Traces, a batch of prompts at a time, until they suffice."""
     kept = reuse.load(plan.reuse, plan) if plan.reuse else None
     try:
@@ -144,12 +113,12 @@ def _collect(plan: Plan, backend: Backend, work: Work, began: float, say: Say) -
         )
 
 
-def _nothing(backend: Backend, work: Work) -> str:
+def _nothing(backend: Backend, work: TrialWork) -> str:
     notes = "; ".join(summary.notes_of(backend))
     return notes or ("every answer ends at once" if work.texts else "no prompts")
 
 
-def _write(plan: Plan, backend: Backend, at: int, began: float) -> list[Text]:
+def _write(plan: TrialPlan, backend: Backend, at: int, began: float) -> list[TargetText]:
     """The target's texts for one batch; the seconds that are left bound them."""
     seconds = None
     if plan.budget is not None:
@@ -168,7 +137,7 @@ def _write(plan: Plan, backend: Backend, at: int, began: float) -> list[Text]:
     return found
 
 
-def _by_temperature(plan: Plan, at: int) -> Iterator[tuple[float, list[Prompt]]]:
+def _by_temperature(plan: TrialPlan, at: int) -> Iterator[tuple[float, list[Prompt]]]:
     """The batch in its greedy and its sampled part, evenly mixed over all prompts."""
     batch = list(enumerate(plan.prompts[at : at + BATCH], start=at))
     share = plan.greedy_share if plan.options.temperature > 0 else 1.0
@@ -177,7 +146,7 @@ def _by_temperature(plan: Plan, at: int) -> Iterator[tuple[float, list[Prompt]]]
     yield from ((t, part) for t, part in ((0.0, greedy), (plan.options.temperature, warm)) if part)
 
 
-def _read(plan: Plan, backend: Backend, texts: Sequence[Text]) -> list[Trace]:
+def _read(plan: TrialPlan, backend: Backend, texts: Sequence[TargetText]) -> list[Trace]:
     found = []
     for temperature in sorted({text.temperature for text in texts}):
         same = [text for text in texts if text.temperature == temperature]
@@ -196,12 +165,12 @@ def _width(traces: Sequence[Trace]) -> float | None:
     """Half the interval of the acceptance so far."""
     if len(traces) < BATCH:
         return None
-    counts = simulate.lengths(line_up(traces), WATCHED)[WATCHED]
+    counts = passes.lengths(line_up(traces), WATCHED)[WATCHED]
     found = statistics.interval(counts.accepted, counts.drafted)
     return None if found is None else (found[1] - found[0]) / 2
 
 
-def _time(plan: Plan, backend: Backend, work: Work, say: Say) -> None:
+def _time(plan: TrialPlan, backend: Backend, work: TrialWork, say: Say) -> None:
     if not plan.cost:
         return
     limits = [n for name, n in backend.limits().items() if name.endswith("context") and n]
@@ -216,7 +185,7 @@ def _time(plan: Plan, backend: Backend, work: Work, say: Say) -> None:
     work.floor = backend.floor()
 
 
-def _verify(plan: Plan, backend: Backend, trial: Trial, work: Work, say: Say) -> Trial:
+def _verify(plan: TrialPlan, backend: Backend, trial: Trial, work: TrialWork, say: Say) -> Trial:
     """Speculate for real with texts that were measured: greedy ones, which can be compared."""
     say(f"speculating for real with {trial.length} tokens")
     read = {id(trace.tokens): trace for trace in work.traces}

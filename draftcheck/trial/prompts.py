@@ -10,8 +10,8 @@ from itertools import chain, zip_longest
 from pathlib import Path
 from typing import Any
 
-from draftcheck import rulefiles
 from draftcheck.errors import ReadError, UsageError
+from draftcheck.rulebook import files
 
 MAX_BYTES = 64 << 20
 MAX_PROMPTS = 10_000
@@ -52,7 +52,7 @@ def digest(prompts: Sequence[Prompt]) -> str:
 
 
 def _own() -> Iterator[Prompt]:
-    for group in rulefiles.load("prompts")["prompts"]:
+    for group in files.load("prompts")["prompts"]:
         for text in group["texts"]:
             yield Prompt(group["category"], ({"role": "user", "content": text},))
 

@@ -7,14 +7,14 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 
-from draftcheck.trial.backend import Verified
-from draftcheck.trial.speedup import Costs, ratio
+from draftcheck.trial.backends.backend import VerifiedRun
+from draftcheck.trial.speed.speedup import Costs, ratio
 
 Interval = tuple[float, float]
 
 
 @dataclass(frozen=True, slots=True)
-class Counters:
+class VllmCounters:
     """What a draft length came to, in the counters of vLLM's /metrics."""
 
     num_drafts: float
@@ -43,7 +43,7 @@ class Counters:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class SpeculationFigures:
     """One way of speculating and what it came to."""
 
     method: str
@@ -58,12 +58,12 @@ class Row:
     """Of tokens_per_pass."""
     mbsu: float | None = None
     """Memory-bound speed-up: tau / (c g + 1)."""
-    counters: Counters | None = None
+    counters: VllmCounters | None = None
     """Of draft lengths."""
 
 
 @dataclass(frozen=True, slots=True)
-class Load:
+class LoadFigures:
     """What a number of sequences at once makes of it."""
 
     sequences: int
@@ -73,7 +73,7 @@ class Load:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class CategoryFigures:
     """The figures of some of the prompts: a category, or the greedy share of a mixed workload."""
 
     prompts: int
@@ -87,7 +87,7 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True)
-class Model:
+class MeasuredModel:
     """Which model it was, so that a saved result is not taken for that of another."""
 
     ref: str
@@ -115,18 +115,18 @@ class Trial:
     """The draft length that single figures are about."""
     acceptance: float
     interval: Interval | None
-    lengths: tuple[Row, ...] = ()
-    thresholds: tuple[Row, ...] = ()
-    trees: tuple[Row, ...] = ()
-    ngram: tuple[Row, ...] = ()
-    greedy_lengths: tuple[Row, ...] = ()
+    lengths: tuple[SpeculationFigures, ...] = ()
+    thresholds: tuple[SpeculationFigures, ...] = ()
+    trees: tuple[SpeculationFigures, ...] = ()
+    ngram: tuple[SpeculationFigures, ...] = ()
+    greedy_lengths: tuple[SpeculationFigures, ...] = ()
     """At a temperature: draft lengths when the draft proposes its first choice."""
-    categories: Mapping[str, Part] = field(default_factory=dict)
-    workload: Mapping[str, Part] = field(default_factory=dict)
+    categories: Mapping[str, CategoryFigures] = field(default_factory=dict)
+    workload: Mapping[str, CategoryFigures] = field(default_factory=dict)
     """The greedy and the sampled part of a mixed workload."""
     translation: str | None = None
     """How texts were brought from one vocabulary to the other; None: ids mean the same."""
-    reencoded: tuple[Row, ...] = ()
+    reencoded: tuple[SpeculationFigures, ...] = ()
     """Of a translated draft: lengths, in the draft's tokens, when text is encoded anew."""
     shared: float | None = None
     """Of a translated draft: share of the target's tokens that the draft has too."""
@@ -135,16 +135,16 @@ class Trial:
     costs: Costs | None = None
     floor: Costs | None = None
     floor_speedup: float | None = None
-    loads: tuple[Load, ...] = ()
+    loads: tuple[LoadFigures, ...] = ()
     break_even: float | None = None
-    best: Row | None = None
+    best: SpeculationFigures | None = None
     """None: no costs were measured."""
-    verified: Verified | None = None
+    verified: VerifiedRun | None = None
     broken: str | None = None
     incomplete: str | None = None
     """Why the trial ended before it was done."""
     notes: tuple[str, ...] = ()
-    models: Mapping[str, Model] = field(default_factory=dict)
+    models: Mapping[str, MeasuredModel] = field(default_factory=dict)
     prompts_digest: str | None = None
     tokens_per_prompt: int | None = None
     greedy_share: float = 0.0
@@ -155,12 +155,12 @@ class Trial:
         return None if self.best is None else self.best.method != "none"
 
     @property
-    def row(self) -> Row | None:
+    def row(self) -> SpeculationFigures | None:
         """The draft length that single figures are about."""
         return next((r for r in self.lengths if r.settings["draft_tokens"] == self.length), None)
 
     @property
-    def counters(self) -> Counters | None:
+    def counters(self) -> VllmCounters | None:
         return self.row.counters if self.row is not None else None
 
     @property

@@ -5,21 +5,19 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from draftcheck.errors import ReadError
-from draftcheck.trial.backend import Text
-
-if TYPE_CHECKING:
-    from draftcheck.trial.measure import Plan
+from draftcheck.trial.backends.backend import TargetText
+from draftcheck.trial.plan import TrialPlan
 
 FORMAT = "draftcheck texts 2"
 MAX_BYTES = 1 << 30
 
 
-def load(file: Path, plan: Plan) -> list[Text] | None:
+def load(file: Path, plan: TrialPlan) -> list[TargetText] | None:
     """The texts, when the file is there; an error when they were made otherwise."""
     if not file.exists():
         return None
@@ -43,7 +41,7 @@ def load(file: Path, plan: Plan) -> list[Text] | None:
         raise ReadError(f"{file}: a text in it is broken: {error}") from error
 
 
-def _text(row: Any, warmest: float) -> Text:
+def _text(row: Any, warmest: float) -> TargetText:
     prompt = np.array(row["prompt"], dtype=np.int64)
     tokens = np.array(row["tokens"], dtype=np.int64)
     if prompt.ndim != 1 or tokens.ndim != 1 or (tokens < 0).any() or (prompt < 0).any():
@@ -52,10 +50,10 @@ def _text(row: Any, warmest: float) -> Text:
         raise ValueError("an empty prompt")
     if row["temperature"] not in (0.0, warmest):
         raise ValueError("another temperature than the file's")
-    return Text(str(row["category"]), prompt, tokens, float(row["temperature"]))
+    return TargetText(str(row["category"]), prompt, tokens, float(row["temperature"]))
 
 
-def save(file: Path, plan: Plan, texts: Sequence[Text]) -> None:
+def save(file: Path, plan: TrialPlan, texts: Sequence[TargetText]) -> None:
     body = {
         "format": FORMAT,
         **_circumstances(plan),
@@ -75,7 +73,7 @@ def save(file: Path, plan: Plan, texts: Sequence[Text]) -> None:
         raise ReadError(f"{file}: cannot be written: {error.strerror}") from error
 
 
-def _circumstances(plan: Plan) -> dict[str, Any]:
+def _circumstances(plan: TrialPlan) -> dict[str, Any]:
     return {
         "target": plan.target,
         "tokens": plan.options.tokens,

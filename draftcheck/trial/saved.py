@@ -9,10 +9,17 @@ from pathlib import Path
 from typing import Any
 
 from draftcheck.errors import ReadError
-from draftcheck.trial.backend import Verified
-from draftcheck.trial.fields import Fields
-from draftcheck.trial.result import Counters, Load, Model, Part, Row, Trial
-from draftcheck.trial.speedup import Costs
+from draftcheck.trial.backends.backend import VerifiedRun
+from draftcheck.trial.fields import SavedFields
+from draftcheck.trial.result import (
+    CategoryFigures,
+    LoadFigures,
+    MeasuredModel,
+    SpeculationFigures,
+    Trial,
+    VllmCounters,
+)
+from draftcheck.trial.speed.speedup import Costs
 
 MAX_BYTES = 16 << 20
 MAX_ROWS = 4096
@@ -22,8 +29,8 @@ def body(trial: Trial) -> dict[str, Any]:
     """The contract's JSON, written by hand so that refactoring cannot change it."""
     counters = trial.counters
     return {
-        "target": asdict(trial.models.get("target", Model(trial.target))),
-        "draft": asdict(trial.models.get("draft", Model(trial.draft))),
+        "target": asdict(trial.models.get("target", MeasuredModel(trial.target))),
+        "draft": asdict(trial.models.get("draft", MeasuredModel(trial.draft))),
         "backend": trial.backend,
         "device": trial.device,
         "dtype": trial.dtype,
@@ -90,7 +97,7 @@ def _named(trial: Trial) -> dict[str, Any]:
     }
 
 
-def _counters(counters: Counters | None) -> dict[str, Any]:
+def _counters(counters: VllmCounters | None) -> dict[str, Any]:
     if counters is None:
         return {}
     return {
@@ -101,7 +108,7 @@ def _counters(counters: Counters | None) -> dict[str, Any]:
     }
 
 
-def _row(row: Row) -> dict[str, Any]:
+def _row(row: SpeculationFigures) -> dict[str, Any]:
     return {
         "name": row.name,
         "method": row.method,
@@ -114,7 +121,7 @@ def _row(row: Row) -> dict[str, Any]:
     }
 
 
-def _length(row: Row) -> dict[str, Any]:
+def _length(row: SpeculationFigures) -> dict[str, Any]:
     counters = row.counters
     found = {**_row(row), "mbsu": row.mbsu, "counters": _counters(counters)}
     if counters is not None:
@@ -124,7 +131,7 @@ def _length(row: Row) -> dict[str, Any]:
     return found
 
 
-def _part(part: Part) -> dict[str, Any]:
+def _part(part: CategoryFigures) -> dict[str, Any]:
     return {
         "prompts": part.prompts,
         "tokens": part.tokens,
@@ -135,11 +142,11 @@ def _part(part: Part) -> dict[str, Any]:
     }
 
 
-def _best(row: Row | None) -> dict[str, Any] | None:
+def _best(row: SpeculationFigures | None) -> dict[str, Any] | None:
     return None if row is None else {"draft_tokens": None, **_row(row)}
 
 
-def _load(load: Load) -> dict[str, Any]:
+def _load(load: LoadFigures) -> dict[str, Any]:
     return {
         "sequences": load.sequences,
         "draft_tokens": load.draft_tokens,
@@ -160,7 +167,7 @@ def _cost(costs: Costs | None) -> dict[str, Any] | None:
     }
 
 
-def _verified(verified: Verified | None) -> dict[str, Any] | None:
+def _verified(verified: VerifiedRun | None) -> dict[str, Any] | None:
     if verified is None:
         return None
     return {
@@ -199,7 +206,7 @@ def load(file: Path) -> Trial:
 
 def parse(found: Any, where: str) -> Trial:
     """The result itself; an error names the field that is wrong."""
-    got = Fields(found, where)
+    got = SavedFields(found, where)
     rate = got.inside("acceptance_rate")
     models = {name: _model(got.inside(name)) for name in ("target", "draft")}
     categories = got.named("categories")
@@ -247,11 +254,13 @@ def parse(found: Any, where: str) -> Trial:
     )
 
 
-def _model(got: Fields) -> Model:
-    return Model(got.text("ref"), got.maybe_text("revision"), got.maybe_text("digest"))
+def _model(got: SavedFields) -> MeasuredModel:
+    return MeasuredModel(got.text("ref"), got.maybe_text("revision"), got.maybe_text("digest"))
 
 
-def _rows(got: Fields, name: str, *, draft_tokens: bool = False) -> tuple[Row, ...]:
+def _rows(
+    got: SavedFields, name: str, *, draft_tokens: bool = False
+) -> tuple[SpeculationFigures, ...]:
     rows = got.rows(name, MAX_ROWS)
     if draft_tokens:
         for row in rows:
@@ -262,14 +271,14 @@ def _rows(got: Fields, name: str, *, draft_tokens: bool = False) -> tuple[Row, .
 SETTINGS = ("draft_tokens", "p_min", "nodes", "levels", "min", "max")
 
 
-def _read_row(got: Fields) -> Row:
+def _read_row(got: SavedFields) -> SpeculationFigures:
     settings: Mapping[str, Any] = {
         name: got.number(name) if name == "p_min" else got.whole(name)
         for name in SETTINGS
         if got.has(name)
     }
     counters = got.inside("counters") if got.has("counters") else None
-    return Row(
+    return SpeculationFigures(
         method=got.text("method"),
         name=got.text("name"),
         tokens_per_pass=got.number("tokens_per_pass"),
@@ -283,8 +292,8 @@ def _read_row(got: Fields) -> Row:
     )
 
 
-def _read_counters(got: Fields) -> Counters:
-    return Counters(
+def _read_counters(got: SavedFields) -> VllmCounters:
+    return VllmCounters(
         got.number("num_drafts"),
         got.number("num_draft_tokens"),
         got.number("num_accepted_tokens"),
@@ -292,9 +301,9 @@ def _read_counters(got: Fields) -> Counters:
     )
 
 
-def _read_part(got: Fields) -> Part:
+def _read_part(got: SavedFields) -> CategoryFigures:
     rate = got.inside("acceptance_rate")
-    return Part(
+    return CategoryFigures(
         prompts=got.whole("prompts"),
         tokens=got.whole("tokens"),
         acceptance=rate.number("value"),
@@ -305,8 +314,8 @@ def _read_part(got: Fields) -> Part:
     )
 
 
-def _read_load(got: Fields) -> Load:
-    return Load(
+def _read_load(got: SavedFields) -> LoadFigures:
+    return LoadFigures(
         got.whole("sequences"),
         got.whole("draft_tokens"),
         got.number("speedup"),
@@ -314,7 +323,7 @@ def _read_load(got: Fields) -> Load:
     )
 
 
-def _read_cost(got: Fields, name: str) -> Costs | None:
+def _read_cost(got: SavedFields, name: str) -> Costs | None:
     if not got.has(name):
         return None
     inside = got.inside(name)
@@ -326,8 +335,8 @@ def _read_cost(got: Fields, name: str) -> Costs | None:
     )
 
 
-def _read_verified(got: Fields) -> Verified:
-    return Verified(
+def _read_verified(got: SavedFields) -> VerifiedRun:
+    return VerifiedRun(
         got.whole("draft_tokens"),
         got.number("tokens_per_pass"),
         got.maybe("speedup"),

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from draftcheck.errors import DraftcheckError
-from draftcheck.trial import answers, places, prompts, simulate, speedup, statistics, trees
-from draftcheck.trial.backend import Backend
-from draftcheck.trial.result import Model, Part, Row, Trial
-from draftcheck.trial.speedup import Costs
-from draftcheck.trial.traces import Counts
-
-if TYPE_CHECKING:
-    from draftcheck.trial.measure import Plan, Work
+from draftcheck.trial import model_places, prompts
+from draftcheck.trial.backends.backend import Backend
+from draftcheck.trial.plan import TrialPlan, TrialWork
+from draftcheck.trial.result import CategoryFigures, MeasuredModel, SpeculationFigures, Trial
+from draftcheck.trial.simulate import answers, passes, statistics, trees
+from draftcheck.trial.simulate.traces import PassCounts
+from draftcheck.trial.speed import speedup
+from draftcheck.trial.speed.speedup import Costs
 
 BROKEN = 1.05
 """Tokens per pass up to here are not a bad draft but a broken pair."""
@@ -22,11 +22,13 @@ FEWEST = 24
 """Tokens that could be drafted; of fewer even a fair draft may miss all by chance."""
 
 
-def own_tree(file: Path | None) -> trees.Tree | None:
+def own_tree(file: Path | None) -> trees.DraftTree | None:
     return None if file is None else trees.load(file)
 
 
-def sum_up(plan: Plan, backend: Backend, work: Work, tree: trees.Tree | None) -> Trial:
+def sum_up(
+    plan: TrialPlan, backend: Backend, work: TrialWork, tree: trees.DraftTree | None
+) -> Trial:
     """The result of whatever was measured."""
     traces = work.traces
     cost = work.costs[0] if work.costs else None
@@ -70,7 +72,7 @@ def sum_up(plan: Plan, backend: Backend, work: Work, tree: trees.Tree | None) ->
     )
 
 
-def broken(plan: Plan, backend: Backend | None, why: str, seconds: float) -> Trial:
+def broken(plan: TrialPlan, backend: Backend | None, why: str, seconds: float) -> Trial:
     """A trial that ended before there was anything to count."""
     return Trial(
         **_circumstances(plan, backend), prompts=0, tokens=0, seconds=seconds, stopped=why,
@@ -79,9 +81,9 @@ def broken(plan: Plan, backend: Backend | None, why: str, seconds: float) -> Tri
     )  # fmt: skip
 
 
-def _circumstances(plan: Plan, backend: Backend | None) -> dict[str, Any]:
+def _circumstances(plan: TrialPlan, backend: Backend | None) -> dict[str, Any]:
     options = plan.options
-    models: Mapping[str, Model] | None = getattr(backend, "models", None)
+    models: Mapping[str, MeasuredModel] | None = getattr(backend, "models", None)
     if not models:
         models = {"target": _identify(plan.target), "draft": _identify(plan.draft)}
     return {
@@ -101,11 +103,11 @@ def _circumstances(plan: Plan, backend: Backend | None) -> dict[str, Any]:
     }
 
 
-def _identify(text: str) -> Model:
+def _identify(text: str) -> MeasuredModel:
     try:
-        return places.identify(text)
+        return model_places.identify(text)
     except DraftcheckError:  # a name that only the backend knows
-        return Model(text)
+        return MeasuredModel(text)
 
 
 def notes_of(backend: Backend | None) -> list[str]:
@@ -114,8 +116,8 @@ def notes_of(backend: Backend | None) -> list[str]:
 
 
 def _reencoded(
-    backend: Backend, work: Work, found: answers.Answers, cost: Costs | None
-) -> tuple[Row, ...]:
+    backend: Backend, work: TrialWork, found: answers.TrialAnswers, cost: Costs | None
+) -> tuple[SpeculationFigures, ...]:
     """Of a translated draft: lengths when the text is encoded anew for each side."""
     if getattr(backend, "translation", None) is None or not hasattr(backend, "reencoded"):
         return ()
@@ -127,10 +129,12 @@ def _reencoded(
 def _longest(backend: Backend) -> int:
     """Draft lengths as far as the context allows."""
     limits = [n for name, n in backend.limits().items() if name.endswith("context") and n]
-    return max(1, min([simulate.LONGEST, *(int(n) - 1 for n in limits)]))
+    return max(1, min([passes.LONGEST, *(int(n) - 1 for n in limits)]))
 
 
-def _workload(work: Work, by_length: Mapping[int, Counts], length: int) -> dict[str, Part]:
+def _workload(
+    work: TrialWork, by_length: Mapping[int, PassCounts], length: int
+) -> dict[str, CategoryFigures]:
     """The two parts of a mixed workload; nothing where all prompts were answered one way."""
     names = ["sampled" if trace.temperature > 0 else "greedy" for trace in work.traces]
     if len(set(names)) < 2:
@@ -138,7 +142,7 @@ def _workload(work: Work, by_length: Mapping[int, Counts], length: int) -> dict[
     return answers.parts(names, by_length, length, work.costs[0] if work.costs else None)
 
 
-def _copies(found: answers.Answers) -> tuple[str, ...]:
+def _copies(found: answers.TrialAnswers) -> tuple[str, ...]:
     """A note where the draft adds nothing to what copying earlier text gives for free."""
     best = max((row.tokens_per_pass for row in found.lengths), default=0.0)
     copied = max((row.tokens_per_pass for row in found.ngram), default=0.0)
@@ -151,7 +155,7 @@ def _copies(found: answers.Answers) -> tuple[str, ...]:
 
 
 def _broken(
-    backend: Backend, lengths: Sequence[Row], tokens: int
+    backend: Backend, lengths: Sequence[SpeculationFigures], tokens: int
 ) -> tuple[str | None, tuple[str, ...]]:
     """Why the pair is broken, and a note where the sample is too small to say so."""
     top = max((row.tokens_per_pass for row in lengths), default=0.0)

@@ -6,11 +6,12 @@ import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from draftcheck import rulebook, versions
+from draftcheck import versions
 from draftcheck.errors import DraftcheckError
-from draftcheck.rulebook import Rule
-from draftcheck.why.messages import KINDS, Book, Cause, Condition, Message
-from draftcheck.why.scan import Hit, Numbers, Scanned, Sighting
+from draftcheck.rulebook import book as rulebook
+from draftcheck.rulebook.book import Rule
+from draftcheck.why.messages import KINDS, Condition, Message, MessageBook, MessageCause
+from draftcheck.why.scan import LogMatch, LogNumbers, ScannedLog, Sighting
 
 PLACEHOLDERS = {"target": "TARGET", "draft": "DRAFT"}
 LONGEST_NAME = 200
@@ -18,7 +19,7 @@ SHARED = "The engine has one message for several faults."
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class LoggedRun:
     """What the log tells about the run itself; None where it does not."""
 
     engine: str | None = None
@@ -28,32 +29,32 @@ class Run:
 
 
 @dataclass(frozen=True, slots=True)
-class Reason:
+class LikelyCause:
     """One possible cause, with the line that speaks for it."""
 
     says: str
     rules: tuple[str, ...] = ()
-    seen: Hit | None = None
+    seen: LogMatch | None = None
     proved: bool = False
     """That line names a cause itself."""
 
 
 @dataclass(frozen=True, slots=True)
-class Item:
+class RecognisedMessage:
     """One recognised message."""
 
     id: str
     kind: str
     engines: tuple[str, ...]
-    hits: tuple[Hit, ...]
+    hits: tuple[LogMatch, ...]
     """The first few lines."""
     count: int
     values: Mapping[str, str]
     meaning: str
-    reasons: tuple[Reason, ...]
+    reasons: tuple[LikelyCause, ...]
     next: tuple[str, ...]
     """Commands begin with "$ "; the others are steps in words."""
-    because: Hit | None
+    because: LogMatch | None
     """The line of the error that this one follows from."""
     since: str | None
     until: str | None
@@ -68,8 +69,8 @@ class Explanation:
     lines: int
     complete: bool
     binary: bool
-    run: Run
-    items: tuple[Item, ...]
+    run: LoggedRun
+    items: tuple[RecognisedMessage, ...]
     known: int
     """How many messages were looked for."""
     send: tuple[str, ...]
@@ -77,7 +78,7 @@ class Explanation:
 
 
 def explain(
-    name: str, scanned: Scanned, book: Book, messages: Sequence[Message], asked: Run
+    name: str, scanned: ScannedLog, book: MessageBook, messages: Sequence[Message], asked: LoggedRun
 ) -> Explanation:
     run = _run(scanned, messages, asked)
     there = _there(messages, scanned.seen, run.engine)
@@ -114,7 +115,7 @@ def _there(
     return sorted(there, key=lambda m: (KINDS.index(m.kind), line[m.id]))
 
 
-def _run(scanned: Scanned, messages: Sequence[Message], asked: Run) -> Run:
+def _run(scanned: ScannedLog, messages: Sequence[Message], asked: LoggedRun) -> LoggedRun:
     """Engine, version and models as the log names them; what was asked for wins."""
     engine = asked.engine or _ran(scanned, messages)
     found: dict[str, str] = {}
@@ -124,7 +125,7 @@ def _run(scanned: Scanned, messages: Sequence[Message], asked: Run) -> Run:
                 continue
             for hit in scanned.seen[message.at].hits:
                 found = {**hit.values, **found}
-    return Run(
+    return LoggedRun(
         engine,
         asked.version or _version(engine, found.get("version")),
         found.get("target"),
@@ -132,7 +133,7 @@ def _run(scanned: Scanned, messages: Sequence[Message], asked: Run) -> Run:
     )
 
 
-def _ran(scanned: Scanned, messages: Iterable[Message]) -> str | None:
+def _ran(scanned: ScannedLog, messages: Iterable[Message]) -> str | None:
     """The engine of the first line that can only be one engine's."""
     engines: dict[int, set[str]] = {}
     for message in messages:
@@ -173,7 +174,7 @@ def _within(condition: Condition, sighting: Sighting) -> bool:
     return False
 
 
-def _stat(numbers: Numbers, stat: str) -> float:
+def _stat(numbers: LogNumbers, stat: str) -> float:
     return {"mean": numbers.mean, "last": numbers.last, "most": numbers.most}[stat]
 
 
@@ -182,12 +183,12 @@ def _item(
     there: Sequence[Message],
     seen: Mapping[str, Sighting],
     kinds: Mapping[str, str],
-    run: Run,
-) -> Item:
+    run: LoggedRun,
+) -> RecognisedMessage:
     sighting = seen[message.at]
     rules = _rules(message, run)
     reasons = _reasons(message, rules, seen, kinds)
-    return Item(
+    return RecognisedMessage(
         id=message.id,
         kind=message.kind,
         engines=(run.engine,) if run.engine in message.engines else message.engines,
@@ -205,7 +206,7 @@ def _item(
     )
 
 
-def _rules(message: Message, run: Run) -> list[Rule]:
+def _rules(message: Message, run: LoggedRun) -> list[Rule]:
     """The rules behind a message, one row each: those of this version, or else the newest."""
     rows = list(message.rules)
     if run.version is not None and run.engine in message.engines:
@@ -225,24 +226,26 @@ def _reasons(
     rules: Sequence[Rule],
     seen: Mapping[str, Sighting],
     kinds: Mapping[str, str],
-) -> tuple[Reason, ...]:
+) -> tuple[LikelyCause, ...]:
     """Those that the log proves; or all in the order of the row, what it speaks for first."""
     if not message.causes:
-        return tuple(Reason(f"{rule.title}.", (rule.id,)) for rule in rules)
+        return tuple(LikelyCause(f"{rule.title}.", (rule.id,)) for rule in rules)
     reasons = [_reason(cause, seen, kinds) for cause in message.causes]
     proved = [reason for reason in reasons if reason.proved]
     named = {rule for cause in message.causes for rule in cause.rules}
-    reasons += [Reason(f"{rule.title}.", (rule.id,)) for rule in rules if rule.id not in named]
+    reasons += [LikelyCause(f"{rule.title}.", (rule.id,)) for rule in rules if rule.id not in named]
     return tuple(proved or sorted(reasons, key=lambda reason: reason.seen is None))
 
 
-def _reason(cause: Cause, seen: Mapping[str, Sighting], kinds: Mapping[str, str]) -> Reason:
+def _reason(
+    cause: MessageCause, seen: Mapping[str, Sighting], kinds: Mapping[str, str]
+) -> LikelyCause:
     lines = [(seen[other].hits[0], kinds[other]) for other in cause.seen if other in seen]
     if not lines:
-        return Reason(cause.says, cause.rules)
+        return LikelyCause(cause.says, cause.rules)
     # A named cause before a mere note; then the earliest.
     hit, kind = min(lines, key=lambda line: (KINDS.index(line[1]), line[0].line))
-    return Reason(cause.says, cause.rules, hit, kind == KINDS[0])
+    return LikelyCause(cause.says, cause.rules, hit, kind == KINDS[0])
 
 
 def _next(message: Message, rules: Sequence[Rule]) -> Iterable[str]:
@@ -254,10 +257,10 @@ def _next(message: Message, rules: Sequence[Rule]) -> Iterable[str]:
 
 def _because(
     message: Message,
-    reasons: Sequence[Reason],
+    reasons: Sequence[LikelyCause],
     there: Sequence[Message],
     seen: Mapping[str, Sighting],
-) -> Hit | None:
+) -> LogMatch | None:
     """The error that a masking or following line stems from: the first real cause."""
     if message.kind not in ("masks", "follows"):
         return None
@@ -281,7 +284,7 @@ def _values(sighting: Sighting) -> dict[str, str]:
     return values
 
 
-def _filled(text: str, run: Run) -> str:
+def _filled(text: str, run: LoggedRun) -> str:
     """A step with the names that the log gave."""
     values = {
         "{target}": _name(run.target, "target"),
@@ -293,7 +296,7 @@ def _filled(text: str, run: Run) -> str:
     return text
 
 
-def _engine(run: Run) -> str:
+def _engine(run: LoggedRun) -> str:
     if run.engine is None or run.engine not in rulebook.engine_files():
         return ""
     return f" --engine {run.engine}" + (f"@{run.version}" if run.version else "")

@@ -12,9 +12,10 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
-from draftcheck import rulebook, rulefiles, versions
+from draftcheck import versions
 from draftcheck.errors import DraftcheckError, RuleError
-from draftcheck.rulebook import BASES, Engine, Rule
+from draftcheck.rulebook import book, files
+from draftcheck.rulebook.book import BASES, Engine, Rule
 from draftcheck.why.patterns import Pattern, compile_text
 
 FILE = "messages"
@@ -34,7 +35,7 @@ _OPTIONAL = {*_TEXTS, *_LISTS, "engine", "pattern", "says_of", "names", "causes"
 
 
 @dataclass(frozen=True, slots=True)
-class Cause:
+class MessageCause:
     """One reason for a message, and the messages that prove it."""
 
     says: str
@@ -63,7 +64,7 @@ class Message:
     basis: str
     example: str
     meaning: str = ""
-    causes: tuple[Cause, ...] = ()
+    causes: tuple[MessageCause, ...] = ()
     next: tuple[str, ...] = ()
     since: str | None = None
     until: str | None = None
@@ -92,7 +93,7 @@ class Message:
 
 
 @dataclass(frozen=True, slots=True)
-class Book:
+class MessageBook:
     names: Mapping[str, str]
     """Engine id -> its name."""
     messages: tuple[Message, ...]
@@ -103,12 +104,12 @@ class Book:
 
 
 @cache
-def load() -> Book:
+def load() -> MessageBook:
     """The messages of the shipped file and of the rulebook."""
-    return parse(rulefiles.load(FILE))
+    return parse(files.load(FILE))
 
 
-def parse(data: Mapping[str, Any]) -> Book:
+def parse(data: Mapping[str, Any]) -> MessageBook:
     if extra := set(data) - {"names", "unknown", "message"}:
         raise RuleError(f"{FILE}.toml: unknown table {sorted(extra)[0]!r}")
     names = data.get("names", {})
@@ -130,7 +131,7 @@ def parse(data: Mapping[str, Any]) -> Book:
         message = _owner(rows, engine, patterns[0], rules) or _derived(engine, text, rules)
         rows[message.id] = message
     _references(rows)
-    return Book(
+    return MessageBook(
         names,
         tuple(rows.values()),
         tuple(data.get("unknown", {}).get("send", ())),
@@ -141,8 +142,8 @@ def parse(data: Mapping[str, Any]) -> Book:
 def _quotes() -> dict[tuple[str, str], list[Rule]]:
     """(engine, text) -> the rule rows that quote it, in the rulebook's order."""
     found: dict[tuple[str, str], list[Rule]] = {}
-    for name in rulebook.engine_files():
-        for rule in rulebook.load(name).rules:
+    for name in book.engine_files():
+        for rule in book.load(name).rules:
             if rule.engine_says:
                 found.setdefault((name, rule.engine_says), []).append(rule)
     return found
@@ -161,7 +162,7 @@ def _owner(
 
 def _derived(engine: str, text: str, rules: list[Rule]) -> Message:
     """A message made of rules alone: it has the first rule's id."""
-    same = [rule for rule in rulebook.load(engine).rules if rule.id == rules[0].id]
+    same = [rule for rule in book.load(engine).rules if rule.id == rules[0].id]
     number = list(dict.fromkeys(r.engine_says for r in same if r.engine_says)).index(text)
     return Message(
         id=rules[0].id if number == 0 else f"{rules[0].id}-{number + 1}",
@@ -211,7 +212,7 @@ def _edge(engine: str, values: Iterable[str | None], *, last: bool) -> str | Non
     known = list(values)
     if None in known:
         return None
-    order = rulebook.load(engine).order
+    order = book.load(engine).order
     pick = max if last else min
     return pick((v for v in known if v), key=lambda v: order(v.removeprefix("<=")))
 
@@ -278,7 +279,7 @@ def _said(
     for wanted in ids:
         rule_id, _, version = wanted.partition("@")
         for (engine, _text), rules in quotes.items():
-            if engine in engines and _quotes_it(rulebook.load(engine), rules, rule_id, version):
+            if engine in engines and _quotes_it(book.load(engine), rules, rule_id, version):
                 yield from rules
                 break
         else:
@@ -314,17 +315,17 @@ def _window(row: Mapping[str, Any], engines: tuple[str, ...], where: str) -> Non
             continue
         if len(engines) != 1:
             raise RuleError(f"{where}: {key!r} needs exactly one engine")
-        if engines[0] in rulebook.engine_files():
+        if engines[0] in book.engine_files():
             try:
-                rulebook.load(engines[0]).order(row[key].removeprefix("<="))
+                book.load(engines[0]).order(row[key].removeprefix("<="))
             except DraftcheckError as error:
                 raise RuleError(f"{where}: {error.message}") from None
 
 
-def _cause(entry: Mapping[str, Any], where: str) -> Cause:
+def _cause(entry: Mapping[str, Any], where: str) -> MessageCause:
     if not entry.get("says") or set(entry) - {"says", "rules", "seen"}:
         raise RuleError(f"{where}: a cause has 'says', and may have 'rules' and 'seen'")
-    return Cause(entry["says"], tuple(entry.get("rules", ())), tuple(entry.get("seen", ())))
+    return MessageCause(entry["says"], tuple(entry.get("rules", ())), tuple(entry.get("seen", ())))
 
 
 def _condition(entry: Mapping[str, Any], where: str) -> Condition:
@@ -340,8 +341,8 @@ def _condition(entry: Mapping[str, Any], where: str) -> Condition:
 
 def _references(rows: Mapping[str, Message]) -> None:
     """Every id that a row names exists."""
-    rules = {rule.id for name in rulebook.engine_files() for rule in rulebook.load(name).rules}
-    rules |= {rule.id for rule in rulebook.truth()}
+    rules = {rule.id for name in book.engine_files() for rule in book.load(name).rules}
+    rules |= {rule.id for rule in book.truth()}
     for message in rows.values():
         where = f"{FILE}.toml {message.id}"
         named = [*message.needs, *message.absent, *message.also]

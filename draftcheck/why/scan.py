@@ -29,7 +29,7 @@ _NUMBER = re.compile(r"-?\d{1,18}(?:\.\d{1,18})?")
 
 
 @dataclass(frozen=True, slots=True)
-class Hit:
+class LogMatch:
     """One line that matched."""
 
     line: int
@@ -38,7 +38,7 @@ class Hit:
 
 
 @dataclass(slots=True)
-class Numbers:
+class LogNumbers:
     """What is kept of a number that many lines carry."""
 
     count: int = 0
@@ -65,10 +65,10 @@ class Sighting:
 
     count: int = 0
     last: int = 0
-    hits: list[Hit] = field(default_factory=list)
-    numbers: dict[str, Numbers] = field(default_factory=dict)
+    hits: list[LogMatch] = field(default_factory=list)
+    numbers: dict[str, LogNumbers] = field(default_factory=dict)
 
-    def add(self, hit: Hit) -> None:
+    def add(self, hit: LogMatch) -> None:
         if self.last == hit.line:  # twice in one line
             return
         self.last = hit.line
@@ -77,11 +77,11 @@ class Sighting:
             self.hits.append(hit)
         for name, text in hit.values.items():
             if number := _NUMBER.match(text):
-                self.numbers.setdefault(name, Numbers()).add(float(number[0]))
+                self.numbers.setdefault(name, LogNumbers()).add(float(number[0]))
 
 
 @dataclass(slots=True)
-class Scanned:
+class ScannedLog:
     """Everything that is known of a log after it was read once."""
 
     nbytes: int = 0
@@ -91,10 +91,10 @@ class Scanned:
     seen: dict[str, Sighting] = field(default_factory=dict)
 
 
-def scan(blocks: Iterable[bytes], messages: Iterable[Message]) -> Scanned:
+def scan(blocks: Iterable[bytes], messages: Iterable[Message]) -> ScannedLog:
     """Read all blocks once."""
-    state = Scanned()
-    reader = _Reader(messages, state)
+    state = ScannedLog()
+    reader = _LogReader(messages, state)
     rest = b""
     for block in blocks:
         state.nbytes += len(block)
@@ -114,10 +114,10 @@ def scan(blocks: Iterable[bytes], messages: Iterable[Message]) -> Scanned:
     return state
 
 
-class _Reader:
+class _LogReader:
     """Looks at lines, in the order of the log."""
 
-    def __init__(self, messages: Iterable[Message], state: Scanned) -> None:
+    def __init__(self, messages: Iterable[Message], state: ScannedLog) -> None:
         self.state = state
         self.by_word: dict[bytes, dict[str, Message]] = {}
         for message in messages:
@@ -162,10 +162,10 @@ class _Reader:
             for message in candidates:
                 values = message.match(text)
                 if values is not None:
-                    found.append((message, Hit(number, _around(shown, text, message), values)))
+                    found.append((message, LogMatch(number, _around(shown, text, message), values)))
             self._record(found)
 
-    def _record(self, found: Sequence[tuple[Message, Hit]]) -> None:
+    def _record(self, found: Sequence[tuple[Message, LogMatch]]) -> None:
         """Keep what one line said, less what another message says more exactly."""
         for message, hit in found:
             if any(self._says_more(other, message) for other, _ in found):

@@ -21,7 +21,7 @@ PATIENCE = 5.0
 STANDARD_INPUT = "-"
 
 
-class Log:
+class LogSource:
     """One log, read once in blocks."""
 
     def __init__(self, name: str) -> None:
@@ -57,11 +57,11 @@ class Log:
                 return
 
 
-def named(name: str | None) -> Log:
+def named(name: str | None) -> LogSource:
     """The log that was asked for; without a name, what is piped in."""
     if name is None and (sys.stdin is None or sys.stdin.isatty()):
         raise UsageError("no log was named", hint="Name a file, or pipe a log into `why -`.")
-    return Log(name or STANDARD_INPUT)
+    return LogSource(name or STANDARD_INPUT)
 
 
 def _standard_input() -> BinaryIO:

@@ -19,7 +19,7 @@ import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-TABLE = Path(__file__).parents[1] / "llamacpp_options.json"
+TABLE = Path(__file__).with_name("llamacpp_options.json")
 OLDEST, LINEAR = 4164, 4600
 WANTED = (
     "-m", "-md", "-ngl", "-ngld", "-np", "-c", "-ctk", "-ctv", "-ctkd", "-ctvd",

@@ -9,13 +9,15 @@ from typing import Any, NamedTuple
 
 from vllm_pairs import Pair
 
-from draftcheck import rulebook, setups
-from draftcheck.compare import compare
-from draftcheck.facts import read
-from draftcheck.judge import Question, judge_engine
-from draftcheck.methods import choose, needs_no_draft
-from draftcheck.refs import parse
-from draftcheck.types import Circumstances, EngineVerdict
+from draftcheck.judge import commands
+from draftcheck.judge.compare import compare
+from draftcheck.judge.decide import Question, judge_engine
+from draftcheck.judge.methods import choose, needs_no_draft
+from draftcheck.models.read import read
+from draftcheck.models.refs import parse
+from draftcheck.rulebook import book
+from draftcheck.values.circumstances import Circumstances
+from draftcheck.values.verdicts import EngineVerdict
 
 ENGINE = "vllm"
 
@@ -31,7 +33,7 @@ def ask(pair: Pair, target: Path, draft: Path, version: str) -> Asked | None:
 
     None where that version has no such method.
     """
-    engine = rulebook.load(ENGINE)
+    engine = book.load(ENGINE)
     said = Circumstances(**pair.said)
     ours = read(parse(str(target)))
     comparison = compare(ours, ours if pair.draft is None else read(parse(str(draft))))
@@ -42,7 +44,7 @@ def ask(pair: Pair, target: Path, draft: Path, version: str) -> Asked | None:
     method = methods[0]
     if needs_no_draft(method):
         comparison = compare(ours, ours)
-    text = setups.render(method.setup, comparison, said, flags=dict(method.flags))
+    text = commands.render(method.setup, comparison, said, flags=dict(method.flags))
     words = shlex.split(text.splitlines()[-1])
     return Asked(verdict, _with(words[words.index("serve") + 1 :], pair.extra))
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from draftcheck.gate.run import Options, run
-from draftcheck.report import gate as reports
+from draftcheck.gate.run import GateRequest, run
+from draftcheck.report import gate_formats as reports
 from tests.conftest import FIXTURES
 from tests.gate.conftest import Repo
 
@@ -148,7 +148,7 @@ def test_mutations_of_deploy_files_never_crash(repo: Repo) -> None:
             at = dice.randrange(len(data) + 1)
             data[at : at + dice.choice((0, 0, 5))] = dice.choice(bits) * dice.choice((1, 1, 50))
         repo.write(path.name, bytes(data))
-        report = run(Options((path.name,))).report
+        report = run(GateRequest((path.name,))).report
         for form in reports.FORMATS:
             reports.render(report, form, verbose=True)
         Path(path.name).unlink()

@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from draftcheck.gate import fixing
-from draftcheck.gate.run import Options, Ran, run
-from draftcheck.words import Severity
+from draftcheck.gate.run import GateRequest, GateRun, run
+from draftcheck.values.words import Severity
 from tests.conftest import FIXTURES
 
 FOLDER = FIXTURES / "deploy"
@@ -29,14 +29,14 @@ def cases() -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def ran(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ran]:
+def ran(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GateRun]:
     """One run over a copy of the folder, beside the pair that its manifest names."""
     place = tmp_path_factory.mktemp("deploy")
     shutil.copytree(FOLDER, place / "deploy")
     shutil.copytree(FIXTURES / "pair", place / "pair")
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(place / "deploy")
-        yield run(Options())
+        yield run(GateRequest())
 
 
 def test_every_expectation_has_its_file() -> None:
@@ -45,7 +45,7 @@ def test_every_expectation_has_its_file() -> None:
 
 
 @pytest.mark.parametrize("name", cases())
-def test_setups(name: str, ran: Ran) -> None:
+def test_setups(name: str, ran: GateRun) -> None:
     found = [
         f"{s.place.line} {s.engine} {s.version if s.version_from else '?'} {s.verdict}"
         for s in ran.report.setups
@@ -55,7 +55,7 @@ def test_setups(name: str, ran: Ran) -> None:
 
 
 @pytest.mark.parametrize("name", cases())
-def test_findings(name: str, ran: Ran) -> None:
+def test_findings(name: str, ran: GateRun) -> None:
     found = [
         f"{f.place.line} {f.rule}" + (" ignored" if f.ignored else "")
         for f in ran.report.findings
@@ -68,7 +68,7 @@ def expected(name: str, what: str) -> Any:
     return EXPECTED.get(name, {}).get(what, [])
 
 
-def test_fixes_touch_only_their_lines_and_leave_nothing_to_fix(ran: Ran) -> None:
+def test_fixes_touch_only_their_lines_and_leave_nothing_to_fix(ran: GateRun) -> None:
     changed = fixing.plan(ran.report.findings, ran.data)
     assert len(changed) >= 8
     for change in changed:
@@ -83,7 +83,7 @@ def test_fixes_touch_only_their_lines_and_leave_nothing_to_fix(ran: Ran) -> None
         other = [text for number, text in enumerate(before, 1) if number not in lines]
         assert [text for text in other if text not in after] == [], change.name
         Path(change.name).write_bytes(change.after)
-    again = run(Options())
+    again = run(GateRequest())
     assert fixing.plan(again.report.findings, again.data) == []
     mended = {change.name for change in changed}
     left = [f for f in again.report.findings if f.fixable and f.place.file in mended]

@@ -9,10 +9,10 @@ import stat
 import pytest
 import yaml
 
+from draftcheck.deploy.deployment import FilePlace, Fix
 from draftcheck.gate import fixing
-from draftcheck.gate.model import Fix, Place
 from draftcheck.gate.results import GateFinding
-from draftcheck.words import Outcome, Severity
+from draftcheck.values.words import Outcome, Severity
 from tests.gate.conftest import Repo
 
 OLD = "llama-server -m big.gguf -md small.gguf --spec-type draft-simple --draft-max 8"
@@ -73,7 +73,7 @@ def test_a_file_that_cannot_be_written_is_said(repo: Repo) -> None:
 
 
 def finding(*changes: tuple[int, int, int, int, str], safe: bool = True) -> GateFinding:
-    fixes = tuple(Fix(Place("f", a, b, c, d), text, safe) for a, b, c, d, text in changes)
+    fixes = tuple(Fix(FilePlace("f", a, b, c, d), text, safe) for a, b, c, d, text in changes)
     place = fixes[0].place
     return GateFinding(
         "FIL001", "x", Severity.ERROR, Outcome.FAIL, place, "t", "s", "w", "f", "s", fixes

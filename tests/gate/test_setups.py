@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from draftcheck import rulebook, setups, versions
-from draftcheck.compare import compare
-from draftcheck.gate import deployments, files, fileversions
-from draftcheck.gate.fileversions import Told
-from draftcheck.rulebook import Engine, Method
-from draftcheck.types import Circumstances, ModelFacts
+from draftcheck import versions
+from draftcheck.deploy import file_versions
+from draftcheck.deploy import find as deployments
+from draftcheck.deploy.file_versions import KnownVersion
+from draftcheck.deploy.kinds import choose
+from draftcheck.judge import commands
+from draftcheck.judge.compare import compare
+from draftcheck.rulebook import book
+from draftcheck.rulebook.book import Engine, Method
+from draftcheck.values.circumstances import Circumstances
+from draftcheck.values.facts import ModelFacts
 
 FIRST = {  # rows without a since: the first version that takes the method at all
     "draft-eagle3": "b9606", "draft-dflash": "b9831", "draft-dspark": "b10163",
@@ -20,9 +25,9 @@ FIRST = {  # rows without a since: the first version that takes the method at al
 }  # fmt: skip
 SAID = Circumstances(context=4096, sequences=2, draft_tokens=4)
 CASES = [
-    (rulebook.load(name), method)
+    (book.load(name), method)
     for name in ("llama.cpp", "vllm", "sglang", "mlx-lm", "tabbyapi", "transformers")
-    for method in rulebook.load(name).methods
+    for method in book.load(name).methods
     if method.id != "none"  # -md without --spec-type: what is printed instead is draft-simple
 ]
 
@@ -51,14 +56,16 @@ def test_a_setup_passes(engine: Engine, method: Method, monkeypatch: pytest.Monk
     pair = compare(ModelFacts("org/big", "folder"), ModelFacts("org/small", "folder"))
     for version in window(engine, method):
         assert versions.covers(engine.order, version, method.since, method.until)
-        monkeypatch.setattr(fileversions.Versions, "tell", lambda *_, at=version: Told(at, "test"))
+        monkeypatch.setattr(
+            file_versions.Versions, "tell", lambda *_, at=version: KnownVersion(at, "test")
+        )
         for said in (Circumstances(), SAID):
-            text = setups.render(
+            text = commands.render(
                 method.setup, pair, said, convert=method.convert,
                 convert_draft=method.convert_draft, flags=dict(method.flags),
                 keys=dict(method.keys),
             )  # fmt: skip
-            contents = files.read(f"{text}\n".encode(), name_of(engine, text))
+            contents = choose.read(f"{text}\n".encode(), name_of(engine, text))
             assert contents is not None and not contents.troubles
             found = [d for d in deployments.find(contents) if d.engine == engine.id]
             assert found, text

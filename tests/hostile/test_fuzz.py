@@ -17,21 +17,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from draftcheck import refs
 from draftcheck.errors import ReadError, UsageError
-from draftcheck.facts import (
-    config,
-    gguf,
-    gguf_header,
-    jsonfile,
-    safetensors_header,
-    saved,
-    sentencepiece,
-    tekken,
-    tiktoken,
-    tokenizer,
-    tokenizer_json,
-)
+from draftcheck.models import refs, stored
+from draftcheck.models.readers import config, jsonfile
+from draftcheck.models.readers.gguf import facts as gguf
+from draftcheck.models.readers.gguf import header as gguf_header
+from draftcheck.models.readers.tokenizer import files as tokenizer
+from draftcheck.models.readers.tokenizer import sentencepiece, tekken, tiktoken, tokenizer_json
+from draftcheck.models.readers.weights import safetensors_header
 from tests import make
 from tests.conftest import Run
 from tests.hostile.support import (
@@ -209,8 +202,8 @@ def test_gguf_of_sound_parts(
     allowed(lambda: gguf_header.parse(data), gguf_header.BadGguf)
     found = allowed(lambda: gguf.read(Memory(m__gguf=data), "m.gguf", "m"), ReadError)
     if found is not None:
-        body = json.loads(json.dumps(saved.dump(found, whole=True)))  # type: ignore[arg-type]
-        saved.from_dict({**body, "ref": "m"}, "m")
+        body = json.loads(json.dumps(stored.dump(found, whole=True)))  # type: ignore[arg-type]
+        stored.from_dict({**body, "ref": "m"}, "m")
 
 
 @given(st.one_of(st.binary(max_size=100), JSON.map(lambda v: json.dumps(v).encode())))
@@ -346,9 +339,9 @@ def test_config_of_any_object(body: dict[str, Any], generation: dict[str, Any] |
 )
 @MANY
 def test_facts_of_any_object(body: dict[str, Any]) -> None:
-    found = allowed(lambda: saved.from_dict({**body, "ref": "x"}, "x"), ReadError)
+    found = allowed(lambda: stored.from_dict({**body, "ref": "x"}, "x"), ReadError)
     if found is not None:
-        strict_json(json.dumps(saved.dump(found, whole=False)))  # type: ignore[arg-type]
+        strict_json(json.dumps(stored.dump(found, whole=False)))  # type: ignore[arg-type]
 
 
 @given(st.text(max_size=40))

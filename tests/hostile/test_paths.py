@@ -14,8 +14,10 @@ from pathlib import Path
 import pytest
 
 from draftcheck.errors import ReadError
-from draftcheck.facts import gguf, safetensors_header, tokenizer
-from draftcheck.sources.folder import FolderSource
+from draftcheck.models.readers.gguf import facts as gguf
+from draftcheck.models.readers.tokenizer import files as tokenizer
+from draftcheck.models.readers.weights import safetensors_header
+from draftcheck.models.sources.folder import FolderSource
 from tests import make
 from tests.conftest import ROOT, Run
 from tests.hostile.support import (

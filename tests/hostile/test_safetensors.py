@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from draftcheck.errors import ReadError
-from draftcheck.facts import safetensors_header, weights
-from draftcheck.sources.folder import FolderSource
+from draftcheck.models.readers.weights import files, safetensors_header
+from draftcheck.models.sources.folder import FolderSource
 from tests import make
 from tests.conftest import Run
 from tests.hostile.support import ANY, BROKEN, LONG, READ, bounded, examine, sparse, write
@@ -278,7 +278,7 @@ def test_an_index_of_many_shards(tmp_path: Path) -> None:
 def test_tensors_of_all_shards_are_counted(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(weights, "MAX_TENSORS", 5)
+    monkeypatch.setattr(files, "MAX_TENSORS", 5)
     folder = make.folder(tmp_path / "m")
     names = {f"t{i}": f"{i}.safetensors" for i in range(6)}
     for tensor, name in names.items():

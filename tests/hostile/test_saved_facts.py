@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from draftcheck.headfacts import HeadFacts
-from draftcheck.types import (
+from draftcheck.values.facts import (
     ConfigFacts,
     Conversion,
     GgufFacts,
+    HeadFacts,
     ModelFacts,
     Tensor,
     TokenizerFacts,

@@ -365,11 +365,12 @@ def test_every_cause_in_the_code_has_its_words() -> None:
     """And every row is well formed: a text, a fix, windows that can be ordered."""
     import re
 
-    from draftcheck import rulefiles, versions
-    from draftcheck.probing import kinds
+    from draftcheck import versions
+    from draftcheck.probe import kinds
+    from draftcheck.rulebook import files
     from tests.conftest import ROOT
 
-    rows = rulefiles.load("probes")["cause"]
+    rows = files.load("probes")["cause"]
     engines = {kind.ENGINE for kind in kinds.KINDS}
     for row in rows:
         assert set(row) <= {"id", "engine", "since", "until", "text", "fix", "source"}

@@ -27,7 +27,7 @@ def die() -> None:
 
 def deadly(after: int, committed: bool) -> None:
     """The nth transaction is the last: just before it is committed, or just after."""
-    real = store.Store.transaction
+    real = store.ScanStore.transaction
     counts = [0]
 
     @contextmanager
@@ -40,7 +40,7 @@ def deadly(after: int, committed: bool) -> None:
         if counts[0] == after:
             die()
 
-    store.Store.transaction = transaction  # type: ignore[method-assign, assignment]
+    store.ScanStore.transaction = transaction  # type: ignore[method-assign, assignment]
 
 
 def one(chance: random.Random, arguments: list[str]) -> str | None:
@@ -68,7 +68,7 @@ def finished(arguments: list[str]) -> int:
     if not path.exists():
         return 0
     try:
-        with store.Store.open(path, readonly=True) as opened:
+        with store.ScanStore.open(path, readonly=True) as opened:
             return sum(scan.state == "complete" for scan in opened.scans())
     except store.StoreError:  # killed before there was anything in it
         return 0

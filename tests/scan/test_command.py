@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from draftcheck.errors import UsageError
-from draftcheck.scan.rows import Pin
-from draftcheck.scan.targets import Search, Trials, count, load
+from draftcheck.scan.rows import PinRow
+from draftcheck.scan.targets import HubSearch, ScanTrials, count, load
 from tests.conftest import ROOT, Run
 
 LIST = """
@@ -44,13 +44,13 @@ def test_a_whole_list(tmp_path: Path) -> None:
     path.write_text(LIST)
     job = load(path)
     assert job.targets == ("org/large",)
-    assert job.pins == (Pin("org/large", "org/small", ("vllm",)),)
+    assert job.pins == (PinRow("org/large", "org/small", ("vllm",)),)
     assert job.engines == ("vllm", "llama.cpp@b10586")
     assert job.said == {"gpu": "h200", "context": 8192}
-    assert job.searches == (Search(author="org", min_parameters=14 * 10**9, limit=5),)
-    assert job.candidates == (Search(filters=("text-generation",), max_parameters=8 * 10**9),)
+    assert job.searches == (HubSearch(author="org", min_parameters=14 * 10**9, limit=5),)
+    assert job.candidates == (HubSearch(filters=("text-generation",), max_parameters=8 * 10**9),)
     assert job.named == ("me/mine", "./models/draft")
-    assert job.trials == Trials(per_target=2, budget=300)
+    assert job.trials == ScanTrials(per_target=2, budget=300)
 
 
 @pytest.mark.parametrize(
@@ -111,9 +111,9 @@ def test_local_models_and_a_trial(tmp_path: Path, run: Run) -> None:
     assert ran.json["targets"][0]["usable_drafts"] == 1
     again = run("scan", path, "--store", store, "--format", "json")
     assert "trials" not in again.json["scan"]["counts"], "measured once"
-    from draftcheck.scan.store import Store
+    from draftcheck.scan.store import ScanStore
 
-    with Store.open(store, readonly=True) as found:
+    with ScanStore.open(store, readonly=True) as found:
         [trial] = found.trials()
         assert trial.state == "done" and trial.body["acceptance_rate"]["value"] > 0
 

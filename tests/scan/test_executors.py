@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from draftcheck.scan.executors import FEW, Local
+from draftcheck.scan.executors import FEW, LocalRunner
 from tests.conftest import ROOT
 from tests.scan import work
 
@@ -32,7 +32,7 @@ def never() -> bool:
 @pytest.mark.parametrize("kind", ["io", "cpu", "gpu"])
 @pytest.mark.parametrize("count", [0, 3, FEW, FEW + 1, 40])
 def test_every_result_once(kind: str, count: int) -> None:
-    runner = Local(2 if kind == "cpu" and count == 40 else 1)
+    runner = LocalRunner(2 if kind == "cpu" and count == 40 else 1)
     try:
         found = list(runner.run(work.square, range(count), kind, never))
     finally:
@@ -41,7 +41,7 @@ def test_every_result_once(kind: str, count: int) -> None:
 
 
 def test_a_worker_that_dies(tmp_path: Path) -> None:
-    runner = Local(2)
+    runner = LocalRunner(2)
     items = [(str(tmp_path / "flag"), number) for number in range(FEW + 8)]
     try:
         found = [result for _, result in runner.run(work.die_once, items, "cpu", never)]
@@ -52,7 +52,7 @@ def test_a_worker_that_dies(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("kind", ["io", "gpu"])
 def test_no_task_is_begun_when_time_is_up(kind: str) -> None:
-    runner = Local(1)
+    runner = LocalRunner(1)
     seen: list[int] = []
     for number, _ in runner.run(work.square, range(100), kind, lambda: len(seen) >= 5):
         seen.append(number)

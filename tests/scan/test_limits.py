@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from draftcheck.sources import budget
-from draftcheck.sources.budget import Budget
+from draftcheck.models.sources.hub import budget
+from draftcheck.models.sources.hub.budget import RequestBudget
 from tests.hub import Hub
 from tests.hub.process import Draftcheck, calm
 from tests.scan.world import TARGET
@@ -34,7 +34,7 @@ def answer(left: int, seconds: int, name: str = "api", quota: int = 500) -> dict
 
 
 def test_the_last_request_of_a_window_is_the_last(clock: Time) -> None:
-    asked = Budget(longest=330)
+    asked = RequestBudget(longest=330)
     assert asked.ahead(API, home=True) == 0
     asked.sent(API)
     asked.heard(API, answer(left=2, seconds=100))
@@ -47,7 +47,7 @@ def test_the_last_request_of_a_window_is_the_last(clock: Time) -> None:
 
 
 def test_requests_under_way_count(clock: Time) -> None:
-    asked = Budget(longest=330)
+    asked = RequestBudget(longest=330)
     asked.heard(API, answer(left=10, seconds=100))
     for _ in range(4):
         assert asked.ahead(API, home=True) == 0
@@ -58,20 +58,20 @@ def test_requests_under_way_count(clock: Time) -> None:
 
 
 def test_a_wait_longer_than_patience_is_left_to_the_server(clock: Time) -> None:
-    asked = Budget()
+    asked = RequestBudget()
     asked.heard(API, answer(left=0, seconds=999_999))
     assert asked.ahead(API, home=True) == 0
 
 
 @pytest.mark.parametrize("text", ["", "r=;t=", '"api";r=-1;t=3', '"a"' * 5000, "r=1e9;t=5"])
 def test_nonsense_is_no_limit(clock: Time, text: str) -> None:
-    asked = Budget(longest=330)
+    asked = RequestBudget(longest=330)
     asked.heard(API, {"ratelimit": text})
     assert asked.ahead(API, home=True) == 0
 
 
 def test_connections_to_one_host() -> None:
-    asked = Budget(connections=2)
+    asked = RequestBudget(connections=2)
     most, now, lock = [0], [0], threading.Lock()
 
     def use() -> None:

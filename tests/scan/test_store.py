@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 
 from draftcheck.scan import schema
-from draftcheck.scan.lock import Held
-from draftcheck.scan.rows import Target
-from draftcheck.scan.store import Store, StoreError
-from draftcheck.scan.writing import Writer
+from draftcheck.scan.lock import StoreHeld
+from draftcheck.scan.rows import TargetRow
+from draftcheck.scan.store import ScanStore, StoreError
+from draftcheck.scan.writing import ScanWriter
 from tests.conftest import ROOT, Run
 
 HOLDER = """
@@ -46,31 +46,31 @@ def test_two_scans_on_one_store(path: Path, run: Run) -> None:
         ran = run("scan", "--target", "org/x", "--store", path)
         assert ran.code == 3
         assert f"in use by process {child.pid} on " in ran.err and ", since 2" in ran.err
-        with Store.open(path, readonly=True) as store:
+        with ScanStore.open(path, readonly=True) as store:
             assert store.scans() == []
     finally:
         child.send_signal(signal.SIGKILL)
         child.wait()
         if child.stdout:
             child.stdout.close()
-    Store.open(path).close()  # its death opened it
+    ScanStore.open(path).close()  # its death opened it
 
 
 def test_a_lock_without_words_is_still_a_lock(path: Path) -> None:
-    with Store.open(path):
+    with ScanStore.open(path):
         Path(f"{path}.lock").write_bytes(b"\xff nonsense")
-        with pytest.raises(Held, match="in use by another process"):
-            Store.open(path)
+        with pytest.raises(StoreHeld, match="in use by another process"):
+            ScanStore.open(path)
 
 
 @pytest.mark.parametrize("readonly", [True, False])
 def test_a_store_of_a_newer_version(path: Path, readonly: bool, run: Run) -> None:
-    Store.open(path).close()
+    ScanStore.open(path).close()
     db = sqlite3.connect(path)
     db.execute("PRAGMA user_version = 99")
     db.close()
     with pytest.raises(StoreError, match=r"newer draftcheck \(store version 99"):
-        Store.open(path, readonly=readonly)
+        ScanStore.open(path, readonly=readonly)
     ran = run("scan", "--target", "org/x", "--store", path)
     assert ran.code == 3 and "newer draftcheck" in ran.err and "hint: Update" in ran.err
 
@@ -78,20 +78,20 @@ def test_a_store_of_a_newer_version(path: Path, readonly: bool, run: Run) -> Non
 def test_a_store_of_an_older_version_is_brought_up_to_date(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with Store.open(path) as store:
-        writer = Writer(store, {})
-        writer.targets([Target("org/x", "named")], [])
+    with ScanStore.open(path) as store:
+        writer = ScanWriter(store, {})
+        writer.targets([TargetRow("org/x", "named")], [])
     step = "ALTER TABLE targets ADD COLUMN colour TEXT DEFAULT 'red';\nCREATE TABLE more (x TEXT)"
     monkeypatch.setattr(schema, "STEPS", (*schema.STEPS, step))
     with pytest.raises(StoreError, match="older draftcheck"):
-        Store.open(path, readonly=True)
-    with Store.open(path) as store:
-        assert store.targets() == [Target("org/x", "named")]
+        ScanStore.open(path, readonly=True)
+    with ScanStore.open(path) as store:
+        assert store.targets() == [TargetRow("org/x", "named")]
         assert [row[0] for row in store.rows("SELECT colour FROM targets")] == ["red"]
     broken = "CREATE TABLE better (x TEXT);\nCREATE TABLE more (x TEXT)"
     monkeypatch.setattr(schema, "STEPS", (*schema.STEPS, broken))
     with pytest.raises(StoreError, match="already exists"):
-        Store.open(path)
+        ScanStore.open(path)
     db = sqlite3.connect(path)
     names = {row[0] for row in db.execute("SELECT name FROM sqlite_master")}
     assert "better" not in names, "half a migration"
@@ -99,11 +99,11 @@ def test_a_store_of_an_older_version_is_brought_up_to_date(
 
 
 def test_a_full_disk(path: Path) -> None:
-    with Store.open(path) as store:
-        writer = Writer(store, {})
+    with ScanStore.open(path) as store:
+        writer = ScanWriter(store, {})
         pages = store.db.execute("PRAGMA page_count").fetchone()[0]
         store.db.execute(f"PRAGMA max_page_count = {pages + 2}")
-        many = [Target(f"org/{number:060}", "named") for number in range(1000)]
+        many = [TargetRow(f"org/{number:060}", "named") for number in range(1000)]
         with pytest.raises(StoreError, match="the disk is full; what was stored before is safe"):
             writer.targets(many, [])
         store.db.execute("PRAGMA max_page_count = 1000000")
@@ -126,7 +126,7 @@ def test_a_file_that_may_not_grow(path: Path) -> None:
     )
     assert done.returncode == 3, done.stderr
     assert "is it full?" in done.stderr and "Traceback" not in done.stderr
-    Store.open(path).close()
+    ScanStore.open(path).close()
 
 
 @pytest.mark.parametrize("content", [b"not a database at all, but long enough\n" * 40, b"SQLite"])
@@ -148,14 +148,14 @@ def test_somebody_elses_database(path: Path, run: Run) -> None:
 
 
 def test_a_damaged_store(path: Path) -> None:
-    with Store.open(path) as store:
-        Writer(store, {}).targets([Target(f"org/{i}", "named") for i in range(3000)], [])
+    with ScanStore.open(path) as store:
+        ScanWriter(store, {}).targets([TargetRow(f"org/{i}", "named") for i in range(3000)], [])
     data = bytearray(path.read_bytes())
     data[4096:] = os.urandom(len(data) - 4096)
     path.write_bytes(data)
     with (
         pytest.raises(StoreError, match=r"damaged|cannot be used"),
-        Store.open(path, readonly=True) as store,
+        ScanStore.open(path, readonly=True) as store,
     ):
         store.targets()
         list(store.verdicts())
@@ -163,7 +163,7 @@ def test_a_damaged_store(path: Path) -> None:
 
 def test_no_store_to_read(path: Path) -> None:
     with pytest.raises(StoreError, match="no such store"):
-        Store.open(path, readonly=True)
+        ScanStore.open(path, readonly=True)
 
 
 def test_a_clock_that_jumps(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -171,8 +171,8 @@ def test_a_clock_that_jumps(path: Path, monkeypatch: pytest.MonkeyPatch) -> None
     numbers = []
     for year in (2030, 1970, 2026):
         monkeypatch.setattr(time, "time", lambda year=year: (year - 1970) * 31_557_600.0)
-        with Store.open(path) as store:
-            writer = Writer(store, {})
+        with ScanStore.open(path) as store:
+            writer = ScanWriter(store, {})
             monkeypatch.setattr("draftcheck.scan.writing.now", lambda year=year: f"{year}-01-01")
             writer.finish(None, {}, {}, 1.0)
             store.db.execute("UPDATE scans SET state = 'complete'")

@@ -7,7 +7,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from draftcheck.scan.store import Store
+from draftcheck.scan.store import ScanStore
 from tests.hub import Hub, models
 from tests.hub.models import Files
 from tests.hub.words import SPECIALS
@@ -52,7 +52,7 @@ def populate(hub: Hub, drafts: int = 4) -> None:
 
 def results(path: Path) -> dict[str, Any]:
     """Everything that a scan found out, without times and without what it cost."""
-    with Store.open(path, readonly=True) as store:
+    with ScanStore.open(path, readonly=True) as store:
         return {
             "scans": [(scan.number, scan.state) for scan in store.scans()],
             "targets": store.targets(),

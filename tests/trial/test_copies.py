@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from draftcheck.trial.measure import Plan, Work
+from draftcheck.trial.plan import TrialPlan, TrialWork
+from draftcheck.trial.simulate.traces import Trace
 from draftcheck.trial.summary import sum_up
-from draftcheck.trial.traces import Trace
 
 
 def notes(share: float) -> tuple[str, ...]:
@@ -18,12 +18,12 @@ def notes(share: float) -> tuple[str, ...]:
     rng = np.random.default_rng(0)
     text = np.array([*range(12)] * 6)
     rank = np.where(rng.random(len(text)) < share, 0, 99)
-    work = Work(traces=[Trace(np.arange(12), text, rank, np.ones(len(text)))])
+    work = TrialWork(traces=[Trace(np.arange(12), text, rank, np.ones(len(text)))])
     backend: Any = SimpleNamespace(
         name="made", device="cpu", dtype="float32", notes=[], models={}, limits=dict,
         translation=None, shared=None,
     )  # fmt: skip
-    return sum_up(Plan("big", "small", []), backend, work, None).notes
+    return sum_up(TrialPlan("big", "small", []), backend, work, None).notes
 
 
 @pytest.mark.parametrize(("share", "said"), [(0.3, True), (0.98, False)])

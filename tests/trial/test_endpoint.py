@@ -39,10 +39,10 @@ def prompts(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def written() -> dict[str, tuple[list[int], list[int]]]:
     """What the target really writes: question -> ids of the prompt and of the answer."""
-    from draftcheck.trial.backend import Options, open_backend
+    from draftcheck.trial.backends.backend import TrialOptions, open_backend
     from draftcheck.trial.prompts import Prompt
 
-    options = Options(tokens=16, device="cpu")
+    options = TrialOptions(tokens=16, device="cpu")
     backend = open_backend("transformers", str(TARGET), str(DRAFT), options)
     found = {}
     for text in QUESTIONS:
@@ -186,7 +186,8 @@ def test_what_was_measured_before_it_failed_is_kept(
     then: Act,
     words: str,
 ) -> None:
-    from draftcheck.trial import asking, endpoint
+    from draftcheck.trial.backends.endpoint import asking
+    from draftcheck.trial.backends.endpoint import backend as endpoint
 
     monkeypatch.setattr(asking, "SECONDS", 0.3 if then is sleep else 30.0)
     monkeypatch.setattr(endpoint.Endpoint, "at_once", 1)

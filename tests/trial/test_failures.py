@@ -157,7 +157,7 @@ def test_prompts_that_do_not_fit_are_counted(run: Run, tmp_path: Path) -> None:
 def test_too_little_memory_is_seen_before_loading(
     trial: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from draftcheck.trial import loading, room
+    from draftcheck.trial.backends.transformers import loading, room
 
     monkeypatch.setattr(room, "free", lambda _: 3 << 20)
     monkeypatch.setattr(loading, "model", None)  # never called
@@ -172,7 +172,7 @@ def test_a_full_device_is_tried_with_fewer_texts_at_once(
 ) -> None:
     import torch
 
-    from draftcheck.trial.transformers import TransformersBackend
+    from draftcheck.trial.backends.transformers.backend import TransformersBackend
 
     real = TransformersBackend._write
     sizes = []
@@ -199,7 +199,7 @@ def test_what_was_measured_is_kept(
     how: str, trial: Callable[..., Any], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     from draftcheck.errors import ReadError
-    from draftcheck.trial.transformers import TransformersBackend
+    from draftcheck.trial.backends.transformers.backend import TransformersBackend
 
     real = TransformersBackend.generate
     calls = []
@@ -282,12 +282,12 @@ def test_a_template_that_refuses(trial: Callable[..., Any], tmp_path: Path) -> N
 def test_a_model_that_fails_while_it_runs(
     trial: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from draftcheck.trial import thoughts
+    from draftcheck.trial.backends.transformers import draft_logits
 
     def fail(*_: Any) -> Any:
         raise RuntimeError("an illegal memory access\nwas encountered")
 
-    monkeypatch.setattr(thoughts, "read", fail)
+    monkeypatch.setattr(draft_logits, "read", fail)
     ran = trial(TARGET, DRAFT)
     assert (ran.code, len(ran.err.splitlines())) == (3, 1)
     assert "an illegal memory access was encountered" in ran.err

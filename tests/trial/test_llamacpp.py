@@ -15,22 +15,25 @@ from pathlib import Path
 import gguf
 import pytest
 
-from tests import test_ollama
 from tests.conftest import FIXTURES, ROOT, Run
 from tests.hub import Hub
+from tests.models import test_ollama
 
 numpy = pytest.importorskip("numpy", reason="the trial extra is not installed")
 
-from draftcheck.trial import llama_library, llama_program, llamacpp, simulate  # noqa: E402
-from draftcheck.trial.backend import Options, Text  # noqa: E402
-from draftcheck.trial.llama_speculation import Speculation  # noqa: E402
+from draftcheck.trial.backends.backend import TargetText, TrialOptions  # noqa: E402
+from draftcheck.trial.backends.llamacpp import backend as llamacpp  # noqa: E402
+from draftcheck.trial.backends.llamacpp import library  # noqa: E402
+from draftcheck.trial.backends.llamacpp import program as llama_program  # noqa: E402
+from draftcheck.trial.backends.llamacpp.speculation import Speculation  # noqa: E402
 from draftcheck.trial.prompts import load  # noqa: E402
-from draftcheck.trial.traces import Trace, line_up  # noqa: E402
+from draftcheck.trial.simulate import passes as simulate  # noqa: E402
+from draftcheck.trial.simulate.traces import Trace, line_up  # noqa: E402
 
 PAIR = (FIXTURES / "pair" / "target.gguf", FIXTURES / "pair" / "draft.gguf")
-OPTIONS = Options(tokens=32, device="cpu")
+OPTIONS = TrialOptions(tokens=32, device="cpu")
 # Imported while the environment still says where its shared library is.
-LIBRARY = llama_library.missing() if importlib.util.find_spec("llama_cpp") else "not installed"
+LIBRARY = library.missing() if importlib.util.find_spec("llama_cpp") else "not installed"
 LIBRARY_PATH = os.environ.get("LLAMA_CPP_LIB_PATH")
 SERVER = os.environ.get("DRAFTCHECK_LLAMA_SERVER", "")
 needs_server = [
@@ -54,7 +57,7 @@ def _one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture(scope="module")
-def read() -> Iterator[tuple[list[Text], list[Trace]]]:
+def read() -> Iterator[tuple[list[TargetText], list[Trace]]]:
     """Texts of the target and what the draft thinks of them, through llama-server."""
     os.environ["LLAMA_ARG_THREADS"] = "1"
     sides = llamacpp.open(*map(str, PAIR), OPTIONS)
@@ -66,14 +69,14 @@ def read() -> Iterator[tuple[list[Text], list[Trace]]]:
 
 
 def speculation() -> Speculation:
-    real = llama_program.Program(Path(SERVER))
+    real = llama_program.LlamaProgram(Path(SERVER))
     return Speculation(real, *PAIR, ["-c", "512", "-np", "1"], lambda: None)
 
 
 @server
 @pytest.mark.parametrize("g", range(1, 9))
 def test_fixed_lengths_are_counted_as_llama_server_does(
-    read: tuple[list[Text], list[Trace]], g: int
+    read: tuple[list[TargetText], list[Trace]], g: int
 ) -> None:
     texts, traces = read
     real = speculation().count(texts, OPTIONS, g)
@@ -87,7 +90,7 @@ def test_fixed_lengths_are_counted_as_llama_server_does(
 @server
 @pytest.mark.parametrize(("p_min", "g"), [(0.5, 4), (0.75, 8), (0.75, 16)])
 def test_thresholds_accept_what_llama_server_accepts(
-    read: tuple[list[Text], list[Trace]], p_min: float, g: int
+    read: tuple[list[TargetText], list[Trace]], p_min: float, g: int
 ) -> None:
     """Drafts that go on after a wrong token are not seen in one reading: drafted is an estimate."""
     texts, traces = read
@@ -100,11 +103,11 @@ def test_thresholds_accept_what_llama_server_accepts(
 @server
 @needs_library
 def test_both_ways_see_the_same(
-    read: tuple[list[Text], list[Trace]], monkeypatch: pytest.MonkeyPatch
+    read: tuple[list[TargetText], list[Trace]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("DRAFTCHECK_LLAMA_SERVER")
     sides = llamacpp.open(*map(str, PAIR), OPTIONS)
-    assert isinstance(sides.target, llama_library.Library)
+    assert isinstance(sides.target, library.LlamaLibrary)
     texts = sides.generate(load()[:10], OPTIONS)
     assert [text.prompt.tolist() for text in texts] == [text.prompt.tolist() for text in read[0]]
     assert [text.tokens.tolist() for text in texts] == [text.tokens.tolist() for text in read[0]]
@@ -162,7 +165,7 @@ def test_without_llama_cpp_one_line_says_what_to_install(
 ) -> None:
     monkeypatch.setenv("PATH", "/nowhere")
     monkeypatch.delenv("DRAFTCHECK_LLAMA_SERVER", raising=False)
-    monkeypatch.setattr(llama_library, "missing", lambda: "llama-cpp-python is not installed")
+    monkeypatch.setattr(library, "missing", lambda: "llama-cpp-python is not installed")
     ran = run("trial", *PAIR, "--backend", "llama.cpp")
     assert ran.code == 2
     assert "llama-cpp-python is not installed; no llama-server on PATH" in ran.err
@@ -249,7 +252,7 @@ def test_options_are_spelt_as_the_build_knows_them(
 def test_a_draft_that_llama_server_drops_is_not_called_verified(
     run: Run, program: Program, few: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(llama_program.Program, "method", lambda self: [])
+    monkeypatch.setattr(llama_program.LlamaProgram, "method", lambda self: [])
     ran = run("trial", *PAIR, "--prompts", few, "--tokens", "20", "--format", "json", "--verify")
     assert ran.code == 0, ran.err
     assert ran.json["verified"] is None

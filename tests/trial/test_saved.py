@@ -12,11 +12,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from draftcheck.errors import ReadError
-from draftcheck.trial import answers, saved
-from draftcheck.trial.backend import Verified
-from draftcheck.trial.result import Load, Model, Trial
-from draftcheck.trial.speedup import Costs
-from draftcheck.trial.traces import Trace
+from draftcheck.trial import saved
+from draftcheck.trial.backends.backend import VerifiedRun
+from draftcheck.trial.result import LoadFigures, MeasuredModel, Trial
+from draftcheck.trial.simulate import answers
+from draftcheck.trial.simulate.traces import Trace
+from draftcheck.trial.speed.speedup import Costs
 from tests.conftest import FIXTURES, Run
 
 PAIR = (FIXTURES / "pair" / "target", FIXTURES / "pair" / "draft")
@@ -37,11 +38,13 @@ def trial(**changes: Any) -> Trial:
         "acceptance": 0.5, "interval": (0.4, 0.6), "lengths": found.lengths,
         "thresholds": found.thresholds, "trees": found.trees, "ngram": found.ngram,
         "greedy_lengths": found.lengths, "best": found.best, "costs": COSTS, "floor": COSTS,
-        "floor_speedup": 2.0, "loads": (Load(1, 4, 1.5, 0.01), Load(64, 1, 0.9, 0.02)),
+        "floor_speedup": 2.0,
+        "loads": (LoadFigures(1, 4, 1.5, 0.01), LoadFigures(64, 1, 0.9, 0.02)),
         "categories": answers.parts(["x", "y"] * 2, found.by_length, 4, COSTS),
         "workload": answers.parts(["greedy", "sampled"] * 2, found.by_length, 4, None),
-        "verified": Verified(4, 2.0, 1.4, None, 2.01), "notes": ("one",),
-        "models": {"target": Model("a/b", "0" * 40), "draft": Model("c/d", None, "x")},
+        "verified": VerifiedRun(4, 2.0, 1.4, None, 2.01), "notes": ("one",),
+        "models": {"target": MeasuredModel("a/b", "0" * 40),
+                   "draft": MeasuredModel("c/d", None, "x")},
         "prompts_digest": "sha256:1", "tokens_per_prompt": 40, "greedy_share": 0.5,
     }  # fmt: skip
     return Trial(**{**fields, **changes})
@@ -113,12 +116,12 @@ def test_other_files_are_refused(run: Run, tmp_path: Path, text: str, words: str
 
 
 def test_a_result_of_other_models_is_refused(run: Run, tmp_path: Path) -> None:
-    from draftcheck.trial import places
+    from draftcheck.trial import model_places
 
     file = tmp_path / "trial.json"
     models = {
-        "target": places.identify(str(PAIR[0])),
-        "draft": places.identify(str(PAIR[1])),
+        "target": model_places.identify(str(PAIR[0])),
+        "draft": model_places.identify(str(PAIR[1])),
     }
     file.write_text(json.dumps(saved.body(trial(models=models))), encoding="utf-8")
     ran = run("pair", *PAIR, "--trial-from", file, "--engine", "vllm", "--format", "json")
@@ -134,9 +137,12 @@ def test_a_result_of_other_models_is_refused(run: Run, tmp_path: Path) -> None:
 
 
 def test_a_broken_pair_is_not_compatible_whatever_the_files_say(run: Run, tmp_path: Path) -> None:
-    from draftcheck.trial import places
+    from draftcheck.trial import model_places
 
-    models = {"target": places.identify(str(PAIR[0])), "draft": places.identify(str(PAIR[1]))}
+    models = {
+        "target": model_places.identify(str(PAIR[0])),
+        "draft": model_places.identify(str(PAIR[1])),
+    }
     file = tmp_path / "trial.json"
     body = saved.body(trial(models=models, broken="nearly every draft is rejected"))
     file.write_text(json.dumps(body), encoding="utf-8")

@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 
 pytest.importorskip("numpy", reason="numpy comes with the trial extra")
 
-from draftcheck.trial import answers, ngram, sampled, simulate, statistics, trees
-from draftcheck.trial.traces import Trace, line_up
+from draftcheck.trial.simulate import answers, ngram, sampled, statistics, trees
+from draftcheck.trial.simulate import passes as simulate
+from draftcheck.trial.simulate.traces import Trace, line_up
 
 ranks = st.lists(st.sampled_from([0, 0, 0, 1, 2, 9]), min_size=1, max_size=40)
 
@@ -125,7 +126,7 @@ def test_no_tree_of_that_size_takes_more_places(rows: list[list[int]], nodes: in
     """Against every tree that could be made of the paths that occur."""
     traces = [trace(row) for row in rows]
 
-    def taken(tree: trees.Tree) -> int:
+    def taken(tree: trees.DraftTree) -> int:
         return sum(int(trees.depth(one.rank[1:-1], tree).sum()) for one in traces)
 
     best = trees.best(line_up(traces), nodes)
@@ -264,12 +265,12 @@ def llama_simple(text: list[int], n: int, m: int) -> list[int]:
 texts = st.lists(st.integers(0, 3), min_size=2, max_size=50)
 
 
-def several(*rows: list[int]) -> ngram.Texts:
+def several(*rows: list[int]) -> ngram.NgramTexts:
     none = np.zeros(0, int)
-    return ngram.Texts([Trace(np.array(row), none, none, none.astype(float)) for row in rows])
+    return ngram.NgramTexts([Trace(np.array(row), none, none, none.astype(float)) for row in rows])
 
 
-def copied(rule: ngram.Lookup | ngram.Simple, *rows: list[int]) -> list[list[list[int]]]:
+def copied(rule: ngram.NgramLookup | ngram.SimpleNgram, *rows: list[int]) -> list[list[list[int]]]:
     """What a rule copies at each place of each text."""
     together = several(*rows)
     starts, sizes = rule.copies(together)
@@ -288,7 +289,7 @@ def copied(rule: ngram.Lookup | ngram.Simple, *rows: list[int]) -> list[list[lis
 def test_lookup_copies_what_vllm_copies(
     one: list[int], two: list[int], low: int, more: int, k: int
 ) -> None:
-    for text, copies in zip((one, two), copied(ngram.Lookup(low, low + more, k), one, two),
+    for text, copies in zip((one, two), copied(ngram.NgramLookup(low, low + more, k), one, two),
                             strict=True):  # fmt: skip
         told = [vllm_lookup(text[:place], low, low + more, k) for place in range(len(text))]
         assert copies == told
@@ -298,7 +299,7 @@ def test_lookup_copies_what_vllm_copies(
 def test_simple_copies_what_llama_cpp_copies(
     one: list[int], two: list[int], n: int, m: int
 ) -> None:
-    for text, copies in zip((one, two), copied(ngram.Simple(n, m), one, two), strict=True):
+    for text, copies in zip((one, two), copied(ngram.SimpleNgram(n, m), one, two), strict=True):
         told = [llama_simple(text[:place], n, m) if place else [] for place in range(len(text))]
         assert copies == told
 
@@ -312,7 +313,7 @@ def test_lookup_copies_what_transformers_copies(text: list[int], most: int, k: i
     from transformers.generation.candidate_generator import PromptLookupCandidateGenerator
 
     lookup = PromptLookupCandidateGenerator(None, k, most, max_length=1000)
-    [ours] = copied(ngram.Lookup(1, most, k), text)
+    [ours] = copied(ngram.NgramLookup(1, most, k), text)
     for place in range(1, len(text)):
         out, _ = lookup.get_candidates(torch.tensor([text[:place]]))
         assert ours[place] == out[0, place:].tolist()
@@ -325,7 +326,7 @@ def test_copies_are_counted_as_the_loop_counts(
     """Token by token over the continuation, with the engine's own words."""
     n = len(tokens)
     one = Trace(np.array(prompt), np.array(tokens), np.ones(n, int), np.ones(n))
-    counts = ngram.simulate([one], ngram.Lookup(1, 3, k))
+    counts = ngram.simulate([one], ngram.NgramLookup(1, 3, k))
     i, passes, accepted, drafted = 1, 0, 0, 0
     while i < n:
         copy = vllm_lookup(prompt + tokens[:i], 1, 3, k)[: n - 1 - i]
@@ -337,7 +338,7 @@ def test_copies_are_counted_as_the_loop_counts(
 
 def test_repeated_text_is_drafted_by_lookup() -> None:
     one = Trace(np.arange(10), np.tile(np.arange(5), 8), np.ones(40, int), np.ones(40))
-    counts = ngram.simulate([one], ngram.Lookup(2, 4, 5))
+    counts = ngram.simulate([one], ngram.NgramLookup(2, 4, 5))
     assert counts.tokens_per_pass > 3.5
 
 

@@ -57,12 +57,12 @@ def test_json_has_every_field_of_the_contract(run: Run, prompts: Path) -> None:
 
 def test_prediction_is_what_a_real_run_counts(prompts: Path) -> None:
     """In float32 greedy speculation is exact: the same text, the same number of passes."""
-    from draftcheck.trial import simulate
-    from draftcheck.trial.backend import Options, open_backend
+    from draftcheck.trial.backends.backend import TrialOptions, open_backend
     from draftcheck.trial.prompts import load
-    from draftcheck.trial.traces import line_up
+    from draftcheck.trial.simulate import passes as simulate
+    from draftcheck.trial.simulate.traces import line_up
 
-    options = Options(tokens=24, device="cpu")
+    options = TrialOptions(tokens=24, device="cpu")
     backend = open_backend("transformers", *map(str, PAIR), options)
     texts = backend.generate(load(prompts)[:4], options)
     told = simulate.lengths(line_up(backend.read(texts, options), first=0))
@@ -75,11 +75,11 @@ def test_prediction_is_what_a_real_run_counts(prompts: Path) -> None:
 
 def test_sampled_prediction_is_what_real_runs_come_to(prompts: Path) -> None:
     """transformers samples its draft too: the mean of many runs lies within the interval."""
-    from draftcheck.trial import sampled, statistics
-    from draftcheck.trial.backend import Options, open_backend
+    from draftcheck.trial.backends.backend import TrialOptions, open_backend
     from draftcheck.trial.prompts import load
+    from draftcheck.trial.simulate import sampled, statistics
 
-    options = Options(tokens=24, device="cpu", temperature=0.8)
+    options = TrialOptions(tokens=24, device="cpu", temperature=0.8)
     backend = open_backend("transformers", *map(str, PAIR), options)
     traces, real = [], []
     for seed in range(3):
@@ -99,19 +99,19 @@ def test_long_texts_are_read_in_pieces(
     """However little fits at a time, the figures stay the same; also with rows for nobody."""
     import numpy as np
 
-    from draftcheck.trial import thoughts
-    from draftcheck.trial.backend import Options, open_backend
+    from draftcheck.trial.backends.backend import TrialOptions, open_backend
+    from draftcheck.trial.backends.transformers import draft_logits
     from draftcheck.trial.prompts import load
 
-    options = Options(tokens=24, device="cpu", temperature=0.8)
+    options = TrialOptions(tokens=24, device="cpu", temperature=0.8)
     padded = drafts.copy(tmp_path / "padded")
     drafts.set_rows(padded, [*range(1000), *[0] * 500])
     backend = open_backend("transformers", str(PAIR[0]), str(padded), options)
     texts = backend.generate(load(prompts), options)
     whole = backend.read(texts, options)
-    monkeypatch.setattr(thoughts, "CHUNK_BYTES", 12_000)
+    monkeypatch.setattr(draft_logits, "CHUNK_BYTES", 12_000)
     for size in (40_000, 400_000):  # some places of one text; some texts at once
-        monkeypatch.setattr(thoughts, "LOGITS_BYTES", size)
+        monkeypatch.setattr(draft_logits, "LOGITS_BYTES", size)
         for one, other in zip(whole, backend.read(texts, options), strict=True):
             assert (one.rank == other.rank).all()
             assert one.accept is not None

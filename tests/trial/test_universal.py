@@ -52,10 +52,10 @@ def test_other_ids_are_broken_unless_they_are_translated(
 
 @pytest.mark.parametrize("g", [1, 4])
 def test_another_cut_of_the_text_against_a_real_run(g: int, prompts: Path, tmp_path: Path) -> None:
-    from draftcheck.trial.backend import Options, open_backend
+    from draftcheck.trial.backends.backend import TrialOptions, open_backend
     from draftcheck.trial.prompts import load
 
-    options = Options(tokens=32, device="cpu", universal=True)
+    options = TrialOptions(tokens=32, device="cpu", universal=True)
     short = drafts.shortened(tmp_path / "short", 800)
     backend = open_backend("transformers", str(TARGET), str(short), options)
     texts = backend.generate(load(prompts), options)
@@ -73,7 +73,7 @@ def test_only_shared_tokens_are_proposed(tmp_path: Path) -> None:
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
-    from draftcheck.trial.universal import Translation
+    from draftcheck.trial.backends.transformers.universal import Translation
 
     few = AutoTokenizer.from_pretrained(drafts.shortened(tmp_path / "few", 800))
     many = AutoTokenizer.from_pretrained(drafts.DRAFT)

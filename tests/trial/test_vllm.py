@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from draftcheck.trial.engine_output import Output
-from draftcheck.trial.vllm import LOGGING, thoughts
+from draftcheck.trial.backends.vllm.backend import LOGGING, thoughts
+from draftcheck.trial.backends.vllm.engine_output import EngineOutput
 from tests.conftest import FIXTURES, Run
 
 torch = pytest.importorskip("torch", reason="the trial extra is not installed")
@@ -156,7 +156,7 @@ def test_kept_texts_need_no_engine_of_the_target(run: Run, prompts: Path, tmp_pa
 
 def test_what_an_engine_prints_stays_out_of_the_result(capfd: pytest.CaptureFixture[str]) -> None:
     """Its processes outlive the start, and print later too."""
-    output = Output()
+    output = EngineOutput()
     late = "import sys; sys.stdin.read(); print('ValueError: head size 33')"
     with output.taken():
         os.write(1, b"INFO loading\n")
@@ -248,7 +248,7 @@ def test_what_vllm_says_when_it_cannot_load_is_one_line(
 
 
 def test_without_vllm_a_line_says_so(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    from draftcheck.trial import backend
+    from draftcheck.trial.backends import backend
 
     monkeypatch.setattr(backend, "find_spec", lambda name: None)
     for name, hint in (("vllm", "pip install vllm"), ("transformers", "draftcheck-llm[trial]")):

@@ -14,7 +14,7 @@ from xml.etree import ElementTree
 
 from draftcheck.report.safe import safe
 from draftcheck.report.site.data import ORDER
-from draftcheck.words import Verdict
+from draftcheck.values.words import Verdict
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -48,7 +48,7 @@ _NUMBER = re.compile(r"-?\d+\.\d+")
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class ChartLine:
     """One draft's curve."""
 
     name: str
@@ -61,7 +61,7 @@ def available() -> bool:
     return find_spec("matplotlib") is not None
 
 
-def curves(lines: Sequence[Line], title: str, below: str, beside: str, *, one: bool) -> str:
+def curves(lines: Sequence[ChartLine], title: str, below: str, beside: str, *, one: bool) -> str:
     """Up to six curves over small whole numbers; one: mark where nothing is gained."""
     figure, axes = _figure(HEIGHT, LINE * len(lines), 0.52)
     if one:

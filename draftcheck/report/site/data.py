@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from draftcheck.judge import BEST_FIRST
-from draftcheck.words import Verdict
+from draftcheck.judge.decide import BEST_FIRST
+from draftcheck.values.words import Verdict
 
 ORDER = BEST_FIRST
 """How pairs are sorted, and which of a pair's verdicts stands for it."""
@@ -15,7 +15,7 @@ USABLE = (Verdict.COMPATIBLE, Verdict.DEGRADED)
 
 
 @dataclass(frozen=True, slots=True)
-class Model:
+class SiteModel:
     """A target or a draft."""
 
     ref: str
@@ -38,7 +38,7 @@ class Model:
 
 
 @dataclass(frozen=True, slots=True)
-class Reason:
+class SiteReason:
     """A rule that failed, or could not be checked."""
 
     rule: str
@@ -50,7 +50,7 @@ class Reason:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class SitePart:
     """One thing that takes memory."""
 
     owner: str
@@ -59,7 +59,7 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True)
-class Memory:
+class SiteMemory:
     """Whether a pair fits a machine."""
 
     gpu: str
@@ -67,11 +67,11 @@ class Memory:
     required: int | None
     available: int | None
     max_context: int | None = None
-    parts: tuple[Part, ...] = ()
+    parts: tuple[SitePart, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class SiteAnswer:
     """What one engine does with a pair."""
 
     asked: str
@@ -83,15 +83,15 @@ class Answer:
     method: str | None = None
     checked: bool = True
     """Whether this version's source was read."""
-    reasons: tuple[Reason, ...] = ()
+    reasons: tuple[SiteReason, ...] = ()
     """The deciding one first."""
     setup: str | None = None
-    memory: Memory | None = None
+    memory: SiteMemory | None = None
     """Whether it fits the machine that the scan was told of."""
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class EngineColumn:
     """An engine that every pair is held against."""
 
     asked: str
@@ -102,12 +102,12 @@ class Column:
 
 
 @dataclass(frozen=True, slots=True)
-class Pair:
+class SitePair:
     """A draft for a target, and all that is known of it."""
 
     target: str
     draft: str
-    answers: tuple[Answer, ...]
+    answers: tuple[SiteAnswer, ...]
     relation: str = "unknown"
     why: str = ""
     """Its rank in one sentence."""
@@ -129,14 +129,14 @@ class Pair:
         return next((verdict for verdict in ORDER if verdict in found), Verdict.UNDECIDED)
 
     @property
-    def memory(self) -> Memory | None:
+    def memory(self) -> SiteMemory | None:
         """What it takes with an engine of the best verdict."""
         ordered = sorted(self.answers, key=lambda answer: ORDER.index(answer.verdict))
         return next((answer.memory for answer in ordered if answer.memory), None)
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class SiteChange:
     """What became different between two scans, and why."""
 
     kind: str
@@ -154,7 +154,7 @@ class Change:
 
 
 @dataclass(frozen=True, slots=True)
-class Scan:
+class SiteScan:
     """One night."""
 
     number: int
@@ -167,7 +167,7 @@ class Scan:
 
 
 @dataclass(frozen=True, slots=True)
-class Pin:
+class SitePin:
     """A pair that somebody relies on."""
 
     target: str
@@ -177,26 +177,26 @@ class Pin:
 
 
 @dataclass(frozen=True, slots=True)
-class Site:
+class SiteData:
     """Everything; pairs of one target stand together, best first."""
 
     title: str
-    targets: Sequence[Model]
-    drafts: Sequence[Model]
-    columns: Sequence[Column]
+    targets: Sequence[SiteModel]
+    drafts: Sequence[SiteModel]
+    columns: Sequence[EngineColumn]
     """Engines in the order of reports."""
-    pairs: Mapping[str, Sequence[Pair]]
+    pairs: Mapping[str, Sequence[SitePair]]
     """Target -> its pairs, ranked."""
-    alone: Mapping[str, Sequence[Answer]] = field(default_factory=dict)
+    alone: Mapping[str, Sequence[SiteAnswer]] = field(default_factory=dict)
     """Target -> what it can do without a draft."""
-    scan: Scan | None = None
-    previous: Scan | None = None
-    changes: Sequence[Change] = ()
-    earlier: Sequence[tuple[Scan, Sequence[Change]]] = ()
+    scan: SiteScan | None = None
+    previous: SiteScan | None = None
+    changes: Sequence[SiteChange] = ()
+    earlier: Sequence[tuple[SiteScan, Sequence[SiteChange]]] = ()
     """Scans before this one with what they changed, the newest first."""
-    pins: Sequence[Pin] = ()
-    unread: Sequence[Model] = ()
+    pins: Sequence[SitePin] = ()
+    unread: Sequence[SiteModel] = ()
     """Models that nobody could read, with the reason."""
 
-    def every(self) -> list[Pair]:
+    def every(self) -> list[SitePair]:
         return [pair for target in self.targets for pair in self.pairs.get(target.ref, ())]

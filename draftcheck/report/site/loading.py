@@ -10,28 +10,29 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from draftcheck import rulebook, versions
+from draftcheck import versions
 from draftcheck.errors import ReadError
 from draftcheck.report.site.data import (
     ORDER,
-    Answer,
-    Change,
-    Column,
-    Memory,
-    Model,
-    Pair,
-    Part,
-    Pin,
-    Reason,
-    Scan,
-    Site,
+    EngineColumn,
+    SiteAnswer,
+    SiteChange,
+    SiteData,
+    SiteMemory,
+    SiteModel,
+    SitePair,
+    SitePart,
+    SitePin,
+    SiteReason,
+    SiteScan,
 )
-from draftcheck.report.site.order import Ranking
-from draftcheck.rulebook import Rule
+from draftcheck.report.site.order import StoreRanking
+from draftcheck.rulebook import book as rulebook
+from draftcheck.rulebook.book import Rule
 from draftcheck.scan import rows
-from draftcheck.scan.store import Store
-from draftcheck.sources.settings import endpoint
-from draftcheck.words import Severity, Verdict
+from draftcheck.scan.store import ScanStore
+from draftcheck.settings import endpoint
+from draftcheck.values.words import Severity, Verdict
 
 REPO = re.compile(r"[A-Za-z0-9][\w.-]*/[\w.-]+")
 EARLIER = 14
@@ -39,9 +40,9 @@ EARLIER = 14
 NOTHING = "Run draftcheck scan --store PATH first."
 
 
-def load(path: Path, title: str) -> Site:
+def load(path: Path, title: str) -> SiteData:
     """Everything that a store holds of its targets, as of one moment."""
-    with Store.open(path, readonly=True) as store:
+    with ScanStore.open(path, readonly=True) as store:
         store.db.execute("BEGIN")  # one snapshot, while a scan may go on writing
         try:
             return _site(store, title)
@@ -49,24 +50,24 @@ def load(path: Path, title: str) -> Site:
             raise ReadError(f"{path}: damaged: {str(error)[:120]}") from error
 
 
-def _site(store: Store, title: str) -> Site:
+def _site(store: ScanStore, title: str) -> SiteData:
     latest = store.latest()
     if latest is None:
         raise ReadError(f"{store.path}: no scan is stored in it", hint=NOTHING)
     before = [s for s in store.scans() if s.number < latest.number and s.state != "running"]
     models = {model.ref: model for model in store.models()}
     listed = store.targets()
-    ranking = Ranking(store, models)
-    columns: dict[str, Column] = {}
-    pairs: dict[str, Sequence[Pair]] = {}
-    alone: dict[str, Sequence[Answer]] = {}
+    ranking = StoreRanking(store, models)
+    columns: dict[str, EngineColumn] = {}
+    pairs: dict[str, Sequence[SitePair]] = {}
+    alone: dict[str, Sequence[SiteAnswer]] = {}
     for target in listed:
         found = [_noted(row, columns) for row in store.verdicts(target=target.ref)]
         alone[target.ref] = _answers(row for row in found if row.draft is None)
         ranked = ranking.of(target.ref, _pairs(store, target.ref, found, models))
         pairs[target.ref] = _with_setups(ranked, found)
     drafts = sorted({pair.draft for found in pairs.values() for pair in found})
-    return Site(
+    return SiteData(
         title=title,
         targets=[_model(target.ref, models, target.problem) for target in listed],
         drafts=[_model(ref, models) for ref in drafts],
@@ -77,41 +78,43 @@ def _site(store: Store, title: str) -> Site:
         previous=_scan(before[-1]) if before else None,
         changes=_changes(store, latest.number),
         earlier=_earlier(store, before),
-        pins=[Pin(pin.target, pin.draft, pin.engines) for pin in store.pins()],
+        pins=[SitePin(pin.target, pin.draft, pin.engines) for pin in store.pins()],
         unread=[_model(model.ref, models) for model in models.values() if model.status != "read"],
     )
 
 
-def _earlier(store: Store, scans: Sequence[rows.Scan]) -> list[tuple[Scan, list[Change]]]:
+def _earlier(
+    store: ScanStore, scans: Sequence[rows.ScanRow]
+) -> list[tuple[SiteScan, list[SiteChange]]]:
     found = [(_scan(scan), _changes(store, scan.number)) for scan in scans[: -EARLIER - 1 : -1]]
     return [(scan, changes) for scan, changes in found if changes]
 
 
-def _changes(store: Store, scan: int) -> list[Change]:
+def _changes(store: ScanStore, scan: int) -> list[SiteChange]:
     return [_change(entry) for entry in store.changes(scan)]
 
 
-def _scan(scan: rows.Scan) -> Scan:
+def _scan(scan: rows.ScanRow) -> SiteScan:
     complete = scan.state == "complete"
     counts = {name: count for name, count in scan.counts.items() if isinstance(count, int)}
-    return Scan(scan.number, scan.started, scan.finished, scan.draftcheck, complete, counts)
+    return SiteScan(scan.number, scan.started, scan.finished, scan.draftcheck, complete, counts)
 
 
-def _change(entry: rows.Change) -> Change:
+def _change(entry: rows.ChangeRow) -> SiteChange:
     engine = f"{entry.engine} {entry.version}"
     method = None if entry.draft else entry.method
-    return Change(
+    return SiteChange(
         entry.kind, entry.target, entry.draft, f"{engine} {method}" if method else engine,
         entry.before, entry.after, entry.cause, entry.why, entry.pinned,
     )  # fmt: skip
 
 
-def _model(ref: str, models: Mapping[str, rows.Model], problem: str | None = None) -> Model:
+def _model(ref: str, models: Mapping[str, rows.ModelRow], problem: str | None = None) -> SiteModel:
     known = models.get(ref)
     if known is None:
-        return Model(ref, unread=problem)
+        return SiteModel(ref, unread=problem)
     at_hub = known.kind == "hub" and REPO.fullmatch(ref)
-    return Model(
+    return SiteModel(
         ref=ref,
         revision=known.revision,
         kind=known.role or "full",
@@ -126,11 +129,11 @@ def _model(ref: str, models: Mapping[str, rows.Model], problem: str | None = Non
     )
 
 
-def _noted(row: rows.Verdict, columns: dict[str, Column]) -> rows.Verdict:
+def _noted(row: rows.VerdictRow, columns: dict[str, EngineColumn]) -> rows.VerdictRow:
     """The row; its question becomes a column, of the newest version that was judged."""
     column = columns.get(row.asked)
     if column is None or row.since > column.since:
-        columns[row.asked] = Column(row.asked, row.engine, row.version, row.since)
+        columns[row.asked] = EngineColumn(row.asked, row.engine, row.version, row.since)
     return row
 
 
@@ -140,7 +143,7 @@ def _place(asked: str, engine: str) -> tuple[int, str]:
     return known.index(engine) if engine in known else len(known), asked
 
 
-def _with_setups(pairs: list[Pair], found: Iterable[rows.Verdict]) -> list[Pair]:
+def _with_setups(pairs: list[SitePair], found: Iterable[rows.VerdictRow]) -> list[SitePair]:
     """Only the best draft's setups are shown; a store has thousands."""
     if not pairs:
         return []
@@ -152,18 +155,18 @@ def _with_setups(pairs: list[Pair], found: Iterable[rows.Verdict]) -> list[Pair]
 
 
 def _pairs(
-    store: Store,
+    store: ScanStore,
     target: str,
-    verdicts: Iterable[rows.Verdict],
-    models: Mapping[str, rows.Model],
-) -> Iterator[Pair]:
+    verdicts: Iterable[rows.VerdictRow],
+    models: Mapping[str, rows.ModelRow],
+) -> Iterator[SitePair]:
     trials = _trials(store, target, models)
     for draft, group in groupby(verdicts, lambda row: row.draft):
         if draft is None:
             continue
         found = list(group)
         trial = trials.get(draft)
-        yield Pair(
+        yield SitePair(
             target=target,
             draft=draft,
             answers=_answers(found, once=True),
@@ -175,7 +178,7 @@ def _pairs(
 
 
 def _trials(
-    store: Store, target: str, models: Mapping[str, rows.Model]
+    store: ScanStore, target: str, models: Mapping[str, rows.ModelRow]
 ) -> dict[str, rows.TrialRow]:
     """The newest trial of each draft, where both models still are what was measured."""
     found = {}
@@ -186,13 +189,13 @@ def _trials(
     return found
 
 
-def _ratio(target: rows.Model | None, draft: rows.Model | None) -> float | None:
+def _ratio(target: rows.ModelRow | None, draft: rows.ModelRow | None) -> float | None:
     if target is None or draft is None or not target.parameters or draft.parameters is None:
         return None
     return draft.parameters / target.parameters
 
 
-def _answers(found: Iterable[rows.Verdict], *, once: bool = False) -> tuple[Answer, ...]:
+def _answers(found: Iterable[rows.VerdictRow], *, once: bool = False) -> tuple[SiteAnswer, ...]:
     """In the order of the columns; once: of several methods of an engine the best."""
     answers = [_answer(row) for row in found]
     answers.sort(key=lambda a: (*_place(a.asked, a.engine), ORDER.index(a.verdict)))
@@ -201,10 +204,10 @@ def _answers(found: Iterable[rows.Verdict], *, once: bool = False) -> tuple[Answ
     return tuple(answers)
 
 
-def _answer(row: rows.Verdict) -> Answer:
+def _answer(row: rows.VerdictRow) -> SiteAnswer:
     telling = [saw for saw in row.findings if saw.severity != Severity.NOTE]
     telling.sort(key=lambda saw: (saw.rule != row.decided_by, saw.outcome != "fail"))
-    return Answer(
+    return SiteAnswer(
         asked=row.asked,
         engine=row.engine,
         version=row.version,
@@ -217,16 +220,16 @@ def _answer(row: rows.Verdict) -> Answer:
     )
 
 
-def _reason(saw: rows.Saw, row: rows.Verdict) -> Reason:
+def _reason(saw: rows.FailedRuleRow, row: rows.VerdictRow) -> SiteReason:
     return _told(saw, row.engine, row.version, row.method)
 
 
 @lru_cache(maxsize=65536)  # the same is seen in many pairs: one value stands for all
-def _told(saw: rows.Saw, engine: str, version: str, method: str | None) -> Reason:
+def _told(saw: rows.FailedRuleRow, engine: str, version: str, method: str | None) -> SiteReason:
     rule = _rule(saw.rule, engine, version, method)
     if rule is None:  # the rulebook no longer has it
-        return Reason(saw.rule, "", "", saw.outcome, saw.saw)
-    return Reason(saw.rule, rule.slug, rule.title, saw.outcome, saw.saw, rule.fix)
+        return SiteReason(saw.rule, "", "", saw.outcome, saw.saw)
+    return SiteReason(saw.rule, rule.slug, rule.title, saw.outcome, saw.saw, rule.fix)
 
 
 @cache
@@ -244,12 +247,14 @@ def _rule(rule_id: str, engine: str, version: str, method: str | None) -> Rule |
     return found[0] if found else None
 
 
-def _memory(body: Mapping[str, Any] | None) -> Memory | None:
+def _memory(body: Mapping[str, Any] | None) -> SiteMemory | None:
     if not body:
         return None
     sizes = (("target", body.get("target_bytes")), ("draft", body.get("draft_bytes")))
-    parts = tuple(Part(owner, "with its cache", size) for owner, size in sizes if size is not None)
-    return Memory(
+    parts = tuple(
+        SitePart(owner, "with its cache", size) for owner, size in sizes if size is not None
+    )
+    return SiteMemory(
         gpu=str(body["gpu"]),
         answer=str(body["answer"]),
         required=body.get("required_bytes"),

@@ -9,19 +9,19 @@ from typing import Any
 from draftcheck.report.json import dumps
 from draftcheck.report.safe import safe
 from draftcheck.report.site import names, rulebook_views
-from draftcheck.report.site.data import ORDER, Answer, Model, Reason, Site
-from draftcheck.report.site.pool import Pool
+from draftcheck.report.site.data import ORDER, SiteAnswer, SiteData, SiteModel, SiteReason
+from draftcheck.report.site.pool import ValuePool
 from draftcheck.report.site.words import SHORT, reaction
 
 REASONS = 2
 """Of a verdict that the matrix tells; the target's page has the others."""
 
 
-def data(site: Site) -> dict[str, Any]:
+def data(site: SiteData) -> dict[str, Any]:
     columns = {column.asked: place for place, column in enumerate(site.columns)}
     targets = {model.ref: place for place, model in enumerate(site.targets)}
     drafts = {model.ref: place for place, model in enumerate(site.drafts)}
-    answers, sets, families, pairs = Pool(), Pool(), Pool(), []
+    answers, sets, families, pairs = ValuePool(), ValuePool(), ValuePool(), []
     for target in site.targets:
         for rank, pair in enumerate(site.pairs.get(target.ref, ()), 1):
             one = tuple(
@@ -52,7 +52,7 @@ def data(site: Site) -> dict[str, Any]:
     }
 
 
-def _model(model: Model, families: Pool) -> list[Any]:
+def _model(model: SiteModel, families: ValuePool) -> list[Any]:
     family = families.add(model.family, str)
     return [safe(model.ref, SHORT), names.digest(model.ref), model.parameters, family]
 
@@ -67,7 +67,7 @@ def script(value: Any) -> str:
     )
 
 
-def _key(answer: Answer) -> Hashable:
+def _key(answer: SiteAnswer) -> Hashable:
     seen = tuple((reason.rule, reason.outcome, reason.saw) for reason in answer.reasons[:REASONS])
     return (
         answer.asked, answer.version, answer.verdict, answer.checked, answer.method,
@@ -75,7 +75,7 @@ def _key(answer: Answer) -> Hashable:
     )  # fmt: skip
 
 
-def _answer(answer: Answer, column: int) -> list[Any]:
+def _answer(answer: SiteAnswer, column: int) -> list[Any]:
     return [
         column,
         ORDER.index(answer.verdict),
@@ -86,7 +86,7 @@ def _answer(answer: Answer, column: int) -> list[Any]:
     ]
 
 
-def _reason(reason: Reason) -> list[str]:
+def _reason(reason: SiteReason) -> list[str]:
     page = rulebook_views.pages().get(reason.rule)
     said = safe(reason.saw)
     return [

@@ -7,39 +7,36 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
-from draftcheck import condensed
-from draftcheck.candidates import Candidate, costs
-from draftcheck.candidates.costs import Price
-from draftcheck.candidates.ranking import rank
-from draftcheck.candidates.records import Record, parse
-from draftcheck.candidates.screen import Judged
 from draftcheck.errors import ReadError
-from draftcheck.report.site.data import ORDER, USABLE, Answer, Pair
+from draftcheck.judge.condensed import facts as condensed
+from draftcheck.recommend import costs
+from draftcheck.recommend.candidates import Candidate
+from draftcheck.recommend.costs import DraftPrice
+from draftcheck.recommend.ranking import rank
+from draftcheck.recommend.records import TrialRecord, parse
+from draftcheck.recommend.screen import JudgedCandidate
+from draftcheck.report.site.data import ORDER, USABLE, SiteAnswer, SitePair
 from draftcheck.scan import rows
-from draftcheck.scan.store import Store
-from draftcheck.types import (
-    Behaviour,
-    Circumstances,
-    Comparison,
-    EngineVerdict,
-    ModelFacts,
-    VocabularyComparison,
-)
-from draftcheck.words import Reaction, Relation
+from draftcheck.scan.store import ScanStore
+from draftcheck.values.circumstances import Circumstances
+from draftcheck.values.comparison import Behaviour, Comparison, VocabularyComparison
+from draftcheck.values.facts import ModelFacts
+from draftcheck.values.verdicts import EngineVerdict
+from draftcheck.values.words import Reaction, Relation
 
 KEPT = 512
 """Models whose facts are held while pairs are ranked."""
 
 
-class Ranking:
+class StoreRanking:
     """Ranks pairs of one store; facts are restored once for many pairs."""
 
-    def __init__(self, store: Store, models: Mapping[str, rows.Model]) -> None:
+    def __init__(self, store: ScanStore, models: Mapping[str, rows.ModelRow]) -> None:
         self._models = models
         self._store = store
         self._facts = lru_cache(KEPT)(self._restore)
 
-    def of(self, target: str, pairs: Iterable[Pair]) -> list[Pair]:
+    def of(self, target: str, pairs: Iterable[SitePair]) -> list[SitePair]:
         """Usable ones ranked, those that a trial found broken behind them, the rest by verdict."""
         found = {pair.draft: pair for pair in pairs}
         usable = {draft: pair for draft, pair in found.items() if pair.verdict in USABLE}
@@ -60,11 +57,11 @@ class Ranking:
         others.sort(key=lambda pair: (ORDER.index(pair.verdict), pair.draft))
         return [*ranked, *others]
 
-    def _judged(self, pair: Pair) -> Judged:
+    def _judged(self, pair: SitePair) -> JudgedCandidate:
         best = min(pair.answers, key=lambda answer: ORDER.index(answer.verdict))
         model = self._models.get(pair.draft)
         warnings = tuple(reason.title for reason in best.reasons if reason.outcome == "fail")
-        return Judged(
+        return JudgedCandidate(
             candidate=Candidate(
                 pair.draft,
                 downloads=(model and model.downloads) or 0,
@@ -82,10 +79,10 @@ class Ranking:
             warnings=warnings,
         )
 
-    def _price(self, pair: Pair) -> Price:
+    def _price(self, pair: SitePair) -> DraftPrice:
         target, draft = self._facts(pair.target), self._facts(pair.draft)
         if target is None or draft is None:
-            return Price()
+            return DraftPrice()
         related = VocabularyComparison(Relation(pair.relation))
         sides = Comparison(target, draft, related, (), Behaviour(None, "not looked at"))
         return costs.price(sides, Circumstances())
@@ -100,7 +97,7 @@ class Ranking:
             return None
 
 
-def _record(pair: Pair) -> Record:
+def _record(pair: SitePair) -> TrialRecord:
     body: dict[str, Any] = {
         **(pair.trial or {}), "target": {"ref": pair.target}, "draft": {"ref": pair.draft},
     }  # fmt: skip
@@ -112,12 +109,12 @@ def _repo(ref: str | None) -> str | None:
     return ref.rstrip("/").partition("@")[0].lower() if ref else None
 
 
-def _broken(pair: Pair) -> str:
+def _broken(pair: SitePair) -> str:
     cause = (pair.trial or {}).get("broken")
     return f"a trial found it broken: {cause}" if cause else pair.why
 
 
-def _verdict(answer: Answer) -> EngineVerdict:
+def _verdict(answer: SiteAnswer) -> EngineVerdict:
     return EngineVerdict(
         answer.engine, answer.version, answer.checked, answer.method, Reaction(answer.reaction),
         answer.verdict, setup=answer.setup,

@@ -11,11 +11,11 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from draftcheck import rulebook
 from draftcheck.errors import ReadError
 from draftcheck.report.rulepages import TRUTH
 from draftcheck.report.site import matrix, names, rulebook_views, tables, views, words
-from draftcheck.report.site.data import ORDER, Model, Site
+from draftcheck.report.site.data import ORDER, SiteData, SiteModel
+from draftcheck.rulebook import book
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -29,7 +29,7 @@ MOST_NAMES = 200
 """Of one cause on a target's page."""
 
 
-def write(site: Site, folder: Path) -> list[str]:
+def write(site: SiteData, folder: Path) -> list[str]:
     """Write the site; pages of an earlier night that no longer exist are taken away."""
     written = []
     try:
@@ -63,9 +63,9 @@ def _replace(file: Path, text: str) -> None:
     part.replace(file)
 
 
-def render(site: Site) -> Iterator[tuple[str, str]]:
+def render(site: SiteData) -> Iterator[tuple[str, str]]:
     """File name -> text, one page at a time."""
-    pages = Pages(site)
+    pages = SitePages(site)
     yield "index.html", pages.index()
     yield "changes.html", pages.changes()
     yield "matrix.html", pages.matrix()
@@ -76,7 +76,7 @@ def render(site: Site) -> Iterator[tuple[str, str]]:
         "rules.html",
         pages.page("rules", "rules.html", {"index": rulebook_views.index()}, "sort.js"),
     )
-    for engine in (*rulebook.engine_files(), None):
+    for engine in (*book.engine_files(), None):
         yield (
             names.rules(engine or TRUTH),
             pages.page("rules", "engine.html", rulebook_views.page(engine)),
@@ -85,10 +85,10 @@ def render(site: Site) -> Iterator[tuple[str, str]]:
     yield "pairs.csv", tables.as_csv(site)
 
 
-class Pages:
+class SitePages:
     """One site's pages, with what they share."""
 
-    def __init__(self, site: Site) -> None:
+    def __init__(self, site: SiteData) -> None:
         self.site = site
         self.environment = _environment()
         self.shared: dict[str, Any] = {
@@ -96,7 +96,7 @@ class Pages:
             "verdict_words": [str(verdict) for verdict in ORDER],
             "rule_pages": rulebook_views.pages(),
             "target_pages": {model.ref: names.page(model.ref) for model in site.targets},
-            "engine_pages": {name: names.rules(name) for name in rulebook.engine_files()},
+            "engine_pages": {name: names.rules(name) for name in book.engine_files()},
             "most": MOST_NAMES,
             "ranked": RANKED,
         }
@@ -128,7 +128,7 @@ class Pages:
         data = _markup(matrix.script(matrix.data(self.site)))
         return self.page("matrix", "matrix.html", {"data": data}, "matrix.js")
 
-    def target(self, model: Model, drafts: dict[str, Model]) -> str:
+    def target(self, model: SiteModel, drafts: dict[str, SiteModel]) -> str:
         values = views.target(self.site, model, drafts)
         values["charts"] = [_markup(chart) for chart in values["charts"]]
         return self.page("target", "target.html", values, "sort.js")

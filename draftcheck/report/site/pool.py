@@ -6,7 +6,7 @@ from collections.abc import Callable, Hashable
 from typing import Any
 
 
-class Pool:
+class ValuePool:
     """Values in the order in which they were met."""
 
     def __init__(self) -> None:

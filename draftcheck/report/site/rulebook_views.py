@@ -7,26 +7,26 @@ from functools import cache
 from itertools import groupby
 from typing import Any
 
-from draftcheck import rulebook
 from draftcheck.report.rulepages import TRUTH
 from draftcheck.report.rules import KNOWN_BY, window
 from draftcheck.report.site import names
-from draftcheck.rulebook import Method, Rule
+from draftcheck.rulebook import book
+from draftcheck.rulebook.book import Method, Rule
 
 
 @cache
 def pages() -> dict[str, str]:
     """Rule -> its page."""
-    found = {rule.id: names.rules(TRUTH) for rule in rulebook.truth()}
-    for engine in rulebook.engine_files():
-        found |= {rule.id: names.rules(engine) for rule in rulebook.load(engine).rules}
+    found = {rule.id: names.rules(TRUTH) for rule in book.truth()}
+    for engine in book.engine_files():
+        found |= {rule.id: names.rules(engine) for rule in book.load(engine).rules}
     return found
 
 
 def index() -> list[dict[str, Any]]:
     rows = []
-    for name in rulebook.engine_files():
-        engine = rulebook.load(name)
+    for name in book.engine_files():
+        engine = book.load(name)
         rows.append(
             {
                 "page": names.rules(name),
@@ -37,7 +37,7 @@ def index() -> list[dict[str, Any]]:
             }
         )
     everyone = {"page": names.rules(TRUTH), "name": "every engine", "span": "", "methods": ""}
-    return [*rows, {**everyone, "rules": len({rule.id for rule in rulebook.truth()})}]
+    return [*rows, {**everyone, "rules": len({rule.id for rule in book.truth()})}]
 
 
 def page(engine: str | None) -> dict[str, Any]:
@@ -47,10 +47,10 @@ def page(engine: str | None) -> dict[str, Any]:
             "name": "Every engine",
             "lead": "What no engine can make work.",
             "methods": [],
-            "rules": _rules(rulebook.truth()),
-            "repairs": rulebook.truth_repairs(),
+            "rules": _rules(book.truth()),
+            "repairs": book.truth_repairs(),
         }
-    found = rulebook.load(engine)
+    found = book.load(engine)
     return {
         "name": found.name,
         "lead": f"Read from {found.oldest} to {found.checked}, on {found.checked_on}. Newer"

@@ -10,11 +10,11 @@ from dataclasses import asdict
 from functools import partial
 from typing import Any
 
-from draftcheck import __version__
 from draftcheck.report.json import SCHEMA_VERSION, dumps
 from draftcheck.report.safe import safe
-from draftcheck.report.site.data import Answer, Memory, Pair, Site
-from draftcheck.report.site.pool import Pool
+from draftcheck.report.site.data import SiteAnswer, SiteData, SiteMemory, SitePair
+from draftcheck.report.site.pool import ValuePool
+from draftcheck.settings import __version__
 
 _FORMULA = re.compile(r"(^|[;,|\t])(?=[\"\s]*[=+\-@\uff1d\uff0b\uff0d\uff20])")
 """Where a spreadsheet would begin to calculate: at the start, or behind another separator."""
@@ -25,9 +25,9 @@ TRIAL = (
 """What is told of a trial; the rest of its figures stay in the store."""
 
 
-def as_json(site: Site) -> str:
+def as_json(site: SiteData) -> str:
     """Answers that several pairs share are listed once; a pair points to them by place."""
-    answers = Pool()
+    answers = ValuePool()
     pairs = [
         {"rank": rank, **_pair(pair), "answers": [_place(answers, a) for a in pair.answers]}
         for target in site.targets
@@ -55,7 +55,7 @@ def as_json(site: Site) -> str:
     )
 
 
-def _pair(pair: Pair) -> dict[str, Any]:
+def _pair(pair: SitePair) -> dict[str, Any]:
     trial = pair.trial
     return {
         "target": pair.target,
@@ -72,7 +72,7 @@ def _pair(pair: Pair) -> dict[str, Any]:
     }
 
 
-def _memory(memory: Memory) -> dict[str, Any]:
+def _memory(memory: SiteMemory) -> dict[str, Any]:
     return {
         "gpu": memory.gpu,
         "answer": memory.answer,
@@ -91,12 +91,12 @@ def _rounded(value: Any) -> Any:
     return [_rounded(entry) for entry in value] if isinstance(value, list | tuple) else value
 
 
-def _place(pool: Pool, answer: Answer) -> int:
+def _place(pool: ValuePool, answer: SiteAnswer) -> int:
     key = (answer.asked, answer.version, answer.method, answer.reaction, answer.verdict)
     return pool.add((*key, answer.checked, answer.reasons), partial(_answer, answer))
 
 
-def _answer(answer: Answer) -> dict[str, Any]:
+def _answer(answer: SiteAnswer) -> dict[str, Any]:
     return {
         "asked": answer.asked,
         "engine": answer.engine,
@@ -112,7 +112,7 @@ def _answer(answer: Answer) -> dict[str, Any]:
     }
 
 
-def as_csv(site: Site) -> str:
+def as_csv(site: SiteData) -> str:
     """One line per pair, one column per engine."""
     rows = [
         _row(pair, rank)
@@ -140,7 +140,7 @@ _FIELDS = (
 )  # fmt: skip
 
 
-def _row(pair: Pair, rank: int) -> Mapping[str, Any]:
+def _row(pair: SitePair, rank: int) -> Mapping[str, Any]:
     memory = pair.memory
     rules = {reason.rule for answer in pair.answers for reason in answer.reasons}
     return {

@@ -12,15 +12,15 @@ from draftcheck.report.site import charts, names
 from draftcheck.report.site.data import (
     ORDER,
     USABLE,
-    Answer,
-    Change,
-    Model,
-    Pair,
-    Pin,
-    Reason,
-    Site,
+    SiteAnswer,
+    SiteChange,
+    SiteData,
+    SiteModel,
+    SitePair,
+    SitePin,
+    SiteReason,
 )
-from draftcheck.words import Verdict
+from draftcheck.values.words import Verdict
 
 TOP = 5
 """Drafts of a target that are told engine by engine on its page; the matrix has all."""
@@ -33,12 +33,12 @@ KINDS = ("broke", "worse", "gone", "works", "better", "new")
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class DraftView:
     """A draft in the ranking of a target."""
 
     rank: int
-    pair: Pair
-    draft: Model
+    pair: SitePair
+    draft: SiteModel
     anchor: str
     href: str
 
@@ -53,11 +53,11 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True)
-class Summary:
+class TargetView:
     """A target in the list of all."""
 
-    target: Model
-    best: Pair | None
+    target: SiteModel
+    best: SitePair | None
     usable: int
     pairs: int
 
@@ -71,17 +71,17 @@ class Summary:
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class FailedGroup:
     """Drafts that fail for the same rules."""
 
-    reasons: tuple[Reason, ...]
-    pairs: tuple[Pair, ...]
+    reasons: tuple[SiteReason, ...]
+    pairs: tuple[SitePair, ...]
     same: bool
     """Whether the same was seen for each."""
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class ChangeStep:
     """What changed alike on several engines."""
 
     engines: tuple[str, ...]
@@ -91,37 +91,37 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class ChangedPair:
     """A pair that changed."""
 
     kind: str
     target: str
     draft: str | None
     pinned: bool
-    steps: tuple[Step, ...]
+    steps: tuple[ChangeStep, ...]
 
 
-def entries(found: Sequence[Change]) -> list[Entry]:
+def entries(found: Sequence[SiteChange]) -> list[ChangedPair]:
     """One per pair and kind, pinned ones and the worst first; engines that agree share a line."""
-    pairs: dict[tuple[str, str, str | None], list[Change]] = {}
+    pairs: dict[tuple[str, str, str | None], list[SiteChange]] = {}
     for change in sorted(found, key=urgency):
         pairs.setdefault((change.kind, change.target, change.draft), []).append(change)
     return [
-        Entry(*key, any(change.pinned for change in changes), tuple(_steps(changes)))
+        ChangedPair(*key, any(change.pinned for change in changes), tuple(_steps(changes)))
         for key, changes in pairs.items()
     ]
 
 
-def _steps(found: Sequence[Change]) -> Iterator[Step]:
+def _steps(found: Sequence[SiteChange]) -> Iterator[ChangeStep]:
     alike: dict[tuple[str | None, str | None, str], list[str]] = {}
     for change in found:
         key = (change.before, change.after, change.why or change.cause.replace("-", " "))
         alike.setdefault(key, []).append(change.engine)
     for key, engines in alike.items():
-        yield Step(tuple(engines), *key)
+        yield ChangeStep(tuple(engines), *key)
 
 
-def overview(site: Site) -> dict[str, Any]:
+def overview(site: SiteData) -> dict[str, Any]:
     every = site.every()
     usable = [pair for pair in every if pair.verdict in USABLE]
     counts = engine_counts(site)
@@ -152,7 +152,7 @@ def overview(site: Site) -> dict[str, Any]:
     }
 
 
-def _pin(site: Site, pin: Pin) -> dict[str, Any]:
+def _pin(site: SiteData, pin: SitePin) -> dict[str, Any]:
     """A pinned pair and what the engines that count say now."""
     pairs = site.pairs.get(pin.target, ())
     pair = next((pair for pair in pairs if pair.draft == pin.draft), None)
@@ -164,20 +164,20 @@ def _pin(site: Site, pin: Pin) -> dict[str, Any]:
     return {"pin": pin, "answers": answers, "told": told(answers), "holds": bool(answers) and holds}
 
 
-def urgency(change: Change) -> tuple[bool, int]:
+def urgency(change: SiteChange) -> tuple[bool, int]:
     """Pinned pairs first, then what broke."""
     place = KINDS.index(change.kind) if change.kind in KINDS else len(KINDS)
     return not change.pinned, place
 
 
-def changes(found: Sequence[Change]) -> list[tuple[str, list[Entry]]]:
+def changes(found: Sequence[SiteChange]) -> list[tuple[str, list[ChangedPair]]]:
     """By kind, the worst first."""
     place = {kind: number for number, kind in enumerate(KINDS)}
     ordered = sorted(entries(found), key=lambda entry: place.get(entry.kind, len(KINDS)))
     return [(kind, list(group)) for kind, group in groupby(ordered, lambda entry: entry.kind)]
 
 
-def engine_counts(site: Site) -> dict[str, Counter[Verdict]]:
+def engine_counts(site: SiteData) -> dict[str, Counter[Verdict]]:
     found: dict[str, Counter[Verdict]] = {column.asked: Counter() for column in site.columns}
     for pair in site.every():
         for answer in pair.answers:
@@ -186,18 +186,18 @@ def engine_counts(site: Site) -> dict[str, Counter[Verdict]]:
 
 
 def _bars(
-    site: Site, counts: Mapping[str, Mapping[Verdict, int]]
+    site: SiteData, counts: Mapping[str, Mapping[Verdict, int]]
 ) -> dict[str, Mapping[Verdict, int]]:
     return {column.asked: counts[column.asked] for column in site.columns}
 
 
-def _summary(site: Site, target: Model) -> Summary:
+def _summary(site: SiteData, target: SiteModel) -> TargetView:
     pairs = site.pairs.get(target.ref, ())
     usable = [pair for pair in pairs if pair.verdict in USABLE]
-    return Summary(target, usable[0] if usable else None, len(usable), len(pairs))
+    return TargetView(target, usable[0] if usable else None, len(usable), len(pairs))
 
 
-def target(site: Site, model: Model, drafts: Mapping[str, Model]) -> dict[str, Any]:
+def target(site: SiteData, model: SiteModel, drafts: Mapping[str, SiteModel]) -> dict[str, Any]:
     pairs = site.pairs.get(model.ref, ())
     usable = [
         _row(rank, pair, drafts[pair.draft])
@@ -216,21 +216,21 @@ def target(site: Site, model: Model, drafts: Mapping[str, Model]) -> dict[str, A
     }
 
 
-def _alone(answers: Sequence[Answer]) -> list[Answer]:
+def _alone(answers: Sequence[SiteAnswer]) -> list[SiteAnswer]:
     """Methods of an engine that come out alike share a line."""
-    alike: dict[Answer, list[str]] = {}
+    alike: dict[SiteAnswer, list[str]] = {}
     for answer in answers:
         alike.setdefault(replace(answer, method=None, setup=None), []).append(answer.method or "")
     return [replace(answer, method=", ".join(methods)) for answer, methods in alike.items()]
 
 
-def _row(rank: int, pair: Pair, draft: Model) -> Row:
+def _row(rank: int, pair: SitePair, draft: SiteModel) -> DraftView:
     anchor = f"draft-{rank}"
     place = f"#{anchor}" if rank <= TOP else f"matrix.html#{pair_key(pair)}"
-    return Row(rank, pair, draft, anchor, place)
+    return DraftView(rank, pair, draft, anchor, place)
 
 
-def told(answers: Sequence[Answer]) -> str:
+def told(answers: Sequence[SiteAnswer]) -> str:
     """A row of marks in words: the verdicts, and the engines where there are few."""
     parts = []
     for verdict in ORDER:
@@ -240,20 +240,20 @@ def told(answers: Sequence[Answer]) -> str:
     return "; ".join(parts)
 
 
-def pair_key(pair: Pair) -> str:
+def pair_key(pair: SitePair) -> str:
     """Names a pair in the address of the matrix."""
     return f"pair={names.digest(pair.target)}.{names.digest(pair.draft)}"
 
 
-def _setups(best: Pair | None) -> list[Any]:
+def _setups(best: SitePair | None) -> list[Any]:
     """How to switch the best draft on; where it is compatible rather than degraded."""
     ready = [answer for answer in best.answers if answer.setup] if best else []
     good = [answer for answer in ready if answer.verdict is Verdict.COMPATIBLE]
     return good or ready
 
 
-def _rejected(pairs: Iterator[Pair]) -> Iterator[Group]:
-    found: dict[tuple[tuple[str, str], ...], list[tuple[Pair, tuple[Reason, ...]]]] = {}
+def _rejected(pairs: Iterator[SitePair]) -> Iterator[FailedGroup]:
+    found: dict[tuple[tuple[str, str], ...], list[tuple[SitePair, tuple[SiteReason, ...]]]] = {}
     for pair in pairs:
         first = {
             answer.reasons[0].rule: answer.reasons[0] for answer in pair.answers if answer.reasons
@@ -263,10 +263,10 @@ def _rejected(pairs: Iterator[Pair]) -> Iterator[Group]:
         found.setdefault(key, []).append((pair, reasons))
     for entries in sorted(found.values(), key=lambda entries: -len(entries)):
         same = len({tuple(reason.saw for reason in reasons) for _, reasons in entries}) == 1
-        yield Group(entries[0][1], tuple(pair for pair, _ in entries), same)
+        yield FailedGroup(entries[0][1], tuple(pair for pair, _ in entries), same)
 
 
-def _trials(pairs: Sequence[Pair]) -> dict[str, Any]:
+def _trials(pairs: Sequence[SitePair]) -> dict[str, Any]:
     """The measured pairs of a target, as figures and as curves of the first six."""
     measured = [pair for pair in pairs if pair.trial]
     shown = measured[: len(charts.SERIES)]
@@ -288,23 +288,23 @@ def _trials(pairs: Sequence[Pair]) -> dict[str, Any]:
     return {"trials": [_trial(pair) for pair in measured[: 2 * BEST]], "charts": drawn}
 
 
-def _curves(pairs: Sequence[Pair], figure: str) -> Iterator[charts.Line]:
+def _curves(pairs: Sequence[SitePair], figure: str) -> Iterator[charts.ChartLine]:
     for pair in pairs:
         rows = [row for row in (pair.trial or {}).get("lengths") or () if row.get(figure)]
         if len(rows) > 1:
-            yield charts.Line(
+            yield charts.ChartLine(
                 pair.draft, [row["draft_tokens"] for row in rows], [row[figure] for row in rows]
             )
 
 
-def _positions(pairs: Sequence[Pair]) -> Iterator[charts.Line]:
+def _positions(pairs: Sequence[SitePair]) -> Iterator[charts.ChartLine]:
     for pair in pairs:
         shares = (pair.trial or {}).get("acceptance_by_position") or ()
         if len(shares) > 1:
-            yield charts.Line(pair.draft, range(1, len(shares) + 1), shares)
+            yield charts.ChartLine(pair.draft, range(1, len(shares) + 1), shares)
 
 
-def _trial(pair: Pair) -> dict[str, Any]:
+def _trial(pair: SitePair) -> dict[str, Any]:
     trial = pair.trial or {}
     best = trial.get("best") or {}
     parts = (trial.get("backend"), trial.get("device"), trial.get("dtype"))

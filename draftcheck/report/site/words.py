@@ -7,7 +7,7 @@ from typing import Any
 
 from draftcheck.report.safe import safe, safe_block
 from draftcheck.report.text import REACTIONS
-from draftcheck.words import Reaction
+from draftcheck.values.words import Reaction
 
 SHORT = 96
 """Letters of a name in a table; the Hub's own limit for one."""

@@ -1,0 +1,1 @@
+"""Deploy files -> Deployments: which engine is started, with which options. Knows no models."""

@@ -1,0 +1,207 @@
+"""Which version of an engine a deploy file means: image tags, installs, requirements beside it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from draftcheck.deploy.deployment import Command, Contents, FilePlace
+from draftcheck.deploy.options import programs
+from draftcheck.deploy.options.tables import OptionTable
+from draftcheck.errors import UsageError
+
+LARGEST = 4 * 1024 * 1024
+PIN = r"(?:\[[^\]]*\])?\s*(?P<how>===?|[<>~!]=?|@)\s*(?P<version>[^\s,;#\"'\\)\]]+)"
+REQUIREMENTS = re.compile(
+    r"(?:.*requirements.*|constraints.*)\.(?:txt|in)|environment\.ya?ml|pyproject\.toml"
+    r"|setup\.(?:cfg|py)|Pipfile|Dockerfile|.*\.dockerfile",
+    re.IGNORECASE,
+)
+LOCKS = {
+    "uv.lock": "toml",
+    "poetry.lock": "toml",
+    "pdm.lock": "toml",
+    "Pipfile.lock": "json",
+    "pylock.toml": "toml",
+}
+
+
+class SurroundingFiles(Protocol):
+    """The files around a deploy file."""
+
+    @property
+    def names(self) -> Any: ...
+
+    def read(self, name: str) -> bytes | None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class KnownVersion:
+    """A version, how it is known, or why it is not."""
+
+    version: str | None = None
+    how: str = ""
+    note: str = ""
+
+
+class NoSurroundings:
+    """No files around it."""
+
+    names: tuple[str, ...] = ()
+
+    def read(self, name: str) -> bytes | None:
+        return None
+
+
+class Versions:
+    """The versions that one file means; what holds for all of its commands is looked for once."""
+
+    def __init__(self, contents: Contents, beside: SurroundingFiles) -> None:
+        self._contents, self._beside = contents, beside
+        self._told: dict[str, KnownVersion] = {}
+
+    def tell(self, table: OptionTable, command: Command | None) -> KnownVersion:
+        """The version, from the nearest place that names one."""
+        found = list(_from_image(table, command)) if command is not None else []
+        if found:  # the engine is what the image holds, whatever is installed elsewhere
+            return _first(found)
+        if table.name not in self._told:
+            self._told[table.name] = _first(_around(table, self._contents, self._beside))
+        return self._told[table.name]
+
+
+def _first(found: Iterable[KnownVersion]) -> KnownVersion:
+    notes = []
+    for told in found:
+        if told.version is not None:
+            return told
+        notes.append(told.note)
+    return KnownVersion(note=notes[0] if notes else "")
+
+
+def _around(
+    table: OptionTable, contents: Contents, beside: SurroundingFiles
+) -> Iterator[KnownVersion]:
+    yield from _from_commands(table, contents)
+    names = _packages(table)
+    far = getattr(beside, "far", lambda _: 0)
+    listed = sorted(beside.names, key=lambda name: (far(name), name not in LOCKS, name))
+    for name in listed if names else ():
+        base = name.rpartition("/")[2]
+        if base in LOCKS or REQUIREMENTS.fullmatch(base):
+            data = beside.read(name)
+            if data is not None and len(data) <= LARGEST:
+                yield from _from_file(table, names, shown(beside, name), base, data)
+
+
+def shown(beside: SurroundingFiles, name: str) -> str:
+    """A file beside as reports have it."""
+    path = getattr(beside, "path", None)
+    return str(path(name)) if path is not None else name
+
+
+def _packages(table: OptionTable) -> tuple[str, ...]:
+    return tuple(
+        name
+        for row in programs.rows("package")
+        if row["table"] == table.name
+        for name in row["names"]
+    )
+
+
+def _sound(table: OptionTable, text: str) -> str | None:
+    """The version as the rulebook writes it, if it is one."""
+    plain = text.strip().strip("\"'").partition("+")[0]
+    try:
+        table.order(plain)
+    except UsageError:
+        return None
+    return plain.removeprefix("v") if table.head["versions"] == "pep440" else plain
+
+
+def _from_image(table: OptionTable, command: Command) -> Iterator[KnownVersion]:
+    if command.image is None:
+        return
+    for row, tag in programs.images(command):
+        if row["table"] != table.name:
+            continue
+        match = re.search(row["tag"], tag[:200]) if "tag" in row else None
+        version = _sound(table, match[1]) if match else None
+        if version is not None:
+            yield KnownVersion(version, f"image tag {tag}")
+        elif command.image.unknown:
+            yield KnownVersion(
+                note=f"the image's tag is {command.image.unknown}, which is not known"
+            )
+        else:
+            said = f"the tag {tag}" if tag else "an image without a tag"
+            yield KnownVersion(note=f"{said} names no version")
+        return
+
+
+def _from_commands(table: OptionTable, contents: Contents) -> Iterator[KnownVersion]:
+    """pip install vllm==0.15.1, git checkout b9109 … in the same file."""
+    names = _packages(table)
+    pin = _pin(names) if names else None
+    for command in contents.commands:
+        program = command.words[0].text.rpartition("/")[2] if command.words else ""
+        texts = [word.text for word in command.words]
+        if pin is not None and ("install" in texts[:6] or "add" in texts[:3]):
+            for word in command.words:
+                if match := pin.fullmatch(word.text.strip()):
+                    yield _pinned(table, match, _line(word.place))
+        for row in programs.rows("clue"):
+            if row["table"] != table.name or program not in row.get("command", [program]):
+                continue
+            for word in command.words:
+                found = re.search(row["pattern"], word.text[:500])
+                if found and (version := _sound(table, found[1])):
+                    yield KnownVersion(version, f"{word.text[:80]} in {_line(word.place)}")
+
+
+def _line(place: FilePlace) -> str:
+    return f"line {place.line}"
+
+
+def _pin(names: tuple[str, ...]) -> re.Pattern[str]:
+    either = "|".join(re.escape(name).replace(r"\-", "[-_.]") for name in names)
+    return re.compile(rf"(?P<name>{either}){PIN}", re.IGNORECASE)
+
+
+def _pinned(table: OptionTable, match: re.Match[str], where: str) -> KnownVersion:
+    text = match[0].strip()
+    version = _sound(table, match["version"])
+    if match["how"] in ("==", "===") and version is not None and "*" not in match["version"]:
+        return KnownVersion(version, f"{text} in {where}")
+    return KnownVersion(note=f"{text} in {where} is no version")
+
+
+def _from_file(
+    table: OptionTable, names: tuple[str, ...], shown: str, base: str, data: bytes
+) -> Iterator[KnownVersion]:
+    text = data.decode("utf-8", "replace")
+    if base in LOCKS:
+        yield from _from_lock(table, names, shown, LOCKS[base], text)
+        return
+    pin = re.compile(rf"(?:^|[\s\"'=-]){_pin(names).pattern}", re.IGNORECASE)
+    for number, line in enumerate(text.split("\n"), 1):
+        if line.lstrip().startswith("#") or len(line) > 2000:
+            continue
+        if (match := pin.search(line)) is not None:
+            yield _pinned(table, match, f"{shown}:{number}")
+
+
+def _from_lock(
+    table: OptionTable, names: tuple[str, ...], shown: str, form: str, text: str
+) -> Iterator[KnownVersion]:
+    """Lock files are machine-made and large: looked through, not parsed."""
+    for name in names:
+        either = re.escape(name)
+        pattern = rf'"{either}"\s*:\s*\{{[^{{}}]*"version"\s*:\s*"==([^"]+)"'
+        if form == "toml":
+            pattern = rf'(?m)^name = "{either}"\s*\nversion = "([^"]+)"'
+        match = re.search(pattern, text)
+        if match is not None and (sound := _sound(table, match[1])):
+            yield KnownVersion(sound, f"{name} {match[1]} in {shown}")

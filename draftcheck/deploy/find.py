@@ -1,0 +1,282 @@
+"""Commands and documents of a file -> the engines that they start, and what is wrong with them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+from draftcheck.deploy.deployment import (
+    Command,
+    Contents,
+    Deployment,
+    Document,
+    FileFinding,
+    FilePlace,
+    FileTrouble,
+    Word,
+)
+from draftcheck.deploy.file_versions import (
+    KnownVersion,
+    NoSurroundings,
+    SurroundingFiles,
+    Versions,
+    shown,
+)
+from draftcheck.deploy.options import arguments, checks, documents, programs, references
+from draftcheck.deploy.options.findings import found
+from draftcheck.deploy.options.given import ENV, GivenOption, GivenOptions, parts
+from draftcheck.deploy.options.tables import OptionsAtVersion, OptionTable, load, view
+
+NUMBERS = (
+    "context", "sequences", "tensor_parallel", "draft_tensor_parallel", "pipeline_parallel",
+    "draft_tokens",
+)  # fmt: skip
+HUMAN = re.compile(r"(\d+(?:\.\d+)?)([kKmMgG]?)")
+SCALE = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "K": 2**10, "M": 2**20, "G": 2**30}
+DTYPES = {"half": "float16", "float": "float32"}
+TOGETHER = ("FIL007", "FIL009", "FIL010", "FIL011")
+ASKS = ("draft", "draft_repo", "method", "speculative_config", "preset", "lookup", "flag",
+        "early_exit")  # fmt: skip
+
+
+def find(contents: Contents, beside: SurroundingFiles | None = None) -> list[Deployment]:
+    """Every engine that the file starts, with or without speculation."""
+    around = beside if beside is not None else NoSurroundings()
+    versions = Versions(contents, around)
+    made = []
+    for command in contents.commands:
+        start = programs.start(command)
+        if start is not None:
+            made.append(_of_command(command, start, versions, around))
+    for document in contents.documents:
+        row = programs.document(document)
+        for part in documents.sections(document, row) if row is not None else ():
+            one = _of_document(part, row, versions) if row is not None else None
+            made += [one] if one is not None else []
+    return made
+
+
+def _of_command(
+    command: Command, start: programs.EngineStart, versions: Versions, beside: SurroundingFiles
+) -> Deployment:
+    table = load(start.table)
+    told = versions.tell(table, command)
+    setting = _setting(table, told, start.letter)
+    setting.arguments, setting.always = start.open, start.always
+    _environment(setting, command)
+    arguments.read(setting, start.words, start.positional)
+    setting.entries = [entry for entry in setting.entries if entry.name not in start.own]
+    _config_files(setting, beside)
+    documents.objects(setting)
+    return _deployment(setting, told, command.place, table.programs.get(start.letter, ""))
+
+
+def _setting(table: OptionTable, told: KnownVersion, letter: str) -> GivenOptions:
+    made = view(table, told.version, letter)
+    return GivenOptions(made, newer=told.version is not None and not made.sure)
+
+
+def _environment(setting: GivenOptions, command: Command) -> None:
+    prefix = str(setting.view.table.head.get("env", ""))
+    for name, word in command.env.items() if prefix else ():
+        if name.startswith(prefix):
+            setting.add(
+                GivenOption(name, _named(name, word), word, ENV, option=setting.view.option(name))
+            )
+
+
+def _config_files(setting: GivenOptions, beside: SurroundingFiles) -> None:
+    """Keys of a file that the command names and that stands beside it; it is checked on its own."""
+    # Imported here: most commands name no such file.
+    from draftcheck.deploy.kinds import choose
+
+    for entry in list(setting.all("config_file")):
+        name = entry.text.rpartition("/")[2]
+        data = beside.read(name) if name and name in beside.names else None
+        title = shown(beside, name) if data is not None else name
+        contents = choose.read(data, title) if data is not None else None
+        for document in contents.documents if contents else ():
+            row = programs.config_of(setting.view.table.name, document)
+            if row is not None:
+                setting.configs[title] = entry.word
+                documents.read(setting, document, row)
+
+
+def _named(name: str, word: Word) -> Word:
+    """The variable's name stands before its value; only its line is sure."""
+    return Word(name, word.place)
+
+
+def _of_document(
+    document: Document, row: Mapping[str, Any], versions: Versions
+) -> Deployment | None:
+    table = load(row["table"])
+    told = versions.tell(table, None)
+    setting = _setting(table, told, row.get("letter", ""))
+    setting.arguments = document.kind == "python-call" or bool(row.get("arguments"))
+    setting.partial = bool(row.get("partial"))
+    documents.read(setting, document, row)
+    documents.objects(setting)
+    if document.kind == "python-call" and not setting.has(ASKS):
+        return None  # generate() is the name of many functions
+    return _deployment(setting, told, document.place, row.get("method", ""))
+
+
+def _deployment(
+    setting: GivenOptions, told: KnownVersion, place: FilePlace, fallback: str
+) -> Deployment:
+    target, draft = references.side(setting, "target"), references.side(setting, "draft")
+    speculates = _speculates(setting, draft)
+    method, trouble = _method(setting, draft, fallback)
+    unknown = [*setting.troubles, *trouble]
+    for what, word in (("target", target), ("draft", draft)):
+        if word is not None and word.unknown:
+            unknown.append(
+                FileTrouble(word.place, f"the {what} is {word.text}, which is not known")
+            )
+    if speculates and target is None and not setting.opaque:
+        unknown.append(FileTrouble(place, "no target is named here"))
+    findings = [
+        *_of_this_file(setting, place.file, _broken(setting)),
+        *_of_this_file(setting, place.file, checks.check(setting, speculates=speculates)),
+    ]
+    if setting.broken or any(finding.rule == "FIL010" for finding in findings):
+        # Nothing to judge without a draft: what is wrong is said already.
+        speculates = speculates and draft is not None
+    return Deployment(
+        place=place,
+        engine=setting.view.table.engine,
+        version=told.version,
+        version_from=told.how,
+        version_note=told.note,
+        target=target,
+        draft=draft,
+        method=method,
+        speculates=speculates,
+        configs=tuple(setting.configs),
+        said=_said(setting),
+        findings=tuple(findings),
+        unknown=tuple(unknown) if speculates else (),
+    )
+
+
+def _of_this_file(
+    setting: GivenOptions, file: str, findings: list[FileFinding]
+) -> Iterator[FileFinding]:
+    """A file of options is checked on its own, but for what only the whole command shows."""
+    for finding in findings:
+        if finding.place.file == file:
+            yield finding
+        elif finding.rule in TOGETHER and finding.place.file in setting.configs:
+            named = setting.configs[finding.place.file].place
+            saw = f"{finding.saw} ({finding.place.file}:{finding.place.line})"
+            yield replace(finding, place=named, saw=saw, changes=())
+
+
+def _speculates(setting: GivenOptions, draft: Word | None) -> bool:
+    if draft is not None:
+        return True
+    for entry in setting.entries:
+        if entry.unset or entry.means not in ASKS or not entry.on:
+            continue
+        off = entry.option.off if entry.option else ()
+        if entry.means == "draft" or entry.text in off:
+            continue
+        return True
+    return False
+
+
+def _method(
+    setting: GivenOptions, draft: Word | None, fallback: str
+) -> tuple[str | None, list[FileTrouble]]:
+    """The method that is asked for, as the rulebook names it; None: the engine's own choice."""
+    table = setting.view.table
+    known = table.head["ids"]
+    implied = [e for e in setting.entries if e.option and e.option.method and e.on and not e.unset]
+    for entry in implied:
+        if entry.option is not None and not setting.last("method"):
+            return entry.option.method, []
+    named = setting.last("method")
+    if named is None or not named.text:
+        lookup = setting.last("draft")
+        if lookup is not None and lookup.option and lookup.text in lookup.option.not_a_model:
+            return table.methods.get(lookup.text, lookup.text), []
+        return (_turned(setting, fallback) or None), []
+    if named.value is not None and named.value.unknown:
+        return None, [
+            FileTrouble(named.value.place, f"the method is {named.text}, which is not known")
+        ]
+    return _one(setting, named, draft, known)
+
+
+def _one(
+    setting: GivenOptions, named: GivenOption, draft: Word | None, known: list[str]
+) -> tuple[str | None, list[FileTrouble]]:
+    table = setting.view.table
+    off = named.option.off if named.option else ()
+    words = [table.methods.get(w, w) for w in parts(named) if w not in off]
+    words = [w.upper() if table.head.get("upper") else w for w in words]
+    words = ["mtp" if w.endswith("_mtp") and "mtp" in known else w for w in words]
+    if draft is None:
+        words = [table.alone.get(word, word) for word in words]
+    fitting = [word for word in words if word in known]
+    if draft is not None:  # of a list, the one that uses the draft
+        fitting.sort(key=lambda word: word.startswith("ngram"))
+    if fitting:
+        return _turned(setting, fitting[0]), []
+    if words and not setting.view.choices(named.name):
+        return None, [FileTrouble(named.word.place, f"the rulebook knows no method {named.text}")]
+    return None, []
+
+
+def _turned(setting: GivenOptions, method: str) -> str:
+    """The method that a switch beside it makes of it."""
+    for entry in setting.entries:
+        if entry.option is not None and entry.option.turns and entry.on:
+            method = entry.option.turns.get(method, method)
+    return method
+
+
+def _broken(setting: GivenOptions) -> list[FileFinding]:
+    return [
+        found(
+            "FIL008", trouble.place, f"{entry.word.text}: {trouble.text}",
+            source=_parser(setting.view),
+        )
+        for entry, trouble in setting.broken
+    ]  # fmt: skip
+
+
+def _parser(of: OptionsAtVersion) -> str:
+    return f"{of.table.engine}: json.loads at start-up"
+
+
+def _said(setting: GivenOptions) -> dict[str, Any]:
+    """The circumstances that the file names, where they are plain."""
+    said: dict[str, Any] = {}
+    for name in NUMBERS:
+        entry = setting.last(name)
+        if entry is not None and entry.value is not None and not entry.value.unknown:
+            match = HUMAN.fullmatch(entry.text.strip())
+            number = int(float(match[1]) * SCALE[match[2]]) if match else 0
+            if number > 0:
+                said[name] = number
+    for name in ("dtype", "kv_dtype"):
+        entry = setting.last(name)
+        if entry is None or not entry.text or entry.text == "auto" or _open(entry):
+            continue
+        choices = setting.view.choices(entry.name)
+        if not choices or entry.text in choices:
+            said[name] = DTYPES.get(entry.text, entry.text) if name == "dtype" else entry.text
+    fraction = setting.last("memory_fraction")
+    if fraction is not None and re.fullmatch(r"0?\.\d+|1(\.0*)?", fraction.text.strip()):
+        said["memory_fraction"] = float(fraction.text)
+    if setting.view.table.head.get("shared_context") and {"context", "sequences"} <= set(said):
+        said["context"] = max(said["context"] // said["sequences"], 1)
+    return said
+
+
+def _open(entry: GivenOption) -> bool:
+    return entry.value is not None and entry.value.unknown is not None

@@ -1,0 +1,119 @@
+"""What a reader collects from one file, and the arguments that commands are made of."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Protocol
+
+from draftcheck.deploy.deployment import (
+    Command,
+    Contents,
+    Document,
+    DocumentTree,
+    FilePlace,
+    FileTrouble,
+    Word,
+)
+from draftcheck.deploy.syntax.shell_words import Lexer
+from draftcheck.deploy.syntax.variables import Variables
+from draftcheck.deploy.text import CommandArgument, TextView, joined
+
+MAX_FOUND = 20_000
+MAX_DEPTH = 8
+
+
+class Embedded(Protocol):
+    """How texts inside a file are read; each may hold further ones."""
+
+    def script(
+        self,
+        view: TextView,
+        gathered: ContentsBuilder,
+        variables: Variables,
+        image: Word | None,
+        env: Mapping[str, Word],
+    ) -> None:
+        """Read a shell script."""
+
+    def file(self, view: TextView, name: str, gathered: ContentsBuilder) -> None:
+        """Read a text as the file that it becomes."""
+
+
+@dataclass(slots=True)
+class ContentsBuilder:
+    """The contents of a file while it is read."""
+
+    embedded: Embedded
+
+    commands: list[Command] = field(default_factory=list)
+    documents: list[Document] = field(default_factory=list)
+    troubles: list[FileTrouble] = field(default_factory=list)
+    outside: Mapping[str, str] = field(default_factory=dict)
+    """Variables that a file beside this one gives values to."""
+    left: int = 3_000_000
+    """How much more may be read: no file makes the gate hang, nor one inside another."""
+    depth: int = 0
+
+    def spend(self, amount: int) -> bool:
+        """Take from what is left; False: there is not enough."""
+        self.left -= amount
+        return self.left >= 0
+
+    def deeper(self, size: int) -> bool:
+        """Go into a file inside a file, if it is not too deep; back out with depth -= 1."""
+        if self.depth >= MAX_DEPTH or not self.spend(100 + size):
+            return False
+        self.depth += 1
+        return True
+
+    def command(
+        self,
+        args: list[CommandArgument],
+        place: FilePlace | None = None,
+        image: Word | None = None,
+        env: Mapping[str, Word] | None = None,
+    ) -> None:
+        """Add a command; one without words counts where it has an image."""
+        if (args or image) and len(self.commands) < MAX_FOUND:
+            words = tuple(arg.word for arg in args)
+            where = place or around(words or ((image,) if image else ()))
+            self.commands.append(Command(words, where, image, dict(env or {})))
+
+    def document(self, kind: str, tree: DocumentTree, name: str = "") -> None:
+        """Add a document."""
+        if len(self.documents) < MAX_FOUND:
+            self.documents.append(Document(kind, tree, tree.place, name))
+
+    def trouble(self, place: FilePlace, text: str) -> None:
+        """Say that something was not understood."""
+        if len(self.troubles) < MAX_FOUND and FileTrouble(place, text) not in self.troubles[-50:]:
+            self.troubles.append(FileTrouble(place, text))
+
+    def contents(self) -> Contents:
+        """Everything, as it travels on."""
+        return Contents(tuple(self.commands), tuple(self.documents), tuple(self.troubles))
+
+
+def around(words: Iterable[Word]) -> FilePlace:
+    """The place from the first of these words to the last, as the file has them."""
+    places = [word.place for word in words]
+    first = min(places, key=lambda place: (place.line, place.column))
+    last = max(
+        places, key=lambda place: (place.end_line or place.line, place.end_column or place.column)
+    )
+    return replace(first, end_line=last.end_line, end_column=last.end_column)
+
+
+def split(view: TextView, gathered: ContentsBuilder) -> list[CommandArgument]:
+    """The words of a string that a program splits like a shell, without expanding anything."""
+    lexer = Lexer(view, plain=True)
+    found = []
+    for token in lexer.tokens():
+        parts = [part.view for part in getattr(token, "parts", ())]
+        text = joined(parts) if parts else view.slice(token.start, token.start)
+        place = view.place(token.start, token.end)
+        found.append(CommandArgument(text.word(place, view.raw(token.start, token.end)), text))
+    for at, text_ in lexer.troubles:
+        gathered.trouble(view.place(at, at + 1), text_)
+    return found

@@ -1,0 +1,1 @@
+"""One module per kind of deploy file; choose.py knows them all."""

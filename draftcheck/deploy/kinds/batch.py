@@ -1,0 +1,113 @@
+"""Windows batch and PowerShell files: commands, continued lines, SET variables."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+from draftcheck.deploy.gathered import ContentsBuilder
+from draftcheck.deploy.kinds import wrappers
+from draftcheck.deploy.syntax.variables import MAX_VALUE, Variables
+from draftcheck.deploy.text import CommandArgument, TextView, joined
+
+NAMES = re.compile(r".+\.(?:bat|cmd|ps1)")
+MAX_LINE = 20_000
+_SET = re.compile(r"\s*@?set\s+\"?([\w-]+)=", re.IGNORECASE)
+_DOLLAR_SET = re.compile(r"\s*\$(?:env:)?(\w+)\s*=\s*(?=[\"'\d])", re.IGNORECASE)
+_TOKEN = re.compile(r"\\\"|[\"'&|<>]|\s+|[^\s\"'&|<>\\]+|\\")
+_STARTS = re.compile(
+    r"\s*(?:@|call\s+|start\s+(?:\"[^\"]*\"\s+)?(?:/\w+\s+)*|&\s+)*", re.IGNORECASE
+)
+_VARIABLE = re.compile(r"%([\w-]+)%|\$\{?(?:env:)?(\w+)\}?")
+
+
+def claims(name: str, text: str) -> bool:
+    """Whether this is such a script."""
+    return True
+
+
+def read(view: TextView, gathered: ContentsBuilder) -> None:
+    """Collect one command per line."""
+    values = dict[str, TextView]()
+    power = view.name.endswith(".ps1")
+    for line in _logical(view, "`" if power else "^"):
+        match = (_DOLLAR_SET if power else _SET).match(line.text)
+        if re.match(r"\s*(?:rem\b|::|#|echo\b)", line.text, re.IGNORECASE):
+            continue
+        if match:
+            end = len(line.text.rstrip())
+            quoted = '"' in match[0] or line.text[match.end() : match.end() + 1] in ("'", '"')
+            start = match.end() + (power and quoted)
+            end -= quoted and line.text[end - 1 : end] in ("'", '"')
+            values[match[1].lower()] = line.slice(start, max(start, end))
+            continue
+        if len(line.text) > MAX_LINE:
+            gathered.trouble(line.place(0, 1), "too long a line")
+            continue
+        args = _args(line, values, power)
+        wrappers.Unwrapping(gathered, Variables(), line.place()).emit(args)
+
+
+def _logical(view: TextView, mark: str) -> list[TextView]:
+    found, parts = list[TextView](), list[TextView]()
+    for start, end in view.lines():
+        text = view.text[start:end].rstrip()
+        if text.endswith(mark):
+            parts.append(view.slice(start, start + len(text) - 1))
+            parts.append(view.blank(start + len(text) - 1))
+        else:
+            found.append(joined([*parts, view.slice(start, end)]))
+            parts = []
+    return [*found, joined(parts)] if parts else found
+
+
+def _args(line: TextView, values: dict[str, TextView], power: bool) -> list[CommandArgument]:
+    found = list[CommandArgument]()
+    starts = _STARTS.match(line.text)
+    filled = _filled(line.slice(starts.end() if starts else 0, len(line.text)), values)
+    for start, end, text in _words(filled, power):
+        word = text.word(filled.place(start, end), filled.raw(start, end))
+        unknown = _VARIABLE.search(text.text)
+        if not found:
+            word = replace(word, text=re.sub(r"^.*\\", "", word.text).removesuffix(".exe"))
+        found.append(CommandArgument(replace(word, unknown=unknown[0]) if unknown else word, text))
+    return found
+
+
+def _words(view: TextView, power: bool) -> list[tuple[int, int, TextView]]:
+    """Start, end and text of each word; quotes are taken off, an escaped one (\\") stays."""
+    found, parts = list[tuple[int, int, TextView]](), list[TextView]()
+    start, quote = -1, ""
+    for match in _TOKEN.finditer(view.text):
+        token = match[0]
+        if not quote and (token.isspace() or token in "&|<>"):
+            if start >= 0:
+                found.append((start, match.start(), joined(parts)))
+                parts, start = [], -1
+            continue
+        start = match.start() if start < 0 else start
+        if token == quote:
+            quote = ""
+        elif token == '"' or (token == "'" and power and not quote):
+            quote = quote or token
+        elif token == '\\"':
+            parts.append(view.slice(match.start() + 1, match.end()))
+            continue
+        else:
+            parts.append(view.slice(*match.span()))
+            continue
+        parts.append(view.slice(match.end(), match.end()))
+    if start >= 0:
+        found.append((start, len(view.text), joined(parts)))
+    return found
+
+
+def _filled(view: TextView, values: dict[str, TextView]) -> TextView:
+    parts, at, length = list[TextView](), 0, 0
+    for match in _VARIABLE.finditer(view.text):
+        known = values.get((match[1] or match[2]).lower())
+        if known is not None and length + len(known.text) < MAX_VALUE:
+            length += len(known.text)
+            parts += [view.slice(at, match.start()), known]
+            at = match.end()
+    return joined([*parts, view.slice(at, len(view.text))])

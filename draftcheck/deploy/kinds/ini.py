@@ -1,0 +1,150 @@
+"""INI-like files: systemd units and quadlets, supervisor programs, presets of models."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+
+from draftcheck.deploy.deployment import DocumentTree, Word
+from draftcheck.deploy.gathered import ContentsBuilder, split
+from draftcheck.deploy.kinds import wrappers
+from draftcheck.deploy.syntax.variables import Variables, filled, interpolated
+from draftcheck.deploy.text import CommandArgument, TextView, joined
+
+NAMES = re.compile(r".+\.(?:service|container|conf|ini)")
+_SECTION = re.compile(r"\s*\[([^\]]*)\]")
+_SPECIFIER = re.compile(r"(?<!%)%(?:[a-zA-Z]|\(\w+\)s)")
+_PREFIX = re.compile(r"[@:+!|-]+")
+_STARTS = {"ExecStart", "ExecStartPre", "ExecStartPost", "command", "Exec"}
+
+
+@dataclass(slots=True)
+class IniSection:
+    """A heading and the settings below it."""
+
+    heading: TextView
+    settings: list[tuple[TextView, TextView]] = field(default_factory=list)
+
+
+def claims(name: str, text: str) -> bool:
+    """Whether this is a file of sections that are looked at."""
+    return bool(re.search(r"^[ \t]*\[", text, re.MULTILINE))
+
+
+def read(view: TextView, gathered: ContentsBuilder) -> None:
+    """Collect the commands of units and programs; anything else in an .ini is a preset."""
+    found = sections(view)
+    env, image = dict[str, Word](), None
+    values = dict[str, TextView]()
+    for section in found:
+        for key, value in section.settings:
+            if key.text in ("Environment", "environment"):
+                _environment(value, env, values, gathered)
+            elif key.text == "Image":
+                image = value.word()
+    runs = False
+    for section in found:
+        words = list[CommandArgument]()
+        for key, value in section.settings:
+            if key.text in _STARTS:
+                runs = True
+                _start(value, values, env, image, gathered, words)
+        if words:
+            wrappers.Unwrapping(gathered, Variables(), None, image, env).emit(words)
+        elif image is not None and section.heading.text == "Container":
+            runs = True
+            gathered.command([], image.place, image, env)
+    if found and not runs and view.name.endswith(".ini"):
+        gathered.document("llama-preset", _tree(view, found))
+
+
+def sections(view: TextView) -> list[IniSection]:
+    """The sections of a file; settings before the first heading have an empty one."""
+    found = list[IniSection]()
+    for line in _logical(view):
+        heading = _SECTION.match(line.text)
+        key, equals, _ = line.text.partition("=")
+        if heading:
+            found.append(IniSection(line.slice(*heading.span(1))))
+        elif equals and key.strip():
+            if not found:
+                found.append(IniSection(line.slice(0, 0)))
+            start = len(key) + 1
+            name = line.slice(len(key) - len(key.lstrip()), len(key.rstrip()))
+            found[-1].settings.append((name, _trimmed(line, start)))
+    return found
+
+
+def _trimmed(line: TextView, start: int) -> TextView:
+    text = line.text[start:]
+    first = start + len(text) - len(text.lstrip())
+    return line.slice(first, max(start + len(text.rstrip()), first))
+
+
+def _logical(view: TextView) -> list[TextView]:
+    """Lines, those that end in a backslash (or are indented, as supervisor has it) joined."""
+    found, parts = list[TextView](), list[TextView]()
+    for start, end in view.lines():
+        text = view.text[start:end]
+        if text.lstrip().startswith(("#", ";")):
+            continue
+        more = text.rstrip().endswith("\\")
+        cut = start + len(text.rstrip()) - 1 if more else end
+        piece = view.slice(start, cut)
+        if found and not parts and text[:1] in (" ", "\t") and text.strip() and not more:
+            found[-1] = joined([found[-1], view.slice(max(start - 1, 0), end)])
+            continue
+        parts.append(piece)
+        if more:
+            parts.append(view.blank(cut))
+        else:
+            found.append(joined(parts))
+            parts = []
+    if parts:
+        found.append(joined(parts))
+    return found
+
+
+def _environment(
+    value: TextView, env: dict[str, Word], values: dict[str, TextView], gathered: ContentsBuilder
+) -> None:
+    for arg in split(value, gathered):
+        view = arg.view
+        for match in re.finditer(r"([A-Za-z_]\w*)=", view.text):
+            if match.start() and view.text[match.start() - 1] != ",":
+                continue
+            following = re.search(r",[A-Za-z_]\w*=", view.text[match.end() :])
+            end = match.end() + following.start() if following else len(view.text)
+            values[match[1]] = view.slice(match.end(), end)
+            env[match[1]] = values[match[1]].word()
+
+
+def _start(
+    value: TextView,
+    values: dict[str, TextView],
+    env: dict[str, Word],
+    image: Word | None,
+    gathered: ContentsBuilder,
+    words: list[CommandArgument],
+) -> None:
+    place = value.place()
+    if image is not None:
+        words.extend(split(interpolated(value, values), gathered))
+        return
+    prefix = _PREFIX.match(value.text)
+    value = value.slice(prefix.end() if prefix else 0, len(value.text))
+    text = filled(interpolated(value, values), _SPECIFIER, lambda _: None)
+    wrappers.Unwrapping(gathered, Variables(), place, None, env).emit(split(text, gathered))
+
+
+def _tree(view: TextView, found: list[IniSection]) -> DocumentTree:
+    entries = list[tuple[Word, DocumentTree]]()
+    for section in found:
+        pairs = list[tuple[Word, DocumentTree]]()
+        for key, value in section.settings:
+            word = value.word()
+            pairs.append((key.word(), DocumentTree(word.place, word=word)))
+        entries.append(
+            (section.heading.word(), DocumentTree(section.heading.place(), entries=tuple(pairs)))
+        )
+    return DocumentTree(view.place(0, 0), entries=tuple(entries))

@@ -1,0 +1,73 @@
+"""Makefiles and justfiles: recipes are shell lines, variables with plain values are filled in."""
+
+from __future__ import annotations
+
+import re
+
+from draftcheck.deploy.gathered import ContentsBuilder
+from draftcheck.deploy.kinds import shell
+from draftcheck.deploy.syntax.variables import filled
+from draftcheck.deploy.text import TextView
+
+_JUST = re.compile(r"\.?justfile|.*\.just")
+NAMES = re.compile(r"(?:gnu)?makefile(?:\..*)?|.*\.(?:mk|mak)|" + _JUST.pattern)
+_ASSIGNMENT = re.compile(r"(?:export\s+)?([\w.-]+)[ \t]*(\?|::?:?|\+|!)?=[ \t]*")
+_REFERENCE = re.compile(r"\$\$|\$\(([\w.-]+)\)|\$\{([\w.-]+)\}")
+_HOLE = re.compile(r"\{\{\s*([\w-]+)\s*\}\}")
+
+
+def claims(name: str, text: str) -> bool:
+    """Whether this is a Makefile or a justfile."""
+    return True
+
+
+def read(view: TextView, gathered: ContentsBuilder) -> None:
+    """Collect the commands of all recipes."""
+    just = bool(_JUST.fullmatch(view.name))
+    reference = _HOLE if just else _REFERENCE
+    values = dict[str, TextView]()
+    recipes = list[TextView]()
+    for line in _logical(view):
+        if line.text[:1] == "\t" or (just and line.text[:1] == " "):
+            start = len(line.text) - len(line.text.lstrip(" \t@-+"))
+            recipes.append(line.slice(start, len(line.text)))
+            continue
+        match = _ASSIGNMENT.match(line.text)
+        if match and match[2] not in ("!", "+"):
+            values[match[1]] = _value(line, match.end(), values, reference, just)
+    for recipe in recipes:
+        shell.inside(_filled(recipe, values, reference), gathered)
+
+
+def _logical(view: TextView) -> list[TextView]:
+    """Lines, continued ones with the next: a shell joins them itself."""
+    found, first = list[TextView](), None
+    for start, end in view.lines():
+        first = start if first is None else first
+        if view.text[start:end].endswith("\\"):
+            continue
+        found.append(view.slice(first, end))
+        first = None
+    if first is not None:
+        found.append(view.slice(first, len(view.text)))
+    return found
+
+
+def _value(
+    line: TextView, start: int, values: dict[str, TextView], reference: re.Pattern[str], just: bool
+) -> TextView:
+    text = line.text[start:]
+    comment = re.search(r"(?:^|\s)#", text)
+    end = start + len((text[: comment.start()] if comment else text).rstrip())
+    if just and end - start >= 2 and line.text[start] in "'\"" and line.text[end - 1] in "'\"":
+        start, end = start + 1, end - 1
+    return _filled(line.slice(start, end), values, reference)
+
+
+def _filled(view: TextView, values: dict[str, TextView], reference: re.Pattern[str]) -> TextView:
+    def value(match: re.Match[str]) -> TextView | None:
+        if match[0] == "$$":
+            return view.slice(match.start(), match.start() + 1)
+        return values.get(next((group for group in match.groups() if group), ""))
+
+    return filled(view, reference, value)

@@ -1,0 +1,103 @@
+"""Jupyter notebooks: the code of each cell, as Python or as shell lines (!vllm serve …)."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+from draftcheck.deploy.deployment import DocumentTree
+from draftcheck.deploy.gathered import ContentsBuilder
+from draftcheck.deploy.kinds import python_file, shell, wrappers
+from draftcheck.deploy.syntax import json_places
+from draftcheck.deploy.syntax.yaml_tree import ParsedYaml
+from draftcheck.deploy.text import TextView, joined
+
+NAMES = re.compile(r".+\.ipynb")
+_CELL_MAGIC = re.compile(r"(?:[ \t]*(?:#[^\n]*)?\n)*%%(\w+)([^\n]*)(?:\n|$)")
+
+
+def claims(name: str, text: str) -> bool:
+    """Whether this is a notebook."""
+    return True
+
+
+def read(view: TextView, gathered: ContentsBuilder) -> None:
+    """Collect what the cells start; all cells share one program."""
+    try:
+        parsed = json_places.parse_view(view)
+    except json_places.NotJSON as error:
+        at = min(error.at, len(view.text))
+        gathered.trouble(view.place(at, at), f"not a notebook: {error.why}")
+        return
+    cells = parsed.trees[0].get("cells")
+    code = list[TextView]()
+    for cell in (cells.items or ()) if cells else ():
+        kind = cell.get("cell_type")
+        source = _source(parsed, cell.get("source"))
+        if source is None or kind is None or kind.word is None or kind.word.text != "code":
+            continue
+        magic = _CELL_MAGIC.match(source.text)
+        if magic is None:
+            code.append(_without_magics(source, gathered))
+            continue
+        rest = source.slice(magic.end(), len(source.text))
+        if magic[1] == "writefile":
+            wrappers.inside(rest, magic[2].split()[-1] if magic[2].split() else "", gathered)
+        elif magic[1] in ("bash", "sh", "script"):
+            _script(rest, gathered)
+        elif magic[1] in ("time", "timeit", "capture"):
+            code.append(_without_magics(rest, gathered))
+    _python(code, gathered)
+
+
+def _python(code: list[TextView], gathered: ContentsBuilder) -> None:
+    """All cells as one program; cell by cell where that is not Python."""
+    if not code:
+        return
+    whole, alone = ContentsBuilder(gathered.embedded), ContentsBuilder(gathered.embedded)
+    python_file.read(joined(code), whole)
+    found = whole
+    if whole.troubles:
+        for cell in code:
+            python_file.read(cell, alone)
+        found = alone
+    gathered.commands.extend(found.commands)
+    gathered.documents.extend(found.documents)
+    gathered.troubles.extend(found.troubles)
+
+
+def _source(parsed: ParsedYaml, tree: DocumentTree | None) -> TextView | None:
+    parts = (tree.items if tree.items is not None else (tree,)) if tree is not None else ()
+    views = [text for part in parts if (text := parsed.view(part)) is not None]
+    return joined(views) if views else None
+
+
+def _without_magics(source: TextView, gathered: ContentsBuilder) -> TextView:
+    """The Python of a cell; shell lines are read, they and magics become blank."""
+    text, at = list[str](), 0
+    while at < len(source.text):
+        end = source.text.find("\n", at)
+        end = len(source.text) if end < 0 else end
+        start = at + len(source.text[at:end]) - len(source.text[at:end].lstrip())
+        if source.text[start : start + 1] in ("!", "%"):
+            while end < len(source.text) and source.text[end - 1] == "\\":
+                following = source.text.find("\n", end + 1)
+                end = len(source.text) if following < 0 else following
+            if source.text[start] == "!":
+                _script(source.slice(start + 1, end), gathered)
+            size = end - start
+            text.append(source.text[at:start] + ("pass".ljust(size) if size > 3 else " " * size))
+        else:
+            text.append(source.text[at:end])
+        text.append("\n" if end < len(source.text) else "")
+        at = end + 1
+    blanked = "".join(text)
+    if len(blanked) != len(source.text):
+        return source
+    last = source.slice(max(len(source.text) - 1, 0), len(source.text))
+    last.text = "\n"
+    return joined([replace(source, text=blanked), last])
+
+
+def _script(view: TextView, gathered: ContentsBuilder) -> None:
+    shell.inside(view, gathered)

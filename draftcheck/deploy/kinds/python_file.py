@@ -1,0 +1,228 @@
+"""Python: calls that set up engines and programs that are started, by syntax tree; never run."""
+
+from __future__ import annotations
+
+import ast
+import re
+import warnings
+
+from draftcheck.deploy.deployment import DocumentTree, Word
+from draftcheck.deploy.gathered import ContentsBuilder, split
+from draftcheck.deploy.kinds import shell, wrappers
+from draftcheck.deploy.syntax.python_values import PythonScope, PythonValues
+from draftcheck.deploy.syntax.variables import Variables
+from draftcheck.deploy.text import CommandArgument, TextView
+
+# Calls that are handed on: by their last name, or by a keyword that only speculation uses.
+_NAMES = {
+    "LLM", "AsyncLLM", "LLMConfig", "EngineArgs", "AsyncEngineArgs", "Engine", "ServerArgs",
+    "Llama", "LLMPipeline", "VLMPipeline", "stream_generate", "Runtime",
+}  # fmt: skip
+_KEYWORDS = re.compile(
+    r"assistant_model|assistant_tokenizer|assistant_early_exit|prompt_lookup_\w+|speculative_\w+"
+    r"|draft_model\w*|num_draft_tokens|use_mtp"
+)
+_STARTS = {
+    "subprocess.run", "subprocess.Popen", "subprocess.call", "subprocess.check_call",
+    "subprocess.check_output", "os.system", "os.popen", "asyncio.create_subprocess_exec",
+    "asyncio.create_subprocess_shell", "os.execvp", "os.execv",
+}  # fmt: skip
+_WORTH = re.compile(
+    r"\b(?:AsyncLLM|LLM|\w*EngineArgs|Engine|ServerArgs|Llama|LLMPipeline|VLMPipeline|Runtime"
+    r"|stream_generate|pip_install)\(|subprocess|os\.(?:system|popen|exec)|assistant_|prompt_lookup_"
+    r"|speculative_|draft_model|num_draft_tokens|use_mtp|\.generate\(\*\*|pipeline\(\*\*"
+)
+_INSTALLS = ("pip_install", "uv_pip_install")
+NAMES = re.compile(r".+\.py|[^.]+")
+_SCOPES = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
+
+
+def claims(name: str, text: str) -> bool:
+    """Whether this is Python."""
+    return name.endswith(".py") or bool(re.match(r"#!.*\bpython", text))
+
+
+def read(view: TextView, gathered: ContentsBuilder) -> None:
+    """Collect calls and commands."""
+    if not _WORTH.search(view.text):
+        return
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            tree = ast.parse(view.text)
+    except SyntaxError as error:
+        values = PythonValues(view)
+        line, column = error.lineno or 1, max((error.offset or 1) - 1, 0)
+        start = values.lines[min(max(line, 1), len(values.lines)) - 1]
+        at = min(start + column, len(view.text))
+        gathered.trouble(view.place(at, at), f"not Python 3: {error.msg}")
+        return
+    except (ValueError, RecursionError, MemoryError) as error:
+        gathered.trouble(view.place(0, 0), f"not readable as Python: {type(error).__name__}")
+        return
+    values = PythonValues(view)
+    for call, scope in _calls(tree, values):
+        _call(call, scope, values, gathered)
+
+
+def _calls(tree: ast.Module, values: PythonValues) -> list[tuple[ast.Call, PythonScope]]:
+    """Every call with its scope, in the order of the file; names are bound on the way."""
+    found = list[tuple[ast.Call, PythonScope]]()
+    waiting: list[tuple[ast.AST, PythonScope]] = [(tree, PythonScope())]
+    while waiting:
+        node, scope = waiting.pop()
+        if isinstance(node, ast.Call):
+            found.append((node, scope))
+            _grows(node, scope, values)
+        _binds(node, scope, values)
+        if isinstance(node, _SCOPES):
+            scope = _parameters(node, scope)
+        waiting.extend((child, scope) for child in ast.iter_child_nodes(node))
+    return sorted(found, key=lambda each: (each[0].lineno, each[0].col_offset))
+
+
+def _parameters(
+    node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda, scope: PythonScope
+) -> PythonScope:
+    inner = PythonScope(scope)
+    arguments = node.args
+    positional = [*arguments.posonlyargs, *arguments.args]
+    defaults: list[ast.expr | None] = [*arguments.defaults]
+    padded = [None] * (len(positional) - len(defaults)) + defaults
+    for argument, default in zip(positional, padded, strict=False):
+        inner.bind(argument.arg, default)
+    for argument, default in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=False):
+        inner.bind(argument.arg, default)
+    for other in (arguments.vararg, arguments.kwarg):
+        if other is not None:
+            inner.bind(other.arg, None)
+    return inner
+
+
+def _binds(node: ast.AST, scope: PythonScope, values: PythonValues) -> None:
+    """Note imports and assignments."""
+    if isinstance(node, ast.Import):
+        for alias in node.names:
+            values.imports[alias.asname or alias.name.split(".")[0]] = (
+                alias.name if alias.asname else alias.name.split(".")[0]
+            )
+    elif isinstance(node, ast.ImportFrom):
+        for alias in node.names:
+            values.imports[alias.asname or alias.name] = f"{node.module or ''}.{alias.name}"
+    elif isinstance(node, ast.Assign):
+        for target in node.targets:
+            _target(target, node.value, scope, values)
+    elif isinstance(node, ast.AnnAssign | ast.NamedExpr) and node.value is not None:
+        _target(node.target, node.value, scope, values)
+    elif isinstance(node, ast.AugAssign):
+        name = values.dotted(node.target)
+        if isinstance(node.op, ast.Add):
+            scope.added.setdefault(name, []).append((None, node.value))
+        else:
+            scope.bind(name, None)
+            scope.bind(name, None)
+    elif isinstance(node, ast.For | ast.AsyncFor | ast.comprehension):
+        _target(node.target, None, scope, values)
+
+
+def _target(
+    target: ast.expr, value: ast.expr | None, scope: PythonScope, values: PythonValues
+) -> None:
+    if isinstance(target, ast.Name | ast.Attribute):
+        scope.bind(values.dotted(target), value)
+    elif isinstance(target, ast.Tuple | ast.List):
+        known = value.elts if isinstance(value, ast.Tuple | ast.List) else []
+        for at, element in enumerate(target.elts):
+            inner = known[at] if len(known) == len(target.elts) else None
+            # model, tokenizer = load("…"): the first is the model.
+            first = value if at == 0 and isinstance(value, ast.Call) else None
+            _target(element, inner or first, scope, values)
+    elif isinstance(target, ast.Subscript) and isinstance(target.slice, ast.Constant):
+        key = target.slice.value
+        if isinstance(key, str) and value is not None:
+            scope.added.setdefault(values.dotted(target.value), []).append((key, value))
+
+
+def _grows(node: ast.Call, scope: PythonScope, values: PythonValues) -> None:
+    """Note x.append(…), x.extend(…) and what an argument parser has as defaults."""
+    if not isinstance(node.func, ast.Attribute) or not node.args:
+        return
+    if node.func.attr in ("append", "extend"):
+        name = values.dotted(node.func.value)
+        scope.added.setdefault(name, []).append((None, node.args[0]))
+    elif node.func.attr == "add_argument":
+        options = [a.value for a in node.args if isinstance(a, ast.Constant)]
+        named = {k.arg: k.value for k in node.keywords}
+        long = [o for o in options if isinstance(o, str) and o.startswith("--")] or options[:1]
+        if "default" in named and long and isinstance(long[0], str):
+            dest = named.get("dest")
+            said = dest.value if isinstance(dest, ast.Constant) else long[0].lstrip("-")
+            values.arguments[str(said).replace("-", "_")] = named["default"]
+
+
+def _call(
+    node: ast.Call, scope: PythonScope, values: PythonValues, gathered: ContentsBuilder
+) -> None:
+    name = values.dotted(node.func)
+    last = name.rpartition(".")[2] or getattr(node.func, "attr", "")
+    if name in _STARTS and node.args:
+        _program(node, name, scope, values, gathered)
+    elif last in _INSTALLS:
+        words = [values.read(value, scope).word for value in node.args]
+        place = values.place(node)
+        said = [Word(text, place) for text in ("pip", "install")]
+        args = [
+            CommandArgument(word, values.view.slice(0, 0))
+            for word in (*said, *words)
+            if word is not None
+        ]
+        gathered.command(args, place)
+    elif last in _NAMES or any(_tells(last, keyword.arg) for keyword in node.keywords):
+        _document(node, name, scope, values, gathered)
+
+
+def _tells(callee: str, keyword: str | None) -> bool:
+    """Whether a keyword is about speculation, or may hide one that is (**settings)."""
+    if keyword is None:
+        return callee in ("generate", "pipeline")
+    return bool(_KEYWORDS.fullmatch(keyword))
+
+
+def _document(
+    node: ast.Call, name: str, scope: PythonScope, values: PythonValues, gathered: ContentsBuilder
+) -> None:
+    entries = values.keywords(node, scope)
+    if isinstance(node.func, ast.Attribute):
+        receiver = values.read(node.func.value, scope)
+        word = receiver.word
+        if word is not None and word.unknown is None:
+            entries.append((Word("self", values.place(node.func.value)), receiver))
+    gathered.document("python-call", DocumentTree(values.place(node), entries=tuple(entries)), name)
+
+
+def _program(
+    node: ast.Call, name: str, scope: PythonScope, values: PythonValues, gathered: ContentsBuilder
+) -> None:
+    """A program that is started: a list of words, or a text for a shell."""
+    whole = name.startswith(("os.exec", "asyncio.create_subprocess_exec"))
+    tree = values.read(node.args[0], scope)
+    if whole:
+        rest = node.args[1:] if name.startswith("os.exec") else node.args
+        trees = values.items(rest, scope, 0)
+        tree = trees[0] if len(trees) == 1 and trees[0].items is not None else tree
+        if tree.items is None:
+            tree = DocumentTree(values.place(node), items=tuple(trees))
+    env = dict[str, Word]()
+    if tree.items is None:
+        if tree.word is not None and id(tree.word) in values.texts:
+            shell.inside(values.text_view(tree.word), gathered)
+        return
+    args = list[CommandArgument]()
+    for item in tree.items:
+        word = item.word
+        if word is None:
+            continue
+        view = values.text_view(word)
+        joined = isinstance(node.args[0], ast.Call) and " " in word.text and word.raw is not None
+        args.extend(split(view, gathered) if joined else [CommandArgument(word, view)])
+    wrappers.Unwrapping(gathered, Variables(), values.place(node), None, env).emit(args)

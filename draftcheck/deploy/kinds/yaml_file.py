@@ -1,0 +1,170 @@
+"""Any other YAML: Helm values, CI steps, playbooks. Lists of arguments are told by their names."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+
+from draftcheck.deploy.deployment import DocumentTree, Word
+from draftcheck.deploy.gathered import ContentsBuilder
+from draftcheck.deploy.kinds.containers import ContainerReader, references, started
+from draftcheck.deploy.syntax.yaml_tree import parse
+from draftcheck.deploy.text import CommandArgument, TextView
+
+NAMES = re.compile(r".+\.ya?ml")
+_ARGUMENTS = re.compile(r"(?:\w*_?args|\w*Args|arguments|\w*[fF]lags|extra_?opts)")
+_SCRIPTS = {
+    "run", "cmds", "script", "before_script", "after_script", "shell", "runcmd",
+    "ansible.builtin.shell", "ansible.builtin.command",
+}  # fmt: skip
+_ENVIRONMENT = ("env", "environment", "variables", "extraEnv", "extraEnvVars")
+# A chart's own names for what it passes on as options.
+_MODELS = ("modelURL", "modelUrl")
+_OPTIONS = re.compile(r"vllmConfig|sglangConfig|llamaConfig")
+_UPPER = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+_SHELLS = {
+    "pwsh": "step.ps1", "powershell": "step.ps1", "cmd": "step.bat", "python": "step.py",
+}  # fmt: skip
+MAX_VISITS = 200_000
+
+
+@dataclass(frozen=True, slots=True)
+class _Above:
+    """What the mappings around a mapping say."""
+
+    image: Word | None = None
+    model: DocumentTree | None = None
+    windows: bool = False
+    """Steps are PowerShell unless they say otherwise."""
+
+
+def claims(name: str, text: str) -> bool:
+    """Whether this is YAML at all."""
+    return True
+
+
+def read(view: TextView, gathered: ContentsBuilder) -> None:
+    """Collect everything that looks like a command."""
+    parsed = parse(view, gathered)
+    reader = ContainerReader(parsed, gathered)
+    for tree in parsed.trees:
+        walk(reader, tree)
+
+
+def walk(reader: ContainerReader, tree: DocumentTree) -> None:
+    """Visit every mapping, images of outer ones in mind."""
+    waiting = [(tree, _Above(), "")]
+    seen = set[int]()
+    visits = 0
+    while waiting and visits < MAX_VISITS:
+        at, above, under = waiting.pop()
+        visits += 1
+        if id(at) in seen:
+            continue
+        seen.add(id(at))
+        waiting.extend((item, above, under) for item in reversed(at.items or ()))
+        if at.entries is None:
+            continue
+        above = _around(reader, at, above)
+        if under != "with":  # the inputs of an action have names of their own
+            _mapping(reader, at, above, seen)
+        waiting.extend((value, above, key.text) for key, value in reversed(at.entries))
+
+
+def _around(reader: ContainerReader, mapping: DocumentTree, above: _Above) -> _Above:
+    container = mapping.get("container")
+    inner = container.get("image") if container is not None else None
+    image = reader.image(mapping.get("image") or inner or container)
+    if image is None and mapping.get("repository") is not None and mapping.get("tag") is not None:
+        image = reader.image(mapping)
+    if image is not None:
+        above = replace(above, image=image)
+    runs_on = mapping.get("runs-on")
+    if runs_on is not None and runs_on.word is not None:
+        above = replace(above, windows="windows" in runs_on.word.text.lower())
+    names = (found for name in _MODELS if (found := mapping.get(name)) is not None)
+    model = next(names, mapping.get("modelArtifacts", "uri"))
+    return replace(above, model=model) if model is not None else above
+
+
+def _mapping(reader: ContainerReader, mapping: DocumentTree, above: _Above, seen: set[int]) -> None:
+    env = dict[str, Word]()
+    for name in _ENVIRONMENT:
+        env.update(reader.environment(mapping.get(name)))
+    words = list[CommandArgument]()
+    for key, value in mapping.entries or ():
+        if key.text in _SCRIPTS:
+            _script(reader, value, mapping.get("shell"), above, env)
+        elif key.text in ("command", "cmd", "entrypoint"):
+            words[:0] = _command(reader, value, above, env)
+        elif _ARGUMENTS.fullmatch(key.text):
+            words.extend(_listed(reader, value))
+        elif _OPTIONS.fullmatch(key.text):
+            _options(reader, value, above, env)
+            seen.add(id(value))
+    if mapping.get("engine_kwargs") is not None and mapping.get("model_loading_config") is not None:
+        reader.gathered.document("ray-llm", mapping)
+    words[:0] = started(reader, mapping.get("modelCommand"), above.model)
+    if words:
+        reader.emit(references(words, env), above.image, env)
+
+
+def _script(
+    reader: ContainerReader,
+    value: DocumentTree,
+    shell: DocumentTree | None,
+    above: _Above,
+    env: dict[str, Word],
+) -> None:
+    """A step's text, in the language that it names."""
+    named = "pwsh" if above.windows else "sh"
+    if shell is not None and shell.word is not None and shell.word.text.strip():
+        named = shell.word.text.split()[0]
+    name = _SHELLS.get(named)
+    if name is not None:
+        reader.file(value, name)
+    elif value is not shell:
+        reader.script(value, above.image, env)
+
+
+def _listed(reader: ContainerReader, value: DocumentTree) -> list[CommandArgument]:
+    """Arguments: a list, or a text that begins with an option."""
+    if value.items is not None:
+        return reader.args(value)
+    text = value.word.text.lstrip() if value.word is not None else ""
+    return reader.args(value) if text.startswith("-") else []
+
+
+def _command(
+    reader: ContainerReader, value: DocumentTree, above: _Above, env: dict[str, Word]
+) -> list[CommandArgument]:
+    if value.items is not None:
+        return reader.args(value)
+    if value.word is None:
+        return []
+    if value.word.text.lstrip().startswith("-"):
+        return reader.args(value)
+    reader.script(value, above.image, env)
+    return []
+
+
+def _options(
+    reader: ContainerReader, mapping: DocumentTree, above: _Above, env: dict[str, Word]
+) -> None:
+    """Options by name (maxModelLen: 4096), as the chart spells them on the command line."""
+    words = list[CommandArgument]()
+    if above.model is not None and (model := reader.arg(above.model)) is not None:
+        words += [_spelled("--model", model), model]
+    for key, value in mapping.entries or ():
+        if _ARGUMENTS.fullmatch(key.text):
+            words.extend(_listed(reader, value))
+            continue
+        arg = reader.arg(value)
+        if arg is not None and arg.word.kind in ("int", "float", "str"):
+            option = "--" + _UPPER.sub("-", key.text).lower()
+            words += [CommandArgument(Word(option, key.place), arg.view.vague(option, 0, 0)), arg]
+    reader.emit(words, above.image, env)
+
+
+def _spelled(text: str, beside: CommandArgument) -> CommandArgument:
+    return CommandArgument(Word(text, beside.word.place), beside.view.vague(text, 0, 0))

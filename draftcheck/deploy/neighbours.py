@@ -1,0 +1,83 @@
+"""Files near a deploy file: where requirements and lock files tell an engine's version."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from draftcheck.deploy import discover
+from draftcheck.errors import ReadError
+
+MOST = 2000
+"""Files of a folder that are looked at."""
+
+
+class KnownFolders:
+    """Knows every folder that was looked at once."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        self._names: dict[Path, tuple[str, ...]] = {}
+        self._near: dict[Path, Neighbours] = {}
+
+    def beside(self, name: str) -> Neighbours:
+        folder = Path(name).parent
+        if folder not in self._near:
+            self._near[folder] = Neighbours(self._paths(folder), folder.resolve())
+        return self._near[folder]
+
+    def _paths(self, folder: Path) -> Mapping[str, Path]:
+        """Base name -> path: this folder's files, then those of the folders above it."""
+        found: dict[str, Path] = {}
+        here = folder.resolve()
+        for place in (here, *here.parents):
+            if not place.is_relative_to(self._root):
+                break
+            for name in self._listed(place):
+                found.setdefault(name, place / name)
+        return found
+
+    def _listed(self, folder: Path) -> tuple[str, ...]:
+        if folder not in self._names:
+            try:
+                with os.scandir(folder) as entries:
+                    names = [entry.name for entry in entries if entry.is_file()]
+            except OSError:
+                names = []
+            self._names[folder] = tuple(sorted(names)[:MOST])
+        return self._names[folder]
+
+
+class Neighbours:
+    """What deployments.find calls Beside."""
+
+    def __init__(self, paths: Mapping[str, Path], here: Path) -> None:
+        self._paths, self._here = paths, here
+        self._read: dict[str, bytes | None] = {}
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(self._paths)
+
+    def path(self, name: str) -> str:
+        """The file as reports have it."""
+        return discover.shown(self._paths[name])
+
+    def far(self, name: str) -> int:
+        """How many folders up it lies."""
+        return len(self._here.parts) - len(self._paths[name].parts) + 1
+
+    def read(self, name: str) -> bytes | None:
+        if name not in self._read:
+            self._read[name] = self._fetch(name)
+        return self._read[name]
+
+    def _fetch(self, name: str) -> bytes | None:
+        if name not in self._paths:
+            return None
+        try:
+            data = discover.read(str(self._paths[name]), follow=True)
+        except ReadError:
+            return None
+        return None if data is None or len(data) > discover.LARGEST else data

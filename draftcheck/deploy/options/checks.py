@@ -1,0 +1,326 @@
+"""What is given, held against the engine's table: names, values, and what goes together."""
+
+from __future__ import annotations
+
+import fnmatch
+import posixpath
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+
+from draftcheck.deploy.deployment import FileFinding, FilePlace, Fix
+from draftcheck.deploy.options import edits
+from draftcheck.deploy.options import values as optionvalues
+from draftcheck.deploy.options.findings import found
+from draftcheck.deploy.options.given import ENV, KEY, GivenOption, GivenOptions, parts
+from draftcheck.deploy.options.tables import (
+    OptionChange,
+    OptionRule,
+    OptionsAtVersion,
+    VersionWindow,
+    matches,
+    near,
+)
+from draftcheck.values.words import Severity
+
+RULES = {
+    "gone": "FIL001", "too-new": "FIL002", "never": "FIL003", "ignored": "FIL004",
+    "deprecated": "FIL005", "old-layout": "FIL014", "means-other": "FIL015",
+}  # fmt: skip
+ONCE = ("target", "target_repo", "draft", "draft_repo", "draft_tokens", "context", "sequences",
+        "tensor_parallel", "speculative_config")  # fmt: skip
+MOST_SEARCHED = 50
+"""Unknown names of one command for which the nearest known one is looked for."""
+ABOUT = ("draft", "draft_repo", "method", "draft_tokens", "speculative_config", "preset")
+
+
+SPECULATION = re.compile(r"spec|draft|assistant|ngram|lookup|eagle|medusa|mtp|nextn", re.IGNORECASE)
+
+
+def check(setting: GivenOptions, *, speculates: bool) -> list[FileFinding]:
+    """Everything that is wrong with what is given, in the order of the file."""
+    seen: list[FileFinding] = []
+    view = setting.view
+    read = view.table.order(view.version) >= view.table.order(view.table.oldest)
+    inner = _knows_keys(setting)
+    glued, empty = {id(e) for e in setting.glued}, {id(e) for e in setting.empty}
+    for entry in setting.entries:
+        about = _about_speculation(entry)
+        if not speculates and not about:
+            continue
+        found_here = [_glued(setting, entry)] if id(entry) in glued else []
+        if read and id(entry) not in glued:
+            found_here += _name(setting, entry, inner)
+        if id(entry) in empty and not setting.opaque:
+            found_here.append(_no_value(entry))
+        found_here += optionvalues.check(view, entry)
+        if not speculates:  # a name that resembles none of the engine's is a fork's own
+            found_here = [f for f in found_here if f.rule != "FIL003" or f.changes]
+        # Where options are listed by version, an unknown version may be another one, or a fork.
+        soft = not view.sure and not about and "names" in view.table.head
+        seen.extend(map(_softly, found_here) if soft else found_here)
+    seen.extend(_twice(setting) if speculates else ())
+    for row in view.table.checks:
+        seen.extend(_together(setting, row))
+    return sorted(seen, key=lambda finding: (finding.place, finding.rule))
+
+
+def _about_speculation(entry: GivenOption) -> bool:
+    return bool(entry.means in ABOUT or SPECULATION.search(entry.name))
+
+
+def _softly(finding: FileFinding) -> FileFinding:
+    """Of an unknown version, or a fork, an option that is not ours to judge is worth a warning."""
+    mild = finding.severity is not Severity.ERROR
+    return finding if mild else replace(finding, severity=Severity.WARNING)
+
+
+def _glued(setting: GivenOptions, entry: GivenOption) -> FileFinding:
+    view = setting.view
+    change = view.change(entry.name)
+    name = change.becomes if change and change.becomes else entry.name
+    return found(
+        "FIL013", entry.word.place, entry.word.text,
+        fix=f"Write {name} {entry.text}.",
+        changes=edits.apart(entry, name, setting.entries, safe=True),
+        source=f"{view.table.engine}: its parser looks up the whole word",
+    )  # fmt: skip
+
+
+def _no_value(entry: GivenOption) -> FileFinding:
+    return found(
+        "FIL006", entry.word.place, f"{entry.word.text} without a value",
+        why="The engine expects a value behind it, and stops.",
+        fix="Give it a value, or leave it out.",
+    )  # fmt: skip
+
+
+# ---- names ----
+
+
+def _name(setting: GivenOptions, entry: GivenOption, inner: bool) -> Iterator[FileFinding]:
+    """inner: whether keys of objects are to be looked at."""
+    view = setting.view
+    change = view.change(entry.name)
+    if change is not None and entry.unset and change.effect == "ignored":
+        return
+    if change is not None and all(setting.last(other) for other in change.given):
+        yield _changed(view, entry, change)
+        return
+    if view.now(entry.name) or entry.name in ("-h", "--help"):
+        return
+    span = view.ever(entry.name)
+    if not inner and entry.name.rpartition(".")[0] in view.table.head.get("objects", ()):
+        return
+    if entry.kind == ENV:
+        yield from _variable(view, entry, span)
+    elif span is None:
+        yield from _unknown(setting, entry)
+    elif span.until and view.table.order(view.version) >= view.table.order(span.until):
+        yield found(
+            "FIL001", entry.word.place, f"{entry.word.text} in {view.title}",
+            why=f"It was there until {span.until}: the engine no longer knows it, and stops.",
+            fix="Leave it out, or use what has taken its place.", source=view.source,
+        )  # fmt: skip
+    elif span.since and view.table.order(view.version) < view.table.order(span.since):
+        yield found(
+            "FIL002", entry.word.place, f"{entry.word.text} in {view.title}",
+            why=f"It came with {span.since}: the engine does not know it, and stops.",
+            fix=f"Use {view.table.engine} {span.since} or newer, or leave it out.",
+            source=view.source,
+        )  # fmt: skip
+    elif view.letter and span.programs and view.letter not in span.programs:
+        yield found(
+            "FIL003", entry.word.place, f"{entry.word.text} in {view.title}",
+            why="Another program of this engine has it; this one does not know it, and stops.",
+            source=view.source,
+        )  # fmt: skip
+
+
+def _knows_keys(setting: GivenOptions) -> bool:
+    """Not those of an object that this version does not take (said already), or of a plug-in."""
+    named = setting.last("method")
+    if named is not None and named.text in setting.view.table.head.get("plugins", ()):
+        return False
+    owner = next((e for e in setting.entries if e.option and e.option.object), None)
+    return owner is None or not owner.name.startswith("-") or bool(setting.view.now(owner.name))
+
+
+def _changed(view: OptionsAtVersion, entry: GivenOption, change: OptionChange) -> FileFinding:
+    becomes = _as_key(entry, change.becomes)
+    fix = change.fix or (f"Use {becomes}." if becomes else "")
+    old = entry.word.text.partition("=")[0]
+    changes = edits.swap(entry.word, old, becomes, safe=change.safe) if becomes else ()
+    return found(
+        RULES[change.effect], entry.word.place, f"{entry.word.text} in {view.title}",
+        why=change.why, fix=fix, source=change.source, severity=change.severity, changes=changes,
+    )  # fmt: skip
+
+
+def _as_key(entry: GivenOption, name: str) -> str:
+    """An option as a key of a file is spelt: without dashes, with underscores if the others are."""
+    if entry.kind != KEY or not name.startswith("--"):
+        return name
+    bare = name.removeprefix("--")
+    return bare if "-" in entry.word.text else bare.replace("-", "_")
+
+
+def _variable(
+    view: OptionsAtVersion, entry: GivenOption, span: VersionWindow | None
+) -> Iterator[FileFinding]:
+    """A variable that nothing reads is no error to the engine."""
+    meant = near(entry.name, view.names(ENV)) if span is None else None
+    if span is None and meant is None:
+        return
+    yield found(
+        "FIL004", entry.word.place, f"{entry.name} in {view.title}",
+        why="This version reads no such variable, and does not say so.",
+        fix=f"Did you mean {meant}?" if meant else "Give the option on the command line.",
+        source=view.source,
+    )  # fmt: skip
+
+
+def _unknown(setting: GivenOptions, entry: GivenOption) -> Iterator[FileFinding]:
+    view = setting.view
+    part, dot, last = entry.name.rpartition(".") if entry.kind == KEY else ("", "", entry.name)
+    listed = _listed(view, entry, part)
+    by_last = {other[len(part) + 1 if dot else 0 :]: other for other in listed}
+    setting.searched += 1
+    shown = near(last, by_last) if setting.searched <= MOST_SEARCHED else None
+    meant = by_last[shown] if shown else None
+    speculative = re.search(r"spec|draft|assistant", entry.name) is not None
+    if not listed or (meant is None and not view.table.complete and not speculative):
+        return
+    if setting.arguments and not part and not (speculative and meant):
+        return
+    silent = "refuses" not in view.table.head
+    # Nothing like it, and no version: it may well be an option of a fork.
+    foreign = not view.sure and shown is None
+    severity = "warning" if silent or setting.newer or foreign else ""
+    if shown and entry.kind == KEY:
+        last, shown = entry.word.text, _as_key(entry, shown)
+    changes = edits.swap(entry.word, last, shown, safe=False) if shown else ()
+    yield found(
+        "FIL003", entry.word.place, f"{entry.word.text} in {view.title}",
+        why="The engine passes over keys that it does not know, without a word." if silent else "",
+        fix=f"Did you mean {shown}?" if shown else "", severity=severity, changes=changes,
+        source=view.source,
+    )  # fmt: skip
+
+
+def _listed(view: OptionsAtVersion, entry: GivenOption, part: str) -> list[str]:
+    """The names among which a misspelt one is looked for."""
+    if entry.kind == KEY and (part or not entry.name.startswith("-")):
+        before = f"{part}." if part else ""
+        return [n for n in view.names(KEY) if n.startswith(before) and "." not in n[len(before) :]]
+    return view.names("option")
+
+
+# ---- what goes together ----
+
+
+def _twice(setting: GivenOptions) -> Iterator[FileFinding]:
+    for means in ONCE:
+        entries = [e for e in setting.all(means) if e.kind != ENV and e.value is not None]
+        by_name: dict[str, GivenOption] = {}
+        for entry in entries:
+            before = by_name.get(entry.name)
+            if before is not None and before.text != entry.text:
+                yield found(
+                    "FIL012", entry.word.place,
+                    f"{before.text} on line {before.word.place.line}, {entry.text} here",
+                )  # fmt: skip
+            by_name[entry.name] = entry
+
+
+def _together(setting: GivenOptions, row: OptionRule) -> Iterator[FileFinding]:
+    view = setting.view
+    if not view.holds(row) or not all(setting.last(name) for name in row.given):
+        return
+    if row.missing and (setting.opaque or setting.has(row.missing)):
+        return
+    if setting.always and "method" in row.missing:
+        return
+    if (
+        row.missing
+        and setting.partial
+        and not set(row.given) & set(view.table.head.get("objects", ()))
+    ):
+        return
+    if not all(_among(setting, name, values, row.whole) for name, values in row.where.items()):
+        return
+    if any(_among(setting, name, values, False) for name, values in row.unless.items()):
+        return
+    draft = setting.last("draft|draft_repo")
+    if draft is not None and not _by_name(draft, row):
+        return
+    entry = setting.last(row.at)
+    if entry is None or _is_ignored(view, entry):
+        return
+    yield found(
+        row.rule, _place(entry), _filled(setting, entry, row.saw), why=row.why, fix=row.fix,
+        source=row.source, severity=row.severity, changes=_mended(entry, row),
+    )  # fmt: skip
+
+
+def _is_ignored(view: OptionsAtVersion, entry: GivenOption) -> bool:
+    """Said already: nothing reads it."""
+    change = view.change(entry.name)
+    return change is not None and change.effect == "ignored"
+
+
+def _by_name(draft: GivenOption, row: OptionRule) -> bool:
+    """Some kinds of draft are told by their name alone, by engines too."""
+    if row.unless_draft and matches(row.unless_draft, draft.text):
+        return False
+    return not row.if_draft or matches(row.if_draft, draft.text)
+
+
+def _among(setting: GivenOptions, name: str, values: list[str], whole: bool) -> bool:
+    entry = setting.last(name)
+    if entry is None or (entry.value is not None and entry.value.unknown):
+        return False
+    same = [setting.last(value[1:]) for value in values if value.startswith("=")]
+    if any(other is not None and _same(other.text, entry.text) for other in same):
+        return True
+    upper = bool(setting.view.table.head.get("upper"))
+    hits = [_is_one(part.upper() if upper else part, values) for part in parts(entry)]
+    return bool(hits) and (all(hits) if whole else any(hits))
+
+
+def _same(one: str, other: str) -> bool:
+    """Whether two paths of a file are spelt alike."""
+    return posixpath.normpath(one) == posixpath.normpath(other)
+
+
+def _is_one(text: str, values: list[str]) -> bool:
+    for value in values:
+        if value.startswith(">"):
+            number = optionvalues.NUMBERS["float"].match(text)
+            if number is not None and float(number[0]) > float(value[1:]):
+                return True
+        elif value == text or fnmatch.fnmatchcase(text, value.replace("[", "[[]")):
+            return True
+    return False
+
+
+def _place(entry: GivenOption) -> FilePlace:
+    if entry.option is not None and entry.option.object:
+        return entry.at
+    return entry.word.place
+
+
+def _filled(setting: GivenOptions, entry: GivenOption, saw: str) -> str:
+    words = {"at": f"{entry.word.text} {entry.text}".strip()}
+    for name in ("method", "draft"):
+        other = setting.last(name)
+        words[name] = other.text if other else ""
+    return re.sub(r"\{(\w+)\}", lambda match: words.get(match[1], match[0]), saw)
+
+
+def _mended(entry: GivenOption, row: OptionRule) -> tuple[Fix, ...]:
+    if row.insert:
+        return edits.behind(entry, row.insert, safe=row.safe)
+    if row.insert_key:
+        return edits.key(entry.value, entry.tree, row.insert_key, safe=row.safe)
+    return ()

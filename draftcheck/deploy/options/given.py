@@ -1,0 +1,128 @@
+"""What a deployment gives an engine: options of a command line, environment, keys of a file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+from draftcheck.deploy.deployment import DocumentTree, FilePlace, FileTrouble, Word
+from draftcheck.deploy.options.tables import EngineOption, OptionsAtVersion
+
+KEY = "key"
+OPTION = "option"
+ENV = "env"
+
+
+@dataclass(frozen=True, slots=True)
+class GivenOption:
+    """One option, variable or key, and its value."""
+
+    name: str
+    """As the engine's table spells it."""
+    word: Word
+    """As the file spells it."""
+    value: Word | None = None
+    kind: str = OPTION
+    tree: DocumentTree | None = None
+    """The value of a key, where it is no scalar."""
+    option: EngineOption | None = None
+    takes: str = "1"
+
+    @property
+    def means(self) -> str:
+        return self.option.means if self.option else ""
+
+    @property
+    def text(self) -> str:
+        """The value's text; empty where there is none."""
+        return self.value.text if self.value else ""
+
+    @property
+    def at(self) -> FilePlace:
+        """Where the value stands; the option itself where it has none."""
+        return self.value.place if self.value else self.word.place
+
+    @property
+    def on(self) -> bool:
+        """Whether a switch is on: given without a value, or with one that says yes."""
+        return self.value is None or self.text.lower() not in ("false", "0", "off", "no", "null")
+
+    @property
+    def unset(self) -> bool:
+        """A key that is there and says nothing (null, empty)."""
+        return self.kind == KEY and self.value is not None and (
+            self.value.kind == "null" or (not self.value.text and not self.value.unknown)
+        )  # fmt: skip
+
+
+@dataclass(slots=True)
+class GivenOptions:
+    """Everything that is given to one engine, in order."""
+
+    view: OptionsAtVersion
+    entries: list[GivenOption] = field(default_factory=list)
+    opaque: bool = False
+    """Options may hide in a variable that nothing defines: what is missing may be there."""
+    partial: bool = False
+    """A file of options: the command that names it may give more of them."""
+    configs: dict[str, Word] = field(default_factory=dict)
+    """Files of options that were read with the command -> where it names them."""
+    arguments: bool = False
+    """Keys are arguments of Python: there may be more than the command line has."""
+    troubles: list[FileTrouble] = field(default_factory=list)
+    broken: list[tuple[GivenOption, FileTrouble]] = field(default_factory=list)
+    """Options whose JSON could not be read."""
+    always: bool = False
+    """The program does nothing but speculate, so no option need say so."""
+    searched: int = 0
+    newer: bool = False
+    """The version is newer than what was read."""
+    glued: list[GivenOption] = field(default_factory=list)
+    """--option=value where the engine does not take it apart."""
+    empty: list[GivenOption] = field(default_factory=list)
+    """Options at the end of the line whose value is missing."""
+
+    def add(self, entry: GivenOption) -> None:
+        self.entries.append(entry)
+
+    def all(self, names: str) -> Iterator[GivenOption]:
+        """What is given under a meaning or a name; several are separated by |."""
+        wanted = names.split("|")
+        for entry in self.entries:
+            if not entry.unset and (entry.means in wanted or entry.name in wanted):
+                yield entry
+
+    def last(self, names: str) -> GivenOption | None:
+        """The one that counts: the last; the environment is read before the command line."""
+        return next(iter([*self.all(names)][::-1]), None)
+
+    def has(self, names: Iterable[str]) -> bool:
+        return any(self.last(name) for name in names)
+
+
+def parts(entry: GivenOption) -> list[str]:
+    """The values of an option: several where it takes a list."""
+    split = entry.option.split if entry.option else ""
+    if not split:
+        return [entry.text]
+    return [part for part in entry.text.split(split) if part]
+
+
+def tail(word: Word, start: int) -> Word:
+    """The end of a word as a word: the value in --option=value."""
+    text = word.text[start:]
+    if not word.spans:
+        return Word(text, word.place, word.unknown)
+    whole = word.raw is not None and text in word.raw
+    spans = [
+        (max(at - start, 0), line, column + max(start - at, 0)) for at, line, column in word.spans
+    ]
+    kept = [span for span, after in zip(spans, [*spans[1:], None], strict=True)
+            if after is None or after[0] > 0]  # fmt: skip
+    return Word(
+        text,
+        word.part(start, len(word.text)),
+        word.unknown,
+        text if whole else None,
+        spans=tuple(kept),
+    )

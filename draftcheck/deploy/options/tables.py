@@ -1,0 +1,330 @@
+"""rules/options/*.toml -> what an option of an engine means, and in which versions it exists.
+
+Knows no engine and reads no deploy file: options are looked up by name and version.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cache, lru_cache
+from typing import Any
+
+from draftcheck import versions
+from draftcheck.errors import RuleError, UsageError
+from draftcheck.rulebook import files
+from draftcheck.versions import Key
+
+EFFECTS = ("gone", "too-new", "never", "ignored", "deprecated", "old-layout", "means-other")
+
+
+@dataclass(frozen=True, slots=True)
+class VersionWindow:
+    """Where an option exists: since <= version < until; an empty bound is open."""
+
+    kind: str
+    takes: str
+    """How many words follow it: 0, 1, 2, ? (one or none), n."""
+    programs: str
+    """Letters of the programs that have it; empty: all."""
+    since: str = ""
+    until: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class EngineOption:
+    """What some names mean."""
+
+    names: tuple[str, ...]
+    env: tuple[str, ...] = ()
+    means: str = ""
+    form: str = ""
+    """How its value names a model: path, hub, url, folder, ollama, served."""
+    folder: str = ""
+    method: str = ""
+    """The method that giving it asks for."""
+    turns: Mapping[str, str] = field(default_factory=dict)
+    """What the named method becomes when this switch is on."""
+    object: bool = False
+    """Its value is a JSON object whose keys are options of their own."""
+    number: str = ""
+    choices: tuple[str, ...] = ()
+    also: str = ""
+    """A pattern of values that are fine besides the choices."""
+    exact: bool = False
+    checked_since: str = ""
+    split: str = ""
+    off: tuple[str, ...] = ()
+    default_tag: str = ""
+    not_a_model: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class OptionChange:
+    """What became of some names, and what takes their place."""
+
+    names: tuple[str, ...]
+    effect: str
+    why: str
+    source: str
+    fix: str = ""
+    becomes: str = ""
+    safe: bool = False
+    since: str = ""
+    until: str = ""
+    severity: str = ""
+    given: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ValueChange:
+    """A value that this window does not take, or takes under another name."""
+
+    option: str
+    source: str
+    value: str = ""
+    pattern: str = ""
+    becomes: str = ""
+    safe: bool = False
+    deprecated: bool = False
+    fix: str = ""
+    since: str = ""
+    until: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class OptionRule:
+    """Options that must, or must not, be given together."""
+
+    rule: str
+    given: tuple[str, ...]
+    at: str
+    saw: str
+    why: str
+    fix: str
+    source: str
+    missing: tuple[str, ...] = ()
+    where: Mapping[str, list[str]] = field(default_factory=dict)
+    unless: Mapping[str, list[str]] = field(default_factory=dict)
+    whole: bool = False
+    """All values of a list must be among `where`, not one of them."""
+    if_draft: str = ""
+    unless_draft: str = ""
+    insert: str = ""
+    insert_key: str = ""
+    safe: bool = False
+    severity: str = ""
+    since: str = ""
+    until: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class OptionTable:
+    """Everything that rules/options says about one engine."""
+
+    name: str
+    engine: str
+    order: Key
+    oldest: str
+    checked: str
+    style: str
+    head: Mapping[str, Any]
+    spans: Mapping[str, tuple[VersionWindow, ...]]
+    options: Mapping[str, EngineOption]
+    changes: tuple[OptionChange, ...]
+    values: tuple[ValueChange, ...]
+    checks: tuple[OptionRule, ...]
+    keys: Mapping[str, tuple[str, ...]]
+    methods: Mapping[str, str]
+    alone: Mapping[str, str]
+    programs: Mapping[str, str]
+
+    @property
+    def complete(self) -> bool:
+        """Whether a name that is not listed does not exist."""
+        return bool(self.head.get("complete"))
+
+    def covers(self, version: str, since: str, until: str) -> bool:
+        return versions.covers(self.order, version, since or None, until or None)
+
+
+@cache
+def load(name: str) -> OptionTable:
+    """The table rules/options/NAME.toml, checked."""
+    data = files.load(f"options/{name}")
+    where = f"options/{name}.toml"
+    try:
+        head = data["table"]
+        order = lru_cache(maxsize=4096)(versions.ORDERS[head["versions"]])
+        options = [_row(EngineOption, row, where) for row in data.get("option", [])]
+        spans = _spans(head, data)
+        return OptionTable(
+            name=name,
+            engine=head["engine"],
+            order=order,
+            oldest=head["oldest"],
+            checked=head["checked"],
+            style=head["style"],
+            head=head,
+            spans=spans,
+            options={n: option for option in options for n in (*option.names, *option.env)},
+            changes=tuple(_row(OptionChange, row, where) for row in data.get("change", [])),
+            values=tuple(_row(ValueChange, row, where) for row in data.get("value", [])),
+            checks=tuple(_row(OptionRule, row, where) for row in data.get("check", [])),
+            keys={part: tuple(names) for part, names in data.get("keys", {}).items()},
+            methods=data.get("methods", {}),
+            alone=data.get("alone", {}),
+            programs=data.get("programs", {}),
+        )
+    except KeyError as error:
+        raise RuleError(f"{where}: {error.args[0]!r} is missing") from None
+
+
+def _row(kind: Any, row: Mapping[str, Any], where: str) -> Any:
+    values = {key: tuple(v) if isinstance(v, list) else v for key, v in row.items()}
+    try:
+        made = kind(**values)
+    except TypeError as error:
+        raise RuleError(f"{where}: {dict(row)}: {error}") from None
+    if isinstance(made, OptionChange) and made.effect not in EFFECTS:
+        raise RuleError(f"{where}: {made.names[0]}: no effect {made.effect!r}")
+    return made
+
+
+def _spans(
+    head: Mapping[str, Any], data: Mapping[str, Any]
+) -> dict[str, tuple[VersionWindow, ...]]:
+    found: dict[str, list[VersionWindow]] = {}
+    rows = files.load(f"options/{head['names']}")["names"] if "names" in head else []
+    for kind, takes, programs, since, until, names in rows:
+        span = VersionWindow(kind, takes, programs, since, until)
+        for name in names.split():
+            found.setdefault(_key(kind, name), []).append(span)
+    for row in data.get("values", []):
+        span = VersionWindow("value", "1", "", row.get("since", ""), row.get("until", ""))
+        for value in row["values"]:
+            found.setdefault(_key("value", f"{row['option']}={value}"), []).append(span)
+    for part, keys in data.get("keys", {}).items():
+        for key in keys:
+            found.setdefault(f"{part}.{key}" if part else key, []).append(
+                VersionWindow("key", "1", "")
+            )
+    return {name: tuple(spans) for name, spans in found.items()}
+
+
+def _key(kind: str, name: str) -> str:
+    """--spec-type=none is a value that exists, and no option of that name."""
+    return f"={name}" if kind == "value" else name
+
+
+@dataclass(frozen=True, slots=True)
+class OptionsAtVersion:
+    """A table as one version, and one program of the engine, has it."""
+
+    table: OptionTable
+    version: str
+    letter: str = ""
+    sure: bool = True
+    """Whether the version is known, and one that was read."""
+
+    @property
+    def title(self) -> str:
+        """The engine and the version that a finding speaks of."""
+        text = f"{self.table.engine} {self.version}"
+        return text if self.sure else f"{text}, the newest that was read"
+
+    @property
+    def source(self) -> str:
+        return f"rules/options/{self.table.head.get('names', self.table.name)}.toml"
+
+    def now(self, name: str) -> VersionWindow | None:
+        """Where this version has it; None: it does not."""
+        for span in self.table.spans.get(name, ()):
+            there = span.kind != "removed" and self._fits(span)
+            if there and self.table.covers(self.version, span.since, span.until):
+                return span
+        return None
+
+    def ever(self, name: str) -> VersionWindow | None:
+        """Where any version, or another program, has it."""
+        spans = [s for s in self.table.spans.get(name, ()) if s.kind != "removed"]
+        fitting = [s for s in spans if self._fits(s)] or spans
+        return fitting[-1] if fitting else None
+
+    def _fits(self, span: VersionWindow) -> bool:
+        return not self.letter or not span.programs or self.letter in span.programs
+
+    def holds(self, row: OptionChange | ValueChange | OptionRule) -> bool:
+        return self.table.covers(self.version, row.since, row.until)
+
+    def option(self, name: str) -> EngineOption | None:
+        return self.table.options.get(name)
+
+    def names(self, kind: str) -> list[str]:
+        """Everything of a kind that this version has."""
+        return _names(self, kind)
+
+    def choices(self, name: str) -> list[str]:
+        """The values that this version takes; empty: any."""
+        option = self.option(name)
+        if option is None:
+            return []
+        known = [
+            listed.removeprefix(f"={other}=")
+            for other in option.names
+            for listed in self.names("value")
+            if listed.startswith(f"={other}=")
+        ]
+        return known or list(option.choices)
+
+    def meant(self, name: str) -> EngineOption | None:
+        """What a name means, or what has taken the place of a name that is gone or never was."""
+        option = self.option(name)
+        change = self.change(name) if option is None else None
+        if change is None or not change.becomes:
+            return option
+        part, dot, _ = name.rpartition(".")
+        return self.option(f"{part}.{change.becomes}" if dot else change.becomes)
+
+    def change(self, name: str) -> OptionChange | None:
+        """What became of this name, in this version."""
+        return next((c for c in self.table.changes if name in c.names and self.holds(c)), None)
+
+
+@cache
+def _listed(table: str, version: str, letter: str, kind: str) -> tuple[str, ...]:
+    view = OptionsAtVersion(load(table), version, letter)
+    return tuple(
+        name for name in view.table.spans if (span := view.now(name)) and span.kind == kind
+    )
+
+
+def _names(view: OptionsAtVersion, kind: str) -> list[str]:
+    return list(_listed(view.table.name, view.version, view.letter, kind))
+
+
+def view(table: OptionTable, version: str | None, letter: str = "") -> OptionsAtVersion:
+    """A table at a version; without one, at the newest that was read."""
+    if version is None:
+        return OptionsAtVersion(table, table.checked, letter, sure=False)
+    try:
+        at = table.order(version)
+    except UsageError:
+        return OptionsAtVersion(table, table.checked, letter, sure=False)
+    if at > table.order(table.checked):
+        return OptionsAtVersion(table, table.checked, letter, sure=False)
+    return OptionsAtVersion(table, version, letter)
+
+
+def matches(pattern: str, text: str) -> bool:
+    """Whether a pattern of a rule file is found in a text of a deploy file."""
+    return re.search(pattern, text[:1000]) is not None
+
+
+def near(name: str, names: Iterable[str]) -> str | None:
+    """The name that was probably meant."""
+    import difflib
+
+    found = difflib.get_close_matches(name, list(names), n=1, cutoff=0.8)
+    return found[0] if found else None

@@ -1,0 +1,1 @@
+"""The languages that deploy files are written in, with the place of every piece."""

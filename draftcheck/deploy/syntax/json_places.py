@@ -1,0 +1,201 @@
+"""JSON with the place of every value: in a flag of a command, or a file of its own."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from typing import cast
+
+from draftcheck.deploy.deployment import DocumentTree, FilePlace, FileTrouble, Word
+from draftcheck.deploy.syntax.yaml_tree import ParsedYaml
+from draftcheck.deploy.text import TextView, joined
+
+MAX_DEPTH = 60
+_BLANK = re.compile(r"[ \t\r\n]*")
+_COMMENTS = re.compile(r"(?:[ \t\r\n]|//[^\n]*|/\*(?:[^*]|\*(?!/))*\*/)*")
+_NUMBER = re.compile(r"-?(?:0|[1-9]\d*)(\.\d+)?([eE][-+]?\d+)?")
+_LITERALS = {
+    "true": "bool",
+    "false": "bool",
+    "null": "null",
+    "NaN": "float",
+    "Infinity": "float",
+    "-Infinity": "float",
+}
+_LITERAL = re.compile("|".join(_LITERALS))
+
+
+class NotJSON(ValueError):
+    """The text is not JSON: why, and where."""
+
+    def __init__(self, why: str, at: int) -> None:
+        super().__init__(why)
+        self.why, self.at = why, at
+
+
+class _JsonReader:
+    """Reads one value after the other; make gives a scalar's word, place the place of a range."""
+
+    def __init__(
+        self,
+        text: str,
+        place: Callable[[int, int], FilePlace],
+        make: Callable[[str, int, int, str], DocumentTree],
+        comments: bool = False,
+    ) -> None:
+        self.text, self.place, self.make, self.comments = text, place, make, comments
+
+    def document(self, at: int) -> DocumentTree:
+        tree, at = self.value(self.blank(at), 0)
+        at = self.blank(at)
+        if at < len(self.text):
+            raise NotJSON("something follows the JSON", at)
+        return tree
+
+    def blank(self, at: int) -> int:
+        match = (_COMMENTS if self.comments else _BLANK).match(self.text, at)
+        return match.end() if match else at
+
+    def value(self, at: int, depth: int) -> tuple[DocumentTree, int]:
+        if depth > MAX_DEPTH:
+            raise NotJSON("nested too deeply", at)
+        letter = self.text[at : at + 1]
+        if letter == "{":
+            return self._mapping(at, depth)
+        if letter == "[":
+            return self._list(at, depth)
+        if letter == '"':
+            value, end = self._string(at)
+            return self.make(value, at, end, "str"), end
+        literal = _LITERAL.match(self.text, at)
+        if literal:
+            return self.make(literal[0], at, literal.end(), _LITERALS[literal[0]]), literal.end()
+        number = _NUMBER.match(self.text, at)
+        if number:
+            kind = "float" if number[1] or number[2] else "int"
+            return self.make(number[0], at, number.end(), kind), number.end()
+        raise NotJSON(_expected("a value", letter), at)
+
+    def _string(self, at: int) -> tuple[str, int]:
+        try:
+            return cast(tuple[str, int], json.decoder.scanstring(self.text, at + 1))  # type: ignore[attr-defined]
+        except json.JSONDecodeError as error:
+            raise NotJSON(error.msg.lower().removesuffix(" at"), error.pos) from None
+
+    def _mapping(self, at: int, depth: int) -> tuple[DocumentTree, int]:
+        start, entries = at, list[tuple[Word, DocumentTree]]()
+        at = self.blank(at + 1)
+        while self.text[at : at + 1] != "}":
+            if self.text[at : at + 1] != '"':
+                raise NotJSON(_expected("a name in double quotes", self.text[at : at + 1]), at)
+            name, end = self._string(at)
+            key = self.make(name, at, end, "str").word
+            at = self.blank(end)
+            if self.text[at : at + 1] != ":":
+                raise NotJSON(_expected("a colon", self.text[at : at + 1]), at)
+            value, at = self.value(self.blank(at + 1), depth + 1)
+            if key is not None:
+                entries.append((key, value))
+            at = self._comma(at, "}")
+        return DocumentTree(self.place(start, at + 1), entries=tuple(entries)), at + 1
+
+    def _list(self, at: int, depth: int) -> tuple[DocumentTree, int]:
+        start, items = at, list[DocumentTree]()
+        at = self.blank(at + 1)
+        while self.text[at : at + 1] != "]":
+            value, at = self.value(at, depth + 1)
+            items.append(value)
+            at = self._comma(at, "]")
+        return DocumentTree(self.place(start, at + 1), items=tuple(items)), at + 1
+
+    def _comma(self, at: int, closing: str) -> int:
+        at = self.blank(at)
+        letter = self.text[at : at + 1]
+        if letter == closing:
+            return at
+        if letter != ",":
+            raise NotJSON(_expected(f"a comma or {closing}", letter), at)
+        after = self.blank(at + 1)
+        if self.text[after : after + 1] == closing:
+            if self.comments:
+                return after
+            raise NotJSON(f"a comma before {closing}", at)
+        return after
+
+
+def _expected(what: str, letter: str) -> str:
+    if not letter:
+        return f"it ends where {what} should stand"
+    if letter == "'":
+        return f"{what} should stand here; JSON wants double quotes"
+    return f"{what} should stand here"
+
+
+def parse(word: Word, start: int = 0) -> DocumentTree | FileTrouble:
+    """The JSON in a word from a position on, with places in the file."""
+    verbatim = word.raw is not None and word.text in word.raw
+
+    def make(value: str, first: int, end: int, kind: str) -> DocumentTree:
+        place = word.part(first, end)
+        raw = word.text[first:end] if verbatim and word.spans else None
+        unknown = word.unknown if word.unknown and word.unknown in value else None
+        inner = _inner_spans(word, first, end, value)
+        return DocumentTree(place, word=Word(value, place, unknown, raw, kind, inner))
+
+    try:
+        return _JsonReader(word.text, word.part, make).document(start)
+    except NotJSON as error:
+        at = min(error.at, len(word.text))
+        return FileTrouble(word.part(at, min(at + 1, len(word.text))), f"not JSON: {error.why}")
+
+
+def _inner_spans(word: Word, first: int, end: int, value: str) -> tuple[tuple[int, int, int], ...]:
+    """Spans of a string that is spelled as it is, without its quotes."""
+    quoted = 1 if word.text[first : first + 1] == '"' else 0
+    if not word.spans or word.text[first + quoted : end - quoted] != value or not value:
+        return ()
+    places = [(at, word.part(first + quoted + at, first + quoted + at)) for at in range(len(value))]
+    spans = [(at, place.line, place.column) for at, place in places]
+    return tuple(
+        span
+        for span, before in zip(spans, [None, *spans], strict=False)
+        if before is None or span[1:] != (before[1], before[2] + 1)
+    )
+
+
+def parse_view(view: TextView) -> ParsedYaml:
+    """A JSON file with places, comments and last commas allowed; raises NotJSON."""
+    parsed = ParsedYaml()
+
+    def make(value: str, first: int, end: int, kind: str) -> DocumentTree:
+        text = _string_view(view, value, first, end)
+        word = text.word(view.place(first, end), view.raw(first, end), kind)
+        return parsed.keep(DocumentTree(word.place, word=word), text)
+
+    parsed.trees.append(_JsonReader(view.text, view.place, make, comments=True).document(0))
+    return parsed
+
+
+def _string_view(view: TextView, value: str, first: int, end: int) -> TextView:
+    quoted = 1 if view.text[first : first + 1] == '"' else 0
+    first, end = first + quoted, end - quoted
+    if view.text[first:end] == value:
+        return view.slice(first, end)
+    parts, at, done = list[TextView](), first, 0
+    while at < end:
+        slash = view.text.find("\\", at, end)
+        stop = end if slash < 0 else slash
+        if stop > at:
+            parts.append(view.slice(at, stop))
+            done += stop - at
+        if stop < end:
+            letter = view.slice(stop, stop + 1)
+            letter.text = value[done : done + 1]
+            parts.append(letter)
+            done += 1
+            at = stop + (6 if view.text.startswith("u", stop + 1) else 2)
+        else:
+            at = stop
+    found = joined(parts)
+    return found if found.text == value else view.vague(value, first, end)

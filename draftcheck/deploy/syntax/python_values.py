@@ -1,0 +1,355 @@
+"""What Python expressions say without running them: literals, names bound once, defaults."""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+from bisect import bisect_left
+from dataclasses import dataclass, field
+from itertools import accumulate
+from typing import Any
+
+from draftcheck.deploy.deployment import DocumentTree, FilePlace, Word
+from draftcheck.deploy.syntax.python_strings import literal
+from draftcheck.deploy.syntax.variables import MAX_VALUE
+from draftcheck.deploy.text import TextView, joined
+
+MAX_DEPTH = 24
+MAX_STEPS = 60_000
+CALL = "__call__"
+"""The entry that names the class or function where a value is a call."""
+_BREAK = re.compile(r"\r\n|\r|\n")
+
+
+@dataclass(slots=True)
+class PythonScope:
+    """Names and what they are bound to, in a module or a function."""
+
+    parent: PythonScope | None = None
+    bound: dict[str, list[ast.expr | None]] = field(default_factory=dict)
+    """None: bound to something that is not an expression (a loop, a parameter)."""
+    added: dict[str, list[tuple[str | None, ast.expr]]] = field(default_factory=dict)
+    """Later additions: list elements (no key) and entries of a mapping."""
+
+    def bind(self, name: str, value: ast.expr | None) -> None:
+        """Note a binding."""
+        self.bound.setdefault(name, []).append(value)
+
+    def find(self, name: str) -> tuple[ast.expr, PythonScope] | None:
+        """The one expression that a name stands for."""
+        scope: PythonScope | None = self
+        while scope is not None:
+            if name in scope.bound:
+                values = scope.bound[name]
+                telling = [v for v in values if not _is_none(v)] or values[:1]
+                only = telling[0]
+                return (only, scope) if len(telling) == 1 and only is not None else None
+            scope = scope.parent
+        return None
+
+
+def _is_none(value: ast.expr | None) -> bool:
+    return isinstance(value, ast.Constant) and value.value is None
+
+
+class PythonValues:
+    """Reads expressions of one file."""
+
+    def __init__(self, view: TextView) -> None:
+        self.view = view
+        self.lines = [0, *(match.end() for match in _BREAK.finditer(view.text))]
+        self.ascii = view.text.isascii()
+        self.widths: dict[int, list[int]] = {}
+        self.imports: dict[str, str] = {}
+        self.arguments: dict[str, ast.expr] = {}
+        self.texts: dict[int, tuple[Word, TextView]] = {}
+        self.steps = 0
+
+    def position(self, line: int, column: int) -> int:
+        """The position of a line and a column that counts bytes."""
+        line = min(line, len(self.lines))
+        start = self.lines[line - 1]
+        if not self.ascii:
+            column = bisect_left(self._bytes(line), column)
+        return min(start + column, len(self.view.text))
+
+    def _bytes(self, line: int) -> list[int]:
+        """How many bytes come before each character of a line."""
+        if line not in self.widths:
+            start = self.lines[line - 1]
+            end = self.lines[line] if line < len(self.lines) else len(self.view.text)
+            sizes = (len(letter.encode()) for letter in self.view.text[start:end])
+            self.widths[line] = list(accumulate(sizes, initial=0))
+        return self.widths[line]
+
+    def span(self, node: ast.expr | ast.keyword) -> tuple[int, int]:
+        """Start and end of a node."""
+        end = (node.end_lineno or node.lineno, node.end_col_offset or node.col_offset)
+        return self.position(node.lineno, node.col_offset), self.position(*end)
+
+    def place(self, node: ast.expr | ast.keyword) -> FilePlace:
+        """Where a node stands."""
+        return self.view.place(*self.span(node))
+
+    def dotted(self, node: ast.expr) -> str:
+        """a.b.c with imports resolved; what is no name is left out."""
+        parts = list[str]()
+        while isinstance(node, ast.Attribute):
+            parts.append(node.attr)
+            node = node.value
+        if isinstance(node, ast.Name):
+            parts.append(self.imports.get(node.id, node.id))
+        return ".".join(reversed(parts))
+
+    def unknown(self, node: ast.expr) -> DocumentTree:
+        """A value that only running the program would tell."""
+        start, end = self.span(node)
+        text = self.view.text[start : min(end, start + 80)]
+        place = self.view.place(start, end)
+        return DocumentTree(place, word=Word(text, place, text.split("\n")[0]))
+
+    def scalar(self, node: ast.expr, value: Any) -> DocumentTree:
+        """A constant."""
+        start, end = self.span(node)
+        place = self.view.place(start, end)
+        if isinstance(value, str):
+            view = self._string(value, start, end)
+            word = view.word(place, self.view.raw(start, end))
+            self.texts[id(word)] = (word, view)
+            return DocumentTree(place, word=word)
+        kind = "null" if value is None else {bool: "bool", int: "int"}.get(type(value), "float")
+        text = json.dumps(value) if value is None or isinstance(value, bool) else str(value)
+        return DocumentTree(place, word=Word(text, place, raw=self.view.raw(start, end), kind=kind))
+
+    def _string(self, value: str, start: int, end: int) -> TextView:
+        found = literal(self.view, start, end)
+        same = found is not None and found.text == value
+        return found if found is not None and same else self.view.vague(value, start, end)
+
+    def text_view(self, word: Word) -> TextView:
+        """The view of a word that came from here."""
+        return self._known(word)
+
+    def read(self, node: ast.expr, scope: PythonScope, depth: int = 0) -> DocumentTree:
+        """The value of an expression, as far as the file tells it."""
+        self.steps += 1
+        if depth > MAX_DEPTH or self.steps > MAX_STEPS:
+            return self.unknown(node)
+        if isinstance(node, ast.Constant):
+            value = node.value
+            telling = value is None or isinstance(value, str | bool | int | float)
+            return self.scalar(node, value) if telling else self.unknown(node)
+        if isinstance(node, ast.Name | ast.Attribute):
+            return self._name(node, scope, depth)
+        if isinstance(node, ast.Dict):
+            return self._dict(node, scope, depth)
+        if isinstance(node, ast.List | ast.Tuple):
+            return DocumentTree(self.place(node), items=tuple(self.items(node.elts, scope, depth)))
+        if isinstance(node, ast.JoinedStr):
+            return self._formatted(node, scope, depth)
+        if isinstance(node, ast.FormattedValue):
+            return self.read(node.value, scope, depth + 1)
+        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
+            return self._sum(node, scope, depth)
+        if isinstance(node, ast.BoolOp) and isinstance(node.op, ast.Or):
+            return self.read(node.values[-1], scope, depth + 1)  # x or "default"
+        if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+            inner = node.operand
+            if isinstance(inner, ast.Constant) and isinstance(inner.value, int | float):
+                return self.scalar(node, -inner.value)
+        if isinstance(node, ast.Call):
+            return self._call(node, scope, depth)
+        return self.unknown(node)
+
+    def items(self, nodes: list[ast.expr], scope: PythonScope, depth: int) -> list[DocumentTree]:
+        """Elements of a list, *others filled in."""
+        found = list[DocumentTree]()
+        for node in nodes:
+            if isinstance(node, ast.Starred):
+                inner = self.read(node.value, scope, depth + 1)
+                found.extend(inner.items if inner.items is not None else [self.unknown(node)])
+            else:
+                found.append(self.read(node, scope, depth + 1))
+        return found
+
+    def _name(self, node: ast.Name | ast.Attribute, scope: PythonScope, depth: int) -> DocumentTree:
+        dotted = self.dotted(node)
+        found = scope.find(dotted)
+        if found is None:
+            default = self.arguments.get(dotted.rpartition(".")[2]) if "." in dotted else None
+            return self.read(default, scope, depth + 1) if default else self.unknown(node)
+        tree = self.read(found[0], found[1], depth + 1)
+        more = sorted(found[1].added.get(dotted, []), key=lambda each: each[1].lineno)
+        if tree.items is not None and more:
+            extra = [self.read(value, found[1], depth + 1) for key, value in more if key is None]
+            items = [item for each in extra for item in (each.items or (each,))]
+            return DocumentTree(tree.place, items=(*tree.items, *items)[:MAX_VALUE])
+        if tree.word is not None and more:
+            return self.unknown(node)
+        if tree.entries is not None and more:
+            entries = [
+                (Word(key, self.place(value)), self.read(value, found[1], depth + 1))
+                for key, value in more
+                if key is not None
+            ]
+            return DocumentTree(tree.place, entries=(*tree.entries, *entries)[:MAX_VALUE])
+        return tree
+
+    def _dict(self, node: ast.Dict, scope: PythonScope, depth: int) -> DocumentTree:
+        entries = list[tuple[Word, DocumentTree]]()
+        for key, value in zip(node.keys, node.values, strict=True):
+            inner = self.read(value, scope, depth + 1)
+            if key is None:
+                entries.extend(inner.entries or ())
+                continue
+            name = self.read(key, scope, depth + 1).word
+            if name is not None:
+                entries.append((name, inner))
+        return DocumentTree(self.place(node), entries=tuple(entries[:MAX_VALUE]))
+
+    def _formatted(self, node: ast.JoinedStr, scope: PythonScope, depth: int) -> DocumentTree:
+        """An f-string: known parts filled in, unknown ones left as holes."""
+        inner = [part for part in node.values if isinstance(part, ast.FormattedValue)]
+        known = list[TextView | None]()
+        for part in inner:
+            word = self.read(part.value, scope, depth + 1).word
+            telling = word is not None and not word.unknown and part.format_spec is None
+            known.append(self._known(word) if word is not None and telling else None)
+        start, end = self.span(node)
+        view = literal(self.view, start, end, lambda at: known[at] if at < len(known) else None)
+        if view is None or len(view.text) > MAX_VALUE:
+            return self._joined(node, list(node.values), scope, depth)
+        word = view.word(self.place(node), None)
+        self.texts[id(word)] = (word, view)
+        return DocumentTree(word.place, word=word)
+
+    def _known(self, word: Word) -> TextView:
+        found = self.texts.get(id(word))
+        return found[1] if found else self.view.instead(word.text, 0, 0)
+
+    def _joined(
+        self, node: ast.expr, parts: list[ast.expr], scope: PythonScope, depth: int
+    ) -> DocumentTree:
+        texts, unknown = list[str](), None
+        for part in parts:
+            word = self.read(part, scope, depth + 1).word
+            if word is None:
+                return self.unknown(node)
+            unknown = unknown or word.unknown
+            texts.append(f"{{{word.text}}}" if word.unknown else word.text)
+        text, place = "".join(texts), self.place(node)
+        if len(text) > MAX_VALUE:
+            return self.unknown(node)
+        return self._made(Word(text, place, unknown), node)
+
+    def _made(self, word: Word, node: ast.expr) -> DocumentTree:
+        self.texts[id(word)] = (word, self.view.vague(word.text, *self.span(node)))
+        return DocumentTree(word.place, word=word)
+
+    def _sum(self, node: ast.BinOp, scope: PythonScope, depth: int) -> DocumentTree:
+        left = self.read(node.left, scope, depth + 1)
+        right = self.read(node.right, scope, depth + 1)
+        if left.items is not None or right.items is not None:
+            both = (*(left.items or (left,)), *(right.items or (right,)))
+            return DocumentTree(self.place(node), items=both[:MAX_VALUE])
+        if left.word is None or right.word is None:
+            return self.unknown(node)
+        sides = [(left.word, node.left), (right.word, node.right)]
+        views = [
+            self.view.hole(*self.span(side))
+            if word.unknown and id(word) not in self.texts
+            else self._known(word)
+            for word, side in sides
+        ]
+        view = joined(views)
+        if len(view.text) > MAX_VALUE:
+            return self.unknown(node)
+        word = view.word(self.place(node), None)
+        self.texts[id(word)] = (word, view)
+        return DocumentTree(word.place, word=word)
+
+    def _call(self, node: ast.Call, scope: PythonScope, depth: int) -> DocumentTree:
+        name = self.dotted(node.func)
+        last = name.rpartition(".")[2] or getattr(node.func, "attr", "")
+        first = node.args[0] if node.args else None
+        if last in ("from_pretrained", "load") and (last != "load" or name.startswith("mlx")):
+            named = [k.value for k in node.keywords if k.arg == "pretrained_model_name_or_path"]
+            model = first or (named[0] if named else None)
+            return self.read(model, scope, depth + 1) if model else self.unknown(node)
+        if name in ("os.environ.get", "os.getenv", "environ.get", "getenv"):
+            default = node.args[1] if len(node.args) > 1 else None
+            return self.read(default, scope, depth + 1) if default else self.unknown(node)
+        if name in ("str", "pathlib.Path", "Path", "shlex.quote", "int", "list") and first:
+            return self.read(first, scope, depth + 1)
+        if name == "json.dumps" and first:
+            return self._dumped(node, self.read(first, scope, depth + 1))
+        if last == "join" and isinstance(node.func, ast.Attribute) and first:
+            return self._join(node.func.value, self.read(first, scope, depth + 1), node)
+        if name == "shlex.split" and first:
+            return self.read(first, scope, depth + 1)
+        if last in ("to", "eval", "cuda", "half") and isinstance(node.func, ast.Attribute):
+            return self.read(node.func.value, scope, depth + 1)
+        entries = self.keywords(node, scope, depth)
+        if name == "dict":
+            return DocumentTree(self.place(node), entries=tuple(entries))
+        if not name or not (last[:1].isupper() or entries):
+            return self.unknown(node)
+        word = Word(name, self.place(node.func))
+        called = (Word(CALL, word.place), DocumentTree(word.place, word=word))
+        return DocumentTree(self.place(node), entries=(called, *entries))
+
+    def _join(self, separator: ast.expr, tree: DocumentTree, node: ast.expr) -> DocumentTree:
+        """ " ".join(words): the words themselves; anything else is a text."""
+        glue = separator.value if isinstance(separator, ast.Constant) else None
+        if tree.items is None or not isinstance(glue, str):
+            return self.unknown(node)
+        return tree if glue.isspace() else self.unknown(node)
+
+    def _dumped(self, node: ast.expr, tree: DocumentTree) -> DocumentTree:
+        unknown: list[str] = []
+        value = plain(tree, unknown)
+        word = Word(json.dumps(value), self.place(node), unknown[0] if unknown else None)
+        return self._made(word, node)
+
+    def keywords(
+        self, node: ast.Call, scope: PythonScope, depth: int = 0
+    ) -> list[tuple[Word, DocumentTree]]:
+        """The keyword arguments of a call, **others filled in; positional ones by number."""
+        found = list[tuple[Word, DocumentTree]]()
+        for number, value in enumerate(node.args):
+            if not isinstance(value, ast.Starred):
+                key = Word(str(number), self.place(value))
+                found.append((key, self.read(value, scope, depth + 1)))
+        for keyword in node.keywords:
+            inner = self.read(keyword.value, scope, depth + 1)
+            if keyword.arg is None:
+                found.extend(inner.entries or ())
+                continue
+            start = self.position(keyword.lineno, keyword.col_offset)
+            name = self.view.slice(start, start + len(keyword.arg))
+            same = name.text == keyword.arg
+            found.append((name.word() if same else Word(keyword.arg, inner.place), inner))
+        return found
+
+
+def plain(tree: DocumentTree, unknown: list[str], depth: int = 0) -> Any:
+    """The tree as Python values; what is unknown is noted and kept as text."""
+    if depth > MAX_DEPTH:
+        return None
+    if tree.items is not None:
+        return [plain(item, unknown, depth + 1) for item in tree.items]
+    if tree.entries is not None:
+        return {key.text: plain(value, unknown, depth + 1) for key, value in tree.entries}
+    word = tree.word
+    if word is None:
+        return None
+    if word.unknown:
+        unknown.append(word.unknown)
+        return word.text
+    if word.kind == "str":
+        return word.text
+    try:
+        return json.loads(word.text)
+    except ValueError:
+        return word.text

@@ -1,0 +1,213 @@
+"""Variables that a file gives values to itself; everything else stays unknown."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+
+from draftcheck.deploy.deployment import Word
+from draftcheck.deploy.syntax.shell_words import RawWord, WordPart
+from draftcheck.deploy.text import CommandArgument, TextView, joined
+
+MAX_VALUE = 1 << 14
+MAX_EXPORTED = 200
+TOO_LONG = "too long a text"
+_BRACED = re.compile(
+    r"\$(?:\$|(?P<name>[A-Za-z_]\w*)|\{(?P<braced>[A-Za-z_]\w*)(?:(?P<how>:?[-?+])(?P<rest>[^{}]*))?\})"
+)
+
+
+@dataclass(slots=True)
+class VariableValue:
+    """What a variable holds: a text, or the words of an array; neither: it cannot be told."""
+
+    view: TextView | None = None
+    items: list[CommandArgument] | None = None
+    branch: bool = False
+    """Given inside a condition or a loop."""
+    argument: bool = False
+    """Given on the command line of the script: unknown, but not instead of a default."""
+
+    def same(self, other: VariableValue) -> bool:
+        """Whether both say the same."""
+        mine, theirs = self.view, other.view
+        if mine is None or theirs is None:
+            return mine is theirs and self.items is None and other.items is None
+        return mine.text == theirs.text
+
+
+def _either(old: VariableValue, new: VariableValue) -> VariableValue:
+    """What a variable holds that a condition may change: what the file says, if it says one thing.
+
+    An argument ($2) may replace a default, and options that may be switched on stand in the file.
+    """
+    if new.argument:
+        return old
+    if old.view is not None and new.view is not None:
+        if new.view.text.startswith(old.view.text):  # ARGS="$ARGS --more"
+            return new
+        for value, other in ((old.view, new), (new.view, old)):
+            if not value.text.strip():
+                return other
+    return VariableValue(branch=True)
+
+
+@dataclass(slots=True)
+class Variables:
+    """Names and their values at one point of a script."""
+
+    values: dict[str, VariableValue] = field(default_factory=dict)
+    exported: set[str] = field(default_factory=set)
+    _environment: dict[str, Word] | None = None
+
+    def assign(self, name: str, value: VariableValue) -> None:
+        """Give a value; two different ones on different ways leave it unknown."""
+        self._environment = None
+        old = self.values.get(name)
+        if value.branch and old is not None and not old.same(value):
+            value = _either(old, value)
+        if value.view is not None and len(value.view.text) > MAX_VALUE:
+            value = VariableValue()
+        self.values[name] = value
+
+    def append(self, name: str, value: VariableValue) -> None:
+        """Add to a text or an array."""
+        self._environment = None
+        old = self.values.get(name)
+        if old is None:
+            self.values[name] = value
+        elif old.items is not None and value.items is not None:
+            if len(old.items) + len(value.items) <= MAX_VALUE:
+                old.items.extend(value.items)
+        elif old.view is not None and value.view is not None:
+            self.values[name] = VariableValue()
+            if len(old.view.text) + len(value.view.text) <= MAX_VALUE:
+                self.values[name] = VariableValue(joined([old.view, value.view]))
+        else:
+            self.values[name] = VariableValue()
+
+    def export(self, name: str) -> None:
+        """Hand a variable on to programs."""
+        self._environment = None
+        self.exported.add(name)
+
+    def environment(self) -> dict[str, Word]:
+        """What a program that is started here gets."""
+        if self._environment is None:
+            names = sorted(self.exported)[:MAX_EXPORTED]
+            views = ((name, self.values.get(name)) for name in names)
+            found = {name: value.view.word() for name, value in views if value and value.view}
+            self._environment = found
+        return self._environment
+
+    def expand(self, raw: RawWord, view: TextView) -> list[CommandArgument]:
+        """The words that a raw word becomes: one, none, or many where a variable is split."""
+        telling = [part for part in raw.parts if part.name or not part.known or part.view.text]
+        if len(telling) == 1 and telling[0].name and telling[0].known:
+            found = self._alone(telling[0])
+            if found is not None:
+                return found
+        text, unknown, borrowed = self.text(raw, view)
+        place = view.place(raw.start, raw.end)
+        spelled = None if borrowed else view.raw(raw.start, raw.end)
+        word = text.word(place, spelled)
+        return [CommandArgument(replace(word, unknown=unknown) if unknown else word, text)]
+
+    def text(self, raw: RawWord, view: TextView) -> tuple[TextView, str | None, bool]:
+        """The text of a raw word, what in it is unknown, and whether a variable gave some of it."""
+        views, unknown, borrowed, length = list[TextView](), None, False, 0
+        for part in raw.parts:
+            piece: TextView | None = part.view
+            if part.name or not part.known:
+                borrowed = True
+                piece = self._value(part)
+                if piece is None:
+                    unknown = unknown or part.view.text
+                    piece = part.view.hole(0, len(part.view.text))
+            if piece is not None and length + len(piece.text) <= MAX_VALUE:
+                length += len(piece.text)
+                views.append(piece)
+            else:
+                unknown = TOO_LONG
+        text = joined(views) if views else view.slice(raw.start, raw.start)
+        return text, unknown, borrowed
+
+    def _alone(self, part: WordPart) -> list[CommandArgument] | None:
+        """The words of a variable that is a word of its own; None: not known."""
+        value = self.values.get(part.name or "")
+        if value is not None and value.items is not None and part.operator in ("", "[@]", "[*]"):
+            return list(value.items) if part.operator or part.name == "@" else value.items[:1]
+        view = self._value(part)
+        if view is None:
+            return None
+        if part.quoted:
+            return [CommandArgument.of(view)]
+        return [
+            CommandArgument.of(view.slice(*match.span()))
+            for match in re.finditer(r"\S+", view.text)
+        ]
+
+    def _value(self, part: WordPart) -> TextView | None:
+        if part.name is None:
+            return None
+        value = self.values.get(part.name)
+        operator = part.operator
+        if operator.endswith("+"):
+            return None  # depends on whether it is set when the script runs
+        if value is None or (value.view is None and value.items is None):
+            if operator.endswith(("-", "=")) and part.default is not None:
+                view, unknown, _ = self.text(part.default, part.view)
+                if part.default.start == part.default.end:
+                    view = part.view.slice(0, 0)
+                if unknown is None:
+                    if operator.endswith("="):
+                        self.values[part.name] = VariableValue(view)
+                    return view
+            return None
+        if value.items is not None:
+            texts = [item.view for item in value.items[:1]]
+            return texts[0] if texts and not operator.startswith("[") else None
+        return value.view
+
+
+def interpolated(
+    view: TextView,
+    values: Mapping[str, TextView] | None = None,
+    outside: Mapping[str, str] | None = None,
+) -> TextView:
+    """The text with $X and ${X:-default} filled in from values and defaults; $$ is a dollar.
+
+    outside: values that stand in another file.
+    """
+
+    def value(match: re.Match[str]) -> TextView | None:
+        if match[0] == "$$":
+            return view.slice(match.start(), match.start() + 1)
+        name = match["name"] or match["braced"]
+        known = (values or {}).get(name)
+        told = (outside or {}).get(name)
+        if known is None and told is not None and (told or match["how"] != ":-"):
+            return view.instead(told, *match.span())
+        if known is None and match["how"] in (":-", "-"):
+            return view.slice(*match.span("rest"))
+        return known
+
+    return filled(view, _BRACED, value)
+
+
+def filled(
+    view: TextView, pattern: re.Pattern[str], value: Callable[[re.Match[str]], TextView | None]
+) -> TextView:
+    """The text with each match replaced by its value; where there is none, a hole is left."""
+    parts, at, length = list[TextView](), 0, 0
+    for match in pattern.finditer(view.text):
+        known = value(match)
+        parts.append(view.slice(at, match.start()))
+        at = match.end()
+        if known is not None and length + len(known.text) <= MAX_VALUE:
+            length += len(known.text)
+            parts.append(known)
+        else:
+            parts.append(view.hole(*match.span()))
+    return joined([*parts, view.slice(at, len(view.text))]) if parts else view

@@ -1,0 +1,198 @@
+"""YAML -> trees with places, from the parser's events: no tags are obeyed, no objects made."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from draftcheck.deploy.deployment import DocumentTree, FilePlace, Word
+from draftcheck.deploy.gathered import ContentsBuilder
+from draftcheck.deploy.syntax import templates
+from draftcheck.deploy.syntax.yaml_scalars import scalar
+from draftcheck.deploy.text import TextView
+
+MAX_DEPTH = 100
+MAX_NODES = 200_000
+_KINDS = {"int", "float", "bool", "null"}
+
+
+@dataclass(slots=True)
+class ParsedYaml:
+    """The documents of a YAML (or JSON) text, and the views of their scalars."""
+
+    trees: list[DocumentTree] = field(default_factory=list)
+    views: dict[int, tuple[DocumentTree, TextView]] = field(default_factory=dict)
+    """By the id of the scalar's tree, which is kept so that the id stays its own."""
+
+    def keep(self, tree: DocumentTree, view: TextView) -> DocumentTree:
+        """Remember the view of a scalar."""
+        self.views[id(tree)] = (tree, view)
+        return tree
+
+    def view(self, tree: DocumentTree | None) -> TextView | None:
+        """The text of a scalar with its places."""
+        found = self.views.get(id(tree)) if tree is not None else None
+        return found[1] if found else None
+
+
+@dataclass(slots=True)
+class _Open:
+    """A list or mapping that is being read."""
+
+    mapping: bool
+    start: int
+    anchor: str | None
+    items: list[DocumentTree] = field(default_factory=list)
+    size: int = 1
+
+
+class _StopError(Exception):
+    """The budget is used up."""
+
+
+class _TreeBuilder:
+    def __init__(self, view: TextView) -> None:
+        self.view = view
+        self.troubles: list[tuple[FilePlace, str]] = []
+        self.parsed = ParsedYaml()
+        self.open: list[_Open] = []
+        self.anchors: dict[str, DocumentTree | None] = {}
+        self.sizes: dict[int, int] = {}
+        self.total = 0
+        import yaml
+
+        self.resolver = yaml.resolver.Resolver()
+        self.scalar_node = yaml.ScalarNode
+
+    def event(self, event: Any) -> None:
+        name = type(event).__name__
+        if name == "ScalarEvent":
+            self._add(self._scalar(event), event.anchor, 1)
+        elif name in ("SequenceStartEvent", "MappingStartEvent"):
+            if len(self.open) >= MAX_DEPTH:
+                raise _StopError("nested too deeply", event.start_mark.index)
+            if event.anchor:
+                self.anchors[event.anchor] = None
+            mapping = name == "MappingStartEvent"
+            self.open.append(_Open(mapping, event.start_mark.index, event.anchor))
+        elif name in ("SequenceEndEvent", "MappingEndEvent"):
+            self._close(event)
+        elif name == "AliasEvent":
+            self._alias(event)
+
+    def _scalar(self, event: Any) -> DocumentTree:
+        start, end = event.start_mark.index, event.end_mark.index
+        view = scalar(self.view, event.value, start, end, event.style)
+        kind = "str"
+        if event.implicit[0] and not event.style:
+            tag = self.resolver.resolve(self.scalar_node, event.value, (True, False))
+            short = tag.rsplit(":", 1)[-1]
+            kind = short if short in _KINDS else "str"
+        block = event.style in ("|", ">")
+        if block:
+            end = start + len(self.view.text[start:end].rstrip())
+        spelled = None if block or "\n" in self.view.text[start:end] else self.view.raw(start, end)
+        if templates.present(event.value):
+            view = replace(view, text=templates.hidden(view.text))
+        word = view.word(self.view.place(start, end), spelled, kind)
+        return self.parsed.keep(DocumentTree(word.place, word=word), view)
+
+    def _add(self, tree: DocumentTree, anchor: str | None, size: int) -> None:
+        if anchor:
+            self.anchors[anchor] = tree
+        self.sizes[id(tree)] = size
+        self.total += 1
+        if self.open:
+            self.open[-1].items.append(tree)
+            self.open[-1].size += size
+            if self.open[-1].size > MAX_NODES:
+                raise _StopError("too large when its anchors are filled in", self.open[-1].start)
+        else:
+            self.parsed.trees.append(tree)
+        if self.total > MAX_NODES:
+            raise _StopError("too many values", 0)
+
+    def _close(self, event: Any) -> None:
+        done = self.open.pop()
+        place = self.view.place(done.start, max(event.end_mark.index, done.start))
+        if done.mapping:
+            pairs = list(zip(done.items[::2], done.items[1::2], strict=False))
+            tree = DocumentTree(place, entries=self._entries(pairs))
+        else:
+            tree = DocumentTree(place, items=tuple(done.items))
+        self._add(tree, done.anchor, done.size)
+
+    def _entries(
+        self, pairs: list[tuple[DocumentTree, DocumentTree]]
+    ) -> tuple[tuple[Word, DocumentTree], ...]:
+        merged, own = list[tuple[Word, DocumentTree]](), list[tuple[Word, DocumentTree]]()
+        for key, value in pairs:
+            word = key.word
+            if word is None:
+                self.troubles.append((key.place, "a key that is a list or a mapping"))
+            elif word.text == "<<" and word.raw == "<<":
+                for other in (value.items if value.items is not None else (value,))[::-1]:
+                    merged.extend(other.entries or ())
+            else:
+                own.append((word, value))
+        if len(merged) > MAX_NODES:
+            raise _StopError("too large when its anchors are filled in", 0)
+        return (*merged, *own)
+
+    def _alias(self, event: Any) -> None:
+        tree = self.anchors.get(event.anchor)
+        start, end = event.start_mark.index, event.end_mark.index
+        if tree is None:
+            contains = event.anchor in self.anchors
+            why = "contains itself" if contains else "is not defined before it is used"
+            place = self.view.place(start, end)
+            self.troubles.append((place, f"the anchor {event.anchor} {why}"))
+            tree = DocumentTree(place, word=Word("", place, kind="null"))
+            self.sizes[id(tree)] = 1
+            self.parsed.keep(tree, self.view.slice(start, start))
+        self._add(tree, None, self.sizes[id(tree)])
+
+
+def parse(view: TextView, gathered: ContentsBuilder) -> ParsedYaml:
+    """The documents of a YAML text; what stops the parser is said, what came before is kept."""
+    parsed, troubles = _attempt(view)
+    if troubles and templates.present(view.text):
+        place = view.place(*templates.first(view.text))
+        filled = replace(view, text=templates.hidden_lines(view.text))
+        again, left = _attempt(filled)
+        if not left:
+            gathered.trouble(place, "a template, not YAML: what it fills in is not known")
+            return again
+        gathered.trouble(place, "a template, not YAML, and not readable without its templates")
+        if len(again.trees) >= len(parsed.trees):
+            parsed, troubles = again, left
+    for trouble in troubles:
+        gathered.trouble(*trouble)
+    return parsed
+
+
+def _attempt(view: TextView) -> tuple[ParsedYaml, list[tuple[FilePlace, str]]]:
+    import yaml
+
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    builder = _TreeBuilder(view)
+    at, why = 0, ""
+    try:
+        for event in yaml.parse(view.text, Loader=loader):
+            builder.event(event)
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        if mark and mark.index >= len(view.text.rstrip()) and error.context_mark:
+            mark = error.context_mark  # what began there never ended
+        at, why = (mark.index if mark else 0), f"not YAML: {error.problem or error.context}"
+    except yaml.YAMLError as error:  # characters that YAML does not allow
+        at = getattr(error, "position", 0) or 0
+        why = f"not YAML: {getattr(error, 'reason', '') or 'not readable'}"
+    except _StopError as stop:
+        at, why = stop.args[1], f"YAML {stop.args[0]}"
+    except (RecursionError, UnicodeError, ValueError) as error:
+        why = f"not YAML: {type(error).__name__}"
+    if why:
+        at = min(at, len(view.text))
+        builder.troubles.append((view.place(at, at), why))
+    return builder.parsed, builder.troubles

@@ -1,0 +1,212 @@
+"""Texts that know where each of their characters stands in the file.
+
+A script in a YAML block, a word behind quotes, a value taken over from a variable: all are views,
+so that whatever is found in them has an exact place.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from draftcheck.deploy.deployment import FilePlace, Word
+from draftcheck.deploy.syntax import templates
+
+MAX_PIECES = 4000
+
+
+class SourceText:
+    """The text of a file and its lines."""
+
+    def __init__(self, name: str, text: str) -> None:
+        self.name = name
+        self.text = text
+        self.lines = [0]
+        at = text.find("\n")
+        while at >= 0:
+            self.lines.append(at + 1)
+            at = text.find("\n", at + 1)
+
+    def at(self, offset: int) -> tuple[int, int]:
+        """Line and column of an offset, from 1."""
+        line = bisect_right(self.lines, offset)
+        return line, offset - self.lines[line - 1] + 1
+
+    def place(self, start: int, end: int) -> FilePlace:
+        """The place between two offsets."""
+        return FilePlace(self.name, *self.at(start), *self.at(max(start, end)))
+
+
+@dataclass(slots=True)
+class TextView:
+    """A text whose characters come from a file, piece by piece."""
+
+    source: SourceText
+    text: str
+    starts: list[int]
+    """Positions in text; from starts[i] on, characters stand at offsets[i] and following."""
+    offsets: list[int]
+    extent: tuple[int, int] | None = None
+    """Where it is known as a whole only: the offsets around it."""
+    name: str = ""
+    """Where it is read as a file: that file's lower-case name without its folder."""
+
+    @classmethod
+    def whole(cls, source: SourceText, name: str = "") -> TextView:
+        """The file itself."""
+        return cls(source, source.text, [0], [0], name=name)
+
+    @classmethod
+    def of(cls, source: SourceText, word: Word) -> TextView:
+        """The text of a word again."""
+        starts = [at for at, _, _ in word.spans] or [0]
+        places = [(line, column) for _, line, column in word.spans]
+        places = places or [(word.place.line, word.place.column)]
+        offsets = [source.lines[line - 1] + column - 1 for line, column in places]
+        return cls(source, word.text, starts, offsets)
+
+    def offset(self, position: int) -> int:
+        """The offset in the file of a position."""
+        if self.extent is not None:
+            return self.extent[0]
+        if len(self.starts) == 1:
+            return self.offsets[0] + position - self.starts[0]
+        index = max(bisect_right(self.starts, position) - 1, 0)
+        return self.offsets[index] + position - self.starts[index]
+
+    def span(self, start: int, end: int) -> tuple[int, int]:
+        """The offsets around text[start:end]."""
+        if self.extent is not None:
+            return self.extent
+        first = self.offset(start)
+        return first, (self.offset(end - 1) + 1 if end > start else first)
+
+    def place(self, start: int = 0, end: int | None = None) -> FilePlace:
+        """The place of text[start:end]."""
+        first, last = self.span(start, len(self.text) if end is None else end)
+        return self.source.place(first, last)
+
+    def raw(self, start: int = 0, end: int | None = None) -> str | None:
+        """text[start:end] if the file spells it just so."""
+        end = len(self.text) if end is None else end
+        first, last = self.span(start, end)
+        same = self.extent is None and self.source.text[first:last] == self.text[start:end]
+        return self.text[start:end] if same else None
+
+    def slice(self, start: int, end: int) -> TextView:
+        """A part of it."""
+        text = self.text[start:end]
+        if len(self.starts) == 1 and self.extent is None:
+            offset = self.offsets[0] + start - self.starts[0]
+            return TextView(self.source, text, [0], [offset])
+        if self.extent is not None or not self.starts:
+            return TextView(self.source, text, [0], [self.offset(start)], self.extent)
+        first = max(bisect_right(self.starts, start) - 1, 0)
+        last = max(bisect_right(self.starts, max(end - 1, start)), first + 1)
+        starts = [max(at - start, 0) for at in self.starts[first:last]]
+        offsets = self.offsets[first:last]
+        offsets[0] = self.offset(start)
+        return TextView(self.source, text, starts, offsets)
+
+    def hole(self, start: int, end: int) -> TextView:
+        """A part that stays unknown; a word with it shows how the file spells it."""
+        found = self.slice(start, end)
+        found.text = templates.HOLE * len(found.text)
+        return found
+
+    def blank(self, at: int) -> TextView:
+        """A space that stands where something else does in the file."""
+        return self.instead(" ", at, at + 1)
+
+    def instead(self, text: str, start: int, end: int) -> TextView:
+        """Another text in the place of text[start:end]; what is joined to it stays exact."""
+        first, _ = self.span(start, end)
+        return TextView(self.source, text, [0], [first], self.extent)
+
+    def vague(self, text: str, start: int, end: int) -> TextView:
+        """Another text that stands somewhere in text[start:end]."""
+        return TextView(self.source, text, [0], [0], self.span(start, end))
+
+    def lines(self) -> Iterator[tuple[int, int]]:
+        """Start and end of each line, the line break not included."""
+        start = 0
+        while start < len(self.text):
+            end = self.text.find("\n", start)
+            end = len(self.text) if end < 0 else end
+            yield start, (end - 1 if end > start and self.text[end - 1] == "\r" else end)
+            start = end + 1
+
+    def spans(self) -> tuple[tuple[int, int, int], ...]:
+        """Where its characters stand, for a Word."""
+        if self.extent is not None or not self.text:
+            return ()
+        if len(self.starts) == 1 and "\n" not in self.text:
+            return ((0, *self.source.at(self.offsets[0])),)
+        breaks = [at + 1 for at, letter in enumerate(self.text[:-1]) if letter == "\n"]
+        positions = sorted({0, *self.starts, *breaks})
+        return tuple(
+            (at, *self.source.at(self.offset(at))) for at in positions if at < len(self.text)
+        )
+
+    def word(
+        self, place: FilePlace | None = None, raw: str | None = None, kind: str = "str"
+    ) -> Word:
+        """It as a word; without a place it stands where its text does."""
+        if place is None:
+            place, raw = self.place(), self.raw() if self.text else None
+        if templates.HOLE in self.text:
+            text, unknown = self._shown()
+            return Word(text, place, unknown)
+        return Word(self.text, place, raw=raw, kind=kind, spans=self.spans())
+
+    def _shown(self) -> tuple[str, str]:
+        """The text with the templates of the file instead of holes, and the first of them."""
+        parts, at, unknown = list[str](), 0, ""
+        for start, end in templates.holes(self.text):
+            first = self.offset(start)
+            shown = self.source.text[first : first + end - start]
+            if self.extent is not None or templates.HOLE in shown:
+                shown = "{{ … }}"
+            parts += [self.text[at:start], shown]
+            at, unknown = end, unknown or shown
+        return "".join([*parts, self.text[at:]]), unknown
+
+
+def joined(parts: Iterable[TextView]) -> TextView:
+    """One view behind the other; at least one must be given."""
+    views = list(parts)
+    if len(views) == 1:
+        return views[0]
+    starts: list[int] = []
+    offsets: list[int] = []
+    at = 0
+    for view in views:
+        if view.extent is not None:
+            text = "".join(each.text for each in views)
+            return TextView(view.source, text, [0], [0], view.extent)
+        if view.text:
+            starts.extend(at + start for start in view.starts)
+            offsets.extend(view.offsets)
+            at += len(view.text)
+    first = views[0]
+    if not starts:
+        starts, offsets = [0], [first.offset(0)]
+    text = "".join(view.text for view in views)
+    if len(starts) > MAX_PIECES:
+        extent = (min(offsets), max(offsets) + 1)
+        return TextView(first.source, text, [0], [0], extent)
+    return TextView(first.source, text, starts, offsets)
+
+
+@dataclass(slots=True)
+class CommandArgument:
+    """A word of a command, and the view of its text: it may hold a script or a file itself."""
+
+    word: Word
+    view: TextView
+
+    @classmethod
+    def of(cls, view: TextView) -> CommandArgument:
+        """A word that stands where its text does."""
+        return cls(view.word(), view)

@@ -1,0 +1,1 @@
+"""Facts x rules -> verdict: compare, choose a method, check, decide, find ways out."""

@@ -1,0 +1,82 @@
+"""A method's template and a pair -> the commands or config to paste."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from collections.abc import Iterator, Mapping
+from pathlib import PurePath
+
+from draftcheck.values.circumstances import Circumstances
+from draftcheck.values.comparison import Comparison
+
+TOKENS = re.compile(r"\{tokens:(\d+)\}")
+SLOT = re.compile(r"\{(\w+)\}")
+DTYPES = {"bf16": "bfloat16", "fp16": "float16", "fp32": "float32"}
+"""Short names of types that no engine's options know."""
+
+
+def render(
+    text: str,
+    comparison: Comparison,
+    circumstances: Circumstances,
+    *,
+    convert: str = "",
+    convert_draft: str = "",
+    flags: Mapping[str, str] | None = None,
+    keys: Mapping[str, str] | None = None,
+) -> str:
+    """The text with names quoted for where they stand, after the conversions it needs."""
+    steps, names, folders = [], [], []
+    sides = [(comparison.target, convert)]
+    if not comparison.alone:
+        sides.append((comparison.draft, convert_draft or convert))
+    for facts, command in sides:
+        name = facts.called
+        # Engines take a repo's name, but no file of it, no commit, and nothing to convert.
+        if facts.download and (command or facts.gguf is not None or "@" in name):
+            steps.append(facts.download)
+            name = facts.downloaded or name
+        folders.append(name)
+        if command and facts.gguf is None:
+            file = f"{PurePath(name).name}.gguf"
+            words = {"model": name, "file": file, "target_model": folders[0]}
+            quoted = {slot: shlex.quote(word) for slot, word in words.items()}
+            steps.append(SLOT.sub(lambda match: quoted.get(match[1], match[0]), command))  # noqa: B023
+            name = file
+        names.append(name)
+    target, draft = names[0], names[-1]
+    values = {
+        "target": shlex.quote(target),
+        "draft": shlex.quote(draft),
+        "target_json": _json(target),
+        "draft_json": _json(draft),
+        "target_python": repr(target),
+        "draft_python": repr(draft),
+        "target_rows": str(comparison.target.rows),
+        "flags": "".join(f" {words}" for words in _said(flags or {}, circumstances)),
+        "keys": "".join(f", {words}" for words in _said(keys or {}, circumstances)),
+    }
+    body = TOKENS.sub(lambda match: str(circumstances.draft_tokens or match[1]), text.strip())
+    # One pass: a name that holds {draft} must not be filled in again.
+    body = SLOT.sub(lambda match: values.get(match[1], match[0]), body)
+    return "\n".join([*steps, body])
+
+
+def _json(name: str) -> str:
+    """For a JSON string inside single quotes of a shell."""
+    return json.dumps(name)[1:-1].replace("'", "'\\''")
+
+
+def _said(words: Mapping[str, str], circumstances: Circumstances) -> Iterator[str]:
+    """What the user said about the deployment, in the engine's words."""
+    total = None
+    if circumstances.context is not None:
+        total = circumstances.context * (circumstances.sequences or 1)
+    for name, text in words.items():
+        value = getattr(circumstances, name)
+        if value is not None:
+            value = DTYPES.get(value, value) if name == "dtype" else value
+            values = {name: value, "total_context": total}
+            yield SLOT.sub(lambda match: str(values.get(match[1], match[0])), text)  # noqa: B023

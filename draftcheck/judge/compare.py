@@ -1,0 +1,184 @@
+"""Two sets of facts -> Comparison: what differs, side by side. No opinion."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from draftcheck.judge import tokenizers_agree
+from draftcheck.values.comparison import (
+    Behaviour,
+    Comparison,
+    Difference,
+    SpecialToken,
+    VocabularyComparison,
+)
+from draftcheck.values.facts import NO_TOKEN, ModelFacts, TokenizerFacts
+from draftcheck.values.words import Relation
+
+SAMPLE = 8
+BLOCK = 4096
+
+
+def compare(target: ModelFacts, draft: ModelFacts) -> Comparison:
+    """Hold the two models side by side."""
+    vocabulary = compare_vocabularies(target, draft)
+    return Comparison(
+        target=target,
+        draft=draft,
+        vocabulary=vocabulary,
+        specials=compare_specials(target.tokenizer, draft.tokenizer),
+        behaviour=compare_behaviour(target.tokenizer, draft.tokenizer, vocabulary),
+    )
+
+
+def compare_vocabularies(target: ModelFacts, draft: ModelFacts) -> VocabularyComparison:
+    """Relation, sizes, the ids that differ, and the overlap of texts."""
+    ours, theirs = target.tokenizer, draft.tokenizer
+    if ours.tokens is None or theirs.tokens is None:
+        return _unread(target, draft)
+    left, right = _defined(ours), _defined(theirs)
+    differing = _differing(left, right, partial=ours.length is None or theirs.length is None)
+    special = ours.added | ours.special | theirs.added | theirs.special
+    only_special = all(i in special for i in differing)
+    return VocabularyComparison(
+        relation=_relation(target, draft, differing, only_special),
+        target_size=target.rows,
+        draft_size=draft.rows,
+        differing_ids=len(differing),
+        differences=tuple(Difference(i, _at(left, i), _at(right, i)) for i in differing[:SAMPLE]),
+        only_special=only_special if differing else None,
+        overlap=_overlap(left, right, differing),
+    )
+
+
+def _unread(target: ModelFacts, draft: ModelFacts) -> VocabularyComparison:
+    """Without the texts: the same file means the same vocabulary, anything else is unknown."""
+    ours, theirs = target.tokenizer.files, draft.tokenizer.files
+    if not ours or _digests(ours) != _digests(theirs):
+        return VocabularyComparison(Relation.UNKNOWN, target.rows, draft.rows)
+    relation = Relation.UNKNOWN
+    if target.rows is not None and draft.rows is not None:
+        relation = Relation.IDENTICAL if target.rows == draft.rows else Relation.PADDED
+    return VocabularyComparison(
+        relation, target.rows, draft.rows, differing_ids=0, overlap=1.0, same_file=True
+    )
+
+
+def _digests(files: Mapping[str, str]) -> dict[str, str]:
+    return {name: digest.removeprefix("sha256:") for name, digest in files.items()}
+
+
+def _defined(facts: TokenizerFacts) -> Sequence[bytes | None]:
+    """The token table with mere padding taken out."""
+    tokens = facts.tokens or ()
+    if not facts.padding:
+        return tokens
+    return [None if i in facts.padding else text for i, text in enumerate(tokens)]
+
+
+def _at(tokens: Sequence[bytes | None], i: int) -> bytes | None:
+    return tokens[i] if i < len(tokens) else None
+
+
+def _differing(
+    left: Sequence[bytes | None], right: Sequence[bytes | None], partial: bool
+) -> list[int]:
+    """Ids whose texts differ, or that only one side defines.
+
+    partial: one table ends early because its file does not hold the special tokens, so
+    what lies behind that end is unknown, not different.
+    """
+    common = min(len(left), len(right))
+    found = differing_within(left, right)
+    if not partial:
+        longer = left if len(left) > len(right) else right
+        found += [i for i in range(common, len(longer)) if longer[i] is not None]
+    return found
+
+
+def differing_within(
+    left: Sequence[bytes | None], right: Sequence[bytes | None], start: int = 0
+) -> list[int]:
+    """Ids from start to the end of the shorter table whose texts differ, block by block."""
+    if left is right:
+        return []
+    common = min(len(left), len(right))
+    found: list[int] = []
+    for first in range(start, common, BLOCK):
+        ours, theirs = left[first : first + BLOCK], right[first : first + BLOCK]
+        if ours != theirs:
+            pairs = zip(ours, theirs, strict=False)
+            found += [i for i, (a, b) in enumerate(pairs, first) if a != b]
+    return found
+
+
+def _relation(
+    target: ModelFacts, draft: ModelFacts, differing: list[int], only_special: bool
+) -> Relation:
+    if differing:
+        return Relation.SPECIALS_DIFFER if only_special else Relation.DIFFERS
+    whole = target.tokenizer.length is not None and draft.tokenizer.length is not None
+    if not whole or target.rows is None or draft.rows is None:
+        return Relation.UNKNOWN
+    return Relation.IDENTICAL if target.rows == draft.rows else Relation.PADDED
+
+
+def _overlap(
+    left: Sequence[bytes | None], right: Sequence[bytes | None], differing: list[int]
+) -> float | None:
+    """Share of the right side's texts that stand anywhere on the left."""
+    if left is right:
+        return 1.0 if any(text is not None for text in right) else None
+    defined = len(right) - right.count(None)
+    if not defined:
+        return None
+    moved = [_at(right, i) for i in differing]
+    same = defined - len(moved) + moved.count(None)
+    ours = set(left) if len(moved) > 32 else left
+    return (same + sum(text is not None and text in ours for text in moved)) / defined
+
+
+def compare_specials(target: TokenizerFacts, draft: TokenizerFacts) -> tuple[SpecialToken, ...]:
+    """Ids and texts of bos, eos, pad and unk, side by side."""
+    rows = []
+    for name in ("bos", "eos", "pad", "unk"):
+        ours, theirs = getattr(target, f"{name}_id"), getattr(draft, f"{name}_id")
+        rows.append(SpecialToken(name, ours, theirs, _named(target, ours), _named(draft, theirs)))
+    return tuple(rows)
+
+
+def _named(facts: TokenizerFacts, number: int | None) -> bytes | None:
+    if number is None or number == NO_TOKEN or facts.tokens is None:
+        return None
+    return _at(facts.tokens, number)
+
+
+def compare_behaviour(
+    target: TokenizerFacts, draft: TokenizerFacts, vocabulary: VocabularyComparison
+) -> Behaviour:
+    """Do both cut text alike? Digests first; the tokenizers library only when they differ."""
+    if vocabulary.differing_ids is None:
+        return Behaviour(None, "a vocabulary was not read")
+    if vocabulary.same_file:
+        return Behaviour(True, "the same tokenizer file")
+    if target is draft:
+        return Behaviour(True, "one tokenizer")
+    if vocabulary.differing_ids and not vocabulary.only_special:
+        return Behaviour(False, "the vocabularies differ")
+    if (
+        target.merges
+        and target.behaviour
+        and (target.merges, target.behaviour)
+        == (
+            draft.merges,
+            draft.behaviour,
+        )
+    ):
+        return Behaviour(True, "same merges, normalizer and pre-tokenizer")
+    if target.definition and draft.definition:
+        return tokenizers_agree.run(target.definition, draft.definition)
+    if target.pre and target.merges and (target.pre, target.merges) == (draft.pre, draft.merges):
+        return Behaviour(True, f"same merges and pre-tokenizer ({target.pre})")
+    if target.merges and draft.merges and target.merges != draft.merges:
+        return Behaviour(None, "the merges differ; the tokenizers could not be run side by side")
+    return Behaviour(None, f"pre-tokenizers {target.pre or '?'} and {draft.pre or '?'}: not run")

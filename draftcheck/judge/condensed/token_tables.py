@@ -1,0 +1,237 @@
+"""A token table without its texts: a digest, and the few texts that an engine looks at alone.
+
+Two tables with one digest are the same table, so stand-ins serve as well as the texts: every id
+gets a text made of the digest and its number. Texts that a loader stumbles over (empty, doubled,
+not UTF-8, byte tokens …) and those of special tokens are kept as they are.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import lru_cache
+from typing import Any
+
+from draftcheck.errors import ReadError
+from draftcheck.judge.condensed import id_ranges
+from draftcheck.judge.llama.vocab import BYTE_TEXT, PHI3, TOO_LARGE, foreseen
+from draftcheck.models.stored import to_bytes, to_text
+from draftcheck.values.facts import TokenizerFacts
+
+
+class TokenTable(list[bytes | None]):
+    """Token texts by id, most of them stand-ins; digest tells which texts they stand for."""
+
+    def __init__(self, digest: str, family: str, texts: Iterable[bytes | None]) -> None:
+        super().__init__(texts)
+        self.digest, self.family = digest, family
+        self.memo: dict[Any, Any] = {}
+        """What was worked out from these texts: many models share one table."""
+
+
+SMALL = 64
+"""Tables up to this size are kept whole."""
+SHOWN = 4
+"""Texts kept of every kind of oddity."""
+LONGEST = 200
+NAMED = ("bos_id", "eos_id", "pad_id", "unk_id")
+REMEMBERED = 2
+_PACKED: dict[int, tuple[Sequence[bytes | None], tuple[Any, ...], dict[str, Any]]] = {}
+ODD: dict[str, Callable[[bytes], bool]] = {
+    "empty": lambda text: not text,
+    "nul": lambda text: b"\0" in text,
+    "too large": lambda text: TOO_LARGE.search(text) is not None,
+    "not text": lambda text: not _decodes(text),
+    "looked for": lambda text: text in PHI3,
+}
+
+
+def fingerprint(tokenizer: TokenizerFacts) -> str | None:
+    """A digest of the texts by id, mere padding left out; None where they were not read."""
+    tokens = tokenizer.tokens
+    if isinstance(tokens, TokenTable):
+        return tokens.digest
+    return None if tokens is None else _digest(_without(tokens, tokenizer.padding))
+
+
+def family(tokenizer: TokenizerFacts) -> str | None:
+    """The same of ordinary tokens alone: what is left when added and special ones are not told
+    apart. Models of one family may differ in special tokens."""
+    if tokenizer.tokens is None:
+        return None
+    if isinstance(tokenizer.tokens, TokenTable):
+        return tokenizer.tokens.family
+    extra = tokenizer.added | tokenizer.special | tokenizer.padding
+    return _digest(_without(tokenizer.tokens, extra))
+
+
+def _without(tokens: Sequence[bytes | None], ids: Iterable[int]) -> list[bytes | None]:
+    kept = list(tokens)
+    for i in ids:
+        if i < len(kept):
+            kept[i] = None
+    while kept and kept[-1] is None:
+        kept.pop()
+    return kept
+
+
+def _digest(tokens: Sequence[bytes | None]) -> str:
+    whole = hashlib.sha256()
+    # Lengths first: texts may hold any byte, so no separator is safe.
+    whole.update(",".join(str(-1 if t is None else len(t)) for t in tokens).encode())
+    whole.update(b"|" + b"".join(t for t in tokens if t is not None))
+    return whole.hexdigest()
+
+
+def pack(tokenizer: TokenizerFacts, byte_typed: Iterable[int] = ()) -> dict[str, Any] | None:
+    """The table as JSON; byte_typed: ids that the file calls byte tokens."""
+    if tokenizer.tokens is None:
+        return None
+    # Models of one family are mostly condensed in a row, and share the very same texts.
+    key = (tokenizer.padding, tokenizer.added, tokenizer.special, tuple(byte_typed))
+    key += tuple(getattr(tokenizer, name) for name in NAMED)
+    known = _PACKED.get(id(tokenizer.tokens))
+    if known is None or known[0] is not tokenizer.tokens or known[1] != key:
+        known = tokenizer.tokens, key, _pack(tokenizer, tokenizer.tokens, key[3])
+        if len(_PACKED) >= REMEMBERED:
+            _PACKED.clear()
+        _PACKED[id(tokenizer.tokens)] = known
+    return dict(known[2])
+
+
+def _pack(
+    tokenizer: TokenizerFacts, tokens: Sequence[bytes | None], byte_typed: Sequence[int]
+) -> dict[str, Any]:
+    kept = _kept(tokenizer, tokens, byte_typed) - tokenizer.padding
+    undefined = [i for i, text in enumerate(tokens) if text is None]
+    out: dict[str, Any] = {"count": len(tokens), "digest": fingerprint(tokenizer)}
+    if (kin := family(tokenizer)) != out["digest"]:
+        out["family"] = kin
+    if undefined:
+        out["undefined"] = id_ranges.pack(undefined)
+    if tokenizer.padding:
+        out["padding"] = id_ranges.pack(tokenizer.padding)
+    start = next((i for i, text in enumerate(tokens) if text == b"<0x00>"), None)
+    if start is not None and list(tokens[start : start + 256]) == _byte_texts():
+        out["bytes_from"] = start
+        kept -= set(range(start, start + 256))
+    if kept:
+        out["texts"] = {str(i): to_text(tokens[i] or b"") for i in sorted(kept)}
+    return out
+
+
+def _byte_texts() -> list[bytes | None]:
+    return [b"<0x%02X>" % number for number in range(256)]
+
+
+def _kept(
+    tokenizer: TokenizerFacts, tokens: Sequence[bytes | None], byte_typed: Iterable[int]
+) -> set[int]:
+    defined = [i for i, text in enumerate(tokens) if text is not None]
+    if len(tokens) <= SMALL:
+        return set(defined)
+    kept: set[int] = set()
+    for name in NAMED:
+        number = getattr(tokenizer, name)
+        if number is not None and 0 <= number < len(tokens):
+            kept.add(number)
+    for odd in ODD.values():
+        kept.update([i for i in defined if odd(tokens[i] or b"")][:SHOWN])
+    short = [i for i in byte_typed if i < len(tokens)]
+    kept.update([i for i in short if not BYTE_TEXT.fullmatch(tokens[i] or b"")][:SHOWN])
+    seen = [None if text is None else text.split(b"\0", 1)[0] for text in tokens]
+    if len(set(seen)) < len(seen):
+        counts = Counter(text for text in seen if text is not None)
+        twice = {text for text, count in counts.items() if count > 1}
+        kept.update([i for i in defined if seen[i] in twice][: 16 * SHOWN])
+    return {i for i in kept if tokens[i] is not None and len(tokens[i] or b"") <= LONGEST}
+
+
+def _decodes(text: bytes) -> bool:
+    try:
+        text.decode("utf-8", "surrogatepass")
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def unpack(entry: object, where: str) -> TokenTable:
+    """The table with stand-ins for most texts; one object for equal entries."""
+    if not isinstance(entry, dict):
+        raise ReadError(f"{where}: not a condensed token table")
+    try:
+        return _unpack(json.dumps(entry, sort_keys=True))
+    except ReadError as error:  # kept by content: the name is that of whoever asks
+        raise ReadError(f"{where}: {error.message}") from None
+
+
+@lru_cache(maxsize=32)
+def _unpack(text: str) -> TokenTable:
+    entry, where = json.loads(text), "tokens"
+    count, digest = entry.get("count"), entry.get("digest")
+    kin = entry.get("family", digest)
+    if type(count) is not int or not 0 <= count < id_ranges.MOST:
+        raise ReadError(f"{where}: count {str(count)[:40]} of tokens is not sensible")
+    for found in (digest, kin):
+        if not isinstance(found, str) or not 8 <= len(found) <= 64 or not found.isalnum():
+            raise ReadError(f"{where}: {str(found)[:80]!r} is no digest")
+    table = TokenTable(digest, kin, stand_ins(digest, count))
+    own: set[int] = set()
+    """Ids that have no stand-in."""
+    undefined = [i for i in id_ranges.unpack(entry.get("undefined", ""), where) if i < count]
+    for i in undefined:
+        table[i] = None
+    for i in id_ranges.unpack(entry.get("padding", ""), where):
+        if i < count:
+            table[i] = b"[PAD%d]" % i
+            own.add(i)
+    start = entry.get("bytes_from")
+    if type(start) is int and 0 <= start <= count - 256:
+        table[start : start + 256] = _byte_texts()
+        own.update(range(start, start + 256))
+    texts = entry.get("texts", {})
+    put(table, texts, where)
+    own.update(int(key) for key in texts if int(key) < count)
+    odd = [table[i] or b"" for i in sorted(own)]
+    if not undefined and not any(text.startswith(b"~") for text in odd):
+        table.memo.update(foreseen([text or b"" for text in table], odd))
+    return table
+
+
+def stand_ins(digest: str, count: int) -> list[bytes]:
+    """Texts that no model has, all different."""
+    mark = f"\n~{digest[:16]}."
+    whole = mark.join(_numbers(count))
+    return f"{mark[1:]}{whole}".encode("ascii").split(b"\n") if count else []
+
+
+_NUMBERS: list[str] = []
+
+
+def _numbers(count: int) -> list[str]:
+    """The first whole numbers as text, kept: making them costs more than all the rest."""
+    _NUMBERS.extend(map(str, range(len(_NUMBERS), count)))
+    return _NUMBERS[:count]
+
+
+def put(table: TokenTable, texts: object, where: str) -> None:
+    """Write texts over stand-ins."""
+    if not isinstance(texts, Mapping):
+        raise ReadError(f"{where}: texts by id are not an object")
+    for key, text in texts.items():
+        if not (key.isdecimal() and len(key) < 12 and (text is None or isinstance(text, str))):
+            raise ReadError(f"{where}: {str(key)[:40]!r} is no id with a text")
+        if int(key) < len(table):
+            try:
+                table[int(key)] = None if text is None else to_bytes(text)
+            except UnicodeEncodeError:
+                raise ReadError(f"{where}: the text of id {key} is no text") from None
+
+
+def with_texts(table: TokenTable, texts: object, where: str) -> TokenTable:
+    """A copy with these texts written over stand-ins."""
+    copy = TokenTable(table.digest, table.family, table)
+    put(copy, texts, where)
+    return copy

@@ -1,0 +1,349 @@
+"""Rules x comparison -> findings -> reaction, verdict and setup text. Decides; never prints."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from draftcheck import versions
+from draftcheck.judge import bind, commands
+from draftcheck.judge.checks import CHECKS, llama
+from draftcheck.judge.compare import compare
+from draftcheck.judge.llama.vocab import LlamaVocab
+from draftcheck.judge.methods import choose, needs_no_draft, takes_format
+from draftcheck.rulebook import book
+from draftcheck.rulebook.book import Engine, Method, Rule
+from draftcheck.values.circumstances import Circumstances
+from draftcheck.values.comparison import Comparison, recorded_name
+from draftcheck.values.facts import ModelFacts
+from draftcheck.values.memory import MemoryFit
+from draftcheck.values.verdicts import EngineSetup, EngineVerdict, Finding, PairVerdict
+from draftcheck.values.words import CheckOutcome, Outcome, Reaction, Severity, Verdict
+
+LONGEST = 1000
+"""Characters of what a check saw: texts of models can be of any length."""
+TOO_LARGE = "MEM001"
+STOPS = (Reaction.REFUSES, Reaction.CRASHES)
+MOST_FINDINGS = 4096
+_FINDINGS: dict[tuple[int, Outcome, str], tuple[Rule, Finding]] = {}
+_ACTIVE: dict[tuple[int, str, str], tuple[Engine, list[Rule]]] = {}
+BEST_FIRST = (Verdict.COMPATIBLE, Verdict.DEGRADED, Verdict.UNDECIDED, Verdict.INCOMPATIBLE)
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """Which engine, and under which circumstances."""
+
+    engine: str
+    version: str | None = None
+    method: str | None = None
+    circumstances: Circumstances = field(default_factory=Circumstances)
+    found: str = ""
+    """How the engine was found on this machine, when it was looked for."""
+
+
+def judge(comparison: Comparison, questions: Sequence[Question], *, explicit: bool) -> PairVerdict:
+    """One verdict per question and method, and the pair's own.
+
+    explicit: the user named the engines, so each counts; otherwise the best one does, and
+    engines that do not load this kind of file are left out.
+    """
+    verdicts = [
+        verdict
+        for question in questions
+        if explicit or takes_format(comparison, book.load(question.engine))
+        for verdict in judge_methods(comparison, question)
+    ]
+    if comparison.alone and not explicit:
+        verdicts = [verdict for verdict in verdicts if verdict.method is not None]
+    return PairVerdict(comparison, tuple(verdicts), overall(verdicts, explicit=explicit))
+
+
+def overall(verdicts: Sequence[EngineVerdict], *, explicit: bool) -> Verdict:
+    """The worst engine's verdict counts; of several methods without a draft, the best."""
+    best: dict[tuple[str, str], Verdict] = {}
+    for entry in verdicts:
+        key = (entry.engine, entry.version)
+        best[key] = min(best.get(key, entry.verdict), entry.verdict, key=BEST_FIRST.index)
+    ranked = sorted(best.values(), key=BEST_FIRST.index)
+    if not ranked:
+        return Verdict.UNDECIDED
+    return ranked[-1] if explicit else ranked[0]
+
+
+def loaded(facts: ModelFacts) -> Mapping[str, object] | None:
+    """What llama.cpp holds of this model's vocabulary after loading it; None for no GGUF."""
+    if facts.gguf is None:
+        return None
+    engine = bind.engine("llama.cpp")
+    method = engine.methods[0]
+    setup = setup_for(engine, engine.checked, method, Circumstances())
+    view = llama.load(facts, setup)
+    if not isinstance(view, LlamaVocab):
+        return {"build": engine.checked, "does not load": _cut(str(view))}
+    return {
+        "build": engine.checked,
+        "type": view.type,
+        "tokens": view.n,
+        "bos": view.bos,
+        "eos": view.eos,
+        "add_bos": view.add_bos,
+        "add_eos": view.add_eos,
+    }
+
+
+def setup_for(
+    engine: Engine,
+    version: str,
+    method: Method,
+    circumstances: Circumstances,
+    fit: MemoryFit | None = None,
+) -> EngineSetup:
+    rules = active(engine, version, method)
+    said = {name: getattr(circumstances, name) for name in book.CIRCUMSTANCES}
+    return EngineSetup(
+        engine=engine.id,
+        version=version,
+        method=method.id,
+        order=engine.order,
+        checked=engine.checked,
+        tables=engine.tables,
+        failures=frozenset(r.params["failure"] for r in rules if "failure" in r.params),
+        memory=fit,
+        **said,
+    )
+
+
+def judge_engine(comparison: Comparison, question: Question) -> EngineVerdict:
+    """What one engine, version and method will do with the pair, and what we say to it."""
+    return judge_methods(comparison, question)[0]
+
+
+def judge_methods(comparison: Comparison, question: Question) -> list[EngineVerdict]:
+    """The same for every method that speaks for the pair: several when there is no draft."""
+    engine = bind.engine(question.engine)
+    version = engine.version(question.version)
+    choice = choose(comparison, engine, version, question.method)
+    notes: tuple[str, ...] = (question.found,) if question.found else ()
+    checked = engine.order(version) <= engine.order(engine.checked)
+    if not checked:
+        notes += (_not_verified(engine, version),)
+    if choice.methods:
+        found = [
+            _judge(comparison, engine, version, method, question.circumstances)
+            for method in choice.methods
+        ]
+        return [replace(v, version_checked=checked, notes=notes + v.notes) for v in found]
+    verdict = Verdict.INCOMPATIBLE if choice.impossible else Verdict.UNDECIDED
+    notes += (choice.note,)
+    return [
+        EngineVerdict(
+            engine.id, version, checked, question.method, Reaction.UNKNOWN, verdict, notes=notes
+        )
+    ]
+
+
+def _judge(
+    comparison: Comparison,
+    engine: Engine,
+    version: str,
+    method: Method,
+    circumstances: Circumstances,
+) -> EngineVerdict:
+    notes: tuple[str, ...] = ()
+    if needs_no_draft(method) and not comparison.alone:
+        if comparison.draft.ref != comparison.target.ref:
+            notes = (f"{method.id} uses no draft model: {comparison.draft.ref} is not looked at",)
+        comparison = compare(comparison.target, comparison.target)
+    fit = _fit(comparison, engine, version, method, circumstances)
+    setup = setup_for(engine, version, method, circumstances, fit)
+    own = [_finding(rule, comparison, setup) for rule in active(engine, version, method)]
+    general = [_finding(rule, comparison, setup) for rule in _truth(method, comparison)]
+    engine_findings = [finding for finding in own if finding is not None]
+    if fit is not None:
+        engine_findings += [
+            _too_large(f, fit, named=circumstances.gpu is not None)
+            for f in general
+            if f and f.rule == TOO_LARGE
+        ]
+        general = [finding for finding in general if finding and finding.rule != TOO_LARGE]
+    everywhere = [finding for finding in general if finding is not None]
+    findings = tuple(engine_findings + everywhere)
+    reaction, decided_by = _reaction(engine_findings)
+    if reaction not in STOPS:  # then broken weights are met first
+        broken, rule = _reaction(everywhere)
+        reaction, decided_by = (broken, rule) if rule else (reaction, decided_by)
+    verdict = _verdict(findings)
+    refused = next((f.refused for f in (comparison.target, comparison.draft) if f.refused), None)
+    if refused and usable(verdict):  # nothing spoke against it, but hardly anything was read
+        verdict, notes = Verdict.UNDECIDED, (*notes, refused)
+        reaction = Reaction.UNKNOWN if reaction is Reaction.RUNS else reaction
+    basis = next((f.basis for f in findings if f.rule == decided_by), method.basis)
+    text = commands.render(
+        method.setup,
+        comparison,
+        circumstances,
+        convert=method.convert,
+        convert_draft=method.convert_draft,
+        flags=method.flags,
+        keys=method.keys,
+    )
+    return EngineVerdict(
+        engine=engine.id,
+        version=version,
+        version_checked=True,
+        method=method.id,
+        reaction=reaction,
+        verdict=verdict,
+        findings=findings,
+        decided_by=decided_by,
+        basis=None if reaction is Reaction.UNKNOWN else basis,
+        setup=text if usable(verdict) else None,
+        memory=fit,
+        notes=notes,
+    )
+
+
+def _fit(
+    comparison: Comparison,
+    engine: Engine,
+    version: str,
+    method: Method,
+    circumstances: Circumstances,
+) -> MemoryFit | None:
+    if circumstances.machine is None:
+        return None
+    # Imported here: most verdicts are asked for without a GPU.
+    from draftcheck.memory import fit as memory
+
+    return memory.fit(
+        comparison,
+        circumstances,
+        circumstances.machine,
+        engine=engine.id,
+        version=version,
+        order=engine.order,
+        drafts=method.drafts,
+    )
+
+
+def _too_large(finding: Finding, fit: MemoryFit, *, named: bool) -> Finding:
+    """The engine's own way of failing on a GPU that is too small.
+
+    A remark where nobody named a GPU: the one of this machine need not be the one that serves.
+    """
+    how = fit.when_full
+    if not named:
+        return replace(finding, reaction=Reaction.RUNS, severity=Severity.NOTE)
+    return replace(
+        finding,
+        reaction=Reaction(how["reaction"]),
+        severity=Severity(how["severity"]),
+        engine_says=how["says"],
+    )
+
+
+def active(engine: Engine, version: str, method: Method) -> list[Rule]:
+    """The engine's rules that hold for this version and method, in the engine's order."""
+    key = (id(engine), version, method.id)
+    known = _ACTIVE.get(key)
+    if known is not None and known[0] is engine:
+        return known[1]
+    found = [
+        rule
+        for rule in engine.rules
+        if (not rule.methods or method.id in rule.methods)
+        and versions.covers(engine.order, version, rule.since, rule.until)
+    ]
+    if len(_ACTIVE) > 256:
+        _ACTIVE.clear()
+    _ACTIVE[key] = engine, found
+    return found
+
+
+def _truth(method: Method, comparison: Comparison) -> list[Rule]:
+    """The rules that hold everywhere, less those that a method of this kind escapes."""
+    spoken = method.vocabulary
+    if spoken == "by-size":
+        sizes = {comparison.target.config.vocab_size, comparison.draft.config.vocab_size}
+        spoken = "translated" if len(sizes - {None}) == 2 else "shared"
+    return [
+        rule
+        for rule in bind.truth()
+        if rule.vocabulary in ("any", spoken)
+        and (not rule.drafts or set(rule.drafts) & set(method.drafts))
+    ]
+
+
+def _finding(rule: Rule, comparison: Comparison, setup: EngineSetup) -> Finding | None:
+    recorded = comparison.recorded
+    seen = recorded.get(recorded_name(rule.check, rule.params)) if recorded else None
+    seen = seen or CHECKS[rule.check](comparison, setup, **rule.params)
+    if seen.outcome is Outcome.NOT_APPLICABLE:
+        return None
+    # Thousands of pairs are judged in a row, and most rules see the same of most of them.
+    key = (id(rule), seen.outcome, seen.saw)
+    known = _FINDINGS.get(key)
+    if known is not None and known[0] is rule:
+        return known[1]
+    if len(_FINDINGS) > MOST_FINDINGS:
+        _FINDINGS.clear()
+    found = _worded(rule, seen)
+    _FINDINGS[key] = rule, found
+    return found
+
+
+def _worded(rule: Rule, seen: CheckOutcome) -> Finding:
+    return Finding(
+        rule=rule.id,
+        slug=rule.slug,
+        title=rule.title,
+        severity=rule.severity,
+        outcome=seen.outcome,
+        reaction=rule.reaction,
+        saw=_cut(seen.saw),
+        why=rule.why,
+        fix=rule.fix,
+        source=rule.source,
+        basis=rule.basis,
+        engine_says=rule.engine_says,
+    )
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= LONGEST else text[:LONGEST] + "…"
+
+
+def _reaction(findings: Iterable[Finding]) -> tuple[Reaction, str | None]:
+    """The first failed rule that keeps the engine from simply running decides."""
+    doubtful = False
+    for finding in findings:
+        if finding.reaction is Reaction.RUNS:
+            continue
+        if finding.outcome is Outcome.FAIL and finding.severity is not Severity.NOTE:
+            return finding.reaction, finding.rule
+        if finding.severity is Severity.ERROR and finding.outcome is Outcome.UNKNOWN:
+            doubtful = True
+    return (Reaction.UNKNOWN if doubtful else Reaction.RUNS), None
+
+
+def _verdict(findings: Iterable[Finding]) -> Verdict:
+    seen = {(finding.severity, finding.outcome) for finding in findings}
+    if (Severity.ERROR, Outcome.FAIL) in seen:
+        return Verdict.INCOMPATIBLE
+    if (Severity.ERROR, Outcome.UNKNOWN) in seen:
+        return Verdict.UNDECIDED
+    if (Severity.WARNING, Outcome.FAIL) in seen:
+        return Verdict.DEGRADED
+    return Verdict.COMPATIBLE
+
+
+def usable(verdict: Verdict) -> bool:
+    return verdict in (Verdict.COMPATIBLE, Verdict.DEGRADED)
+
+
+def _not_verified(engine: Engine, version: str) -> str:
+    return (
+        f"not verified for {engine.name} {version}: the rules were read up to {engine.checked}"
+        f" ({engine.checked_on})"
+    )

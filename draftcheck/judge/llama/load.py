@@ -1,0 +1,183 @@
+"""The whole of the loader for one model: file, architecture, vocabulary, embedding."""
+
+from __future__ import annotations
+
+import re
+
+from draftcheck.judge.llama import convert
+from draftcheck.judge.llama.build import Build, LoadFailure, NotTold
+from draftcheck.judge.llama.vocab import LlamaVocab, derive, from_conversion
+from draftcheck.values.facts import ModelFacts
+
+View = LlamaVocab | LoadFailure | NotTold
+
+
+def load(facts: ModelFacts, build: Build) -> View:
+    """The vocabulary that this build holds afterwards, or why there is none."""
+    try:
+        if facts.gguf is None:
+            return _converted(facts, build)
+        _file(facts, build)
+        _architecture(facts, build)
+        vocab = derive(facts.gguf.keys, facts.tokenizer.tokens, build)
+        _embedding(facts, vocab, build)
+        _tensors(facts, build)
+        if facts.gguf.unaligned:
+            build.fail("unaligned", "the first tensor does not lie on a multiple of 32 bytes")
+        if vocab.n == 0:
+            build.fail("empty-vocabulary", "the file has no tokens")
+        return vocab
+    except (LoadFailure, NotTold) as stop:
+        return stop
+
+
+def _converted(facts: ModelFacts, build: Build) -> LlamaVocab:
+    name = convert.architecture(facts, build)
+    if name is not None:
+        _known(name, f"the converter writes architecture {name!r}", build)
+    tokenizer = facts.tokenizer
+    if facts.conversion is None or (tokenizer.tokens is None and tokenizer.length is None):
+        raise NotTold("the tokenizer")
+    if tokenizer.length is None:
+        raise NotTold("the special tokens (a tiktoken file does not hold them)")
+    user_defined = tokenizer.added - tokenizer.special
+    return from_conversion(
+        facts.conversion,
+        tokenizer.tokens,
+        tokenizer.length if tokenizer.tokens is None else len(tokenizer.tokens),
+        facts.config.vocab_size,
+        user_defined,
+        build,
+    )
+
+
+def _file(facts: ModelFacts, build: Build) -> None:
+    gguf = facts.gguf
+    assert gguf is not None
+    if gguf.duplicate_key is not None:
+        build.fail("duplicate-key", f"key {gguf.duplicate_key!r} stands twice")
+    if gguf.tensor_fault is not None:
+        build.fail("tensor-table", gguf.tensor_fault)
+    _types(facts, build)
+    if gguf.offset_fault is not None:
+        build.fail("tensor-offsets", gguf.offset_fault)
+    build.string(gguf.keys, "general.architecture")
+    if gguf.data_short_by > 0:
+        build.fail("cut-off", f"{gguf.data_short_by:,} bytes of tensor data are missing at the end")
+    build.value(gguf.keys, "split.count", "uint16")
+    if gguf.split_fault is not None:
+        build.fail("split", gguf.split_fault)
+    build.value(gguf.keys, "general.file_type", "uint32")
+
+
+def _types(facts: ModelFacts, build: Build) -> None:
+    """Types of tensors come with a build, and a few went again."""
+    table = build.architectures["types"]
+    gone = {name for until, names in table["until"].items() if build.has(until) for name in names}
+    for name, tensor in (facts.weights.tensors or {}).items():
+        if tensor.dtype in gone or build.before(tensor.dtype, table["since"]):
+            build.fail("tensor-type", f"tensor {name!r} is of type {tensor.dtype}")
+
+
+def _known(name: str, words: str, build: Build) -> None:
+    if not build.knows(name, build.architectures, "architecture"):
+        build.fail("unknown-architecture", words)
+
+
+def _architecture(facts: ModelFacts, build: Build) -> None:
+    """The architecture is known, and the keys that every one of them needs are there."""
+    assert facts.gguf is not None
+    keys = facts.gguf.keys
+    name = build.string(keys, "general.architecture") or ""
+    _known(name, f"general.architecture is {name!r}", build)
+    if name in build.architectures["kinds"]["projectors"]:
+        build.fail("projector", f"general.architecture is {name!r}")
+    build.string(keys, "general.name")
+    required = build.architectures["required"]
+    for key, kind in {**required["every"], **required.get(name, {})}.items():
+        if build.value(keys, f"{name}.{key}", kind) is None:
+            build.fail("missing-key", f"key {name}.{key} is missing")
+    blocks = build.value(keys, f"{name}.block_count", "uint32")
+    if blocks == 0:
+        build.fail("no-blocks", f"{name}.block_count is 0")
+    elif blocks is not None and blocks > 512:
+        build.fail("many-blocks", f"{name}.block_count is {blocks:,}")
+    typed = build.architectures["typed"]
+    if not build.has(typed["every_until"]) or name in typed["afterwards"]:
+        for key, kind in typed["keys"].items():
+            build.value(keys, f"{name}.{key}", kind)
+    if name in build.architectures["kinds"]["rope_over_whole_head"]:
+        _rope(facts, name, build)
+    layers = facts.head.mtp_present if facts.head else 0
+    if layers and build.before(name, build.architectures["nextn"]["since"]):
+        build.fail("nextn", f"{name} with {layers} MTP layer(s) among its blocks")
+
+
+def _rope(facts: ModelFacts, name: str, build: Build) -> None:
+    assert facts.gguf is not None
+    stored = build.value(facts.gguf.keys, f"{name}.rope.dimension_count", "uint32")
+    expected = facts.config.head_dim
+    if stored is not None and expected is not None and stored != expected:
+        build.fail("rope-dimension", f"rope.dimension_count is {stored}, head size {expected}")
+
+
+def _embedding(facts: ModelFacts, vocab: LlamaVocab, build: Build) -> None:
+    """token_embd and output must have a row for each token; heads may borrow the target's."""
+    tensors = facts.weights.tensors
+    if facts.role != "full" or tensors is None:
+        return
+    if "token_embd.weight" not in tensors:
+        build.fail("no-weights", "tensor token_embd.weight is missing")
+    rows = _rows_wanted(facts, vocab, build)
+    for name in ("token_embd.weight", "output.weight"):
+        shape = tensors[name].shape if name in tensors else ()
+        if len(shape) == 2 and shape[0] != rows:
+            build.fail("embedding-rows", f"{name} has {shape[0]:,} rows for {rows:,} tokens")
+
+
+def _tensors(facts: ModelFacts, build: Build) -> None:
+    """The tensors of each layer are there, for architectures that have a list of them."""
+    table = build.architectures["tensors"].get(facts.config.model_type)
+    tensors = facts.weights.tensors
+    if table is None or tensors is None or facts.config.experts or facts.gguf is None:
+        return
+    if f"{facts.config.model_type}.{table.get('unless')}" in facts.gguf.keys:
+        return
+    wanted = list(table["once"])
+    for layer in range(min(facts.config.layers or 0, 512)):
+        fused = f"blk.{layer}.attn_qkv.weight" in tensors
+        names = table["per_layer"] + ([] if fused else table["unfused"])
+        wanted += [f"blk.{layer}.{name}.weight" for name in names]
+    for name in wanted:
+        if name not in tensors:
+            build.fail("missing-tensor", f"tensor {name} is missing")
+    _sizes(facts, build)
+    if "known" not in table:
+        return
+    known = re.compile(rf"(blk\.\d+\.)?({'|'.join(table['known'])})(\.(weight|bias|\w*scale))?")
+    for name in tensors:
+        if known.fullmatch(name) is None:
+            build.fail("extra-tensor", f"tensor {name!r} is not one of this architecture's")
+
+
+def _sizes(facts: ModelFacts, build: Build) -> None:
+    """Query and feed-forward widths follow from the keys; a missing key counts as 0."""
+    config, tensors = facts.config, facts.weights.tensors or {}
+    expected = {
+        "blk.0.attn_q.weight": (config.heads or 0) * (config.head_dim or 0),
+        "blk.0.ffn_gate.weight": config.feed_forward or 0,
+    }
+    for name, width in expected.items():
+        shape = tensors[name].shape if name in tensors else ()
+        if len(shape) == 2 and shape[0] != width:
+            build.fail("tensor-shape", f"{name} has {shape[0]:,} rows, the keys say {width:,}")
+
+
+def _rows_wanted(facts: ModelFacts, vocab: LlamaVocab, build: Build) -> int:
+    """The number of tokens; older builds believed the key vocab_size instead."""
+    assert facts.gguf is not None
+    if build.has(build.vocabulary["behaviour"]["counts_tokens"]):
+        return vocab.n
+    arch = build.string(facts.gguf.keys, "general.architecture") or ""
+    stored = facts.gguf.keys.get(f"{arch}.vocab_size", ("", None))[1]
+    return int(stored) if isinstance(stored, int) else vocab.n

@@ -1,0 +1,400 @@
+"""The vocabulary stage of the loader: GGUF keys -> type, ids, flags and texts."""
+
+from __future__ import annotations
+
+import re
+from array import array
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from draftcheck.judge.llama.build import Build, Keys, LoadFailure, NotTold
+from draftcheck.values.facts import NO_TOKEN, Conversion, GgufArray
+
+TYPES = {"NONE": 0, "SPM": 1, "BPE": 2, "WPM": 3, "UGM": 4, "RWKV": 5, "PLAMO2": 6, "TEST": 7}
+NORMAL, BYTE = 1, 6
+MODEL, PRE = "tokenizer.ggml.model", "tokenizer.ggml.pre"
+TOKENS, MERGES = "tokenizer.ggml.tokens", "tokenizer.ggml.merges"
+SCORES, TOKEN_TYPES = "tokenizer.ggml.scores", "tokenizer.ggml.token_type"
+SUPPRESS = "tokenizer.ggml.suppress_tokens"
+CHARSMAP = "tokenizer.ggml.precompiled_charsmap"
+# Four bytes that look like UTF-8 but lie above U+10FFFF.
+TOO_LARGE = re.compile(rb"\xf4[\x90-\xbf][\x80-\xbf]{2}|[\xf5-\xf7][\x80-\xbf]{3}")
+LEADS = (b"\xf4", b"\xf5", b"\xf6", b"\xf7")
+BYTE_TEXT = re.compile(rb"<0x([0-9A-Fa-f]{2})>")
+PHI3 = (b"</s>", b"<unk>", b"<s>", b"<|endoftext|>")
+KMER_MARK = "\ue000".encode()
+MEMOS = 8
+
+
+@dataclass(frozen=True, slots=True)
+class LlamaVocab:
+    """What the compatibility check sees."""
+
+    type: str
+    texts: Sequence[bytes] | None
+    """None: not read, because the other side has the same tokenizer file."""
+    bos: int
+    eos: int
+    add_bos: bool | None
+    add_eos: bool | None
+    predicted: bool = False
+    """From a checkpoint folder that would have to be converted first."""
+    count: int = 0
+    """Tokens, where their texts were not read."""
+
+    @property
+    def n(self) -> int:
+        return self.count if self.texts is None else len(self.texts)
+
+
+def derive(keys: Keys, tokens: Sequence[bytes | None] | None, build: Build) -> LlamaVocab:
+    """Follow the loader in its own order; raise LoadFailure where it stops."""
+    name = build.string(keys, MODEL)
+    if name is None:
+        raise LoadFailure("no-tokenizer", f"key {MODEL} is missing")
+    pre = build.string(keys, PRE) or ""
+    build.value(keys, "tokenizer.ggml.token_type_count", "uint32")
+    row = _model_row(name, build)
+    if row["type"] == "NONE":
+        return _no_vocab(keys, build)
+    pre = _pre_tokenizer(keys, row, pre, build)
+    for flag in build.vocabulary["keys"]["early_bool"]:
+        build.value(keys, flag, "bool")
+    texts = _texts(keys, tokens, build)
+    types = _side_arrays(keys, len(texts), build)
+    assert tokens is not None
+    _distinct(texts, tokens, build)
+    if name == "hybriddna":
+        texts = _without_marks(texts)
+    if row["type"] == "PLAMO2":
+        _plamo2(texts, types, build)
+    bos, eos = _ids(keys, row, pre, len(texts), build)
+    add_bos, add_eos = _flags(keys, row, pre, build)
+    if keys.get(SUPPRESS, ("array[int32]",))[0] != "array[int32]":
+        build.fail("side-array-type", f"{SUPPRESS} is {keys[SUPPRESS][0]}, not array[int32]")
+    too_large = once(tokens, "too large", lambda: _any_too_large(texts))
+    _pieces(keys, row["type"], pre, texts, types, build, too_large=too_large)
+    _linefeed(row["type"], texts, build)
+    return LlamaVocab(row["type"], texts, bos, eos, add_bos, add_eos)
+
+
+def once(tokens: Sequence[bytes | None], name: Any, work: Callable[[], Any]) -> Any:
+    """What is worked out from all texts, once for a table that remembers (of condensed facts)."""
+    memo: dict[Any, Any] | None = getattr(tokens, "memo", None)
+    if memo is None:
+        return work()
+    if name not in memo:
+        if len(memo) > MEMOS:
+            memo.clear()
+        memo[name] = work()
+    return memo[name]
+
+
+def foreseen(texts: Sequence[bytes], odd: Sequence[bytes]) -> dict[str, Any]:
+    """What once() would work out where all texts but the odd ones are plain and distinct."""
+    if not all(odd) or b"\0" in b"".join(odd):
+        return {}
+    return {
+        "texts": texts,
+        "distinct": len(set(odd)) == len(odd),
+        "too large": _any_too_large(odd),
+    }
+
+
+def from_conversion(
+    conversion: Conversion,
+    tokens: Sequence[bytes | None] | None,
+    length: int,
+    rows: int | None,
+    user_defined: frozenset[int],
+    build: Build,
+) -> LlamaVocab:
+    """The same for a folder, as llama.cpp's converter would write it."""
+    if rows is None:
+        raise NotTold("config.json's vocab_size, which the converter pads the tokens to")
+    if rows < length:
+        build.fail(
+            "not-convertible",
+            f"the tokenizer defines id {length - 1:,}, but vocab_size is {rows:,}",
+        )
+    row = _model_row(conversion.model, build)
+    # Without a stored flag a BPE default depends on the pre-tokenizer's name, which only
+    # the converter's own hash of a tokenized text tells.
+    default_bos = None if row["type"] == "BPE" else row["add_bos"]
+    return LlamaVocab(
+        row["type"],
+        None if tokens is None else _converted_texts(tokens, rows, user_defined),
+        row["bos"] if conversion.bos_id is None else conversion.bos_id,
+        row["eos"] if conversion.eos_id is None else conversion.eos_id,
+        default_bos if conversion.add_bos is None else conversion.add_bos,
+        row["add_eos"] if conversion.add_eos is None else conversion.add_eos,
+        predicted=True,
+        count=max(rows, length),
+    )
+
+
+def _converted_texts(
+    tokens: Sequence[bytes | None], rows: int, user_defined: frozenset[int]
+) -> Sequence[bytes]:
+    made: Sequence[bytes] = once(
+        tokens,
+        ("converted", rows, user_defined),
+        lambda: _convert_texts(tokens, rows, user_defined),
+    )
+    return made
+
+
+def _convert_texts(
+    tokens: Sequence[bytes | None], rows: int, user_defined: frozenset[int]
+) -> Sequence[bytes]:
+    texts = _padded(tokens)
+    # The converter writes the word-start sign of user-defined tokens as a plain space.
+    for i in user_defined:
+        texts[i] = texts[i].replace("\u2581".encode(), b" ")
+    texts += [b"[PAD%d]" % i for i in range(len(texts), rows)]
+    return fix_texts(texts)
+
+
+def _padded(tokens: Sequence[bytes | None]) -> list[bytes]:
+    if None not in tokens:  # by far the fastest look at 150,000 texts
+        return list(tokens)  # type: ignore[arg-type]
+    return [b"[PAD%d]" % i if text is None else text for i, text in enumerate(tokens)]
+
+
+def fix_texts(tokens: Sequence[bytes]) -> Sequence[bytes]:
+    """C strings end at the first NUL, and an empty text gets a name."""
+    if all(tokens) and b"\0" not in b"".join(tokens):
+        return tokens
+    cut = [text.split(b"\0", 1)[0] for text in tokens]
+    return [text or b"[EMPTY_%d]" % i for i, text in enumerate(cut)]
+
+
+def _model_row(name: str, build: Build) -> Mapping[str, Any]:
+    for row in build.vocabulary["tokenizer_model"]:
+        if row["name"] != name:
+            continue
+        doubtful = "absent" in row and build.at > build.order(row["absent"])
+        if doubtful and not build.has(row["since"]):
+            raise NotTold(f"whether this build knows tokenizer model {name!r}")
+        if build.has(row.get("since"), row.get("until")):
+            found: Mapping[str, Any] = row
+            return found
+    raise LoadFailure("unknown-tokenizer", f"{MODEL} is {name!r}")
+
+
+def _no_vocab(keys: Keys, build: Build) -> LlamaVocab:
+    arch = build.string(keys, "general.architecture") or ""
+    count = build.value(keys, f"{arch}.vocab_size", "uint32") or 0
+    return LlamaVocab("NONE", [b""] * min(count, 1 << 22), NO_TOKEN, NO_TOKEN, False, False)
+
+
+def _pre_tokenizer(keys: Keys, row: Mapping[str, Any], pre: str, build: Build) -> str:
+    """Check merges, charsmap and the pre-tokenizer's name; return the name in force."""
+    if row["type"] == "UGM":
+        _charsmap(keys, build)
+    if row["type"] != "BPE":
+        return ""
+    table = build.vocabulary["pre"]
+    if MERGES not in keys:
+        exempt = pre in table["needs_no_merges"] and build.has(table["needs_no_merges_since"])
+        if not exempt or "pre" in row:
+            build.fail("no-merges", f"a BPE tokenizer without {MERGES}")
+    elif keys[MERGES][0] != "array[string]":
+        build.fail("array-type", f"{MERGES} is {keys[MERGES][0]}, not array[string]")
+    pre = row.get("pre", pre)
+    if pre and not build.knows(pre, table, "pre-tokenizer"):
+        build.fail("unknown-pre-tokenizer", f"{PRE} is {pre!r}")
+    return pre
+
+
+def _charsmap(keys: Keys, build: Build) -> None:
+    if CHARSMAP not in keys:
+        return
+    stored, value = keys[CHARSMAP]
+    if stored not in ("array[uint8]", "array[int8]"):
+        build.fail("charsmap-type", f"{CHARSMAP} is {stored}")
+        return
+    length = value.count if isinstance(value, GgufArray) else len(value)
+    if length < 4:
+        code = "charsmap" if length else "charsmap-empty"
+        build.fail(code, f"{CHARSMAP} has {length} bytes")
+    elif not isinstance(value, GgufArray):
+        size = int.from_bytes(value.tobytes()[:4], "little")
+        if size + 4 >= length:
+            build.fail("charsmap", f"{CHARSMAP} claims {size:,} of its {length:,} bytes")
+
+
+def _texts(keys: Keys, tokens: Sequence[bytes | None] | None, build: Build) -> Sequence[bytes]:
+    if TOKENS not in keys:
+        raise LoadFailure("no-tokens", f"key {TOKENS} is missing")
+    if keys[TOKENS][0] != "array[string]":
+        raise LoadFailure("array-type", f"{TOKENS} is {keys[TOKENS][0]}, not array[string]")
+    if tokens is None:
+        raise NotTold("the token texts")
+    texts: Sequence[bytes] = once(
+        tokens, "texts", lambda: fix_texts([text or b"" for text in tokens])
+    )
+    return texts
+
+
+def _side_arrays(keys: Keys, n: int, build: Build) -> Sequence[int] | None:
+    """Check scores and token types; return the types when they are there."""
+    if SCORES in keys:
+        stored = keys[SCORES][0]
+        if stored == "array[int32]":
+            build.fail("int-scores", f"{SCORES} is {stored}, not array[float32]")
+        elif stored != "array[float32]":
+            build.fail("side-array-type", f"{SCORES} is {stored}, not array[float32]")
+        _long_enough(keys, SCORES, n, build)
+    if TOKEN_TYPES not in keys:
+        return None
+    if keys[TOKEN_TYPES][0] != "array[int32]":
+        build.fail("side-array-type", f"{TOKEN_TYPES} is {keys[TOKEN_TYPES][0]}, not array[int32]")
+        return None
+    _long_enough(keys, TOKEN_TYPES, n, build)
+    types = keys[TOKEN_TYPES][1]
+    return types if isinstance(types, array) and len(types) >= n else None
+
+
+def _long_enough(keys: Keys, name: str, n: int, build: Build) -> None:
+    value = keys[name][1]
+    if not keys[name][0].startswith("array"):
+        return
+    count = value.count if isinstance(value, GgufArray) else len(value)
+    if count < n:
+        build.fail("short-array", f"{name} has {count:,} entries for {n:,} tokens")
+
+
+def _distinct(texts: Sequence[bytes], tokens: Sequence[bytes | None], build: Build) -> None:
+    if once(tokens, "distinct", lambda: len(set(texts)) == len(texts)):
+        return
+    seen: dict[bytes, int] = {}
+    repeats = 0
+    first = ""
+    for i, text in enumerate(texts):
+        if text in seen:
+            repeats += 1
+            first = first or f"ids {seen[text]} and {i} are both {text!r}"
+        else:
+            seen[text] = i
+    build.fail("duplicate-texts", f"{repeats:,} repeated token text(s): {first}")
+
+
+def _without_marks(texts: Sequence[bytes]) -> Sequence[bytes]:
+    """hybriddna: k-mers after <oov> carry a mark that is dropped after loading."""
+    if b"<oov>" not in texts:
+        return texts
+    start = texts.index(b"<oov>") + 1
+    marked = [
+        text[: -len(KMER_MARK)] if text.endswith(KMER_MARK) and text != KMER_MARK else text
+        for text in texts[start:]
+    ]
+    return [*texts[:start], *marked]
+
+
+def _plamo2(texts: Sequence[bytes], types: Sequence[int] | None, build: Build) -> None:
+    found = set()
+    for i, text in enumerate(texts):
+        if i and types is not None and types[i] == BYTE and (match := BYTE_TEXT.fullmatch(text)):
+            found.add(int(match[1], 16))
+    if missing := sorted(set(range(256)) - found):
+        build.fail("plamo2-bytes", f"no byte token for <0x{missing[0]:02X}>")
+    for i, text in enumerate(texts):
+        if (types is None or types[i] != BYTE) and TOO_LARGE.search(text):
+            build.fail("codepoint", f"token {i} is {text!r}")
+
+
+def _ids(keys: Keys, row: Mapping[str, Any], pre: str, n: int, build: Build) -> tuple[int, int]:
+    """bos and eos: stored ids beat defaults, unless they are out of range."""
+    found = {"bos": row["bos"], "eos": row["eos"], **row.get("others", {})}
+    if pre in build.vocabulary["pre"]["no_default_bos"]:
+        found["bos"] = NO_TOKEN
+    drops = build.has(build.vocabulary["behaviour"]["drops_default_ids_out_of_range"])
+    for name in build.vocabulary["keys"]["uint32"]:
+        short = name.removeprefix("tokenizer.ggml.").removesuffix("_token_id")
+        if found.get(short, NO_TOKEN) >= n and drops:
+            found[short] = NO_TOKEN
+        value = build.value(keys, name, "uint32")
+        if value is not None and short in found and value < n:
+            found[short] = value
+    for short, number in found.items():
+        if number >= n:
+            build.fail("default-id-range", f"default {short} id {number} for {n:,} tokens")
+    return found["bos"], found["eos"]
+
+
+def _flags(keys: Keys, row: Mapping[str, Any], pre: str, build: Build) -> tuple[bool, bool]:
+    table = build.vocabulary["pre"]
+    stored = {name: build.value(keys, name, "bool") for name in build.vocabulary["keys"]["bool"]}
+    add_bos = stored["tokenizer.ggml.add_bos_token"]
+    add_eos = stored["tokenizer.ggml.add_eos_token"]
+    if add_bos is None:
+        add_bos = row["add_bos"] or pre in table["add_bos"]
+    if add_eos is None:
+        add_eos = row["add_eos"]
+    if pre in table["forced_add_bos"] and build.has(
+        build.vocabulary["behaviour"]["forces_add_bos"]
+    ):
+        add_bos = True
+    return bool(add_bos), bool(add_eos)
+
+
+def _pieces(
+    keys: Keys,
+    kind: str,
+    pre: str,
+    texts: Sequence[bytes],
+    types: Sequence[int] | None,
+    build: Build,
+    *,
+    too_large: bool,
+) -> None:
+    """The cache of printable pieces decodes every token once; too_large: _any_too_large()."""
+    plain = pre in build.vocabulary["pre"]["plain_text"]
+    if kind == "BPE" and not plain and too_large:
+        for i, text in enumerate(texts):
+            if (types is None or types[i] == NORMAL) and TOO_LARGE.search(text):
+                build.fail("codepoint", f"token {i} is {text!r}")
+    if kind == "BPE" and "invalid-utf8" in build.failures:
+        for i, text in enumerate(texts):
+            if (types is None or types[i] == NORMAL) and not _is_utf8(text):
+                build.fail("invalid-utf8", f"token {i} is {text!r}")
+    if types is not None and BYTE in types:
+        control = build.vocabulary["control_texts"]  # these are control tokens, whatever is stored
+        codes = {"SPM": "byte-token", "UGM": "byte-token", "BPE": "byte-token-bpe"}
+        for i, text in enumerate(texts):
+            if types[i] != BYTE:
+                continue
+            if kind == "WPM" and text.decode("utf-8", "replace") not in control:
+                build.fail("byte-token-wpm", f"id {i} is a byte token in a WPM vocabulary")
+            elif kind in codes and len(text) < 3:
+                build.fail(codes[kind], f"byte token {i} has the text {text!r}")
+    name = (build.string(keys, "general.name") or "").lower()
+    if "phi-3" in name or "phi3" in name:
+        missing = [text for text in PHI3 if text not in texts]
+        if missing and not any(
+            sign in pre for sign in ("jina-v2-de", "jina-v2-es", "jina-v2-code")
+        ):
+            build.fail("phi3-tokens", f"a model called phi-3 without the token {missing[0]!r}")
+
+
+def _is_utf8(text: bytes) -> bool:
+    try:
+        text.decode("utf-8", "surrogatepass")  # the engine does not look for surrogates
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _any_too_large(texts: Sequence[bytes]) -> bool:
+    whole = b"\n".join(texts)
+    return any(lead in whole for lead in LEADS) and TOO_LARGE.search(whole) is not None
+
+
+def _linefeed(kind: str, texts: Sequence[bytes], build: Build) -> None:
+    """The id printed as the newline token must exist."""
+    if kind == "WPM" and not texts:
+        build.fail("linefeed", "no token at all for the newline")
+    if kind == "UGM" and len(texts) < 3 and not any(b"\n" in text for text in texts):
+        build.fail("linefeed", f"no newline token among {len(texts)} tokens")

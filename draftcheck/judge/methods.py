@@ -1,0 +1,141 @@
+"""Which of an engine's methods speak for a pair, or the reason why none does."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from draftcheck import versions
+from draftcheck.errors import UsageError
+from draftcheck.rulebook.book import Engine, Method
+from draftcheck.values.comparison import Comparison
+from draftcheck.values.facts import ModelFacts
+
+NO_DRAFT = frozenset({"itself", "none"})
+
+
+@dataclass(frozen=True, slots=True)
+class MethodChoice:
+    """Methods, the engine's first choice first; or none, and why."""
+
+    methods: tuple[Method, ...]
+    note: str = ""
+    impossible: bool = False
+    """The engine has no such method: not a gap in the rulebook."""
+
+
+def needs_no_draft(method: Method) -> bool:
+    return set(method.drafts) <= NO_DRAFT
+
+
+def formats(comparison: Comparison) -> set[str]:
+    """Which kinds of files the pair is made of."""
+    sides = (comparison.target, comparison.draft)
+    return {"gguf" if facts.gguf is not None else "folder" for facts in sides}
+
+
+def takes_format(comparison: Comparison, engine: Engine) -> bool:
+    return any(formats(comparison) <= set(m.formats) for m in engine.methods if m.automatic)
+
+
+def choose(
+    comparison: Comparison, engine: Engine, version: str, wanted: str | None
+) -> MethodChoice:
+    """The methods to judge: one for a draft, every one that needs none when there is no draft."""
+    known = tuple(dict.fromkeys(method.id for method in engine.methods))
+    if wanted is not None and wanted not in known:
+        raise UsageError(
+            f"{engine.id} has no method {wanted!r}", hint=f"Known: {', '.join(known)}."
+        )
+    there = _there(engine, version, wanted)
+    if not there:
+        return _absent(engine, version, wanted)
+    fitting = tuple(method for method in there if formats(comparison) <= set(method.formats))
+    if not fitting:
+        kinds = " and ".join(sorted(formats(comparison)))
+        return MethodChoice((), f"the rulebook does not cover {kinds} files with {engine.name}")
+    if wanted is not None:
+        return _wanted(comparison, engine, fitting)
+    kinds_offered = roles(comparison)
+    # Where no method for such files is chosen by itself, the engine was named for another one.
+    chosen = any(method.automatic for method in fitting)
+    found = tuple(
+        method
+        for kind in kinds_offered
+        for method in fitting
+        if (method.automatic or not chosen) and kind in method.drafts
+    )
+    if found:
+        return MethodChoice(found if comparison.alone else found[:1])
+    return _no_method(engine, version, kinds_offered)
+
+
+def roles(comparison: Comparison) -> tuple[str, ...]:
+    """The kinds of draft that the pair offers, the best first."""
+    itself = ("itself",) if has_own_layers(comparison.target) else ()
+    if comparison.alone:
+        return (*itself, "none")
+    same = comparison.target.ref == comparison.draft.ref
+    return (*(itself if same else ()), comparison.draft.role or "full")
+
+
+def has_own_layers(facts: ModelFacts) -> bool:
+    """Whether the model promises or holds MTP layers of its own."""
+    if facts.role != "full" or facts.head is None:
+        return False
+    return bool(facts.head.mtp_promised or facts.head.mtp_present)
+
+
+def _there(engine: Engine, version: str, wanted: str | None) -> tuple[Method, ...]:
+    return tuple(
+        method
+        for method in engine.methods
+        if versions.covers(engine.order, version, method.since, method.until)
+        and (wanted is None or method.id == wanted)
+    )
+
+
+def _wanted(comparison: Comparison, engine: Engine, fitting: tuple[Method, ...]) -> MethodChoice:
+    """The method asked for, in the form that takes what the pair offers."""
+    offered = roles(comparison)
+    for method in fitting:
+        if set(offered) & set(method.drafts) or (comparison.alone and needs_no_draft(method)):
+            return MethodChoice((method,))
+    method = fitting[0]
+    if comparison.alone and not needs_no_draft(method):
+        raise UsageError(
+            f"{engine.id}'s {method.id} needs a draft",
+            hint="Name it after the target: draftcheck pair TARGET DRAFT.",
+        )
+    return MethodChoice((method,))
+
+
+def _absent(engine: Engine, version: str, wanted: str | None) -> MethodChoice:
+    """Nothing in this version: too old for the rulebook, or the engine had no such method."""
+    what = wanted or "speculation"
+    if engine.order(version) < engine.order(engine.oldest):
+        return MethodChoice((), f"{what} in {engine.name} {version}: older than what was read"
+                      f" ({engine.oldest})")  # fmt: skip
+    windows = ", ".join(
+        " ".join(filter(None, (m.since and f"from {m.since}", m.until and f"before {m.until}")))
+        for m in engine.methods
+        if m.id == wanted
+    )
+    return MethodChoice(
+        (), f"{engine.name} {version} has no {what}; it is there {windows or 'in none'}", True
+    )
+
+
+def _no_method(engine: Engine, version: str, kinds: Collection[str]) -> MethodChoice:
+    other = [m for m in engine.methods if set(kinds) & set(m.drafts) and m.automatic]
+    if "none" in kinds:
+        what = f"method of {engine.name} that needs no draft"
+    else:
+        what = f"method of {engine.name} for a draft of kind {', '.join(kinds)}"
+    if other and engine.complete:
+        since = ", ".join(dict.fromkeys(f"{m.id} from {m.since}" for m in other if m.since))
+        there = f"there is no {what} in {version}" + (f" ({since})" if since else "")
+        return MethodChoice((), there, True)
+    if engine.complete:
+        return MethodChoice((), f"there is no {what}", True)
+    return MethodChoice((), f"the rulebook knows no {what}")

@@ -1,0 +1,56 @@
+"""Texts such as vllm@0.15.1 -> Questions for the judge."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from draftcheck.errors import UsageError
+from draftcheck.judge.decide import Question
+from draftcheck.rulebook import book
+from draftcheck.values.circumstances import Circumstances
+
+
+def ask(
+    engines: Sequence[str],
+    *,
+    method: str | None = None,
+    circumstances: Circumstances = Circumstances(),  # noqa: B008  frozen
+) -> list[Question]:
+    """One question per engine named, or per engine in the rulebook; auto: per engine found here."""
+    base = Question("", None, method, circumstances)
+    if not engines:
+        if method is not None:
+            raise UsageError("--method needs --engine", hint="Methods belong to an engine.")
+        return [replace(base, engine=name) for name in book.engine_files()]
+    return [question for text in engines for question in _questions(text, base)]
+
+
+def settle(said: Circumstances) -> Circumstances:
+    """The circumstances with the devices that --gpu means, or those of this machine."""
+    if said.machine is not None and said.gpu in (None, said.machine.spec):
+        return said
+    if said.gpu is not None:
+        from draftcheck.memory import gpu_specs
+
+        return gpu_specs.placed(said)
+    from draftcheck.memory import drivers
+
+    # Shown, but never a verdict: that must not depend on where the question is asked.
+    return replace(said, machine=drivers.here())
+
+
+def _questions(text: str, base: Question) -> list[Question]:
+    if text == "auto":
+        # Imported here: reading packages' metadata is not for everyone.
+        from draftcheck.judge import installed
+
+        return [
+            replace(base, engine=found.engine, version=found.version, found=found.how)
+            for found in installed.engines()
+        ]
+    name, _, version = text.partition("@")
+    engine = book.load(name)
+    if "@" in text and not version:
+        raise UsageError(f"{text!r} names no version", hint=f"For example {name}@{engine.checked}.")
+    return [replace(base, engine=name, version=engine.version(version or None))]

@@ -1,0 +1,164 @@
+"""Ways out of a verdict that is not good: a repair, another method, another version.
+
+Other methods and versions are not guessed: each is judged like the first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from draftcheck import versions
+from draftcheck.judge import bind, commands
+from draftcheck.judge.checks import CHECKS
+from draftcheck.judge.decide import BEST_FIRST, Question, judge_methods, setup_for, usable
+from draftcheck.judge.methods import needs_no_draft
+from draftcheck.rulebook import book
+from draftcheck.rulebook.book import Engine, Method, RepairRow
+from draftcheck.values.circumstances import Circumstances
+from draftcheck.values.comparison import Comparison
+from draftcheck.values.verdicts import EngineVerdict, PairVerdict, Repair
+from draftcheck.values.words import Outcome, Severity, Verdict
+
+VERSIONS = 6
+"""So many other versions are tried, the nearest first."""
+
+
+def add(verdict: PairVerdict, questions: Sequence[Question], *, explicit: bool) -> PairVerdict:
+    """The verdict with the ways out of every engine that does not simply run the pair.
+
+    explicit: the user named the engines; otherwise others stand beside them, and no other
+    methods and versions are tried.
+    """
+    if verdict.comparison.alone:
+        return verdict
+    said = {question.engine: question.circumstances for question in questions}
+    engines = tuple(
+        replace(
+            entry,
+            repairs=tuple(_repairs(verdict.comparison, entry, said[entry.engine], explicit)),
+        )
+        if _wanted(entry)
+        else entry
+        for entry in verdict.engines
+    )
+    return replace(verdict, engines=engines)
+
+
+def _wanted(entry: EngineVerdict) -> bool:
+    if entry.verdict is Verdict.UNDECIDED:
+        return False
+    return any(f.outcome is Outcome.FAIL and f.severity is not Severity.NOTE
+               for f in entry.findings) or not usable(entry.verdict)  # fmt: skip
+
+
+def _repairs(
+    comparison: Comparison, entry: EngineVerdict, circumstances: Circumstances, explicit: bool
+) -> Iterator[Repair]:
+    engine = bind.engine(entry.engine)
+    yield from _advised(comparison, engine, entry, circumstances)
+    if usable(entry.verdict) or not explicit:
+        return
+    base = Question(entry.engine, entry.version, None, circumstances)
+    yield from _other_methods(comparison, engine, entry, base)
+    yield from _other_version(comparison, engine, entry, base)
+
+
+def _advised(
+    comparison: Comparison, engine: Engine, entry: EngineVerdict, circumstances: Circumstances
+) -> Iterator[Repair]:
+    """Rows of the rulebook whose rule failed and whose check comes out ok."""
+    failed = {finding.rule for finding in entry.findings if finding.outcome is Outcome.FAIL}
+    method = _method(engine, entry)
+    for row in (*engine.repairs, *book.truth_repairs()):
+        if not failed & set(row.rules) or (row.methods and entry.method not in row.methods):
+            continue
+        own = row in engine.repairs
+        if own and not versions.covers(engine.order, entry.version, row.since, row.until):
+            continue
+        if method is not None and _applies(row, comparison, engine, entry, method, circumstances):
+            text = commands.render(row.text, comparison, circumstances) if row.text else ""
+            yield Repair(row.id, row.title, text, row.source)
+
+
+def _applies(
+    row: RepairRow,
+    comparison: Comparison,
+    engine: Engine,
+    entry: EngineVerdict,
+    method: Method,
+    circumstances: Circumstances,
+) -> bool:
+    if row.check is None:
+        return True
+    setup = setup_for(engine, entry.version, method, circumstances)
+    return CHECKS[row.check](comparison, setup, **row.params).outcome is Outcome.OK
+
+
+def _method(engine: Engine, entry: EngineVerdict) -> Method | None:
+    for method in engine.methods:
+        there = versions.covers(engine.order, entry.version, method.since, method.until)
+        if there and method.id == entry.method:
+            return method
+    return None
+
+
+def _other_methods(
+    comparison: Comparison, engine: Engine, entry: EngineVerdict, base: Question
+) -> Iterator[Repair]:
+    """Methods of the same version that take the same draft."""
+    role = comparison.draft.role or "full"
+    names = dict.fromkeys(
+        method.id
+        for method in engine.methods
+        if method.id != entry.method and role in method.drafts and not needs_no_draft(method)
+        and versions.covers(engine.order, entry.version, method.since, method.until)
+    )  # fmt: skip
+    for name in names:
+        for other in judge_methods(comparison, replace(base, method=name)):
+            if usable(other.verdict):
+                title = f"with {engine.name}'s {name} instead: {other.verdict}"
+                yield Repair("other-method", title, other.setup or "")
+
+
+def _other_version(
+    comparison: Comparison, engine: Engine, entry: EngineVerdict, base: Question
+) -> Iterator[Repair]:
+    """The nearest version, newer ones first, that takes the pair better."""
+    failed = {f.rule for f in entry.findings if f.outcome is Outcome.FAIL}
+    for version in _versions(engine, entry.version, failed)[:VERSIONS]:
+        found = judge_methods(comparison, replace(base, version=version, method=entry.method))
+        best = min(found, key=lambda one: BEST_FIRST.index(one.verdict))
+        if usable(best.verdict):
+            title = f"with {engine.name} {version} instead: {best.verdict}"
+            yield Repair("other-version", title, best.setup or "")
+            return
+
+
+def _versions(engine: Engine, version: str, failed: set[str]) -> list[str]:
+    """Where the failed rules begin and end, on the side where they do not hold."""
+    order, here = engine.order, engine.order(version)
+    edges: dict[str, None] = {}
+    for rule in engine.rules:
+        if rule.id in failed:
+            edges.update(dict.fromkeys(filter(None, (rule.since, rule.until))))
+    for method in engine.methods:
+        edges.update(dict.fromkeys(filter(None, (method.since, method.until))))
+    texts = {edge.removeprefix("<=") for edge in edges}
+    low, high = order(engine.oldest), order(engine.checked)
+    newer = sorted((t for t in texts if here < order(t) <= high), key=order)
+    older = sorted((t for t in texts if low <= order(t) < here), key=order, reverse=True)
+    before = [_before(engine, text) for text in (*older, version)]
+    return list(dict.fromkeys([*newer, *filter(None, before), *older]))
+
+
+def _before(engine: Engine, version: str) -> str | None:
+    """The last version known before this one; builds are counted."""
+    at = engine.order(version)
+    if engine.versions == "build":
+        return f"b{at - 1}" if at > engine.order(engine.oldest) else None
+    edges = [edge for rule in engine.rules for edge in (rule.since, rule.until)]
+    edges += [edge for method in engine.methods for edge in (method.since, method.until)]
+    known = {edge.removeprefix("<=") for edge in edges if edge is not None}
+    older = [text for text in known if engine.order(engine.oldest) <= engine.order(text) < at]
+    return max(older, key=engine.order, default=None)

@@ -1,0 +1,1 @@
+"""Bytes -> facts: one module per file that a model's folder holds."""

@@ -1,0 +1,287 @@
+"""config.json and generation_config.json -> ConfigFacts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from draftcheck.errors import ReadError
+from draftcheck.models.readers.jsonfile import integer, read_object, text
+from draftcheck.models.readers.tokenizer.vocabulary import MAX_ID
+from draftcheck.models.sources.source import ModelSource
+from draftcheck.values.facts import NO_TOKEN, ConfigFacts
+
+# Multimodal configs keep the language model in one of these.
+TEXT_CONFIGS = ("text_config", "llm_config", "language_config", "thinker_config")
+OTHER_PARTS = ("vision_config", "audio_config", "vision_tower", "speech_config", "vit_config")
+CONTEXT_KEYS = (
+    "max_position_embeddings",
+    "n_positions",
+    "max_seq_len",
+    "seq_length",
+    "max_sequence_length",
+    "n_ctx",
+)
+LEARNED_POSITIONS = {"gpt2", "gpt_neo", "opt", "gpt_bigcode", "xglm", "biogpt", "openai-gpt"}
+ALIBI = {"bloom", "mpt"}
+RECURRENT = {
+    "mamba", "mamba2", "falcon_mamba", "rwkv", "rwkv5", "rwkv6", "rwkv7", "recurrent_gemma",
+    "jamba", "bamba", "zamba", "zamba2", "granitemoehybrid", "falcon_h1", "nemotron_h",
+    "qwen3_next", "qwen3_5", "qwen3_5_text", "qwen3_5_moe", "qwen3_5_moe_text", "lfm2", "lfm2_moe",
+    "kimi_linear", "minimax", "xlstm", "plamo2",
+}  # fmt: skip
+RECURRENT_LAYERS = {"linear_attention", "mamba", "mamba2", "conv", "recurrent", "rwkv"}
+# What decides the memory of a token or a sequence, kept as written (see memory/).
+SIZES = (
+    "num_hidden_layers", "n_layer", "num_layers", "n_layers", "num_attention_heads", "n_head",
+    "num_heads", "num_key_value_heads", "num_kv_heads", "n_head_kv", "multi_query_group_num",
+    "num_attention_groups", "multi_query", "new_decoder_architecture", "head_dim", "v_head_dim",
+    "hidden_size_per_head", "hidden_size", "n_embd", "d_model", "dim", "intermediate_size",
+    "n_inner", "ffn_dim", "moe_intermediate_size", "num_experts_per_tok", "vocab_size",
+    "n_shared_experts", "first_k_dense_replace", "q_lora_rank",
+    "sliding_window", "sliding_window_size", "sliding_window_pattern", "use_sliding_window",
+    "max_window_layers", "interleaved_sliding_window", "global_attn_every_n_layers",
+    "hybrid_layer_pattern", "swa_num_key_value_heads", "swa_head_dim", "swa_v_head_dim",
+    "attention_chunk_size", "no_rope_layers", "no_rope_layer_interval", "num_kv_shared_layers",
+    "global_head_dim", "num_global_key_value_heads", "attention_k_eq_v", "kv_lora_rank",
+    "qk_rope_head_dim", "qk_nope_head_dim", "index_head_dim", "full_attention_interval",
+    "linear_num_key_heads", "linear_num_value_heads", "linear_key_head_dim",
+    "linear_value_head_dim", "linear_conv_kernel_dim", "linear_attn_config", "attn_type_list",
+    "mamba_ssm_dtype", "mamba_ssm_cache_dtype", "hybrid_override_pattern", "ssm_state_size",
+    "state_size", "mamba_num_heads", "mamba_head_dim", "n_groups", "mamba_n_groups",
+    "conv_kernel", "mamba_d_conv", "mamba_n_heads", "mamba_d_head", "mamba_d_state",
+    "mamba_d_ssm", "mamba_expand", "expand", "attn_layer_period", "attn_layer_offset",
+    "attn_layer_indices", "conv_L_cache", "full_attn_idxs",
+)  # fmt: skip
+LARGEST_LIST = 10_000
+KEPT_QUANT_KEYS = ("quant_method", "bits", "group_size", "quant_algo", "fmt", "format", "version")
+
+
+def read(source: ModelSource, *, generation: bool = True) -> tuple[ConfigFacts, dict[str, Any]]:
+    """Facts from the folder's configs, and the raw config for readers of heads.
+
+    generation: read generation_config.json too, which no rule asks for.
+    """
+    config = read_object(source, "config.json")
+    more = read_object(source, "generation_config.json") if generation else None
+    if config is None:
+        return ConfigFacts(generation_eos_ids=_ids(more, "eos_token_id")), {}
+    return from_dict(config, more, f"{source.label}/config.json"), config
+
+
+def text_config(config: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The part that describes the language model; the root where there is no such part."""
+    for name in TEXT_CONFIGS:
+        part = config.get(name)
+        if isinstance(part, dict):
+            inner = part.get("text_config")
+            return inner if isinstance(inner, dict) else part
+    return config
+
+
+def from_dict(
+    config: Mapping[str, Any], generation: Mapping[str, Any] | None, where: str
+) -> ConfigFacts:
+    part = text_config(config)
+    heads = _first(part, "num_attention_heads", "n_head", "num_heads")
+    hidden = _first(part, "hidden_size", "n_embd", "d_model", "dim")
+    model_type = text(part.get("model_type")) or text(config.get("model_type"))
+    context = _first(part, *CONTEXT_KEYS)
+    rope = _rope(part)
+    kinds = _layer_kinds(part)
+    return ConfigFacts(
+        model_type=model_type,
+        outer_type=text(config.get("model_type")),
+        architectures=_architectures(config),
+        vocab_size=_vocab_size(part, where) or _vocab_size(config, where),
+        layers=_first(part, "num_hidden_layers", "n_layer", "num_layers", "n_layers"),
+        hidden=hidden,
+        heads=heads,
+        kv_heads=_first(part, "num_key_value_heads", "num_kv_heads", "n_head_kv") or heads,
+        head_dim=_first(part, "head_dim") or (hidden // heads if hidden and heads else None),
+        feed_forward=_first(part, "intermediate_size", "n_inner", "ffn_dim"),
+        context=context,
+        rope_scaling=rope,
+        scaled_context=_scaled(context, rope),
+        sliding_window=_first(part, "sliding_window") if _slides(part) else None,
+        layer_kinds=kinds,
+        experts=_first(part, "num_experts", "num_local_experts", "n_routed_experts"),
+        experts_used=_first(part, "num_experts_per_tok", "moe_topk"),
+        tied=_flag(part, config, "tie_word_embeddings"),
+        dtype=_dtype(part, config),
+        quantization=_quantization(config),
+        multimodal=any(isinstance(config.get(name), dict) for name in OTHER_PARTS),
+        recurrent=_recurrent(model_type, kinds),
+        bos_token_id=_id(part, config, "bos_token_id"),
+        eos_token_ids=_ids(part, "eos_token_id") or _ids(config, "eos_token_id"),
+        eos_is_list=_is_list(part, config, "eos_token_id"),
+        pad_token_id=_id(part, config, "pad_token_id"),
+        generation_eos_ids=_ids(generation, "eos_token_id"),
+        mrope=_mrope(part),
+        positions=_positions(model_type, part),
+        remote_code="auto_map" in config,
+        mtp_layers=_first(
+            part, "num_nextn_predict_layers", "mtp_num_hidden_layers", "num_mtp_layers"
+        ),
+        sizes=_sizes(part, config),
+        origin={"*": "config.json", "generation_eos_ids": "generation_config.json"},
+    )
+
+
+def _vocab_size(part: Mapping[str, Any], where: str) -> int | None:
+    """Tables of this length get built later, so it must be one that a model can have."""
+    size = part.get("vocab_size")
+    if size is not None and (integer(size) is None or size > MAX_ID):
+        raise ReadError(f"{where}: vocab_size is {str(size)[:40]!r}, not a sensible whole number")
+    return integer(size)
+
+
+def _sizes(part: Mapping[str, Any], config: Mapping[str, Any]) -> dict[str, Any]:
+    found = {}
+    for name in SIZES:
+        place = part if name in part else config
+        if name in place:
+            found[name] = _kept(place[name])  # an explicit null is not the class default
+    return found
+
+
+def _kept(value: Any) -> Any:
+    """A number, a short text, or a list or flat object of them; what is absurd stays a text."""
+    if isinstance(value, int):
+        return value if abs(value) < 2**64 else str(value)[:40]
+    if isinstance(value, float | str):
+        return value if isinstance(value, float) else value[:1000]
+    if isinstance(value, list):
+        return [v for v in value[:LARGEST_LIST] if _short(v)]
+    if isinstance(value, dict):
+        entries = list(value.items())[:64]
+        return {str(k): _kept(v) for k, v in entries if isinstance(v, int | float | str | list)}
+    return None
+
+
+def _short(value: Any) -> bool:
+    """An entry of a list of sizes or kinds: nothing that could fill a report."""
+    if isinstance(value, str):
+        return len(value) <= 64
+    return isinstance(value, int) and abs(value) < 2**64
+
+
+def _first(part: Mapping[str, Any], *names: str) -> int | None:
+    for name in names:
+        if (value := integer(part.get(name))) is not None:
+            return value
+    return None
+
+
+def _dtype(part: Mapping[str, Any], config: Mapping[str, Any]) -> str | None:
+    for place in (part, config):
+        for name in ("dtype", "torch_dtype"):
+            if found := text(place.get(name)):
+                return found
+    return None
+
+
+def _architectures(config: Mapping[str, Any]) -> tuple[str, ...] | None:
+    names = config.get("architectures")
+    if not isinstance(names, list):
+        return None
+    return tuple(name for name in names if isinstance(name, str))
+
+
+def _flag(part: Mapping[str, Any], config: Mapping[str, Any], name: str) -> bool | None:
+    for place in (part, config):
+        if isinstance(place.get(name), bool):
+            return bool(place[name])
+    return None
+
+
+def _id(part: Mapping[str, Any], config: Mapping[str, Any], name: str) -> int | None:
+    """An id; NO_TOKEN for an explicit null, None for a key that is not there."""
+    for place in (part, config):
+        if name in place:
+            value = place[name]
+            return NO_TOKEN if value is None else integer(value)
+    return None
+
+
+def _ids(place: Mapping[str, Any] | None, name: str) -> tuple[int, ...] | None:
+    if place is None or name not in place:
+        return None
+    value = place[name]
+    if value is None:
+        return ()
+    values = value if isinstance(value, list) else [value]
+    found = tuple(number for number in map(integer, values) if number is not None)
+    return found if len(found) == len(values) else None
+
+
+def _is_list(part: Mapping[str, Any], config: Mapping[str, Any], name: str) -> bool | None:
+    for place in (part, config):
+        if name in place:
+            return isinstance(place[name], list)
+    return None
+
+
+def _mrope(part: Mapping[str, Any]) -> bool:
+    parts = (part.get("rope_scaling"), part.get("rope_parameters"))
+    return any(isinstance(rope, dict) and "mrope_section" in rope for rope in parts)
+
+
+def _rope(part: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    for name in ("rope_scaling", "rope_parameters"):
+        rope = part.get(name)
+        if isinstance(rope, dict) and rope.get("rope_type", rope.get("type")) not in (
+            None,
+            "default",
+        ):
+            return {k: v for k, v in rope.items() if isinstance(v, int | float | str | bool)}
+    return None
+
+
+def _scaled(context: int | None, rope: Mapping[str, Any] | None) -> int | None:
+    """The window after rope scaling; llama3 and longrope already state the long one."""
+    if context is None or rope is None:
+        return context
+    kind = rope.get("rope_type", rope.get("type"))
+    factor = rope.get("factor")
+    if kind in ("llama3", "longrope", "su", "mrope") or not isinstance(factor, int | float):
+        return context
+    if not 0 < factor < 2**20:  # NaN fails this too
+        return None
+    original = integer(rope.get("original_max_position_embeddings"))
+    if kind == "yarn" and original is not None:
+        return max(context, int(original * factor))
+    return int(context * factor)
+
+
+def _slides(part: Mapping[str, Any]) -> bool:
+    return part.get("use_sliding_window") is not False and part.get("sliding_window") is not None
+
+
+def _layer_kinds(part: Mapping[str, Any]) -> tuple[str, ...] | None:
+    for name in ("layer_types", "layers_block_type", "block_types"):
+        kinds = part.get(name)
+        if isinstance(kinds, list) and len(kinds) <= 10_000:
+            return tuple(str(kind) for kind in kinds)
+    return None
+
+
+def _quantization(config: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    quant = config.get("quantization_config") or text_config(config).get("quantization_config")
+    if not isinstance(quant, dict):
+        return None
+    return {key: quant[key] for key in KEPT_QUANT_KEYS if key in quant}
+
+
+def _recurrent(model_type: str | None, kinds: tuple[str, ...] | None) -> bool | None:
+    if model_type is None:
+        return None
+    return model_type in RECURRENT or bool(RECURRENT_LAYERS & set(kinds or ()))
+
+
+def _positions(model_type: str | None, part: Mapping[str, Any]) -> str | None:
+    if model_type in LEARNED_POSITIONS:
+        return "learned"
+    if model_type in ALIBI:
+        return "alibi"
+    return "rope" if any(key.startswith(("rope", "rotary")) for key in part) else None

@@ -1,0 +1,1 @@
+"""GGUF files: header, tensor table, and the facts in them."""

@@ -1,0 +1,1 @@
+"""Tokenizer files of every format -> token texts by id."""

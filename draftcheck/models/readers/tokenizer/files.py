@@ -1,0 +1,353 @@
+"""Tokenizer files of a folder -> TokenizerFacts: picks the file, names the special tokens."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from draftcheck.errors import ReadError
+from draftcheck.models.readers import jsonfile
+from draftcheck.models.readers.tokenizer import lean as lean_tokenizer
+from draftcheck.models.readers.tokenizer import (
+    sentencepiece,
+    tekken,
+    tiktoken,
+    tokenizer_json,
+    vocabulary,
+)
+from draftcheck.models.sources.source import ModelSource
+from draftcheck.values.facts import NO_TOKEN, TokenizerFacts
+
+MAX_PIECES_FILE = 32 * 1024 * 1024
+NAMES = ("bos", "eos", "pad", "unk")
+
+
+@dataclass(frozen=True, slots=True)
+class TokenizerFiles:
+    """The facts and the raw parts that the prediction of a conversion needs."""
+
+    facts: TokenizerFacts
+    config: Mapping[str, Any]
+    definition: tokenizer_json.TokenizerDefinition | None = None
+    sentencepiece: bool = False
+
+
+def read(
+    source: ModelSource, *, whole: bool = True, lean: bool = False, rows: int | None = None
+) -> TokenizerFiles:
+    """Read the tokenizer that engines would use, from the best file there is.
+
+    whole: small files that no rule asks for, too (chat template, unk). lean: every side has the
+    same vocabulary file, so its texts are not needed, and not read where that saves much;
+    rows: about how many there are.
+    """
+    config = jsonfile.read_object(source, "tokenizer_config.json") or {}
+    has_spm = _is_sentencepiece(source)
+    name = main_file(source)
+    if name is None:
+        return TokenizerFiles(_with_template(source, TokenizerFacts(), config, whole), config)
+    lean = lean and name == "tokenizer.json"
+    found = lean_tokenizer.read(source, name, rows) if lean else None
+    facts, definition = found or _READERS[name](source, name)
+    facts = _with_added_tokens(source, facts, config)
+    facts = _with_specials(facts, definition, config, _special_map(source, config, whole))
+    facts = _with_template(source, facts, config, whole)
+    return TokenizerFiles(facts, config, definition, has_spm)
+
+
+def main_file(source: ModelSource) -> str | None:
+    """The file that holds the vocabulary."""
+    return next((name for name in _READERS if name in source.files()), None)
+
+
+def alone(source: ModelSource) -> TokenizerFacts | None:
+    """What the vocabulary file says by itself, without the small files beside it."""
+    name = main_file(source)
+    return None if name is None else _READERS[name](source, name)[0]
+
+
+def listed(source: ModelSource) -> TokenizerFacts:
+    """What the listing alone says: which file, with which digest."""
+    name = main_file(source)
+    digest = source.digest(name) if name else None
+    return TokenizerFacts(files={name: digest} if name and digest else {}, origin={"*": "listing"})
+
+
+def _is_sentencepiece(source: ModelSource) -> bool:
+    return "tokenizer.model" in source.files() and not tiktoken.looks_like(
+        source.read_range("tokenizer.model", 0, 512)
+    )
+
+
+_PARSING = threading.Lock()
+_LAST: dict[str, tokenizer_json.TokenizerDefinition] = {}
+Read = tuple[TokenizerFacts, tokenizer_json.TokenizerDefinition | None]
+
+
+def _from_tokenizer_json(source: ModelSource, name: str) -> Read:
+    data = source.read(name, jsonfile.MAX_TOKENIZER)
+    digest = hashlib.sha256(data).hexdigest()
+    with _PARSING:  # one after the other: each takes far more memory than it leaves behind
+        definition = _LAST.get(digest)  # the two models of a pair mostly share the file
+        if definition is None:
+            definition = tokenizer_json.read(data, f"{source.label}/{name}")
+            _LAST.clear()
+            _LAST[digest] = definition
+    added = definition.added
+    facts = TokenizerFacts(
+        kind=definition.kind,
+        pre=definition.pre,
+        tokens=definition.tokens,
+        added=frozenset(added),
+        special=frozenset(i for i, entry in added.items() if entry.get("special") is True),
+        unnormalized=frozenset(i for i, entry in added.items() if entry.get("normalized") is False),
+        base_size=definition.base_size,
+        length=len(definition.tokens or ()),
+        unk_id=lean_tokenizer.find(definition.tokens, definition.unk_token),
+        merges=definition.merges,
+        behaviour=definition.behaviour,
+        files={name: digest},
+        definition=source.path(name),
+        origin={"*": name},
+    )
+    return facts, definition
+
+
+def _from_tekken(source: ModelSource, name: str) -> Read:
+    data = source.read(name, jsonfile.MAX_TOKENIZER)
+    where = f"{source.label}/{name}"
+    table = tekken.read(jsonfile.shallow_object(jsonfile.parse(data, where), where), where)
+    specials = frozenset(range(table.specials))
+    facts = TokenizerFacts(
+        kind="byte-bpe",
+        pre=hashlib.sha256(vocabulary.encode(table.pattern or "")).hexdigest(),
+        tokens=table.tokens,
+        added=specials,
+        special=specials,
+        base_size=len(table.tokens) - table.specials,
+        length=len(table.tokens),
+        bos_id=table.names.get("<s>"),
+        eos_id=table.names.get("</s>"),
+        pad_id=table.names.get("<pad>"),
+        unk_id=table.names.get("<unk>"),
+        add_bos=True,  # mistral-common always starts a prompt with <s>
+        add_eos=False,
+        files={name: hashlib.sha256(data).hexdigest()},
+        origin={"*": name, "add_bos": "mistral-common", "add_eos": "mistral-common"},
+    )
+    return facts, None
+
+
+def _from_model_file(source: ModelSource, name: str) -> Read:
+    data = source.read(name, MAX_PIECES_FILE)
+    if tiktoken.looks_like(data):
+        return _tiktoken_facts(source, name, data)
+    try:
+        model = sentencepiece.parse(data)
+    except sentencepiece.BadSentencePiece as error:
+        raise ReadError(
+            f"{source.label}/{name}: neither SentencePiece nor tiktoken: {error}"
+        ) from None
+    types = model.types
+    special = frozenset(i for i, kind in enumerate(types) if kind in (2, 3))
+    facts = TokenizerFacts(
+        kind=model.kind,
+        tokens=list(model.pieces),
+        special=special,
+        added=frozenset(i for i, kind in enumerate(types) if kind == sentencepiece.USER_DEFINED),
+        byte_tokens=frozenset(i for i, kind in enumerate(types) if kind == sentencepiece.BYTE),
+        base_size=len(model.pieces),
+        length=len(model.pieces),
+        bos_id=model.bos_id,
+        eos_id=model.eos_id,
+        pad_id=model.pad_id,
+        unk_id=model.unk_id,
+        files={name: hashlib.sha256(data).hexdigest()},
+        origin={"*": name},
+    )
+    return facts, None
+
+
+def _from_tiktoken(source: ModelSource, name: str) -> Read:
+    return _tiktoken_facts(source, name, source.read(name, MAX_PIECES_FILE))
+
+
+def _tiktoken_facts(source: ModelSource, name: str, data: bytes) -> Read:
+    tokens = tiktoken.read(data, f"{source.label}/{name}")
+    facts = TokenizerFacts(
+        kind="byte-bpe",
+        tokens=tokens,
+        base_size=len(tokens),
+        files={name: hashlib.sha256(data).hexdigest()},
+        origin={"*": name, "length": "not in the file: special tokens of tiktoken live in code"},
+    )
+    return facts, None
+
+
+def _from_vocab_json(source: ModelSource, name: str) -> Read:
+    vocab = jsonfile.read_object(source, name, jsonfile.MAX_TOKENIZER) or {}
+    tokens = vocabulary.by_id(vocab, f"{source.label}/{name}")
+    merges = None
+    if "merges.txt" in source.files():
+        lines = _lines(source.read("merges.txt", jsonfile.MAX_TOKENIZER), source, "merges.txt")
+        kept = [line for line in lines if line.strip() and not line.startswith(b"#version")]
+        merges = hashlib.sha256(b"\n".join(kept).replace(b" ", b"\n")).hexdigest()
+    facts = TokenizerFacts(
+        kind="byte-bpe",
+        tokens=tokens,
+        base_size=len(vocab),
+        length=len(tokens),
+        merges=merges,
+        origin={"*": name, "merges": "merges.txt"},
+    )
+    return facts, None
+
+
+def _from_vocab_txt(source: ModelSource, name: str) -> Read:
+    data = source.read(name, MAX_PIECES_FILE)
+    tokens: list[bytes | None] = list(_lines(data, source, name))
+    facts = TokenizerFacts(
+        kind="wordpiece",
+        tokens=tokens,
+        base_size=len(tokens),
+        length=len(tokens),
+        files={name: hashlib.sha256(data).hexdigest()},
+        origin={"*": name},
+    )
+    return facts, None
+
+
+def _lines(data: bytes, source: ModelSource, name: str) -> list[bytes]:
+    if data.count(b"\n") + data.count(b"\r") > vocabulary.MAX_ID:
+        raise ReadError(f"{source.label}/{name}: more than {vocabulary.MAX_ID:,} lines")
+    return data.splitlines()
+
+
+# In the order in which an engine would prefer them.
+_READERS: dict[str, Callable[[ModelSource, str], Read]] = {
+    "tokenizer.json": _from_tokenizer_json,
+    "tekken.json": _from_tekken,
+    "tokenizer.model": _from_model_file,
+    "qwen.tiktoken": _from_tiktoken,
+    "tiktoken.model": _from_tiktoken,
+    "vocab.json": _from_vocab_json,
+    "vocab.txt": _from_vocab_txt,
+}
+
+
+FILES = tuple(_READERS)
+"""Names of files that hold a vocabulary."""
+
+
+def _with_added_tokens(
+    source: ModelSource, facts: TokenizerFacts, config: Mapping[str, Any]
+) -> TokenizerFacts:
+    """Tokens that the main file lacks: added_tokens.json and tokenizer_config's decoder."""
+    if "tokenizer.json" in source.files() or facts.tokens is None:
+        return facts
+    extra: dict[int, tuple[str, str]] = {}
+    where = f"{source.label}/added_tokens.json"
+    for content, number in (jsonfile.read_object(source, "added_tokens.json") or {}).items():
+        if jsonfile.integer(number) is None:
+            raise ReadError(f"{where}: token {content[:40]!r} has id {str(number)[:40]}")
+        extra[number] = content, where
+    decoder = config.get("added_tokens_decoder")
+    special = set(facts.special)
+    for key, entry in decoder.items() if isinstance(decoder, dict) else ():
+        text = token_text(entry) if isinstance(entry, dict) else None
+        if text is not None and key.isdecimal():
+            number = int(key) if len(key) < 10 else vocabulary.MAX_ID
+            extra[number] = text, f"{source.label}/tokenizer_config.json"
+            if entry.get("special") is True:
+                special.add(number)
+    if not extra:
+        return facts
+    tokens = list(facts.tokens)
+    for number, (content, file) in sorted(extra.items()):
+        vocabulary.place(tokens, number, content, file)
+    return replace(
+        facts,
+        tokens=tokens,
+        length=len(tokens),
+        added=facts.added | frozenset(extra),
+        special=frozenset(special),
+    )
+
+
+def _special_map(source: ModelSource, config: Mapping[str, Any], whole: bool) -> Mapping[str, Any]:
+    """special_tokens_map.json, which speaks only where tokenizer_config.json is silent.
+
+    Of unk, rules ask only where there is no eos.
+    """
+    names = NAMES if whole or config.get("eos_token") is None else NAMES[:-1]
+    if all(f"{name}_token" in config for name in names):
+        return {}
+    return jsonfile.read_object(source, "special_tokens_map.json") or {}
+
+
+def _with_specials(
+    facts: TokenizerFacts,
+    definition: tokenizer_json.TokenizerDefinition | None,
+    config: Mapping[str, Any],
+    special_map: Mapping[str, Any],
+) -> TokenizerFacts:
+    """Ids of bos, eos, pad and unk by the texts that the config files give them."""
+    texts: Sequence[bytes | None] | Mapping[int, bytes] | None = facts.tokens
+    if texts is None and definition is not None:
+        texts = lean_tokenizer.texts(definition)
+    found: dict[str, int | None] = {}
+    origin = dict(facts.origin)
+    for name in NAMES:
+        key = f"{name}_token"
+        for place, file in (
+            (config, "tokenizer_config.json"),
+            (special_map, "special_tokens_map.json"),
+        ):
+            if key not in place:
+                continue
+            content = token_text(place[key])
+            if place[key] is None:
+                found[f"{name}_id"] = NO_TOKEN
+            elif content is not None:
+                found[f"{name}_id"] = lean_tokenizer.find(texts, content)
+            origin[f"{name}_id"] = f"{file} {key}"
+            break
+    for name in ("add_bos", "add_eos"):
+        flag = config.get(f"{name}_token")
+        if isinstance(flag, bool):
+            origin[name] = f"tokenizer_config.json {name}_token"
+            found[name] = flag
+    return replace(facts, origin=origin, **found)  # type: ignore[arg-type]
+
+
+def token_text(entry: Any) -> str | None:
+    """The text of a token given as a string or as an AddedToken object."""
+    if isinstance(entry, dict):
+        entry = entry.get("content")
+    return entry if isinstance(entry, str) else None
+
+
+def _with_template(
+    source: ModelSource, facts: TokenizerFacts, config: Mapping[str, Any], more: bool
+) -> TokenizerFacts:
+    """Digest of the chat template; its text is never rendered. more: it may be a file, too."""
+    template: Any = config.get("chat_template")
+    file = "tokenizer_config.json"
+    if not more:
+        pass
+    elif "chat_template.jinja" in source.files():
+        template = source.read("chat_template.jinja", jsonfile.MAX_CONFIG).decode(
+            "utf-8", "replace"
+        )
+        file = "chat_template.jinja"
+    elif template is None and (other := jsonfile.read_object(source, "chat_template.json")):
+        template, file = other.get("chat_template"), "chat_template.json"
+    if template is None:
+        return facts
+    content = template if isinstance(template, str) else json.dumps(template, sort_keys=True)
+    digest = hashlib.sha256(vocabulary.encode(content)).hexdigest()
+    return replace(facts, chat_template=digest, origin={**facts.origin, "chat_template": file})

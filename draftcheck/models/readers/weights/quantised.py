@@ -1,0 +1,187 @@
+"""What config.json says about quantisation against what is stored, module by module."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from draftcheck.models.readers.config import text_config
+from draftcheck.models.readers.jsonfile import integer, text
+from draftcheck.models.readers.weights import families
+from draftcheck.models.readers.weights.names import PLAIN
+from draftcheck.values.facts import Fault, Tensor
+
+LEAVES = (".qweight", ".weight_packed", ".absmax")
+"""Leaves that only a quantised module has."""
+LAYER = re.compile(r"(.*\blayers\.|.*\bh\.|.*\bblocks\.)(\d{1,6})\.(.+)")
+MTP = re.compile(r"(.*\.)?(mtp|mtp_layers|nextn)\..*")
+PATTERN = re.compile(r"^re:|[*?\[]")
+LONGEST = 300
+MOST = 5
+MOST_LISTED = 500
+
+
+def settings(raw: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """The quantisation that the config declares; mlx-lm's own key counts as its method."""
+    for place in (raw, text_config(raw)):
+        for key in ("quantization_config", "compression_config"):
+            if isinstance(place.get(key), dict) and "quant_method" in place[key]:
+                return dict(place[key])
+    mine = raw.get("quantization")
+    return {**mine, "quant_method": "mlx"} if isinstance(mine, dict) and "bits" in mine else None
+
+
+def compare(
+    raw: Mapping[str, Any], tensors: Mapping[str, Tensor], files: Iterable[str]
+) -> list[Fault]:
+    """Faults that quantisation explains; none for methods that the table does not know."""
+    said = settings(raw)
+    if said is None:
+        return _undeclared(raw, tensors, files)
+    method = (text(said.get("quant_method")) or "").lower()
+    rows = [row for row in families.table()["quantised"] if method in row["methods"]]
+    if not rows or _other_layout(said):
+        return []
+    modules: dict[str, str] = {}
+    faults: list[Fault] = []
+    for row in rows:
+        found = _modules(row, tensors)
+        modules |= dict.fromkeys(found, row["leaf"])
+        faults += _incomplete(row, found, tensors)
+    if not modules:
+        says = f"config.json says {method[:40]}, but no module is stored in that form"
+        return [Fault("not-quantised", "config.json", says)]
+    if method in ("awq", "gptq") and not faults:
+        faults += _packing(method, said, modules, tensors)
+    return faults[:MOST] + _exclusions(said, modules, tensors)
+
+
+def _other_layout(said: Mapping[str, Any]) -> bool:
+    """Formats that pack several modules, or that keep their own names."""
+    layout = said.get("checkpoint_format") or said.get("format") or ""
+    return str(layout) in ("marlin", "marlin-24", "bitblas", "gptq_bitblas", "dense") or bool(
+        said.get("is_marlin_format")
+    )
+
+
+def _modules(row: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> list[str]:
+    end, dtypes = f".{row['leaf']}", row.get("dtypes")
+    return [
+        name[: -len(end)]
+        for name, tensor in tensors.items()
+        if name.endswith(end) and (dtypes is None or tensor.dtype in dtypes)
+    ]
+
+
+def _incomplete(
+    row: Mapping[str, Any], modules: Sequence[str], tensors: Mapping[str, Tensor]
+) -> list[Fault]:
+    lacking = []
+    for module in modules:
+        gone = [leaf for leaf in row.get("needs", ()) if f"{module}.{leaf}" not in tensors]
+        one_of = row.get("one_of", ())
+        if one_of and not any(f"{module}.{leaf}" in tensors for leaf in one_of):
+            gone.append(one_of[0])
+        if gone:
+            lacking.append((module, gone[0]))
+    if not lacking:
+        return []
+    module, leaf = lacking[0]
+    name = f"{module}.{row['leaf']}"
+    says = f"{name[:120]!r} is quantised, but {leaf!r} of that module is not stored"
+    more = f" (and {len(lacking) - 1:,} more modules)" if len(lacking) > 1 else ""
+    return [Fault("quantised-part", tensors[name].file, says + more, name)]
+
+
+def _packing(
+    method: str,
+    said: Mapping[str, Any],
+    modules: Iterable[str],
+    tensors: Mapping[str, Tensor],
+) -> list[Fault]:
+    """Widths of qweight and scales follow from bits and group_size."""
+    bits = integer(said.get("bits") or said.get("w_bit"))
+    group = said.get("group_size", said.get("q_group_size"))
+    if bits not in (2, 3, 4, 8) or type(group) is not int or _by_module(said):
+        return []
+    for module in modules:
+        packed, scales = tensors[f"{module}.qweight"], tensors[f"{module}.scales"]
+        if len(packed.shape) != 2 or len(scales.shape) != 2 or packed.dtype != "I32":
+            continue
+        rows, columns = packed.shape
+        if method == "awq":
+            inputs, outputs = rows, columns * 32 // bits
+        else:
+            inputs, outputs = rows * 32 // bits, columns
+        groups = 1 if group <= 0 else -(-inputs // group)
+        if scales.shape != (groups, outputs):
+            says = (
+                f"{module[:120]!r}: qweight {list(packed.shape)} with {bits} bits in groups of"
+                f" {group} needs scales {[groups, outputs]}, stored are {list(scales.shape)}"
+            )
+            return [Fault("quantised-shape", packed.file, says, f"{module}.scales")]
+    return []
+
+
+def _by_module(said: Mapping[str, Any]) -> bool:
+    return any(said.get(key) for key in families.table()["excluded"]["each"])
+
+
+def _excluded(said: Mapping[str, Any]) -> list[str]:
+    found: list[str] = []
+    for key in families.table()["excluded"]["keys"]:
+        entries = said.get(key)
+        found += [e for e in entries if isinstance(e, str)] if isinstance(entries, list) else []
+    return found[:10_000]
+
+
+def _exclusions(
+    said: Mapping[str, Any], modules: Mapping[str, str], tensors: Mapping[str, Tensor]
+) -> list[Fault]:
+    """Modules that the list leaves alone and the file does not, or the other way round."""
+    listed = _excluded(said)
+    faults = []
+    exact = frozenset(listed)
+    both = next((module for module in modules if module in exact), None)
+    if both is not None:
+        name = f"{both}.{modules[both]}"
+        says = f"config.json excludes {both[:120]!r} from quantisation, but it is stored quantised"
+        faults.append(Fault("excluded-quantised", tensors[name].file, says, name))
+    if _by_module(said):
+        return faults
+    kinds = {match[3] for module in modules if (match := LAYER.fullmatch(module[:LONGEST]))}
+    for name, tensor in tensors.items():
+        if not name.endswith(".weight") or tensor.dtype not in PLAIN or len(tensor.shape) != 2:
+            continue
+        module = name[:-7]
+        match = LAYER.fullmatch(module[:LONGEST])
+        if module in modules or match is None or match[3] not in kinds:
+            continue
+        if not _left_alone(module[:LONGEST], listed, exact):
+            says = f"{name[:120]!r} is not quantised, the same module of other layers is, and"
+            says += " config.json does not exclude it"
+            sure = not listed and "config_groups" not in said and not MTP.match(name[:LONGEST])
+            kind = "mixed" if sure else "mixed-doubt"
+            return [*faults, Fault(kind, tensor.file, says, name)]
+    return faults
+
+
+def _left_alone(module: str, listed: Sequence[str], exact: frozenset[str]) -> bool:
+    """Whether a list may cover a module. Patterns from a file are not run: they may cover all."""
+    if module in exact or len(listed) > MOST_LISTED:
+        return True
+    return any(entry in module or PATTERN.search(entry) for entry in listed)
+
+
+def _undeclared(
+    raw: Mapping[str, Any], tensors: Mapping[str, Tensor], files: Iterable[str]
+) -> list[Fault]:
+    named = set(families.table()["excluded"]["files"]) & set(files)
+    if named or "quantization_config" in raw or "quantization" in raw:
+        return []
+    name = next((name for name in tensors if name.endswith(LEAVES)), None)
+    if name is None:
+        return []
+    says = f"{name[:120]!r} is a part of a quantised module; config.json declares no quantisation"
+    return [Fault("undeclared", tensors[name].file, says, name)]

@@ -1,0 +1,1 @@
+"""Where bytes come from: a folder, the Hub, the store of Ollama."""

@@ -1,0 +1,378 @@
+"""One GET at a time: origins, redirects, ranges, timeouts, waiting. Knows no repos, no models.
+
+Built on huggingface_hub's session, so proxies, certificates and offline mode are its own. Its
+retries are not used: they sleep as long as a server says, and cannot go on after a cut.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import email.utils
+import math
+import re
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, TypeVar
+from urllib.parse import urlsplit
+
+from draftcheck import settings
+from draftcheck.errors import ReadError
+from draftcheck.models.sources import progress
+from draftcheck.models.sources.hub import origins
+from draftcheck.models.sources.hub.budget import RequestBudget
+from draftcheck.models.sources.hub.origins import Allowed, origin
+from draftcheck.settings import __version__
+
+MAX_HOPS = 5
+TRIES = 5
+ALL_TRIES = 12
+"""Even when every try brings some more bytes."""
+SLOWEST = 1024
+"""Bytes a second below which a body counts as stuck."""
+MAX_SKIPPED = 32 * 1024 * 1024
+"""Bytes read in vain to reach a range, where a server ignores Range."""
+SHORT = 4096
+NOTED = 1.0
+"""Seconds of waiting worth a word to who watches."""
+REDIRECTS = {301, 302, 303, 307, 308}
+BUSY = {408, 425, 429, 500, 502, 503, 504}
+CONTENT_RANGE = re.compile(r"bytes (\d{1,19})-(\d{1,19})/(\d{1,19}|\*)")
+RATE_LIMIT = re.compile(r"r=(\d{1,9})\s*;\s*t=(\d{1,9})")
+
+T = TypeVar("T")
+
+
+class RetryableError(ReadError):
+    """Weather: another try may succeed."""
+
+    def __init__(
+        self,
+        message: str,
+        hint: str | None = None,
+        *,
+        wait: float | None = None,
+        tries: int = TRIES,
+    ) -> None:
+        super().__init__(message, hint)
+        self.wait = wait
+        self.tries = tries
+
+
+class OfflineError(ReadError):
+    """Something is in no cache, and the network may not be used."""
+
+
+@dataclass(frozen=True, slots=True)
+class ByteSpan:
+    """Bytes start to stop of a file whose whole size is known."""
+
+    start: int
+    stop: int
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class HttpHop:
+    """One answer on the way."""
+
+    url: str
+    status: int
+    headers: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class HttpAnswer:
+    url: str
+    status: int
+    headers: Mapping[str, str]
+    hops: tuple[HttpHop, ...] = ()
+
+
+class ReadDeadline:
+    """A read timeout that runs down: headers that drip, or never end, must not reset it.
+
+    Sockets take any number of seconds that has __index__, and ask for it before every read.
+    """
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = math.ceil(seconds)
+        self._until: float | None = time.monotonic() + seconds
+
+    def free(self) -> None:
+        """The headers are there: from now on every read has its own time."""
+        self._until = None
+
+    def limit(self, seconds: float) -> None:
+        """All that is still to come has so long, together."""
+        self._until = time.monotonic() + seconds
+
+    def __index__(self) -> int:
+        if self._until is None:
+            return self._seconds
+        left = self._until - time.monotonic()
+        if left <= 0:
+            raise TimeoutError("headers without end")
+        return math.ceil(left)
+
+
+class HubClient:
+    """Requests to one endpoint and to where it sends us; the token goes to the endpoint only."""
+
+    def __init__(
+        self, endpoint: str, token: str | None, timeout: float, budget: RequestBudget | None = None
+    ) -> None:
+        self.endpoint = endpoint
+        self.budget = budget or RequestBudget()
+        self.has_token = bool(token)
+        self._token = token
+        self._timeout = timeout
+        self._home = origin(endpoint)
+        self.stopped = threading.Event()
+
+    def branch(self, *, timeout: float = 0.0) -> HubClient:
+        """The same for one model of several: it waits with the others, but is stopped alone.
+
+        timeout: seconds, where an answer may take longer than usual.
+        """
+        return HubClient(self.endpoint, self._token, max(self._timeout, timeout), self.budget)
+
+    def get(
+        self,
+        url: str,
+        sink: bytearray,
+        limit: int,
+        what: str,
+        *,
+        span: ByteSpan | None = None,
+        allowed: Allowed | None = None,
+        stay: bool = False,
+    ) -> HttpAnswer:
+        """GET, following redirects; of a good answer at most limit bytes are added to sink.
+
+        allowed: which addresses of the endpoint a redirect may lead to; stay: none elsewhere.
+        """
+        hops: list[HttpHop] = []
+        for _ in range(MAX_HOPS):
+            self._calm(url)
+            with self._send(url, what, span) as (response, clock):
+                progress.asked()
+                headers = dict(response.headers)
+                status = int(response.status_code)
+                if status not in (200, 206):
+                    _finish(response, clock)
+                if status in REDIRECTS and "location" in headers:
+                    hops.append(HttpHop(url, status, headers))
+                    url = origins.follow(url, headers["location"], what, self._home, allowed)
+                    if stay and origin(url) != self._home:
+                        raise ReadError(f"{what}: redirected to another host: {url[:120]!r}")
+                    continue
+                answer = HttpAnswer(url, status, headers, tuple(hops))
+                if status in (200, 206):
+                    skip = _offset(answer, span, what)
+                    self._receive(response, sink, limit, skip, what)
+                return answer
+        raise ReadError(f"{what}: redirected more than {MAX_HOPS} times")
+
+    def patiently(self, attempt: Callable[[], T], grown: Callable[[], int]) -> T:
+        """Try until it works or it is enough; what grown() says counts as getting on."""
+        failures, tries, before = 0, 0, grown()
+        while True:
+            try:
+                return attempt()
+            except RetryableError as trouble:
+                tries += 1
+                failures = failures + 1 if grown() == before else 1
+                before = grown()
+                if failures >= trouble.tries or tries >= ALL_TRIES:
+                    raise
+                pause = trouble.wait if trouble.wait is not None else min(2.0**failures / 2, 8.0)
+                self._wait(pause, trouble)
+
+    @contextmanager
+    def stopping(self) -> Iterator[None]:
+        """Meanwhile, threads that still read end soon."""
+        self.stopped.set()
+        try:
+            yield
+        finally:
+            self.stopped.clear()
+
+    @contextmanager
+    def _send(
+        self, url: str, what: str, span: ByteSpan | None
+    ) -> Iterator[tuple[Any, ReadDeadline]]:
+        from huggingface_hub.errors import OfflineModeIsEnabled
+        from huggingface_hub.utils import httpx  # type: ignore[attr-defined]
+
+        headers = {"user-agent": f"draftcheck/{__version__}", "accept-encoding": "identity"}
+        if self._token and origin(url) == self._home:
+            headers["authorization"] = f"Bearer {self._token}"
+        if span is not None:
+            headers["range"] = f"bytes={span.start}-{span.stop - 1}"
+        host = urlsplit(url).netloc.rpartition("@")[2]
+        clock: Any = ReadDeadline(self._timeout)
+        limits = httpx.Timeout(self._timeout, read=clock)
+        try:
+            with (
+                self._counted(url, host) as answered,
+                _session().stream(
+                    "GET", url, headers=headers, timeout=limits, follow_redirects=False
+                ) as response,
+            ):
+                clock.free()
+                answered.append(dict(response.headers))
+                yield response, clock
+        except httpx.TimeoutException:
+            raise RetryableError(
+                f"{what}: {host} did not answer within {self._timeout:g} seconds", tries=3
+            ) from None
+        except httpx.ConnectError as error:
+            raise RetryableError(
+                f"{what}: cannot reach {host}: {_words(error)}",
+                hint="Check the network and HF_ENDPOINT; --offline uses what was read before.",
+                tries=2,
+            ) from None
+        except httpx.TransportError as error:
+            raise RetryableError(
+                f"{what}: the connection to {host} broke: {_words(error)}"
+            ) from None
+        except OfflineModeIsEnabled:
+            raise OfflineError(f"{what}: not in a cache, and HF_HUB_OFFLINE is set") from None
+        except (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError, UnicodeError) as error:
+            raise ReadError(f"{what}: {host}: {_words(error)}") from None
+
+    @contextmanager
+    def _counted(self, url: str, host: str) -> Iterator[list[Mapping[str, str]]]:
+        """One request of the budget; the caller puts in the headers that came."""
+        answered: list[Mapping[str, str]] = []
+        with self.budget.slot(host):
+            home = origin(url) == self._home
+            if home:
+                self.budget.sent(url)
+            try:
+                yield answered
+            finally:
+                if home:
+                    self.budget.heard(url, answered[0] if answered else None)
+
+    def _receive(self, response: Any, sink: bytearray, limit: int, skip: int, what: str) -> None:
+        """Body -> sink, never more than limit, never slower than SLOWEST."""
+        if response.headers.get("content-encoding", "identity").lower() != "identity":
+            raise ReadError(f"{what}: sent compressed, though plain bytes were asked for")
+        declared = response.headers.get("content-length", "")
+        fits = declared.isdecimal() and int(declared[:19]) <= limit + skip
+        taken, since, recent = 0, time.monotonic(), 0
+        for chunk in response.iter_raw():
+            if self.stopped.is_set() or self.budget.stopped.is_set():
+                raise ReadError(f"{what}: stopped")
+            part = chunk[min(skip, len(chunk)) :]
+            skip -= len(chunk) - len(part)
+            part = part[: limit - taken]
+            sink += part
+            taken += len(part)
+            progress.came(what, len(chunk))
+            recent += len(chunk)
+            now = time.monotonic()
+            if now - since > self._timeout:
+                if recent < SLOWEST * self._timeout:
+                    raise RetryableError(
+                        f"{what}: only {recent:,} bytes in {now - since:.0f} s", tries=3
+                    )
+                since, recent = now, 0
+            if taken >= limit and not fits:
+                return  # the rest is not wanted; leaving closes the connection
+
+    def _calm(self, url: str) -> None:
+        """Wait while the server's allowance is used up, or another thread was told to wait."""
+        while (left := self.budget.ahead(url, home=origin(url) == self._home)) > 0:
+            if left >= NOTED:
+                progress.came("the rate limit", 0, left)
+            self._sleep(min(left, 1.0))
+
+    def _sleep(self, seconds: float) -> None:
+        until = time.monotonic() + seconds
+        while (left := until - time.monotonic()) > 0:
+            if self.stopped.wait(min(left, 1.0)) or self.budget.stopped.is_set():
+                raise ReadError("stopped")
+
+    def _wait(self, seconds: float, trouble: RetryableError) -> None:
+        if not self.budget.wait(seconds, everyone=trouble.wait is not None):
+            raise RetryableError(
+                f"{trouble.message}; it asks to wait {seconds:,.0f} seconds"
+                if trouble.wait is not None
+                else trouble.message,
+                trouble.hint or "Try again later.",
+            )
+        progress.came(trouble.message, 0, seconds)
+        self._sleep(seconds)
+
+
+def _session() -> Any:
+    """huggingface_hub's shared client."""
+    from huggingface_hub.utils import get_session  # type: ignore[attr-defined]
+
+    try:
+        return get_session()
+    except (ValueError, ImportError, OSError) as error:
+        raise ReadError(
+            f"no connection can be made: {_words(error)}",
+            hint="Check the proxy and certificate settings (HTTPS_PROXY, SSL_CERT_FILE).",
+        ) from None
+
+
+def _finish(response: Any, clock: ReadDeadline) -> None:
+    """Read a short body nobody wants, if it comes at once: the connection can be used again."""
+    from huggingface_hub.utils import httpx  # type: ignore[attr-defined]
+
+    declared = response.headers.get("content-length", "")
+    if declared.isdecimal() and int(declared[:19]) <= SHORT:
+        clock.limit(1.0)
+        with contextlib.suppress(httpx.HTTPError, httpx.StreamError):
+            response.read()
+        clock.free()
+
+
+def asked_wait(answer: HttpAnswer) -> float | None:
+    """Seconds that a busy server asks for: its rate limit first, then Retry-After."""
+    limit = RATE_LIMIT.search(answer.headers.get("ratelimit", ""))
+    if answer.status == 429 and limit and int(limit[1]) == 0:
+        return float(limit[2]) + 1
+    after = answer.headers.get("retry-after", "").strip()[:40]
+    if after.isdecimal():
+        return float(after[:12])
+    try:
+        until = email.utils.parsedate_to_datetime(after).timestamp()
+    except (ValueError, TypeError, OverflowError):
+        return None
+    return max(0.0, until - time.time())
+
+
+def _offset(answer: HttpAnswer, span: ByteSpan | None, what: str) -> int:
+    """How many bytes of the body lie before what was asked for."""
+    if answer.status == 200:
+        start = span.start if span else 0
+        if start > MAX_SKIPPED:
+            raise ReadError(f"{what}: the server ignores Range, and byte {start:,} is far away")
+        return start
+    match = CONTENT_RANGE.fullmatch(answer.headers.get("content-range", "").strip())
+    if span is None or match is None or int(match[1]) != span.start:
+        shown = answer.headers.get("content-range", "nothing")[:80]
+        asked = f"{span.start}-{span.stop - 1}" if span else "all"
+        raise ReadError(f"{what}: asked for bytes {asked}, the server sent {shown!r}")
+    if match[3] != "*" and int(match[3]) != span.size:
+        raise ReadError(
+            f"{what}: has {int(match[3]):,} bytes now, {span.size:,} in the list of files"
+        )
+    return 0
+
+
+def _words(error: Exception) -> str:
+    return str(error)[:200] or type(error).__name__
+
+
+def open_web(budget: RequestBudget | None = None) -> HubClient:
+    """Requests to the user's endpoint, with the user's token."""
+    return HubClient(settings.endpoint(), settings.token(), settings.timeout(), budget)

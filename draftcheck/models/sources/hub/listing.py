@@ -1,0 +1,213 @@
+"""Which files a repo has at one commit, with sizes and digests: one request, or the cache."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import quote, urlsplit
+
+from draftcheck.errors import ReadError
+from draftcheck.models.sources.hub.answers import refuse
+from draftcheck.models.sources.hub.cache import HubCache
+from draftcheck.models.sources.hub.client import HttpAnswer, HubClient, RetryableError
+from draftcheck.models.sources.hub.origins import origin
+
+MAX_BODY = 16 * 1024 * 1024
+MAX_ITEMS = 1 << 20
+MAX_FILES = 100_000
+MAX_PAGES = 100
+MAX_SIZE = 1 << 50
+COMMIT = re.compile(r"[0-9a-f]{40}")
+SHA256 = re.compile(r"[0-9a-f]{64}")
+REPO = re.compile(r"[A-Za-z0-9_][\w.-]{0,95}/[A-Za-z0-9_][\w.-]{0,95}", re.ASCII)
+NEXT = re.compile(r'<([^<>]{1,2000})>\s*;\s*rel="?next"?')
+
+
+@dataclass(frozen=True, slots=True)
+class ListedFile:
+    size: int
+    digest: str | None
+    """git-sha1:… of a small file, sha256:… of a large one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    repo: str
+    """The name that the Hub uses now."""
+    commit: str
+    files: Mapping[str, ListedFile]
+
+    def dump(self) -> dict[str, Any]:
+        files = {name: [entry.size, entry.digest] for name, entry in self.files.items()}
+        return {"repo": self.repo, "commit": self.commit, "files": files}
+
+
+def load(body: Any) -> Listing | None:
+    """A listing as dump() wrote it; None for anything else."""
+    try:
+        files = {str(name): ListedFile(int(e[0]), e[1]) for name, e in body["files"].items()}
+        return Listing(str(body["repo"]), str(body["commit"]), files)
+    except (TypeError, KeyError, ValueError, AttributeError, IndexError):
+        return None
+
+
+def fetch(web: HubClient, store: HubCache, repo: str, revision: str | None) -> Listing:
+    """The files of the commit that the revision means now."""
+    if revision and COMMIT.fullmatch(revision) and (known := cached(web, store, repo, revision)):
+        return known
+    known = cached(web, store, repo, revision)
+    if known and _commit_now(web, repo, revision) == known.commit:
+        return known
+    return _ask(web, repo, revision)
+
+
+def keep(
+    web: HubClient, store: HubCache, repo: str, revision: str | None, listing: Listing
+) -> None:
+    """Remember a listing under which a model was read: by then it has proved true."""
+    if store.ref(web.endpoint, repo, revision) != listing.commit:
+        store.keep_ref(web.endpoint, repo, revision, listing.commit)
+    if store.listing(web.endpoint, repo, listing.commit) is None:
+        store.keep_listing(web.endpoint, repo, listing.commit, listing.dump())
+
+
+def cached(web: HubClient, store: HubCache, repo: str, revision: str | None) -> Listing | None:
+    """What the revision meant when it was last asked for."""
+    commit = store.ref(web.endpoint, repo, revision)
+    if commit is None and revision and COMMIT.fullmatch(revision):
+        commit = revision
+    body = store.listing(web.endpoint, repo, commit) if commit else None
+    found = load(body) if body is not None else None
+    return found if found and found.commit == commit else None
+
+
+def commit_now(web: HubClient, repo: str, revision: str | None) -> tuple[str, str]:
+    """The name that a repo has now, and the commit that a revision means."""
+    url = f"{_url(web, repo, revision)}?expand=sha"
+    _, body = get_json(web, url, repo, "the commit", revision, optional=True)
+    sha, name = (body.get("sha"), body.get("id")) if isinstance(body, dict) else (None, None)
+    if isinstance(sha, str) and COMMIT.fullmatch(sha):
+        return (name if isinstance(name, str) and REPO.fullmatch(name) else repo), sha
+    found = _ask(web, repo, revision)
+    return found.repo, found.commit
+
+
+def _url(web: HubClient, repo: str, revision: str | None) -> str:
+    url = f"{web.endpoint}/api/models/{quote(repo)}"
+    return f"{url}/revision/{quote(revision, safe='')}" if revision else url
+
+
+def _commit_now(web: HubClient, repo: str, revision: str | None) -> str | None:
+    """The commit alone, in a few hundred bytes; None when the server does not say it so."""
+    url = f"{_url(web, repo, revision)}?expand=sha"
+    _, body = get_json(web, url, repo, "the commit", revision, optional=True)
+    sha = body.get("sha") if isinstance(body, dict) else None
+    return sha if isinstance(sha, str) else None
+
+
+def _ask(web: HubClient, repo: str, revision: str | None) -> Listing:
+    what = "the list of files"
+    _, body = get_json(web, f"{_url(web, repo, revision)}?blobs=true", repo, what, revision)
+    if not isinstance(body, dict):
+        raise ReadError(f"{repo}: {what} is not an object")
+    sha, name = body.get("sha"), body.get("id") or body.get("modelId") or repo
+    if not isinstance(sha, str) or not COMMIT.fullmatch(sha):
+        raise ReadError(f"{repo}: {what} names no commit")
+    if revision and COMMIT.fullmatch(revision) and sha != revision:
+        raise ReadError(f"{repo}: asked for commit {revision[:12]}, the server has {sha[:12]}")
+    if not isinstance(name, str) or (name != repo and not REPO.fullmatch(name)):
+        raise ReadError(f"{repo}: {what} is of a repo called {str(name)[:80]!r}")
+    if body.get("disabled") is True:
+        raise ReadError(
+            f"{repo}: disabled by the Hub", hint="Nobody can read it. Look for another copy."
+        )
+    rows = body.get("siblings")
+    if not isinstance(rows, list):
+        raise ReadError(f"{repo}: {what} has no files in it")
+    if len(rows) > MAX_FILES:
+        raise ReadError(f"{repo}: {what} has {len(rows):,} files in it")
+    files = dict(filter(None, map(_sibling, rows)))
+    if any(entry is None for entry in files.values()):  # a server that knows no blobs=true
+        files = _tree(web, name, sha)
+    return Listing(name, sha, {path: entry for path, entry in files.items() if entry})
+
+
+def _tree(web: HubClient, repo: str, sha: str) -> dict[str, ListedFile | None]:
+    """The same from the tree, page by page; a next page must be of the same tree."""
+    what = "the tree of files"
+    base = f"{web.endpoint}/api/models/{quote(repo)}/tree/{sha}"
+    url, found = f"{base}?recursive=true", dict[str, ListedFile | None]()
+    seen = set()
+    for _ in range(MAX_PAGES):
+        seen.add(url)
+        answer, body = get_json(web, url, repo, what, sha)
+        for row in body if isinstance(body, list) else ():
+            if isinstance(row, dict) and row.get("type") == "file":
+                found.update(filter(None, [_row(row.get("path"), row, row.get("oid"))]))
+        match = NEXT.search(answer.headers.get("link", "")[:4000])
+        if match is None or len(found) > MAX_FILES:
+            return found
+        url = match[1]
+        same = origin(url) == origin(base) and urlsplit(url).path == urlsplit(base).path
+        if not same or url in seen:
+            raise ReadError(f"{repo}: {what} goes on elsewhere: {url[:120]!r}")
+    raise ReadError(f"{repo}: {what} has more than {MAX_PAGES} pages")
+
+
+def _sibling(row: Any) -> tuple[str, ListedFile | None] | None:
+    return _row(row.get("rfilename"), row, row.get("blobId")) if isinstance(row, dict) else None
+
+
+def _row(name: Any, row: dict[str, Any], oid: Any) -> tuple[str, ListedFile | None] | None:
+    """A file's name and entry; None for a name that no file of a repo can have."""
+    if not isinstance(name, str) or not plain(name):
+        return None
+    lfs = row.get("lfs")
+    size = row.get("size")
+    digest = f"git-sha1:{oid}" if isinstance(oid, str) and COMMIT.fullmatch(oid) else None
+    if isinstance(lfs, dict):
+        sha = str(lfs.get("sha256") or lfs.get("oid")).removeprefix("sha256:")
+        size = lfs.get("size", size)
+        digest = f"sha256:{sha}" if SHA256.fullmatch(sha) else None
+    if type(size) is not int or not 0 <= size < MAX_SIZE:
+        return name, None
+    return name, ListedFile(size, digest)
+
+
+def plain(name: str) -> bool:
+    """Whether a path stays inside the repo, in every way of reading it."""
+    if not 0 < len(name) <= 1000 or name.startswith("/") or "\\" in name or "\0" in name:
+        return False
+    return not any(part in ("", ".", "..") for part in name.split("/"))
+
+
+def get_json(
+    web: HubClient, url: str, repo: str, what: str, revision: str | None, *, optional: bool = False
+) -> tuple[HttpAnswer, Any]:
+    """The JSON at an address; optional: a server may not understand the question."""
+    label = f"{repo}: {what}"
+
+    def attempt() -> tuple[HttpAnswer, Any]:
+        sink = bytearray()
+        answer = web.get(url, sink, MAX_BODY + 1, label, stay=True)
+        if answer.status == 200:
+            return answer, _json(bytes(sink), label, answer)
+        if not optional or answer.status not in (400, 422):
+            refuse(web, answer, repo, what, revision)
+        return answer, None
+
+    return web.patiently(attempt, lambda: 0)
+
+
+def _json(data: bytes, what: str, answer: HttpAnswer) -> Any:
+    if len(data) > MAX_BODY or data.count(b",") > MAX_ITEMS or data.count(b"[") > MAX_ITEMS:
+        raise ReadError(f"{what} is longer than any real one")
+    try:
+        return json.loads(data)
+    except (ValueError, RecursionError, MemoryError):
+        page = data[:200].lstrip()[:1] == b"<" or "html" in answer.headers.get("content-type", "")
+        kind = "a web page (a proxy or a login in between?)" if page else "not JSON"
+        raise RetryableError(f"{what}: the answer is {kind}", tries=2) from None

@@ -1,0 +1,58 @@
+"""LM Studio: drafts are chosen by request or by the model's defaults; only an answer tells."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from draftcheck.probe.client import ProbedServer
+from draftcheck.probe.readings import CompletionReply, ServerReading
+from draftcheck.probe.servers import openai
+
+ENGINE = "lm-studio"
+OWNERS = frozenset({"organization_owner"})
+
+
+def looks_like(site: ProbedServer) -> str | None:
+    """Its own list of models says how each is quantised and whether it is loaded."""
+    named = any("compatibility_type" in entry and "state" in entry for entry in _listed(site))
+    return "the answer to /api/v0/models" if named else None
+
+
+def _listed(site: ProbedServer) -> list[dict[str, Any]]:
+    data = site.get("/api/v0/models").object().get("data")
+    return [entry for entry in data if isinstance(entry, dict)] if isinstance(data, list) else []
+
+
+def version(site: ProbedServer) -> str | None:
+    return None
+
+
+def _loaded(site: ProbedServer) -> list[str]:
+    entries = [entry for entry in _listed(site) if entry.get("state") == "loaded"]
+    named = [openai.text(e.get("id")) for e in entries if e.get("type") != "embeddings"]
+    return [name for name in named if name is not None]
+
+
+def read(site: ProbedServer, model: str | None) -> ServerReading:
+    name = model or next(iter(_loaded(site)), None)
+    return ServerReading(model=name, cause="only-by-request" if name else "no-model")
+
+
+def ask(site: ProbedServer, model: str | None, prompt: str) -> CompletionReply | None:
+    """One completion; stats names the draft model and its tokens when there was one."""
+    if model not in _loaded(site):
+        return None  # the request would load it
+    body = {"model": model, "prompt": prompt, "max_tokens": openai.MOST_TOKENS, "temperature": 0}
+    answer = openai.complete(site, "/api/v0/completions", body)
+    if (fault := openai.fault(answer)) is not None:
+        return CompletionReply(fault=fault)
+    whole = answer.object()
+    stats, usage = whole.get("stats"), whole.get("usage")
+    if not isinstance(stats, Mapping):
+        return CompletionReply(fault="no stats")
+    generated = openai.count(usage.get("completion_tokens")) if isinstance(usage, Mapping) else None
+    drafted = openai.count(stats.get("total_draft_tokens_count"))
+    accepted = openai.count(stats.get("accepted_draft_tokens_count"))
+    counts = openai.figures(drafted, accepted, generated)
+    return CompletionReply(counts, draftless=counts.none_drafted and "draft_model" not in stats)

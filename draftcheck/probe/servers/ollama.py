@@ -1,0 +1,75 @@
+"""Ollama: the loaded model's Modelfile says whether it has a draft; acceptance is not told."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from draftcheck.probe.client import ProbedServer
+from draftcheck.probe.readings import CompletionReply, ServerReading, SpeculationSwitch
+from draftcheck.probe.servers import openai
+
+ENGINE = "ollama"
+OWNERS = frozenset({"library"})
+_DRAFT = re.compile(r"^DRAFT\s", re.MULTILINE | re.IGNORECASE)
+_LENGTH = re.compile(r"^draft_num_predict\s+(\d{1,9})\s*$", re.MULTILINE)
+
+
+def looks_like(site: ProbedServer) -> str | None:
+    running = site.get("/").text.strip() == "Ollama is running"
+    return "the greeting at /" if running else None
+
+
+def version(site: ProbedServer) -> str | None:
+    return openai.text(site.get("/api/version").object().get("version"))
+
+
+def read(site: ProbedServer, model: str | None) -> ServerReading:
+    """Look at one loaded model, by default the first."""
+    loaded = _names(site.get("/api/ps").object().get("models"))
+    name = model or next(iter(loaded), None)
+    if name is None:
+        return ServerReading(cause="no-model")
+    shown = site.post("/api/show", {"model": name}, site.seconds)
+    body = shown.object()
+    if not body:
+        return ServerReading(model=name, cause="no-model" if shown.status == 404 else "no-info")
+    note = () if name in loaded else ("the model is not loaded now",)
+    draft = bool(_DRAFT.search(str(body.get("modelfile"))))
+    length = _LENGTH.search(str(body.get("parameters")))
+    return _judged(body, name, draft, int(length[1]) if length else None, note)
+
+
+def _judged(
+    body: Mapping[str, Any], name: str, draft: bool, length: int | None, notes: tuple[str, ...]
+) -> ServerReading:
+    info = body.get("model_info")
+    keys = info if isinstance(info, Mapping) else {}
+    built_in = any(
+        str(key).endswith(".nextn_predict_layers") and openai.count(value)
+        for key, value in keys.items()
+    )
+    if length == 0:
+        says = "draft_num_predict 0 (/api/show)"
+        return ServerReading(SpeculationSwitch.OFF, says, model=name, cause="zero", notes=notes)
+    if draft or (built_in and length):
+        says = "DRAFT in the Modelfile" if draft else f"MTP layers, draft_num_predict {length}"
+        return ServerReading(
+            SpeculationSwitch.SET, f"{says} (/api/show)", model=name, cause="not-told", notes=notes
+        )
+    says = "no DRAFT in the Modelfile (/api/show)"
+    cause = "mtp-unused" if built_in else "off"
+    return ServerReading(SpeculationSwitch.OFF, says, model=name, cause=cause, notes=notes)
+
+
+def _names(models: Any) -> list[str]:
+    entries = models if isinstance(models, list) else []
+    known = [entry for entry in entries if isinstance(entry, Mapping)]
+    found = [openai.text(entry.get("model")) or openai.text(entry.get("name")) for entry in known]
+    return [name for name in found if name is not None]
+
+
+def ask(site: ProbedServer, model: str | None, prompt: str) -> CompletionReply | None:
+    """Not sent: its answers hold no draft figures."""
+    return None

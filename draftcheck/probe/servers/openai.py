@@ -1,0 +1,76 @@
+"""What all OpenAI-compatible servers share: the list of models and a short completion."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from draftcheck.probe.client import ProbedServer, ServerAnswer
+from draftcheck.probe.readings import ServerCounts
+
+MODELS = "/v1/models"
+MOST_TOKENS = 48
+PROMPT_SECONDS = 60.0
+"""A completion waits for other requests, a question about the state does not."""
+
+
+def models(site: ProbedServer) -> list[dict[str, Any]]:
+    """The entries of /v1/models."""
+    data = site.get(MODELS).object().get("data")
+    return [entry for entry in data if isinstance(entry, dict)] if isinstance(data, list) else []
+
+
+def owners(site: ProbedServer) -> set[str]:
+    """Who the server says owns its models: most servers put their own name there."""
+    return {entry["owned_by"] for entry in models(site) if isinstance(entry.get("owned_by"), str)}
+
+
+def first_model(site: ProbedServer) -> str | None:
+    """The id of the first model listed."""
+    return next((text(entry.get("id")) for entry in models(site)), None)
+
+
+def text(value: object, longest: int = 300) -> str | None:
+    """A text worth keeping, cut where no name goes on."""
+    return value[:longest] if isinstance(value, str) and value else None
+
+
+def count(value: object) -> int | None:
+    """A number that can be a count; anything else is nothing told."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return int(value) if math.isfinite(value) and 0 <= value < 2**63 else None
+
+
+def number(value: object) -> float | None:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return float(value) if abs(value) < 2**63 and math.isfinite(value) else None
+
+
+def figures(drafted: int | None, accepted: int | None, generated: int | None) -> ServerCounts:
+    """What one answer tells; tokens per pass follow, as the first token needs no pass of its own.
+
+    How many of the passes held a draft is not told.
+    """
+    taken = accepted or 0
+    passes = 0 if generated is None else generated - 1 - taken
+    length = 1 + taken / passes if drafted and passes > 0 else None
+    return ServerCounts(
+        drafted=drafted or 0, accepted=taken, generated=generated, told_length=length
+    )
+
+
+def complete(site: ProbedServer, path: str, body: Mapping[str, Any]) -> ServerAnswer:
+    """One short completion at temperature 0."""
+    return site.post(path, body, max(PROMPT_SECONDS, site.seconds))
+
+
+def fault(answer: ServerAnswer) -> str | None:
+    """Why a completion gave nothing, or None."""
+    if answer.fault is not None:
+        return answer.fault
+    if answer.status != 200:
+        return f"HTTP {answer.status}"
+    return None if answer.object() else "the answer is not a JSON object"

@@ -1,0 +1,1 @@
+"""draftcheck recommend: drafts for a target, from the Hub or from this disk, ranked."""

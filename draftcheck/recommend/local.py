@@ -1,0 +1,191 @@
+"""Candidates on this disk: the Hub's cache, LM Studio, llama.cpp, Ollama, folders that are named.
+
+Looks at names only; nothing is opened.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+from draftcheck import settings
+from draftcheck.errors import ReadError
+from draftcheck.models.sources import ollama
+from draftcheck.recommend.candidates import Candidate
+
+DEEPEST = 6
+MOST = 20_000
+"""Folders that are looked at in one place."""
+REPO = re.compile(r"models--(?P<owner>[\w.-]+?)--(?P<name>[\w.-]+)")
+COMMIT = re.compile(r"[0-9a-f]{40}")
+PART = re.compile(r"-(\d{5})-of-\d{5}\.gguf$")
+WEIGHTS = (".safetensors", ".bin", ".pt", ".pth")
+ASIDE = ("mmproj", "imatrix")
+SKIPPED = ("blobs", ".git", "__pycache__", "node_modules", ".locks", "refs", ".no_exist", "trees")
+LONGEST = 1 << 20
+
+
+def find(folders: tuple[Path, ...] = ()) -> Iterator[Candidate]:
+    """Every model in the usual places, or in these folders alone; each once."""
+    seen: set[str] = set()
+    for source, root in [("folder", path) for path in folders] or places():
+        for found in _walk(root, source):
+            real = os.path.realpath(found.path or found.ref)
+            if real not in seen:
+                seen.add(real)
+                yield found
+    if not folders:
+        for store in ollama.stores():
+            yield from (Candidate(name, "ollama") for name in ollama.names(store))
+
+
+def check(folders: tuple[Path, ...]) -> None:
+    """A folder that was named must be one."""
+    for folder in folders:
+        if not folder.is_dir():
+            raise ReadError(f"{folder}: no such folder")
+
+
+def places() -> list[tuple[str, Path]]:
+    """Where programs keep models, as far as it is there."""
+    home = Path.home()
+    found = [("hub-cache", settings.hub_cache())]
+    found += [("lm-studio", path) for path in _lm_studio(home)]
+    found += [("llama.cpp", path) for path in _llama(home)]
+    return [(source, path) for source, path in found if _is_dir(path)]
+
+
+def is_model(path: Path) -> bool:
+    """Whether a folder holds one model itself, rather than several or folders of them."""
+    names = _names(path)
+    return "config.json" in names or sum(_is_gguf(name) for name in names) == 1
+
+
+def _lm_studio(home: Path) -> list[Path]:
+    """Its folder of today, the one it named in its settings, and the one of old versions."""
+    base = home / ".lmstudio"
+    try:
+        pointer = (home / ".lmstudio-home-pointer").read_text(encoding="utf-8")[:4096].strip()
+        base = Path(pointer) if pointer else base
+    except (OSError, ValueError):
+        pass
+    found = [base / "models", home / ".cache" / "lm-studio" / "models"]
+    try:
+        file = base / "settings.json"
+        body = json.loads(file.read_bytes()[:LONGEST])
+        named = body.get("downloadsFolder") if isinstance(body, dict) else None
+        found += [Path(named)] if isinstance(named, str) and named else []
+    except (OSError, ValueError, RecursionError):
+        pass
+    return found
+
+
+def _llama(home: Path) -> list[Path]:
+    """LLAMA_CACHE, else the cache of older builds; newer ones use the Hub's own."""
+    if named := os.environ.get("LLAMA_CACHE"):
+        return [Path(named).expanduser()]
+    if sys.platform == "darwin":
+        return [home / "Library" / "Caches" / "llama.cpp"]
+    if sys.platform == "win32":
+        return [Path(os.environ.get("LOCALAPPDATA") or home / "AppData/Local") / "llama.cpp"]
+    return [Path(os.environ.get("XDG_CACHE_HOME") or home / ".cache") / "llama.cpp"]
+
+
+def _walk(root: Path, source: str) -> Iterator[Candidate]:
+    """Models below a folder, in order of their names."""
+    todo = [(root, 0)]
+    seen: set[str] = set()
+    while todo and len(seen) < MOST:
+        folder, depth = todo.pop(0)
+        real = os.path.realpath(folder)
+        if real in seen:  # links may lead in circles
+            continue
+        seen.add(real)
+        match = REPO.fullmatch(folder.name)
+        if match is not None and _is_dir(folder / "snapshots"):
+            yield from _cached(folder, f"{match['owner']}/{match['name']}", source)
+            continue
+        yield from _here(folder, source)
+        if depth < DEEPEST:
+            todo += [(path, depth + 1) for path in _folders(folder)]
+
+
+def _here(folder: Path, source: str) -> Iterator[Candidate]:
+    """The models whose files lie directly in a folder."""
+    names = _names(folder)
+    if "config.json" in names and any(name.endswith(WEIGHTS) for name in names):
+        yield Candidate(str(folder), source, files=tuple(sorted(names)))
+        return
+    for name in sorted(names):
+        if _is_gguf(name):
+            yield Candidate(str(folder / name), source, files=(name,))
+
+
+def _cached(folder: Path, repo: str, source: str) -> Iterator[Candidate]:
+    """A repo of the Hub's cache: the commit that main means, else the newest that is there."""
+    commits = [path for path in _folders(folder / "snapshots") if COMMIT.fullmatch(path.name)]
+    if not commits:
+        return
+    try:
+        main = (folder / "refs" / "main").read_text(encoding="ascii")[:100].strip()
+    except (OSError, ValueError):
+        main = ""
+    newest = max(commits, key=lambda path: (path.name == main, _age(path), path.name))
+    for found in _walk_files(newest, source):
+        path = Path(found.ref)
+        inside = path.relative_to(newest).as_posix()
+        label = repo if inside == "." else f"{repo}/{inside}"
+        yield replace(found, ref=label, path=str(path), revision=newest.name)
+
+
+def _walk_files(folder: Path, source: str) -> Iterator[Candidate]:
+    yield from _here(folder, source)
+    for below in _folders(folder):  # quantisations in folders of their own
+        yield from (found for found in _here(below, source) if found.ref.endswith(".gguf"))
+
+
+def _is_gguf(name: str) -> bool:
+    part = PART.search(name)
+    aside = any(sign in name.lower() for sign in ASIDE)
+    return name.endswith(".gguf") and (part is None or int(part[1]) == 1) and not aside
+
+
+def _names(folder: Path) -> set[str]:
+    """Files that are really there; a link to a blob that was removed is not."""
+    try:
+        with os.scandir(folder) as entries:
+            return {entry.name for entry in entries if entry.is_file()}
+    except OSError:
+        return set()
+
+
+def _folders(folder: Path) -> list[Path]:
+    try:
+        with os.scandir(folder) as entries:
+            found = [
+                Path(entry.path)
+                for entry in entries
+                if entry.is_dir() and entry.name not in SKIPPED
+            ]
+    except OSError:
+        return []
+    return sorted(found)
+
+
+def _age(path: Path) -> float:
+    try:
+        return path.stat().st_mtime
+    except OSError:
+        return 0.0
+
+
+def _is_dir(path: Path) -> bool:
+    try:
+        return path.is_dir()
+    except OSError:
+        return False

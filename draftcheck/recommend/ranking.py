@@ -1,0 +1,117 @@
+"""The order of drafts: by what is known, never by guesses dressed as numbers.
+
+A measured speed-up comes first. Without one: the verdict, the acceptance from which the draft
+pays, its cache per token, how the vocabularies are related; popularity breaks ties.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from draftcheck.judge.decide import BEST_FIRST
+from draftcheck.recommend.records import TrialRecord
+from draftcheck.recommend.screen import JudgedCandidate, count
+from draftcheck.values.words import Relation, Verdict
+
+Records = Mapping[tuple[str, str], TrialRecord]
+"""Measured trials by target and draft."""
+CLOSE = (
+    Relation.IDENTICAL, Relation.PADDED, Relation.UNKNOWN, Relation.SPECIALS_DIFFER,
+    Relation.DIFFERS,
+)  # fmt: skip
+RELATED = {
+    Relation.IDENTICAL: "the same tokenizer",
+    Relation.PADDED: "the same tokens with other padding",
+    Relation.SPECIALS_DIFFER: "other special tokens",
+    Relation.DIFFERS: "some other tokens",
+    Relation.UNKNOWN: "",
+}
+TIED = {
+    "verifier": "that names this target",
+    "verifier of its base": "made for the model that this target was made from",
+    "name": "whose name says that it is for this target (it names no target itself)",
+    "card": "whose card alone names this target",
+    "you": "that you named",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class RankedDraft:
+    """One draft, and why it stands where it does."""
+
+    judged: JudgedCandidate
+    why: str
+    record: TrialRecord | None = None
+
+    @property
+    def speedup(self) -> float | None:
+        return self.record.speedup if self.record else None
+
+    @property
+    def break_even(self) -> float | None:
+        """To the hundredth: finer differences say nothing while the acceptance is not known."""
+        known = self.judged.price.break_even
+        return None if known is None else round(known, 2)
+
+
+def rank(judged: Iterable[JudgedCandidate], target: str, records: Records) -> list[RankedDraft]:
+    """Best first; equal ones by popularity, then by name."""
+    rows = []
+    for entry in judged:
+        record = records.get((target, entry.candidate.ref))
+        if record is not None and record.broken:
+            continue
+        rows.append(RankedDraft(entry, why(entry, record), record))
+    return sorted(rows, key=_key)
+
+
+def why(judged: JudgedCandidate, record: TrialRecord | None = None) -> str:
+    """What is known of a draft, in one sentence."""
+    parts = []
+    if record is not None and record.speedup is not None:
+        parts.append(f"measured {record.speedup:.2f}x ({record.where})")
+    if judged.tie:
+        parts.append(f"{_article(judged.role)} head {TIED[judged.tie]}")
+    if judged.parameters is not None:
+        share = "" if judged.size_ratio is None else f" ({judged.size_ratio:.1%} of the target)"
+        parts.append(f"{count(judged.parameters)} parameters{share}")
+    if RELATED[judged.relation] and not judged.tie:
+        parts.append(RELATED[judged.relation])
+    price = judged.price
+    if price.break_even is not None:
+        best = " at best (the target is a mixture of experts)" if price.at_best else ""
+        parts.append(f"pays from {price.break_even:.0%} acceptance on{best}")
+    if price.kv_per_token:
+        parts.append(f"{nbytes(price.kv_per_token)} of cache a token")
+    if judged.verdict is Verdict.DEGRADED and judged.warnings:
+        parts.append(f"but: {judged.warnings[0][:1].lower()}{judged.warnings[0][1:]}")
+    return ", ".join(parts) or "nothing but its verdict is known"
+
+
+def nbytes(count: int) -> str:
+    return f"{count / 1024:,.0f} KiB" if count >= 10 * 1024 else f"{count:,} bytes"
+
+
+def _key(row: RankedDraft) -> tuple[object, ...]:
+    judged, price = row.judged, row.judged.price
+    measured = row.speedup
+    pays = 1 if measured is None else 0 if measured > 1.0 else 2
+    kept = price.kv_per_token
+    return (
+        pays,
+        -(measured or 0.0),
+        BEST_FIRST.index(judged.verdict),
+        row.break_even is None,
+        row.break_even or 0.0,
+        kept is None,
+        kept or 0,
+        CLOSE.index(judged.relation),
+        -judged.candidate.downloads,
+        -judged.candidate.likes,
+        judged.candidate.ref,
+    )
+
+
+def _article(role: str) -> str:
+    return f"an {role}" if role[:1] in "aeiom" else f"a {role}"

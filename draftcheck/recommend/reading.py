@@ -1,0 +1,336 @@
+"""Reads candidates one by one, several at a time, and drops each as early as its files allow."""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from draftcheck.errors import DraftcheckError, GatedError, ReadError, UsageError
+from draftcheck.judge.checks import CHECKS
+from draftcheck.judge.compare import compare, compare_vocabularies
+from draftcheck.judge.decide import Question, setup_for
+from draftcheck.models import stored
+from draftcheck.models.opening import OpenedModel, Opener
+from draftcheck.models.read import read_all, read_opened
+from draftcheck.models.readers import config, heads, jsonfile
+from draftcheck.models.readers.tokenizer import files as tokenizer
+from draftcheck.models.refs import ModelRef, parse
+from draftcheck.models.sources.hub.cache import digest_of
+from draftcheck.models.sources.hub.repos import HubSource
+from draftcheck.recommend import screen
+from draftcheck.recommend.candidates import Candidate, Rejection
+from draftcheck.recommend.screen import JudgedCandidate
+from draftcheck.recommend.search import DraftSearch, unread
+from draftcheck.rulebook import book
+from draftcheck.values.circumstances import Circumstances
+from draftcheck.values.comparison import Behaviour, Comparison
+from draftcheck.values.facts import ModelFacts
+from draftcheck.values.verdicts import EngineSetup
+from draftcheck.values.words import Outcome, Verdict
+
+WORKERS = 6
+OTHER_TEXTS = "TRU001"
+MOST_TOKENIZERS = 12
+"""Distinct tokenizers that are read for one target; a file of 10 MB each."""
+PREFERRED = ("q4_k_m", "q8_0", "q5_k_m", "q6_k", "q4_k_s", "q4_0", "iq4_xs", "bf16", "f16")
+"""Quantisations of a draft, the usual ones first."""
+PART = re.compile(r"-(\d{5})-of-\d{5}\.gguf$")
+ASIDE = ("mmproj", "imatrix")
+HEADS = ("mtp-", "eagle3-", "dflash-", "dspark-")
+"""How files of heads beside a GGUF are called, so that llama.cpp does not take them for it."""
+
+Result = JudgedCandidate | Rejection
+Say = Callable[[str], None]
+
+
+def quiet(_: str) -> None:
+    """Say nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class CandidateContext:
+    """What every candidate is held against."""
+
+    target: ModelFacts
+    questions: Sequence[Question]
+    explicit: bool
+    what: DraftSearch
+    lineage: frozenset[str] = frozenset()
+    tokenizer: bytes | None = None
+    """The target's tokenizer file, where it lies on this disk: not to be downloaded again."""
+    shared: bool = True
+    """No engine that is asked translates between vocabularies."""
+
+
+@dataclass(frozen=True, slots=True)
+class OpenedCandidate:
+    """A candidate and its list of files; none is needed for one on this disk."""
+
+    candidate: Candidate
+    model: OpenedModel | None = None
+
+
+@dataclass
+class KnownTokenizer:
+    """What is known of one tokenizer file, by its digest."""
+
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    read: bool = False
+    against: str | None = None
+    """What speaks against it as the tokenizer of a draft."""
+
+
+class CandidateReader:
+    """Models of one run: they share connections, cache, and what is known of tokenizers."""
+
+    def __init__(self, *, offline: bool) -> None:
+        self.opener = Opener(offline=offline)
+        self.offline = offline
+        self.digests: frozenset[str] = frozenset()
+        """Of the target's tokenizer, in every way of writing it."""
+        self.gguf = False
+        """The target is a GGUF file."""
+        self.beside: tuple[Candidate, ...] = ()
+        """Heads in the target's own repo."""
+        self._known: dict[str, KnownTokenizer] = {}
+        self._lock = threading.Lock()
+
+    def target(self, ref: ModelRef) -> ModelFacts:
+        """The facts of the target; what cannot be read is an error here."""
+        if ref.kind == "facts":
+            return stored.load(ref.path, ref.text)
+        model = self.opener.open(ref)
+        facts = read_opened(model)
+        self.gguf = facts.gguf is not None
+        if facts.refused:
+            raise GatedError(facts.refused, hint=" ".join(facts.notes)[:400])
+        name = tokenizer.main_file(model.source) if model.gguf is None else None
+        if name is not None:
+            self.digests = _digests(model, name)
+        if model.gguf is not None and model.repo is not None:
+            paths = [path for path in model.repo.paths if _is_head(path)]
+            self.beside = tuple(Candidate(f"{ref.repo}/{path}", "beside") for path in paths)
+        return facts
+
+    def open(
+        self, found: Sequence[Candidate], say: Say = quiet
+    ) -> list[OpenedCandidate | Rejection]:
+        """The list of files of each: one request, unless it is known; digests come with it."""
+        self.opener.hub.prepare()
+        return self._each(self._open, found, say)
+
+    def judge(
+        self, rows: Sequence[OpenedCandidate], asked: CandidateContext, say: Say = quiet
+    ) -> list[Result]:
+        """What becomes of each candidate."""
+        return self._each(lambda row: self._judge(row, asked), rows, say)
+
+    def known(self, row: OpenedCandidate) -> Rejection | None:
+        """What another model with the same tokenizer has shown; heads have none of their own."""
+        found = row.candidate
+        for digest in found.digests.values():
+            known = self._known.get(digest)
+            if known is not None and known.against is not None and not found.looks_like_a_head:
+                return Rejection(found.ref, OTHER_TEXTS, known.against, revision=found.revision)
+        return None
+
+    def _each(self, work: Callable[[Any], Any], rows: Sequence[Any], say: Say) -> list[Any]:
+        """Some at a time, in the order of the rows; an interruption stops what is being read."""
+        pool = ThreadPoolExecutor(WORKERS)
+        jobs = [pool.submit(work, row) for row in rows]
+        try:
+            for done, _ in enumerate(as_completed(jobs), 1):
+                say(f"{done} of {len(jobs)} models")
+            return [job.result() for job in jobs]
+        except BaseException:
+            self.opener.hub.stop()
+            raise
+        finally:
+            pool.shutdown(wait=True, cancel_futures=True)
+
+    def _open(self, found: Candidate) -> OpenedCandidate | Rejection:
+        try:
+            ref = reference(found, gguf=self.gguf)
+            if ref.kind != "hub":
+                return OpenedCandidate(found)
+            model = self.opener.open(ref)
+        except (ReadError, UsageError) as error:
+            return unread(found, error)
+        name = tokenizer.main_file(model.source) if model.gguf is None else None
+        digest = model.source.digest(name) if name else None
+        return OpenedCandidate(
+            replace(found, digests={name: digest} if name and digest else {}), model
+        )
+
+    def _judge(self, row: OpenedCandidate, asked: CandidateContext) -> Result:
+        """Drop it as soon as something speaks against it, else hold it against the rules."""
+        found = row.candidate
+        try:
+            facts = self._facts(row, asked)
+            if isinstance(facts, Rejection):
+                return facts
+            return screen.judge(
+                replace(found, ref=facts.ref),
+                compare(asked.target, facts),
+                asked.questions,
+                explicit=asked.explicit,
+                what=asked.what,
+                lineage=asked.lineage,
+            )
+        except (ReadError, UsageError) as error:
+            return unread(found, error)
+        finally:  # a tokenizer is ten megabytes, and there are many candidates
+            if row.model is not None and row.model.repo is not None:
+                row.model.repo.forget()
+
+    def _facts(self, row: OpenedCandidate, asked: CandidateContext) -> ModelFacts | Rejection:
+        found, model = row.candidate, row.model
+        if model is None:
+            return local_facts(found)
+        if asked.tokenizer is not None and model.remote:
+            _offer(model, asked.tokenizer)
+        if found.gated and isinstance(model.source, HubSource):
+            try:
+                model.source.probe()
+            except GatedError as error:
+                return self._closed(found, error)
+        if model.gguf is None and model.remote:
+            refused = self.known(row) or self._early(found, model, asked)
+            if refused is not None:
+                model.settle(None)  # it was read as far as was needed
+                return refused
+        return read_opened(model)
+
+    def _closed(self, found: Candidate, error: GatedError) -> Rejection:
+        same = not self.digests.isdisjoint(found.digests.values())
+        words = "; its tokenizer is the target's: worth asking for access" if same else ""
+        return Rejection(
+            found.ref, "read", error.message + words, Verdict.UNDECIDED, found.revision
+        )
+
+    def _early(
+        self, found: Candidate, model: OpenedModel, asked: CandidateContext
+    ) -> Rejection | None:
+        """config.json, then the tokenizer: before any header is read."""
+        about, raw = config.read(model.source, generation=False)
+        role = heads.role(about, raw, None)
+        if role not in screen.NO_HEAD or found.looks_like_a_head:
+            return None
+        refused = screen.by_config(found, about, role, asked.target, shared=asked.shared)
+        if refused is not None or not asked.shared:
+            return refused
+        name = tokenizer.main_file(model.source)
+        digest = model.source.digest(name) if name else None
+        if digest is None:
+            return None
+        with self._lock:
+            if digest not in self._known and len(self._known) >= MOST_TOKENIZERS:
+                words = f"its tokenizer is another one, and {MOST_TOKENIZERS} others were read"
+                return Rejection(found.ref, "tokenizer", words, Verdict.UNDECIDED, found.revision)
+            known = self._known.setdefault(digest, KnownTokenizer())
+        with known.lock:  # the same file is downloaded by one of them, and taken from the cache
+            if not known.read:
+                known.against = _against(model, asked.target)
+                known.read = True
+        if known.against is not None:
+            return Rejection(found.ref, OTHER_TEXTS, known.against, revision=found.revision)
+        return None
+
+    def close(self) -> None:
+        self.opener.close()
+
+
+def reference(found: Candidate, *, gguf: bool = False) -> ModelRef:
+    """What to open: a candidate of a list is pinned to the commit that was listed.
+
+    gguf: of a repo with a checkpoint and GGUF files, the latter.
+    """
+    if found.source != "hub":
+        return parse(found.ref)
+    ggufs = [name for name in found.files or () if _is_model(name) and not _is_head(name)]
+    if not ggufs or not (gguf or found.kind == "gguf"):
+        return ModelRef(found.ref, "hub", repo=found.ref, revision=found.revision)
+    file = pick(ggufs)
+    text = found.ref if len(ggufs) == 1 and found.kind == "gguf" else f"{found.ref}/{file}"
+    return ModelRef(text, "hub", repo=found.ref, revision=found.revision, file=file)
+
+
+def pick(files: Sequence[str]) -> str:
+    """Of the quantisations of one model, the one that a draft is mostly used in."""
+    for tag in PREFERRED:
+        for name in sorted(files):
+            if re.search(rf"(?:^|[-._/]){tag}[.-]", name.lower()) and "ud-" not in name.lower():
+                return name
+    return min(files)
+
+
+def _is_model(name: str) -> bool:
+    part = PART.search(name)
+    last = name.rpartition("/")[2].lower()
+    first = part is None or int(part[1]) == 1
+    return name.endswith(".gguf") and first and not any(sign in last for sign in ASIDE)
+
+
+def _is_head(name: str) -> bool:
+    return _is_model(name) and name.rpartition("/")[2].lower().startswith(HEADS)
+
+
+def local_facts(found: Candidate) -> ModelFacts:
+    """A model on this disk, under the name that the user knows."""
+    [facts] = read_all(parse(found.path or found.ref), offline=True)
+    if found.path is None:
+        return facts
+    # Engines take the name of a repo, but a GGUF only by its path.
+    name = found.path if facts.gguf is not None else None
+    return replace(facts, ref=found.ref, name=name, revision=found.revision or facts.revision)
+
+
+def _offer(model: OpenedModel, data: bytes) -> None:
+    name = tokenizer.main_file(model.source)
+    if name is not None and model.source.files().get(name) == len(data):
+        model.source.offer(name, data)
+
+
+def _digests(model: OpenedModel, name: str) -> frozenset[str]:
+    known = model.source.digest(name)
+    if known is not None:
+        return frozenset({known})
+    try:
+        data = model.source.read(name, jsonfile.MAX_TOKENIZER)
+    except ReadError:
+        return frozenset()
+    return frozenset(digest_of(data, like) for like in ("git-sha1:", "sha256:"))
+
+
+def own_tokenizer(ref: ModelRef) -> bytes | None:
+    """The tokenizer file of a folder on this disk."""
+    if ref.kind != "folder":
+        return None
+    from draftcheck.models.sources.folder import FolderSource
+
+    try:
+        source = FolderSource(ref.path)
+        name = tokenizer.main_file(source)
+        return source.read(name, jsonfile.MAX_TOKENIZER) if name else None
+    except DraftcheckError:
+        return None
+
+
+def _against(model: OpenedModel, target: ModelFacts) -> str | None:
+    """What the rule about other texts says to this tokenizer alone."""
+    rule = next(rule for rule in book.truth() if rule.id == OTHER_TEXTS)
+    facts = ModelFacts(model.ref.text, "hub", tokenizer=tokenizer.read(model.source).facts)
+    vocabulary = compare_vocabularies(target, facts)
+    comparison = Comparison(target, facts, vocabulary, (), Behaviour(None, ""))
+    seen = CHECKS[rule.check](comparison, _setup(), **rule.params)
+    return seen.saw if seen.outcome is Outcome.FAIL else None
+
+
+def _setup() -> EngineSetup:
+    """Rules that hold everywhere ask nothing of it."""
+    engine = book.load(next(iter(book.engine_files())))
+    return setup_for(engine, engine.checked, engine.methods[0], Circumstances())

@@ -1,0 +1,110 @@
+"""Trials that were measured before: the JSON reports of `draftcheck trial`, by target and draft."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from draftcheck.errors import ReadError
+
+if TYPE_CHECKING:
+    from draftcheck.trial.result import Trial
+
+MAX_BYTES = 16 * 1024 * 1024
+MOST = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class TrialRecord:
+    """What a trial found out about a pair."""
+
+    target: str
+    draft: str
+    speedup: float | None
+    """The best that this draft gave; None where no costs were measured."""
+    acceptance: float | None = None
+    where: str = ""
+    """Device and type."""
+    broken: str | None = None
+    length: int | None = None
+    """The draft length that was best."""
+
+
+def load(paths: Iterable[Path]) -> dict[tuple[str, str], TrialRecord]:
+    """Reports in files and folders; of several about one pair, the last in order of names."""
+    found: dict[tuple[str, str], TrialRecord] = {}
+    for path in paths:
+        for file in _files(path):
+            body = _read(file, strict=file == path)
+            if body is not None:
+                record = parse(body)
+                found[record.target, record.draft] = record
+    return found
+
+
+def of(trial: Trial) -> TrialRecord:
+    """The same of a trial that was just measured."""
+    rows = [row.speedup for row in (*trial.lengths, *trial.thresholds) if row.speedup is not None]
+    return TrialRecord(
+        trial.target,
+        trial.draft,
+        max(rows, default=None),
+        trial.acceptance,
+        f"{trial.device}, {trial.dtype}",
+        trial.broken,
+        trial.length,
+    )
+
+
+def parse(body: Mapping[str, Any]) -> TrialRecord:
+    """A report of `draftcheck trial`, as its JSON has it."""
+    rows = [*_list(body.get("lengths")), *_list(body.get("thresholds"))]
+    speeds = [_number(row.get("speedup")) for row in rows if isinstance(row, dict)]
+    verified = body.get("verified")
+    real = _number(verified.get("speedup")) if isinstance(verified, dict) else None
+    rate = body.get("acceptance_rate")
+    broken = body.get("broken")
+    return TrialRecord(
+        str(body["target"]["ref"]),
+        str(body["draft"]["ref"]),
+        real if real is not None else max((s for s in speeds if s is not None), default=None),
+        _number(rate.get("value")) if isinstance(rate, dict) else None,
+        f"{str(body.get('device'))[:60]}, {str(body.get('dtype'))[:20]}",
+        str(broken)[:400] if broken else None,
+    )
+
+
+def _files(path: Path) -> Iterator[Path]:
+    if path.is_dir():
+        yield from sorted(path.rglob("*.json"))[:MOST]
+    elif path.exists():
+        yield path
+    else:
+        raise ReadError(f"{path}: no such file or folder of trials")
+
+
+def _read(file: Path, *, strict: bool) -> Mapping[str, Any] | None:
+    """The report in a file; in a folder, other files are passed over."""
+    try:
+        if file.stat().st_size > MAX_BYTES:
+            raise ValueError(f"more than {MAX_BYTES:,} bytes")
+        body = json.loads(file.read_bytes())
+        if not isinstance(body, dict) or "lengths" not in body:
+            raise ValueError("not a report of draftcheck trial --format json")
+        parse(body)
+        return body
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+        if strict:
+            raise ReadError(f"{file}: not a trial's report: {str(error)[:120]}") from None
+        return None
+
+
+def _list(value: Any) -> list[Any]:
+    return value[:1000] if isinstance(value, list) else []
+
+
+def _number(value: Any) -> float | None:
+    return float(value) if type(value) in (int, float) and 0 <= value < 1e6 else None

@@ -1,0 +1,403 @@
+"""A target -> its drafts, ranked: where to look, how much to look at, and the answer."""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from draftcheck.errors import ReadError, UsageError
+from draftcheck.judge import questions
+from draftcheck.judge.compare import compare
+from draftcheck.judge.condensed import facts as condensed
+from draftcheck.judge.decide import Question, judge, usable
+from draftcheck.models.read import read_all
+from draftcheck.models.refs import parse
+from draftcheck.recommend import local, names, reading, screen, trials
+from draftcheck.recommend import search as hub
+from draftcheck.recommend.candidates import Candidate, Rejection
+from draftcheck.recommend.ranking import RankedDraft, Records, rank
+from draftcheck.recommend.reading import CandidateContext, CandidateReader, OpenedCandidate
+from draftcheck.recommend.screen import JudgedCandidate
+from draftcheck.recommend.search import DraftSearch
+from draftcheck.rulebook import book
+from draftcheck.values.circumstances import Circumstances
+from draftcheck.values.facts import ModelFacts
+from draftcheck.values.verdicts import EngineVerdict
+from draftcheck.values.words import Verdict
+
+LIMIT = 10
+TRIED = 3
+ROUND, OPENED = 100, 600
+"""Models of a search whose list of files is asked for, at a time and at most."""
+LOOKED, PER_ROW = 80, 6
+"""Models of these that are read: so many, or so many for each one that is to be shown."""
+GGUF_LOOKED, GGUF_PER_ROW = 20, 2
+"""The same of GGUF files, whose headers are megabytes."""
+THERE = ("hub", "named", "beside")
+"""Sources whose models may have to be opened over the network."""
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class RecommendRequest:
+    """What is asked for."""
+
+    engines: tuple[str, ...] = ()
+    method: str | None = None
+    circumstances: Circumstances = field(default_factory=Circumstances)
+    limit: int = LIMIT
+    largest: int | None = None
+    """Parameters that a draft may have."""
+    tags: tuple[str, ...] = ()
+    named: tuple[str, ...] = ()
+    """Candidates that the user names; then nothing is searched."""
+    local: bool = False
+    folders: tuple[Path, ...] = ()
+    offline: bool = False
+    records: Records = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LocalModel:
+    """A model on this disk."""
+
+    candidate: Candidate
+    facts: ModelFacts
+    family: str | None
+    """Of its ordinary tokens; None where they were not read."""
+
+    @property
+    def group(self) -> tuple[str | None, bool]:
+        return self.family, self.facts.gguf is None
+
+
+@dataclass(frozen=True, slots=True)
+class Recommendation:
+    target: ModelFacts
+    plan: RecommendRequest
+    drafts: tuple[RankedDraft, ...] = ()
+    more: int = 0
+    """Drafts beyond the limit."""
+    alone: tuple[EngineVerdict, ...] = ()
+    """Methods that need no draft, where they work."""
+    rejected: tuple[Rejection, ...] = ()
+    unseen: int = 0
+    """Listed models that nobody looked at."""
+    notes: tuple[str, ...] = ()
+
+
+def recommend(text: str, plan: RecommendRequest, say: Say = lambda _: None) -> Recommendation:
+    """The best drafts for one target."""
+    ref = parse(text)
+    asked = _questions(plan)
+    session = CandidateReader(offline=plan.offline)
+    try:
+        say("reading the target")
+        target = session.target(ref)
+        if target.role not in screen.NO_HEAD:
+            raise UsageError(f"{text}: a head ({target.role}), not a target")
+        what = hub.wanted(target, tags=plan.tags, largest=plan.largest)
+        found, early, notes = _gather(session, plan, what, say)
+        own = frozenset(c.base_models for c in found if c.ref == what.repo)
+        held = CandidateContext(
+            target, asked, bool(plan.engines), what, frozenset(itertools.chain(*own)),
+            reading.own_tokenizer(ref), shared=not screen.translates(asked),
+        )  # fmt: skip
+        results, unseen = _look(session, plan, found, held, say)
+    finally:
+        session.close()
+    return _answer(target, plan, asked, [*early, *results], unseen, notes)
+
+
+def everything(plan: RecommendRequest, say: Say = lambda _: None) -> list[Recommendation]:
+    """Which of the models on this disk can draft for which: one answer per target that has any.
+
+    Pairs are made only inside families of one vocabulary, and of heads with what they name.
+    """
+    asked = _questions(plan)
+    rows, unread = _read_disk(plan, say)
+    families: dict[tuple[str | None, bool], list[LocalModel]] = {}
+    heads = [row for row in rows if row.facts.role not in screen.NO_HEAD]
+    for row in rows:
+        if row.family is not None and row not in heads:
+            families.setdefault(row.group, []).append(row)
+    answers = []
+    for number, row in enumerate(rows, 1):
+        say(f"pairing {number} of {len(rows)} models")
+        others = [*families.get(row.group, ()), *heads]
+        results = list(_pairs_of(row, others, plan, asked))
+        if any(isinstance(result, JudgedCandidate) for result in results):
+            answers.append(_answer(row.facts, plan, asked, results, 0, ()))
+    if unread:
+        answers.append(Recommendation(ModelFacts("", "none"), plan, rejected=tuple(unread)))
+    return answers
+
+
+def _pairs_of(
+    row: LocalModel, others: Sequence[LocalModel], plan: RecommendRequest, asked: Sequence[Question]
+) -> Iterator[JudgedCandidate | Rejection]:
+    """What becomes of each model that may draft for this one."""
+    target = row.facts
+    if target.role != "full":
+        return
+    what = hub.wanted(target, largest=plan.largest)
+    for other in others:
+        if other is not row and _may_draft(target, other, what):
+            comparison = compare(target, other.facts)
+            yield screen.judge(
+                other.candidate, comparison, asked, explicit=bool(plan.engines), what=what
+            )
+
+
+def measured(answer: Recommendation, say: Say = lambda _: None) -> Recommendation:
+    """The same after a trial of the first few whole models, ranked anew."""
+    whole = [row.judged for row in answer.drafts if row.judged.role == "full"]
+    unmeasured = [
+        j for j in whole if (answer.target.ref, j.candidate.ref) not in answer.plan.records
+    ]
+    called = {j.candidate.path or j.candidate.ref: j for j in unmeasured[:TRIED]}
+    records, rejected = dict(answer.plan.records), list(answer.rejected)
+    notes = list(answer.notes)
+    for name, found in trials.run(answer.target.called, list(called), say):
+        judged = called[name]
+        if isinstance(found, str):
+            notes.append(f"{judged.candidate.ref}: no trial: {found}")
+            continue
+        records[answer.target.ref, judged.candidate.ref] = found
+        if found.broken:
+            rejected.insert(0, Rejection(judged.candidate.ref, "trial", found.broken))
+    broken = {row.draft for row in rejected if row.rule == "trial"}
+    plan = replace(answer.plan, records=records)
+    left = (row.judged for row in answer.drafts if row.judged.candidate.ref not in broken)
+    drafts = [_at_its_length(row, answer) for row in rank(left, answer.target.ref, records)]
+    return replace(
+        answer, plan=plan, drafts=tuple(drafts), rejected=tuple(rejected), notes=tuple(notes)
+    )
+
+
+def _at_its_length(row: RankedDraft, answer: Recommendation) -> RankedDraft:
+    """The setup with the draft length that the trial found best."""
+    length, entry = row.record.length if row.record else None, row.judged.engine
+    said = answer.plan.circumstances
+    if length is None or entry.setup is None or said.draft_tokens is not None:
+        return row
+    draft = row.judged.candidate.path or row.judged.candidate.ref
+    facts = read_all(parse(answer.target.called), parse(draft), offline=answer.plan.offline)
+    given = questions.settle(replace(said, draft_tokens=length))
+    engine = f"{entry.engine}@{entry.version}"
+    asked = questions.ask([engine], method=entry.method, circumstances=given)
+    told = judge(compare(*facts), asked, explicit=True).engines[0]
+    return replace(row, judged=replace(row.judged, engine=replace(entry, setup=told.setup)))
+
+
+def exit_code(answers: Sequence[Recommendation], *, strict: bool) -> int:
+    """0: some draft, or the target's own layers, will do; 1: none; 3: none could be decided."""
+    for answer in answers:
+        verdicts = [row.judged.verdict for row in answer.drafts]
+        verdicts += [entry.verdict for entry in answer.alone if uses_own_layers(entry)]
+        if any(v is Verdict.COMPATIBLE or (usable(v) and not strict) for v in verdicts):
+            return 0
+    read = [r for answer in answers for r in answer.rejected if r.rule != "listing"]
+    return 3 if read and all(r.verdict is Verdict.UNDECIDED for r in read) else 1
+
+
+def uses_own_layers(entry: EngineVerdict) -> bool:
+    """Whether a method that needs no draft uses layers of the target itself."""
+    methods = book.load(entry.engine).methods
+    return any(method.id == entry.method and "itself" in method.drafts for method in methods)
+
+
+def _questions(plan: RecommendRequest) -> list[Question]:
+    given = questions.settle(plan.circumstances)
+    return questions.ask(plan.engines, method=plan.method, circumstances=given)
+
+
+def _gather(
+    session: CandidateReader, plan: RecommendRequest, what: DraftSearch, say: Say
+) -> tuple[list[Candidate], list[Rejection], tuple[str, ...]]:
+    """Where candidates come from: those named, this disk, the caches, or the Hub."""
+    rows: list[Candidate | Rejection] = [Candidate(text, "named") for text in plan.named]
+    if not plan.named:
+        rows += session.beside
+    notes: list[str] = []
+    if plan.local or plan.folders:
+        local.check(plan.folders)
+        rows += local.find(plan.folders)
+    elif plan.offline and not plan.named:
+        known = session.opener.hub.known()
+        rows += [Candidate(repo, revision=commit) for repo, commit in known.items()]
+        rows += [row for row in local.find() if row.source == "hub-cache"]
+        notes.append("offline: only what was read or downloaded from the Hub before was looked at")
+    elif not plan.named:
+        say("searching the Hub")
+        failures: list[ReadError] = []
+        rows += hub.search(session.opener.hub, what, failures)
+        notes += dict.fromkeys(f"a search ended early: {error.message}" for error in failures)
+    found = [row for row in rows if isinstance(row, Candidate)]
+    early = [row for row in rows if isinstance(row, Rejection)]
+    return found, early, tuple(notes)
+
+
+def _look(
+    session: CandidateReader,
+    plan: RecommendRequest,
+    found: Sequence[Candidate],
+    held: CandidateContext,
+    say: Say,
+) -> tuple[list[JudgedCandidate | Rejection], int]:
+    """What becomes of each; the most promising are looked at first, and not all of many."""
+    results: list[JudgedCandidate | Rejection] = []
+    rows = []
+    for row in sorted(found, key=lambda row: _promise(row, held.what)):
+        if _is_target(row, held):
+            continue
+        refused = screen.by_listing(row, held.what) if row.source != "named" else None
+        if refused is None:
+            rows.append(row)
+        else:
+            results.append(refused)
+    searched = any(row.source == "hub" for row in rows)
+    least, each = (GGUF_LOOKED, GGUF_PER_ROW) if held.what.gguf else (LOOKED, PER_ROW)
+    most = max(least, each * plan.limit) if searched else len(rows)
+    near, further = _open(session, rows, held, most, say)
+    done = session.judge(near[:most], held, lambda text: say(f"looking at {text}"))
+    same = [session.known(row) for row in near[most:]]
+    unread = [row for row in (*same, *further) if isinstance(row, Rejection)]
+    return [*done, *unread, *results], len(near[most:]) + len(further) - len(unread)
+
+
+def _open(
+    session: CandidateReader, rows: Sequence[Candidate], held: CandidateContext, most: int, say: Say
+) -> tuple[list[OpenedCandidate], list[Candidate | Rejection]]:
+    """Candidates in the order of reading, those with the target's own tokenizer first.
+
+    Opens more until there are as many near ones as will be read. Behind them, what could not be
+    opened, and what was too far away to be.
+    """
+    here = [OpenedCandidate(row) for row in rows if row.source not in THERE]
+    there = [row for row in rows if row.source in THERE]
+    if not there:
+        return here, []
+    near: list[OpenedCandidate] = []
+    lost: list[Candidate | Rejection] = []
+    done = 0
+    while done < min(len(there), OPENED) and sum(_near(r, session, held.what) for r in near) < most:
+        rows = there[done : done + ROUND]
+        for row in session.open(rows, lambda text: say(f"opening {text}")):
+            (near if isinstance(row, OpenedCandidate) else lost).append(row)  # type: ignore[arg-type]
+        done += len(rows)
+    near.sort(key=lambda row: not _near(row, session, held.what))
+    return [*here, *_one_of_each(near, session, held.what)], [*lost, *there[done:]]
+
+
+def _one_of_each(
+    rows: list[OpenedCandidate], session: CandidateReader, what: DraftSearch
+) -> list[OpenedCandidate]:
+    """Behind the near ones, first one model of each tokenizer: it tells about all of them."""
+    nth: Counter[frozenset[str]] = Counter()
+    keys = {}
+    for row in rows:
+        digests = frozenset(row.candidate.digests.values())
+        keys[row.candidate.ref] = 0 if _near(row, session, what) else 1 + nth[digests]
+        nth[digests] += 1
+    return sorted(rows, key=lambda row: keys[row.candidate.ref])
+
+
+def _is_target(found: Candidate, held: CandidateContext) -> bool:
+    if found.source == "named":
+        return False
+    if found.ref in (held.what.repo, held.target.ref):
+        return True
+    here = found.source != "hub" and held.target.kind in ("folder", "gguf")
+    return here and os.path.realpath(found.path or found.ref) == os.path.realpath(held.target.ref)
+
+
+def _near(row: OpenedCandidate, session: CandidateReader, what: DraftSearch) -> bool:
+    """The target's own tokenizer; or a head, a GGUF, a relative, of which no digest tells."""
+    if not session.digests.isdisjoint(row.candidate.digests.values()):
+        return True
+    return row.candidate.source == "named" or _promise(row.candidate, what)[0] <= 1
+
+
+def _promise(found: Candidate, what: DraftSearch) -> tuple[int, int, str]:
+    """How near a listed model is to the target; only the order of looking depends on it."""
+    named = any(names.mentions(found.ref, name) for name in what.names)
+    carded = what.repo is not None and what.repo in found.base_models
+    small = found.looks_like_a_head or "draft" in found.ref.lower()
+    typed = what.model_type in (found.model_type, *found.tags)
+    if found.source != "hub" or (small and (named or carded)):
+        level = 0
+    elif names.family(found.ref) == what.family or (typed and found.author == what.author):
+        level = 1
+    elif typed or found.author == what.author:
+        level = 2
+    else:
+        level = 3 if named or carded or small else 4
+    return level, -found.downloads, found.ref
+
+
+def _answer(
+    target: ModelFacts,
+    plan: RecommendRequest,
+    asked: Sequence[Question],
+    results: Sequence[JudgedCandidate | Rejection],
+    unseen: int,
+    notes: tuple[str, ...],
+) -> Recommendation:
+    ranked = rank((r for r in results if isinstance(r, JudgedCandidate)), target.ref, plan.records)
+    alone = None if plan.method else judge(compare(target, target), asked, explicit=False)
+    return Recommendation(
+        target=target,
+        plan=plan,
+        drafts=tuple(ranked[: plan.limit]),
+        more=len(ranked[plan.limit :]),
+        alone=tuple(
+            sorted(
+                (entry for entry in (alone.engines if alone else ()) if usable(entry.verdict)),
+                key=lambda entry: not uses_own_layers(entry),
+            )
+        ),
+        rejected=tuple(r for r in results if isinstance(r, Rejection)),
+        unseen=unseen,
+        notes=notes,
+    )
+
+
+def _read_disk(plan: RecommendRequest, say: Say) -> tuple[list[LocalModel], list[Rejection]]:
+    """Every model on this disk; those of one vocabulary share its table."""
+    local.check(plan.folders)
+    tables: dict[str, tuple[Any, str | None]] = {}
+    rows, unread = [], []
+    named = [Candidate(text, "named") for text in plan.named]
+    for number, row in enumerate(itertools.chain(named, local.find(plan.folders)), 1):
+        say(f"reading model {number}")
+        try:
+            facts = reading.local_facts(row)
+        except (ReadError, UsageError) as error:
+            unread.append(hub.unread(row, error))
+            continue
+        key, family = condensed.fingerprint(facts), None
+        if key is not None:
+            if key not in tables:
+                tables[key] = facts.tokenizer.tokens, condensed.family(facts)
+            tokens, family = tables[key]
+            facts = replace(facts, tokenizer=replace(facts.tokenizer, tokens=tokens))
+        rows.append(LocalModel(row, facts, family))
+    return rows, unread
+
+
+def _may_draft(target: ModelFacts, other: LocalModel, what: DraftSearch) -> bool:
+    """Whether a pair is worth a judgement: smaller, or a head that names the target."""
+    draft = other.facts
+    if (target.gguf is None) is not (draft.gguf is None):
+        return False
+    if draft.role not in screen.NO_HEAD:
+        said = draft.verifier or other.candidate.ref
+        return any(names.mentions(said, name) for name in what.names)
+    ours, theirs = target.weights.parameters, draft.weights.parameters
+    return bool(ours and theirs and theirs <= screen.LARGEST * ours)

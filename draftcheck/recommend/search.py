@@ -1,0 +1,237 @@
+"""Candidates from a Hub: by card, name, author, family and tags; rows of the list, no files.
+
+What a card says is a reason to look at a model, never a proof: the base model of a draft is
+mostly its donor, and anybody can write any tag.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from draftcheck.errors import DraftcheckError, ReadError
+from draftcheck.models.sources.hub.client import OfflineError, RetryableError
+from draftcheck.models.sources.hub.repos import Hub
+from draftcheck.models.sources.hub.search import HubQuery
+from draftcheck.recommend import names
+from draftcheck.recommend.candidates import Candidate, Rejection
+from draftcheck.values.facts import ModelFacts
+from draftcheck.values.words import Verdict
+
+REPO = re.compile(r"[A-Za-z0-9_][\w.-]{0,95}/[A-Za-z0-9_][\w.-]{0,95}", re.ASCII)
+COMMIT = re.compile(r"[0-9a-f]{40}")
+LIGHT = (
+    "sha", "lastModified", "gated", "disabled", "tags", "safetensors", "baseModels", "siblings",
+    "downloads", "likes", "library_name", "pipeline_tag",
+)  # fmt: skip
+"""Fields that cost little in a list of a thousand; config and gguf bring chat templates along."""
+RICH = (*LIGHT, "config", "gguf")
+NEAR, FAR = 100, 500
+"""Rows of a question about the target, and of one about its family."""
+FEW = 40
+"""When fewer were found, the Hub is small or the target unknown: then everything is looked at."""
+HEAD_TAGS = ("speculators", "speculative-decoding", "eagle3")
+MOST_FILES = 2000
+LONGEST = 200
+
+
+@dataclass(frozen=True, slots=True)
+class DraftSearch:
+    """What to search by: all of it known from the target's facts, or said by the user."""
+
+    repo: str | None = None
+    names: tuple[str, ...] = ()
+    """Short names of the target."""
+    family: str = ""
+    author: str = ""
+    model_type: str | None = None
+    parameters: int | None = None
+    gguf: bool = False
+    tags: tuple[str, ...] = ()
+    """Tags that the user named."""
+    largest: int | None = None
+    """Parameters that a draft may have at most."""
+
+
+def wanted(
+    target: ModelFacts, *, tags: tuple[str, ...] = (), largest: int | None = None
+) -> DraftSearch:
+    """What the facts of a target say about where its drafts may be."""
+    repo, inside = _repo(target), _named_inside(target)
+    called = [*inside, *([repo] if repo else [])]
+    if not repo and target.kind != "ollama":  # its file has no name of its own
+        called.append(target.called)
+    shorts = dict.fromkeys(names.short(name) for name in called)
+    owner = next((name for name in called if REPO.fullmatch(name)), "")
+    return DraftSearch(
+        repo=repo,
+        names=tuple(name for name in shorts if len(name) >= names.SHORTEST),
+        family=names.family(called[0]) if called else "",
+        author=owner.partition("/")[0] if inside or repo else "",
+        model_type=target.config.outer_type or target.config.model_type,
+        parameters=target.weights.parameters,
+        gguf=target.gguf is not None,
+        tags=tags,
+        largest=largest,
+    )
+
+
+def search(
+    hub: Hub, what: DraftSearch, failures: list[ReadError] | None = None
+) -> Iterator[Candidate | Rejection]:
+    """Every listed model that may be of use, once each, the nearest questions first.
+
+    failures: questions that were not answered; an error when there was no answer at all.
+    """
+    seen: set[str] = set()
+    failed: list[ReadError] = [] if failures is None else failures
+    everything = HubQuery(fields=LIGHT, rows=1000)
+    for question in (*questions(what), everything):
+        if question is everything and len(seen) >= FEW:
+            break
+        try:
+            yield from _fresh(hub, question, seen)
+        except OfflineError:
+            raise
+        except ReadError as error:
+            failed.append(error)
+            if isinstance(error, RetryableError):  # weather: no other question would fare better
+                break
+    if failed and not seen:
+        raise ReadError(
+            f"the Hub could not be searched: {failed[0].message}",
+            hint="--candidate names drafts to look at; --local looks at the models on this disk.",
+        )
+
+
+def questions(what: DraftSearch) -> list[HubQuery]:
+    """What is asked of the list, in this order."""
+    form = ("gguf",) if what.gguf else ()
+    near = HubQuery(fields=RICH, rows=NEAR)
+    far = HubQuery(fields=LIGHT, rows=FAR)
+    found = [replace(near, filters=(f"base_model:{what.repo}",))] if what.repo else []
+    found += [replace(near, search=name) for name in what.names]
+    if what.author:
+        found.append(replace(far, author=what.author, filters=form))
+    if what.family and what.family not in what.names:
+        found.append(replace(far, search=what.family, filters=form))
+    if what.model_type:
+        most = what.largest or (what.parameters or 0) // 2
+        size = f"max:{max(most // 10**6, 1)}M" if most else ""
+        found.append(replace(far, filters=(what.model_type, *form), parameters=size))
+    found += [replace(far, filters=(tag,), search=what.family) for tag in HEAD_TAGS if what.family]
+    found += [replace(far, filters=(tag,)) for tag in what.tags]
+    return found
+
+
+def listed(hub: Hub, question: HubQuery) -> Iterator[Candidate | Rejection]:
+    """The rows of one question."""
+    for row in hub.search(question):
+        yield candidate(row)
+
+
+def _fresh(hub: Hub, question: HubQuery, seen: set[str]) -> Iterator[Candidate | Rejection]:
+    for found in listed(hub, question):
+        name = found.ref if isinstance(found, Candidate) else found.draft
+        if name not in seen:
+            seen.add(name)
+            yield found
+
+
+def candidate(row: Mapping[str, Any]) -> Candidate | Rejection:
+    """One row of the list; a name that no repo can have is turned away here."""
+    name = str(row.get("id") or row.get("modelId"))
+    if REPO.fullmatch(name) is None or ".." in name or "--" in name:
+        return Rejection(name[:LONGEST], "listing", "not a name that a repo can have")
+    config, tensors, gguf = (_object(row.get(key)) for key in ("config", "safetensors", "gguf"))
+    sha = row.get("sha")
+    tags = _texts(row.get("tags"))
+    total = tensors.get("total", gguf.get("total"))
+    packed = bool(_object(config.get("quantization_config")))
+    return Candidate(
+        ref=name,
+        revision=sha if isinstance(sha, str) and COMMIT.fullmatch(sha) else None,
+        parameters=total if type(total) is int and 0 < total < 1 << 60 else None,
+        files=_files(row.get("siblings")),
+        model_type=_text(config.get("model_type")) or _text(gguf.get("architecture")),
+        architectures=_texts(config.get("architectures")),
+        packed=packed or _packed(tags, _object(tensors.get("parameters"))),
+        tags=tags,
+        base_models=_bases(row, tags),
+        library=_text(row.get("library_name")),
+        task=_text(row.get("pipeline_tag")),
+        downloads=_count(row.get("downloads")),
+        likes=_count(row.get("likes")),
+        modified=_text(row.get("lastModified")),
+        gated=row.get("gated") not in (None, False),
+        disabled=row.get("disabled") is True,
+    )
+
+
+def unread(found: Candidate, error: DraftcheckError) -> Rejection:
+    """A model that vanished, is closed, or does not make sense."""
+    return Rejection(
+        found.ref, "read", error.message, Verdict.UNDECIDED, found.revision, found.source
+    )
+
+
+def _repo(target: ModelFacts) -> str | None:
+    """The repo that a target is from: a checkpoint of the Hub, or a file of a repo."""
+    parts = target.called.partition("@")[0].partition(":")[0].split("/")
+    if target.kind != "hub" or len(parts) < 2:
+        return None
+    return "/".join(parts[:2])
+
+
+def _named_inside(target: ModelFacts) -> list[str]:
+    """What a GGUF says it was converted from, or is called."""
+    keys = target.gguf.keys if target.gguf is not None else {}
+    texts = {key: value for key, (_, value) in keys.items() if isinstance(value, str)}
+    found = []
+    for key in ("general.base_model.0.repo_url", "general.source.repo_url"):
+        repo = "/".join(texts.get(key, "").rstrip("/").split("/")[-2:])
+        found += [repo] if REPO.fullmatch(repo) else []
+    parts = [texts.get(f"general.{key}", "") for key in ("basename", "size_label")]
+    if all(parts):
+        found.append("-".join(parts)[:LONGEST])
+    return found
+
+
+def _packed(tags: tuple[str, ...], parameters: Mapping[str, Any]) -> bool:
+    signs = {"awq", "gptq", "fp8", "4-bit", "8-bit", "compressed-tensors", "bitsandbytes", "nvfp4"}
+    whole = {"F32", "F16", "BF16", "F64", "BOOL", "I64"}
+    return bool(signs & {tag.lower() for tag in tags}) or bool(set(parameters) - whole)
+
+
+def _bases(row: Mapping[str, Any], tags: tuple[str, ...]) -> tuple[str, ...]:
+    rows = _object(row.get("baseModels")).get("models")
+    rows = rows[:50] if isinstance(rows, list) else []
+    found = [entry.get("id") for entry in rows if isinstance(entry, dict)]
+    found += [tag.rpartition(":")[2] for tag in tags if tag.startswith("base_model:")]
+    return tuple(dict.fromkeys(n for n in found if isinstance(n, str) and REPO.fullmatch(n)))
+
+
+def _files(rows: Any) -> tuple[str, ...] | None:
+    if not isinstance(rows, list):
+        return None
+    entries = (row.get("rfilename") for row in rows[:MOST_FILES] if isinstance(row, dict))
+    return tuple(name for name in entries if isinstance(name, str))
+
+
+def _object(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _text(value: Any) -> str | None:
+    return value[:LONGEST] if isinstance(value, str) and value else None
+
+
+def _texts(value: Any) -> tuple[str, ...]:
+    rows = value if isinstance(value, list) else []
+    return tuple(text[:LONGEST] for text in rows[:500] if isinstance(text, str))
+
+
+def _count(value: Any) -> int:
+    return value if type(value) is int and 0 <= value < 1 << 60 else 0

@@ -1,0 +1,86 @@
+"""Questions to a model server: patient with a busy one, short about a broken one."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from draftcheck.probe.client import ProbedServer, ServerAddress, ServerAnswer
+from draftcheck.trial.backends.sides import ServerLost
+
+SECONDS = 600.0
+"""For one answer: a long text from a large model."""
+TRIES = 4
+PAUSE = 2.0
+LONGEST_PAUSE = 30.0
+BUSY = (429, 503)
+SAID = 200
+"""Characters of a server's own words that are repeated."""
+
+Sleep = Callable[[float], None]
+
+
+class ServerAsker:
+    """One server and the key that only it gets."""
+
+    def __init__(
+        self,
+        base: ServerAddress,
+        key: str | None = None,
+        *,
+        seconds: float | None = None,
+        sleep: Sleep = time.sleep,
+    ) -> None:
+        self.site = ProbedServer(base, key)
+        self._seconds, self._sleep = seconds or SECONDS, sleep
+
+    def post(self, path: str, body: Mapping[str, Any]) -> dict[str, Any]:
+        """The answer's object; a busy server is asked again, any other fault is Lost."""
+        for turn in range(TRIES):
+            answer = self.site.post(path, body, self._seconds)
+            if answer.status not in BUSY or turn == TRIES - 1:
+                break
+            self._sleep(_pause(answer, turn))
+        if answer.fault is not None:
+            raise ServerLost(f"{path}: {answer.fault}")
+        if answer.status != 200:
+            raise ServerLost(f"{path}: {_refusal(answer, self.site.has_key)}", answer.status)
+        found = answer.json()
+        if not isinstance(found, dict):
+            raise ServerLost(f"{path}: the answer is not a JSON object")
+        return found
+
+
+def _pause(answer: ServerAnswer, turn: int) -> float:
+    """What the server asks for, within reason."""
+    try:
+        told = float(answer.headers.get("retry-after", ""))
+    except ValueError:
+        told = PAUSE * 2**turn
+    return min(max(told, 0.0), LONGEST_PAUSE)
+
+
+def _refusal(answer: ServerAnswer, has_key: bool) -> str:
+    words = f"HTTP {answer.status}"
+    if answer.refused:
+        words += ", the key was refused" if has_key else ", it wants a key (set OPENAI_API_KEY)"
+    elif answer.status in BUSY:
+        words += f", still busy after {TRIES} tries"
+    said = _said(answer.text)
+    return f"{words}: {said}" if said else words
+
+
+def _said(text: str) -> str:
+    """The message in an error's body, in one line."""
+    try:
+        body: Any = json.loads(text)
+    except (ValueError, RecursionError):
+        return ""
+    for name in ("error", "message", "detail"):
+        if isinstance(body, dict) and name in body:
+            body = body[name]
+    if isinstance(body, dict):
+        body = body.get("message")
+    return " ".join(body.split())[:SAID] if isinstance(body, str) else ""

@@ -1,0 +1,310 @@
+"""The target behind an HTTP server; only the draft is loaded here.
+
+vLLM (from 0.10.2) and SGLang (from 0.5.17) tell the ids of prompt and answer when asked for
+return_token_ids, llama-server does at an address of its own: there a trial is as exact as one in
+this process. From any other server only text comes back, and it is encoded anew.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import threading
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+import numpy as np
+
+from draftcheck.errors import ReadError, UsageError
+from draftcheck.probe import keys
+from draftcheck.probe.client import parse
+from draftcheck.probe.kinds import recognise
+from draftcheck.probe.servers import llama_server, openai
+from draftcheck.trial import gguf_files
+from draftcheck.trial.backends.backend import TargetText, TrialOptions, missing
+from draftcheck.trial.backends.endpoint.asking import ServerAsker
+from draftcheck.trial.backends.llamacpp import backend as llamacpp
+from draftcheck.trial.backends.llamacpp.server import LlamaServer
+from draftcheck.trial.backends.sides import DraftReader, ServerLost, Sides, TargetWriter
+from draftcheck.trial.prompts import Prompt
+
+NAME = "endpoint"
+CHAT = "/v1/chat/completions"
+AT_ONCE = 8
+KEY = "OPENAI_API_KEY"
+SHOWN = 8
+THINKING = ("reasoning", "reasoning_content")
+"""Where servers put what a model thought before it answered."""
+TOO_LONG = re.compile(r"context|too long|maximum.{0,20}length", re.IGNORECASE)
+
+
+class Speller(Protocol):
+    """Text to ids, where the server tells none."""
+
+    @property
+    def end(self) -> int | None: ...
+
+    def encode(self, prompt: Prompt, options: TrialOptions) -> list[int]: ...
+
+    def spell(self, text: str) -> list[int]: ...
+
+
+def available() -> str | None:
+    """It needs nothing of its own; what loads the draft says what it lacks."""
+    return None
+
+
+def open(target: str, draft: str, options: TrialOptions) -> Sides:
+    """A server for the target, a reader for the draft."""
+    if options.target_url is None:
+        raise UsageError("--backend endpoint needs --target-url URL")
+    if options.universal:
+        raise UsageError("--universal needs both models here, not one behind --target-url")
+    asker = ServerAsker(parse(options.target_url), key())
+    spelling = _Spelling(target, options)
+    writer = _writer(asker, spelling, options)
+    reader = spelling.reader = _reader(draft, options)
+    sides = Sides(NAME, writer, reader, "plain timing by llama-server")
+    if (warning := keys.exposed(options.target_url, key())) is not None:
+        sides.remarks.append(warning)
+    sides.speculation = "the target runs elsewhere; ask its server with draftcheck probe"
+    return sides
+
+
+def _writer(asker: ServerAsker, spelling: _Spelling, options: TrialOptions) -> TargetWriter:
+    """Asked before the draft is loaded: a wrong address should not cost that."""
+    where = asker.site.base.url
+    try:
+        if _recognise(asker) is llama_server:
+            return LlamaServer(asker)
+        return Endpoint(asker, _model(asker, options), spelling)
+    except ServerLost as error:
+        failure = ReadError(f"{where}: {error}")
+    except ReadError as error:
+        failure = error
+    if not options.kept:
+        raise failure
+    return SilentEndpoint(where, failure.message)
+
+
+def key() -> str | None:
+    """The user's key, for the target's server alone."""
+    found = os.environ.get(KEY, "").strip()
+    if found and not re.fullmatch(r"[\x21-\x7e]+", found):
+        raise UsageError(f"{KEY} does not hold a key: printable ASCII without spaces")
+    return found or None
+
+
+def _recognise(asker: ServerAsker) -> Any:
+    """The kind of server; None: none that we know, so the common ground has to do."""
+    first = asker.site.get(openai.MODELS)
+    where = asker.site.base.url
+    if not first.reached:
+        raise ReadError(f"{where}: {first.fault}", hint="Is the server running, is it the address?")
+    if first.refused:
+        words = "the key was refused" if asker.site.has_key else f"it wants a key (set {KEY})"
+        raise ReadError(f"{where}: HTTP {first.status}, {words}")
+    found = recognise(asker.site)
+    return found[0] if found else None
+
+
+def _model(asker: ServerAsker, options: TrialOptions) -> str:
+    """What the server calls the target."""
+    if options.target_model is not None:
+        return options.target_model
+    names = [name for entry in openai.models(asker.site) if (name := openai.text(entry.get("id")))]
+    if len(names) == 1:
+        return names[0]
+    shown = ", ".join(names[:SHOWN]) or "none"
+    raise UsageError(
+        f"{asker.site.base.url} lists {len(names)} models",
+        hint=f"Name one with --target-model. Listed: {shown}.",
+    )
+
+
+def _reader(draft: str, options: TrialOptions) -> DraftReader:
+    if options.draft_url is not None:
+        return llamacpp.at(options.draft_url, key() if _same_server(options) else None)
+    if gguf_files.is_gguf(draft) and llamacpp.available() is None:
+        llamacpp.check(options)
+        return llamacpp.model(gguf_files.locate(draft), options)
+    if (why := missing("transformers")) is not None:
+        raise UsageError(
+            f"the draft cannot be loaded: {why}", hint="pip install 'draftcheck-llm[trial]'"
+        )
+    from draftcheck.trial.backends.transformers.draft import TransformersDraft
+
+    return TransformersDraft(draft, options)
+
+
+def _same_server(options: TrialOptions) -> bool:
+    ours, theirs = parse(options.target_url or ""), parse(options.draft_url or "")
+    return (ours.scheme, ours.host, ours.port) == (theirs.scheme, theirs.host, theirs.port)
+
+
+class _Spelling:
+    """Loaded when the first answer comes without ids: most servers for deployments tell them."""
+
+    def __init__(self, target: str, options: TrialOptions) -> None:
+        self._target, self._options = target, options
+        self.reader: DraftReader | None = None
+        self._found: Speller | None = None
+        self._lock = threading.Lock()
+
+    def get(self) -> Speller:
+        with self._lock:
+            if self._found is None:
+                self._found = self._load()
+            return self._found
+
+    def _load(self) -> Speller:
+        if isinstance(self.reader, llamacpp.Model):  # a draft's vocabulary is its target's
+            return self.reader
+        from draftcheck.trial.backends.transformers.draft import Spelling
+
+        return Spelling(self._target, self._options)
+
+
+class Endpoint:
+    """An OpenAI-compatible server as the target."""
+
+    at_once = AT_ONCE
+    rows = None
+    context = None
+    dtype = "as served"
+
+    def __init__(self, asker: ServerAsker, model: str, spelling: _Spelling) -> None:
+        self._asker, self._model, self._spelling = asker, model, spelling
+        self.device = asker.site.base.url
+        self._plain = False
+        self._encoded = self._odd = self._thought = 0
+
+    @property
+    def notes(self) -> list[str]:
+        if not self._encoded:
+            return []
+        words = (
+            f"the server tells no token ids: {self._encoded} texts were encoded anew, which cuts a"
+            " few tokens otherwise than the target wrote them"
+        )
+        if self._odd:
+            words += f" ({self._odd} have another number of tokens than it counted)"
+        if not self._thought:
+            return [words]
+        return [
+            words,
+            f"{self._thought} answers came without their thinking, which the draft would read too:"
+            " switch it off at the server, or ask one that tells token ids",
+        ]
+
+    def write(self, prompt: Prompt, options: TrialOptions) -> TargetText | None:
+        found = self._ask(prompt, options)
+        if found is None:
+            return None
+        choices = found.get("choices")
+        choice = choices[0] if isinstance(choices, list) and choices else None
+        if not isinstance(choice, Mapping):
+            raise ServerLost(f"{CHAT}: the answer holds no choices")
+        told = _told(found, choice)
+        ids, tokens = told if told is not None else self._encode(prompt, found, choice, options)
+        return TargetText(prompt.category, np.array(ids), np.array(tokens, dtype=np.int64))
+
+    def _ask(self, prompt: Prompt, options: TrialOptions) -> dict[str, Any] | None:
+        """One answer; a server that knows only OpenAI's own fields is asked without the others."""
+        body = {
+            "model": self._model,
+            "messages": [dict(message) for message in prompt.messages],
+            "max_tokens": options.tokens,
+            "temperature": options.temperature,
+            "top_p": 1.0,
+            "seed": options.seed % (1 << 31),
+        }
+        more = {
+            "return_token_ids": True,
+            "chat_template_kwargs": {"enable_thinking": options.thinking},
+            # Defaults that a model's generation_config may set: they would bend the text.
+            "repetition_penalty": 1.0,
+            "top_k": -1,
+        }
+        plain = self._plain
+        try:
+            return self._asker.post(CHAT, body if plain else {**body, **more})
+        except ServerLost as error:
+            if error.status == 400 and TOO_LONG.search(str(error)):
+                return None
+            if error.status not in (400, 422) or plain:
+                raise
+        self._plain = True
+        return self._asker.post(CHAT, body)
+
+    def _encode(
+        self,
+        prompt: Prompt,
+        found: Mapping[str, Any],
+        choice: Mapping[str, Any],
+        options: TrialOptions,
+    ) -> tuple[list[int], list[int]]:
+        """Ids from text, by the target's tokenizer."""
+        message = choice.get("message")
+        message = message if isinstance(message, Mapping) else {}
+        text = message.get("content")
+        if not isinstance(text, str):
+            raise ServerLost(f"{CHAT}: the answer holds neither text nor token ids")
+        self._thought += any(message.get(name) for name in THINKING)
+        speller = self._spelling.get()
+        tokens = speller.spell(text)
+        usage = found.get("usage")
+        counted = usage.get("completion_tokens") if isinstance(usage, Mapping) else None
+        ended = choice.get("finish_reason") == "stop" and speller.end is not None
+        if ended and speller.end is not None:
+            tokens.append(speller.end)
+        self._encoded += 1
+        self._odd += counted not in (None, len(tokens), len(tokens) - ended)
+        return speller.encode(prompt, options), tokens
+
+    def step(self, context: int, width: int) -> float | None:
+        """A server shares its time: its steps cannot be told from outside."""
+        return None
+
+    def close(self) -> None:
+        """The server is not ours."""
+
+
+class SilentEndpoint:
+    """A server that does not answer, where its texts are at hand."""
+
+    at_once = 1
+    rows = None
+    context = None
+    dtype = "as served"
+
+    def __init__(self, where: str, why: str) -> None:
+        self.device, self._why = where, why
+        self.notes = (f"only the texts at hand were used: {why}",)
+
+    def write(self, prompt: Prompt, options: TrialOptions) -> TargetText | None:
+        raise ServerLost(self._why)
+
+    def step(self, context: int, width: int) -> float | None:
+        return None
+
+    def close(self) -> None:
+        """Nothing to give back."""
+
+
+def _told(
+    found: Mapping[str, Any], choice: Mapping[str, Any]
+) -> tuple[list[int], list[int]] | None:
+    """Ids of prompt and answer; vLLM has the prompt's beside the choices, SGLang inside."""
+    tokens = choice.get("token_ids", choice.get("response_token_ids"))
+    prompt = choice.get("prompt_token_ids", found.get("prompt_token_ids"))
+    if not _ids(tokens) or not _ids(prompt) or not prompt:
+        return None
+    return list(prompt), list(tokens)
+
+
+def _ids(found: Any) -> bool:
+    return isinstance(found, list) and all(
+        isinstance(token, int) and not isinstance(token, bool) and 0 <= token < 1 << 31
+        for token in found
+    )

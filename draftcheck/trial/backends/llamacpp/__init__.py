@@ -1,0 +1,1 @@
+"""GGUF pairs, by llama.cpp's library or its server."""

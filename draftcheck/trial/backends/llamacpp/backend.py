@@ -1,0 +1,147 @@
+"""The trial with llama.cpp: GGUF pairs, through llama-cpp-python or llama-server.
+
+llama-cpp-python reads a text in one pass; llama-server is a program of its own, asked over
+loopback, and the one that speculates for real.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+from draftcheck.errors import ReadError, UsageError
+from draftcheck.models.readers.gguf import facts as gguf
+from draftcheck.models.sources.folder import FolderSource
+from draftcheck.probe.client import parse
+from draftcheck.rulebook import files
+from draftcheck.trial import gguf_files
+from draftcheck.trial.backends.backend import TrialOptions
+from draftcheck.trial.backends.endpoint.asking import ServerAsker
+from draftcheck.trial.backends.llamacpp import library
+from draftcheck.trial.backends.llamacpp import program as llama_program
+from draftcheck.trial.backends.llamacpp.program import LlamaProgram, RunningServer
+from draftcheck.trial.backends.llamacpp.server import LlamaServer
+from draftcheck.trial.backends.llamacpp.speculation import Speculation
+from draftcheck.trial.backends.sides import ServerLost, Sides, Verify
+
+NAME = "llama.cpp"
+DEVICE = re.compile(r"cpu|mps|cuda(:\d+)?")
+LONGEST_PROMPT = 4096
+"""Tokens of context beside the new ones: a model's own context may take all memory there is."""
+
+Model = library.LlamaLibrary | LlamaServer
+
+
+def available() -> str | None:
+    """Why no GGUF can be run here; None: it can."""
+    why = library.missing()
+    if why is None or llama_program.find() is not None:
+        return None
+    return f"{why}; {no_program()}"
+
+
+def no_program() -> str:
+    settings = files.load(llama_program.FILE)
+    name, program = settings["environment"], settings["program"]
+    named = os.environ.get(name)
+    if named:
+        return f"{name} names {named}, which is not a program"
+    return f"no {program} on PATH, and {name} names none"
+
+
+def open(target: str, draft: str, options: TrialOptions) -> Sides:
+    """Both models, the same way; the draft may be served already."""
+    check(options)
+    mine = gguf_files.locate(target)
+    theirs = gguf_files.locate(draft) if options.draft_url is None else None
+    big = model(mine, options)
+    try:
+        small = model(theirs, options) if theirs else at(options.draft_url or "")
+    except BaseException:
+        big.close()
+        raise
+    server = isinstance(big, LlamaServer) or isinstance(small, LlamaServer)
+    how = "plain timing by llama-server" if server else "plain timing of llama_decode"
+    sides = Sides(NAME, big, small, how)
+    sides.speculation = speculation(mine, theirs, options, sides)
+    return sides
+
+
+def check(options: TrialOptions) -> None:
+    if options.dtype is not None:
+        raise UsageError(
+            "--dtype does not apply to GGUF: the file says what it is computed in",
+            hint="Name another file of the model.",
+        )
+    if options.device is not None and not DEVICE.fullmatch(options.device):
+        raise UsageError(f"--device {options.device}: llama.cpp takes cpu, mps, cuda or cuda:N")
+
+
+def model(file: Path, options: TrialOptions) -> Model:
+    """One GGUF, loaded; a llama-server that the user names comes before llama-cpp-python."""
+    named = os.environ.get(files.load(llama_program.FILE)["environment"])
+    if not named and library.missing() is None:
+        library.rehearse(file, options)
+        return library.LlamaLibrary(file, options.tokens + LONGEST_PROMPT, options)
+    path = llama_program.find()
+    if path is None:
+        raise UsageError(
+            f"a trial of GGUF files needs llama.cpp: {available()}",
+            hint="pip install 'draftcheck-llm[llama]', or put llama-server on PATH.",
+        )
+    program = LlamaProgram(path)
+    running = RunningServer(program, ["-m", str(file), *arguments(program, options)])
+    try:
+        running.wait()
+        device = "cpu" if options.device == "cpu" else program.device()
+        asker = ServerAsker(running.base, running.key)
+        return LlamaServer(asker, running=running, template=_has_template(file), device=device)
+    except ServerLost as error:
+        running.close()
+        raise ReadError(f"{file}: {error}") from error
+    except BaseException:
+        running.close()
+        raise
+
+
+def arguments(program: LlamaProgram, options: TrialOptions) -> list[str]:
+    """One sequence, a bounded context, no prompts kept in memory, the device asked for."""
+    found = ["-c", str(options.tokens + LONGEST_PROMPT), "-np", "1"]
+    found += program.if_known("prompt_cache", "0")
+    if options.device == "cpu":
+        return [*found, "-ngl", "0", "-dev", "none"]
+    number = (options.device or "").partition(":")[2]
+    return [*found, "-ngl", "99", *(["-dev", f"CUDA{number}"] if number else [])]
+
+
+def at(url: str, key: str | None = None) -> LlamaServer:
+    """A llama-server that runs already."""
+    asker = ServerAsker(parse(url), key)
+    first = asker.site.get("/health")
+    if not first.reached:
+        raise ReadError(f"{asker.site.base.url}: {first.fault}", hint="Is llama-server running?")
+    try:
+        return LlamaServer(asker)
+    except ServerLost as error:
+        raise ReadError(f"{asker.site.base.url}: {error}") from error
+
+
+def speculation(
+    target: Path, draft: Path | None, options: TrialOptions, sides: Sides
+) -> Verify | str:
+    """How to speculate for real, or why that is not possible."""
+    path = llama_program.find()
+    if path is None:
+        return f"llama.cpp's own speculation needs llama-server: {no_program()}"
+    if draft is None:
+        return "llama.cpp's own speculation needs the draft's file, not a server of it"
+    program = LlamaProgram(path)
+    return Speculation(program, target, draft, arguments(program, options), sides.close).verify
+
+
+def _has_template(file: Path) -> bool:
+    """Whether the file has a chat template: llama-server makes one up where there is none."""
+    source = FolderSource(file.parent, only=gguf.parts(file.name), named=True)
+    facts = gguf.read(source, file.name, str(file))
+    return facts.tokenizer.chat_template is not None

@@ -1,0 +1,206 @@
+"""One model behind a llama-server, as target or as draft.
+
+As the draft it is asked for one token at each place of the target's text. Each question only adds
+a token to what the server has in its cache, so it costs one step and no cache is ever wound back:
+exact for any architecture, with what every build offers.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from draftcheck.errors import ReadError
+from draftcheck.probe.servers import openai
+from draftcheck.trial.backends.backend import BrokenDraft, NotNumbers, TargetText, TrialOptions
+from draftcheck.trial.backends.endpoint.asking import ServerAsker
+from draftcheck.trial.backends.llamacpp.program import RunningServer
+from draftcheck.trial.backends.sides import ServerLost
+from draftcheck.trial.prompts import Prompt
+from draftcheck.trial.simulate.traces import Floats, Ints
+from draftcheck.trial.simulate.trees import MAX_RANK
+
+TOP = 10
+"""llama.cpp's draft sampler keeps so many."""
+REPEATS = 5
+
+
+class LlamaServer:
+    """A llama-server: ours, or one that runs already."""
+
+    def __init__(
+        self,
+        asker: ServerAsker,
+        *,
+        running: RunningServer | None = None,
+        template: bool = True,
+        device: str | None = None,
+    ) -> None:
+        """template: False where the model has none, so that the server would make one up."""
+        self._asker, self._running, self._template = asker, running, template
+        props = asker.site.get("/props").object()
+        if not props:
+            raise ServerLost("/props: no answer; is it a llama-server with --props?")
+        settings = props.get("default_generation_settings")
+        found = settings.get("n_ctx") if isinstance(settings, Mapping) else None
+        entry: Any = next(iter(openai.models(asker.site)), {})
+        meta = entry.get("meta") if isinstance(entry.get("meta"), Mapping) else {}
+        self.rows = openai.count(meta.get("n_vocab"))
+        self.context = openai.count(found) or openai.count(meta.get("n_ctx_train"))
+        self.device = device or asker.site.base.url
+        self.dtype = openai.text(props.get("model_ftype")) or "as in the file"
+        slots = openai.count(props.get("total_slots"))
+        self.at_once = max(1, min(slots or 1, 8))
+        self.notes: list[str] = []
+        self._seen = False
+        self._end = openai.text(props.get("eos_token"))
+
+    @property
+    def end(self) -> int | None:
+        """The token that ends a text."""
+        found = self.spell(self._end) if self._end else []
+        return found[0] if len(found) == 1 else None
+
+    def get(self, path: str) -> Any:
+        """The parsed answer of an address, or None."""
+        return self._asker.site.get(path).json()
+
+    # ---- the target's text ----
+
+    def encode(self, prompt: Prompt, options: TrialOptions) -> list[int]:
+        text = prompt.text
+        if self._template:
+            body: dict[str, Any] = {
+                "messages": [dict(message) for message in prompt.messages],
+                "chat_template_kwargs": {"enable_thinking": options.thinking},
+            }
+            text = str(self._asker.post("/apply-template", body).get("prompt", ""))
+        return self.spell(text, special=True)
+
+    def spell(self, text: str, *, special: bool = False) -> list[int]:
+        """special: add what the vocabulary wants at the ends."""
+        body = {"content": text, "add_special": special, "parse_special": True}
+        return _ids(self._asker.post("/tokenize", body).get("tokens"), "/tokenize")
+
+    def write(self, prompt: Prompt, options: TrialOptions) -> TargetText | None:
+        ids = self.encode(prompt, options)
+        if self.context is not None and len(ids) + options.tokens > self.context:
+            return None
+        self._look_at(ids)
+        found = self.complete(ids, options.tokens, options)
+        tokens = _ids(found.get("tokens"), "/completion")
+        return TargetText(prompt.category, np.array(ids), np.array(tokens, dtype=np.int64))
+
+    def _look_at(self, ids: list[int]) -> None:
+        """Once: llama-server "writes" with NaN all the same."""
+        if self._seen:
+            return
+        try:
+            self._choices(ids)
+        except NotNumbers:
+            raise ReadError(
+                f"{self.device}: the target's logits are not numbers (NaN or inf)"
+            ) from None
+        self._seen = True
+
+    def complete(self, ids: list[int], count: int, options: TrialOptions) -> dict[str, Any]:
+        """A continuation by the model's own probabilities, whatever the server's defaults are."""
+        body = {
+            "prompt": ids,
+            "n_predict": count,
+            "samplers": ["temperature"],
+            "temperature": options.temperature,
+            "seed": options.seed,
+            "return_tokens": True,
+            "cache_prompt": False,
+        }
+        return self._asker.post("/completion", body)
+
+    # ---- what the draft thinks of it ----
+
+    def read(self, text: TargetText) -> tuple[Ints, Floats]:
+        known = np.concatenate([text.prompt, text.tokens]).tolist()
+        if self.rows is not None and max(known) >= self.rows:
+            raise BrokenDraft(
+                f"the target's text holds token {max(known)}, and the draft has {self.rows:,} rows:"
+                " the draft cannot read it"
+            )
+        rank = np.full(len(text.tokens), MAX_RANK, dtype=np.int64)  # or further back
+        confidence = np.zeros(len(text.tokens))
+        for i, token in enumerate(text.tokens.tolist()):
+            end = len(text.prompt) + i
+            if self.context is not None and end >= self.context:
+                break  # no draft beyond the draft's context
+            try:
+                ids, chances = self._choices(known[:end])
+            except NotNumbers:
+                raise BrokenDraft("the draft's logits are not numbers (NaN or inf)") from None
+            if token in ids:
+                rank[i] = ids.index(token)
+            confidence[i] = chances[0] / sum(chances[:TOP])
+        return rank, confidence
+
+    def _choices(self, ids: list[int]) -> tuple[list[int], list[float]]:
+        """The likeliest next tokens with their chances, before any sampler."""
+        body = {
+            "prompt": ids,
+            "n_predict": 1,
+            "temperature": 0.0,
+            "n_probs": MAX_RANK,
+            "cache_prompt": True,
+        }
+        found = self._asker.post("/completion", body).get("completion_probabilities")
+        first = found[0] if isinstance(found, list) and found else {}
+        top = first.get("top_logprobs") if isinstance(first, Mapping) else None
+        if not isinstance(top, list) or not top or not all(_sound(entry) for entry in top):
+            raise ServerLost("/completion: no top_logprobs with ids; llama-server before b4365?")
+        logs = [openai.number(entry["logprob"]) for entry in top]
+        if None in logs:
+            raise NotNumbers
+        return [entry["id"] for entry in top], [math.exp(log) for log in logs if log is not None]
+
+    # ---- seconds ----
+
+    def step(self, context: int, width: int) -> float | None:
+        """What the server itself measures for reading so many tokens behind a cached prompt."""
+        if self.context is not None and context + width + 1 >= self.context:
+            context = self.context - width - 2
+        if context < 1:
+            return None
+        before = [1 + i % 97 for i in range(context)]
+        seconds = []
+        for turn in range(REPEATS + 1):
+            body = {
+                "prompt": before + [100 + turn % 2] * width,
+                "n_predict": 1,
+                "temperature": 0.0,
+                "cache_prompt": True,
+            }
+            timings = self._asker.post("/completion", body).get("timings")
+            told = timings if isinstance(timings, Mapping) else {}
+            taken = openai.number(told.get("prompt_ms"))
+            if turn and openai.count(told.get("prompt_n")) == width and taken:
+                seconds.append(taken / 1000)
+        return statistics.median(seconds) if seconds else None
+
+    def close(self) -> None:
+        if self._running is not None:
+            self._running.close()
+
+
+def _ids(found: Any, where: str) -> list[int]:
+    """Token ids and nothing else."""
+    if not isinstance(found, list) or not all(
+        isinstance(token, int) and not isinstance(token, bool) and 0 <= token < 1 << 31
+        for token in found
+    ):
+        raise ServerLost(f"{where}: the answer holds no token ids")
+    return found
+
+
+def _sound(entry: Any) -> bool:
+    return isinstance(entry, Mapping) and isinstance(entry.get("id"), int) and "logprob" in entry

@@ -1,0 +1,127 @@
+"""llama.cpp's own speculation, counted: a llama-server with both models.
+
+Its counters (tools/server/server-context.cpp, b10586): draft_n adds the length of every draft that
+is left after n_min, draft_n_accepted what the target took of it; the first token comes out of the
+prompt's pass, where nothing is drafted; a draft never reaches beyond the tokens that are still to
+be predicted, less one. So for a text of known length passes = predicted_n - 1 - draft_n_accepted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from draftcheck.probe.servers import openai
+from draftcheck.trial.backends.backend import CannotVerify, TargetText, TrialOptions, VerifiedRun
+from draftcheck.trial.backends.endpoint.asking import ServerAsker
+from draftcheck.trial.backends.llamacpp.program import LlamaProgram, RunningServer
+from draftcheck.trial.backends.llamacpp.server import LlamaServer
+
+
+@dataclass(frozen=True, slots=True)
+class SpeculationCount:
+    """What llama-server counted over some texts."""
+
+    tokens: int
+    """Behind the first one of each text."""
+    drafted: int
+    accepted: int
+    seconds: float
+    same: bool
+
+    @property
+    def passes(self) -> int:
+        return self.tokens - self.accepted
+
+
+@dataclass(frozen=True, slots=True)
+class Speculation:
+    """A pair of GGUF files and the program that runs them."""
+
+    program: LlamaProgram
+    target: Path
+    draft: Path
+    arguments: Sequence[str]
+    """Context and devices: the same for both runs."""
+    free: Callable[[], None]
+    """Gives back what is loaded: the pair is loaded once more for this."""
+
+    def verify(self, texts: Sequence[TargetText], g: int, options: TrialOptions) -> VerifiedRun:
+        """The same texts without and with the draft."""
+        self.free()
+        plain = self.count(texts, options)
+        fast = self.count(texts, options, g)
+        return VerifiedRun(
+            g,
+            fast.tokens / max(fast.passes, 1),
+            plain.seconds / fast.seconds if fast.seconds and plain.seconds else None,
+            fast.same and plain.same,
+            drafted=fast.drafted,
+            accepted=fast.accepted,
+            first=1,
+        )
+
+    def count(
+        self,
+        texts: Sequence[TargetText],
+        options: TrialOptions,
+        g: int | None = None,
+        p_min: float = 0.0,
+        fewest: int = 0,
+    ) -> SpeculationCount:
+        """g: None for a run without the draft."""
+        running = RunningServer(self.program, [*self.arguments, *self._draft(g, p_min, fewest)])
+        try:
+            running.wait()
+            server = LlamaServer(ServerAsker(running.base, running.key), running=running)
+            if g is not None:
+                self._speculates(server, running)
+            return _add([_one(server, text, options) for text in texts])
+        finally:
+            running.close()
+
+    def _draft(self, g: int | None, p_min: float, fewest: int) -> list[str]:
+        model = ["-m", str(self.target)]
+        if g is None:
+            return model
+        say = self.program.option
+        return [
+            *model,
+            *say("draft_model", str(self.draft)),
+            *self.program.method(),
+            *say("draft_tokens", str(g)),
+            *say("fewest", str(fewest)),
+            *say("p_min", str(p_min)),
+        ]
+
+    def _speculates(self, server: LlamaServer, running: RunningServer) -> None:
+        """llama-server stays healthy when it drops a draft: that must not count as a run."""
+        slots: Any = server.get("/slots")
+        told = [slot.get("speculative") for slot in slots] if isinstance(slots, list) else []
+        if told and not any(told):
+            raise CannotVerify(f"llama-server drops this draft: {running.last_words()}")
+
+
+def _one(server: LlamaServer, text: TargetText, options: TrialOptions) -> SpeculationCount:
+    """One text, as long as it is known to be."""
+    found = server.complete(text.prompt.tolist(), len(text.tokens), options)
+    timings = found.get("timings")
+    told: Mapping[str, Any] = timings if isinstance(timings, Mapping) else {}
+    drafted, accepted, made = (
+        openai.count(told.get(name)) or 0 for name in ("draft_n", "draft_n_accepted", "predicted_n")
+    )
+    seconds = (openai.number(told.get("predicted_ms")) or 0.0) / 1000
+    same = found.get("tokens") == text.tokens.tolist()
+    return SpeculationCount(max(made - 1, 0), drafted, accepted, seconds, same)
+
+
+def _add(parts: Sequence[SpeculationCount]) -> SpeculationCount:
+    return SpeculationCount(
+        sum(part.tokens for part in parts),
+        sum(part.drafted for part in parts),
+        sum(part.accepted for part in parts),
+        sum(part.seconds for part in parts),
+        all(part.same for part in parts),
+    )

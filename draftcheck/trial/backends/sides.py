@@ -1,0 +1,227 @@
+"""A backend of two sides that need not know each other: the target writes, the draft reads.
+
+At a temperature the draft is taken to propose its first choice, which is what llama.cpp and vLLM
+do: a token of the target's sampled text was a taken draft when it is that choice.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import replace
+from functools import partial
+from queue import Empty, SimpleQueue
+from threading import Event, Thread
+from typing import Any, Protocol, TypeVar
+
+from draftcheck.trial.backends.backend import (
+    CannotVerify,
+    Interrupted,
+    TargetText,
+    TrialOptions,
+    VerifiedRun,
+)
+from draftcheck.trial.prompts import Prompt
+from draftcheck.trial.simulate.traces import Floats, Ints, Trace
+from draftcheck.trial.speed.speedup import Costs
+
+WIDTHS = (2, 3, 5, 9, 17, 65)
+"""Tokens checked in one pass, for which the pass is timed."""
+
+GREEDY = "at a temperature: for a draft that proposes its first choice, as llama.cpp and vLLM do"
+
+T = TypeVar("T")
+Verify = Callable[[Sequence[TargetText], int, TrialOptions], VerifiedRun]
+
+
+class ServerLost(Exception):
+    """A server does not answer as it should; the text says how."""
+
+    def __init__(self, words: str, status: int = 0) -> None:
+        super().__init__(words)
+        self.status = status
+
+
+class TrialSide(Protocol):
+    """What both sides tell of themselves."""
+
+    @property
+    def device(self) -> str: ...
+
+    @property
+    def dtype(self) -> str: ...
+
+    @property
+    def rows(self) -> int | None:
+        """Tokens of the vocabulary; None: not told."""
+        ...
+
+    @property
+    def context(self) -> int | None: ...
+
+    @property
+    def notes(self) -> Sequence[str]:
+        """What the user should know about how it was measured."""
+        ...
+
+    def step(self, context: int, width: int) -> float | None:
+        """Seconds to read `width` tokens behind `context` others; None: cannot be timed."""
+        ...
+
+    def close(self) -> None:
+        """Give back memory, end programs; may be called twice."""
+        ...
+
+
+class TargetWriter(TrialSide, Protocol):
+    @property
+    def at_once(self) -> int:
+        """Prompts that it takes side by side."""
+        ...
+
+    def write(self, prompt: Prompt, options: TrialOptions) -> TargetText | None:
+        """The target's continuation; None: the prompt is too long for it. Raises Lost."""
+        ...
+
+
+class DraftReader(TrialSide, Protocol):
+    def read(self, text: TargetText) -> tuple[Ints, Floats]:
+        """Rank of each token among the draft's choices, and the draft's confidence. Raises Lost."""
+        ...
+
+
+class Sides:
+    """Target and draft, each by its own means."""
+
+    def __init__(self, name: str, target: TargetWriter, draft: DraftReader, how: str) -> None:
+        """how: steps are timed."""
+        self.name = name
+        self.target, self.draft = target, draft
+        self.device, self.dtype = target.device, target.dtype
+        self._how = how
+        self.speculation: Verify | str = "this backend has no speculation of its own"
+        """How to speculate for real, or why that is not possible."""
+        self.remarks: list[str] = []
+        self._too_long = 0
+
+    @property
+    def notes(self) -> list[str]:
+        found = [*self.remarks, *self.target.notes, *self.draft.notes]
+        if self._too_long:
+            size = f" of {self.target.context:,}" if self.target.context else ""
+            found.append(
+                f"{self._too_long} prompt{'s' * (self._too_long > 1)} left out: too long for the"
+                f" target's context{size}"
+            )
+        return found
+
+    def limits(self) -> Mapping[str, Any]:
+        return {
+            "target_rows": self.target.rows,
+            "target_context": self.target.context,
+            "draft_rows": self.draft.rows,
+            "draft_context": self.draft.context,
+        }
+
+    def generate(self, prompts: Sequence[Prompt], options: TrialOptions) -> list[TargetText]:
+        if options.temperature > 0 and GREEDY not in self.remarks:
+            self.remarks.append(GREEDY)
+        found: list[TargetText] = []
+        end = time.monotonic() + (options.seconds or math.inf)
+        jobs = [
+            partial(self._write, prompt, replace(options, seed=options.seed + i), end)
+            for i, prompt in enumerate(prompts)
+        ]
+        for result in side_by_side(jobs, self.target.at_once):
+            try:
+                text = result()
+            except ServerLost as error:
+                raise Interrupted(f"the target's server: {error}", found) from error
+            if text is not None and len(text.tokens):
+                found.append(text)
+        return found
+
+    def _write(self, prompt: Prompt, options: TrialOptions, end: float) -> TargetText | None:
+        left = end - time.monotonic()
+        if left <= 0:
+            return None
+        text = self.target.write(prompt, replace(options, seconds=min(left, 1e9)))
+        self._too_long += text is None
+        return text
+
+    def read(self, texts: Sequence[TargetText], options: TrialOptions) -> list[Trace]:
+        found: list[Trace] = []
+        for text in texts:
+            try:
+                rank, confidence = self.draft.read(text)
+            except ServerLost as error:
+                raise Interrupted(f"the draft's server: {error}", traces=found) from error
+            found.append(Trace(text.prompt, text.tokens, rank, confidence, text.category))
+        return found
+
+    def costs(self, sequences: int, context: int) -> Costs | None:
+        """By the same plain timing on both sides, one sequence at a time."""
+        if sequences != 1:
+            return None
+        try:
+            step = self.target.step(context, 1)
+            small = self.draft.step(context, 1) if step else None
+            if not small or not step:
+                return None
+            timed = {width: self.target.step(context, width) for width in WIDTHS}
+        except ServerLost as error:
+            self.remarks.append(f"steps could not be timed: {error}")
+            return None
+        verify = {width: seconds for width, seconds in timed.items() if seconds}
+        return Costs(small, step, verify, self._how)
+
+    def floor(self) -> Costs | None:
+        return None
+
+    def verify(self, texts: Sequence[TargetText], g: int, options: TrialOptions) -> VerifiedRun:
+        if isinstance(self.speculation, str):
+            raise CannotVerify(self.speculation)
+        try:
+            return self.speculation(texts, g, options)
+        except ServerLost as error:
+            raise CannotVerify(str(error)) from error
+
+    def close(self) -> None:
+        self.target.close()
+        self.draft.close()
+
+
+def side_by_side(jobs: Sequence[Callable[[], T]], count: int) -> Iterator[Callable[[], T]]:
+    """Begin jobs, some at a time; what comes out, in order, gives a result or raises.
+
+    One at a time needs no thread: what runs in this process must not be freed under its feet. The
+    threads of a pool would keep an interrupted program waiting for answers that nobody wants.
+    """
+    if count == 1:
+        yield from jobs
+        return
+    queue: SimpleQueue[tuple[Callable[[], T], Future[T]]] = SimpleQueue()
+    futures: list[Future[T]] = [Future() for _ in jobs]
+    over = Event()
+    for job, future in zip(jobs, futures, strict=True):
+        queue.put((job, future))
+
+    def work() -> None:
+        while not over.is_set():
+            try:
+                job, future = queue.get_nowait()
+            except Empty:
+                return
+            try:
+                future.set_result(job())
+            except BaseException as error:
+                future.set_exception(error)
+
+    for _ in range(min(count, len(jobs))):
+        Thread(target=work, daemon=True).start()
+    try:
+        yield from (future.result for future in futures)
+    finally:
+        over.set()

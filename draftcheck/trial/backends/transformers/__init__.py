@@ -1,0 +1,1 @@
+"""Both models in this process, by transformers."""

@@ -1,0 +1,402 @@
+"""The trial with transformers: any device that torch knows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+import torch
+from transformers import GenerationConfig, LogitsProcessor, LogitsProcessorList
+from transformers.utils import logging
+
+from draftcheck.errors import ReadError
+from draftcheck.trial import model_places
+from draftcheck.trial.backends.backend import (
+    BrokenDraft,
+    NotNumbers,
+    TargetText,
+    TrialOptions,
+    VerifiedRun,
+)
+from draftcheck.trial.backends.transformers import (
+    assisted,
+    draft_logits,
+    loading,
+    room,
+    steps,
+    universal,
+)
+from draftcheck.trial.prompts import Prompt
+from draftcheck.trial.simulate.traces import Ints, PassCounts, Trace
+from draftcheck.trial.speed.speedup import Costs
+
+BATCH = 16
+
+
+def open(target: str, draft: str, options: TrialOptions) -> TransformersBackend:
+    """Load both models, when they fit."""
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+    where = loading.device(options)
+    found = model_places.locate(target), model_places.locate(draft)
+    room.check(target, draft, where, loading.dtype_name(options, where), options)
+    tokenizer = loading.tokenizer(found[0], options)
+    big = loading.model(found[0], where, options)
+    small = loading.model(found[1], where, options, like=big)
+    backend = TransformersBackend(found, big, small, tokenizer, where)
+    if options.universal:
+        backend.translate(universal.Translation(tokenizer, backend.draft_tokenizer(options), small))
+    return backend
+
+
+class TransformersBackend:
+    """Target and draft in this process."""
+
+    name = "transformers"
+
+    def __init__(
+        self,
+        found: tuple[model_places.ModelPlace, model_places.ModelPlace],
+        target: Any,
+        draft: Any,
+        tokenizer: Any,
+        where: str,
+    ) -> None:
+        self._places = found
+        self.target = target
+        self.draft = draft
+        self.tokenizer = tokenizer
+        self.device = where if where == "auto" else str(target.device)
+        self.dtype = str(target.dtype).removeprefix("torch.")
+        self.models = {"target": found[0].model, "draft": found[1].model}
+        self.notes: list[str] = []
+        self.translation: str | None = None
+        self.shared: float | None = None
+        self._translation: universal.Translation | None = None
+        self._too_long = 0
+        self._batch = BATCH
+        ends = target.generation_config.eos_token_id
+        self._ends = [ends] if isinstance(ends, int) else list(ends or [])
+        # What a model brings along (a repetition penalty, top-k …) would be filled in silently.
+        for model in (target, draft):
+            model.generation_config = GenerationConfig(eos_token_id=self._ends or None)
+
+    def limits(self) -> Mapping[str, Any]:
+        sides = {"target": self.target, "draft": self.draft}
+        return {
+            f"{name}_{what}": found
+            for name, model in sides.items()
+            for what, found in (("rows", _rows(model)), ("context", _context(model)))
+        }
+
+    def draft_tokenizer(self, options: TrialOptions) -> Any:
+        return loading.tokenizer(self._places[1], options)
+
+    def translate(self, translation: universal.Translation) -> None:
+        """The draft speaks another vocabulary from now on."""
+        self._translation = translation
+        self.translation = "shared texts"
+        self.shared = translation.shared
+        self.notes.append(
+            "the vocabularies differ: figures hold for engines that translate tokens by their"
+            f" text; {translation.shared:.0%} of the target's tokens have one in the draft"
+        )
+
+    def close(self) -> None:
+        """Python gives the memory back by itself."""
+
+    # ---- the target's text ----
+
+    def encode(self, prompt: Prompt, options: TrialOptions) -> list[int]:
+        return loading.encode(self.tokenizer, prompt, options)
+
+    @torch.inference_mode()
+    @loading.growing()
+    def generate(self, prompts: Sequence[Prompt], options: TrialOptions) -> list[TargetText]:
+        encoded = self._fitting(prompts, options)
+        # Prompts of like length share a batch: less padding.
+        encoded.sort(key=lambda entry: len(entry[1]))
+        found: list[TargetText] = []
+        while len(found) < len(encoded):
+            part = encoded[len(found) : len(found) + self._batch]
+            try:
+                found += self._write(part, options)
+            except torch.OutOfMemoryError as error:
+                if self._batch == 1:
+                    raise loading.out_of_memory(self._places[0].ref, error) from error
+                self._batch //= 2
+                torch.cuda.empty_cache()
+            except (RuntimeError, ValueError, IndexError, TypeError) as error:
+                raise loading.failed(self._places[0].ref, "writing", error) from error
+        return found
+
+    def _fitting(
+        self, prompts: Sequence[Prompt], options: TrialOptions
+    ) -> list[tuple[str, list[int]]]:
+        """Prompts as ids; those too long for a context are left out, and counted."""
+        limits = {name: n for name, n in self.limits().items() if name.endswith("context") and n}
+        side = min(limits, key=lambda name: limits[name], default="")
+        found = []
+        for prompt in prompts:
+            try:
+                ids = self.encode(prompt, options)
+            except Exception as error:  # a template is a program: it can fail in any way
+                raise loading.failed(self._places[0].ref, "its chat template", error) from error
+            if not ids:
+                continue
+            if side and len(ids) + options.tokens > limits[side]:
+                self._too_long += 1
+            else:
+                found.append((prompt.category, ids))
+        if self._too_long:
+            words = f"too long for the {side.replace('_', ' ')[:-8]}'s context of"
+            self.notes = [note for note in self.notes if words not in note]
+            self.notes.append(
+                f"{self._too_long} prompt{'s' * (self._too_long > 1)} left out: {words}"
+                f" {limits[side]:,} with {options.tokens:,} new tokens"
+            )
+        return found
+
+    def _write(
+        self, rows: Sequence[tuple[str, list[int]]], options: TrialOptions
+    ) -> list[TargetText]:
+        longest = max(len(ids) for _, ids in rows)
+        pad = self._ends[0] if self._ends else 0
+        ids = torch.full((len(rows), longest), pad)
+        mask = torch.zeros_like(ids)
+        for i, (_, row) in enumerate(rows):
+            ids[i, longest - len(row) :] = torch.tensor(row)
+            mask[i, longest - len(row) :] = 1
+        torch.manual_seed(options.seed)
+        out = self.target.generate(
+            input_ids=ids.to(self.target.device),
+            attention_mask=mask.to(self.target.device),
+            generation_config=self._config(options),
+            logits_processor=LogitsProcessorList([_Watch(self._places[0].ref)]),
+        )
+        return [
+            TargetText(category, np.array(row), self._cut(out[i, longest:].cpu().numpy()))
+            for i, (category, row) in enumerate(rows)
+        ]
+
+    def _config(self, options: TrialOptions) -> GenerationConfig:
+        sampling = options.temperature > 0
+        more = {"temperature": options.temperature, "top_k": 0, "top_p": 1.0} if sampling else {}
+        return GenerationConfig(
+            max_new_tokens=options.tokens,
+            max_time=options.seconds,
+            do_sample=sampling,
+            eos_token_id=self._ends or None,
+            pad_token_id=self._ends[0] if self._ends else 0,
+            **more,
+        )
+
+    def _cut(self, tokens: Any) -> Any:
+        """Up to the first end token."""
+        ends = np.flatnonzero(np.isin(tokens, self._ends))
+        return tokens[: ends[0] + 1] if len(ends) else tokens
+
+    # ---- what the draft thinks of it ----
+
+    @torch.inference_mode()
+    def read(self, texts: Sequence[TargetText], options: TrialOptions) -> list[Trace]:
+        if self._translation is None:
+            self._look_at_ids(texts)
+        texts = [text for text in texts if len(text.tokens)]
+        sizes = [(len(text.prompt), len(text.tokens)) for text in texts]
+        found: list[Trace] = []
+        for part in draft_logits.groups(sizes, _rows(self.draft), self.draft.dtype.itemsize):
+            try:
+                found += self._read(texts[part], options)
+            except torch.OutOfMemoryError as error:
+                raise loading.out_of_memory(self._places[1].ref, error) from error
+            except (RuntimeError, ValueError, IndexError, TypeError) as error:
+                raise loading.failed(self._places[1].ref, "reading", error) from error
+        return found
+
+    def _look_at_ids(self, texts: Sequence[TargetText]) -> None:
+        """Ids that the draft has no row for end an engine, whatever the acceptance."""
+        rows = _rows(self.draft)
+        for text in texts:
+            top = max(int(ids.max(initial=0)) for ids in (text.prompt, text.tokens))
+            if top >= rows:
+                raise BrokenDraft(
+                    f"the target's text holds token {top}, and the draft has {rows:,} rows:"
+                    " the draft cannot read it"
+                )
+
+    def _read(self, texts: Sequence[TargetText], options: TrialOptions) -> list[Trace]:
+        whole = [torch.from_numpy(np.concatenate([t.prompt, t.tokens])) for t in texts]
+        begin = min(len(text.prompt) for text in texts) - 1
+        draft = self._logits(self.draft, whole, begin)
+        sampled = options.temperature > 0 and self._translation is None
+        target = self._logits(self.target, whole, begin) if sampled else None
+        parts: list[list[dict[str, Any]]] = [[] for _ in texts]
+        at = begin + 1  # the token that the next logits are about
+        for logits in draft:
+            other = next(target) if target is not None else None
+            for row, text in enumerate(whole):
+                tokens = text[at : at + logits.shape[1]].to(logits.device)
+                if not len(tokens):  # this text is over
+                    continue
+                ours = other[row, : len(tokens)] if other is not None else None
+                parts[row].append(
+                    self._columns(logits[row, : len(tokens)], tokens, ours, options.temperature)
+                )
+            at += logits.shape[1]
+        return [
+            self._trace(text, pieces, len(text.prompt) - begin - 1)
+            for text, pieces in zip(texts, parts, strict=True)
+        ]
+
+    def _logits(self, model: Any, texts: Sequence[torch.Tensor], begin: int) -> Any:
+        """Logits from place `begin` on, piece by piece; NaN ends the trial."""
+        own = texts
+        if model is self.draft and self._translation is not None:
+            own = [self._translation.to_draft(text) for text in texts]
+        try:
+            widest = max(_rows(self.target), _rows(self.draft))
+            yield from draft_logits.read(
+                model, [text.to(model.device) for text in own], begin, widest
+            )
+        except NotNumbers:
+            if model is self.draft:
+                raise BrokenDraft("the draft's logits are not numbers (NaN or inf)") from None
+            raise not_numbers(self._places[0].ref) from None
+
+    def _columns(
+        self, logits: torch.Tensor, tokens: torch.Tensor, target: Any, temperature: float
+    ) -> dict[str, Any]:
+        size = logits.shape[-1]
+        if self._translation is not None:
+            logits, tokens = self._translation.constrain(logits, tokens)
+        found = draft_logits.in_chunks(draft_logits.of_draft, logits, tokens, vocabulary=size)
+        if target is not None:
+            found |= draft_logits.in_chunks(
+                partial(draft_logits.of_both, temperature),
+                target.to(logits.device),
+                logits,
+                tokens,
+                vocabulary=size,
+            )
+        return found
+
+    def _trace(self, text: TargetText, pieces: Sequence[dict[str, Any]], skip: int) -> Trace:
+        """skip: places before the first token of the continuation."""
+        columns = {
+            name: torch.cat([piece[name] for piece in pieces])[skip:].numpy() for name in pieces[0]
+        }
+        first = columns.pop("first")
+        rows = _rows(self.target)
+        if self._translation is None and len(first) and int(first.max()) >= rows:
+            raise BrokenDraft(
+                f"the draft proposes token {int(first.max())}, and the target has {rows:,} rows:"
+                " the target cannot check it"
+            )
+        rank = columns.pop("rank").astype(np.int64)
+        floats: dict[str, Any] = {name: column.astype(float) for name, column in columns.items()}
+        return Trace(
+            prompt=text.prompt, tokens=text.tokens, rank=rank, category=text.category, **floats
+        )
+
+    def cause(self) -> str | None:
+        """Why nothing is accepted, when the tokenizers tell."""
+        try:
+            theirs = loading.tokenizer(self._places[1], TrialOptions()).get_vocab()
+        except ReadError:
+            return None
+        return universal.difference(self.tokenizer.get_vocab(), theirs)
+
+    def reencoded(
+        self, texts: Sequence[TargetText], longest: int, first: int
+    ) -> dict[int, PassCounts]:
+        """Lengths for engines that encode text anew: how many of the target's tokens it yields."""
+        assert self._translation is not None
+        with torch.inference_mode():
+            return universal.reencoded(self._translation, self.tokenizer, texts, longest, first)
+
+    # ---- seconds ----
+
+    def costs(self, sequences: int, context: int) -> Costs | None:
+        try:
+            return steps.measure(self.target, self.draft, self.device, sequences, context)
+        except Exception as error:  # caches that cannot be rewound, kernels that cannot be captured
+            words = " ".join(str(error).split())[:200] or type(error).__name__
+            self.notes.append(f"steps of {sequences} sequences could not be timed: {words}")
+            return None
+
+    def floor(self) -> Costs | None:
+        return steps.floor(self.target, self.draft, self.device)
+
+    # ---- for real ----
+
+    @loading.growing()
+    def verify(self, texts: Sequence[TargetText], g: int, options: TrialOptions) -> VerifiedRun:
+        """transformers' own assisted generation with a fixed draft length."""
+        passes = tokens = 0
+        same = True
+        plain_s = fast_s = 0.0
+        for text in texts:
+            found, calls, seconds = self.assist(text, g, options)
+            same &= len(found) == len(text.tokens) and bool((found == text.tokens).all())
+            passes, tokens, fast_s = passes + calls, tokens + len(found), fast_s + seconds
+            plain_s += assisted.alone(self.target, text.prompt, self._config(options))
+        predicted = None
+        if self._translation is not None:
+            predicted = self.reencoded(texts, g, 0)[g].tokens_per_pass
+        return VerifiedRun(
+            g,
+            tokens / max(passes, 1),
+            plain_s / fast_s if fast_s else None,
+            same if options.temperature == 0 else None,
+            predicted,
+        )
+
+    @loading.growing()
+    def assist(self, text: TargetText, g: int, options: TrialOptions) -> tuple[Ints, int, float]:
+        """One real run: its tokens, the target's passes, seconds."""
+        torch.manual_seed(options.seed)
+        out, passes, seconds = assisted.speculate(
+            self.target,
+            self.draft,
+            text.prompt,
+            g,
+            self._config(options),
+            self._tokenizers(options),
+        )
+        return self._cut(out), passes, seconds
+
+    def _tokenizers(self, options: TrialOptions) -> dict[str, Any]:
+        if self._translation is None:
+            return {}
+        return {
+            "tokenizer": self.tokenizer,
+            "assistant_tokenizer": self.draft_tokenizer(options),
+        }
+
+
+def not_numbers(ref: str) -> ReadError:
+    return ReadError(f"{ref}: the target's logits are not numbers (NaN or inf)")
+
+
+class _Watch(LogitsProcessor):
+    """Ends a generation of NaN: it would "write" all the same."""
+
+    def __init__(self, ref: str) -> None:
+        self._ref = ref
+
+    def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
+        if bool(torch.isnan(scores).any() | (scores == torch.inf).any()):
+            raise not_numbers(self._ref)
+        return scores
+
+
+def _rows(model: Any) -> int:
+    return int(model.get_input_embeddings().weight.shape[0])
+
+
+def _context(model: Any) -> int | None:
+    found = getattr(model.config.get_text_config(), "max_position_embeddings", None)
+    return found if isinstance(found, int) else None

@@ -1,0 +1,130 @@
+"""Logits of the draft (and of the target) -> the columns of a trace. Torch, and nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import torch
+
+from draftcheck.trial.backends.backend import NotNumbers
+
+LOGITS_BYTES = 256 << 20
+"""Logits of one forward pass, in the model's own type."""
+CHUNK_BYTES = 64 << 20
+"""Of those, in float32 at a time."""
+TOP = 10
+"""llama.cpp's draft sampler keeps so many."""
+
+Columns = dict[str, torch.Tensor]
+
+
+def groups(sizes: Sequence[tuple[int, int]], vocabulary: int, width: int) -> Iterator[slice]:
+    """Texts that one pass may read together: (prompt, continuation) lengths, logits bounded.
+
+    Texts are padded behind their end, where no token of theirs looks: no mask, nothing changes.
+    """
+    begin = 0
+    for end in range(1, len(sizes) + 1):
+        rows = sizes[begin : end + 1]
+        kept = max(sum(row) for row in rows) - min(row[0] for row in rows) + 1
+        if end == len(sizes) or len(rows) * kept * vocabulary * width > LOGITS_BYTES:
+            yield slice(begin, end)
+            begin = end
+
+
+def read(
+    model: Any, texts: Sequence[torch.Tensor], begin: int, widest: int = 0
+) -> Iterator[torch.Tensor]:
+    """Logits of every place from `begin` on, a bounded number of places at a time.
+
+    The texts stand in one batch; a long one goes through the model in pieces, with a cache.
+    widest: the larger vocabulary of two models whose pieces have to be the same.
+    """
+    longest = max(len(text) for text in texts)
+    ids = torch.zeros((len(texts), longest), dtype=torch.long, device=texts[0].device)
+    for row, text in zip(ids, texts, strict=True):
+        row[: len(text)] = text
+    rows = model.get_input_embeddings().weight.shape[0]
+    ids = torch.where(ids < rows, ids, torch.zeros_like(ids))  # ids it has no row for
+    each = len(texts) * max(_vocabulary(model), widest) * model.dtype.itemsize
+    step = max(1, LOGITS_BYTES // each)
+    cache = None
+    for start, stop in _pieces(begin, longest, step):
+        arguments: dict[str, Any] = {"use_cache": stop < longest or cache is not None}
+        if cache is not None:
+            arguments["past_key_values"] = cache
+        wanted = stop - max(start, begin)
+        if model._supports_logits_to_keep():
+            arguments["logits_to_keep"] = wanted
+        out = model(ids[:, start:stop], **arguments)
+        cache = out.past_key_values if arguments["use_cache"] else None
+        logits = out.logits[:, -wanted:]
+        if bool(torch.isnan(logits).any() | (logits == torch.inf).any()):
+            raise NotNumbers
+        yield logits
+
+
+def _vocabulary(model: Any) -> int:
+    """Logits of one place; a quantised head does not show it in its shape."""
+    rows = int(model.get_input_embeddings().weight.shape[0])
+    return max(rows, int(getattr(model.config.get_text_config(), "vocab_size", 0) or 0))
+
+
+def _pieces(begin: int, end: int, step: int) -> Iterator[tuple[int, int]]:
+    """The first piece takes everything before `begin` along."""
+    start, stop = 0, min(begin + step, end)
+    while start < end:
+        yield start, stop
+        start, stop = stop, min(stop + step, end)
+
+
+def in_chunks(
+    function: Callable[..., Columns], *arguments: torch.Tensor, vocabulary: int
+) -> dict[str, Any]:
+    """Apply a function to some places at a time: float32 stays small, results are on the CPU."""
+    size = max(1, CHUNK_BYTES // (4 * vocabulary))
+    parts: dict[str, list[torch.Tensor]] = {}
+    for at in range(0, len(arguments[0]), size):
+        for name, values in function(*(a[at : at + size] for a in arguments)).items():
+            parts.setdefault(name, []).append(values.cpu())
+    return {name: torch.cat(values) for name, values in parts.items()}
+
+
+def of_draft(logits: torch.Tensor, tokens: torch.Tensor) -> Columns:
+    """Rank of the target's token, the draft's first choice, and how sure it is of that."""
+    scores = logits.float()
+    rows = scores.shape[-1]
+    inside = tokens < rows
+    own = scores.gather(1, torch.where(inside, tokens, torch.zeros_like(tokens))[:, None])
+    best = scores.topk(min(TOP, rows), dim=1).values
+    first = scores.argmax(1)
+    places = torch.arange(rows, device=scores.device)
+    ahead = (scores > own) | ((scores == own) & (places < tokens[:, None]))
+    # Of equal scores only one is the first choice: the one that generating takes.
+    rank = torch.where(tokens == first, 0, ahead.sum(1).clamp(min=1))
+    return {
+        "rank": torch.where(inside, rank, torch.full_like(tokens, rows)),
+        "first": first,
+        "confidence": torch.softmax(best, dim=1)[:, 0],
+    }
+
+
+def of_both(
+    temperature: float, target: torch.Tensor, draft: torch.Tensor, tokens: torch.Tensor
+) -> Columns:
+    """How the rejection rule would have fared: p is the target's, q the draft's."""
+    p = torch.softmax(target.float() / temperature, dim=1)
+    q = torch.softmax(draft.float() / temperature, dim=1)
+    width = min(p.shape[1], q.shape[1])
+    first = q.argmax(1)
+    ours = p.gather(1, tokens[:, None])[:, 0]
+    theirs = torch.where(
+        tokens < width, q.gather(1, tokens.clamp(max=width - 1)[:, None])[:, 0], 0.0
+    )
+    agree = torch.where(first < width, p.gather(1, first.clamp(max=width - 1)[:, None])[:, 0], 0.0)
+    return {
+        "accept": (theirs / ours).clamp(max=1.0),
+        "overlap": torch.minimum(p[:, :width], q[:, :width]).sum(1),
+        "agree": agree,
+    }

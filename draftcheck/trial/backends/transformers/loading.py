@@ -1,0 +1,154 @@
+"""References -> models and tokenizers of transformers, with what can go wrong in one line each."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
+
+from draftcheck.errors import ReadError, UsageError
+from draftcheck.trial.backends.backend import BrokenDraft, TrialOptions
+from draftcheck.trial.model_places import ModelPlace
+from draftcheck.trial.prompts import Prompt
+
+DTYPES = {"fp16": "float16", "bf16": "bfloat16", "fp32": "float32"}
+
+
+def device(options: TrialOptions) -> str:
+    """Where the models go: cuda:0, cpu, mps; auto spreads them over all GPUs."""
+    name = options.device
+    if name is None:
+        if torch.cuda.is_available():
+            return "cuda:0"
+        return "mps" if torch.backends.mps.is_available() else "cpu"
+    if name == "auto":
+        return name
+    try:
+        kind = torch.device(name).type
+    except RuntimeError as error:
+        raise UsageError(f"--device {name!r}: no such device: {_line(error, 100)}") from error
+    there = {
+        "cuda": torch.cuda.is_available(),
+        "mps": bool(torch.backends.mps.is_available()),
+    }
+    if not there.get(kind, True):
+        raise UsageError(f"--device {name}: torch finds no {kind} device here")
+    return name
+
+
+def dtype_name(options: TrialOptions, where: str) -> str:
+    """The type to compute in; auto: what the files say."""
+    return options.dtype or ("float32" if where == "cpu" else "auto")
+
+
+def _dtype(name: str) -> torch.dtype | str:
+    if name == "auto":
+        return name
+    found = getattr(torch, DTYPES.get(name, name), None)
+    if not isinstance(found, torch.dtype):
+        raise UsageError(f"--dtype {name!r} is not a type of torch", hint="For example bfloat16.")
+    return found
+
+
+def model(place: ModelPlace, where: str, options: TrialOptions, *, like: Any = None) -> Any:
+    """A model on its device; nothing of the repo is executed unless the user allows it.
+
+    like: the target, when this is the draft: it computes in the same type.
+    """
+    trust = options.trust_remote_code
+    dtype = like.dtype if like is not None else _dtype(dtype_name(options, where))
+    quiet = contextlib.redirect_stderr(io.StringIO())  # bars of loaders that ask nobody
+    try:
+        with quiet:
+            config = AutoConfig.from_pretrained(
+                place.name, trust_remote_code=trust, **place.arguments
+            )
+            loaded: Any = AutoModelForCausalLM.from_pretrained(
+                place.name,
+                config=config,
+                dtype=dtype,
+                device_map=where,
+                trust_remote_code=trust,
+                output_loading_info=True,
+                # Pickles are only opened for those who trust the repo with code anyway.
+                use_safetensors=None if trust or "gguf_file" in place.arguments else True,
+                **place.arguments,
+            )
+    except torch.OutOfMemoryError as error:
+        raise out_of_memory(place.ref, error) from error
+    except Exception as error:  # each loader, quantiser and file format has errors of its own
+        raise refused(place.ref, error) from error
+    found, info = loaded
+    lost = sorted({*info["missing_keys"], *(str(row[0]) for row in info["mismatched_keys"])})
+    if lost:
+        words = f"{len(lost)} tensors are missing from the weights ({', '.join(lost[:3])} …)"
+        if like is not None:
+            raise BrokenDraft(f"{words}: transformers would draft with random numbers")
+        raise ReadError(f"{place.ref}: {words}")
+    return found.eval()
+
+
+@contextlib.contextmanager
+def growing() -> Iterator[None]:
+    """Without cuDNN's attention, which builds a plan for every new length: 7 ms on an H200."""
+    backends = torch.backends.cuda
+    before = backends.cudnn_sdp_enabled()
+    backends.enable_cudnn_sdp(False)
+    try:
+        yield
+    finally:
+        backends.enable_cudnn_sdp(before)
+
+
+def tokenizer(place: ModelPlace, options: TrialOptions) -> Any:
+    try:
+        return AutoTokenizer.from_pretrained(
+            place.name, trust_remote_code=options.trust_remote_code, **place.arguments
+        )
+    except Exception as error:
+        raise refused(place.ref, error) from error
+
+
+def encode(tokenizer: Any, prompt: Prompt, options: TrialOptions) -> list[int]:
+    """A prompt as the model's chat template has it; as plain text where there is none."""
+    if not getattr(tokenizer, "chat_template", None):
+        return list(tokenizer(prompt.text)["input_ids"])
+    found = tokenizer.apply_chat_template(
+        [dict(message) for message in prompt.messages],
+        add_generation_prompt=True,
+        tokenize=True,
+        return_dict=True,
+        enable_thinking=options.thinking,
+    )
+    return list(found["input_ids"])
+
+
+def refused(ref: str, error: Exception) -> ReadError:
+    text = _line(error, 300)
+    if "trust_remote_code" in str(error):
+        return ReadError(
+            f"{ref}: the model needs code from its repository",
+            hint="draftcheck runs none unless you say --trust-remote-code.",
+        )
+    return ReadError(f"{ref}: transformers cannot load it: {text or type(error).__name__}")
+
+
+def failed(ref: str, what: str, error: Exception) -> ReadError:
+    words = _line(error, 300) or type(error).__name__
+    return ReadError(f"{ref}: transformers failed at {what}: {words}")
+
+
+def out_of_memory(ref: str, error: Exception) -> ReadError:
+    return ReadError(
+        f"{ref}: out of memory on the device: {_line(error, 200)}",
+        hint="Try --dtype bfloat16, fewer --tokens, shorter --prompts, --device auto (several"
+        " GPUs) or --device cpu.",
+    )
+
+
+def _line(error: Exception, most: int) -> str:
+    return " ".join(str(error).split())[:most]

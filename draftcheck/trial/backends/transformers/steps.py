@@ -1,0 +1,139 @@
+"""Seconds per step: under CUDA graphs on a static cache, or plainly timed elsewhere.
+
+Eager PyTorch on a GPU waits for Python, not for memory: it is 5 to 13 times away from what a
+serving engine does, so its timings would say nothing about one.
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from transformers import DynamicCache, StaticCache
+
+from draftcheck.trial.speed.speedup import Costs
+
+WIDTHS = (2, 3, 5, 9, 17, 65)
+"""Tokens checked in one pass, for which the pass is timed."""
+REPEATS = 7
+GRAPH_REPEATS = 20
+
+
+def measure(target: Any, draft: Any, device: str, sequences: int, context: int) -> Costs | None:
+    """Costs for so many sequences at once; None when they do not fit."""
+    timed = _graphs if device.startswith("cuda") else _plain
+    try:
+        with torch.inference_mode():
+            ours = timed(target, sequences, context, (1, *WIDTHS))
+            small = timed(draft, sequences, context, (1,))
+    except torch.OutOfMemoryError:
+        return None
+    how = "CUDA graphs" if device.startswith("cuda") else "plain timing"
+    step = ours.pop(1)
+    return Costs(small[1], step, ours, how, sequences)
+
+
+def _plain(model: Any, sequences: int, context: int, widths: Sequence[int]) -> dict[int, float]:
+    ids = torch.zeros((sequences, context), dtype=torch.long, device=model.device)
+    cache = DynamicCache(config=model.config)
+    model(ids, past_key_values=cache, logits_to_keep=1)
+
+    def time_one(width: int) -> float:
+        new = ids[:, :1].expand(sequences, width)
+
+        def step() -> None:
+            model(new, past_key_values=cache)
+
+        return min(_seconds(step, lambda: cache.crop(-width), REPEATS))  # noise only adds
+
+    return {width: time_one(width) for width in widths}
+
+
+def _graphs(model: Any, sequences: int, context: int, widths: Sequence[int]) -> dict[int, float]:
+    """One cache for all widths. Nothing is read into it: what it holds does not change the time."""
+    cache = StaticCache(config=model.config, max_cache_len=context + max(widths))
+    ids = torch.zeros((sequences, max(widths)), dtype=torch.long, device=model.device)
+    model(ids[:, :1], past_key_values=cache)  # the cache takes its memory now
+    return {width: _graph(model, cache, ids[:, :width].clone(), context) for width in widths}
+
+
+def _graph(model: Any, cache: StaticCache, new: torch.Tensor, context: int) -> float:
+    place = torch.arange(context, context + new.shape[1], device=model.device)[None]
+
+    def rewind() -> None:
+        """The cache counts what it holds, on the device and inside the graph."""
+        for layer in cache.layers:
+            held = getattr(layer, "cumulative_length", None)
+            if isinstance(held, torch.Tensor):
+                held.fill_(context)
+            if hasattr(layer, "cumulative_length_int"):
+                layer.cumulative_length_int = context
+
+    def step() -> None:
+        model(new, past_key_values=cache, position_ids=place)
+
+    rewind()
+    side = torch.cuda.Stream()
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        for _ in range(3):
+            step()
+            rewind()
+    torch.cuda.current_stream().wait_stream(side)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        step()
+    rewind()
+
+    def replay() -> None:
+        graph.replay()
+        torch.cuda.synchronize()
+
+    return statistics.median(_seconds(replay, rewind, GRAPH_REPEATS))
+
+
+def _seconds(step: Callable[[], None], after: Callable[[], None], repeats: int) -> list[float]:
+    """Times of a step; what has to be undone after it is not timed."""
+    seconds = []
+    for _ in range(repeats + 1):  # the first one warms up
+        if torch.cuda.is_available():
+            torch.cuda.synchronize()
+        before = time.perf_counter()
+        step()
+        seconds.append(time.perf_counter() - before)
+        after()
+    return seconds[1:]
+
+
+def floor(target: Any, draft: Any, device: str) -> Costs | None:
+    """What a step costs when it only reads the weights once, at the bandwidth measured here."""
+    if not device.startswith("cuda"):
+        return None
+    bandwidth = _bandwidth()
+    step, small = (_read_bytes(model) / bandwidth for model in (target, draft))
+    return Costs(small, step, dict.fromkeys(WIDTHS, step), "memory-bound floor")
+
+
+def _read_bytes(model: Any) -> int:
+    """Bytes of weights that a step reads: all but an embedding table that is only looked up."""
+    table = model.get_input_embeddings().weight
+    head = model.get_output_embeddings()
+    tied = head is not None and head.weight.data_ptr() == table.data_ptr()
+    total = sum(p.numel() * p.element_size() for p in model.parameters())
+    return int(total if tied else total - table.numel() * table.element_size())
+
+
+def _bandwidth() -> float:
+    """Bytes per second of reading and writing, measured by copying."""
+    size = 1 << 30
+    a = torch.empty(size, dtype=torch.uint8, device="cuda")
+    b = torch.empty_like(a)
+
+    def copy() -> None:
+        b.copy_(a)
+        torch.cuda.synchronize()
+
+    return 2 * size / statistics.median(_seconds(copy, lambda: None, 10))

@@ -1,0 +1,1 @@
+"""Both models in engines of vLLM."""

@@ -1,0 +1,1 @@
+"""Traces of one generation -> every way of speculating, by arithmetic alone."""

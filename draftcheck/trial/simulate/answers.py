@@ -1,0 +1,238 @@
+"""Traces and costs -> every answer of the trial."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from draftcheck.trial.result import CategoryFigures, LoadFigures, SpeculationFigures, VllmCounters
+from draftcheck.trial.simulate import ngram, sampled, trees
+from draftcheck.trial.simulate import passes as simulate
+from draftcheck.trial.simulate.statistics import Bootstrap
+from draftcheck.trial.simulate.traces import Bools, JoinedTraces, PassCounts, Trace, line_up
+from draftcheck.trial.speed import speedup
+from draftcheck.trial.speed.speedup import Costs, ratio
+
+USUAL = 4
+"""Draft length of single figures where no costs say which is best."""
+P_MIN = (0.0, 0.25, 0.5, 0.6, 0.7, 0.75, 0.8, 0.9, 0.95)
+P_MIN_LENGTHS = (4, 8, 16)
+BUDGETS = (4, 8, 16, 32, 64)
+LOOKUPS = (
+    ngram.NgramLookup(1, 2, 10),  # transformers' prompt_lookup_num_tokens=10
+    ngram.NgramLookup(1, 4, 5),
+    ngram.NgramLookup(2, 4, 5),  # vLLM, as its documentation has it
+    ngram.NgramLookup(3, 5, 10),
+)
+NO = SpeculationFigures("none", "no speculation", 1.0, 0.0, 0.0, 1.0, {"draft_tokens": 0})
+
+
+@dataclass(frozen=True, slots=True)
+class TrialAnswers:
+    """All ways of speculating, for one sequence at a time."""
+
+    by_length: Mapping[int, PassCounts]
+    lengths: tuple[SpeculationFigures, ...]
+    greedy_lengths: tuple[SpeculationFigures, ...]
+    thresholds: tuple[SpeculationFigures, ...]
+    trees: tuple[SpeculationFigures, ...]
+    ngram: tuple[SpeculationFigures, ...]
+    best: SpeculationFigures | None
+    length: int
+
+
+def answer(
+    traces: Sequence[Trace],
+    cost: Costs | None,
+    longest: int = simulate.LONGEST,
+    tree: trees.DraftTree | None = None,
+) -> TrialAnswers:
+    """Every way of speculating; without costs no speed-up and no best way."""
+    rows = _Rows(Bootstrap(len(traces)), cost)
+    line = line_up(traces)
+    counts = by_length(traces, longest)
+    lengths = tuple(rows.lengths(counts))
+    other: tuple[SpeculationFigures, ...] = ()
+    if _draft_samples(traces):  # otherwise a greedy draft is the same draft
+        other = tuple(rows.lengths(simulate.lengths(line, longest), ", greedy draft"))
+    thresholds = tuple(rows.thresholds(line, longest))
+    shapes = tuple(rows.trees(line, tree))
+    grams = tuple(rows.ngrams(line, ngram.NgramTexts(traces)))
+    best = _best([*lengths, *other, *thresholds, *shapes, *grams]) if cost else None
+    return TrialAnswers(
+        counts, lengths, other, thresholds, shapes, grams, best, best_length(lengths, cost)
+    )
+
+
+def length_rows(
+    counts: Mapping[int, PassCounts], cost: Costs | None
+) -> Iterator[SpeculationFigures]:
+    """Rows for draft lengths that were counted elsewhere."""
+    prompts = len(next(iter(counts.values())).passes)
+    return _Rows(Bootstrap(prompts), cost).lengths(counts)
+
+
+def by_length(traces: Sequence[Trace], longest: int, first: int = 1) -> dict[int, PassCounts]:
+    """Fixed draft lengths; the draft samples too where its chances are known. first: line_up."""
+    if _draft_samples(traces):
+        return sampled.lengths(traces, longest, first)
+    return simulate.lengths(line_up(traces, first), longest)
+
+
+def _draft_samples(traces: Sequence[Trace]) -> bool:
+    return any(trace.accept is not None for trace in traces)
+
+
+@dataclass(frozen=True, slots=True)
+class _Rows:
+    """Counts -> rows."""
+
+    bootstrap: Bootstrap
+    cost: Costs | None
+
+    def row(
+        self, method: str, name: str, counts: PassCounts, drafts_in: float, **settings: Any
+    ) -> SpeculationFigures:
+        """drafts_in: draft steps that one pass waits for."""
+        gain = mbsu = None
+        if self.cost is not None:
+            seconds = drafts_in * self.cost.draft_step
+            gain = speedup.of_pass(
+                counts.tokens_per_pass, seconds, counts.drafted_per_pass, self.cost
+            )
+            if g := settings.get("draft_tokens") if method == "draft_model" else None:
+                mbsu = speedup.memory_bound(counts.tokens_per_pass, g, self.cost.ratio)
+        return SpeculationFigures(
+            method,
+            name,
+            counts.tokens_per_pass,
+            counts.draft_efficiency,
+            counts.drafted_per_pass,
+            gain,
+            settings,
+            self.bootstrap.interval(counts.tokens, counts.passes),
+            mbsu,
+            counters(counts),
+        )
+
+    def lengths(
+        self, by_length: Mapping[int, PassCounts], more: str = ""
+    ) -> Iterator[SpeculationFigures]:
+        for g, counts in by_length.items():
+            name = f"{g} token{'s' * (g > 1)}{more}"
+            yield self.row("draft_model", name, counts, counts.drafted_per_pass, draft_tokens=g)
+
+    def thresholds(self, line: JoinedTraces, longest: int) -> Iterator[SpeculationFigures]:
+        grid = [(p_min, g) for p_min in P_MIN for g in P_MIN_LENGTHS if g <= longest]
+        found = simulate.walk(line, [simulate.until(line, p_min, g) for p_min, g in grid])
+        for (p_min, g), counts in zip(grid, found, strict=True):
+            name = f"up to {g} tokens, p_min {p_min:g}"
+            # The token that falls short of p_min had to be drafted to see that it does.
+            waits = min(counts.drafted_per_pass + (p_min > 0), g)
+            yield self.row("threshold", name, counts, waits, p_min=p_min, draft_tokens=g)
+
+    def trees(
+        self, line: JoinedTraces, own: trees.DraftTree | None
+    ) -> Iterator[SpeculationFigures]:
+        shapes = trees.best_of_each(line, BUDGETS)
+        shapes += [] if own is None else [own]
+        found = simulate.walk(line, [trees.drafts(line, tree) for tree in shapes])
+        for tree, counts in zip(shapes, found, strict=True):
+            sizes = {"nodes": tree.nodes, "levels": tree.levels}
+            yield self.row("tree", tree.name, counts, tree.levels, **sizes)
+
+    def ngrams(self, line: JoinedTraces, texts: ngram.NgramTexts) -> Iterator[SpeculationFigures]:
+        rules: tuple[ngram.NgramLookup | ngram.SimpleNgram, ...] = (*LOOKUPS, ngram.SimpleNgram())
+        found = simulate.walk(line, [ngram.drafts(line, texts, rule) for rule in rules])
+        for rule, counts in zip(rules, found, strict=True):
+            sizes = {"min": rule.min, "max": rule.max, "draft_tokens": rule.draft_tokens}
+            yield self.row(rule.method, rule.name, counts, 0, **sizes)
+
+
+def counters(counts: PassCounts) -> VllmCounters:
+    """vLLM's counters for the same work."""
+    return VllmCounters(
+        num_drafts=float(counts.drafts.sum()),
+        num_draft_tokens=float(counts.drafted.sum()),
+        num_accepted_tokens=float(counts.accepted.sum()),
+        num_accepted_tokens_per_pos=tuple(counts.per_position.tolist()),
+    )
+
+
+def _best(rows: Sequence[SpeculationFigures]) -> SpeculationFigures:
+    found = max(rows, key=lambda row: row.speedup or 0.0)
+    return found if (found.speedup or 0.0) > 1.0 else NO
+
+
+def best_length(lengths: Sequence[SpeculationFigures], cost: Costs | None) -> int:
+    """The length that single figures are about: the best one, or the usual one."""
+    if cost is None:
+        return min(USUAL, len(lengths))
+    top = max(lengths, key=lambda row: row.speedup or 0.0)
+    return int(top.settings["draft_tokens"])
+
+
+def loads(by_length: Mapping[int, PassCounts], costs: Sequence[Costs]) -> Iterator[LoadFigures]:
+    """The best length for each number of sequences at once."""
+    for cost in costs:
+        gains = {g: _gain(counts, cost) for g, counts in by_length.items()}
+        g = max(gains, key=lambda length: gains[length])
+        yield LoadFigures(cost.sequences, g, gains[g], cost.target_step)
+
+
+def _gain(counts: PassCounts, cost: Costs) -> float:
+    drafted = counts.drafted_per_pass
+    return speedup.of_pass(counts.tokens_per_pass, drafted * cost.draft_step, drafted, cost)
+
+
+def parts(
+    names: Sequence[str], by_length: Mapping[int, PassCounts], length: int, cost: Costs | None
+) -> dict[str, CategoryFigures]:
+    """The figures of each group of prompts; names: the group of each prompt."""
+    array = np.array(names)
+    return {
+        str(name): _part(array == name, by_length, length, cost) for name in dict.fromkeys(names)
+    }
+
+
+def _part(
+    chosen: Bools, by_length: Mapping[int, PassCounts], length: int, cost: Costs | None
+) -> CategoryFigures:
+    mine = {g: _of(counts, chosen) for g, counts in by_length.items()}
+    counts, g, gain = mine[length], length, None
+    if cost is not None:
+        gains = {g: _gain(mine[g], cost) for g in mine}
+        g = max(gains, key=lambda length: gains[length])
+        gain = gains[g]
+    return CategoryFigures(
+        prompts=int(chosen.sum()),
+        tokens=int(counts.tokens.sum()),
+        acceptance=counts.draft_efficiency,
+        interval=Bootstrap(len(counts.passes)).interval(counts.accepted, counts.drafted),
+        tokens_per_pass=counts.tokens_per_pass,
+        draft_tokens=g,
+        speedup=gain,
+    )
+
+
+def _of(counts: PassCounts, chosen: Bools) -> PassCounts:
+    """The same for some of the prompts; the histogram stays that of all."""
+    return PassCounts(
+        counts.passes[chosen],
+        counts.tokens[chosen],
+        counts.drafted[chosen],
+        counts.accepted[chosen],
+        counts.drafts[chosen],
+        counts.histogram,
+    )
+
+
+def mean(traces: Sequence[Trace], name: str) -> float | None:
+    """The mean of one column over all tokens that could be drafted; None where it is missing."""
+    columns = [getattr(trace, name) for trace in traces]
+    known = [column[1:] for column in columns if column is not None]
+    total = sum(len(column) for column in known)
+    return ratio(sum(column.sum() for column in known), total) if total else None

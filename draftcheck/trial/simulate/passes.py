@@ -1,0 +1,103 @@
+"""Every draft length and confidence threshold, from one trace per prompt.
+
+A drafted token is accepted when it is the token that the target itself produces. So along the
+accepted path the draft always sees the target's own text, and what it would have drafted there
+is known from one reading of that text:
+
+    pass at i:   the draft proposes d tokens, the first a of them are the target's,
+                 the target adds one of its own, the next pass begins at i + a + 1.
+
+At each place a is the number of hits in a row that begin there, at most d. That holds when the
+target chooses greedily, and just as well when it samples and the draft always proposes its first
+choice: the rejection rule then keeps a draft exactly when it comes out as the target's token.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from draftcheck.trial.simulate.traces import Floats, Ints, JoinedTraces, PassCounts, runs
+
+LONGEST = 24
+"""Longest draft that is looked at."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Drafts:
+    """A way of drafting: what a pass would come to, at whichever place it began."""
+
+    accepted: Ints
+    drafted: Ints | Floats
+    longest: int
+
+
+def lengths(line: JoinedTraces, longest: int = LONGEST) -> dict[int, PassCounts]:
+    """Fixed draft lengths 1 … longest."""
+    sizes = range(1, longest + 1)
+    return dict(zip(sizes, walk(line, [fixed(line, g) for g in sizes]), strict=True))
+
+
+def threshold(line: JoinedTraces, p_min: float, longest: int, shortest: int = 0) -> PassCounts:
+    """llama.cpp's rule, see until()."""
+    return walk(line, [until(line, p_min, longest, shortest)])[0]
+
+
+def fixed(line: JoinedTraces, g: int) -> Drafts:
+    """g tokens, whatever the draft thinks of them."""
+    drafted = np.minimum(g, line.room)
+    return Drafts(np.minimum(line.run, drafted), drafted, g)
+
+
+def until(line: JoinedTraces, p_min: float, longest: int, shortest: int = 0) -> Drafts:
+    """llama.cpp's rule: stop drafting at the first choice less probable than p_min.
+
+    shortest (n_min): shorter drafts are thrown away. What is accepted is exact without n_min. How
+    far the draft would have gone on after a wrong token of its own is not seen in one reading:
+    there each further token is taken to pass the threshold as often as the others do.
+    """
+    sure = line.confidence >= p_min
+    share = float(sure.mean()) if len(sure) else 0.0
+    run, room = line.run, np.minimum(longest, line.room)
+    reach = np.minimum(runs(sure), room)
+    drafted = np.where(run < reach, _astray(run, room, share), reach)
+    kept = drafted >= shortest
+    accepted = np.where(kept, np.minimum(run, reach), 0)
+    return Drafts(accepted, np.where(kept, drafted, 0.0), longest)
+
+
+def _astray(run: Ints, room: Ints, share: float) -> Floats:
+    """Expected length of a draft whose token number `run` is wrong: that one, and what follows."""
+    further = np.maximum(room - run - 1, 0)
+    more = further if share >= 1.0 else share * (1 - share**further) / (1 - share)
+    return np.asarray(run + 1 + more, dtype=np.float64)
+
+
+def walk(line: JoinedTraces, ways: Sequence[Drafts]) -> list[PassCounts]:
+    """Go through all continuations, in all ways at once, pass by pass, to their ends."""
+    accepted = np.stack([way.accepted for way in ways])
+    drafted = np.stack([np.asarray(way.drafted, dtype=np.float64) for way in ways])
+    shape, deepest = (len(ways), len(line.ends)), max(way.longest for way in ways) + 1
+    passes, proposed, taken, drafts = (np.zeros(shape) for _ in range(4))
+    histogram = np.zeros(len(ways) * deepest)
+    way, prompt = np.nonzero(np.broadcast_to(line.begins < line.ends, shape))  # not at their end
+    place = line.begins[prompt]
+    while len(place):
+        steps, sizes = accepted[way, place], drafted[way, place]
+        passes[way, prompt] += 1.0
+        proposed[way, prompt] += sizes
+        taken[way, prompt] += steps
+        some = np.asarray(sizes > 0, dtype=np.float64)
+        drafts[way, prompt] += some
+        histogram += np.bincount(way * deepest + steps, weights=some, minlength=len(histogram))
+        place = place + steps + 1
+        going = place < line.ends[prompt]
+        way, prompt, place = way[going], prompt[going], place[going]
+    depths = histogram.reshape(len(ways), deepest)
+    tokens = (line.ends - line.begins).astype(np.float64)
+    return [
+        PassCounts(passes[i], tokens, proposed[i], taken[i], drafts[i], depths[i, : w.longest + 1])
+        for i, w in enumerate(ways)
+    ]

@@ -1,0 +1,112 @@
+"""What one pass over a prompt leaves behind: the arrays that all simulations are made of."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from draftcheck.trial.speed.speedup import ratio
+
+Ints = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+Bools = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Trace:
+    """One prompt, the target's continuation, and what the draft thought at each of its tokens.
+
+    All arrays have one entry per token of the continuation. Entry i is about token i, seen from
+    the prompt and the tokens before it. Token 0 comes out of the prefill: nothing is drafted there.
+    """
+
+    prompt: Ints
+    tokens: Ints
+    rank: Ints
+    """Place of the target's token among the draft's choices; 0: the draft's first choice."""
+    confidence: Floats
+    """Probability of the draft's first choice among its ten best (llama.cpp's p)."""
+    category: str = ""
+    accept: Floats | None = None
+    """Sampled only: min(1, q/p) of the token, the chance that the rejection rule took it."""
+    overlap: Floats | None = None
+    """Sampled only: sum(min(p, q)), the chance to take whatever the draft samples there."""
+    agree: Floats | None = None
+    """Sampled only: the target's probability of the draft's first choice."""
+    temperature: float = 0.0
+    """What the target's token was chosen at."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PassCounts:
+    """What a way of speculating came to, prompt by prompt."""
+
+    passes: Floats
+    """Passes of the target after the prefill."""
+    tokens: Floats
+    """Tokens that those passes yielded."""
+    drafted: Floats
+    accepted: Floats
+    drafts: Floats
+    """Passes that had at least one drafted token."""
+    histogram: Floats
+    """Passes by the number of drafted tokens they accepted: 0, 1, 2 …"""
+
+    @property
+    def tokens_per_pass(self) -> float:
+        return ratio(self.tokens.sum(), self.passes.sum())
+
+    @property
+    def draft_efficiency(self) -> float:
+        """Accepted over drafted."""
+        return ratio(self.accepted.sum(), self.drafted.sum())
+
+    @property
+    def per_position(self) -> Floats:
+        """Passes that accepted at least the first 1, 2, 3 … drafts."""
+        return np.asarray(self.histogram[::-1].cumsum()[::-1][1:])
+
+    @property
+    def drafted_per_pass(self) -> float:
+        return ratio(self.drafted.sum(), self.passes.sum())
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class JoinedTraces:
+    """All traces one behind the other: simulations run over every prompt at once."""
+
+    begins: Ints
+    """Where the first pass of each prompt begins: behind the token that the prefill yields."""
+    ends: Ints
+    room: Ints
+    """Tokens that may be drafted at each place: the last one is always the target's own."""
+    rank: Ints
+    confidence: Floats
+    run: Ints
+    """How many first choices of the draft are right in a row, from each place on."""
+
+
+def line_up(traces: Sequence[Trace], first: int = 1) -> JoinedTraces:
+    """Join traces; first: 0 for engines whose prefill already checks drafts."""
+    sizes = np.array([len(trace.tokens) for trace in traces], dtype=np.int64)
+    ends = sizes.cumsum()
+    rank = np.concatenate([trace.rank for trace in traces])
+    return JoinedTraces(
+        begins=np.minimum(ends - sizes + first, ends),
+        ends=ends,
+        room=np.repeat(ends, sizes) - 1 - np.arange(sizes.sum()),
+        rank=rank,
+        confidence=np.concatenate([trace.confidence for trace in traces]),
+        run=runs(rank == 0),
+    )
+
+
+def runs(hit: Bools) -> Ints:
+    """At each place, how many hits follow one another from there on."""
+    places = np.arange(len(hit))
+    misses = np.where(hit, len(hit), places)
+    next_miss = np.minimum.accumulate(misses[::-1])[::-1]
+    return np.asarray(next_miss - places, dtype=np.int64)

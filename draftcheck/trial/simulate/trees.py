@@ -1,0 +1,146 @@
+"""Static trees: several guesses per place, checked in one pass.
+
+A node is a path of ranks: (0, 2) is the draft's third choice after its first. A pass accepts
+the longest path in the tree along which the target's tokens have those ranks.
+"""
+
+from __future__ import annotations
+
+import heapq
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from draftcheck.errors import ReadError
+from draftcheck.trial.simulate.passes import LONGEST, Drafts, walk
+from draftcheck.trial.simulate.traces import Ints, JoinedTraces, PassCounts
+
+MAX_NODES = 512
+MAX_RANK = 64
+"""Ranks are told apart up to here."""
+
+Rank = tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class DraftTree:
+    name: str
+    paths: tuple[Rank, ...]
+
+    @property
+    def nodes(self) -> int:
+        return len(self.paths)
+
+    @property
+    def levels(self) -> int:
+        return max((len(path) for path in self.paths), default=0)
+
+
+def make(name: str, paths: Iterable[Sequence[int]]) -> DraftTree:
+    """A sound tree: every path's beginnings are in it too."""
+    closed = {tuple(path)[:end] for path in paths for end in range(1, len(tuple(path)) + 1)}
+    for path in closed:
+        if any(not 0 <= rank < MAX_RANK for rank in path):
+            raise ReadError(f"{name}: a rank must be from 0 to {MAX_RANK - 1}")
+        if len(path) > LONGEST:
+            raise ReadError(f"{name}: a path has more than {LONGEST} levels")
+    if not 0 < len(closed) <= MAX_NODES:
+        raise ReadError(f"{name}: {len(closed):,} nodes; 1 to {MAX_NODES} work")
+    return DraftTree(name, tuple(sorted(closed, key=lambda path: (len(path), path))))
+
+
+def load(file: Path) -> DraftTree:
+    """A user's tree: a JSON list of rank paths, as Medusa's mc_sim trees are written."""
+    try:
+        with file.open("rb") as handle:
+            body = json.loads(handle.read(1 << 20))
+    except (OSError, ValueError, RecursionError) as error:
+        raise ReadError(f"{file}: not a tree: {error}") from error
+    if not isinstance(body, list) or not all(
+        isinstance(path, list) and path and all(type(rank) is int for rank in path) for path in body
+    ):
+        raise ReadError(f"{file}: a tree is a list of rank paths, such as [[0], [0, 0], [1]]")
+    return make(file.stem, body)
+
+
+def simulate(line: JoinedTraces, tree: DraftTree) -> PassCounts:
+    """What the tree accepts."""
+    return walk(line, [drafts(line, tree)])[0]
+
+
+def drafts(line: JoinedTraces, tree: DraftTree) -> Drafts:
+    accepted = np.minimum(depth(line.rank, tree), line.room)
+    return Drafts(accepted, np.where(line.room > 0, tree.nodes, 0), tree.levels)
+
+
+def depth(rank: Ints, tree: DraftTree) -> Ints:
+    """At each place, how far the ranks from there on follow a path of the tree."""
+    children = _table(tree)
+    reached = np.zeros(len(rank), dtype=np.int64)
+    here = np.arange(len(rank))  # places that are still on a path
+    node = np.zeros(len(rank), dtype=np.int64)
+    for level in range(tree.levels):
+        inside = here + level < len(rank)
+        here, node = here[inside], node[inside]
+        ranks = rank[here + level]
+        node = np.where(ranks < MAX_RANK, children[node, np.minimum(ranks, MAX_RANK - 1)], -1)
+        here, node = here[node >= 0], node[node >= 0]
+        reached[here] = level + 1
+    return reached
+
+
+def _table(tree: DraftTree) -> Ints:
+    """Node x rank -> child node, or -1; node 0 is the root."""
+    numbers = {(): 0, **{path: i + 1 for i, path in enumerate(tree.paths)}}
+    table = np.full((len(numbers), MAX_RANK), -1, dtype=np.int64)
+    for path, number in numbers.items():
+        if path:
+            table[numbers[path[:-1]], path[-1]] = number
+    return table
+
+
+def best(line: JoinedTraces, nodes: int, *, levels: int = LONGEST) -> DraftTree:
+    """The tree of so many nodes that accepts most, over all places of the traces."""
+    return best_of_each(line, (nodes,), levels=levels)[0]
+
+
+def best_of_each(
+    line: JoinedTraces, budgets: Sequence[int], *, levels: int = LONGEST
+) -> list[DraftTree]:
+    """The best tree for each number of nodes.
+
+    A tree accepts, on average, the sum over its nodes of how often the target takes their path;
+    a path is never taken more often than its beginning, so the most frequent paths are a tree.
+    """
+    order = _most_frequent(line, min(max(budgets), MAX_NODES), levels) or [(0,)]
+    return [make(f"best of {nodes}", order[:nodes]) for nodes in budgets]
+
+
+def _most_frequent(line: JoinedTraces, count: int, levels: int) -> list[Rank]:
+    """The paths that the target takes most often, the most frequent first."""
+    ranks = np.append(np.where(line.room > 0, line.rank, MAX_RANK), np.full(levels, MAX_RANK))
+    ranks[line.begins - 1] = MAX_RANK  # nothing is drafted at the first token
+    heap: list[tuple[int, Rank]] = []
+    places: dict[Rank, Ints] = {(): np.arange(len(line.rank))}
+
+    def offer(path: Rank) -> None:
+        """Put the children of a path up for choice."""
+        here = places.pop(path)
+        ahead = ranks[here + len(path)]
+        counts = np.bincount(ahead[ahead < MAX_RANK], minlength=1)
+        for rank in np.flatnonzero(counts):
+            child = (*path, int(rank))
+            places[child] = here[ahead == rank]
+            heapq.heappush(heap, (-int(counts[rank]), child))
+
+    offer(())
+    chosen: list[Rank] = []
+    while heap and len(chosen) < count:
+        _, path = heapq.heappop(heap)
+        chosen.append(path)
+        if len(path) < levels:
+            offer(path)
+    return chosen

@@ -1,0 +1,1 @@
+"""Tokens per pass and seconds per step -> speed-up."""

@@ -1,0 +1,32 @@
+"""What the user says about a deployment: a frozen dataclass, no I/O."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from draftcheck.values.memory import Machine
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Circumstances:
+    """What the user says about the deployment; None: nothing."""
+
+    context: int | None = None
+    """Tokens per sequence."""
+    sequences: int | None = None
+    tensor_parallel: int | None = None
+    draft_tensor_parallel: int | None = None
+    pipeline_parallel: int | None = None
+    """Stages that the target's layers are cut into."""
+    dtype: str | None = None
+    kv_dtype: str | None = None
+    draft_tokens: int | None = None
+    memory_fraction: float | None = None
+    gpu: str | None = None
+    """What --gpu said."""
+    capability: tuple[int, int] | None = None
+    """Compute capability of that GPU; of several, the lowest."""
+    machine: Machine | None = None
+    """The devices that gpu names."""
+    draft_gpu: int | None = None
+    """Number of the device that holds the draft alone, from 0."""

@@ -1,0 +1,292 @@
+"""Facts: what the files of one model say. No opinion, no I/O.
+
+``None`` always means "not read"; an id that a model is known not to have is ``NO_TOKEN``.
+Every part knows, under ``origin``, the file that a value came from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+NO_TOKEN = -1
+"""A special token that the files say does not exist (llama.cpp's LLAMA_TOKEN_NULL)."""
+
+Origin = Mapping[str, str]
+"""Field name -> the file (and key) that the value came from."""
+
+
+@dataclass(frozen=True, slots=True)
+class TokenizerFacts:
+    """What the tokenizer files of one model say."""
+
+    kind: str | None = None
+    """byte-bpe, spm-bpe, unigram, wordpiece, wordlevel, rwkv, plamo2, none …"""
+    pre: str | None = None
+    """Pre-tokenizer: GGUF's name for it, or a digest of tokenizer.json's definition."""
+    tokens: Sequence[bytes | None] | None = None
+    """Token text by id, as UTF-8 bytes in the file's own spelling; None where no id is defined."""
+    padding: frozenset[int] = frozenset()
+    """Ids that only fill up rows ([PAD123] written by a converter)."""
+    added: frozenset[int] = frozenset()
+    special: frozenset[int] = frozenset()
+    unnormalized: frozenset[int] = frozenset()
+    """Added tokens matched before normalisation (``normalized: false``)."""
+    byte_tokens: frozenset[int] = frozenset()
+    base_size: int | None = None
+    length: int | None = None
+    """Highest defined id + 1."""
+    bos_id: int | None = None
+    eos_id: int | None = None
+    pad_id: int | None = None
+    unk_id: int | None = None
+    add_bos: bool | None = None
+    add_eos: bool | None = None
+    chat_template: str | None = None
+    """sha256 of the chat template's text."""
+    merges: str | None = None
+    """sha256 over the merges in order."""
+    behaviour: str | None = None
+    """sha256 over everything else that decides how text is cut (normalizer, pre-tokenizer …)."""
+    files: Mapping[str, str] = field(default_factory=dict)
+    """Tokenizer files and their sha256."""
+    definition: str | None = None
+    """Path of a tokenizer.json that the tokenizers library can load, when there is one."""
+    origin: Origin = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigFacts:
+    """Architecture: what config.json, generation_config.json or GGUF keys say."""
+
+    model_type: str | None = None
+    """Of the language model; outer_type is the whole model's where it has several parts."""
+    outer_type: str | None = None
+    architectures: tuple[str, ...] | None = None
+    vocab_size: int | None = None
+    """config.json vocab_size (text_config first), or the GGUF's number of tokens."""
+    layers: int | None = None
+    hidden: int | None = None
+    heads: int | None = None
+    kv_heads: int | None = None
+    head_dim: int | None = None
+    feed_forward: int | None = None
+    context: int | None = None
+    """max_position_embeddings or context_length, before rope scaling."""
+    rope_scaling: Mapping[str, Any] | None = None
+    scaled_context: int | None = None
+    sliding_window: int | None = None
+    layer_kinds: tuple[str, ...] | None = None
+    experts: int | None = None
+    experts_used: int | None = None
+    tied: bool | None = None
+    dtype: str | None = None
+    quantization: Mapping[str, Any] | None = None
+    multimodal: bool | None = None
+    recurrent: bool | None = None
+    """Some layer keeps a recurrent state (Mamba, RWKV, delta net) instead of a KV cache."""
+    bos_token_id: int | None = None
+    eos_token_ids: tuple[int, ...] | None = None
+    eos_is_list: bool | None = None
+    """Whether config.json gives eos as a list: pipeline() tells [1] from 1."""
+    pad_token_id: int | None = None
+    generation_eos_ids: tuple[int, ...] | None = None
+    mrope: bool | None = None
+    """Rotary positions in several dimensions (vision models)."""
+    positions: str | None = None
+    """rope, learned, alibi, none …"""
+    remote_code: bool | None = None
+    mtp_layers: int | None = None
+    """Multi-token-prediction layers that the config promises."""
+    sizes: Mapping[str, Any] = field(default_factory=dict)
+    """Fields of config.json that decide the memory of a token or a sequence, as written."""
+    origin: Origin = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """One thing that the bytes of a checkpoint prove; rules say what it means."""
+
+    kind: str
+    """pointer, header, span, cut-off, missing-shard, missing-parameter, shape …"""
+    file: str
+    says: str
+    tensor: str | None = None
+
+    def __str__(self) -> str:
+        return f"{self.file}: {self.says}" if self.file else self.says
+
+
+@dataclass(frozen=True, slots=True)
+class Tensor:
+    """One row of a weight file's header."""
+
+    dtype: str
+    shape: tuple[int, ...]
+    file: str
+    nbytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class WeightFile:
+    name: str
+    size: int
+    format: str
+    """safetensors, gguf, pickle, lfs-pointer, other."""
+    tensors: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class WeightFacts:
+    """Weight files and what their headers list; never tensor data."""
+
+    files: tuple[WeightFile, ...] | None = None
+    tensors: Mapping[str, Tensor] | None = None
+    parameters: int | None = None
+    nbytes: int | None = None
+    embedding_rows: int | None = None
+    problems: tuple[str, ...] = ()
+    faults: tuple[Fault, ...] | None = None
+    """What the files prove to be wrong; empty: looked at and sound as far as could be told."""
+    class_known: str | None = None
+    """How names and shapes were held against the model's class: table, transformers, or not."""
+    origin: Origin = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class GgufArray:
+    """An array that was counted, not kept."""
+
+    type: str
+    count: int
+    sha256: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class GgufFacts:
+    """Keys of a GGUF file with their stored types: llama.cpp is strict about both."""
+
+    version: int
+    keys: Mapping[str, tuple[str, Any]]
+    """Key -> (GGUF type name, value); arrays that were only counted hold a GgufArray."""
+    data_short_by: int = 0
+    """Bytes missing at the end of the file for the tensors it declares."""
+    splits: int = 1
+    duplicate_key: str | None = None
+    tensor_fault: str | None = None
+    """First thing in the tensor table that the reader of llama.cpp refuses."""
+    offset_fault: str | None = None
+    """Tensors that do not follow each other without gaps."""
+    unaligned: bool = False
+    """The first tensor does not lie on a multiple of 32 bytes."""
+    split_fault: str | None = None
+    """How the parts of a split file contradict each other."""
+
+
+@dataclass(frozen=True, slots=True)
+class Conversion:
+    """The vocabulary keys that llama.cpp's converter would write for a checkpoint folder.
+
+    ``None`` for an id or a flag means that the key would be absent.
+    """
+
+    model: str
+    bos_id: int | None = None
+    eos_id: int | None = None
+    add_bos: bool | None = None
+    add_eos: bool | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class HeadFacts:
+    """What a head (or the MTP layers of a whole model) needs of its target."""
+
+    kind: str | None = None
+    """eagle, eagle3, mtp, medusa, mlp_speculator, dflash, dspark …; full for a whole model."""
+    form: str | None = None
+    """speculators, checkpoint or gguf."""
+    form_version: str | None = None
+    layer_type: str | None = None
+    """model_type of the head's own layers, where the speculators format names it."""
+    declared: tuple[str, ...] | None = None
+    """Fields of this record that the config states; the weights say the rest."""
+    hidden: int | None = None
+    target_hidden: int | None = None
+    """Width of the target's hidden states, where the config names it."""
+    layers: int | None = None
+    aux_layers: tuple[int, ...] | None = None
+    """Target layers whose states the head reads, as numbered in the file."""
+    aux_place: str | None = None
+    """The part of the config that lists them: root, eagle_config, dflash_config."""
+    aux_key: str | None = None
+    """The name that the list has there."""
+    aux_count: int | None = None
+    fc_in: int | None = None
+    fc_out: int | None = None
+    vocab: int | None = None
+    """Vocabulary of the target that it was made for."""
+    draft_vocab: int | None = None
+    d2t: int | None = None
+    """Entries of the table from its own ids to the target's; 0: there is no such table."""
+    d2t_fault: str | None = None
+    """First fault in the table, empty when there is none."""
+    d2t_sorted: bool | None = None
+    d2t_last: int | None = None
+    """Highest target id in the table."""
+    t2d: int | None = None
+    lm_head: bool | None = None
+    lm_head_rows: int | None = None
+    embed_tokens: bool | None = None
+    mask_token_id: int | None = None
+    block_size: int | None = None
+    mtp_promised: int | None = None
+    mtp_present: int | None = None
+    """Multi-token-prediction layers among the tensor names."""
+    medusa_heads: int | None = None
+    norm_before_fc: bool | None = None
+    norm_before_residual: bool | None = None
+    verifier_architectures: tuple[str, ...] | None = None
+    origin: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, eq=False)  # compared by identity: it is large
+class ModelFacts:
+    """Everything read about one model."""
+
+    ref: str
+    kind: str
+    """folder, gguf, hub or ollama."""
+    name: str | None = None
+    """What the model was called when its facts were saved; ref is then the facts file."""
+    revision: str | None = None
+    role: str | None = None
+    """full, or the kind of head: eagle, eagle3, mtp, medusa, mlp_speculator, dflash, dspark …"""
+    verifier: str | None = None
+    """The target a head says it was made for."""
+    tokenizer: TokenizerFacts = field(default_factory=TokenizerFacts)
+    config: ConfigFacts = field(default_factory=ConfigFacts)
+    weights: WeightFacts = field(default_factory=WeightFacts)
+    gguf: GgufFacts | None = None
+    conversion: Conversion | None = None
+    head: HeadFacts | None = None
+    notes: tuple[str, ...] = ()
+    """What could not be read, one sentence each."""
+    download: str | None = None
+    """The command that brings a remote model to this disk."""
+    downloaded: str | None = None
+    """What it is called there."""
+    refused: str | None = None
+    """Why none of its files could be read; then the listing is all that is known."""
+    origin: Origin = field(default_factory=dict)
+
+    @property
+    def called(self) -> str:
+        """The name to use for the model itself, in commands and for engines that look at it."""
+        return self.name or self.ref
+
+    @property
+    def rows(self) -> int | None:
+        """Rows of the embedding: from the weights, else what the config promises."""
+        rows = self.weights.embedding_rows
+        return rows if rows is not None else self.config.vocab_size

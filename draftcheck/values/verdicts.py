@@ -1,0 +1,88 @@
+"""What is said of a pair: findings, verdicts per engine, ways out. No I/O."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from draftcheck.values.circumstances import Circumstances
+from draftcheck.values.comparison import Comparison
+from draftcheck.values.memory import MemoryFit
+from draftcheck.values.words import Outcome, Reaction, Severity, Verdict
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EngineSetup(Circumstances):
+    """The circumstances of one verdict."""
+
+    engine: str
+    version: str
+    method: str
+    order: Callable[[str], Any]
+    """Makes a version text of this engine comparable."""
+    checked: str
+    """The newest version whose source was read."""
+    tables: Mapping[str, Any] = field(default_factory=dict)
+    """Data tables that belong to the engine's rules, by file name."""
+    failures: frozenset[str] = frozenset()
+    """Load failures that this version has: the `failure` parameters of its active rules."""
+    memory: MemoryFit | None = None
+    memo: dict[int, Any] = field(default_factory=dict, compare=False)
+    """What checks worked out once for this verdict."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """A rule held against a comparison."""
+
+    rule: str
+    slug: str
+    title: str
+    severity: Severity
+    outcome: Outcome
+    reaction: Reaction
+    saw: str
+    why: str
+    fix: str
+    source: str
+    basis: str
+    engine_says: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Repair:
+    """A way out of a verdict that is not good: a changed model, method or version."""
+
+    id: str
+    title: str
+    text: str = ""
+    """What to paste; empty when the title says it all."""
+    source: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class EngineVerdict:
+    engine: str
+    version: str
+    version_checked: bool
+    method: str | None
+    reaction: Reaction
+    verdict: Verdict
+    findings: tuple[Finding, ...] = ()
+    decided_by: str | None = None
+    """Rule id that decided the reaction, when it is not ``runs``."""
+    basis: str | None = None
+    """How well the reaction is known: run, read or documented."""
+    setup: str | None = None
+    memory: MemoryFit | None = None
+    """Whether it fits; None where no GPU was named or the engine's memory is not modelled."""
+    repairs: tuple[Repair, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class PairVerdict:
+    comparison: Comparison
+    engines: tuple[EngineVerdict, ...]
+    verdict: Verdict

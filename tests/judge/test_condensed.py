@@ -1,0 +1,196 @@
+"""Condensed facts: a few kB, and the same verdicts as from the whole files."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from draftcheck.errors import ReadError
+from draftcheck.judge import questions
+from draftcheck.judge.compare import compare
+from draftcheck.judge.condensed import facts as condensed
+from draftcheck.judge.condensed import folded_tensors, id_ranges, token_tables
+from draftcheck.judge.condensed import pairs as condensed_pairs
+from draftcheck.judge.decide import judge, judge_methods
+from draftcheck.memory import gpu_specs
+from draftcheck.models.read import read
+from draftcheck.models.refs import parse
+from draftcheck.values.circumstances import Circumstances
+from draftcheck.values.comparison import Comparison
+from draftcheck.values.facts import ModelFacts, Tensor
+from draftcheck.values.verdicts import EngineVerdict
+from tests.conftest import ROOT
+from tests.judge.test_rule_cases import cases
+
+PAIR = ROOT / "fixtures" / "pair"
+
+
+def again(facts: ModelFacts) -> ModelFacts:
+    """Condensed, written, read and restored."""
+    return condensed.restore(json.loads(json.dumps(condensed.condense(facts))), facts.ref)
+
+
+def through_notes(comparison: Comparison) -> Comparison:
+    notes = json.loads(json.dumps(condensed_pairs.pair_notes(comparison)))
+    target = again(comparison.target)
+    draft = target if comparison.alone else again(comparison.draft)
+    return condensed_pairs.compare(target, draft, notes)
+
+
+def heart(verdict: EngineVerdict) -> dict[str, Any]:
+    return {
+        "engine": (verdict.engine, verdict.version, verdict.method),
+        "said": (str(verdict.reaction), str(verdict.verdict), verdict.decided_by),
+        "findings": [(f.rule, str(f.outcome)) for f in verdict.findings],
+        "memory": verdict.memory,
+    }
+
+
+@pytest.fixture
+def no_small_tables(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Cases have tiny vocabularies; make stand-ins of them all the same."""
+    monkeypatch.setattr(token_tables, "SMALL", 0)
+
+
+def test_every_case_gives_the_same_verdict(no_small_tables: None) -> None:
+    wrong = []
+    for case in cases():
+        comparison, question = case.comparison(), case.question()
+        ours = [heart(v) for v in judge_methods(comparison, question)]
+        theirs = [heart(v) for v in judge_methods(through_notes(comparison), question)]
+        if ours != theirs:
+            wrong.append(f"{case.name}: {ours} {theirs}")
+    assert not wrong, f"{len(wrong)} of {len(cases())}\n" + "\n".join(wrong[:5])
+
+
+def test_whole_pairs_give_the_same_verdicts_on_every_engine() -> None:
+    for target, draft in (("target", "draft"), ("target.gguf", "draft.gguf")):
+        facts = [read(parse(str(PAIR / name))) for name in (target, draft)]
+        same_everywhere(compare(*facts), small=16_000)
+        same_everywhere(compare(facts[0], facts[0]), small=16_000)
+
+
+def same_everywhere(comparison: Comparison, small: int) -> None:
+    """Every engine at its newest version, with and without a GPU."""
+    restored = through_notes(comparison)
+    assert restored.vocabulary == comparison.vocabulary
+    assert restored.behaviour == comparison.behaviour
+    for said in ({}, {"gpu": "rtx-4090", "context": 4096}):
+        asked = questions.ask([], circumstances=circumstances(**said))
+        ours = judge(comparison, asked, explicit=True)
+        theirs = judge(restored, asked, explicit=True)
+        assert [heart(v) for v in ours.engines] == [heart(v) for v in theirs.engines]
+    for facts in (comparison.target, comparison.draft):
+        size = len(json.dumps(condensed.condense(facts)))
+        assert size < small, f"{facts.ref}: {size:,} bytes"
+
+
+def circumstances(**said: Any) -> Circumstances:
+    return gpu_specs.placed(Circumstances(**said))
+
+
+@pytest.mark.realdata
+def test_real_vocabularies_give_the_same_verdicts(realdata: Path) -> None:
+    files = sorted((realdata / "gguf-vocab").glob("*.gguf"))[:4]
+    folders = sorted(path for path in (realdata / "tokenizers").iterdir() if path.is_dir())[:4]
+    for group in (files, folders):
+        facts = [read(parse(str(path))) for path in group]
+        for target, draft in combinations(facts, 2):
+            same_everywhere(compare(target, draft), small=24_000)
+
+
+def test_fingerprints_tell_vocabularies_apart() -> None:
+    target, draft = (read(parse(str(PAIR / name))) for name in ("target", "draft"))
+    gguf = read(parse(str(PAIR / "target.gguf")))
+    assert condensed.fingerprint(target) == condensed.fingerprint(draft)
+    assert condensed.fingerprint(target) == condensed.fingerprint(gguf)
+    tokens = list(target.tokenizer.tokens or ())
+    changed = replace(target.tokenizer, tokens=[*tokens[:9], b"other", *tokens[10:]])
+    assert token_tables.fingerprint(changed) != condensed.fingerprint(target)
+    special = replace(changed, special=changed.special | {9})
+    assert token_tables.family(special) != token_tables.family(changed)
+    moved = replace(target.tokenizer, tokens=[b"ab", b"c"], added=frozenset(), special=frozenset())
+    other = replace(moved, tokens=[b"a", b"bc"])
+    assert token_tables.fingerprint(moved) != token_tables.fingerprint(other)
+
+
+def test_without_notes_other_vocabularies_are_unknown(no_small_tables: None) -> None:
+    target = read(parse(str(PAIR / "target")))
+    tokens = list(target.tokenizer.tokens or ())
+    other = replace(
+        target,
+        tokenizer=replace(target.tokenizer, tokens=[*tokens[:9], b"other", *tokens[10:]], files={}),
+    )
+    found = condensed_pairs.compare(again(target), again(other))
+    assert str(found.vocabulary.relation) == "unknown"
+    assert found.vocabulary.differing_ids is None
+    noted = through_notes(compare(target, other))
+    assert noted.vocabulary == compare(target, other).vocabulary
+
+
+def test_tensors_fold_without_loss() -> None:
+    names = {f"model.layers.{i}.mlp.experts.{e}.w1.weight": (4, i + 1) for i in range(3, 9)
+             for e in range(16) if (i, e) != (5, 7)}  # fmt: skip
+    names |= {f"model.layers.{i}.norm.weight": (8,) for i in range(9)}
+    names |= {"lm_head.weight": (10, 8), "odd*name.0": (1,), "x.**.007": (), "0.a": (2,)}
+    found = {name: Tensor("BF16", shape, "", 2) for name, shape in names.items()}
+    rows = json.loads(json.dumps(folded_tensors.fold(found)))
+    folded = folded_tensors.unfold(rows, "here")
+    assert dict(folded) == found
+    assert len(folded) == len(found)
+    assert len(rows) < len(found) / 4
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        {},
+        [],
+        {"condensed": 2},
+        {"condensed": 1, "kind": "hub", "table": 3},
+        {"condensed": 1, "kind": "hub", "table": {"count": 1 << 40, "digest": "a" * 64}},
+        {"condensed": 1, "kind": "hub", "table": {"count": 9, "digest": "<b>" * 9}},
+        {"condensed": 1, "kind": "hub", "table": {"count": 9, "digest": "a" * 64, "texts": [1]}},
+        {"condensed": 1, "kind": "hub", "table": {"count": 9, "digest": "a" * 64},
+         "ids": {"special": "0-99"}},
+        {"condensed": 1, "kind": "hub", "table": {"count": 9, "digest": "a" * 64},
+         "ids": {"special": "0-9999999999999"}},
+        {"condensed": 1, "kind": "hub", "tensors": [["a.*", ["0-99999999"], "F32", [1], 4]]},
+        {"condensed": 1, "kind": "hub", "tensors": [["a.*", [], "F32", [1], 4]]},
+        {"condensed": 1, "kind": "hub", "tensors": [["a", [], "F32", [-1], 4]]},
+        {"condensed": 1, "kind": "hub", "gguf": {"version": 3},
+         "keys": {"a": ["int32", {"runs": 1}]}},
+        {"condensed": 1, "kind": "hub", "unheard": 1},
+    ],
+)  # fmt: skip
+def test_nonsense_is_refused_in_one_line(entry: Any) -> None:
+    with pytest.raises(ReadError) as caught:
+        condensed.restore(entry, "somewhere")
+    assert "\n" not in caught.value.message
+    assert caught.value.message.startswith("somewhere")
+
+
+@pytest.mark.parametrize("notes", [{"vocabulary": 3}, {"behaviour": 1}, {"seen": {"a": "b"}},
+                                   {"differing": {}}])  # fmt: skip
+def test_notes_that_make_no_sense_are_refused(notes: Any) -> None:
+    target = again(read(parse(str(PAIR / "target"))))
+    with pytest.raises(ReadError):
+        condensed_pairs.compare(target, again(target), notes)
+
+
+def test_ranges_come_back() -> None:
+    for numbers in ([], [0], [1, 2, 3, 9], list(range(5, 500)), [1, 3, 5]):
+        assert id_ranges.unpack(id_ranges.pack(numbers), "x") == numbers
+    assert id_ranges.pack([1, 2, 3, 9]) == "1-3,9"
+
+
+def test_condensed_facts_can_be_saved_and_read_as_json() -> None:
+    facts = read(parse(str(PAIR / "target.gguf")))
+    entry = condensed.condense(facts)
+    assert json.loads(json.dumps(entry)) == json.loads(json.dumps(condensed.condense(again(facts))))
+    assert condensed.family(again(facts)) == condensed.family(facts)

@@ -1,0 +1,143 @@
+"""Which method speaks for a pair: what needs no draft, what is too old, what is not there."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from draftcheck.rulebook import book
+from tests import make
+from tests.conftest import Run
+
+TOY = """
+[engine]
+id = "toy"
+name = "Toy"
+versions = "pep440"
+oldest = "1.0"
+checked = "3.0"
+checked_on = 2026-11-15
+complete = true
+
+[[method]]
+id = "second"
+setup = "toy {target} --with {draft} --length {tokens:4}{flags}"
+flags = { context = "--context {context}", sequences = "--total {total_context}" }
+since = "2.0"
+
+[[method]]
+id = "words"
+drafts = ["none"]
+vocabulary = "none"
+basis = "documented"
+setup = "toy {target} --words"
+
+[[method]]
+id = "own"
+drafts = ["itself"]
+vocabulary = "none"
+setup = "toy {target} --own"
+
+[[rule]]
+id = "TOY001"
+slug = "no-second"
+title = "Version 2 has no working second model"
+methods = ["second"]
+check = "always"
+params = { says = "it is broken" }
+since = "2.0"
+until = "2.5"
+reaction = "refuses"
+severity = "error"
+why = "It was."
+fix = "Wait."
+source = "toy.c"
+basis = "read"
+"""
+
+
+@pytest.fixture
+def toy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "toy.toml"
+    file.write_text(TOY, encoding="utf-8")
+    engine = book.parse_file(file)
+    loaded = book.load
+    monkeypatch.setattr(book, "load", lambda name: engine if name == "toy" else loaded(name))
+
+
+def sides(tmp_path: Path, **changes: object) -> tuple[Path, Path]:
+    return make.folder(tmp_path / "big", layers=8, **changes), make.folder(tmp_path / "small")
+
+
+def test_no_draft_asks_every_method_that_needs_none(run: Run, toy: None, tmp_path: Path) -> None:
+    target, _ = sides(tmp_path)
+    ran = run("pair", target, "--engine", "toy", "--format", "json")
+    assert ran.code == 0, ran.err
+    assert ran.json["draft"] is None
+    assert [entry["method"] for entry in ran.json["engines"]] == ["words"]
+    assert ran.json["engines"][0]["basis"] == "documented"
+    assert ran.json["engines"][0]["setup"] == f"toy {target} --words"
+
+
+def test_own_layers_come_first(run: Run, toy: None, tmp_path: Path) -> None:
+    target, _ = sides(tmp_path, config={"model_type": "deepseek_v3", "num_nextn_predict_layers": 1})
+    methods = [
+        entry["method"]
+        for entry in run("pair", target, "--engine", "toy", "--format", "json").json["engines"]
+    ]
+    assert methods == ["own", "words"]
+    ran = run("pair", target, target, "--engine", "toy", "--format", "json")
+    assert [entry["method"] for entry in ran.json["engines"]] == ["own"]
+
+
+def test_a_draft_that_is_not_used_is_said(run: Run, toy: None, tmp_path: Path) -> None:
+    ran = run("pair", *sides(tmp_path), "--engine", "toy", "--method", "words", "--format", "json")
+    assert ran.code == 0
+    assert "is not looked at" in ran.json["engines"][0]["notes"][0]
+
+
+def test_a_method_that_needs_a_draft_says_so(run: Run, toy: None, tmp_path: Path) -> None:
+    ran = run("pair", sides(tmp_path)[0], "--engine", "toy", "--method", "second")
+    assert ran.code == 2
+    assert "needs a draft" in ran.err
+
+
+def test_a_version_without_the_method_is_incompatible(run: Run, toy: None, tmp_path: Path) -> None:
+    pair = sides(tmp_path)
+    assert run("pair", *pair, "--engine", "toy@1.5").code == 1
+    assert run("pair", *pair, "--engine", "toy@1.5", "--method", "second").code == 1
+    assert run("pair", *pair, "--engine", "toy@0.5", "--method", "second").code == 3
+
+
+def test_setup_speaks_of_the_deployment(run: Run, toy: None, tmp_path: Path) -> None:
+    target, draft = sides(tmp_path)
+    told = ("--context", "4096", "--sequences", "2", "--draft-tokens", "7")
+    ran = run("pair", target, draft, "--engine", "toy", *told, "--format", "json")
+    assert ran.json["engines"][0]["setup"] == (
+        f"toy {target} --with {draft} --length 7 --context 4096 --total 8192"
+    )
+    plain = run("pair", target, draft, "--engine", "toy", "--format", "json")
+    assert plain.json["engines"][0]["setup"] == f"toy {target} --with {draft} --length 4"
+
+
+def test_names_are_filled_in_once(run: Run, toy: None, tmp_path: Path) -> None:
+    target = make.folder(tmp_path / "{draft}", layers=8)
+    draft = make.folder(tmp_path / "{flags}")
+    ran = run("pair", target, draft, "--engine", "toy", "--format", "json")
+    assert ran.json["engines"][0]["setup"] == f"toy '{target}' --with '{draft}' --length 4"
+
+
+def test_the_next_version_is_a_way_out(run: Run, toy: None, tmp_path: Path) -> None:
+    target, draft = sides(tmp_path)
+    ran = run("pair", target, draft, "--engine", "toy@2.1", "--format", "json")
+    assert ran.code == 1
+    (entry,) = ran.json["engines"]
+    assert [repair["id"] for repair in entry["repairs"]] == ["other-version"]
+    assert entry["repairs"][0]["title"] == "with Toy 2.5 instead: compatible"
+    text = run("pair", target, draft, "--engine", "toy@2.1").out
+    assert "way out (toy): with Toy 2.5 instead" in text
+    assert (
+        "way out (toy)"
+        in run("pair", target, draft, "--engine", "toy@2.1", "--format", "markdown").out
+    )

@@ -1,0 +1,340 @@
+"""Facts against the libraries that own the formats."""
+
+from __future__ import annotations
+
+import base64
+import json
+from pathlib import Path
+
+import pytest
+
+from draftcheck.models import read as facts
+from draftcheck.models import refs, stored
+from draftcheck.models.readers.gguf import ggml_types
+from draftcheck.models.readers.tokenizer.vocabulary import byte_level
+from draftcheck.values.facts import NO_TOKEN, ModelFacts
+from tests import make
+from tests.conftest import FIXTURES, Run
+
+
+def read(path: Path) -> ModelFacts:
+    return facts.read(refs.parse(str(path)))
+
+
+def texts(found: ModelFacts) -> dict[str, int]:
+    tokens = found.tokenizer.tokens or ()
+    return {text.decode(): i for i, text in enumerate(tokens) if text is not None}
+
+
+TOKENIZERS = [FIXTURES / "pair/target", "llama2", "llama3_1", "qwen2_5", "qwen3", "yi"]
+
+
+@pytest.mark.realdata
+@pytest.mark.parametrize("name", TOKENIZERS, ids=str)
+def test_tokenizer_json_equals_the_tokenizers_library(name: str | Path, realdata: Path) -> None:
+    from tokenizers import Tokenizer
+
+    folder = realdata / "tokenizers" / name
+    found = read(folder)
+    theirs = Tokenizer.from_file(str(folder / "tokenizer.json"))
+    assert texts(found) == theirs.get_vocab(with_added_tokens=True)
+    assert found.tokenizer.base_size == theirs.get_vocab_size(with_added_tokens=False)
+
+
+def test_fixture_tokenizer_equals_the_tokenizers_library() -> None:
+    from tokenizers import Tokenizer
+
+    found = read(FIXTURES / "pair/target")
+    theirs = Tokenizer.from_file(str(FIXTURES / "pair/target/tokenizer.json"))
+    assert texts(found) == theirs.get_vocab(with_added_tokens=True)
+    assert found.tokenizer.kind == "byte-bpe"
+    assert found.tokenizer.files.keys() == {"tokenizer.json"}
+
+
+def test_merges_have_one_digest_in_both_spellings(tmp_path: Path) -> None:
+    pairs = [["a", "b"], ["c d", "e"], ["\u0120", "t"]]
+    old = ["a b", "c\u0120d e", "\u0120 t"]
+    one = make.folder(tmp_path / "a", tokenizer_json=make.tokenizer(merges=pairs))
+    two = make.folder(tmp_path / "b", tokenizer_json=make.tokenizer(merges=old))
+    other = make.folder(tmp_path / "c", tokenizer_json=make.tokenizer(merges=old[:2]))
+    assert read(one).tokenizer.merges == read(two).tokenizer.merges
+    assert read(one).tokenizer.merges != read(other).tokenizer.merges
+
+
+def test_long_merges_are_digested_in_chunks_as_in_one_piece(tmp_path: Path) -> None:
+    """Breaks inside tokens that look like JSON must not matter."""
+    nasty = ['],["', '", "', '\\"', '"],', "[[", "\\", '\\\\",', "\u0120x"]
+    pairs = [[nasty[i % 8], nasty[(i // 8) % 8] + str(i)] for i in range(120_000)]
+    compact = make.tokenizer(merges=pairs)
+    one = make.folder(tmp_path / "a", tokenizer_json=compact)
+    two = make.folder(tmp_path / "b")
+    (two / "tokenizer.json").write_text(json.dumps(compact, indent=1), encoding="utf-8")
+    three = make.folder(tmp_path / "c")
+    last = {"model": compact["model"], **{k: v for k, v in compact.items() if k != "model"}}
+    (three / "tokenizer.json").write_text(json.dumps(last), encoding="utf-8")  # other layout
+    digests = {read(folder).tokenizer.merges for folder in (one, two, three)}
+    assert len(digests) == 1
+
+
+def test_special_tokens_know_their_file(tmp_path: Path) -> None:
+    folder = make.folder(
+        tmp_path / "a",
+        tokenizer_config={
+            "bos_token": None,
+            "eos_token": {"content": "</s>"},
+            "add_bos_token": True,
+        },
+        generation={"eos_token_id": [257, 5]},
+    )
+    make.write_json(folder / "special_tokens_map.json", {"pad_token": "<pad>"})
+    make.write_json(folder / "generation_config.json", {"eos_token_id": [257, 5]})
+    found = read(folder)
+    tokenizer = found.tokenizer
+    assert (tokenizer.bos_id, tokenizer.eos_id, tokenizer.pad_id) == (NO_TOKEN, 257, 258)
+    assert tokenizer.origin["eos_id"] == "tokenizer_config.json eos_token"
+    assert tokenizer.origin["pad_id"] == "special_tokens_map.json pad_token"
+    assert tokenizer.add_bos is True and tokenizer.add_eos is None
+    assert found.config.generation_eos_ids == (257, 5)
+
+
+def test_missing_facts_are_not_read(tmp_path: Path) -> None:
+    folder = tmp_path / "a"
+    folder.mkdir()
+    make.write_json(folder / "tokenizer.json", make.tokenizer())
+    found = read(folder)
+    config = found.config
+    assert (config.vocab_size, config.context, config.heads, config.tied) == (None,) * 4
+    assert found.weights.tensors is None and found.tokenizer.chat_template is None
+    assert found.role is None
+
+
+def test_sentencepiece_equals_the_library(tmp_path: Path) -> None:
+    spm = pytest.importorskip("sentencepiece", reason="sentencepiece is not installed")
+    text = tmp_path / "text.txt"
+    text.write_text(
+        "\n".join(f"the {i} quick brown foxes jump over {i * i} dogs" for i in range(400))
+    )
+    for kind, ours in (("bpe", "spm-bpe"), ("unigram", "unigram")):
+        folder = tmp_path / kind
+        folder.mkdir()
+        spm.SentencePieceTrainer.train(
+            input=str(text), model_prefix=str(folder / "tokenizer"), vocab_size=330,
+            model_type=kind, byte_fallback=True, minloglevel=2,
+            user_defined_symbols=["<tool>"],
+        )  # fmt: skip
+        theirs = spm.SentencePieceProcessor(model_file=str(folder / "tokenizer.model"))
+        make.write_json(folder / "config.json", make.CONFIG)
+        make.write_json(folder / "added_tokens.json", {"<extra>": 330})
+        found = read(folder)
+        tokens = found.tokenizer.tokens or ()
+        pieces = [theirs.id_to_piece(i).encode() for i in range(theirs.vocab_size())]
+        assert list(tokens[:330]) == pieces
+        assert tokens[330] == b"<extra>"
+        assert found.tokenizer.kind == ours
+        assert found.tokenizer.bos_id == theirs.bos_id()
+        assert len(found.tokenizer.byte_tokens) == 256
+
+
+def test_tiktoken_ranks(tmp_path: Path) -> None:
+    ranks = [bytes([i]) for i in range(256)] + [b" the", "ü".encode()]
+    lines = b"".join(base64.b64encode(t) + b" %d\n" % i for i, t in enumerate(ranks))
+    folder = tmp_path / "a"
+    folder.mkdir()
+    (folder / "tokenizer.model").write_bytes(lines)
+    found = read(folder)
+    assert found.tokenizer.kind == "byte-bpe"
+    assert (found.tokenizer.tokens or [])[256] == "Ġthe".encode()
+    assert found.tokenizer.length is None, "special tokens are not in the file"
+    assert (folder / "tokenizer.model").rename(folder / "qwen.tiktoken")
+    assert texts(read(folder)) == texts(found)
+
+
+def test_tekken(tmp_path: Path) -> None:
+    vocab = [
+        {"rank": i, "token_bytes": base64.b64encode(bytes([i])).decode(), "token_str": None}
+        for i in range(256)
+    ]
+    body = {
+        "config": {
+            "pattern": ".",
+            "num_vocab_tokens": 256,
+            "default_vocab_size": 250,
+            "default_num_special_tokens": 20,
+            "version": "v3",
+        },
+        "vocab": vocab,
+    }
+    folder = tmp_path / "a"
+    folder.mkdir()
+    make.write_json(folder / "tekken.json", body)
+    found = read(folder)
+    tokens = found.tokenizer.tokens or ()
+    assert len(tokens) == 250
+    assert tokens[:3] == [b"<unk>", b"<s>", b"</s>"] and tokens[19] == b"<SPECIAL_19>"
+    assert tokens[20 + 65] == b"A"
+    assert (found.tokenizer.bos_id, found.tokenizer.eos_id) == (1, 2)
+    body["special_tokens"] = [{"rank": 4, "token_str": "[NEW]", "is_control": True}]
+    make.write_json(folder / "tekken.json", body)
+    assert (read(folder).tokenizer.tokens or ())[4] == b"[NEW]"
+
+
+def test_byte_level_alphabet_is_gpt2s() -> None:
+    from tokenizers.pre_tokenizers import ByteLevel
+
+    assert {byte_level(bytes([b])).decode() for b in range(256)} == set(ByteLevel.alphabet())
+    assert byte_level(b" a\n") == "ĠaĊ".encode()
+
+
+def test_gguf_equals_the_gguf_library(tmp_path: Path) -> None:
+    gguf = pytest.importorskip("gguf")
+    path = FIXTURES / "pair/target.gguf"
+    found = read(path)
+    reader = gguf.GGUFReader(path)
+    field = reader.fields["tokenizer.ggml.tokens"]
+    assert list(found.tokenizer.tokens or ()) == [bytes(field.parts[i]) for i in field.data]
+    theirs = {t.name: (t.tensor_type.name, t.n_bytes) for t in reader.tensors}
+    ours = {name: (t.dtype, t.nbytes) for name, t in (found.weights.tensors or {}).items()}
+    assert ours == theirs
+    assert found.gguf is not None and found.gguf.tensor_fault is None
+
+
+def test_table_of_ggml_types_equals_the_gguf_library() -> None:
+    constants = pytest.importorskip("gguf.constants")
+    for kind, (block, size) in constants.GGML_QUANT_SIZES.items():
+        assert ggml_types.TYPES[int(kind)] == (kind.name, block, size)
+
+
+def test_split_gguf_is_one_model(tmp_path: Path, run: Run) -> None:
+    first = tmp_path / "m-00001-of-00002.gguf"
+    make.gguf(first)
+    make.write_gguf(tmp_path / "m-00002-of-00002.gguf", {"split.no": ("uint16", 1)}, {"x": (4, 4)})
+    found = read(first)
+    assert {"token_embd.weight", "x"} <= set(found.weights.tensors or ())
+    assert found.gguf is not None and found.gguf.splits == 2
+    ran = run("inspect", tmp_path / "m-00002-of-00002.gguf")
+    assert ran.code == 2 and "m-00001-of-00002.gguf" in ran.err
+    (tmp_path / "m-00002-of-00002.gguf").unlink()
+    ran = run("inspect", first)
+    assert ran.code == 0 and "part m-00002-of-00002.gguf of 2 is not there" in ran.err
+    ran = run("pair", first, first)
+    assert ran.code == 1 and "part m-00002-of-00002.gguf of 2 is not there" in ran.out
+
+
+def test_folder_with_one_gguf_means_that_model(tmp_path: Path, run: Run) -> None:
+    make.gguf(tmp_path / "a.gguf")
+    assert read(tmp_path).kind == "gguf"
+    make.gguf(tmp_path / "b.gguf")
+    ran = run("inspect", tmp_path)
+    assert ran.code == 2 and "a.gguf, b.gguf" in ran.err
+
+
+@pytest.mark.parametrize("name", ["target", "target.gguf"])
+def test_saved_facts_stand_for_the_model(name: str, tmp_path: Path, run: Run) -> None:
+    model, file = FIXTURES / "pair" / name, tmp_path / "t.facts.json"
+    assert run("inspect", model, "--output", file).code == 0
+    draft = FIXTURES / "pair" / name.replace("target", "draft")
+    one = run("pair", model, draft, "--format", "json").json
+    two = run("pair", file, draft, "--format", "json").json
+    assert one["engines"] == two["engines"]
+    assert two["target"]["ref"] == str(file)
+    assert one["vocabulary"] == two["vocabulary"]
+    assert str(FIXTURES) not in file.read_text().replace(str(model), "")
+
+
+def test_saved_facts_keep_every_byte(tmp_path: Path) -> None:
+    nasty = [b"\xff\xfe", b"\x00a", "\ud800".encode("utf-8", "surrogatepass"), b"[EMPTY]", b""]
+    path = make.gguf(tmp_path / "a.gguf", [*nasty, *make.gguf_tokens()])
+    found = read(path)
+    stored.save(found, tmp_path / "a.facts.json")
+    again = read(tmp_path / "a.facts.json")
+    assert list(again.tokenizer.tokens or ()) == list(found.tokenizer.tokens or ())
+    assert found.gguf is not None and again.gguf is not None
+    assert again.gguf.keys.keys() == found.gguf.keys.keys()
+
+
+ROLES = [
+    ({"architectures": ["LlamaForCausalLM"]}, {}, "full"),
+    ({"architectures": ["LlamaForCausalLMEagle3"]}, {}, "eagle3"),
+    ({"architectures": ["LlamaForCausalLM"]}, {"fc.weight": ("F32", (64, 128))}, "eagle"),
+    ({"architectures": ["LlamaForCausalLM"]}, {"d2t": ("I64", (8,))}, "eagle3"),
+    ({"architectures": ["MedusaModel"], "model_type": "medusa"}, {}, "medusa"),
+    ({"architectures": ["MLPSpeculatorPreTrainedModel"], "model_type": "mlp_speculator"}, {},
+     "mlp_speculator"),
+    ({"architectures": ["DFlashDraftModel"]}, {}, "dflash"),
+    ({"architectures": ["Qwen3DSparkModel"]}, {}, "dspark"),
+    ({"architectures": ["Qwen3NextMTP"], "model_type": "qwen3_next_mtp"}, {}, "mtp"),
+    ({"speculators_model_type": "eagle3", "architectures": ["X"]}, {}, "eagle3"),
+    ({"architectures": ["BertModel"]}, {}, "encoder"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("config", "tensors", "role"), ROLES)
+def test_kind_of_model(config: dict, tensors: dict, role: str, tmp_path: Path) -> None:
+    folder = make.folder(tmp_path / "a", config=config)
+    if tensors:
+        make.safetensors(folder / "model.safetensors", tensors)
+    assert read(folder).role == role
+
+
+def test_a_head_names_its_verifier(tmp_path: Path, run: Run) -> None:
+    config = {
+        "speculators_model_type": "eagle3",
+        "speculators_config": {"verifier": {"name_or_path": "org/big", "architectures": []}},
+    }
+    folder = make.folder(tmp_path / "a", config=config)
+    assert read(folder).verifier == "org/big"
+    ran = run("pair", make.folder(tmp_path / "b"), folder, "--engine", "transformers")
+    assert ran.code == 1, "transformers has no method for such a head"
+    assert "kind eagle3" in ran.out
+
+
+CONTEXTS = [
+    ({}, 2048),
+    ({"rope_scaling": {"rope_type": "linear", "factor": 4.0}}, 8192),
+    ({"rope_scaling": {"rope_type": "llama3", "factor": 8.0}}, 2048),
+    (
+        {"rope_scaling": {"type": "yarn", "factor": 4.0, "original_max_position_embeddings": 1024}},
+        4096,
+    ),
+    ({"rope_parameters": {"rope_type": "default", "rope_theta": 1.0}}, 2048),
+]
+
+
+@pytest.mark.parametrize(("change", "context"), CONTEXTS)
+def test_context_with_rope_scaling(change: dict, context: int, tmp_path: Path) -> None:
+    assert read(make.folder(tmp_path / "a", config=change)).config.scaled_context == context
+
+
+def test_text_config_wins_in_multimodal_models(tmp_path: Path) -> None:
+    inner = {"vocab_size": 999, "model_type": "gemma3_text", "num_attention_heads": 8}
+    config = {"text_config": inner, "vision_config": {}, "model_type": "gemma3"}
+    found = read(make.folder(tmp_path / "a", config=config)).config
+    assert (found.vocab_size, found.model_type, found.heads) == (999, "gemma3_text", 8)
+    assert found.multimodal is True
+
+
+def test_inspect_prints_text_json_and_markdown(run: Run) -> None:
+    model = FIXTURES / "pair/target.gguf"
+    text = run("inspect", model).out
+    assert "as llama.cpp loads it" in text and "byte-bpe" in text
+    body = run("inspect", model, "--format", "json").json
+    assert body["facts"]["tokenizer"]["kind"] == "byte-bpe"
+    assert body["llama_cpp"]["type"] == "BPE"
+    assert run("inspect", model, "--format", "markdown").out.startswith("### ")
+
+
+def test_inspect_saves_only_under_its_own_suffix(run: Run, tmp_path: Path) -> None:
+    ran = run("inspect", FIXTURES / "pair/target", "--output", tmp_path / "x.json")
+    assert ran.code == 2 and ".facts.json" in ran.err
+
+
+def test_hub_cache_snapshot_is_a_folder(tmp_path: Path) -> None:
+    repo = tmp_path / "models--org--name"
+    snapshot = repo / "snapshots" / ("a" * 40)
+    real = make.folder(tmp_path / "real")
+    (repo / "blobs").mkdir(parents=True)
+    snapshot.mkdir(parents=True)
+    for file in real.iterdir():
+        file.rename(repo / "blobs" / file.name)
+        (snapshot / file.name).symlink_to(f"../../blobs/{file.name}")
+    assert read(snapshot).tokenizer.length == 260

@@ -1,0 +1,189 @@
+"""The rule files: sound, complete, and refused with file and id when they are not."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from draftcheck.errors import RuleError
+from draftcheck.judge import bind
+from draftcheck.rulebook import book, files
+from tests.conftest import ROOT, Run
+
+ENGINE = """
+[engine]
+id = "x"
+name = "X"
+versions = "pep440"
+oldest = "1.0"
+checked = "2.0"
+checked_on = 2026-11-15
+
+[[method]]
+id = "m"
+setup = "run"
+"""
+RULE = """
+[[rule]]
+id = "XXX001"
+slug = "a-rule"
+title = "T"
+check = "vocab_size_equal"
+reaction = "refuses"
+severity = "error"
+why = "w"
+fix = "f"
+source = "s"
+basis = "read"
+"""
+
+
+def load(tmp_path: Path, text: str) -> book.Engine:
+    path = tmp_path / "x.toml"
+    path.write_text(text, encoding="utf-8")
+    engine = book.parse_file(path)
+    bind.validate(engine)
+    return engine
+
+
+def test_a_sound_file_loads(tmp_path: Path) -> None:
+    assert [rule.id for rule in load(tmp_path, ENGINE + RULE).rules] == ["XXX001"]
+
+
+WRONG = [
+    (RULE.replace('check = "vocab_size_equal"', 'check = "no_such"'), "no check 'no_such'"),
+    (RULE + "params = { max_gap = 3 }\n", "has no parameter 'max_gap'"),
+    (RULE.replace("vocab_size_equal", "llama_size_gap"), "needs the parameter 'max_gap'"),
+    (
+        RULE.replace("vocab_size_equal", "llama_size_gap") + 'params = { max_gap = "128" }\n',
+        "'max_gap' must be int",
+    ),
+    (RULE.replace('source = "s"\n', ""), "'source' is missing"),
+    (RULE.replace('source = "s"', 'source = " "'), "'source' is empty"),
+    (RULE + 'colour = "red"\n', "unknown field 'colour'"),
+    (RULE.replace("refuses", "explodes"), "reaction 'explodes' is not one of"),
+    (RULE.replace('"error"', '"fatal"'), "severity 'fatal' is not one of"),
+    (RULE.replace('"read"', '"guess"'), "basis 'guess' is not one of"),
+    (RULE.replace("XXX001", "X1"), "an id is three capitals"),
+    (RULE.replace("a-rule", "A Rule"), "is not a slug"),
+    (RULE + 'since = "one"\n', "'one' is not a version"),
+    (RULE + 'since = "1.5"\nuntil = "1.5"\n', "window from 1.5 to 1.5 is empty"),
+    (RULE + 'methods = ["n"]\n', "method 'n' is not one of m"),
+    (RULE + RULE, "two windows overlap"),
+    (RULE + 'until = "1.5"\n' + RULE + 'since = "1.4"\n', "two windows overlap"),
+    (
+        RULE + 'until = "1.5"\n' + RULE.replace("a-rule", "b-rule") + 'since = "1.5"\n',
+        "two slugs",
+    ),
+]
+
+
+@pytest.mark.parametrize(("text", "words"), WRONG, ids=lambda value: value[:40])
+def test_a_wrong_rule_is_refused_with_file_and_id(tmp_path: Path, text: str, words: str) -> None:
+    with pytest.raises(RuleError) as caught:
+        load(tmp_path, ENGINE + text)
+    assert words in caught.value.message
+    assert caught.value.message.startswith("x.toml")
+    assert "X1" in caught.value.message or "XXX001" in caught.value.message
+
+
+REPAIR = """
+[[repair]]
+id = "mend"
+rules = ["XXX001"]
+title = "T"
+source = "s"
+"""
+WRONG_ROWS = [
+    (REPAIR + 'check = "no_such"\n', "repair mend: there is no check 'no_such'"),
+    (REPAIR + 'check = "relation_among"\n', "repair mend: check 'relation_among' needs"),
+    (REPAIR + 'methods = ["n"]\n', "repair mend: method 'n' is not one of m"),
+    (REPAIR + 'since = "one"\n', "repair mend: 'one' is not a version"),
+    (REPAIR.replace('title = "T"\n', ""), "repair mend: 'title' is missing"),
+    ('[[method]]\nid = "n"\nsetup = "x"\ndrafts = ["ghost"]\n', "method n: draft 'ghost' is"),
+    ('[[method]]\nid = "n"\nsetup = "x"\nbasis = "hope"\n', "method n: basis 'hope' is not"),
+    ('[[method]]\nid = "n"\nsetup = "x"\nflags = { wind = "--w" }\n', "method n: flag 'wind'"),
+]
+
+
+@pytest.mark.parametrize(("text", "words"), WRONG_ROWS, ids=lambda value: value[-30:])
+def test_a_wrong_method_or_repair_is_refused(tmp_path: Path, text: str, words: str) -> None:
+    with pytest.raises(RuleError) as caught:
+        load(tmp_path, ENGINE + text)
+    assert caught.value.message.startswith(f"x.toml {words}")
+
+
+def test_rows_of_one_id_may_follow_each_other(tmp_path: Path) -> None:
+    text = ENGINE + RULE + 'until = "1.5"\n' + RULE + 'since = "1.5"\n'
+    assert len(load(tmp_path, text).rules) == 2
+
+
+def test_broken_toml_and_unknown_tables_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(RuleError, match=r"x\.toml: not valid TOML"):
+        load(tmp_path, "[engine")
+    with pytest.raises(RuleError, match="unknown table 'extra'"):
+        load(tmp_path, ENGINE + "[extra]\n")
+    with pytest.raises(RuleError, match="versions must be one of"):
+        load(tmp_path, ENGINE.replace("pep440", "semver"))
+
+
+def test_every_shipped_file_loads_and_ids_are_unique() -> None:
+    owners: dict[str, str] = {}
+    for name in book.engine_files():
+        for rule in book.load(name).rules:
+            assert owners.setdefault(rule.id, name) == name, rule.id
+    for rule in book.truth():
+        assert rule.id not in owners
+
+
+def test_the_rules_the_user_named_are_there() -> None:
+    rules = {rule.slug: rule for rule in book.load("llama.cpp").rules if rule.until is None}
+    assert rules["vocab-size-gap"].params == {"max_gap": 128}
+    assert rules["token-text-differs"].params == {"first_id": 5}
+    assert {"tokenizer-type", "bos-token", "eos-token"} <= set(rules)
+
+
+def test_windows_of_a_rule_leave_no_gap() -> None:
+    """A rule that goes on must go on where its last row ended, or its absence is meant."""
+    meant = {"VLL003": "0.10.0", "VLL011": "0.10.0"}  # no draft models at all until 0.15.0
+    for name in book.engine_files():
+        engine = book.load(name)
+        rows: dict[tuple[str, tuple[str, ...]], list[book.Rule]] = {}
+        for rule in engine.rules:
+            rows.setdefault((rule.id, rule.methods), []).append(rule)
+        for (rule_id, _), members in rows.items():
+            ends = [rule.until for rule in members if rule.until is not None]
+            starts = {rule.since for rule in members}
+            for end in ends:
+                last = max(ends, key=engine.order)
+                goes_on = any(rule.until is None for rule in members)
+                if end != last or goes_on:
+                    assert end in starts or meant.get(rule_id) == end, f"{rule_id} after {end}"
+
+
+def test_tables_are_shipped_with_the_rules() -> None:
+    for name in files.names():
+        tomllib.loads((ROOT / "rules" / f"{name}.toml").read_text(encoding="utf-8"))
+    assert "llamacpp-vocabulary" in book.load("llama.cpp").tables
+
+
+def test_rules_command_lists_and_explains(run: Run) -> None:
+    listing = run("rules").out
+    assert "LCP003" in listing and "TRU001" in listing
+    page = run("rules", "LCP003").out
+    for word in ("b9109 and newer", "why", "fix", "source", "ignores-draft"):
+        assert word in page
+    assert run("rules", "vocab-size-gap").out == page
+    body = run("rules", "--format", "json").json
+    assert body["schema_version"] == 1
+    assert {"id", "slug", "why", "fix", "source", "since", "until"} <= set(body["rules"][0])
+    assert run("rules", "--engine", "vllm", "--format", "markdown").out.startswith("| id |")
+    assert run("rules", "LCP003", "--format", "markdown").out.startswith("## LCP003")
+
+
+def test_rules_command_helps_with_a_wrong_id(run: Run) -> None:
+    ran = run("rules", "LCP999")
+    assert ran.code == 2 and "there is no rule 'LCP999'" in ran.err and "LCP" in ran.err
+    assert run("rules", "--engine", "nope").code == 2

@@ -1,0 +1,67 @@
+"""Parsed rule files are kept; what is kept never changes an answer."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from draftcheck.rulebook import files
+
+
+@pytest.fixture
+def kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    files.load.cache_clear()
+    return tmp_path / "draftcheck" / "rules"
+
+
+def again(name: str) -> dict[str, object]:
+    files.load.cache_clear()
+    return files.load(name)
+
+
+@pytest.mark.parametrize("name", files.names())
+def test_kept_and_parsed_are_the_same(kept: Path, name: str) -> None:
+    first = files.load(name)
+    (file,) = kept.glob("*.json")
+    second = again(name)
+    assert file.exists()
+    plain = tomllib.loads((files.folder() / f"{name}.toml").read_text(encoding="utf-8"))
+    assert str(first) == str(plain)
+    assert set(second) == set(plain)
+    for head in (body["engine"] for body in (second, plain) if "engine" in body):
+        if isinstance(head, dict) and "checked_on" in head:  # a day is kept as its text
+            head["checked_on"] = str(head["checked_on"])
+    assert second == plain
+
+
+@pytest.mark.parametrize("damage", [b"", b"{", b"[1]", b"null", b"\xff", b"[" * 100_000])
+def test_a_damaged_file_is_made_anew(kept: Path, damage: bytes) -> None:
+    whole = files.load("truth")
+    (file,) = kept.glob("*.json")
+    file.write_bytes(damage)
+    assert again("truth") == whole
+    assert file.read_bytes() != damage
+
+
+def test_other_bytes_are_parsed_anew(
+    kept: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rules = tmp_path / "rules"
+    rules.mkdir()
+    monkeypatch.setattr(files, "folder", lambda: rules)
+    (rules / "x.toml").write_text("a = 1", encoding="utf-8")
+    assert again("x") == {"a": 1}
+    (rules / "x.toml").write_text("a = 2", encoding="utf-8")
+    assert again("x") == {"a": 2}
+    assert len(list(kept.glob("x-*.json"))) == 1
+
+
+def test_a_cache_that_cannot_be_written_is_no_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "draftcheck").write_text("in the way", encoding="utf-8")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert again("truth")["rule"]
