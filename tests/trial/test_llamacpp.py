@@ -274,8 +274,8 @@ def test_a_server_ends_with_the_program_that_started_it(program: Program, tmp_pa
         pytest.skip("asks the kernel of Linux")
     code = (
         "import os, sys; from pathlib import Path;"
-        "from draftcheck.trial.llama_program import Program, Running;"
-        "r = Running(Program(Path(sys.argv[1])), ['-m', 'x']); r.wait();"
+        "from draftcheck.trial.backends.llamacpp.program import LlamaProgram, RunningServer;"
+        "r = RunningServer(LlamaProgram(Path(sys.argv[1])), ['-m', 'x']); r.wait();"
         "print(r._process.pid, flush=True); os.kill(os.getpid(), 9)"
     )
     done = subprocess.run(
