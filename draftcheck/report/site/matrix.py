@@ -8,7 +8,7 @@ from typing import Any
 
 from draftcheck.report.json import dumps
 from draftcheck.report.safe import safe
-from draftcheck.report.site import names, rulebook_views
+from draftcheck.report.site import names
 from draftcheck.report.site.data import ORDER, SiteAnswer, SiteData, SiteModel, SiteReason
 from draftcheck.report.site.pool import ValuePool
 from draftcheck.report.site.words import SHORT, reaction
@@ -87,7 +87,7 @@ def _answer(answer: SiteAnswer, column: int) -> list[Any]:
 
 
 def _reason(reason: SiteReason) -> list[str]:
-    page = rulebook_views.pages().get(reason.rule)
+    page = names.rule_pages().get(reason.rule)
     said = safe(reason.saw)
     return [
         safe(reason.rule, SHORT),

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import re
+from functools import cache
 from hashlib import sha256
+
+from draftcheck.report.rulepages import TRUTH
+from draftcheck.rulebook import book
 
 LONGEST = 60
 _ODD = re.compile(r"[^a-z0-9]+")
@@ -22,3 +26,12 @@ def page(ref: str) -> str:
 def rules(engine: str) -> str:
     """An engine's rule page; engine names are ours."""
     return f"rules-{_ODD.sub('-', engine.lower())}.html"
+
+
+@cache
+def rule_pages() -> dict[str, str]:
+    """Rule -> the page that explains it."""
+    found = {rule.id: rules(TRUTH) for rule in book.truth()}
+    for engine in book.engine_files():
+        found |= {rule.id: rules(engine) for rule in book.load(engine).rules}
+    return found

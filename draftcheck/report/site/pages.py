@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from draftcheck.errors import ReadError
-from draftcheck.report.rulepages import TRUTH
-from draftcheck.report.site import matrix, names, rulebook_views, tables, views, words
+from draftcheck.report import rulepages, rules
+from draftcheck.report.site import matrix, names, tables, views, words
 from draftcheck.report.site.data import ORDER, SiteData, SiteModel
 from draftcheck.rulebook import book
 
@@ -72,15 +72,10 @@ def render(site: SiteData) -> Iterator[tuple[str, str]]:
     drafts = {model.ref: model for model in site.drafts}
     for target in site.targets:
         yield names.page(target.ref), pages.target(target, drafts)
-    yield (
-        "rules.html",
-        pages.page("rules", "rules.html", {"index": rulebook_views.index()}, "sort.js"),
-    )
-    for engine in (*book.engine_files(), None):
-        yield (
-            names.rules(engine or TRUTH),
-            pages.page("rules", "engine.html", rulebook_views.page(engine)),
-        )
+    rule_pages = rulepages.index()
+    yield "rules.html", pages.page("rules", "rules.html", {"index": rule_pages}, "sort.js")
+    for page in rule_pages:
+        yield names.rules(page.id), pages.page("rules", "engine.html", {"page": page})
     yield "data.json", tables.as_json(site) + "\n"
     yield "pairs.csv", tables.as_csv(site)
 
@@ -94,7 +89,7 @@ class SitePages:
         self.shared: dict[str, Any] = {
             "site": site,
             "verdict_words": [str(verdict) for verdict in ORDER],
-            "rule_pages": rulebook_views.pages(),
+            "rule_pages": names.rule_pages(),
             "target_pages": {model.ref: names.page(model.ref) for model in site.targets},
             "engine_pages": {name: names.rules(name) for name in book.engine_files()},
             "most": MOST_NAMES,
@@ -146,7 +141,10 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    found.filters.update(words.FILTERS, told=views.told)
+    found.filters.update(words.FILTERS, told=views.told, rule_page=names.rules)
+    found.filters.update(
+        window=rules.window, takes=rulepages.takes, known_by=lambda row: rules.KNOWN_BY[row.basis]
+    )
     return found
 
 
