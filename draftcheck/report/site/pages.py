@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any
 from draftcheck.errors import ReadError
 from draftcheck.report import rulepages, rules
 from draftcheck.report.site import matrix, names, tables, views, words
-from draftcheck.report.site.data import ORDER, SiteData, SiteModel
+from draftcheck.report.site.data import ORDER, SiteData
 from draftcheck.rulebook import book
+from draftcheck.scan.rows import ModelRow
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -123,7 +124,7 @@ class SitePages:
         data = _markup(matrix.script(matrix.data(self.site)))
         return self.page("matrix", "matrix.html", {"data": data}, "matrix.js")
 
-    def target(self, model: SiteModel, drafts: dict[str, SiteModel]) -> str:
+    def target(self, model: ModelRow, drafts: dict[str, ModelRow]) -> str:
         values = views.target(self.site, model, drafts)
         values["charts"] = [_markup(chart) for chart in values["charts"]]
         return self.page("target", "target.html", values, "sort.js")
@@ -141,7 +142,7 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    found.filters.update(words.FILTERS, told=views.told, rule_page=names.rules)
+    found.filters.update(words.FILTERS, told=views.told, rule_page=names.rules, url=names.hub_url)
     found.filters.update(
         window=rules.window, takes=rulepages.takes, known_by=lambda row: rules.KNOWN_BY[row.basis]
     )
