@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Any
 
-from draftcheck.report.site import charts, names
+from draftcheck.report import charts
+from draftcheck.report.site import names
 from draftcheck.report.site.data import ORDER, USABLE, SiteData, SitePair, place
 from draftcheck.scan.rows import ChangeRow, FailedRuleRow, ModelRow, PinRow, VerdictRow
 from draftcheck.values.words import Verdict
@@ -137,9 +138,7 @@ def overview(site: SiteData) -> dict[str, Any]:
             (column, [counts[column.asked].get(verdict, 0) for verdict in ORDER])
             for column in site.columns
         ],
-        "chart": charts.verdicts(_bars(site, counts), "Verdicts by engine")
-        if every and charts.available()
-        else None,
+        "chart": charts.verdicts(counts, "Verdicts by engine") if every else None,
     }
 
 
@@ -174,12 +173,6 @@ def engine_counts(site: SiteData) -> dict[str, Counter[Verdict]]:
         for answer in pair.answers:
             found[answer.asked][Verdict(answer.verdict)] += 1
     return found
-
-
-def _bars(
-    site: SiteData, counts: Mapping[str, Mapping[Verdict, int]]
-) -> dict[str, Mapping[Verdict, int]]:
-    return {column.asked: counts[column.asked] for column in site.columns}
 
 
 def _summary(site: SiteData, target: ModelRow) -> TargetView:
@@ -269,20 +262,12 @@ def _trials(pairs: Sequence[SitePair]) -> dict[str, Any]:
     measured = [pair for pair in pairs if pair.trial]
     shown = measured[: len(charts.SERIES)]
     drawn = []
-    if charts.available():
-        gains = list(_curves(shown, "speedup"))
-        if gains:
-            drawn.append(charts.curves(gains, "Speed-up", "draft tokens", "times faster", one=True))
-        tokens = list(_curves(shown, "tokens_per_pass"))
-        if tokens and not gains:
-            drawn.append(
-                charts.curves(tokens, "Tokens per pass", "draft tokens", "tokens", one=True)
-            )
-        places = list(_positions(shown))
-        if places:
-            drawn.append(
-                charts.curves(places, "Accepted by position", "position", "share", one=False)
-            )
+    if gains := list(_curves(shown, "speedup")):
+        drawn.append(charts.curves(gains, "Speed-up", "draft tokens", "times faster", one=True))
+    elif tokens := list(_curves(shown, "tokens_per_pass")):
+        drawn.append(charts.curves(tokens, "Tokens per pass", "draft tokens", "tokens", one=True))
+    if places := list(_positions(shown)):
+        drawn.append(charts.curves(places, "Accepted by position", "position", "share", one=False))
     return {"trials": [_trial(pair) for pair in measured[: 2 * BEST]], "charts": drawn}
 
 
