@@ -14,7 +14,7 @@ $(VENV)/.core: pyproject.toml constraints.txt
 
 $(VENV)/.dev: $(VENV)/.core
 	$(PIP) torch
-	$(PIP) --editable '.[trial,report]' build hypothesis jsonschema mypy playwright pre-commit \
+	$(PIP) --editable '.[trial]' build hypothesis jsonschema mypy playwright pre-commit \
 	  pytest pytest-xdist ruff sentencepiece
 	touch $@
 

@@ -34,14 +34,9 @@ def command(store: Path, output: Path, title: str) -> int:
     It works from file:// and makes no request; JSON and CSV lie beside the pages.
     """
     from draftcheck.report.safe import safe
-    from draftcheck.report.site import charts, loading, pages
+    from draftcheck.report.site import loading, pages
 
     site = loading.load(store, title)
-    if not charts.available() and any(pair.trial for pair in site.every()):
-        click.echo(
-            "hint: without charts, which need matplotlib: pip install 'draftcheck-llm[report]'",
-            err=True,
-        )
     written = pages.write(site, output)
     click.echo(f"{len(written)} files for {len(site.targets)} targets", err=True)
     click.echo(safe(str(output / "index.html")))

@@ -23,17 +23,13 @@ def command(
     rule_id: str | None, engine: str | None, pages: Path | None, form: str, output: Path | None
 ) -> int:
     """List the rulebook, or show one rule: reaction, versions, why, fix, source."""
-    from draftcheck.report import filerules, rules
-
     if pages is not None:
         from draftcheck.report import rulepages
 
         emit("\n".join(rulepages.write(pages)), output)
         return 0
 
-    about_file = filerules.one(rule_id) if rule_id is not None else None
-    if about_file is not None:
-        emit(filerules.render(about_file, form), output)
-        return 0
-    emit(rules.render(rules.select(rule_id, engine), form, whole=rule_id is not None), output)
+    from draftcheck.report import rules
+
+    emit(rules.FORMATS[form](rules.select(rule_id, engine), rule_id is not None), output)
     return 0

@@ -90,12 +90,13 @@ def command(
         target, draft, load(prompt_file), backend, options, precision, budget,
         cost=not no_cost, verify=verify, reuse=reuse, tree=tree, greedy_share=greedy_share,
     )  # fmt: skip
-    trial = run(plan, say(quiet))
+    from draftcheck.report import plot as drawing
     from draftcheck.report import trial as report
 
     if plot is not None:
-        from draftcheck.report import plot as drawing
-
+        drawing.check(plot)
+    trial = run(plan, say(quiet))
+    if plot is not None:
         drawing.write(trial, plot)
     emit(report.render(trial, form), output)
     return report.code(trial)

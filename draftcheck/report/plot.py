@@ -1,167 +1,181 @@
-"""A trial as a picture: speed-up over draft length, acceptance by position and by kind of text."""
+"""A trial as a picture: the curve over the draft length, acceptance by position and by text."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from html import escape
+import textwrap
+from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 
 from draftcheck.errors import ReadError, UsageError
+from draftcheck.report import charts
+from draftcheck.report.charts import ChartLine, Panel
 from draftcheck.report.safe import safe
+from draftcheck.report.trial import answer
 from draftcheck.trial.result import Interval, SpeculationFigures, Trial
 
-WIDTH, HEIGHT, LEFT, TOP, GAP, FOOT = 300, 200, 50, 56, 70, 60
-INK, GREY, COLOURS, PALE = "#222", "#999", ("#2a6fb0", "#b0562a", "#3a8a4a"), "#9cc3e6"
-LABELS = 12
-"""Names below a panel."""
+WIDTH = 880
+LEFT, GAP = 52, 28
+"""Left edge of the axes; room between the edges and what is drawn."""
+HALF = WIDTH // 2
+SHOWN = 12
+"""Kinds of text that have a bar."""
+
+
+def check(file: Path) -> None:
+    """Whether such a picture can be drawn here; asked before anything is measured."""
+    if file.suffix.lower() not in (".svg", ".png"):
+        raise UsageError(f"--plot {file}: a picture is an .svg or a .png file")
+    if file.suffix.lower() == ".png" and find_spec("resvg_py") is None:
+        raise UsageError(
+            f"--plot {file}: a PNG needs resvg-py",
+            hint="pip install 'draftcheck-llm[plot]', or name an .svg file.",
+        )
 
 
 def write(trial: Trial, file: Path) -> None:
     """Draw into an SVG file, or a PNG where a renderer is installed."""
-    if file.suffix.lower() not in (".svg", ".png"):
-        raise UsageError(f"--plot {file}: a picture is an .svg or a .png file")
+    check(file)
     picture = draw(trial)
-    data = picture.encode() if file.suffix.lower() == ".svg" else _png(picture, file)
     try:
-        file.write_bytes(data)
+        file.write_bytes(picture.encode() if file.suffix.lower() == ".svg" else _png(picture))
     except OSError as error:
         raise ReadError(f"{file}: cannot be written: {error.strerror}") from error
 
 
-def _png(picture: str, file: Path) -> bytes:
-    try:
-        from resvg_py import svg_to_bytes
-    except ImportError:
-        raise UsageError(
-            f"--plot {file}: a PNG needs resvg-py",
-            hint="pip install 'draftcheck-llm[plot]', or name an .svg file.",
-        ) from None
+def _png(picture: str) -> bytes:
+    from resvg_py import svg_to_bytes
+
     return bytes(svg_to_bytes(svg_string=picture, zoom=2))
 
 
 def draw(trial: Trial) -> str:
-    """The SVG text; everything that comes from a model or a file is escaped."""
-    width, height = LEFT + 3 * (WIDTH + GAP), TOP + HEIGHT + FOOT
-    title = escape(f"{safe(trial.draft)} for {safe(trial.target)}")
-    return "\n".join(
-        [
-            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}"'
-            f' width="{width}" height="{height}" font-family="sans-serif" font-size="11"'
-            f' fill="{INK}">',
-            f'<rect width="{width}" height="{height}" fill="white"/>',
-            f'<text x="{LEFT}" y="20" font-size="13">{title}</text>',
-            *_lengths(trial),
-            *_positions(trial),
-            *_kinds(trial),
-            "</svg>\n",
-        ]
+    """The SVG text: what came out in words, one wide panel, and two below it."""
+    words = [safe(f"{trial.draft} for {trial.target}", 90), *_summary(trial)]
+    parts = [charts.text(GAP, 34, words[0], colour="ink", size=charts.LARGE, bold=True)]
+    parts += [
+        charts.text(GAP, 56 + 18 * number, line, size=charts.PLAIN)
+        for number, line in enumerate(words[1:])
+    ]
+    top = 56 + 18 * (len(words) - 1) + 44
+    lengths, bottom = _lengths(trial, top)
+    positions, left_end = _positions(trial, bottom + 52)
+    kinds, right_end = _kinds(trial, bottom + 52)
+    height = max(left_end, right_end) + 20
+    return charts.document([*parts, *lengths, *positions, *kinds], WIDTH, height)
+
+
+def _summary(trial: Trial) -> list[str]:
+    """The answer, and what it rests on."""
+    sure = ""
+    if trial.interval is not None:
+        sure = f" (95 % within {trial.interval[0]:.3f} to {trial.interval[1]:.3f})"
+    rests = (
+        f"Acceptance {trial.acceptance:.3f}{sure}, {trial.prompts:,} prompts, {trial.tokens:,}"
+        f" tokens, {safe(trial.backend, 20)} on {safe(trial.device, 30)}"
     )
+    return [*textwrap.wrap(safe(answer(trial), 300), 125), rests]
 
 
-def _lengths(trial: Trial) -> Iterator[str]:
+def _lengths(trial: Trial, top: float) -> tuple[list[str], float]:
+    """The gain over the draft length, the chosen length marked; and where the panel ends."""
     timed = trial.costs is not None
-    curves = {
+    ways = {
         "draft": trial.lengths,
         "greedy draft": trial.greedy_lengths,
         "encoded anew": trial.reencoded,
     }
-    curves = {name: rows for name, rows in curves.items() if rows}
-    values = {name: [_value(row, timed) for row in rows] for name, rows in curves.items()}
-    highest = max([1.0, *(value for heights in values.values() for value in heights)])
-    panel = _Panel(0, highest * 1.05, len(trial.lengths))
-    yield from panel.frame("speed-up" if timed else "tokens per pass", "draft tokens")
-    one = f"M{panel.left} {panel.y(1.0)}h{WIDTH}"
-    yield f'<path d="{one}" stroke="{GREY}" stroke-dasharray="4 3"/>'
-    for number, (name, heights) in enumerate(values.items()):
-        colour = COLOURS[number]
-        yield panel.line(heights, colour)
-        if len(values) > 1:
-            x, y = panel.left + WIDTH - 80, TOP + HEIGHT - 10 - 14 * number
-            yield f'<text x="{x}" y="{y}" fill="{colour}">{name}</text>'
+    lines = [
+        ChartLine(
+            name,
+            [row.settings["draft_tokens"] for row in rows],
+            [_value(row, timed) for row in rows],
+        )
+        for name, rows in ways.items()
+        if rows
+    ]
+    longest = max((line.x[-1] for line in lines), default=2)
+    highest = max([1.0, *(value for line in lines for value in line.y)])
+    heights = charts.ticks(highest * 1.12)  # room for the words above the mark
+    panel = Panel(LEFT, top, WIDTH - LEFT - GAP, 210, (1, longest), (0, heights[-1]))
+    across = charts.from_one(longest)
+    title, unit = ("Speed-up", "times faster") if timed else ("Tokens per pass", "tokens")
+    parts = [*panel.frame(title, "draft tokens", unit, across, heights), panel.level(1)]
+    if timed:
+        parts.append(charts.text(panel.right, panel.y(1) - 5, "no gain", anchor="end"))
+    for line, colour, dash in zip(lines, charts.SERIES, charts.DASHES, strict=False):
+        parts.append(panel.curve(line, colour, dash))
     if trial.row is not None:
-        at = trial.lengths.index(trial.row)
-        height = _value(trial.row, timed)
-        yield f'<circle cx="{panel.x(at)}" cy="{panel.y(height)}" r="4" fill="{COLOURS[0]}"/>'
-    yield from panel.names([str(row.settings["draft_tokens"]) for row in trial.lengths])
+        parts += _mark(panel, trial.length, _value(trial.row, timed), timed)
+    names = [line.name for line in lines] if len(lines) > 1 else []
+    parts += charts.legend(panel.left, panel.bottom + 52, names)
+    return parts, panel.bottom + 40 + charts.ROW * len(names)
 
 
 def _value(row: SpeculationFigures, timed: bool) -> float:
     return (row.speedup or 0.0) if timed else row.tokens_per_pass
 
 
-def _positions(trial: Trial) -> Iterator[str]:
+def _mark(panel: Panel, length: int, value: float, timed: bool) -> Iterator[str]:
+    """A dot on the curve, and above it what it stands for."""
+    x, y = panel.x(length), panel.y(value)
+    yield f'<circle cx="{x:.1f}" cy="{y:.1f}" r="5" fill="var(--s1)"/>'
+    gain = f"{value:.2f}x" if timed else f"{value:.2f} tokens"
+    words = f"{gain} with {length} draft token{'s' if length != 1 else ''}"
+    half = charts.text_width(words, charts.PLAIN) / 2
+    middle = min(max(x, panel.left + half), panel.right - half)
+    yield charts.text(
+        middle, y - 11, words, colour="ink", anchor="middle", size=charts.PLAIN, bold=True
+    )
+
+
+def _positions(trial: Trial, top: float) -> tuple[list[str], float]:
+    """How far drafts are accepted, as bars; a line for each token given the one before it."""
     counters = trial.counters
-    shares = counters.by_position if counters else []
-    panel = _Panel(1, 1.0, len(shares))
-    yield from panel.frame("accepted by position (line: given the one before)", "position")
-    yield from panel.bars(shares)
-    if counters:
-        yield panel.line(counters.by_position_given_the_last, COLOURS[1])
-    yield from panel.names([str(i + 1) for i in range(len(shares))])
+    if counters is None or not counters.by_position:
+        return [], top
+    shares, given = counters.by_position, counters.by_position_given_the_last
+    places = range(1, len(shares) + 1)
+    across = (0.5, len(shares) + 0.5)
+    panel = Panel(LEFT, top, HALF - LEFT - GAP, 180, across, (0, 1))
+    marks = charts.from_one(len(shares))
+    parts = list(panel.frame("Accepted by position", "position in the draft", "share of drafts",
+                             marks, charts.ticks(1)))  # fmt: skip
+    wide = min((panel.x(2) - panel.x(1)) * 0.7, 60)
+    for place, share in zip(places, shares, strict=True):
+        high = panel.bottom - panel.y(share)
+        parts.append(charts.box(panel.x(place) - wide / 2, panel.y(share), wide, high, "s1"))
+    parts.append(panel.curve(ChartLine("", places, given), "s2", charts.DASHES[1]))
+    below = panel.bottom + 52
+    parts.append(charts.box(panel.left, below - 9, 10, 10, "s1"))
+    parts.append(charts.text(panel.left + 16, below, "all up to it", colour="ink"))
+    parts.append(charts.stroke(f"M{panel.left + 110:.1f} {below - 4:.1f}h26", "s2", 2, "7 3"))
+    parts.append(charts.text(panel.left + 142, below, "given the one before", colour="ink"))
+    return parts, below
 
 
-def _kinds(trial: Trial) -> Iterator[str]:
-    parts = {**trial.categories, **trial.workload}
-    panel = _Panel(2, 1.0, len(parts))
-    yield from panel.frame("accepted by kind of text, with 95 % intervals", "")
-    yield from panel.bars([part.acceptance for part in parts.values()])
-    yield from panel.whiskers([part.interval for part in parts.values()])
-    yield from panel.names(list(parts))
-
-
-class _Panel:
-    """One diagram of three."""
-
-    def __init__(self, number: int, top: float, count: int) -> None:
-        self.left = LEFT + number * (WIDTH + GAP)
-        self._top = top
-        self._step = WIDTH / max(count, 1)
-
-    def x(self, number: float) -> float:
-        return round(self.left + self._step * (number + 0.5), 1)
-
-    def y(self, value: float) -> float:
-        return round(TOP + HEIGHT * (1 - value / self._top), 1)
-
-    def frame(self, title: str, below: str) -> Iterator[str]:
-        bottom = TOP + HEIGHT
-        yield f'<text x="{self.left}" y="{TOP - 8}">{escape(title)}</text>'
-        axes = f"M{self.left} {TOP}V{bottom}h{WIDTH}"
-        yield f'<path d="{axes}" stroke="{INK}" fill="none"/>'
-        for part in range(5):
-            value = self._top * part / 4
-            yield (
-                f'<text x="{self.left - 6}" y="{self.y(value) + 4}"'
-                f' text-anchor="end">{value:.2f}</text>'
-            )
-        middle = self.left + WIDTH / 2
-        yield f'<text x="{middle}" y="{bottom + 34}" text-anchor="middle">{escape(below)}</text>'
-
-    def names(self, names: Sequence[str]) -> Iterator[str]:
-        every = -(-len(names) // LABELS) or 1
-        size = 8 if any(len(name) > 5 for name in names) else 11
-        for number, name in enumerate(names):
-            if number % every == 0:
-                yield (
-                    f'<text x="{self.x(number)}" y="{TOP + HEIGHT + 16}"'
-                    f' text-anchor="middle" font-size="{size}">'
-                    f"{escape(safe(name, 14))}</text>"
-                )
-
-    def line(self, values: Sequence[float], colour: str) -> str:
-        path = " ".join(f"{self.x(i)},{self.y(value)}" for i, value in enumerate(values))
-        return f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="2"/>'
-
-    def bars(self, values: Sequence[float]) -> Iterator[str]:
-        for number, value in enumerate(values):
-            left, top = self.x(number) - self._step * 0.35, self.y(value)
-            yield (
-                f'<rect x="{left:.1f}" y="{top}" width="{self._step * 0.7:.1f}"'
-                f' height="{TOP + HEIGHT - top:.1f}" fill="{PALE}"/>'
-            )
-
-    def whiskers(self, intervals: Sequence[Interval | None]) -> Iterator[str]:
-        for number, interval in enumerate(intervals):
-            if interval is not None:
-                low, high = self.y(interval[0]), self.y(interval[1])
-                yield f'<path d="M{self.x(number)} {low}V{high}" stroke="{INK}"/>'
+def _kinds(trial: Trial, top: float) -> tuple[list[str], float]:
+    """A bar for everything and one for each kind of text, with 95 % intervals."""
+    rows: list[tuple[str, float, Interval | None]] = [
+        ("everything", trial.acceptance, trial.interval)
+    ]
+    for name, part in {**trial.categories, **trial.workload}.items():
+        rows.append((safe(name, 18), part.acceptance, part.interval))
+    rows = rows[: SHOWN + 1]
+    room = max(charts.text_width(name) for name, _, _ in rows) + 10
+    left = HALF + GAP + room
+    high = max(180.0, (charts.ROW + 4) * len(rows))
+    panel = Panel(left, top, WIDTH - left - GAP, high, (0, 1), (len(rows), 0))
+    beside = "share of drafted tokens, with 95 % intervals"
+    parts = list(panel.frame("Accepted by kind of text", "", beside, charts.ticks(1), ()))
+    thick = min(20.0, (panel.y(1) - panel.y(0)) * 0.6)
+    for number, (name, share, interval) in enumerate(rows):
+        y = panel.y(number + 0.5)
+        colour = "s1" if number == 0 else "s3"
+        parts.append(charts.text(left - 8, y + 4, name, colour="ink", anchor="end"))
+        parts.append(charts.box(left, y - thick / 2, panel.x(share) - left, thick, colour))
+        if interval is not None:
+            low, top_end = (panel.x(value) for value in interval)
+            ends = f"M{low:.1f} {y - 4:.1f}v8M{top_end:.1f} {y - 4:.1f}v8"
+            parts.append(charts.stroke(f"M{low:.1f} {y:.1f}H{top_end:.1f}{ends}", "ink", 1.5))
+    return parts, panel.bottom + 24

@@ -16,6 +16,7 @@ from draftcheck import versions
 from draftcheck.errors import DraftcheckError, RuleError, UsageError
 from draftcheck.rulebook import files as rulefiles
 from draftcheck.values.circumstances import Circumstances
+from draftcheck.values.findings import RuleText
 from draftcheck.values.words import Reaction, Severity
 from draftcheck.versions import Key
 
@@ -36,17 +37,11 @@ SLUG = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class Rule(RuleText):
     """One line of engine knowledge."""
 
-    id: str
-    slug: str
-    title: str
     check: str
     reaction: Reaction
-    severity: Severity
-    why: str
-    fix: str
     source: str
     basis: str
     methods: tuple[str, ...] = ()

@@ -25,6 +25,10 @@ class ScanRow:
     """listed, candidates, models, unreadable, pairs, verdicts, trials, requests …"""
     seconds: float | None = None
 
+    @property
+    def complete(self) -> bool:
+        return self.state == "complete"
+
 
 @dataclass(frozen=True, slots=True)
 class TargetRow:
@@ -103,16 +107,51 @@ class ModelRow:
     since: int = 0
     """The scan that read these facts."""
 
+    @property
+    def draft_kind(self) -> str:
+        """full, or the kind of head."""
+        return self.role or "full"
+
+    @property
+    def unread(self) -> str | None:
+        """Why its files could not be read."""
+        return None if self.status == "read" else self.problem
+
 
 @dataclass(frozen=True, slots=True)
 class FailedRuleRow:
-    """A rule that did not pass; its words are in the rulebook."""
+    """A rule that did not pass; words of the rulebook are not kept, who shows it adds them."""
 
     rule: str
     outcome: str
     severity: str
     reaction: str
     saw: str
+    slug: str = ""
+    title: str = ""
+    fix: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryRow:
+    """Whether a pair fits the machine that the scan was told of."""
+
+    gpu: str
+    answer: str
+    required_bytes: int | None = None
+    available_bytes: int | None = None
+    max_context: int | None = None
+    target_bytes: int | None = None
+    """Weights and cache of the target on the fullest device; draft_bytes likewise."""
+    draft_bytes: int | None = None
+
+    @classmethod
+    def of(cls, body: Mapping[str, Any] | None) -> MemoryRow | None:
+        """From the JSON of the store, which may hold more than is told here."""
+        if not body:
+            return None
+        values: dict[str, Any] = {name: body.get(name) for name in cls.__dataclass_fields__}
+        return cls(**{**values, "gpu": str(body["gpu"]), "answer": str(body["answer"])})
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,8 +176,8 @@ class VerdictRow:
     passed: int = 0
     """How many rules passed."""
     setup: str | None = None
-    memory: Mapping[str, Any] | None = None
-    """gpu, answer, required_bytes, available_bytes, max_context, target, draft; None: no GPU."""
+    memory: MemoryRow | None = None
+    """None: no GPU was named."""
     notes: tuple[str, ...] = ()
     since: int = 0
     """The scan in which this verdict was first said."""
@@ -182,6 +221,12 @@ class ChangeRow:
     settings, several, vanished, gated, unreadable, left-list or not-asked."""
     why: str
     pinned: bool = False
+
+    @property
+    def where(self) -> str:
+        """Engine and version; of a target by itself also the method."""
+        place = f"{self.engine} {self.version}"
+        return f"{place} {self.method}" if self.method and not self.draft else place
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,6 +21,7 @@ from draftcheck.scan.lock import StoreLock
 from draftcheck.scan.rows import (
     ChangeRow,
     FailedRuleRow,
+    MemoryRow,
     ModelRow,
     PinRow,
     RejectedRow,
@@ -198,7 +199,7 @@ def verdict_row(row: sqlite3.Row) -> VerdictRow:
     values["draft"] = values["draft"] or None
     values["version_checked"] = bool(values["version_checked"])
     values["findings"] = tuple(FailedRuleRow(*entry) for entry in _json(values["findings"]))
-    values["memory"] = None if values["memory"] is None else _json(values["memory"])
+    values["memory"] = None if values["memory"] is None else MemoryRow.of(_json(values["memory"]))
     values["notes"] = tuple(_json(values["notes"]))
     return VerdictRow(**values)
 

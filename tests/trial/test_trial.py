@@ -213,16 +213,36 @@ def test_nan_is_a_broken_draft_and_an_unmeasured_target(
     assert "target's logits are not numbers" in ran.err
 
 
+def _without_renderer(run: Run, prompts: Path, tmp_path: Path) -> str:
+    """What is said when a PNG is asked for and nothing can draw one; before anything is run."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("draftcheck.report.plot.find_spec", lambda name: None)
+        ran = run("trial", "no/target", "no/draft", "--prompts", prompts, "--plot",
+                  tmp_path / "curve.png")  # fmt: skip
+    assert ran.code == 2 and not (tmp_path / "curve.png").exists()
+    return ran.err
+
+
 def test_text_and_picture(run: Run, prompts: Path, tmp_path: Path) -> None:
     picture = tmp_path / "curve.svg"
     ran = run("trial", *PAIR, "--prompts", prompts, "--tokens", "16", "--plot", picture)
     assert ran.code == 0, ran.err
     assert "tokens/pass" in ran.out
     assert "accepted by position" in ran.out
-    assert ElementTree.parse(picture).getroot().tag.endswith("svg")
+    root = ElementTree.parse(picture).getroot()
+    assert root.tag.endswith("svg")
+    words = " ".join("".join(element.itertext()) for element in root)
+    for title in ("Accepted by position", "Accepted by kind of text", "95 % within", "everything"):
+        assert title in words
+    assert "prefers-color-scheme: dark" in words and "var(--" not in picture.read_text("utf-8")
+    width = float(root.attrib["width"])
+    for element in root.iter():
+        places = (element.get("x"), element.get("cx"))
+        assert all(0 <= float(place) <= width for place in places if place is not None)
     png = run("trial", *PAIR, "--prompts", prompts, "--tokens", "4", "--no-cost", "--plot",
               tmp_path / "curve.txt")  # fmt: skip
     assert (png.code, "an .svg or a .png" in png.err) == (2, True)
+    assert "pip install" in _without_renderer(run, prompts, tmp_path)
     assert run("trial", *PAIR, "--prompts", prompts, "--tokens", "16", "--no-cost",
                "--format", "markdown").out.startswith("### draftcheck trial")  # fmt: skip
 

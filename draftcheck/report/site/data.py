@@ -1,4 +1,4 @@
-"""What the site shows: plain values, filled from the store, rendered without another thought."""
+"""What the site shows: rows of the scan's store, and pairs that are put together from them."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from draftcheck.judge.decide import BEST_FIRST
+from draftcheck.scan.rows import ChangeRow, MemoryRow, ModelRow, PinRow, ScanRow, VerdictRow
 from draftcheck.values.words import Verdict
 
 ORDER = BEST_FIRST
@@ -15,86 +16,11 @@ USABLE = (Verdict.COMPATIBLE, Verdict.DEGRADED)
 
 
 @dataclass(frozen=True, slots=True)
-class SiteModel:
-    """A target or a draft."""
-
-    ref: str
-    revision: str | None = None
-    kind: str = "full"
-    """full, or the kind of head."""
-    family: str | None = None
-    """Equal: the same ordinary tokens."""
-    architecture: str | None = None
-    parameters: int | None = None
-    nbytes: int | None = None
-    context: int | None = None
-    rows: int | None = None
-    """Rows of the embedding: the vocabulary as engines count it."""
-    downloads: int | None = None
-    unread: str | None = None
-    """Why its files could not be read."""
-    url: str | None = None
-    """Where people look at its files; only for a link."""
-
-
-@dataclass(frozen=True, slots=True)
-class SiteReason:
-    """A rule that failed, or could not be checked."""
-
-    rule: str
-    slug: str
-    title: str
-    outcome: str
-    saw: str
-    fix: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class SitePart:
-    """One thing that takes memory."""
-
-    owner: str
-    name: str
-    nbytes: int
-
-
-@dataclass(frozen=True, slots=True)
-class SiteMemory:
-    """Whether a pair fits a machine."""
-
-    gpu: str
-    answer: str
-    required: int | None
-    available: int | None
-    max_context: int | None = None
-    parts: tuple[SitePart, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class SiteAnswer:
-    """What one engine does with a pair."""
-
-    asked: str
-    """The question: an engine, or engine@version; the key of a column."""
-    engine: str
-    version: str
-    verdict: Verdict
-    reaction: str
-    method: str | None = None
-    checked: bool = True
-    """Whether this version's source was read."""
-    reasons: tuple[SiteReason, ...] = ()
-    """The deciding one first."""
-    setup: str | None = None
-    memory: SiteMemory | None = None
-    """Whether it fits the machine that the scan was told of."""
-
-
-@dataclass(frozen=True, slots=True)
 class EngineColumn:
     """An engine that every pair is held against."""
 
     asked: str
+    """The question: an engine, or engine@version."""
     engine: str
     version: str
     since: int = 0
@@ -107,7 +33,8 @@ class SitePair:
 
     target: str
     draft: str
-    answers: tuple[SiteAnswer, ...]
+    answers: tuple[VerdictRow, ...]
+    """In the order of the columns, one each."""
     relation: str = "unknown"
     why: str = ""
     """Its rank in one sentence."""
@@ -129,51 +56,9 @@ class SitePair:
         return next((verdict for verdict in ORDER if verdict in found), Verdict.UNDECIDED)
 
     @property
-    def memory(self) -> SiteMemory | None:
+    def memory(self) -> MemoryRow | None:
         """What it takes with an engine of the best verdict."""
-        ordered = sorted(self.answers, key=lambda answer: ORDER.index(answer.verdict))
-        return next((answer.memory for answer in ordered if answer.memory), None)
-
-
-@dataclass(frozen=True, slots=True)
-class SiteChange:
-    """What became different between two scans, and why."""
-
-    kind: str
-    """new, broke, works, worse, better or gone."""
-    target: str
-    draft: str | None
-    """None: the target by itself."""
-    engine: str
-    before: str | None
-    after: str | None
-    cause: str
-    why: str = ""
-    pinned: bool = False
-    """Somebody relies on this pair."""
-
-
-@dataclass(frozen=True, slots=True)
-class SiteScan:
-    """One night."""
-
-    number: int
-    started: str
-    finished: str | None = None
-    version: str = ""
-    complete: bool = True
-    counts: Mapping[str, int] = field(default_factory=dict)
-    """What it did: listed, candidates, models, verdicts, requests …"""
-
-
-@dataclass(frozen=True, slots=True)
-class SitePin:
-    """A pair that somebody relies on."""
-
-    target: str
-    draft: str
-    engines: tuple[str, ...] = ()
-    """Questions that count; empty: some engine must take it."""
+        return next((answer.memory for answer in best_first(self.answers) if answer.memory), None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,22 +66,31 @@ class SiteData:
     """Everything; pairs of one target stand together, best first."""
 
     title: str
-    targets: Sequence[SiteModel]
-    drafts: Sequence[SiteModel]
+    targets: Sequence[ModelRow]
+    drafts: Sequence[ModelRow]
     columns: Sequence[EngineColumn]
     """Engines in the order of reports."""
     pairs: Mapping[str, Sequence[SitePair]]
     """Target -> its pairs, ranked."""
-    alone: Mapping[str, Sequence[SiteAnswer]] = field(default_factory=dict)
+    alone: Mapping[str, Sequence[VerdictRow]] = field(default_factory=dict)
     """Target -> what it can do without a draft."""
-    scan: SiteScan | None = None
-    previous: SiteScan | None = None
-    changes: Sequence[SiteChange] = ()
-    earlier: Sequence[tuple[SiteScan, Sequence[SiteChange]]] = ()
+    scan: ScanRow | None = None
+    previous: ScanRow | None = None
+    changes: Sequence[ChangeRow] = ()
+    earlier: Sequence[tuple[ScanRow, Sequence[ChangeRow]]] = ()
     """Scans before this one with what they changed, the newest first."""
-    pins: Sequence[SitePin] = ()
-    unread: Sequence[SiteModel] = ()
+    pins: Sequence[PinRow] = ()
+    unread: Sequence[ModelRow] = ()
     """Models that nobody could read, with the reason."""
 
     def every(self) -> list[SitePair]:
         return [pair for target in self.targets for pair in self.pairs.get(target.ref, ())]
+
+
+def place(verdict: str) -> int:
+    """0 for the best verdict, 3 for the worst."""
+    return ORDER.index(Verdict(verdict))
+
+
+def best_first(answers: Sequence[VerdictRow]) -> list[VerdictRow]:
+    return sorted(answers, key=lambda answer: place(answer.verdict))

@@ -1,40 +1,23 @@
-"""The scan's store -> the values that the site shows."""
+"""The scan's store -> what the site shows."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, lru_cache
 from itertools import groupby
 from pathlib import Path
-from typing import Any
 
 from draftcheck import versions
 from draftcheck.errors import ReadError
-from draftcheck.report.site.data import (
-    ORDER,
-    EngineColumn,
-    SiteAnswer,
-    SiteChange,
-    SiteData,
-    SiteMemory,
-    SiteModel,
-    SitePair,
-    SitePart,
-    SitePin,
-    SiteReason,
-    SiteScan,
-)
+from draftcheck.report.site.data import EngineColumn, SiteData, SitePair, place
 from draftcheck.report.site.order import StoreRanking
 from draftcheck.rulebook import book as rulebook
 from draftcheck.rulebook.book import Rule
 from draftcheck.scan import rows
 from draftcheck.scan.store import ScanStore
-from draftcheck.settings import endpoint
-from draftcheck.values.words import Severity, Verdict
+from draftcheck.values.words import Severity
 
-REPO = re.compile(r"[A-Za-z0-9][\w.-]*/[\w.-]+")
 EARLIER = 14
 """Scans whose changes are still told."""
 NOTHING = "Run draftcheck scan --store PATH first."
@@ -60,73 +43,50 @@ def _site(store: ScanStore, title: str) -> SiteData:
     ranking = StoreRanking(store, models)
     columns: dict[str, EngineColumn] = {}
     pairs: dict[str, Sequence[SitePair]] = {}
-    alone: dict[str, Sequence[SiteAnswer]] = {}
+    alone: dict[str, Sequence[rows.VerdictRow]] = {}
     for target in listed:
         found = [_noted(row, columns) for row in store.verdicts(target=target.ref)]
         alone[target.ref] = _answers(row for row in found if row.draft is None)
         ranked = ranking.of(target.ref, _pairs(store, target.ref, found, models))
         pairs[target.ref] = _with_setups(ranked, found)
-    drafts = sorted({pair.draft for found in pairs.values() for pair in found})
+    drafts = sorted({pair.draft for ranked in pairs.values() for pair in ranked})
     return SiteData(
         title=title,
-        targets=[_model(target.ref, models, target.problem) for target in listed],
-        drafts=[_model(ref, models) for ref in drafts],
-        columns=sorted(columns.values(), key=lambda column: _place(column.asked, column.engine)),
+        targets=[_model(target, models) for target in listed],
+        drafts=[_model(rows.TargetRow(ref, ""), models) for ref in drafts],
+        columns=sorted(columns.values(), key=lambda column: _column(column.asked, column.engine)),
         pairs=pairs,
         alone={ref: answers for ref, answers in alone.items() if answers},
-        scan=_scan(latest),
-        previous=_scan(before[-1]) if before else None,
-        changes=_changes(store, latest.number),
+        scan=_whole_numbers(latest),
+        previous=_whole_numbers(before[-1]) if before else None,
+        changes=store.changes(latest.number),
         earlier=_earlier(store, before),
-        pins=[SitePin(pin.target, pin.draft, pin.engines) for pin in store.pins()],
-        unread=[_model(model.ref, models) for model in models.values() if model.status != "read"],
+        pins=list(store.pins()),
+        unread=[model for model in models.values() if model.status != "read"],
     )
 
 
 def _earlier(
     store: ScanStore, scans: Sequence[rows.ScanRow]
-) -> list[tuple[SiteScan, list[SiteChange]]]:
-    found = [(_scan(scan), _changes(store, scan.number)) for scan in scans[: -EARLIER - 1 : -1]]
-    return [(scan, changes) for scan, changes in found if changes]
+) -> list[tuple[rows.ScanRow, list[rows.ChangeRow]]]:
+    nights = [(scan, store.changes(scan.number)) for scan in scans[: -EARLIER - 1 : -1]]
+    return [(scan, changes) for scan, changes in nights if changes]
 
 
-def _changes(store: ScanStore, scan: int) -> list[SiteChange]:
-    return [_change(entry) for entry in store.changes(scan)]
-
-
-def _scan(scan: rows.ScanRow) -> SiteScan:
-    complete = scan.state == "complete"
+def _whole_numbers(scan: rows.ScanRow) -> rows.ScanRow:
+    """The scan with those of its counts that are numbers of things."""
     counts = {name: count for name, count in scan.counts.items() if isinstance(count, int)}
-    return SiteScan(scan.number, scan.started, scan.finished, scan.draftcheck, complete, counts)
+    return replace(scan, counts=counts)
 
 
-def _change(entry: rows.ChangeRow) -> SiteChange:
-    engine = f"{entry.engine} {entry.version}"
-    method = None if entry.draft else entry.method
-    return SiteChange(
-        entry.kind, entry.target, entry.draft, f"{engine} {method}" if method else engine,
-        entry.before, entry.after, entry.cause, entry.why, entry.pinned,
-    )  # fmt: skip
-
-
-def _model(ref: str, models: Mapping[str, rows.ModelRow], problem: str | None = None) -> SiteModel:
-    known = models.get(ref)
+def _model(target: rows.TargetRow, models: Mapping[str, rows.ModelRow]) -> rows.ModelRow:
+    """What is known of a target; why it could not be read this time counts most."""
+    known = models.get(target.ref)
     if known is None:
-        return SiteModel(ref, unread=problem)
-    at_hub = known.kind == "hub" and REPO.fullmatch(ref)
-    return SiteModel(
-        ref=ref,
-        revision=known.revision,
-        kind=known.role or "full",
-        family=known.family,
-        architecture=known.architecture,
-        parameters=known.parameters,
-        nbytes=known.nbytes,
-        context=known.context,
-        downloads=known.downloads,
-        unread=problem or (known.problem if known.status != "read" else None),
-        url=f"{endpoint()}/{ref}" if at_hub else None,
-    )
+        return rows.ModelRow(target.ref, "unknown", None, "unreadable", target.problem)
+    if target.problem:
+        return replace(known, status="unreadable", problem=target.problem)
+    return known
 
 
 def _noted(row: rows.VerdictRow, columns: dict[str, EngineColumn]) -> rows.VerdictRow:
@@ -137,7 +97,7 @@ def _noted(row: rows.VerdictRow, columns: dict[str, EngineColumn]) -> rows.Verdi
     return row
 
 
-def _place(asked: str, engine: str) -> tuple[int, str]:
+def _column(asked: str, engine: str) -> tuple[int, str]:
     """Engines in the order of reports."""
     known = list(rulebook.engine_files())
     return known.index(engine) if engine in known else len(known), asked
@@ -195,41 +155,33 @@ def _ratio(target: rows.ModelRow | None, draft: rows.ModelRow | None) -> float |
     return draft.parameters / target.parameters
 
 
-def _answers(found: Iterable[rows.VerdictRow], *, once: bool = False) -> tuple[SiteAnswer, ...]:
+def _answers(
+    found: Iterable[rows.VerdictRow], *, once: bool = False
+) -> tuple[rows.VerdictRow, ...]:
     """In the order of the columns; once: of several methods of an engine the best."""
     answers = [_answer(row) for row in found]
-    answers.sort(key=lambda a: (*_place(a.asked, a.engine), ORDER.index(a.verdict)))
+    answers.sort(key=lambda row: (*_column(row.asked, row.engine), place(row.verdict)))
     if once:
         answers = [next(group) for _, group in groupby(answers, lambda answer: answer.asked)]
     return tuple(answers)
 
 
-def _answer(row: rows.VerdictRow) -> SiteAnswer:
+def _answer(row: rows.VerdictRow) -> rows.VerdictRow:
+    """The row with what speaks against it, the deciding rule first, in the rulebook's words."""
     telling = [saw for saw in row.findings if saw.severity != Severity.NOTE]
     telling.sort(key=lambda saw: (saw.rule != row.decided_by, saw.outcome != "fail"))
-    return SiteAnswer(
-        asked=row.asked,
-        engine=row.engine,
-        version=row.version,
-        verdict=Verdict(row.verdict),
-        reaction=row.reaction,
-        method=row.method,
-        checked=row.version_checked,
-        reasons=tuple(_reason(saw, row) for saw in telling),
-        memory=_memory(row.memory),
-    )
-
-
-def _reason(saw: rows.FailedRuleRow, row: rows.VerdictRow) -> SiteReason:
-    return _told(saw, row.engine, row.version, row.method)
+    worded = tuple(_worded(saw, row.engine, row.version, row.method) for saw in telling)
+    return replace(row, findings=worded, setup=None)
 
 
 @lru_cache(maxsize=65536)  # the same is seen in many pairs: one value stands for all
-def _told(saw: rows.FailedRuleRow, engine: str, version: str, method: str | None) -> SiteReason:
+def _worded(
+    saw: rows.FailedRuleRow, engine: str, version: str, method: str | None
+) -> rows.FailedRuleRow:
     rule = _rule(saw.rule, engine, version, method)
     if rule is None:  # the rulebook no longer has it
-        return SiteReason(saw.rule, "", "", saw.outcome, saw.saw)
-    return SiteReason(saw.rule, rule.slug, rule.title, saw.outcome, saw.saw, rule.fix)
+        return saw
+    return replace(saw, slug=rule.slug, title=rule.title, fix=rule.fix)
 
 
 @cache
@@ -245,20 +197,3 @@ def _rule(rule_id: str, engine: str, version: str, method: str | None) -> Rule |
         if rule not in book.rules or versions.covers(book.order, version, rule.since, rule.until):
             return rule
     return found[0] if found else None
-
-
-def _memory(body: Mapping[str, Any] | None) -> SiteMemory | None:
-    if not body:
-        return None
-    sizes = (("target", body.get("target_bytes")), ("draft", body.get("draft_bytes")))
-    parts = tuple(
-        SitePart(owner, "with its cache", size) for owner, size in sizes if size is not None
-    )
-    return SiteMemory(
-        gpu=str(body["gpu"]),
-        answer=str(body["answer"]),
-        required=body.get("required_bytes"),
-        available=body.get("available_bytes"),
-        max_context=body.get("max_context"),
-        parts=parts,
-    )

@@ -8,19 +8,20 @@ from typing import Any
 
 from draftcheck.report.json import dumps
 from draftcheck.report.safe import safe
-from draftcheck.report.site import names, rulebook_views
-from draftcheck.report.site.data import ORDER, SiteAnswer, SiteData, SiteModel, SiteReason
+from draftcheck.report.site import names
+from draftcheck.report.site.data import ORDER, SiteData, place
 from draftcheck.report.site.pool import ValuePool
 from draftcheck.report.site.words import SHORT, reaction
+from draftcheck.scan.rows import FailedRuleRow, ModelRow, VerdictRow
 
 REASONS = 2
 """Of a verdict that the matrix tells; the target's page has the others."""
 
 
 def data(site: SiteData) -> dict[str, Any]:
-    columns = {column.asked: place for place, column in enumerate(site.columns)}
-    targets = {model.ref: place for place, model in enumerate(site.targets)}
-    drafts = {model.ref: place for place, model in enumerate(site.drafts)}
+    columns = {column.asked: at for at, column in enumerate(site.columns)}
+    targets = {model.ref: at for at, model in enumerate(site.targets)}
+    drafts = {model.ref: at for at, model in enumerate(site.drafts)}
     answers, sets, families, pairs = ValuePool(), ValuePool(), ValuePool(), []
     for target in site.targets:
         for rank, pair in enumerate(site.pairs.get(target.ref, ()), 1):
@@ -33,11 +34,11 @@ def data(site: SiteData) -> dict[str, Any]:
                     targets[pair.target],
                     drafts[pair.draft],
                     sets.add(one, partial(list, one)),
-                    ORDER.index(pair.verdict),
+                    place(pair.verdict),
                     rank,
                     _rounded(pair.speedup),
                     _rounded(pair.break_even),
-                    pair.memory.required if pair.memory else None,
+                    pair.memory.required_bytes if pair.memory else None,
                     int(pair.at_best),
                 ]
             )
@@ -45,14 +46,14 @@ def data(site: SiteData) -> dict[str, Any]:
         "columns": [[column.asked, column.engine, column.version] for column in site.columns],
         "words": [str(verdict) for verdict in ORDER],
         "targets": [[*_model(m, families), names.page(m.ref)] for m in site.targets],
-        "drafts": [[*_model(m, families), safe(m.kind, SHORT)] for m in site.drafts],
+        "drafts": [[*_model(m, families), safe(m.draft_kind, SHORT)] for m in site.drafts],
         "answers": answers.values,
         "sets": sets.values,
         "pairs": pairs,
     }
 
 
-def _model(model: SiteModel, families: ValuePool) -> list[Any]:
+def _model(model: ModelRow, families: ValuePool) -> list[Any]:
     family = families.add(model.family, str)
     return [safe(model.ref, SHORT), names.digest(model.ref), model.parameters, family]
 
@@ -67,27 +68,27 @@ def script(value: Any) -> str:
     )
 
 
-def _key(answer: SiteAnswer) -> Hashable:
-    seen = tuple((reason.rule, reason.outcome, reason.saw) for reason in answer.reasons[:REASONS])
+def _key(answer: VerdictRow) -> Hashable:
+    seen = tuple((reason.rule, reason.outcome, reason.saw) for reason in answer.findings[:REASONS])
     return (
-        answer.asked, answer.version, answer.verdict, answer.checked, answer.method,
+        answer.asked, answer.version, answer.verdict, answer.version_checked, answer.method,
         answer.reaction, seen,
     )  # fmt: skip
 
 
-def _answer(answer: SiteAnswer, column: int) -> list[Any]:
+def _answer(answer: VerdictRow, column: int) -> list[Any]:
     return [
         column,
-        ORDER.index(answer.verdict),
-        int(answer.checked),
+        place(answer.verdict),
+        int(answer.version_checked),
         safe(answer.method or "", SHORT),
         reaction(answer.reaction),
-        [_reason(reason) for reason in answer.reasons[:REASONS]],
+        [_reason(reason) for reason in answer.findings[:REASONS]],
     ]
 
 
-def _reason(reason: SiteReason) -> list[str]:
-    page = rulebook_views.pages().get(reason.rule)
+def _reason(reason: FailedRuleRow) -> list[str]:
+    page = names.rule_pages().get(reason.rule)
     said = safe(reason.saw)
     return [
         safe(reason.rule, SHORT),

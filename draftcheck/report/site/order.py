@@ -15,14 +15,14 @@ from draftcheck.recommend.costs import DraftPrice
 from draftcheck.recommend.ranking import rank
 from draftcheck.recommend.records import TrialRecord, parse
 from draftcheck.recommend.screen import JudgedCandidate
-from draftcheck.report.site.data import ORDER, USABLE, SiteAnswer, SitePair
+from draftcheck.report.site.data import USABLE, SitePair, best_first, place
 from draftcheck.scan import rows
 from draftcheck.scan.store import ScanStore
 from draftcheck.values.circumstances import Circumstances
 from draftcheck.values.comparison import Behaviour, Comparison, VocabularyComparison
 from draftcheck.values.facts import ModelFacts
 from draftcheck.values.verdicts import EngineVerdict
-from draftcheck.values.words import Reaction, Relation
+from draftcheck.values.words import Reaction, Relation, Verdict
 
 KEPT = 512
 """Models whose facts are held while pairs are ranked."""
@@ -54,13 +54,13 @@ class StoreRanking:
         ]
         rest = found.keys() - {pair.draft for pair in ranked}
         others = [replace(found[draft], why=_broken(found[draft])) for draft in rest]
-        others.sort(key=lambda pair: (ORDER.index(pair.verdict), pair.draft))
+        others.sort(key=lambda pair: (place(pair.verdict), pair.draft))
         return [*ranked, *others]
 
     def _judged(self, pair: SitePair) -> JudgedCandidate:
-        best = min(pair.answers, key=lambda answer: ORDER.index(answer.verdict))
+        best = best_first(pair.answers)[0]
         model = self._models.get(pair.draft)
-        warnings = tuple(reason.title for reason in best.reasons if reason.outcome == "fail")
+        warnings = tuple(saw.title for saw in best.findings if saw.outcome == "fail")
         return JudgedCandidate(
             candidate=Candidate(
                 pair.draft,
@@ -114,8 +114,8 @@ def _broken(pair: SitePair) -> str:
     return f"a trial found it broken: {cause}" if cause else pair.why
 
 
-def _verdict(answer: SiteAnswer) -> EngineVerdict:
+def _verdict(answer: rows.VerdictRow) -> EngineVerdict:
     return EngineVerdict(
-        answer.engine, answer.version, answer.checked, answer.method, Reaction(answer.reaction),
-        answer.verdict, setup=answer.setup,
+        answer.engine, answer.version, answer.version_checked, answer.method,
+        Reaction(answer.reaction), Verdict(answer.verdict), setup=answer.setup,
     )  # fmt: skip

@@ -12,10 +12,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from draftcheck.errors import ReadError
-from draftcheck.report.rulepages import TRUTH
-from draftcheck.report.site import matrix, names, rulebook_views, tables, views, words
-from draftcheck.report.site.data import ORDER, SiteData, SiteModel
+from draftcheck.report import rulepages, rules
+from draftcheck.report.site import matrix, names, tables, views, words
+from draftcheck.report.site.data import ORDER, SiteData
 from draftcheck.rulebook import book
+from draftcheck.scan.rows import ModelRow
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -72,15 +73,10 @@ def render(site: SiteData) -> Iterator[tuple[str, str]]:
     drafts = {model.ref: model for model in site.drafts}
     for target in site.targets:
         yield names.page(target.ref), pages.target(target, drafts)
-    yield (
-        "rules.html",
-        pages.page("rules", "rules.html", {"index": rulebook_views.index()}, "sort.js"),
-    )
-    for engine in (*book.engine_files(), None):
-        yield (
-            names.rules(engine or TRUTH),
-            pages.page("rules", "engine.html", rulebook_views.page(engine)),
-        )
+    rule_pages = rulepages.index()
+    yield "rules.html", pages.page("rules", "rules.html", {"index": rule_pages}, "sort.js")
+    for page in rule_pages:
+        yield names.rules(page.id), pages.page("rules", "engine.html", {"page": page})
     yield "data.json", tables.as_json(site) + "\n"
     yield "pairs.csv", tables.as_csv(site)
 
@@ -94,7 +90,7 @@ class SitePages:
         self.shared: dict[str, Any] = {
             "site": site,
             "verdict_words": [str(verdict) for verdict in ORDER],
-            "rule_pages": rulebook_views.pages(),
+            "rule_pages": names.rule_pages(),
             "target_pages": {model.ref: names.page(model.ref) for model in site.targets},
             "engine_pages": {name: names.rules(name) for name in book.engine_files()},
             "most": MOST_NAMES,
@@ -128,7 +124,7 @@ class SitePages:
         data = _markup(matrix.script(matrix.data(self.site)))
         return self.page("matrix", "matrix.html", {"data": data}, "matrix.js")
 
-    def target(self, model: SiteModel, drafts: dict[str, SiteModel]) -> str:
+    def target(self, model: ModelRow, drafts: dict[str, ModelRow]) -> str:
         values = views.target(self.site, model, drafts)
         values["charts"] = [_markup(chart) for chart in values["charts"]]
         return self.page("target", "target.html", values, "sort.js")
@@ -146,7 +142,10 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    found.filters.update(words.FILTERS, told=views.told)
+    found.filters.update(words.FILTERS, told=views.told, rule_page=names.rules, url=names.hub_url)
+    found.filters.update(
+        window=rules.window, takes=rulepages.takes, known_by=lambda row: rules.KNOWN_BY[row.basis]
+    )
     return found
 
 

@@ -12,8 +12,10 @@ from typing import Any
 
 from draftcheck.report.json import SCHEMA_VERSION, dumps
 from draftcheck.report.safe import safe
-from draftcheck.report.site.data import SiteAnswer, SiteData, SiteMemory, SitePair
+from draftcheck.report.site import names
+from draftcheck.report.site.data import SiteData, SitePair
 from draftcheck.report.site.pool import ValuePool
+from draftcheck.scan.rows import ChangeRow, MemoryRow, ModelRow, ScanRow, VerdictRow
 from draftcheck.settings import __version__
 
 _FORMULA = re.compile(r"(^|[;,|\t])(?=[\"\s]*[=+\-@\uff1d\uff0b\uff0d\uff20])")
@@ -39,20 +41,64 @@ def as_json(site: SiteData) -> str:
             "schema_version": SCHEMA_VERSION,
             "draftcheck_version": __version__,
             "title": site.title,
-            "scan": asdict(site.scan) if site.scan else None,
-            "previous": asdict(site.previous) if site.previous else None,
+            "scan": _scan(site.scan),
+            "previous": _scan(site.previous),
             "engines": [asdict(column) for column in site.columns],
-            "targets": [asdict(model) for model in site.targets],
-            "drafts": [asdict(model) for model in site.drafts],
+            "targets": [_model(model) for model in site.targets],
+            "drafts": [_model(model) for model in site.drafts],
             "answers": answers.values,
             "pairs": pairs,
             "alone": alone,
-            "changes": [asdict(change) for change in site.changes],
+            "changes": [_change(change) for change in site.changes],
             "pins": [asdict(pin) for pin in site.pins],
             "unread": [{"ref": model.ref, "why": model.unread} for model in site.unread],
         },
         indent=None,
     )
+
+
+def _scan(scan: ScanRow | None) -> dict[str, Any] | None:
+    if scan is None:
+        return None
+    return {
+        "number": scan.number,
+        "started": scan.started,
+        "finished": scan.finished,
+        "version": scan.draftcheck,
+        "complete": scan.complete,
+        "counts": dict(scan.counts),
+    }
+
+
+def _model(model: ModelRow) -> dict[str, Any]:
+    return {
+        "ref": model.ref,
+        "revision": model.revision,
+        "kind": model.draft_kind,
+        "family": model.family,
+        "architecture": model.architecture,
+        "parameters": model.parameters,
+        "nbytes": model.nbytes,
+        "context": model.context,
+        "rows": None,  # the store does not keep them
+        "downloads": model.downloads,
+        "unread": model.unread,
+        "url": names.hub_url(model),
+    }
+
+
+def _change(change: ChangeRow) -> dict[str, Any]:
+    return {
+        "kind": change.kind,
+        "target": change.target,
+        "draft": change.draft,
+        "engine": change.where,
+        "before": change.before,
+        "after": change.after,
+        "cause": change.cause,
+        "why": change.why,
+        "pinned": change.pinned,
+    }
 
 
 def _pair(pair: SitePair) -> dict[str, Any]:
@@ -72,12 +118,12 @@ def _pair(pair: SitePair) -> dict[str, Any]:
     }
 
 
-def _memory(memory: SiteMemory) -> dict[str, Any]:
+def _memory(memory: MemoryRow) -> dict[str, Any]:
     return {
         "gpu": memory.gpu,
         "answer": memory.answer,
-        "required_bytes": memory.required,
-        "available_bytes": memory.available,
+        "required_bytes": memory.required_bytes,
+        "available_bytes": memory.available_bytes,
         "max_context": memory.max_context,
     }
 
@@ -91,23 +137,23 @@ def _rounded(value: Any) -> Any:
     return [_rounded(entry) for entry in value] if isinstance(value, list | tuple) else value
 
 
-def _place(pool: ValuePool, answer: SiteAnswer) -> int:
+def _place(pool: ValuePool, answer: VerdictRow) -> int:
     key = (answer.asked, answer.version, answer.method, answer.reaction, answer.verdict)
-    return pool.add((*key, answer.checked, answer.reasons), partial(_answer, answer))
+    return pool.add((*key, answer.version_checked, answer.findings), partial(_answer, answer))
 
 
-def _answer(answer: SiteAnswer) -> dict[str, Any]:
+def _answer(answer: VerdictRow) -> dict[str, Any]:
     return {
         "asked": answer.asked,
         "engine": answer.engine,
         "version": answer.version,
-        "version_checked": answer.checked,
+        "version_checked": answer.version_checked,
         "method": answer.method,
         "reaction": answer.reaction,
         "verdict": str(answer.verdict),
         "findings": [
-            {"rule": reason.rule, "slug": reason.slug, "outcome": reason.outcome, "saw": reason.saw}
-            for reason in answer.reasons
+            {"rule": saw.rule, "slug": saw.slug, "outcome": saw.outcome, "saw": saw.saw}
+            for saw in answer.findings
         ],
     }
 
@@ -142,7 +188,7 @@ _FIELDS = (
 
 def _row(pair: SitePair, rank: int) -> Mapping[str, Any]:
     memory = pair.memory
-    rules = {reason.rule for answer in pair.answers for reason in answer.reasons}
+    rules = {saw.rule for answer in pair.answers for saw in answer.findings}
     return {
         "target": pair.target,
         "draft": pair.draft,
@@ -154,7 +200,7 @@ def _row(pair: SitePair, rank: int) -> Mapping[str, Any]:
         "size_ratio": pair.size_ratio,
         "gpu": memory.gpu if memory else None,
         "memory": memory.answer if memory else None,
-        "required_bytes": memory.required if memory else None,
+        "required_bytes": memory.required_bytes if memory else None,
         "max_context": memory.max_context if memory else None,
         "because": " ".join(sorted(rules)),
         **{answer.asked: str(answer.verdict) for answer in pair.answers},

@@ -8,18 +8,10 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Any
 
-from draftcheck.report.site import charts, names
-from draftcheck.report.site.data import (
-    ORDER,
-    USABLE,
-    SiteAnswer,
-    SiteChange,
-    SiteData,
-    SiteModel,
-    SitePair,
-    SitePin,
-    SiteReason,
-)
+from draftcheck.report import charts
+from draftcheck.report.site import names
+from draftcheck.report.site.data import ORDER, USABLE, SiteData, SitePair, place
+from draftcheck.scan.rows import ChangeRow, FailedRuleRow, ModelRow, PinRow, VerdictRow
 from draftcheck.values.words import Verdict
 
 TOP = 5
@@ -38,32 +30,32 @@ class DraftView:
 
     rank: int
     pair: SitePair
-    draft: SiteModel
+    draft: ModelRow
     anchor: str
     href: str
 
     @property
     def order(self) -> int:
-        return ORDER.index(self.pair.verdict)
+        return place(self.pair.verdict)
 
     @property
     def engines(self) -> int:
         """Many good verdicts sort first."""
-        return sum((3 - ORDER.index(answer.verdict)) for answer in self.pair.answers)
+        return sum(3 - place(answer.verdict) for answer in self.pair.answers)
 
 
 @dataclass(frozen=True, slots=True)
 class TargetView:
     """A target in the list of all."""
 
-    target: SiteModel
+    target: ModelRow
     best: SitePair | None
     usable: int
     pairs: int
 
     @property
     def order(self) -> int:
-        return ORDER.index(self.best.verdict) if self.best else len(ORDER)
+        return place(self.best.verdict) if self.best else len(ORDER)
 
     @property
     def speedup(self) -> float | None:
@@ -74,7 +66,7 @@ class TargetView:
 class FailedGroup:
     """Drafts that fail for the same rules."""
 
-    reasons: tuple[SiteReason, ...]
+    reasons: tuple[FailedRuleRow, ...]
     pairs: tuple[SitePair, ...]
     same: bool
     """Whether the same was seen for each."""
@@ -101,9 +93,9 @@ class ChangedPair:
     steps: tuple[ChangeStep, ...]
 
 
-def entries(found: Sequence[SiteChange]) -> list[ChangedPair]:
+def entries(found: Sequence[ChangeRow]) -> list[ChangedPair]:
     """One per pair and kind, pinned ones and the worst first; engines that agree share a line."""
-    pairs: dict[tuple[str, str, str | None], list[SiteChange]] = {}
+    pairs: dict[tuple[str, str, str | None], list[ChangeRow]] = {}
     for change in sorted(found, key=urgency):
         pairs.setdefault((change.kind, change.target, change.draft), []).append(change)
     return [
@@ -112,11 +104,11 @@ def entries(found: Sequence[SiteChange]) -> list[ChangedPair]:
     ]
 
 
-def _steps(found: Sequence[SiteChange]) -> Iterator[ChangeStep]:
+def _steps(found: Sequence[ChangeRow]) -> Iterator[ChangeStep]:
     alike: dict[tuple[str | None, str | None, str], list[str]] = {}
     for change in found:
         key = (change.before, change.after, change.why or change.cause.replace("-", " "))
-        alike.setdefault(key, []).append(change.engine)
+        alike.setdefault(key, []).append(change.where)
     for key, engines in alike.items():
         yield ChangeStep(tuple(engines), *key)
 
@@ -146,13 +138,11 @@ def overview(site: SiteData) -> dict[str, Any]:
             (column, [counts[column.asked].get(verdict, 0) for verdict in ORDER])
             for column in site.columns
         ],
-        "chart": charts.verdicts(_bars(site, counts), "Verdicts by engine")
-        if every and charts.available()
-        else None,
+        "chart": charts.verdicts(counts, "Verdicts by engine") if every else None,
     }
 
 
-def _pin(site: SiteData, pin: SitePin) -> dict[str, Any]:
+def _pin(site: SiteData, pin: PinRow) -> dict[str, Any]:
     """A pinned pair and what the engines that count say now."""
     pairs = site.pairs.get(pin.target, ())
     pair = next((pair for pair in pairs if pair.draft == pin.draft), None)
@@ -164,16 +154,16 @@ def _pin(site: SiteData, pin: SitePin) -> dict[str, Any]:
     return {"pin": pin, "answers": answers, "told": told(answers), "holds": bool(answers) and holds}
 
 
-def urgency(change: SiteChange) -> tuple[bool, int]:
+def urgency(change: ChangeRow) -> tuple[bool, int]:
     """Pinned pairs first, then what broke."""
-    place = KINDS.index(change.kind) if change.kind in KINDS else len(KINDS)
-    return not change.pinned, place
+    worst = KINDS.index(change.kind) if change.kind in KINDS else len(KINDS)
+    return not change.pinned, worst
 
 
-def changes(found: Sequence[SiteChange]) -> list[tuple[str, list[ChangedPair]]]:
+def changes(found: Sequence[ChangeRow]) -> list[tuple[str, list[ChangedPair]]]:
     """By kind, the worst first."""
-    place = {kind: number for number, kind in enumerate(KINDS)}
-    ordered = sorted(entries(found), key=lambda entry: place.get(entry.kind, len(KINDS)))
+    worst = {kind: number for number, kind in enumerate(KINDS)}
+    ordered = sorted(entries(found), key=lambda entry: worst.get(entry.kind, len(KINDS)))
     return [(kind, list(group)) for kind, group in groupby(ordered, lambda entry: entry.kind)]
 
 
@@ -181,23 +171,17 @@ def engine_counts(site: SiteData) -> dict[str, Counter[Verdict]]:
     found: dict[str, Counter[Verdict]] = {column.asked: Counter() for column in site.columns}
     for pair in site.every():
         for answer in pair.answers:
-            found[answer.asked][answer.verdict] += 1
+            found[answer.asked][Verdict(answer.verdict)] += 1
     return found
 
 
-def _bars(
-    site: SiteData, counts: Mapping[str, Mapping[Verdict, int]]
-) -> dict[str, Mapping[Verdict, int]]:
-    return {column.asked: counts[column.asked] for column in site.columns}
-
-
-def _summary(site: SiteData, target: SiteModel) -> TargetView:
+def _summary(site: SiteData, target: ModelRow) -> TargetView:
     pairs = site.pairs.get(target.ref, ())
     usable = [pair for pair in pairs if pair.verdict in USABLE]
     return TargetView(target, usable[0] if usable else None, len(usable), len(pairs))
 
 
-def target(site: SiteData, model: SiteModel, drafts: Mapping[str, SiteModel]) -> dict[str, Any]:
+def target(site: SiteData, model: ModelRow, drafts: Mapping[str, ModelRow]) -> dict[str, Any]:
     pairs = site.pairs.get(model.ref, ())
     usable = [
         _row(rank, pair, drafts[pair.draft])
@@ -216,25 +200,30 @@ def target(site: SiteData, model: SiteModel, drafts: Mapping[str, SiteModel]) ->
     }
 
 
-def _alone(answers: Sequence[SiteAnswer]) -> list[SiteAnswer]:
+def _alone(answers: Sequence[VerdictRow]) -> list[VerdictRow]:
     """Methods of an engine that come out alike share a line."""
-    alike: dict[SiteAnswer, list[str]] = {}
+    alike: dict[tuple[object, ...], list[VerdictRow]] = {}
     for answer in answers:
-        alike.setdefault(replace(answer, method=None, setup=None), []).append(answer.method or "")
-    return [replace(answer, method=", ".join(methods)) for answer, methods in alike.items()]
+        same = (answer.verdict, answer.reaction, answer.version_checked, answer.findings)
+        key = (answer.asked, answer.version, *same, answer.memory)
+        alike.setdefault(key, []).append(answer)
+    return [
+        replace(group[0], method=", ".join(answer.method or "" for answer in group))
+        for group in alike.values()
+    ]
 
 
-def _row(rank: int, pair: SitePair, draft: SiteModel) -> DraftView:
+def _row(rank: int, pair: SitePair, draft: ModelRow) -> DraftView:
     anchor = f"draft-{rank}"
-    place = f"#{anchor}" if rank <= TOP else f"matrix.html#{pair_key(pair)}"
-    return DraftView(rank, pair, draft, anchor, place)
+    link = f"#{anchor}" if rank <= TOP else f"matrix.html#{pair_key(pair)}"
+    return DraftView(rank, pair, draft, anchor, link)
 
 
-def told(answers: Sequence[SiteAnswer]) -> str:
+def told(answers: Sequence[VerdictRow]) -> str:
     """A row of marks in words: the verdicts, and the engines where there are few."""
     parts = []
     for verdict in ORDER:
-        engines = [answer.asked for answer in answers if answer.verdict is verdict]
+        engines = [answer.asked for answer in answers if answer.verdict == verdict]
         if engines:
             parts.append(f"{verdict}: {', '.join(engines) if len(engines) < 4 else len(engines)}")
     return "; ".join(parts)
@@ -248,15 +237,17 @@ def pair_key(pair: SitePair) -> str:
 def _setups(best: SitePair | None) -> list[Any]:
     """How to switch the best draft on; where it is compatible rather than degraded."""
     ready = [answer for answer in best.answers if answer.setup] if best else []
-    good = [answer for answer in ready if answer.verdict is Verdict.COMPATIBLE]
+    good = [answer for answer in ready if answer.verdict == Verdict.COMPATIBLE]
     return good or ready
 
 
 def _rejected(pairs: Iterator[SitePair]) -> Iterator[FailedGroup]:
-    found: dict[tuple[tuple[str, str], ...], list[tuple[SitePair, tuple[SiteReason, ...]]]] = {}
+    found: dict[tuple[tuple[str, str], ...], list[tuple[SitePair, tuple[FailedRuleRow, ...]]]] = {}
     for pair in pairs:
         first = {
-            answer.reasons[0].rule: answer.reasons[0] for answer in pair.answers if answer.reasons
+            answer.findings[0].rule: answer.findings[0]
+            for answer in pair.answers
+            if answer.findings
         }
         reasons = tuple(first[rule] for rule in sorted(first))
         key = tuple((reason.rule, reason.outcome) for reason in reasons)
@@ -271,20 +262,12 @@ def _trials(pairs: Sequence[SitePair]) -> dict[str, Any]:
     measured = [pair for pair in pairs if pair.trial]
     shown = measured[: len(charts.SERIES)]
     drawn = []
-    if charts.available():
-        gains = list(_curves(shown, "speedup"))
-        if gains:
-            drawn.append(charts.curves(gains, "Speed-up", "draft tokens", "times faster", one=True))
-        tokens = list(_curves(shown, "tokens_per_pass"))
-        if tokens and not gains:
-            drawn.append(
-                charts.curves(tokens, "Tokens per pass", "draft tokens", "tokens", one=True)
-            )
-        places = list(_positions(shown))
-        if places:
-            drawn.append(
-                charts.curves(places, "Accepted by position", "position", "share", one=False)
-            )
+    if gains := list(_curves(shown, "speedup")):
+        drawn.append(charts.curves(gains, "Speed-up", "draft tokens", "times faster", one=True))
+    elif tokens := list(_curves(shown, "tokens_per_pass")):
+        drawn.append(charts.curves(tokens, "Tokens per pass", "draft tokens", "tokens", one=True))
+    if places := list(_positions(shown)):
+        drawn.append(charts.curves(places, "Accepted by position", "position", "share", one=False))
     return {"trials": [_trial(pair) for pair in measured[: 2 * BEST]], "charts": drawn}
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from draftcheck.cli import main
-from draftcheck.report.site import charts, pages
+from draftcheck.report.site import pages
 from draftcheck.report.site.data import SiteData
 from tests.report.site.made_up import make
 from tests.report.site.stores import fill
@@ -44,9 +44,7 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> Written:
 
 @pytest.fixture(scope="session")
 def large(tmp_path_factory: pytest.TempPathFactory) -> Written:
-    """60 x 300, each pair judged on every engine; without charts, which only take time."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(charts, "available", lambda: False)
-        site, folder = make(60, 300), tmp_path_factory.mktemp("large")
-        pages.write(site, folder)
-        return Written(site, folder, folder)
+    """60 x 300, each pair judged on every engine."""
+    site, folder = make(60, 300), tmp_path_factory.mktemp("large")
+    pages.write(site, folder)
+    return Written(site, folder, folder)

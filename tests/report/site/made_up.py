@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
+from dataclasses import replace
 
-from draftcheck.report.site.data import (
-    EngineColumn,
-    SiteAnswer,
-    SiteChange,
-    SiteData,
-    SiteMemory,
-    SiteModel,
-    SitePair,
-    SitePart,
-    SitePin,
-    SiteReason,
-    SiteScan,
-)
+from draftcheck.report.site.data import EngineColumn, SiteData, SitePair
 from draftcheck.rulebook import book
+from draftcheck.scan.rows import (
+    ChangeRow,
+    FailedRuleRow,
+    MemoryRow,
+    ModelRow,
+    PinRow,
+    ScanRow,
+    VerdictRow,
+)
 from draftcheck.values.words import Verdict
 
 HOSTILE = (
@@ -33,23 +31,25 @@ HOSTILE = (
 )
 FAMILIES = ("qwen3", "llama3", "gemma3", "mistral", "phi4", "olmo2")
 REASONS = {
-    "tokens": SiteReason(
-        "LCP004", "token-text-differs", "Token texts differ from id 5 on", "fail",
+    "tokens": FailedRuleRow(
+        "LCP004", "fail", "error", "",
         "token 151665 is '[PAD151665]' in the target, '<tool_response>' in the draft (4 differ)",
+        "token-text-differs", "Token texts differ from id 5 on",
         "Use a draft of the same family, converted by the same publisher.",
     ),
-    "gap": SiteReason(
-        "LCP003", "vocab-size-gap", "Vocabulary sizes differ by more than 128", "fail",
-        "152,064 and 151,552 tokens, gap 512, limit 128", "Use a draft of the same family.",
+    "gap": FailedRuleRow(
+        "LCP003", "fail", "error", "", "152,064 and 151,552 tokens, gap 512, limit 128",
+        "vocab-size-gap", "Vocabulary sizes differ by more than 128",
+        "Use a draft of the same family.",
     ),
-    "unread": SiteReason(
-        "LCP005", "special-tokens", "The special tokens differ", "unknown",
-        "the tokenizer of the draft was not read",
+    "unread": FailedRuleRow(
+        "LCP005", "unknown", "error", "", "the tokenizer of the draft was not read",
+        "special-tokens", "The special tokens differ",
     ),
 }  # fmt: skip
 
 
-def models(count: int, sizes: Sequence[float], word: str, seed: int) -> list[SiteModel]:
+def models(count: int, sizes: Sequence[float], word: str, seed: int) -> list[ModelRow]:
     chance = random.Random(seed)
     found = []
     for number in range(count):
@@ -58,16 +58,17 @@ def models(count: int, sizes: Sequence[float], word: str, seed: int) -> list[Sit
         head = word == "draft" and number % 11 == 10
         name = f"lab-{number % 7}/{family}-{size:g}b-{word}-{number}"
         found.append(
-            SiteModel(
+            ModelRow(
                 ref=name,
+                kind="hub",
                 revision=f"{chance.getrandbits(160):040x}",
-                kind="eagle3" if head else "full",
+                status="read",
+                role="eagle3" if head else "full",
                 family=f"sha256:{family}",
                 architecture=family,
                 parameters=int(size * 1e9),
                 nbytes=int(size * 2e9),
                 context=32768,
-                rows=151936 if family == "qwen3" else 128256,
                 downloads=chance.randrange(10, 2_000_000),
             )
         )
@@ -106,12 +107,11 @@ def trial(top: float, chance: random.Random) -> dict[str, object]:
 
 
 def answers(
-    same: bool, draft: SiteModel, memory: SiteMemory | None, chance: random.Random
-) -> tuple[SiteAnswer, ...]:
-    kind = draft.kind
+    same: bool, target: str, draft: ModelRow, memory: MemoryRow | None, chance: random.Random
+) -> tuple[VerdictRow, ...]:
+    kind = draft.draft_kind
     found = []
     for place, name in enumerate(book.engine_files()):
-        engine = book.load(name)
         verdict, reaction, reasons = Verdict.COMPATIBLE, "runs", ()
         if not same:
             verdict = Verdict.INCOMPATIBLE
@@ -127,19 +127,21 @@ def answers(
         setup = None
         if verdict is Verdict.COMPATIBLE:
             setup = f"{name} serve target \\\n  --speculative-model '{draft.ref}' --draft-tokens 4"
-        method = "draft_model" if kind == "full" else kind
         found.append(
-            SiteAnswer(
-                name,
-                name,
-                engine.checked,
-                verdict,
-                reaction,
-                method,
-                place != 5,
-                tuple(reasons),
-                setup,
-                memory,
+            VerdictRow(
+                target=target,
+                draft=draft.ref,
+                asked=name,
+                engine=name,
+                version=book.load(name).checked,
+                version_checked=place != 5,
+                method="draft_model" if kind == "full" else kind,
+                reaction=reaction,
+                verdict=verdict,
+                findings=reasons,
+                relation="identical" if same else "differs",
+                setup=setup,
+                memory=memory,
             )
         )
     return tuple(found)
@@ -153,9 +155,9 @@ def make(
     big = models(targets, (8, 14, 32, 70), "target", 1)
     small = models(drafts, (0.5, 1, 1.7, 3), "draft", 2)
     if hostile:
-        big[:2] = [_renamed(big[0], HOSTILE[0]), _renamed(big[1], HOSTILE[3])]
+        big[:2] = [replace(big[0], ref=HOSTILE[0]), replace(big[1], ref=HOSTILE[3])]
         small[: len(HOSTILE)] = [
-            _renamed(model, name) for model, name in zip(small, HOSTILE, strict=False)
+            replace(model, ref=name) for model, name in zip(small, HOSTILE, strict=False)
         ]
     pairs = {
         target.ref: _pairs(number, target, small, dense, chance)
@@ -163,48 +165,46 @@ def make(
     }
     changes = _changes(big, small)
     counts = {"listed": 30000, "candidates": 412, "models": drafts, "requests": 1234}
-    before = SiteScan(11, "2026-11-14T02:00:00+00:00", "2026-11-14T02:39:00+00:00", "0.1.0")
+    before = _scan(11, "2026-11-14T02:00:00+00:00", "2026-11-14T02:39:00+00:00", {})
+    alone = VerdictRow(
+        big[-1].ref, None, "vllm", "vllm", "0.32.0", True, "ngram", "runs", Verdict.COMPATIBLE
+    )
     return SiteData(
         title="Nightly drafts",
         targets=big,
         drafts=small,
         columns=[EngineColumn(name, name, book.load(name).checked) for name in book.engine_files()],
-        alone={
-            big[-1].ref: [SiteAnswer("vllm", "vllm", "0.32.0", Verdict.COMPATIBLE, "runs", "ngram")]
-        },
+        alone={big[-1].ref: [alone]},
         pairs=pairs,
-        scan=SiteScan(
-            12, "2026-11-15T02:00:00+00:00", "2026-11-15T02:41:07+00:00", "0.1.0", counts=counts
-        ),
+        scan=_scan(12, "2026-11-15T02:00:00+00:00", "2026-11-15T02:41:07+00:00", counts),
         previous=before,
         changes=changes,
         earlier=[(before, changes[:2])],
         pins=_pins(changes[1], pairs[big[-1].ref]),
-        unread=[SiteModel("lab/gated-<i>", kind="full", unread="gated: ask its <b>owner</b>")],
+        unread=[ModelRow("lab/gated-<i>", "hub", None, "gated", "gated: ask its <b>owner</b>")],
     )
 
 
-def _pins(change: SiteChange, pairs: Sequence[SitePair]) -> list[SitePin]:
+def _scan(number: int, started: str, finished: str, counts: dict[str, int]) -> ScanRow:
+    return ScanRow(number, "complete", started, finished, "0.1.0", {}, counts)
+
+
+def _pins(change: ChangeRow, pairs: Sequence[SitePair]) -> list[PinRow]:
     """One on two engines, a good one, and one that no engine takes."""
-    found = [SitePin(change.target, change.draft or "", ("vllm", "llama.cpp"))]
-    found += [SitePin(pair.target, pair.draft) for pair in (pairs[0], pairs[-1])]
+    found = [PinRow(change.target, change.draft or "", ("vllm", "llama.cpp"))]
+    found += [PinRow(pair.target, pair.draft) for pair in (pairs[0], pairs[-1])]
     return list({(pin.target, pin.draft): pin for pin in found}.values())
 
 
-def _renamed(model: SiteModel, ref: str) -> SiteModel:
-    fields = {name: getattr(model, name) for name in SiteModel.__slots__}
-    return SiteModel(**{**fields, "ref": ref})
-
-
 def _pairs(
-    number: int, target: SiteModel, drafts: Sequence[SiteModel], dense: bool, chance: random.Random
+    number: int, target: ModelRow, drafts: Sequence[ModelRow], dense: bool, chance: random.Random
 ) -> list[SitePair]:
     found = []
     for draft in drafts:
         same = draft.architecture == target.architecture
         if not (same or dense):
             continue
-        usable = same and draft.kind == "full"
+        usable = same and draft.draft_kind == "full"
         measured = trial(2.0, chance) if usable and number % 2 == 0 and len(found) % 5 < 2 else None
         best = measured and measured["best"]
         ratio = (draft.parameters or 0) / (target.parameters or 1)
@@ -212,7 +212,9 @@ def _pairs(
             SitePair(
                 target=target.ref,
                 draft=draft.ref,
-                answers=answers(same, draft, _memory(target, draft) if same else None, chance),
+                answers=answers(
+                    same, target.ref, draft, _memory(target, draft) if same else None, chance
+                ),
                 relation="identical" if same else "differs",
                 why="Same vocabulary; a step costs a tenth of the target's." if same else "",
                 speedup=best["speedup"] if isinstance(best, dict) else None,
@@ -225,42 +227,43 @@ def _pairs(
     return sorted(found, key=lambda pair: (pair.relation != "identical", -(pair.speedup or 0)))
 
 
-def _memory(target: SiteModel, draft: SiteModel) -> SiteMemory:
-    parts = (
-        SitePart("target", "weights", target.nbytes or 0),
-        SitePart("target", "kv", 4 << 30),
-        SitePart("draft", "weights", draft.nbytes or 0),
-        SitePart("draft", "kv", 1 << 30),
-        SitePart("engine", "overhead", 1 << 30),
-    )
-    required = sum(part.nbytes for part in parts)
-    available = 79 << 30
+def _memory(target: ModelRow, draft: ModelRow) -> MemoryRow:
+    sides = (target.nbytes or 0) + (4 << 30), (draft.nbytes or 0) + (1 << 30)
+    required, available = sum(sides) + (1 << 30), 79 << 30
     answer = "fits" if required < available else "does-not-fit"
-    return SiteMemory(
-        "h100", answer, required, available, 65536 if answer == "fits" else None, parts
-    )
+    longest = 65536 if answer == "fits" else None
+    return MemoryRow("h100", answer, required, available, longest, *sides)
 
 
-def _changes(targets: Sequence[SiteModel], drafts: Sequence[SiteModel]) -> list[SiteChange]:
+def _changes(targets: Sequence[ModelRow], drafts: Sequence[ModelRow]) -> list[ChangeRow]:
     def big(number: int) -> str:
         return targets[number % len(targets)].ref
 
     def small(number: int) -> str:
         return drafts[number % len(drafts)].ref
 
+    def change(
+        kind: str, number: int, draft: int, engine: str, before: str | None, after: str | None,
+        cause: str, why: str = "", pinned: bool = False,
+    ) -> ChangeRow:  # fmt: skip
+        return ChangeRow(
+            12, kind, big(number), small(draft), engine, engine, "1", None, before, after, cause,
+            why, pinned,
+        )  # fmt: skip
+
     return [
-        SiteChange("new", big(0), small(0), "vllm", None, "compatible", "new-model"),
-        SiteChange(
-            "broke", big(1), small(1), "llama.cpp", "compatible", "incompatible",
+        change("new", 0, 0, "vllm", None, "compatible", "new-model"),
+        change(
+            "broke", 1, 1, "llama.cpp", "compatible", "incompatible",
             "draft-files", "tokenizer.json changed in commit 1f2e3d4", True,
         ),
-        SiteChange(
-            "broke", big(2), small(14), "sglang", "compatible", "degraded",
+        change(
+            "broke", 2, 14, "sglang", "compatible", "degraded",
             "engine-version", "sglang 0.5.22 became 0.5.23",
         ),
-        SiteChange(
-            "works", big(3), small(15), "transformers", "incompatible", "compatible",
+        change(
+            "works", 3, 15, "transformers", "incompatible", "compatible",
             "rule", "VLM007 has a new row",
         ),
-        SiteChange("gone", big(4), small(16), "ollama", "compatible", None, "vanished"),
+        change("gone", 4, 16, "ollama", "compatible", None, "vanished"),
     ]  # fmt: skip

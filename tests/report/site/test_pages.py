@@ -13,10 +13,12 @@ from hashlib import sha256
 from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote
+from xml.etree import ElementTree
 
 import pytest
 
-from draftcheck.report.site import charts, names, pages, tables
+from draftcheck.report import charts
+from draftcheck.report.site import names, pages, tables
 from draftcheck.report.site.data import SiteData
 from draftcheck.rulebook import book
 from tests.conftest import Run
@@ -290,21 +292,7 @@ def test_a_site_of_sixty_targets_is_small(large: Written) -> None:
     assert sum(sizes.values()) < 20_000_000
 
 
-def test_without_matplotlib_the_figures_stay(
-    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(charts, "available", lambda: False)
-    site = make(1, 30, hostile=False)
-    ran = run("report", "--store", fill(tmp_path / "s.db", site), "--output", tmp_path / "out")
-    assert ran.code == 0 and "draftcheck-llm[report]" in ran.err
-    text = (tmp_path / "out" / names.page(site.targets[0].ref)).read_text(encoding="utf-8")
-    assert "<svg" not in text and "What trials measured" not in text
-    assert "Tokens per pass" in text
-
-
 def test_charts_take_their_colours_from_the_page(small: Written) -> None:
-    if not charts.available():
-        pytest.skip("charts need the report extra (matplotlib)")
     text = small.text(names.page(small.site.targets[2].ref))
     [first, *_] = re.findall(r"<svg.*?</svg>", text, re.DOTALL)
     assert "var(--s1)" in first and "#0000" not in first
@@ -312,14 +300,37 @@ def test_charts_take_their_colours_from_the_page(small: Written) -> None:
     ids = re.findall(r' id="([^"]+)"', text)
     assert len(ids) == len(set(ids))
     assert "draft tokens" in first and 'aria-label="Speed-up' in first
+    assert first.count('<path d="M') >= 3 and 'stroke-dasharray="7 3"' in first
+    [bars] = re.findall(r"<svg.*?</svg>", small.text("index.html"), re.DOTALL)
+    assert all(f"var(--{word})" in bars for word in ("compatible", "degraded", "incompatible"))
+    assert all(f">{column.asked}<" in bars for column in small.site.columns)
 
 
 def test_a_chart_writes_names_as_they_are() -> None:
-    if not charts.available():
-        pytest.skip("charts need the report extra (matplotlib)")
     lines = [charts.ChartLine("a/$x^2$<b>&\u202e", [1, 2], [1.0, 2.0])]
     svg = charts.curves(lines, "T", "x", "y", one=True)
-    assert "a/$x^2$&lt;b&gt;&amp;\\u202e" in svg.replace(r"\$", "$")
+    assert "a/$x^2$&lt;b&gt;&amp;\\u202e" in svg
+    ElementTree.fromstring(svg)
+
+
+@pytest.mark.parametrize(
+    ("high", "whole", "expected"),
+    [
+        (1.0, False, [0, 0.2, 0.4, 0.6, 0.8, 1.0]),
+        (2.58, False, [0, 0.5, 1, 1.5, 2, 2.5, 3]),
+        (5.0, True, [0, 1, 2, 3, 4, 5]),
+        (3, True, [0, 1, 2, 3]),
+        (288, True, [0, 50, 100, 150, 200, 250, 300]),
+        (0, False, [0]),
+    ],
+)
+def test_ticks_are_round_and_cover_the_figures(
+    high: float, whole: bool, expected: list[float]
+) -> None:
+    marks = charts.ticks(high, whole=whole)
+    assert marks == expected or (high == 0 and marks[0] == 0)
+    assert marks[-1] >= high
+    assert charts.from_one(24) == [1, 5, 10, 15, 20]
 
 
 def damaged(path: Path, statement: str) -> Path:
