@@ -10,10 +10,10 @@ from draftcheck.deploy.deployment import DocumentTree, FilePlace, Word
 from draftcheck.deploy.gathered import ContentsBuilder, split
 from draftcheck.deploy.hints import hinted
 from draftcheck.deploy.kinds import shell, wrappers
+from draftcheck.deploy.options import programs
 from draftcheck.deploy.syntax.variables import Variables, filled
 from draftcheck.deploy.syntax.yaml_tree import ParsedYaml
 from draftcheck.deploy.text import CommandArgument, TextView
-from draftcheck.rulebook import files as rulefiles
 
 Fill = Callable[[TextView], TextView]
 _REFERENCE = re.compile(r"\$\$|\$\(([A-Za-z_][\w.-]*)\)")
@@ -125,7 +125,7 @@ def started(
 ) -> list[CommandArgument]:
     """The program that a runtime's name stands for, with the model that is handed to it."""
     view = reader.parsed.view(runtime)
-    known = rulefiles.load("programs")["runtimes"]
+    known = programs.table().runtimes
     words = known.get(view.text.lower(), ()) if view is not None else ()
     if view is None or not words:
         return []
