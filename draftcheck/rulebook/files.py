@@ -149,13 +149,15 @@ def _explain(data: dict[str, Any], kind: Any, file: str, error: str) -> str:
             continue
         says = fits.expand(wording).replace("`", "")
         if "{key}" in wording:
-            choices = ", ".join(_choices(kind, path, keys=bool(match["key"])))
             # A fault in a list of texts is one of the field that holds the list.
             names = [at for at, step in enumerate(path) if isinstance(step, str)]
             table = path if match["key"] else path[: names[-1]]
             rows = path[names[-1] + 1 : -1]
             key = f"'{path[names[-1]]}'" + (f" (row {int(rows[0]) + 1})" if rows else "")
-            says = says.replace("{key}", key).replace("{choices}", choices)
+            says = says.replace("{key}", key)
+            if "{choices}" in says:
+                choices = _choices(kind, path, keys=bool(match["key"]))
+                says = says.replace("{choices}", ", ".join(choices))
         elif pattern == _UNKNOWN and not path:
             says = says.replace("field", "table")
         break
@@ -229,7 +231,8 @@ def _choices(kind: Any, path: Iterable[str | int], *, keys: bool) -> list[str]:
     for key in path:
         for inner in at.types if isinstance(at, kinds.UnionType) else (at,):
             if isinstance(inner, kinds.StructType):
-                at = next(field.type for field in inner.fields if field.encode_name == key)
+                named = {field.encode_name: field.type for field in inner.fields}
+                at = list(named.values())[key] if isinstance(key, int) else named[key]
             elif isinstance(inner, kinds.DictType):
                 at = inner.value_type
             elif isinstance(inner, kinds.VarTupleType | kinds.ListType):

@@ -48,7 +48,7 @@ class TypedKeys(RuleRow, frozen=True):
     """Optional hyperparameters that must have one type where they are stored."""
 
     keys: Mapping[str, str]
-    every_until: str
+    every_until: Text
     afterwards: Names
 
 
@@ -125,9 +125,9 @@ class TokenizerKeys(RuleRow, frozen=True):
 class TokenizerBehaviour(RuleRow, frozen=True):
     """What changed in the loader, by first build."""
 
-    counts_tokens: str
-    drops_default_ids_out_of_range: str
-    forces_add_bos: str
+    counts_tokens: Text
+    drops_default_ids_out_of_range: Text
+    forces_add_bos: Text
 
 
 class TokenizerModel(RuleRow, frozen=True):
@@ -150,7 +150,7 @@ class PreTokenizers(KnownNames, frozen=True):
     """Values of tokenizer.ggml.pre, and what they switch."""
 
     needs_no_merges: Names
-    needs_no_merges_since: str
+    needs_no_merges_since: Text
     plain_text: Names
     forced_add_bos: Names
     no_default_bos: Names

@@ -81,7 +81,7 @@ class OptionChange(RuleRow, frozen=True):
 class ValueChange(RuleRow, frozen=True):
     """A value that this window does not take, or takes under another name."""
 
-    option: str
+    option: Text
     source: Text
     value: str = ""
     pattern: str = ""
@@ -96,9 +96,9 @@ class ValueChange(RuleRow, frozen=True):
 class OptionRule(RuleRow, frozen=True):
     """Options that must, or must not, be given together."""
 
-    rule: str
+    rule: Text
     given: Names
-    at: str
+    at: Text
     saw: Text
     why: Text
     fix: Text
