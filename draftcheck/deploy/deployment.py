@@ -1,4 +1,4 @@
-"""What travels inside the gate: places in files, commands, documents, deployments, findings.
+"""What deploy files hold: words with their places, commands, documents, deployments.
 
 files/ turns a file into Commands and Documents and knows no engine; reading an engine's options
 out of them is the work of deployments, from tables in rules/. No I/O here.
@@ -11,19 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from draftcheck.values.words import Severity
-
-
-@dataclass(frozen=True, slots=True, order=True)
-class FilePlace:
-    """Where something stands; lines and columns count from 1, columns in characters."""
-
-    file: str
-    line: int
-    column: int = 1
-    end_line: int | None = None
-    end_column: int | None = None
-    """Exclusive: the column behind the last character."""
+from draftcheck.values.findings import FilePlace, Finding
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,33 +104,6 @@ class Contents:
 
 
 @dataclass(frozen=True, slots=True)
-class Fix:
-    """A change of the file: the text between two places becomes another."""
-
-    place: FilePlace
-    text: str
-    safe: bool = False
-    """--fix applies it: the engine does the same afterwards, or what was meant."""
-
-
-@dataclass(frozen=True, slots=True)
-class FileFinding:
-    """Something about the file itself: a key or flag that this engine version does not have …"""
-
-    rule: str
-    """FIL001 …: a row of rules/files.toml."""
-    slug: str
-    severity: Severity
-    place: FilePlace
-    title: str
-    saw: str
-    why: str
-    fix: str
-    source: str
-    changes: tuple[Fix, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
 class Deployment:
     """One engine that is started with (or without) speculation, as a file sets it up."""
 
@@ -164,6 +125,6 @@ class Deployment:
     """Circumstances by name (context, sequences, tensor_parallel, dtype …)."""
     name: str = ""
     """Of a pair of a manifest."""
-    findings: tuple[FileFinding, ...] = ()
+    findings: tuple[Finding, ...] = ()
     unknown: tuple[FileTrouble, ...] = ()
     """Why the pair cannot be judged: a model named by a variable that nothing defines …"""

@@ -7,10 +7,11 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from draftcheck.deploy.deployment import Command, Contents, FilePlace
+from draftcheck.deploy.deployment import Command, Contents
 from draftcheck.deploy.options import programs
 from draftcheck.deploy.options.tables import OptionTable
 from draftcheck.errors import UsageError
+from draftcheck.values.findings import FilePlace
 
 LARGEST = 4 * 1024 * 1024
 PIN = r"(?:\[[^\]]*\])?\s*(?P<how>===?|[<>~!]=?|@)\s*(?P<version>[^\s,;#\"'\\)\]]+)"

@@ -7,16 +7,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from draftcheck.deploy.deployment import (
-    Command,
-    Contents,
-    Deployment,
-    Document,
-    FileFinding,
-    FilePlace,
-    FileTrouble,
-    Word,
-)
+from draftcheck.deploy.deployment import Command, Contents, Deployment, Document, FileTrouble, Word
 from draftcheck.deploy.file_versions import (
     KnownVersion,
     NoSurroundings,
@@ -29,6 +20,7 @@ from draftcheck.deploy.options.findings import found
 from draftcheck.deploy.options.given import ENV, GivenOption, GivenOptions, parts
 from draftcheck.deploy.options.tables import OptionsAtVersion, OptionTable, load, view
 from draftcheck.rulebook.files import Names
+from draftcheck.values.findings import FilePlace, Finding
 
 NUMBERS = (
     "context", "sequences", "tensor_parallel", "draft_tensor_parallel", "pipeline_parallel",
@@ -163,9 +155,7 @@ def _deployment(
     )
 
 
-def _of_this_file(
-    setting: GivenOptions, file: str, findings: list[FileFinding]
-) -> Iterator[FileFinding]:
+def _of_this_file(setting: GivenOptions, file: str, findings: list[Finding]) -> Iterator[Finding]:
     """A file of options is checked on its own, but for what only the whole command shows."""
     for finding in findings:
         if finding.place.file == file:
@@ -240,7 +230,7 @@ def _turned(setting: GivenOptions, method: str) -> str:
     return method
 
 
-def _broken(setting: GivenOptions) -> list[FileFinding]:
+def _broken(setting: GivenOptions) -> list[Finding]:
     return [
         found(
             "FIL008", trouble.place, f"{entry.word.text}: {trouble.text}",

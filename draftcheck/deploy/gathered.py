@@ -11,13 +11,13 @@ from draftcheck.deploy.deployment import (
     Contents,
     Document,
     DocumentTree,
-    FilePlace,
     FileTrouble,
     Word,
 )
 from draftcheck.deploy.syntax.shell_words import Lexer
 from draftcheck.deploy.syntax.variables import Variables
 from draftcheck.deploy.text import CommandArgument, TextView, joined
+from draftcheck.values.findings import FilePlace
 
 MAX_FOUND = 20_000
 MAX_DEPTH = 8

@@ -10,8 +10,9 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from draftcheck.deploy.deployment import FilePlace, Word
+from draftcheck.deploy.deployment import Word
 from draftcheck.deploy.syntax import templates
+from draftcheck.values.findings import FilePlace
 
 MAX_PIECES = 4000
 

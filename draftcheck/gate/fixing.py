@@ -8,10 +8,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from draftcheck.deploy.deployment import Fix
 from draftcheck.errors import ReadError
 from draftcheck.gate import writing
-from draftcheck.gate.results import GateFinding
+from draftcheck.values.findings import Finding, Fix
 
 BOM = "\ufeff"
 Span = tuple[int, int, str]
@@ -29,9 +28,9 @@ class ChangedFile:
     """Findings that are mended by it."""
 
 
-def plan(findings: Iterable[GateFinding], read: dict[str, bytes]) -> list[ChangedFile]:
+def plan(findings: Iterable[Finding], read: dict[str, bytes]) -> list[ChangedFile]:
     """What the safe changes of these findings make of the files, as they were read."""
-    by_file: dict[str, list[GateFinding]] = {}
+    by_file: dict[str, list[Finding]] = {}
     for finding in findings:
         if finding.fixable and finding.ignored is None:
             by_file.setdefault(finding.place.file, []).append(finding)
@@ -42,7 +41,7 @@ def plan(findings: Iterable[GateFinding], read: dict[str, bytes]) -> list[Change
     return changed
 
 
-def _change(name: str, data: bytes, findings: Sequence[GateFinding]) -> ChangedFile | None:
+def _change(name: str, data: bytes, findings: Sequence[Finding]) -> ChangedFile | None:
     text, encoding, mark = _decode(data)
     starts = _starts(text)
     taken: list[Span] = []

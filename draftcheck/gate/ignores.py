@@ -11,9 +11,8 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
-from draftcheck.deploy.deployment import FilePlace
 from draftcheck.gate import rows
-from draftcheck.gate.results import GateFinding
+from draftcheck.values.findings import FilePlace, Finding
 
 MARK = b"draftcheck:"
 COMMENT = re.compile(r"(?P<sign>#|//|--|;|<!--|/\*)\s*draftcheck:\s*(?P<word>[\w-]*)(?P<rest>.*)")
@@ -34,7 +33,7 @@ class IgnoreComment:
     """The line that it is about."""
     used: set[str] = field(default_factory=set)
 
-    def covers(self, finding: GateFinding) -> bool:
+    def covers(self, finding: Finding) -> bool:
         """Whether it names the finding's rule."""
         return bool(self.rules & {finding.rule.lower(), finding.slug.lower()})
 
@@ -72,8 +71,8 @@ def _read(
 
 
 def apply(
-    findings: Iterable[tuple[GateFinding, int | None]], ignores: Sequence[IgnoreComment]
-) -> list[GateFinding]:
+    findings: Iterable[tuple[Finding, int | None]], ignores: Sequence[IgnoreComment]
+) -> list[Finding]:
     """The findings of one file, ignored ones marked, and what is wrong with the ignores.
 
     With each finding comes the first line of the command that it is about.
@@ -92,7 +91,7 @@ def apply(
     return done + [complaint for ignore in ignores for complaint in _complaints(ignore)]
 
 
-def _complaints(ignore: IgnoreComment) -> list[GateFinding]:
+def _complaints(ignore: IgnoreComment) -> list[Finding]:
     if not ignore.rules:
         return [rows.finding("GAT012", ignore.place, "the comment names no rule")]
     named = ", ".join(sorted(rule.upper() for rule in ignore.rules))

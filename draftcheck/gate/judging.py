@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from draftcheck.deploy.deployment import Deployment, FilePlace
+from draftcheck.deploy.deployment import Deployment
 from draftcheck.errors import UsageError
 from draftcheck.gate import rows
 from draftcheck.gate.models import KnownModel
-from draftcheck.gate.results import GateFinding
 from draftcheck.judge import repairs
 from draftcheck.judge.compare import compare
 from draftcheck.judge.decide import BEST_FIRST, Question, judge
@@ -20,7 +19,8 @@ from draftcheck.rulebook import book
 from draftcheck.values.circumstances import Circumstances
 from draftcheck.values.comparison import Comparison
 from draftcheck.values.facts import ModelFacts
-from draftcheck.values.verdicts import EngineVerdict, Finding
+from draftcheck.values.findings import FilePlace, Finding
+from draftcheck.values.verdicts import EngineVerdict
 from draftcheck.values.words import Outcome, Severity, Verdict
 
 NAMES = frozenset(Circumstances.__dataclass_fields__) - {"capability", "machine"}
@@ -104,11 +104,11 @@ def _judge(comparison: Comparison, question: Question) -> EngineVerdict:
     return min(pair.engines, key=lambda entry: BEST_FIRST.index(entry.verdict))
 
 
-def findings(verdict: EngineVerdict, place: FilePlace, setup: int) -> Iterator[GateFinding]:
+def findings(verdict: EngineVerdict, place: FilePlace, setup: int) -> Iterator[Finding]:
     """What there is to say about a pair."""
     failed = _failed(verdict)
     for finding in failed:
-        yield _pair_finding(finding, verdict, place, setup)
+        yield replace(_advised(finding, verdict), place=place, setup=setup)
     if verdict.verdict is Verdict.INCOMPATIBLE and not _errors(failed):
         yield rows.finding("GAT007", place, "; ".join(verdict.notes), setup=setup)
     if verdict.verdict is Verdict.UNDECIDED:
@@ -133,9 +133,8 @@ def _undecided(verdict: EngineVerdict) -> str:
     return "; ".join([*told, *verdict.notes]) or "nothing more is known"
 
 
-def _pair_finding(
-    finding: Finding, verdict: EngineVerdict, place: FilePlace, setup: int
-) -> GateFinding:
+def _advised(finding: Finding, verdict: EngineVerdict) -> Finding:
+    """The same with ways out behind its fix, and the engine's own words behind its reason."""
     fix = finding.fix
     if finding.severity is Severity.ERROR and verdict.repairs:
         ways = dict.fromkeys(repair.title for repair in verdict.repairs)
@@ -143,16 +142,4 @@ def _pair_finding(
     why = finding.why
     if finding.engine_says and finding.severity is not Severity.NOTE:
         why = f"{why} It says: {finding.engine_says}"
-    return GateFinding(
-        rule=finding.rule,
-        slug=finding.slug,
-        severity=finding.severity,
-        outcome=finding.outcome,
-        place=place,
-        title=finding.title,
-        saw=finding.saw,
-        why=why,
-        fix=fix,
-        source=finding.source,
-        setup=setup,
-    )
+    return replace(finding, why=why, fix=fix)

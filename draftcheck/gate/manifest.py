@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from draftcheck.deploy.deployment import Deployment, Document, DocumentTree, FilePlace, Word
+from draftcheck.deploy.deployment import Deployment, Document, DocumentTree, Word
 from draftcheck.gate import rows
-from draftcheck.gate.results import GateFinding
 from draftcheck.gate.trials import TrialDemand
+from draftcheck.values.findings import FilePlace, Finding
 
 NAME = "draftcheck.toml"
 TEXT, COUNT, INDEX, NUMBER, SHARE = "text", "count", "index", "number", "share"
@@ -68,7 +68,7 @@ class GateManifest:
     versions: Mapping[str, str] = field(default_factory=dict)
     gpu: str | None = None
     ignores: tuple[FileIgnore, ...] = ()
-    findings: tuple[GateFinding, ...] = ()
+    findings: tuple[Finding, ...] = ()
 
 
 def interpret(document: Document, engines: Sequence[str]) -> GateManifest:
@@ -80,7 +80,7 @@ def interpret(document: Document, engines: Sequence[str]) -> GateManifest:
 class _ManifestReader:
     def __init__(self, engines: Sequence[str]) -> None:
         self._engines = engines
-        self._found: list[GateFinding] = []
+        self._found: list[Finding] = []
 
     def manifest(self, tree: DocumentTree) -> GateManifest:
         parts: dict[str, DocumentTree] = {}

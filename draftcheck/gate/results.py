@@ -6,44 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from draftcheck.deploy.deployment import FilePlace, Fix
+from draftcheck.values.findings import FilePlace, Finding
 from draftcheck.values.words import Outcome, Severity, Verdict
 
 
 @dataclass(frozen=True, slots=True)
-class GateFinding:
-    """One thing to say about a place in a file, whoever found it."""
-
-    rule: str
-    slug: str
-    severity: Severity
-    outcome: Outcome
-    """fail, or unknown: it could not be checked."""
-    place: FilePlace
-    title: str
-    saw: str
-    why: str
-    fix: str
-    source: str
-    changes: tuple[Fix, ...] = ()
-    setup: int | None = None
-    """Number of the setup that it is about."""
-    ignored: str | None = None
-    """The reason that somebody gave for ignoring it."""
-
-    @property
-    def fixable(self) -> bool:
-        return bool(self.changes) and all(change.safe for change in self.changes)
-
-    @property
-    def counts(self) -> bool:
-        """Whether it can change the verdict."""
-        return self.ignored is None and self.severity is not Severity.NOTE
-
-
-@dataclass(frozen=True, slots=True)
-class CheckedSetup:
-    """One setup that a file holds, and what came of it."""
+class CheckedDeployment:
+    """One deployment that a file sets up, and what came of it."""
 
     place: FilePlace
     engine: str
@@ -67,8 +36,8 @@ class GateReport:
 
     looked_at: int
     """Files."""
-    setups: tuple[CheckedSetup, ...] = ()
-    findings: tuple[GateFinding, ...] = ()
+    setups: tuple[CheckedDeployment, ...] = ()
+    findings: tuple[Finding, ...] = ()
     idle: int = 0
     """Engines that are started without speculation."""
     lock: str | None = None

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from draftcheck.deploy import discover
-from draftcheck.deploy.deployment import Deployment, FilePlace, Word
+from draftcheck.deploy.deployment import Deployment, Word
 from draftcheck.errors import DraftcheckError
 from draftcheck.gate import ignores, judging, model_references, rows, survey
 from draftcheck.gate import lock as locks
@@ -17,9 +17,10 @@ from draftcheck.gate.manifest import FileIgnore
 from draftcheck.gate.minimums import check as check_minimums
 from draftcheck.gate.model_references import ModelReference
 from draftcheck.gate.models import KnownModel, MissingModel, ModelReader
-from draftcheck.gate.results import CheckedSetup, GateFinding, GateReport
+from draftcheck.gate.results import CheckedDeployment, GateReport
 from draftcheck.gate.survey import DeploySurvey, SurveyedDeployment, SurveyedFile
 from draftcheck.judge.decide import Question
+from draftcheck.values.findings import FilePlace, Finding
 from draftcheck.values.words import Severity, Verdict
 
 
@@ -59,12 +60,12 @@ class _Gate:
         self._survey, self._lock, self._models = found, lock, models
         self._lock_name = lock_name
         self._judge = judging.DeploymentJudge()
-        self._setups: list[CheckedSetup] = []
+        self._setups: list[CheckedDeployment] = []
         self._missing: dict[tuple[str, FilePlace], str] = {}
         self._idle = 0
 
     def report(self) -> GateReport:
-        findings: list[GateFinding] = []
+        findings: list[Finding] = []
         for file in self._survey.seen:
             findings += self._file(file)
         findings += self._lock_findings()
@@ -79,11 +80,11 @@ class _Gate:
             missing=tuple(dict.fromkeys(key for key in keys if key is not None)),
         )
 
-    def _file(self, file: SurveyedFile) -> list[GateFinding]:
-        findings: list[tuple[GateFinding, int | None]] = [(f, None) for f in file.findings]
+    def _file(self, file: SurveyedFile) -> list[Finding]:
+        findings: list[tuple[Finding, int | None]] = [(f, None) for f in file.findings]
         for setup in file.setups:
             number = len(self._setups) if setup.deployment.speculates else None
-            about = [rows.of_file(found, number) for found in setup.deployment.findings]
+            about = [replace(finding, setup=number) for finding in setup.deployment.findings]
             if number is None:
                 self._idle += 1
             else:
@@ -91,10 +92,10 @@ class _Gate:
             findings += [(finding, setup.deployment.place.line) for finding in about]
         return ignores.apply(findings, file.ignores)
 
-    def _setup(self, setup: SurveyedDeployment, number: int) -> list[GateFinding]:
+    def _setup(self, setup: SurveyedDeployment, number: int) -> list[Finding]:
         """The findings on one setup; it is added to those that were checked."""
         deployment = setup.deployment
-        checked = CheckedSetup(
+        checked = CheckedDeployment(
             deployment.place,
             deployment.engine,
             Verdict.UNDECIDED,
@@ -115,13 +116,13 @@ class _Gate:
         return findings
 
     def _pair(
-        self, setup: SurveyedDeployment, checked: CheckedSetup, number: int
-    ) -> tuple[CheckedSetup, list[GateFinding]]:
+        self, setup: SurveyedDeployment, checked: CheckedDeployment, number: int
+    ) -> tuple[CheckedDeployment, list[Finding]]:
         deployment = setup.deployment
         asked = judging.ask(deployment, setup.versions, setup.gpu)
         question = asked.question
         checked = replace(checked, version=question.version, version_from=asked.told)
-        findings: list[GateFinding] = []
+        findings: list[Finding] = []
         if asked.doubt:
             saw = f"{asked.doubt}; judged as {question.engine} {question.version}"
             findings.append(rows.finding("GAT015", deployment.place, saw, setup=number))
@@ -166,10 +167,10 @@ class _Gate:
         self,
         deployment: Deployment,
         question: Question,
-        checked: CheckedSetup,
-        findings: list[GateFinding],
+        checked: CheckedDeployment,
+        findings: list[Finding],
         number: int,
-    ) -> tuple[CheckedSetup, list[GateFinding]]:
+    ) -> tuple[CheckedDeployment, list[Finding]]:
         """What is wrong whatever the models are, where the file's own findings do not say it."""
         said = any(finding.rule in ("FIL002", "FIL006") for finding in deployment.findings)
         verdict = None if said else self._judge.whatever(deployment, question)
@@ -188,11 +189,11 @@ class _Gate:
     def _reference(self, word: Word, setup: SurveyedDeployment) -> ModelReference:
         return model_references.of_word(word, self._survey.root, setup.paths)
 
-    def _not_known(self, missing: MissingModel, place: FilePlace, number: int) -> GateFinding:
+    def _not_known(self, missing: MissingModel, place: FilePlace, number: int) -> Finding:
         self._missing[missing.rule, place] = missing.key
         return rows.finding(missing.rule, place, missing.saw, fix=missing.fix, setup=number)
 
-    def _lock_findings(self) -> Iterator[GateFinding]:
+    def _lock_findings(self) -> Iterator[Finding]:
         """What is wrong with the lock itself, where it stands."""
         for flaw in self._lock.flaws.values() if self._lock is not None else ():
             yield rows.finding(flaw.rule, FilePlace(self._lock_name, flaw.line), flaw.saw)
@@ -202,7 +203,7 @@ def _named(word: Word | None) -> str | None:
     return word.text if word is not None else None
 
 
-def _unclear(deployment: Deployment, number: int) -> Iterator[GateFinding]:
+def _unclear(deployment: Deployment, number: int) -> Iterator[Finding]:
     """Why the pair cannot even be looked for."""
     for trouble in deployment.unknown:
         yield rows.finding("GAT001", trouble.place, trouble.text, setup=number)
@@ -217,7 +218,7 @@ def _unclear(deployment: Deployment, number: int) -> Iterator[GateFinding]:
             yield rows.finding("GAT001", word.place, saw, setup=number)
 
 
-def _ignored(findings: list[GateFinding], found: DeploySurvey) -> list[GateFinding]:
+def _ignored(findings: list[Finding], found: DeploySurvey) -> list[Finding]:
     """The same, with those marked that a manifest ignores, and its idle ignores reported."""
     rules = found.ignores
     looked = {file.name for file in found.seen}
@@ -236,17 +237,17 @@ def _ignored(findings: list[GateFinding], found: DeploySurvey) -> list[GateFindi
     return done
 
 
-def _covers(entry: FileIgnore, finding: GateFinding, root: Path) -> bool:
+def _covers(entry: FileIgnore, finding: Finding, root: Path) -> bool:
     if entry.rule not in (finding.rule.lower(), finding.slug.lower()):
         return False
     return fnmatch.fnmatchcase(discover.from_root(finding.place.file, root), entry.file)
 
 
-def _once(findings: list[GateFinding]) -> list[GateFinding]:
+def _once(findings: list[Finding]) -> list[Finding]:
     """Two commands may share the words of a variable: what is wrong with them is said once."""
     told = {(finding.rule, finding.place, finding.saw): finding for finding in reversed(findings)}
     return list(reversed(told.values()))
 
 
-def _order(finding: GateFinding) -> tuple[str, int, int, str]:
+def _order(finding: Finding) -> tuple[str, int, int, str]:
     return (finding.place.file, finding.place.line, finding.place.column, finding.rule)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from draftcheck.deploy import discover, dotenv, file_versions
 from draftcheck.deploy import find as deployments
-from draftcheck.deploy.deployment import Contents, Deployment, FilePlace, FileTrouble
+from draftcheck.deploy.deployment import Contents, Deployment, FileTrouble
 from draftcheck.deploy.kinds import choose
 from draftcheck.deploy.neighbours import KnownFolders
 from draftcheck.errors import ReadError
@@ -17,9 +17,9 @@ from draftcheck.gate import ignores, manifest, rows
 from draftcheck.gate import lock as locks
 from draftcheck.gate.ignores import IgnoreComment
 from draftcheck.gate.manifest import FileIgnore, GateManifest
-from draftcheck.gate.results import GateFinding
 from draftcheck.gate.trials import TrialDemand
 from draftcheck.rulebook import book
+from draftcheck.values.findings import FilePlace, Finding
 
 PROGRAMS = (".py", ".ipynb")
 """Reading programs costs most, and without a word of speculation there is nothing in them."""
@@ -43,7 +43,7 @@ class SurveyedFile:
     name: str
     data: bytes
     setups: list[SurveyedDeployment] = field(default_factory=list)
-    findings: list[GateFinding] = field(default_factory=list)
+    findings: list[Finding] = field(default_factory=list)
     ignores: list[IgnoreComment] = field(default_factory=list)
 
 
@@ -259,7 +259,7 @@ def _own(
         seen.setups.append(setup)
 
 
-def _not_understood(trouble: FileTrouble) -> GateFinding:
+def _not_understood(trouble: FileTrouble) -> Finding:
     return rows.finding("GAT001", trouble.place, trouble.text)
 
 

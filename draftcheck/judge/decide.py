@@ -16,9 +16,10 @@ from draftcheck.rulebook.book import Engine, Method, Rule
 from draftcheck.values.circumstances import Circumstances
 from draftcheck.values.comparison import Comparison, recorded_name
 from draftcheck.values.facts import ModelFacts
+from draftcheck.values.findings import Finding
 from draftcheck.values.memory import MemoryFit
-from draftcheck.values.verdicts import EngineSetup, EngineVerdict, Finding, PairVerdict
-from draftcheck.values.words import CheckOutcome, Outcome, Reaction, Severity, Verdict
+from draftcheck.values.verdicts import EngineSetup, EngineVerdict, PairVerdict
+from draftcheck.values.words import Outcome, Reaction, Severity, Verdict
 
 LONGEST = 1000
 """Characters of what a check saw: texts of models can be of any length."""
@@ -288,26 +289,17 @@ def _finding(rule: Rule, comparison: Comparison, setup: EngineSetup) -> Finding 
         return known[1]
     if len(_FINDINGS) > MOST_FINDINGS:
         _FINDINGS.clear()
-    found = _worded(rule, seen)
-    _FINDINGS[key] = rule, found
-    return found
-
-
-def _worded(rule: Rule, seen: CheckOutcome) -> Finding:
-    return Finding(
-        rule=rule.id,
-        slug=rule.slug,
-        title=rule.title,
-        severity=rule.severity,
-        outcome=seen.outcome,
-        reaction=rule.reaction,
-        saw=_cut(seen.saw),
-        why=rule.why,
-        fix=rule.fix,
+    finding = Finding.of(
+        rule,
+        seen.outcome,
+        _cut(seen.saw),
         source=rule.source,
+        reaction=rule.reaction,
         basis=rule.basis,
         engine_says=rule.engine_says,
     )
+    _FINDINGS[key] = rule, finding
+    return finding
 
 
 def _cut(text: str) -> str:

@@ -17,7 +17,8 @@ from draftcheck.rulebook import book
 from draftcheck.values.circumstances import Circumstances
 from draftcheck.values.comparison import Comparison
 from draftcheck.values.facts import ConfigFacts, ModelFacts
-from draftcheck.values.verdicts import EngineVerdict, Finding
+from draftcheck.values.findings import Finding
+from draftcheck.values.verdicts import EngineVerdict
 from draftcheck.values.words import Outcome, Relation, Severity, Verdict
 
 NOT_SMALLER = "TRU004"

@@ -8,15 +8,13 @@ from typing import Any
 
 import click
 
-from draftcheck.deploy.options import findings
 from draftcheck.deploy.options import tables as options
 from draftcheck.deploy.options.checks import RULES
-from draftcheck.deploy.options.findings import FileRule
 from draftcheck.deploy.options.tables import OptionChange, OptionRule, OptionTable
-from draftcheck.gate import rows as own
 from draftcheck.report.json import SCHEMA_VERSION, dumps
 from draftcheck.report.safe import markdown as md
 from draftcheck.rulebook import files
+from draftcheck.rulebook.file_rules import FileRule, every
 
 OWNER = "deploy files"
 
@@ -27,21 +25,16 @@ def tables() -> list[OptionTable]:
     return [options.load(p.stem) for p in sorted(found) if not p.stem.endswith("-names")]
 
 
-def rows() -> list[FileRule]:
-    """What is said about files, and what the gate itself has to say."""
-    return [*findings.rows().values(), *own.load().values()]
-
-
 def one(rule_id: str) -> FileRule | None:
     """The rule with this id or slug."""
-    return next((row for row in rows() if rule_id.upper() == row.id or rule_id == row.slug), None)
+    return next((row for row in every() if rule_id.upper() == row.id or rule_id == row.slug), None)
 
 
 def objects() -> list[dict[str, Any]]:
     return [
         {"id": row.id, "slug": row.slug, "title": row.title, "severity": str(row.severity),
          "why": row.why, "fix": row.fix}
-        for row in rows()
+        for row in every()
     ]  # fmt: skip
 
 
@@ -49,9 +42,9 @@ def listing(form: str) -> str:
     """The rules about files behind those about pairs."""
     if form == "markdown":
         return "\n".join(
-            f"| {row.id} | {row.slug} | {OWNER} | {row.severity} | | |" for row in rows()
+            f"| {row.id} | {row.slug} | {OWNER} | {row.severity} | | |" for row in every()
         )
-    return "\n".join(f"{r.id}  {r.slug.ljust(24)} {OWNER.ljust(13)} {r.severity}" for r in rows())
+    return "\n".join(f"{r.id}  {r.slug.ljust(24)} {OWNER.ljust(13)} {r.severity}" for r in every())
 
 
 def render(row: FileRule, form: str) -> str:
@@ -101,7 +94,7 @@ def _case(case: dict[str, str]) -> str:
 
 def page(plain: Callable[[str], str]) -> Iterator[str]:
     """The lines of docs/rules/deploy-files.md below its head; plain escapes for Markdown."""
-    for row in rows():
+    for row in every():
         yield from (f"## {row.id} {row.slug}", "")
         yield from (plain(f"{row.title} ({row.severity}). {row.why} {row.fix}"), "")
         for case in _cases(row.id):

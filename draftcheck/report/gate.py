@@ -8,13 +8,13 @@ from typing import Any
 
 import click
 
-from draftcheck.deploy.deployment import FilePlace
-from draftcheck.gate.results import CheckedSetup, GateFinding, GateReport
+from draftcheck.gate.results import CheckedDeployment, GateReport
 from draftcheck.report.json import SCHEMA_VERSION
 from draftcheck.report.safe import markdown as md
 from draftcheck.report.safe import safe
 from draftcheck.report.text import COLOURS, SEVERITY_COLOURS, WIDTH
 from draftcheck.settings import __version__
+from draftcheck.values.findings import FilePlace, Finding
 from draftcheck.values.words import Outcome, Severity, Verdict
 
 ANSWERS = {
@@ -39,12 +39,12 @@ def text(report: GateReport, *, verbose: bool = False) -> str:
     return "\n\n".join([*blocks, _last(report)])
 
 
-def remark(finding: GateFinding) -> bool:
+def remark(finding: Finding) -> bool:
     """Remarks about a pair that simply runs."""
     return finding.severity is Severity.NOTE and finding.rule != "GAT015"
 
 
-def _finding(finding: GateFinding, report: GateReport) -> str:
+def _finding(finding: Finding, report: GateReport) -> str:
     colour = "magenta" if finding.outcome is Outcome.UNKNOWN else SEVERITY_COLOURS[finding.severity]
     word = word_for(finding)
     head = click.style(f"{word}[{finding.rule} {finding.slug}]", fg=colour, bold=True)
@@ -62,7 +62,7 @@ def _finding(finding: GateFinding, report: GateReport) -> str:
     return "\n".join(lines)
 
 
-def word_for(finding: GateFinding) -> str:
+def word_for(finding: Finding) -> str:
     """How sure and how bad, in a word."""
     if finding.ignored is not None:
         return "ignored"
@@ -73,7 +73,7 @@ def where(place: FilePlace) -> str:
     return f"{safe(place.file)}:{place.line}:{place.column}"
 
 
-def setup_words(setup: CheckedSetup) -> str:
+def setup_words(setup: CheckedDeployment) -> str:
     """One setup in a line."""
     name = f"{setup.name}: " if setup.name else ""
     version = setup.version or "?"
@@ -95,7 +95,7 @@ def _field(name: str, value: str) -> str:
     )
 
 
-def _setup(setup: CheckedSetup) -> str:
+def _setup(setup: CheckedDeployment) -> str:
     word = click.style(str(setup.verdict), fg=COLOURS[setup.verdict])
     return f"{where(setup.place)}: {word}: {safe(setup_words(setup), 1000)}"
 
@@ -153,7 +153,7 @@ def body(report: GateReport) -> dict[str, Any]:
     }
 
 
-def _setup_object(setup: CheckedSetup) -> dict[str, Any]:
+def _setup_object(setup: CheckedDeployment) -> dict[str, Any]:
     return {
         **place_object(setup.place),
         "name": setup.name or None,
@@ -179,7 +179,7 @@ def place_object(place: FilePlace) -> dict[str, Any]:
     }
 
 
-def _finding_object(finding: GateFinding) -> dict[str, Any]:
+def _finding_object(finding: Finding) -> dict[str, Any]:
     return {
         "rule": finding.rule,
         "slug": finding.slug,

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from draftcheck.gate.results import GateFinding, GateReport
+from draftcheck.gate.results import GateReport
 from draftcheck.report.gate import NOTHING, counts, remark, word_for
 from draftcheck.report.safe import safe
+from draftcheck.values.findings import Finding
 from draftcheck.values.words import Outcome, Severity
 
 LEVELS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.NOTE: "notice"}
@@ -21,7 +22,7 @@ def render(report: GateReport) -> str:
     return "\n".join(lines)
 
 
-def _annotation(finding: GateFinding) -> str:
+def _annotation(finding: Finding) -> str:
     place = finding.place
     fields = {"file": place.file, "line": str(place.line)}
     last = place.end_line or place.line

@@ -11,7 +11,8 @@ from draftcheck.report import memory
 from draftcheck.settings import __version__
 from draftcheck.values.comparison import Difference, SpecialToken, VocabularyComparison
 from draftcheck.values.facts import ModelFacts
-from draftcheck.values.verdicts import EngineVerdict, Finding, PairVerdict, Repair
+from draftcheck.values.findings import Finding
+from draftcheck.values.verdicts import EngineVerdict, PairVerdict, Repair
 
 if TYPE_CHECKING:
     from draftcheck.trial.result import Trial

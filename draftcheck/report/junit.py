@@ -6,9 +6,10 @@ import re
 from collections.abc import Iterable
 from xml.sax.saxutils import quoteattr
 
-from draftcheck.gate.results import GateFinding, GateReport
+from draftcheck.gate.results import GateReport
 from draftcheck.report.gate import NOTHING, setup_words, where
 from draftcheck.report.safe import safe
+from draftcheck.values.findings import Finding
 from draftcheck.values.words import Outcome, Severity
 
 _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -17,7 +18,7 @@ _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 def render(report: GateReport) -> str:
     suites: dict[str, list[str]] = {}
     tallies: dict[str, list[int]] = {}
-    about: dict[int | None, list[GateFinding]] = {}
+    about: dict[int | None, list[Finding]] = {}
     for finding in report.findings:
         about.setdefault(finding.setup, []).append(finding)
     for number, setup in enumerate(report.setups):
@@ -42,7 +43,7 @@ def _case(
     tallies: dict[str, list[int]],
     file: str,
     name: str,
-    findings: Iterable[GateFinding],
+    findings: Iterable[Finding],
     skipped: str = "",
 ) -> None:
     tally = tallies.setdefault(file, [0, 0, 0, 0])

@@ -9,7 +9,7 @@ from pathlib import Path
 from draftcheck.errors import ReadError
 from draftcheck.report import filerules
 from draftcheck.report.rules import KNOWN_BY, window
-from draftcheck.rulebook import book
+from draftcheck.rulebook import book, file_rules
 from draftcheck.rulebook.book import Engine, Method, RepairRow, Rule
 
 MADE = "<!-- Made by `draftcheck rules --pages`; change rules/{file}.toml instead. -->"
@@ -53,7 +53,7 @@ def _index(engines: Sequence[Engine]) -> str:
         lines.append(f"| [{engine.name}]({engine.id}.md) | {span} | {methods} | {rules} |")
     rules = len({rule.id for rule in book.truth()})
     lines.append(f"| [every engine]({TRUTH}.md) | | | {rules} |")
-    lines.append(f"| [deploy files]({FILES}.md) | | | {len(filerules.rows())} |")
+    lines.append(f"| [deploy files]({FILES}.md) | | | {len(file_rules.every())} |")
     return _text(lines)
 
 

@@ -8,11 +8,11 @@ from importlib.metadata import PackageNotFoundError, metadata
 from typing import Any
 from urllib.parse import quote
 
-from draftcheck.deploy.deployment import FilePlace, Fix
-from draftcheck.gate.results import GateFinding, GateReport
+from draftcheck.gate.results import GateReport
 from draftcheck.report.gate import NOTHING, setup_words
 from draftcheck.report.json import dumps
 from draftcheck.settings import __version__
+from draftcheck.values.findings import FilePlace, Finding, Fix
 from draftcheck.values.words import Outcome, Severity
 
 SCHEMA = (
@@ -60,7 +60,7 @@ def _home() -> str | None:
     return next((url.strip() for label, _, url in named if label.lower() == "repository"), None)
 
 
-def _page(finding: GateFinding, report: GateReport, home: str) -> str:
+def _page(finding: Finding, report: GateReport, home: str) -> str:
     """Where the rule is explained."""
     engine = report.setups[finding.setup].engine if finding.setup is not None else "README"
     page = PAGES.get(finding.rule[:3], engine)
@@ -68,7 +68,7 @@ def _page(finding: GateFinding, report: GateReport, home: str) -> str:
     return f"{home}/blob/main/docs/rules/{quote(page)}.md#{anchor}"
 
 
-def _rule(finding: GateFinding, report: GateReport, home: str | None) -> dict[str, Any]:
+def _rule(finding: Finding, report: GateReport, home: str | None) -> dict[str, Any]:
     return {
         "id": finding.rule,
         "name": _pascal(finding.slug),
@@ -92,7 +92,7 @@ def _results(report: GateReport, order: Mapping[str, int]) -> list[dict[str, Any
 
 
 def _result(
-    finding: GateFinding, report: GateReport, order: Mapping[str, int], mark: str
+    finding: Finding, report: GateReport, order: Mapping[str, int], mark: str
 ) -> dict[str, Any]:
     unknown = finding.outcome is Outcome.UNKNOWN
     lead = "Not checked: " if unknown else ""
@@ -159,7 +159,7 @@ def _fix(words: str, changes: Sequence[Fix]) -> dict[str, Any]:
     }
 
 
-def _fingerprint(finding: GateFinding, report: GateReport) -> str:
+def _fingerprint(finding: Finding, report: GateReport) -> str:
     """The same for the same finding in a file whose other lines changed."""
     setup = report.setups[finding.setup] if finding.setup is not None else None
     about = setup_words(setup) if setup is not None else ""

@@ -12,7 +12,8 @@ from draftcheck.report import memory
 from draftcheck.report.safe import safe, safe_block
 from draftcheck.values.comparison import Comparison
 from draftcheck.values.facts import HeadFacts, ModelFacts, WeightFacts
-from draftcheck.values.verdicts import EngineVerdict, Finding, PairVerdict, Repair
+from draftcheck.values.findings import Finding
+from draftcheck.values.verdicts import EngineVerdict, PairVerdict, Repair
 from draftcheck.values.words import Outcome, Reaction, Relation, Severity, Verdict
 
 WIDTH = 100

@@ -12,17 +12,18 @@ import re
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
-from msgspec import Meta, structs
+from msgspec import structs
 
 from draftcheck import versions
 from draftcheck.errors import DraftcheckError, RuleError, UsageError
 from draftcheck.rulebook import files as rulefiles
 from draftcheck.rulebook import tables
+from draftcheck.rulebook.file_rules import RuleWords
 from draftcheck.rulebook.files import Names, RuleRow, Text
 from draftcheck.values.circumstances import Circumstances
-from draftcheck.values.words import Reaction, Severity
+from draftcheck.values.words import Reaction
 from draftcheck.versions import Key
 
 TRUTH = "truth"
@@ -40,17 +41,11 @@ PLACE = re.compile(r"^place = (\d+)", re.MULTILINE)
 CIRCUMSTANCES = tuple(Circumstances.__dataclass_fields__)
 
 
-class Rule(RuleRow, frozen=True):
+class Rule(RuleWords, frozen=True):
     """One line of engine knowledge."""
 
-    id: Annotated[str, Meta(pattern=r"^[A-Z]{3}\d{3}$")]
-    slug: Annotated[str, Meta(pattern="^[a-z0-9]+(-[a-z0-9]+)*$")]
-    title: Text
     check: Text
     reaction: Reaction
-    severity: Severity
-    why: Text
-    fix: Text
     source: Text
     basis: Basis
     methods: Names = ()

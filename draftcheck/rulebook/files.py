@@ -86,11 +86,6 @@ def head(name: str) -> str:
         return file.read(4096)
 
 
-def load(name: str) -> dict[str, Any]:
-    """The file as it was parsed, whatever it holds."""
-    return read(name, dict[str, Any])
-
-
 def read_file(path: Path, kind: type[T]) -> T:
     """A file that is not of rules/; for tests and for people who write rules."""
     return typed(parse(path), kind, path.name)

@@ -1,4 +1,4 @@
-"""What is said of a pair: findings, verdicts per engine, ways out. No I/O."""
+"""What is said of a pair: verdicts per engine, with their findings and ways out. No I/O."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from typing import Any
 
 from draftcheck.values.circumstances import Circumstances
 from draftcheck.values.comparison import Comparison
+from draftcheck.values.findings import Finding
 from draftcheck.values.memory import MemoryFit
-from draftcheck.values.words import Outcome, Reaction, Severity, Verdict
+from draftcheck.values.words import Reaction, Verdict
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,24 +31,6 @@ class EngineSetup(Circumstances):
     memory: MemoryFit | None = None
     memo: dict[int, Any] = field(default_factory=dict, compare=False)
     """What checks worked out once for this verdict."""
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """A rule held against a comparison."""
-
-    rule: str
-    slug: str
-    title: str
-    severity: Severity
-    outcome: Outcome
-    reaction: Reaction
-    saw: str
-    why: str
-    fix: str
-    source: str
-    basis: str
-    engine_says: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,8 @@ from typing import Any
 import pytest
 
 from draftcheck.rulebook import book
-from draftcheck.values.verdicts import EngineVerdict, Finding
+from draftcheck.values.findings import Finding
+from draftcheck.values.verdicts import EngineVerdict
 from draftcheck.values.words import Outcome, Reaction, Severity
 
 AGREEMENT = Path(__file__).parent

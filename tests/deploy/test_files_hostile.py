@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from draftcheck.deploy.deployment import FilePlace
 from draftcheck.deploy.kinds import choose
 from draftcheck.deploy.syntax import json_places
+from draftcheck.values.findings import FilePlace
 from tests.deploy.reading import all_words
 
 SAMPLES = {

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from draftcheck.deploy.deployment import Deployment, FileFinding
+from draftcheck.deploy.deployment import Deployment, Finding
 from draftcheck.deploy.find import find
 from draftcheck.deploy.kinds import choose
 
@@ -49,7 +49,7 @@ def rules(text: str, name: str = "run.sh", **beside: str) -> list[str]:
     return [f.rule for d in deployments(text, name, **beside) for f in d.findings]
 
 
-def fixed(text: str, findings: tuple[FileFinding, ...]) -> str:
+def fixed(text: str, findings: tuple[Finding, ...]) -> str:
     """The text after every safe change, from back to front."""
     lines = text.split("\n")
     changes = sorted((c for f in findings for c in f.changes if c.safe), key=lambda c: c.place)

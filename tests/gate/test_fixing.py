@@ -9,9 +9,9 @@ import stat
 import pytest
 import yaml
 
-from draftcheck.deploy.deployment import FilePlace, Fix
 from draftcheck.gate import fixing
-from draftcheck.gate.results import GateFinding
+from draftcheck.gate.results import Finding
+from draftcheck.values.findings import FilePlace, Fix
 from draftcheck.values.words import Outcome, Severity
 from tests.gate.conftest import Repo
 
@@ -72,15 +72,15 @@ def test_a_file_that_cannot_be_written_is_said(repo: Repo) -> None:
     assert "serve.sh: cannot be written" in ran.err
 
 
-def finding(*changes: tuple[int, int, int, int, str], safe: bool = True) -> GateFinding:
+def finding(*changes: tuple[int, int, int, int, str], safe: bool = True) -> Finding:
     fixes = tuple(Fix(FilePlace("f", a, b, c, d), text, safe) for a, b, c, d, text in changes)
     place = fixes[0].place
-    return GateFinding(
-        "FIL001", "x", Severity.ERROR, Outcome.FAIL, place, "t", "s", "w", "f", "s", fixes
+    return Finding(
+        "FIL001", "x", "t", Severity.ERROR, Outcome.FAIL, "s", "w", "f", place=place, changes=fixes
     )
 
 
-def fixed(data: bytes, *findings: GateFinding) -> bytes:
+def fixed(data: bytes, *findings: Finding) -> bytes:
     changes = fixing.plan(findings, {"f": data})
     return changes[0].after if changes else data
 

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from draftcheck.gate import manifest, rows
+from draftcheck.gate import manifest
+from draftcheck.rulebook import file_rules
 from tests.conftest import ROOT
 from tests.gate.conftest import Repo
 
@@ -219,4 +220,4 @@ def test_the_documented_manifest_is_understood(good: Repo) -> None:
 
 def test_every_rule_of_the_gate_is_documented() -> None:
     page = (ROOT / "docs" / "gate.md").read_text(encoding="utf-8")
-    assert not [rule for rule in rows.load() if rule not in page]
+    assert not [rule for rule in file_rules.load(file_rules.GATE) if rule not in page]

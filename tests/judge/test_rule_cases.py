@@ -27,7 +27,8 @@ from draftcheck.rulebook.book import Engine, Rule
 from draftcheck.values.circumstances import Circumstances
 from draftcheck.values.comparison import Comparison
 from draftcheck.values.facts import ModelFacts
-from draftcheck.values.verdicts import EngineVerdict, Finding
+from draftcheck.values.findings import Finding
+from draftcheck.values.verdicts import EngineVerdict
 from draftcheck.values.words import Outcome, Reaction, Severity
 
 FOLDER = Path(__file__).parents[2] / "fixtures" / "rules"

@@ -19,12 +19,12 @@ def kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def again(name: str) -> dict[str, object]:
     files._read_once.cache_clear()
-    return files.load(name)
+    return files.read(name, dict[str, object])
 
 
 @pytest.mark.parametrize("name", files.names("", "engines", "options", "tables"))
 def test_kept_and_parsed_are_the_same(kept: Path, name: str) -> None:
-    first = files.load(name)
+    first = files.read(name, dict[str, object])
     (file,) = kept.glob("*.json")
     second = again(name)
     assert file.exists()
@@ -36,7 +36,7 @@ def test_kept_and_parsed_are_the_same(kept: Path, name: str) -> None:
 
 @pytest.mark.parametrize("damage", [b"", b"{", b"[1]", b"null", b"\xff", b"[" * 100_000])
 def test_a_damaged_file_is_made_anew(kept: Path, damage: bytes) -> None:
-    whole = files.load("truth")
+    whole = files.read("truth", dict[str, object])
     (file,) = kept.glob("*.json")
     file.write_bytes(damage)
     assert again("truth") == whole

@@ -25,7 +25,7 @@ from draftcheck.memory import families as model_families
 from draftcheck.memory import gpus, profiles
 from draftcheck.models.readers.weights import families
 from draftcheck.probe import causes
-from draftcheck.rulebook import book, files, tables
+from draftcheck.rulebook import book, file_rules, files, tables
 from draftcheck.trial import prompts
 from draftcheck.trial.backends.llamacpp import program
 from draftcheck.why import messages
@@ -39,6 +39,8 @@ TYPES: dict[str, Any] = {
     "tables/memory": profiles.MemoryFile,
     "tables/parameters": families.ParameterFile,
     **{f"tables/{name}": kind for name, kind in tables.TYPES.items()},
+    "files": file_rules.FileRules,
+    "gate": file_rules.GateRules,
     "gpus": gpus.GpuFile,
     "installed": installed.InstalledFile,
     "messages": messages.MessageFile,

@@ -11,7 +11,7 @@ from dataclasses import replace
 from functools import cache
 from typing import Protocol
 
-from draftcheck.deploy.deployment import Contents, FilePlace, FileTrouble
+from draftcheck.deploy.deployment import Contents, FileTrouble
 from draftcheck.deploy.gathered import ContentsBuilder
 from draftcheck.deploy.hints import hinted_bytes
 from draftcheck.deploy.kinds import (
@@ -35,6 +35,7 @@ from draftcheck.deploy.kinds import (
 )
 from draftcheck.deploy.syntax import templates
 from draftcheck.deploy.text import SourceText, TextView
+from draftcheck.values.findings import FilePlace
 
 MAX_BYTES = 2_000_000
 

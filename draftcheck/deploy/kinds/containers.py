@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
-from draftcheck.deploy.deployment import DocumentTree, FilePlace, Word
+from draftcheck.deploy.deployment import DocumentTree, Word
 from draftcheck.deploy.gathered import ContentsBuilder, split
 from draftcheck.deploy.hints import hinted
 from draftcheck.deploy.kinds import shell, wrappers
@@ -14,6 +14,7 @@ from draftcheck.deploy.options import programs
 from draftcheck.deploy.syntax.variables import Variables, filled
 from draftcheck.deploy.syntax.yaml_tree import ParsedYaml
 from draftcheck.deploy.text import CommandArgument, TextView
+from draftcheck.values.findings import FilePlace
 
 Fill = Callable[[TextView], TextView]
 _REFERENCE = re.compile(r"\$\$|\$\(([A-Za-z_][\w.-]*)\)")

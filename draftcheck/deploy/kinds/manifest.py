@@ -6,9 +6,10 @@ import re
 import tomllib
 from typing import Any
 
-from draftcheck.deploy.deployment import DocumentTree, FilePlace, Word
+from draftcheck.deploy.deployment import DocumentTree, Word
 from draftcheck.deploy.gathered import ContentsBuilder
 from draftcheck.deploy.text import TextView
+from draftcheck.values.findings import FilePlace
 
 NAMES = re.compile(r"\.?draftcheck\.toml")
 _HEADING = re.compile(r"[ \t]*(\[\[?)([^\]\n]+)\]\]?")

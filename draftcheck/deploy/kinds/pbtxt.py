@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 
-from draftcheck.deploy.deployment import DocumentTree, FilePlace, Word
+from draftcheck.deploy.deployment import DocumentTree, Word
 from draftcheck.deploy.gathered import ContentsBuilder
 from draftcheck.deploy.text import TextView, joined
+from draftcheck.values.findings import FilePlace
 
 NAMES = re.compile(r".+\.(?:pbtxt|prototxt)")
 MAX_DEPTH = 60

@@ -7,11 +7,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
 
-from draftcheck.deploy.deployment import FilePlace, Word
+from draftcheck.deploy.deployment import Word
 from draftcheck.deploy.gathered import ContentsBuilder
 from draftcheck.deploy.hints import hinted
 from draftcheck.deploy.syntax.variables import Variables, VariableValue, filled
 from draftcheck.deploy.text import CommandArgument, TextView, joined
+from draftcheck.values.findings import FilePlace
 
 SHELLS = {"sh", "bash", "zsh", "dash", "ash", "ksh"}
 _PYTHON = re.compile(r"(?:python|pypy)[\d.]*(?:\.exe)?")

@@ -8,7 +8,6 @@ import re
 from collections.abc import Iterator
 from dataclasses import replace
 
-from draftcheck.deploy.deployment import FileFinding, FilePlace, Fix
 from draftcheck.deploy.options import edits
 from draftcheck.deploy.options import values as optionvalues
 from draftcheck.deploy.options.findings import found
@@ -22,6 +21,7 @@ from draftcheck.deploy.options.tables import (
     near,
 )
 from draftcheck.rulebook.files import Names
+from draftcheck.values.findings import FilePlace, Finding, Fix
 from draftcheck.values.words import Severity
 
 RULES = {
@@ -38,9 +38,9 @@ ABOUT = ("draft", "draft_repo", "method", "draft_tokens", "speculative_config", 
 SPECULATION = re.compile(r"spec|draft|assistant|ngram|lookup|eagle|medusa|mtp|nextn", re.IGNORECASE)
 
 
-def check(setting: GivenOptions, *, speculates: bool) -> list[FileFinding]:
+def check(setting: GivenOptions, *, speculates: bool) -> list[Finding]:
     """Everything that is wrong with what is given, in the order of the file."""
-    seen: list[FileFinding] = []
+    seen: list[Finding] = []
     view = setting.view
     read = view.table.order(view.version) >= view.table.order(view.table.oldest)
     inner = _knows_keys(setting)
@@ -70,13 +70,13 @@ def _about_speculation(entry: GivenOption) -> bool:
     return bool(entry.means in ABOUT or SPECULATION.search(entry.name))
 
 
-def _softly(finding: FileFinding) -> FileFinding:
+def _softly(finding: Finding) -> Finding:
     """Of an unknown version, or a fork, an option that is not ours to judge is worth a warning."""
     mild = finding.severity is not Severity.ERROR
     return finding if mild else replace(finding, severity=Severity.WARNING)
 
 
-def _glued(setting: GivenOptions, entry: GivenOption) -> FileFinding:
+def _glued(setting: GivenOptions, entry: GivenOption) -> Finding:
     view = setting.view
     change = view.change(entry.name)
     name = change.becomes if change and change.becomes else entry.name
@@ -88,7 +88,7 @@ def _glued(setting: GivenOptions, entry: GivenOption) -> FileFinding:
     )  # fmt: skip
 
 
-def _no_value(entry: GivenOption) -> FileFinding:
+def _no_value(entry: GivenOption) -> Finding:
     return found(
         "FIL006", entry.word.place, f"{entry.word.text} without a value",
         why="The engine expects a value behind it, and stops.",
@@ -99,7 +99,7 @@ def _no_value(entry: GivenOption) -> FileFinding:
 # ---- names ----
 
 
-def _name(setting: GivenOptions, entry: GivenOption, inner: bool) -> Iterator[FileFinding]:
+def _name(setting: GivenOptions, entry: GivenOption, inner: bool) -> Iterator[Finding]:
     """inner: whether keys of objects are to be looked at."""
     view = setting.view
     change = view.change(entry.name)
@@ -147,7 +147,7 @@ def _knows_keys(setting: GivenOptions) -> bool:
     return owner is None or not owner.name.startswith("-") or bool(setting.view.now(owner.name))
 
 
-def _changed(view: OptionsAtVersion, entry: GivenOption, change: OptionChange) -> FileFinding:
+def _changed(view: OptionsAtVersion, entry: GivenOption, change: OptionChange) -> Finding:
     becomes = _as_key(entry, change.becomes)
     fix = change.fix or (f"Use {becomes}." if becomes else "")
     old = entry.word.text.partition("=")[0]
@@ -168,7 +168,7 @@ def _as_key(entry: GivenOption, name: str) -> str:
 
 def _variable(
     view: OptionsAtVersion, entry: GivenOption, span: VersionWindow | None
-) -> Iterator[FileFinding]:
+) -> Iterator[Finding]:
     """A variable that nothing reads is no error to the engine."""
     meant = near(entry.name, view.names(ENV)) if span is None else None
     if span is None and meant is None:
@@ -181,7 +181,7 @@ def _variable(
     )  # fmt: skip
 
 
-def _unknown(setting: GivenOptions, entry: GivenOption) -> Iterator[FileFinding]:
+def _unknown(setting: GivenOptions, entry: GivenOption) -> Iterator[Finding]:
     view = setting.view
     part, dot, last = entry.name.rpartition(".") if entry.kind == KEY else ("", "", entry.name)
     listed = _listed(view, entry, part)
@@ -220,7 +220,7 @@ def _listed(view: OptionsAtVersion, entry: GivenOption, part: str) -> list[str]:
 # ---- what goes together ----
 
 
-def _twice(setting: GivenOptions) -> Iterator[FileFinding]:
+def _twice(setting: GivenOptions) -> Iterator[Finding]:
     for means in ONCE:
         entries = [e for e in setting.all(means) if e.kind != ENV and e.value is not None]
         by_name: dict[str, GivenOption] = {}
@@ -234,7 +234,7 @@ def _twice(setting: GivenOptions) -> Iterator[FileFinding]:
             by_name[entry.name] = entry
 
 
-def _together(setting: GivenOptions, row: OptionRule) -> Iterator[FileFinding]:
+def _together(setting: GivenOptions, row: OptionRule) -> Iterator[Finding]:
     view = setting.view
     if not view.holds(row) or not all(setting.last(name) for name in row.given):
         return

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from draftcheck.deploy.deployment import DocumentTree, FilePlace, Fix, Word
+from draftcheck.deploy.deployment import DocumentTree, Word
 from draftcheck.deploy.options.given import GivenOption
+from draftcheck.values.findings import FilePlace, Fix
 
 
 def swap(word: Word, old: str, new: str, *, safe: bool) -> tuple[Fix, ...]:

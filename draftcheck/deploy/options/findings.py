@@ -2,40 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from functools import cache
+from dataclasses import replace
 
-from draftcheck.deploy.deployment import FileFinding, FilePlace, Fix
-from draftcheck.errors import RuleError
-from draftcheck.rulebook import files
-from draftcheck.values.words import Severity
+from draftcheck.rulebook import file_rules
+from draftcheck.values.findings import FilePlace, Finding, Fix
+from draftcheck.values.words import Outcome, Severity
 
-FILE = "files"
 LONGEST = 300
 """Characters of what a finding quotes from a file."""
-
-
-@dataclass(frozen=True, slots=True)
-class FileRule:
-    id: str
-    slug: str
-    title: str
-    severity: Severity
-    why: str
-    fix: str
-
-
-@cache
-def rows() -> Mapping[str, FileRule]:
-    """The rules about files, by id."""
-    found = {}
-    for raw in files.load(FILE)["rule"]:
-        try:
-            found[raw["id"]] = FileRule(**{**raw, "severity": Severity(raw["severity"])})
-        except (TypeError, ValueError, KeyError) as error:
-            raise RuleError(f"{FILE}.toml rule {raw.get('id', '?')}: {error}") from None
-    return found
 
 
 def found(
@@ -48,18 +22,14 @@ def found(
     source: str = "",
     severity: str = "",
     changes: tuple[Fix, ...] = (),
-) -> FileFinding:
+) -> Finding:
     """A rule seen at a place; what is not said comes from the rule."""
-    row = rows()[rule]
-    return FileFinding(
-        rule=row.id,
-        slug=row.slug,
-        severity=Severity(severity) if severity else row.severity,
-        place=place,
-        title=row.title,
-        saw=saw if len(saw) <= LONGEST else saw[: LONGEST - 1] + "…",
+    row = file_rules.load(file_rules.FILES)[rule]
+    shown = saw if len(saw) <= LONGEST else saw[: LONGEST - 1] + "…"
+    finding = Finding.of(row, Outcome.FAIL, shown, source=source, place=place, changes=changes)
+    return replace(
+        finding,
         why=why or row.why,
         fix=fix or row.fix,
-        source=source,
-        changes=changes,
+        severity=Severity(severity) if severity else row.severity,
     )

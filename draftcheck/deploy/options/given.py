@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from draftcheck.deploy.deployment import DocumentTree, FilePlace, FileTrouble, Word
+from draftcheck.deploy.deployment import DocumentTree, FileTrouble, Word
 from draftcheck.deploy.options.tables import EngineOption, OptionsAtVersion
+from draftcheck.values.findings import FilePlace
 
 KEY = "key"
 OPTION = "option"

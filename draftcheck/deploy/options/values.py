@@ -5,16 +5,16 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from draftcheck.deploy.deployment import FileFinding, Fix
 from draftcheck.deploy.options import edits
 from draftcheck.deploy.options.findings import found
 from draftcheck.deploy.options.given import GivenOption, parts
 from draftcheck.deploy.options.tables import OptionsAtVersion, ValueChange, matches, near
+from draftcheck.values.findings import Finding, Fix
 
 NUMBERS = {"int": re.compile(r"[+-]?\d+"), "float": re.compile(r"[+-]?(\d+\.?\d*|\.\d+)")}
 
 
-def check(view: OptionsAtVersion, entry: GivenOption) -> Iterator[FileFinding]:
+def check(view: OptionsAtVersion, entry: GivenOption) -> Iterator[Finding]:
     """What is wrong with the value of one option."""
     option, value = entry.option, entry.value
     if option is None or value is None or value.unknown or entry.unset:
@@ -29,7 +29,7 @@ def check(view: OptionsAtVersion, entry: GivenOption) -> Iterator[FileFinding]:
             yield from _choice(view, entry, part)
 
 
-def _number(entry: GivenOption, kind: str) -> Iterator[FileFinding]:
+def _number(entry: GivenOption, kind: str) -> Iterator[Finding]:
     name, above, _ = kind.partition(">")
     whole = NUMBERS[name].match(entry.text.strip())
     if whole is None or (above and float(whole[0]) <= 0):
@@ -53,7 +53,7 @@ def _renamed(view: OptionsAtVersion, entry: GivenOption, part: str) -> ValueChan
 
 def _other_value(
     view: OptionsAtVersion, entry: GivenOption, part: str, row: ValueChange
-) -> FileFinding:
+) -> Finding:
     fix = row.fix or f"Write {row.becomes}."
     changes: tuple[Fix, ...] = ()
     if row.becomes and entry.value is not None:
@@ -67,7 +67,7 @@ def _other_value(
     )  # fmt: skip
 
 
-def _choice(view: OptionsAtVersion, entry: GivenOption, part: str) -> Iterator[FileFinding]:
+def _choice(view: OptionsAtVersion, entry: GivenOption, part: str) -> Iterator[Finding]:
     option = entry.option
     choices = view.choices(entry.name)
     if option is None or not choices or (option.also and matches(option.also, part)):

@@ -7,9 +7,10 @@ import re
 from collections.abc import Callable
 from typing import cast
 
-from draftcheck.deploy.deployment import DocumentTree, FilePlace, FileTrouble, Word
+from draftcheck.deploy.deployment import DocumentTree, FileTrouble, Word
 from draftcheck.deploy.syntax.yaml_tree import ParsedYaml
 from draftcheck.deploy.text import TextView, joined
+from draftcheck.values.findings import FilePlace
 
 MAX_DEPTH = 60
 _BLANK = re.compile(r"[ \t\r\n]*")

@@ -10,10 +10,11 @@ from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import Any
 
-from draftcheck.deploy.deployment import DocumentTree, FilePlace, Word
+from draftcheck.deploy.deployment import DocumentTree, Word
 from draftcheck.deploy.syntax.python_strings import literal
 from draftcheck.deploy.syntax.variables import MAX_VALUE
 from draftcheck.deploy.text import TextView, joined
+from draftcheck.values.findings import FilePlace
 
 MAX_DEPTH = 24
 MAX_STEPS = 60_000

@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from draftcheck.deploy.deployment import DocumentTree, FilePlace, Word
+from draftcheck.deploy.deployment import DocumentTree, Word
 from draftcheck.deploy.gathered import ContentsBuilder
 from draftcheck.deploy.syntax import templates
 from draftcheck.deploy.syntax.yaml_scalars import scalar
 from draftcheck.deploy.text import TextView
+from draftcheck.values.findings import FilePlace
 
 MAX_DEPTH = 100
 MAX_NODES = 200_000
