@@ -15,7 +15,6 @@ from pathlib import Path
 from draftcheck.memory import caches, fit, profiles
 from draftcheck.models.read import read
 from draftcheck.models.refs import parse
-from draftcheck.rulebook import files
 from draftcheck.versions import build
 
 BUILD = "b11312"
@@ -40,7 +39,7 @@ def ours(file: Path) -> list[int]:
     profile = profiles.load("llama.cpp", BUILD, build)
     assert profile is not None
     table = fit.table(read(parse(str(file))))
-    rolls = table.arch in files.load("memory")["rollback"]["architectures"]
+    rolls = table.arch in profiles.table().rollback.architectures
     found = []
     for context, sequences, unified, kind, rollback in CASES:
         whole = -(-context // 256) * 256

@@ -42,3 +42,19 @@ def covers(order: Key, version: str, since: str | None, until: str | None) -> bo
     if since is not None and at < order(since.removeprefix("<=")):
         return False
     return until is None or at < order(until)
+
+
+def in_window(order: Key, version: str, window: str) -> bool:
+    """Whether a version lies in a window written as "since" or "since until"."""
+    since, _, until = window.partition(" ")
+    return covers(order, version, since, until or None)
+
+
+def value_at(order: Key, version: str, entries: str) -> str | None:
+    """The value that holds at a version, of "since:value since:value" with the oldest first."""
+    found = None
+    for entry in entries.split():
+        since, _, value = entry.partition(":")
+        if covers(order, version, since, None):
+            found = value
+    return found

@@ -105,10 +105,7 @@ def shown(beside: SurroundingFiles, name: str) -> str:
 
 def _packages(table: OptionTable) -> tuple[str, ...]:
     return tuple(
-        name
-        for row in programs.rows("package")
-        if row["table"] == table.name
-        for name in row["names"]
+        name for row in programs.table().package if row.table == table.name for name in row.names
     )
 
 
@@ -119,16 +116,16 @@ def _sound(table: OptionTable, text: str) -> str | None:
         table.order(plain)
     except UsageError:
         return None
-    return plain.removeprefix("v") if table.head["versions"] == "pep440" else plain
+    return plain.removeprefix("v") if table.head.versions == "pep440" else plain
 
 
 def _from_image(table: OptionTable, command: Command) -> Iterator[KnownVersion]:
     if command.image is None:
         return
     for row, tag in programs.images(command):
-        if row["table"] != table.name:
+        if row.table != table.name:
             continue
-        match = re.search(row["tag"], tag[:200]) if "tag" in row else None
+        match = re.search(row.tag, tag[:200]) if row.tag is not None else None
         version = _sound(table, match[1]) if match else None
         if version is not None:
             yield KnownVersion(version, f"image tag {tag}")
@@ -153,11 +150,11 @@ def _from_commands(table: OptionTable, contents: Contents) -> Iterator[KnownVers
             for word in command.words:
                 if match := pin.fullmatch(word.text.strip()):
                     yield _pinned(table, match, _line(word.place))
-        for row in programs.rows("clue"):
-            if row["table"] != table.name or program not in row.get("command", [program]):
+        for row in programs.table().clue:
+            if row.table != table.name or (row.command and program not in row.command):
                 continue
             for word in command.words:
-                found = re.search(row["pattern"], word.text[:500])
+                found = re.search(row.pattern, word.text[:500])
                 if found and (version := _sound(table, found[1])):
                     yield KnownVersion(version, f"{word.text[:80]} in {_line(word.place)}")
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -19,6 +19,7 @@ from draftcheck.deploy.options import arguments, checks, documents, programs, re
 from draftcheck.deploy.options.findings import found
 from draftcheck.deploy.options.given import ENV, GivenOption, GivenOptions, parts
 from draftcheck.deploy.options.tables import OptionsAtVersion, OptionTable, load, view
+from draftcheck.rulebook.files import Names
 from draftcheck.values.findings import FilePlace, Finding
 
 NUMBERS = (
@@ -71,7 +72,7 @@ def _setting(table: OptionTable, told: KnownVersion, letter: str) -> GivenOption
 
 
 def _environment(setting: GivenOptions, command: Command) -> None:
-    prefix = str(setting.view.table.head.get("env", ""))
+    prefix = setting.view.table.head.env
     for name, word in command.env.items() if prefix else ():
         if name.startswith(prefix):
             setting.add(
@@ -102,18 +103,18 @@ def _named(name: str, word: Word) -> Word:
 
 
 def _of_document(
-    document: Document, row: Mapping[str, Any], versions: Versions
+    document: Document, row: programs.KeysReading, versions: Versions
 ) -> Deployment | None:
-    table = load(row["table"])
+    table = load(row.table)
     told = versions.tell(table, None)
-    setting = _setting(table, told, row.get("letter", ""))
-    setting.arguments = document.kind == "python-call" or bool(row.get("arguments"))
-    setting.partial = bool(row.get("partial"))
+    setting = _setting(table, told, row.letter)
+    setting.arguments = document.kind == "python-call" or row.arguments
+    setting.partial = row.partial
     documents.read(setting, document, row)
     documents.objects(setting)
     if document.kind == "python-call" and not setting.has(ASKS):
         return None  # generate() is the name of many functions
-    return _deployment(setting, told, document.place, row.get("method", ""))
+    return _deployment(setting, told, document.place, row.method)
 
 
 def _deployment(
@@ -183,7 +184,7 @@ def _method(
 ) -> tuple[str | None, list[FileTrouble]]:
     """The method that is asked for, as the rulebook names it; None: the engine's own choice."""
     table = setting.view.table
-    known = table.head["ids"]
+    known = table.head.ids
     implied = [e for e in setting.entries if e.option and e.option.method and e.on and not e.unset]
     for entry in implied:
         if entry.option is not None and not setting.last("method"):
@@ -202,12 +203,12 @@ def _method(
 
 
 def _one(
-    setting: GivenOptions, named: GivenOption, draft: Word | None, known: list[str]
+    setting: GivenOptions, named: GivenOption, draft: Word | None, known: Names
 ) -> tuple[str | None, list[FileTrouble]]:
     table = setting.view.table
     off = named.option.off if named.option else ()
     words = [table.methods.get(w, w) for w in parts(named) if w not in off]
-    words = [w.upper() if table.head.get("upper") else w for w in words]
+    words = [w.upper() if table.head.upper else w for w in words]
     words = ["mtp" if w.endswith("_mtp") and "mtp" in known else w for w in words]
     if draft is None:
         words = [table.alone.get(word, word) for word in words]
@@ -263,7 +264,7 @@ def _said(setting: GivenOptions) -> dict[str, Any]:
     fraction = setting.last("memory_fraction")
     if fraction is not None and re.fullmatch(r"0?\.\d+|1(\.0*)?", fraction.text.strip()):
         said["memory_fraction"] = float(fraction.text)
-    if setting.view.table.head.get("shared_context") and {"context", "sequences"} <= set(said):
+    if setting.view.table.head.shared_context and {"context", "sequences"} <= set(said):
         said["context"] = max(said["context"] // said["sequences"], 1)
     return said
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from draftcheck.rulebook import files
+from draftcheck.deploy.options import programs
 
-_HINTS: tuple[str, ...] = tuple(files.load("programs")["hints"])
+_HINTS: tuple[str, ...] = programs.table().hints
 _BYTES = tuple(hint.encode() for hint in _HINTS)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import cache
 
-from draftcheck.rulebook import file_rules, files
+from draftcheck.rulebook import file_rules
 from draftcheck.values.findings import FilePlace, Finding
 from draftcheck.values.words import Outcome
 
@@ -15,7 +15,7 @@ SOURCE = "docs/gate.md"
 @cache
 def speculation_words() -> tuple[bytes, ...]:
     """Words without which a file has nothing to do with speculation."""
-    return tuple(word.encode() for word in files.load(file_rules.GATE)["words"]["speculation"])
+    return tuple(word.encode() for word in file_rules.speculation_words())
 
 
 def finding(

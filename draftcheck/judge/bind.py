@@ -27,19 +27,21 @@ def engine(name: str) -> Engine:
 @cache
 def truth() -> tuple[Rule, ...]:
     """The rules that hold for every engine, all of them sound."""
-    _validate((*book.truth(), *book.truth_repairs()), f"{book.TRUTH}.toml")
+    _validate(book.truth(), book.truth_repairs(), book.TRUTH)
     return book.truth()
 
 
 def validate(engine: Engine) -> None:
     """Raise a RuleError where a row names no check, or gives it other parameters than it takes."""
-    _validate((*engine.rules, *engine.repairs), engine.id)
+    _validate(engine.rules, engine.repairs, book.engine_files().get(engine.id, engine.id))
 
 
-def _validate(rows: Iterable[Rule | RepairRow], where: str) -> None:
-    for row in rows:
-        if row.check is not None:
-            _params(row.check, row.params, f"{where} {row.id}")
+def _validate(rules: Iterable[Rule], repairs: Iterable[RepairRow], file: str) -> None:
+    for rule in rules:
+        _params(rule.check, rule.params, f"{file}.toml [[rule]] {rule.id}")
+    for repair in repairs:
+        if repair.check is not None:
+            _params(repair.check, repair.params, f"{file}.toml [[repair]] {repair.id}")
 
 
 @cache

@@ -11,14 +11,37 @@ import subprocess
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from importlib import metadata
-from typing import Any
 
 from draftcheck.errors import RuleError, UsageError
 from draftcheck.rulebook import book, files
+from draftcheck.rulebook.files import RuleRow, Text
 
 FILE = "installed"
 TIMEOUT = 10
 LONGEST = 64 * 1024
+
+
+class LookRow(RuleRow, frozen=True):
+    """Where an engine may be found: a Python package, or a program and what it prints."""
+
+    engine: Text
+    package: str = ""
+    program: str = ""
+    pattern: str = ""
+    """Finds the version in what the program prints."""
+    prefix: str = ""
+    versions: Mapping[str, str] = {}
+    """What is found -> the engine's version, where the two differ."""
+
+    def __post_init__(self) -> None:
+        if bool(self.package) == bool(self.program and self.pattern):
+            raise ValueError("it needs either 'package', or 'program' and 'pattern'")
+
+
+class InstalledFile(RuleRow, frozen=True):
+    """rules/installed.toml."""
+
+    look: tuple[LookRow, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,8 +56,8 @@ def engines() -> list[InstalledEngine]:
     found: dict[str, InstalledEngine] = {}
     looked = []
     for row in _rows():
-        looked.append(row.get("package") or row["program"])
-        entry = _package(row) if "package" in row else _program(row)
+        looked.append(row.package or row.program)
+        entry = _package(row) if row.package else _program(row)
         if entry is not None:
             found.setdefault(entry.engine, entry)
     if not found:
@@ -45,15 +68,15 @@ def engines() -> list[InstalledEngine]:
     return [found[name] for name in book.engine_files() if name in found]
 
 
-def _rows() -> Iterator[Mapping[str, Any]]:
-    for row in files.load(FILE).get("look", []):
-        if row.get("engine") not in book.engine_files() or not {"package", "program"} & set(row):
-            raise RuleError(f"{FILE}.toml: {dict(row)} names no known engine, package or program")
+def _rows() -> Iterator[LookRow]:
+    for row in files.read(FILE, InstalledFile).look:
+        if row.engine not in book.engine_files():
+            raise RuleError(f"{FILE}.toml [[look]] {row.engine}: there is no such engine")
         yield row
 
 
-def _package(row: Mapping[str, Any]) -> InstalledEngine | None:
-    name = row["package"]
+def _package(row: LookRow) -> InstalledEngine | None:
+    name = row.package
     try:
         version = metadata.version(name)
     except metadata.PackageNotFoundError:
@@ -62,33 +85,33 @@ def _package(row: Mapping[str, Any]) -> InstalledEngine | None:
     return _known(row, version.partition("+")[0], f"found: the Python package {name} {version}")
 
 
-def _program(row: Mapping[str, Any]) -> InstalledEngine | None:
-    path = shutil.which(row["program"])
+def _program(row: LookRow) -> InstalledEngine | None:
+    path = shutil.which(row.program)
     if path is None:
         return None
     try:
         done = subprocess.run(
-            [path, *row.get("arguments", ["--version"])],
+            [path, "--version"],
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
             timeout=TIMEOUT, check=False,
         )  # fmt: skip
     except (OSError, subprocess.TimeoutExpired):
         return None
-    match = re.search(row["pattern"], done.stdout[:LONGEST].decode("utf-8", "replace"))
+    match = re.search(row.pattern, done.stdout[:LONGEST].decode("utf-8", "replace"))
     if match is None:
         return None
     return _known(row, match[1], f"found: {path} says {match[0]!r}")
 
 
-def _known(row: Mapping[str, Any], version: str, how: str) -> InstalledEngine | None:
+def _known(row: LookRow, version: str, how: str) -> InstalledEngine | None:
     """The version as the rulebook spells it; None when the row cannot tell."""
-    if "versions" in row:
-        if version not in row["versions"]:
+    if row.versions:
+        if version not in row.versions:
             return None
-        version = row["versions"][version]
+        version = row.versions[version]
         how += f", which is {version}"
     try:
-        text = book.load(row["engine"]).version(row.get("prefix", "") + version)
+        text = book.load(row.engine).version(row.prefix + version)
     except UsageError:
         return None
-    return InstalledEngine(row["engine"], text, how)
+    return InstalledEngine(row.engine, text, how)

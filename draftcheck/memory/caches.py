@@ -6,10 +6,9 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from draftcheck.memory import paged, shape
+from draftcheck.memory import paged, profiles, shape
 from draftcheck.memory.profiles import Profile
 from draftcheck.memory.shape import LayerShape, Shape
-from draftcheck.rulebook import files
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,8 +55,8 @@ def cells(
 ) -> Cache:
     """llama.cpp: one stream of padded cells per sequence; float32 states, one row each."""
     copies = 0
-    if load.role in profile.get("rollback_roles"):
-        known = files.load("memory")["rollback"]["architectures"]
+    if load.role in profile.rollback_roles:
+        known = profiles.table().rollback.architectures
         copies = load.draft_tokens if target.arch in known else 0
     ours = cell_bytes(profile, load, rows, load.bits, copies)
     theirs = cell_bytes(profile, load, draft_rows, load.draft_bits, 0) if draft else 0
@@ -65,7 +64,7 @@ def cells(
 
 
 def cell_bytes(profile: Profile, load: ServedLoad, rows: Rows, bits: float, copies: int) -> int:
-    pad = profile.get("pad")
+    pad = profile.pad
     whole = _up(load.context * load.sequences, pad)
     stream = _up(whole // load.sequences, pad)
     return layer_cells(profile, rows, stream, load.sequences, load.sequences, bits, copies, False)
@@ -77,7 +76,7 @@ def layer_cells(
 ) -> int:  # fmt: skip
     """Bytes of all layers with `stream` cells per stream."""
     total = 0
-    pad = profile.get("pad")
+    pad = profile.pad
     for layer in rows:
         # DeepSeek-V4's caches are never shared between sequences.
         one = streams if not layer.ratio else sequences
@@ -85,9 +84,9 @@ def layer_cells(
         if layer.attends:
             held = stream
             if layer.window is not None:
-                held = _up(min(stream, layer.window * shared + profile.get("batch")), pad)
+                held = _up(min(stream, layer.window * shared + profile.batch), pad)
             # The latent lay in K and in V until llama.cpp learned to leave V out.
-            v = 0 if layer.kind == shape.MLA and not profile.get("mla_values") else layer.v
+            v = 0 if layer.kind == shape.MLA and not profile.mla_values else layer.v
             width = _row(layer.kv_heads * layer.k, bits)
             index = _row(layer.index, bits)
             total += held * one * (width + _row(layer.kv_heads * v, bits))
@@ -150,7 +149,7 @@ def growing(
             if layer.window is not None:
                 tokens = min(tokens, max(layer.window - 1, 1))
             width = layer.width
-            if layer.kind == shape.MLA and profile.get("mla") == "expanded":
+            if layer.kind == shape.MLA and profile.mla == "expanded":
                 width = layer.expanded + layer.index
             total += tokens * load.sequences * width * model.float_bytes
             if layer.state_kind:
@@ -173,7 +172,7 @@ def pages(
     draft_rows: Rows,
 ) -> Cache:
     """ExLlamaV3: whole pages; the draft's cache is as long as the target's."""
-    tokens = _up(load.context * load.sequences, profile.get("page"))
+    tokens = _up(load.context * load.sequences, profile.page)
 
     def bytes_of(layers: Rows, bits: float) -> int:
         total = 0
@@ -206,7 +205,7 @@ def pool_of_blocks(
         both = paged.plan((target, draft), ranks, (rows, draft_rows))
     total = both.request * load.sequences
     ours = min(alone.request * load.sequences, total)
-    exact = bool(profile.get("state_exact")) or not any(layer.state_kind for layer in rows)
+    exact = profile.state_exact or not any(layer.state_kind for layer in rows)
     exact = exact and not any(layer.index for layer in rows)
     return Cache(ours, total - ours, exact, reserve=both.block_bytes)
 

@@ -6,6 +6,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+from msgspec import structs
+
 from draftcheck.errors import UsageError
 from draftcheck.memory import from_config, from_gguf, plan, profiles, search, weights
 from draftcheck.memory.from_config import ShapeUnknown
@@ -46,7 +48,7 @@ def fit(
     sequences = circumstances.sequences or 1
     empty = MemoryFit(
         machine.spec, engine, version, context, sequences, _kv_name(profile, circumstances, notes),
-        Fit.CANNOT_TELL, when_full=profile.get("when_full"),
+        Fit.CANNOT_TELL, when_full=structs.asdict(profile.when_full),
     )  # fmt: skip
     try:
         question = _question(
@@ -102,7 +104,7 @@ def _context(target: ModelFacts, circumstances: Circumstances, notes: list[str])
 def _kv_name(profile: Profile, circumstances: Circumstances, notes: list[str]) -> str:
     name, _ = profile.kv_bits(circumstances.kv_dtype, 2)
     if not profile.takes(circumstances.kv_dtype):
-        known = ", ".join(profile.get("kv_types"))
+        known = ", ".join(profile.kv_types)
         notes.append(f"{profile.engine} has no KV cache of type {name} (it takes {known})")
         name, _ = profile.kv_bits(None, 2)
     return name
@@ -139,7 +141,7 @@ def _question(
         dtype=circumstances.dtype,
         ranks=ranks,
         draft_ranks=circumstances.draft_tensor_parallel or ranks,
-        draft_tokens=circumstances.draft_tokens or profile.get("draft_tokens"),
+        draft_tokens=circumstances.draft_tokens or profile.draft_tokens,
         fraction=circumstances.memory_fraction,
         draft_gpu=alone if draft is not None else None,
         sequences_said=circumstances.sequences is not None,
@@ -197,7 +199,7 @@ def _table(
 def _stages(circumstances: Circumstances, profile: Profile, notes: list[str]) -> int:
     """Stages of a pipeline; engines that split by layers have them anyway, by free memory."""
     asked = circumstances.pipeline_parallel or 1
-    if asked > 1 and profile.get("stages") is None:
+    if asked > 1 and profile.stages is None:
         notes.append(f"{profile.engine} has no pipeline stages: layers go where memory is free")
         return 1
     return asked
@@ -211,7 +213,7 @@ def _ranks(
     notes: list[str],
 ) -> int:
     """Ranks of a tensor-parallel group; engines that split by layers have one."""
-    if profile.get("split") != "tensor":
+    if profile.split != "tensor":
         return 1
     count = len(machine.devices)
     asked = circumstances.tensor_parallel

@@ -1,4 +1,4 @@
-"""config.json -> the table of layers. Families are rules/memory.toml; knows no engine."""
+"""config.json -> the table of layers. Families are rules/tables/memory.toml; knows no engine."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from draftcheck.memory import shape
+from draftcheck.memory import profiles, shape
+from draftcheck.memory.families import PLAIN_CONFIG, ConfigFamily, config_defaults
 from draftcheck.memory.shape import LayerShape, Shape
-from draftcheck.rulebook import files
 from draftcheck.values.facts import ModelFacts
 
 WORDS = {
@@ -64,7 +64,7 @@ def read(facts: ModelFacts) -> Shape:
     """The table of a checkpoint folder; Unknown when its config does not say enough."""
     config = facts.config
     name = config.model_type or ""
-    tables = files.load("config-defaults")
+    tables = config_defaults()
     fields = ConfigFields(config.sizes, tables.get(name, {}), facts.ref)
     count = fields.number(
         "num_hidden_layers", "n_layer", "num_layers", "n_layers", most=shape.MAX_LAYERS
@@ -76,7 +76,7 @@ def read(facts: ModelFacts) -> Shape:
         count = len(config.layer_kinds)
     if not count:
         raise ShapeUnknown("config.json gives no number of layers")
-    family = files.load("memory")["family"].get(name, {})
+    family = profiles.table().family.get(name, PLAIN_CONFIG)
     notes: list[str] = []
     words, doubt = _words(config.layer_kinds, fields, family, count, notes, name in tables)
     build = _LayerBuilder(fields, family)
@@ -116,7 +116,7 @@ def _feed_forward(fields: ConfigFields, hidden: int) -> int:
 def _words(
     kinds: Sequence[str] | None,
     fields: ConfigFields,
-    family: Mapping[str, Any],
+    family: ConfigFamily,
     count: int,
     notes: list[str],
     known: bool,
@@ -133,9 +133,8 @@ def _words(
             floor = ["none" if word == "other" else word for word in words]
             return ["full" if word == "other" else word for word in words], floor
         return words, None
-    rule = family.get("layers", "")
-    if rule in RULES:
-        return RULES[rule](fields, family, count), None
+    if family.layers is not None:
+        return RULES[family.layers](fields, family, count), None
     slides = (
         fields.raw("sliding_window") is not None and fields.raw("use_sliding_window") is not False
     )
@@ -145,30 +144,30 @@ def _words(
     return ["full"] * count, None
 
 
-def _every(fields: ConfigFields, family: Mapping[str, Any], count: int) -> list[str]:
+def _every(fields: ConfigFields, family: ConfigFamily, count: int) -> list[str]:
     """One full layer per period, the others by window or chunk."""
-    period = family["period"]
-    key = fields.raw(family.get("period_key", "sliding_window_pattern"))
+    period = family.period
+    key = fields.raw(family.period_key)
     if isinstance(key, int) and not isinstance(key, bool) and key > 0:
         period = key
     elif isinstance(key, str) and key:
         return ["sliding" if key[i % len(key)] == "L" else "full" for i in range(count)]
-    if fields.raw("sliding_window") is None and "word" not in family:
+    if fields.raw("sliding_window") is None and family.word is None:
         return ["full"] * count
-    at = 0 if family.get("full_first") else period - 1
-    local = family.get("word", "sliding")
+    at = 0 if family.full_first else period - 1
+    local = family.word or "sliding"
     words = ["full" if i % period == at else local for i in range(count)]
-    if family.get("last_full"):
+    if family.last_full:
         words[-1] = "full"
     return words
 
 
-def _all(fields: ConfigFields, family: Mapping[str, Any], count: int) -> list[str]:
+def _all(fields: ConfigFields, family: ConfigFamily, count: int) -> list[str]:
     """Every layer slides when there is a window."""
     return ["full" if fields.raw("sliding_window") is None else "sliding"] * count
 
 
-def _late(fields: ConfigFields, family: Mapping[str, Any], count: int) -> list[str]:
+def _late(fields: ConfigFields, family: ConfigFamily, count: int) -> list[str]:
     """Layers from max_window_layers on slide, when sliding is switched on."""
     if not fields.raw("use_sliding_window") or fields.raw("sliding_window") is None:
         return ["full"] * count
@@ -176,48 +175,48 @@ def _late(fields: ConfigFields, family: Mapping[str, Any], count: int) -> list[s
     return ["sliding" if i >= first else "full" for i in range(count)]
 
 
-def _interval(fields: ConfigFields, family: Mapping[str, Any], count: int) -> list[str]:
+def _interval(fields: ConfigFields, family: ConfigFamily, count: int) -> list[str]:
     """Linear attention, and full attention at the end of every interval."""
-    period = fields.number("full_attention_interval", most=shape.MAX_LAYERS) or family["period"]
+    period = fields.number("full_attention_interval", most=shape.MAX_LAYERS) or family.period
     return ["full" if (i + 1) % period == 0 else "linear" for i in range(count)]
 
 
-def _chunks(fields: ConfigFields, family: Mapping[str, Any], count: int) -> list[str]:
+def _chunks(fields: ConfigFields, family: ConfigFamily, count: int) -> list[str]:
     """Llama 4: layers without rotary positions see everything, the others one chunk."""
     ropes = fields.raw("no_rope_layers")
     if not isinstance(ropes, list) or len(ropes) != count:
-        every = fields.number("no_rope_layer_interval", most=shape.MAX_LAYERS) or family["period"]
+        every = fields.number("no_rope_layer_interval", most=shape.MAX_LAYERS) or family.period
         ropes = [int((i + 1) % every != 0) for i in range(count)]
     if fields.raw("attention_chunk_size") is None:
         return ["full"] * count
     return ["chunked" if rope else "full" for rope in ropes]
 
 
-def _period_offset(fields: ConfigFields, family: Mapping[str, Any], count: int) -> list[str]:
+def _period_offset(fields: ConfigFields, family: ConfigFamily, count: int) -> list[str]:
     """Jamba: attention at one place of every period."""
     period = fields.number("attn_layer_period", most=shape.MAX_LAYERS) or 8
     offset = fields.number("attn_layer_offset", least=0) or 0
     return ["full" if i % period == offset else "mamba" for i in range(count)]
 
 
-def _indices(fields: ConfigFields, family: Mapping[str, Any], count: int) -> list[str]:
+def _indices(fields: ConfigFields, family: ConfigFamily, count: int) -> list[str]:
     """Attention in the layers that are listed; elsewhere the family's other kind."""
-    other = family["word"]
-    listed = fields.raw(family["indices"])
+    other = family.word or "full"
+    listed = fields.raw(family.indices)
     if not isinstance(listed, list):
         return ["full" if other == "conv" else other] * count
     return ["full" if i in listed else other for i in range(count)]
 
 
-def _pattern_list(fields: ConfigFields, family: Mapping[str, Any], count: int) -> list[str]:
+def _pattern_list(fields: ConfigFields, family: ConfigFamily, count: int) -> list[str]:
     """A list of 0 and 1 per layer."""
-    listed = fields.raw(family["indices"])
+    listed = fields.raw(family.indices)
     if not isinstance(listed, list) or len(listed) < count:
         return ["full"] * count
-    return [family["words"][1 if entry else 0] for entry in listed[:count]]
+    return [family.words[1 if entry else 0] for entry in listed[:count]]
 
 
-def _kimi(fields: ConfigFields, family: Mapping[str, Any], count: int) -> list[str]:
+def _kimi(fields: ConfigFields, family: ConfigFamily, count: int) -> list[str]:
     """Kimi Linear: lists of layers, counted from 1."""
     table = fields.raw("linear_attn_config")
     full = table.get("full_attn_layers") if isinstance(table, dict) else None
@@ -226,8 +225,8 @@ def _kimi(fields: ConfigFields, family: Mapping[str, Any], count: int) -> list[s
     return ["full" if i + 1 in full else "linear" for i in range(count)]
 
 
-def _one_kind(fields: ConfigFields, family: Mapping[str, Any], count: int) -> list[str]:
-    return [family["word"]] * count
+def _one_kind(fields: ConfigFields, family: ConfigFamily, count: int) -> list[str]:
+    return [family.word or "full"] * count
 
 
 RULES = {
@@ -249,7 +248,7 @@ def _share(layers: tuple[LayerShape, ...], fields: ConfigFields) -> tuple[LayerS
 class _LayerBuilder:
     """Makes a layer of the kind that a word names."""
 
-    def __init__(self, fields: ConfigFields, family: Mapping[str, Any]) -> None:
+    def __init__(self, fields: ConfigFields, family: ConfigFamily) -> None:
         self.fields, self.family = fields, family
         self.hidden = fields.need("hidden_size", "n_embd", "d_model", "dim")
         self.heads = fields.number("num_attention_heads", "n_head", "num_heads") or 1
@@ -336,10 +335,10 @@ class _LayerBuilder:
         size = fields.need("mamba_d_state", "ssm_state_size", "state_size")
         expand = fields.number("mamba_expand", "expand") or 2
         heads = fields.number("mamba_n_heads", "mamba_num_heads")
-        if heads is None and self.family.get("mamba") == 2:
+        if heads is None and self.family.mamba == 2:
             heads = fields.number("num_heads")
         if heads is None:
-            inner = fields.number("intermediate_size") if self.family.get("inner") else None
+            inner = fields.number("intermediate_size") if self.family.inner else None
             inner = inner or expand * self.hidden
             return replace(
                 base, state_kind=shape.MAMBA1, conv=inner, kernel=kernel, state=inner * size
@@ -347,7 +346,7 @@ class _LayerBuilder:
         inner = fields.number("mamba_d_ssm") or expand * self.hidden
         dim = fields.number("mamba_d_head", "mamba_head_dim")
         if dim is None:
-            dim = fields.number("head_dim") if self.family.get("mamba") == 2 else inner // heads
+            dim = fields.number("head_dim") if self.family.mamba == 2 else inner // heads
         dim = dim or 1
         groups = fields.number("mamba_n_groups", "n_groups") or 1
         return replace(

@@ -7,10 +7,11 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from draftcheck.memory import shape
+from draftcheck.memory import profiles, shape
+from draftcheck.memory.families import PLAIN_GGUF, GgufFamily
 from draftcheck.memory.from_config import ShapeUnknown
 from draftcheck.memory.shape import LayerShape, Shape
-from draftcheck.rulebook import files
+from draftcheck.rulebook import tables
 from draftcheck.values.facts import GgufArray, ModelFacts
 
 INDEXED = 4
@@ -57,7 +58,7 @@ def read(facts: ModelFacts) -> Shape:
     assert facts.gguf is not None
     arch = facts.config.model_type or ""
     keys = GgufKeys(facts.gguf.keys, arch, facts.ref)
-    table = files.load("memory")["gguf"].get(arch, {})
+    table = profiles.table().gguf.get(arch, PLAIN_GGUF)
     count = keys.number("block_count", least=1, most=shape.MAX_LAYERS)
     hidden = keys.number("embedding_length", least=1)
     if not count or not hidden:
@@ -68,17 +69,17 @@ def read(facts: ModelFacts) -> Shape:
     if keys.values("attention.head_count") is not None and not most_heads:
         raise shape.bad(facts.ref, f"{arch}.attention.head_count", 0)
     notes = []
-    architectures = files.load("llamacpp-architectures")
-    rows = (*architectures["since"].values(), *architectures["absent"].values())
+    architectures = tables.llama_architectures()
+    rows = (*architectures.since.values(), *architectures.absent.values())
     known = {name for names in rows for name in names}
     if arch not in known:
         notes.append(f"architecture {arch!r} is not known: plain attention is assumed")
-    if why := table.get("unsure"):
-        notes.append(why)
+    if table.unsure:
+        notes.append(table.unsure)
     layers = _layers(keys, table, trunk, heads)
-    if arch in architectures["kinds"]["no_memory"]:
+    if arch in architectures.kinds.no_memory:
         layers = [LayerShape(kind=shape.NONE)] * trunk
-    if table.get("loops"):
+    if table.loops:
         loops = keys.number("num_loops", least=1) or 1
         if loops * len(layers) > shape.MAX_LAYERS:
             raise shape.bad(facts.ref, f"{arch}.num_loops", loops)
@@ -94,7 +95,7 @@ def read(facts: ModelFacts) -> Shape:
         moe=bool(facts.config.experts),
         arch=arch,
         floor=tuple(replace(layer, window=1) if layer.attends else layer for layer in layers)
-        if arch not in known or table.get("unsure")
+        if arch not in known or table.unsure
         else None,
         notes=tuple(notes),
     )
@@ -107,9 +108,7 @@ def _feed_forward(keys: GgufKeys, hidden: int) -> int:
     return max(dense, expert * used) or 4 * hidden
 
 
-def _layers(
-    keys: GgufKeys, table: Mapping[str, Any], count: int, heads: list[int]
-) -> list[LayerShape]:
+def _layers(keys: GgufKeys, table: GgufFamily, count: int, heads: list[int]) -> list[LayerShape]:
     kv = keys.per_layer("attention.head_count_kv", max(count, 1), -1)
     kv = [heads[i] if n < 0 else n for i, n in enumerate(kv[:count])]
     first = heads[0] if heads else 0
@@ -123,8 +122,8 @@ def _layers(
         _or(keys.number("attention.key_length_swa"), full[0]),
         _or(keys.number("attention.value_length_swa"), full[1]),
     )
-    latent = table.get("mla") == "always"
-    latent = latent or bool(table.get("mla") and keys.number("attention.key_length_mla"))
+    latent = table.mla == "always"
+    latent = latent or bool(table.mla and keys.number("attention.key_length_mla"))
     slides, window = _slides(keys, table, count)
     recurrent = _recurrent(keys, table, count, kv)
     owns = _owners(keys, table, count)
@@ -134,8 +133,8 @@ def _layers(
     layers = []
     for i in range(count):
         layer = LayerShape(kind=shape.NONE)
-        attends = not recurrent[i] and not (table.get("ff_is_mlp") and forward[i])
-        if (attends or table.get("both")) and i < owns and kv[i]:
+        attends = not recurrent[i] and not (table.ff_is_mlp and forward[i])
+        if (attends or table.both) and i < owns and kv[i]:
             k, v = local if slides[i] else full
             kind = shape.MLA if latent else shape.SLIDING if slides[i] else shape.FULL
             layer = LayerShape(
@@ -145,9 +144,9 @@ def _layers(
         if recurrent[i]:
             layer = replace(layer, **state)
         layers.append(layer)
-    if table.get("compressed"):
+    if table.compressed:
         layers = _compressed(keys, layers)
-    if table.get("history"):
+    if table.history:
         _add_history(keys, layers)
     return layers
 
@@ -186,15 +185,15 @@ def _or(value: int | None, other: int) -> int:
     return other if value is None else value
 
 
-def _slides(keys: GgufKeys, table: Mapping[str, Any], count: int) -> tuple[list[bool], int | None]:
+def _slides(keys: GgufKeys, table: GgufFamily, count: int) -> tuple[list[bool], int | None]:
     """Which layers slide, by the architecture's own rule; other architectures ignore the key."""
     window = keys.number("attention.sliding_window", most=shape.MAX_WINDOW)
     never = [False] * count
-    rule = table.get("slide")
-    if rule is None or table.get("only_with_layers", count) != count:
+    rule = table.slide
+    if rule is None or table.only_with_layers not in (None, count):
         return never, None
-    if window is None or (table.get("window_fixed") and window):
-        window = table.get("window", window)
+    if window is None or (table.window_fixed and window):
+        window = window if table.window is None else table.window
     if not window:
         return never, None
     pattern = keys.values("attention.sliding_window_pattern")
@@ -205,53 +204,53 @@ def _slides(keys: GgufKeys, table: Mapping[str, Any], count: int) -> tuple[list[
         return never, None
     if rule == "all":
         return [True] * count, window
-    period = pattern[0] if pattern else table["period"]
+    period = pattern[0] if pattern else table.period
     if period == 0:
         return [True] * count, window
-    if table.get("full_first"):
+    if table.full_first:
         return [i % period != 0 for i in range(count)], window
     return [i % period < period - 1 for i in range(count)], window
 
 
-def _recurrent(keys: GgufKeys, table: Mapping[str, Any], count: int, kv: list[int]) -> list[bool]:
-    rule = table.get("recurrent")
+def _recurrent(keys: GgufKeys, table: GgufFamily, count: int, kv: list[int]) -> list[bool]:
+    rule = table.recurrent
     if rule == "all":
         return [True] * count
     if rule == "no-kv":
         forward = keys.per_layer("feed_forward_length", count, 0)
-        mlp = [bool(table.get("ff_is_mlp") and n) for n in forward]
+        mlp = [bool(table.ff_is_mlp and n) for n in forward]
         return [kv[i] == 0 and not mlp[i] for i in range(count)]
     if rule == "interval":
         listed = keys.values("attention.recurrent_layers")
         if listed is not None:
             return [bool(n) for n in (list(listed) + [0] * count)[:count]]
-        period = keys.number("full_attention_interval", least=1) or table["period"]
+        period = keys.number("full_attention_interval", least=1) or table.period
         return [(i + 1) % period != 0 for i in range(count)]
     return [False] * count
 
 
-def _owners(keys: GgufKeys, table: Mapping[str, Any], count: int) -> int:
+def _owners(keys: GgufKeys, table: GgufFamily, count: int) -> int:
     """Layers from this one on use an earlier layer's cache."""
-    if "own_cache" in table:
-        return int(table["own_cache"])
-    if not table.get("shares"):
+    if table.own_cache is not None:
+        return table.own_cache
+    if not table.shares:
         return count
     return count - (keys.number("attention.shared_kv_layers", most=shape.MAX_LAYERS) or 0)
 
 
-def _index(keys: GgufKeys, table: Mapping[str, Any], count: int) -> list[int]:
+def _index(keys: GgufKeys, table: GgufFamily, count: int) -> list[int]:
     """Elements of the indexer's keys per layer."""
-    rule = table.get("index")
+    rule = table.index
     size = keys.number("attention.indexer.key_length") or 0
     if rule is None or not size:
         return [0] * count
-    if table.get("index_pools") and keys.number("attention.indexer.kpool"):
+    if table.index_pools and keys.number("attention.indexer.kpool"):
         size *= 3  # keys, and the two ends of what is pooled
     if rule == "types":
         listed = keys.values("attention.indexer.types")
         if listed is not None:
             return [size * bool(n) for n in (list(listed) + [1] * count)[:count]]
-    if table.get("index_values"):
+    if table.index_values:
         size += _or(keys.number("attention.value_length"), 0)
     if rule == "after-dense":
         dense = keys.number("leading_dense_block_count") or 0
@@ -259,10 +258,10 @@ def _index(keys: GgufKeys, table: Mapping[str, Any], count: int) -> list[int]:
     return [size] * count
 
 
-def _state(keys: GgufKeys, table: Mapping[str, Any], heads: int) -> dict[str, Any]:
+def _state(keys: GgufKeys, table: GgufFamily, heads: int) -> dict[str, Any]:
     """What a recurrent layer keeps per sequence: llama_hparams::n_embd_r and n_embd_s."""
     hidden = keys.number("embedding_length") or 0
-    kind = table.get("state")
+    kind = table.state
     kernel = keys.number("ssm.conv_kernel") or 0
     if kind == "rwkv":
         shift = _or(keys.number("token_shift_count"), 2)
@@ -284,7 +283,7 @@ def _state(keys: GgufKeys, table: Mapping[str, Any], heads: int) -> dict[str, An
         return {"state_kind": shape.LINEAR, "state": heads * head * head}
     inner, size = keys.number("ssm.inner_size") or 0, keys.number("ssm.state_size") or 0
     groups = keys.number("ssm.group_count") or 0
-    many = shape.DELTA if table.get("recurrent") == "interval" else shape.MAMBA2
+    many = shape.DELTA if table.recurrent == "interval" else shape.MAMBA2
     return {
         "state_kind": many if groups else shape.MAMBA1,
         "conv": inner + 2 * groups * size,

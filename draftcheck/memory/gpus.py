@@ -4,14 +4,58 @@ from __future__ import annotations
 
 import re
 from functools import cache
-from typing import Any
 
 from draftcheck.rulebook import files
+from draftcheck.rulebook.files import Names, RuleRow, Text
 from draftcheck.values.memory import Gpu
 
 MIB = 1 << 20
 GIB = 1 << 30
 _MAKERS = re.compile(r"\b(nvidia|geforce|tesla|quadro|amd|radeon|instinct|apple)\b")
+
+
+class HeldBack(RuleRow, frozen=True):
+    """MiB that a driver keeps for itself."""
+
+    low: int
+    typical: int
+    high: int
+
+
+class UnifiedMemory(RuleRow, frozen=True):
+    """The share of unified memory that Metal hands out, as [over, under]."""
+
+    up_to_gib: int
+    share: tuple[int, int]
+    share_above: tuple[int, int]
+
+
+class GpuRow(RuleRow, frozen=True):
+    name: Text
+    mib: int
+    bandwidth: int
+    aliases: Names = ()
+    usable: int | None = None
+    capability: tuple[int, int] | None = None
+
+
+class AppleChip(RuleRow, frozen=True):
+    chip: Text
+    gib: tuple[int, ...]
+    bandwidth: int
+
+
+class GpuFile(RuleRow, frozen=True):
+    """rules/gpus.toml."""
+
+    held_back: HeldBack
+    unified: UnifiedMemory
+    gpu: tuple[GpuRow, ...]
+    apple: tuple[AppleChip, ...]
+
+
+def _table() -> GpuFile:
+    return files.read("gpus", GpuFile)
 
 
 def named(text: str) -> Gpu | None:
@@ -28,8 +72,9 @@ def slug(text: str) -> str:
 
 def usable_of_unified(memory: int) -> int:
     """What Metal lets one process take of the machine's memory."""
-    table = files.load("gpus")["unified"]
-    over, under = table["share" if memory <= table["up_to_gib"] * GIB else "share_above"]
+    unified = _table().unified
+    small = memory <= unified.up_to_gib * GIB
+    over, under = unified.share if small else unified.share_above
     return int(memory * over // under)
 
 
@@ -37,27 +82,26 @@ def usable_of_unified(memory: int) -> int:
 def names() -> dict[str, list[Gpu]]:
     """Every spelling -> the GPUs that it can mean."""
     found: dict[str, list[Gpu]] = {}
-    table = files.load("gpus")
-    for row in table["gpu"]:
-        gpu = _row(row, table["held_back"])
-        for name in (row["name"], *row.get("aliases", ())):
+    table = _table()
+    for row in table.gpu:
+        gpu = _gpu(row, table.held_back)
+        for name in (row.name, *row.aliases):
             found.setdefault(name, []).append(gpu)
-    for row in table["apple"]:
-        for gib in row["gib"]:
+    for chip in table.apple:
+        for gib in chip.gib:
             memory = usable_of_unified(gib * GIB)
-            gpu = Gpu(f"{row['chip']}-{gib}gb", memory, bandwidth=row["bandwidth"] * 10**9)
-            for name in (gpu.name, row["chip"]):
+            gpu = Gpu(f"{chip.chip}-{gib}gb", memory, bandwidth=chip.bandwidth * 10**9)
+            for name in (gpu.name, chip.chip):
                 found.setdefault(name, []).append(gpu)
     return found
 
 
-def _row(row: dict[str, Any], held_back: dict[str, int]) -> Gpu:
-    usable = row.get("usable")
-    kept = tuple(held_back[name] * MIB for name in ("low", "typical", "high"))
+def _gpu(row: GpuRow, kept: HeldBack) -> Gpu:
+    held_back = (kept.low * MIB, kept.typical * MIB, kept.high * MIB)
     return Gpu(
-        name=row["name"],
-        memory=usable or row["mib"] * MIB,
-        bandwidth=row["bandwidth"] * 10**9,
-        capability=(row["capability"][0], row["capability"][1]) if "capability" in row else None,
-        held_back=(0, 0, 0) if usable else (kept[0], kept[1], kept[2]),
+        name=row.name,
+        memory=row.usable or row.mib * MIB,
+        bandwidth=row.bandwidth * 10**9,
+        capability=row.capability,
+        held_back=(0, 0, 0) if row.usable else held_back,
     )

@@ -69,11 +69,11 @@ def serving(
         context=context,
         kv_bytes=kv_bytes,
         tensor_parallel=ranks,
-        in_flight=batched * profile.get("in_flight"),
+        in_flight=batched * profile.in_flight,
         spec_tokens=spec_tokens,
-        state_copies=profile.get("state_copies"),
-        group_ratio=profile.get("group_ratio"),
-        block=profile.get("block"),
+        state_copies=profile.state_copies,
+        group_ratio=profile.group_ratio,
+        block=profile.block,
     )
 
 

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from draftcheck.memory import shape
+from draftcheck.memory.families import config_defaults
 from draftcheck.memory.shape import LayerShape, Shape
-from draftcheck.rulebook import files
 from draftcheck.values.facts import ModelFacts
 
 QKV_BIAS = ("qwen2", "qwen2_moe")
@@ -40,7 +40,7 @@ def tied(facts: ModelFacts) -> bool:
     """Whether the output matrix is the embedding; the class decides where the config is silent."""
     if facts.config.tied is not None:
         return facts.config.tied
-    defaults = files.load("config-defaults").get(facts.config.model_type or "", {})
+    defaults = config_defaults().get(facts.config.model_type or "", {})
     return bool(defaults.get("tie_word_embeddings"))
 
 

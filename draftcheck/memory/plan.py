@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from draftcheck.memory import caches, stages, weights
+from draftcheck.memory import caches, profiles, stages, weights
 from draftcheck.memory.caches import Cache, ServedLoad
-from draftcheck.memory.profiles import GIB, MIB
+from draftcheck.memory.profiles import GIB, MIB, Range
 from draftcheck.memory.question import MemoryQuestion
 from draftcheck.memory.shape import Shape
 from draftcheck.memory.weights import Weights
@@ -21,18 +21,15 @@ NO_CACHE = ("medusa", "mlp_speculator")
 def load_of(question: MemoryQuestion) -> ServedLoad:
     profile, target = question.profile, question.target.shape
     _, bits = profile.kv_bits(question.kv_dtype, target.float_bytes)
-    own = question.kv_dtype if profile.get("kv_of_draft") else None
+    own = question.kv_dtype if profile.kv_of_draft else None
     draft_bytes = question.draft.shape.float_bytes if question.draft else 2
     _, draft_bits = profile.kv_bits(own, draft_bytes)
     memory = min(gpu.memory for gpu in question.devices)
     batched = 2048
-    if profile.get("batched_tokens"):
-        small = profile.get("small_batch")
-        names = question.devices[0].name.lower()
-        rows = profile.get("batched_tokens")
-        batched = profile.step("batched_tokens", memory)
-        if any(word in names for word in small):
-            batched = rows[0][0]
+    if profile.batched_tokens:
+        batched = profiles.step(profile.batched_tokens, memory)
+        if any(word in question.devices[0].name.lower() for word in profile.small_batch):
+            batched = profile.batched_tokens[0][0]
     return ServedLoad(
         context=question.context,
         sequences=question.sequences,
@@ -48,7 +45,7 @@ def load_of(question: MemoryQuestion) -> ServedLoad:
 
 def cache_of(question: MemoryQuestion, *, floor: bool = False) -> Cache:
     """Both caches; floor: what they are at least where the files leave layers open."""
-    fold = caches.FOLDS[question.profile.get("cache")]
+    fold = caches.FOLDS[question.profile.cache]
     target = question.target.shape
     rows = target.floor if floor and target.floor is not None else target.layers
     draft = question.draft.shape if question.draft else None
@@ -82,7 +79,7 @@ def weigh(question: MemoryQuestion) -> tuple[Weights | None, Weights | None]:
         dtype=question.dtype,
         with_mtp=True,
         shared_rows=question.target.shape.vocab
-        if question.role in profile.get("shares_head_tables", ())
+        if question.role in profile.shares_head_tables
         else 0,
     )
     return ours, theirs
@@ -106,7 +103,7 @@ def _devices(
 ) -> tuple[DeviceFit, ...]:
     cache = cache_of(question)
     low = cache_of(question, floor=True)
-    if question.profile.get("split") == "tensor":
+    if question.profile.split == "tensor":
         count = max(question.ranks, 1)
         shares = [1.0] * count
     else:
@@ -127,7 +124,7 @@ def _devices(
             if theirs is not None:
                 parts += _weights(theirs, DRAFT, own)
             parts += _cache(cache.draft, low.draft, cache, DRAFT, own)
-        parts += OVERHEADS[question.profile.get("cache")](question, gpu, cache, ours, theirs, share)
+        parts += OVERHEADS[question.profile.cache](question, gpu, cache, ours, theirs, share)
         found.append(
             DeviceFit(gpu.name, _available(question, gpu), tuple(p for p in parts if p.high > 0),
                       _slack(question, gpu))
@@ -147,8 +144,8 @@ def _available(question: MemoryQuestion, gpu: Gpu) -> int:
     """Bytes that the engine may use: its fraction of the whole, and never more than is free."""
     fraction = question.fraction
     if fraction is None:
-        fraction = question.profile.get("fraction", 1.0)
-    if question.profile.get("cache") == "pool":
+        fraction = question.profile.fraction
+    if question.profile.cache == "pool":
         fraction = 1.0  # its fraction is a reserve, counted as a part
     budget = int(gpu.usable * fraction)
     return budget if gpu.free is None else min(budget, gpu.free)
@@ -190,9 +187,9 @@ def _cache(size: int, low: int, cache: Cache, owner: str, share: float) -> Itera
     )
 
 
-def _constant(question: MemoryQuestion, name: str, key: str) -> MemoryPart:
-    low, typical, high = question.profile.range(key)
-    return MemoryPart(name, ENGINE, typical, Basis.CONSTANT, low, high)
+def _constant(name: str, mib: Range) -> MemoryPart:
+    low, typical, high = mib
+    return MemoryPart(name, ENGINE, typical * MIB, Basis.CONSTANT, low * MIB, high * MIB)
 
 
 def _widths(shape: Shape) -> int:
@@ -210,10 +207,10 @@ def _cells_overhead(
 ) -> Iterator[MemoryPart]:
     """llama.cpp: one compute buffer per context and device."""
     profile = question.profile
-    pad, batch = profile.get("pad"), profile.get("batch")
+    pad, batch = profile.pad, profile.batch
     held = -(-question.context // pad) * pad
     rows = batch
-    if profile.get("outputs") == "drafts":
+    if profile.outputs == "drafts":
         rows = min(2048, question.sequences * (1 + question.draft_tokens * bool(question.role)))
 
     def buffer(shape: Shape, outputs: int) -> int:
@@ -223,14 +220,14 @@ def _cells_overhead(
 
     sides = [(question.target.shape, TARGET, rows)]
     if question.draft is not None:
-        few = question.sequences if profile.get("outputs") == "drafts" else batch
+        few = question.sequences if profile.outputs == "drafts" else batch
         sides.append((question.draft.shape, DRAFT, few))
     for shape, owner, outputs in sides:
         size = buffer(shape, outputs)
         unsure = shape.moe or any(layer.state_kind for layer in shape.layers)
         low, high = (0.4, 3.0) if unsure else (0.9, 1.5)
         yield _part(WORKSPACE, owner, size, Basis.MODELLED, size * low, size * high)
-    yield _constant(question, "driver context", "context_mib")
+    yield _constant("driver context", question.profile.context_mib)
 
 
 def _paged_overhead(
@@ -243,16 +240,16 @@ def _paged_overhead(
 ) -> Iterator[MemoryPart]:
     """vLLM: the profile run, the sampler's logits, CUDA graphs, one block for nobody."""
     shape, load = question.target.shape, load_of(question)
-    rows = question.sequences if question.sequences_said else question.profile.get("sequences")
+    rows = question.sequences if question.sequences_said else question.profile.sequences
     size = load.batched * _widths(shape) * shape.float_bytes / question.ranks
     logits = rows * shape.vocab * 4 * 2.5 * question.last
-    low, typical, high = question.profile.get("workspace")
+    low, typical, high = question.profile.workspace
     yield _part(
         WORKSPACE, ENGINE, (size + logits) * typical, Basis.MODELLED, (size + logits) * low,
         (size + logits) * high,
     )  # fmt: skip
-    yield _constant(question, "CUDA graphs", "graphs_mib")
-    yield _constant(question, "driver context", "context_mib")
+    yield _constant("CUDA graphs", question.profile.graphs_mib)
+    yield _constant("driver context", question.profile.context_mib)
     if cache.reserve:
         yield _part("null block", ENGINE, cache.reserve, Basis.EXACT, cache.reserve, cache.reserve)
 
@@ -270,20 +267,22 @@ def _pool_overhead(
     if question.fraction is not None:
         reserve = int(usable * (1 - question.fraction))
     else:
-        row = question.profile.get("reserve")
-        tokens = max(question.profile.step("chunked_prefill", gpu.memory), row["tokens"])
-        mib = row["base_mib"] + tokens * row["per_token_kib"] / 1024
-        mib += row["parallel_mib"] * question.ranks
-        mib += row["graph_mib"] * question.profile.step("graph_batch", gpu.memory)
-        if usable > row["large_gib"] * GIB:
-            mib = max(mib, row["large_mib"])
+        profile = question.profile
+        row = profile.reserve
+        assert row is not None
+        tokens = max(profiles.step(profile.chunked_prefill, gpu.memory), row.tokens)
+        mib = row.base_mib + tokens * row.per_token_kib / 1024
+        mib += row.parallel_mib * question.ranks
+        mib += row.graph_mib * profiles.step(profile.graph_batch, gpu.memory)
+        if usable > row.large_gib * GIB:
+            mib = max(mib, row.large_mib)
         reserve = int(mib * MIB)
         if theirs is not None:
-            extra = question.profile.get("draft_reserve_mib")
-            extra = extra["full" if question.role == "full" else "head"] * MIB
-            reserve += max(0, extra - theirs.nbytes)
+            extra = profile.draft_reserve_mib
+            more = (extra.full if question.role == "full" else extra.head) * MIB
+            reserve += max(0, more - theirs.nbytes)
     yield _part("reserve", ENGINE, reserve, Basis.MODELLED, reserve * 0.9, reserve * 1.1)
-    yield _constant(question, "driver context", "context_mib")
+    yield _constant("driver context", question.profile.context_mib)
 
 
 def _growing_overhead(
@@ -319,8 +318,8 @@ def _growing_overhead(
         WORKSPACE, ENGINE, size, Basis.MODELLED, min(prefill, copies) * share * 0.7,
         (prefill + copies + held) * share * 1.05 + repeated,
     )  # fmt: skip
-    yield _constant(question, "cuBLAS workspace", "blas_mib")
-    yield _constant(question, "driver context", "context_mib")
+    yield _constant("cuBLAS workspace", question.profile.blas_mib)
+    yield _constant("driver context", question.profile.context_mib)
 
 
 def _pages_overhead(
@@ -334,13 +333,13 @@ def _pages_overhead(
     """ExLlamaV3: activations of a 2048-token chunk inside its reserve per device."""
     shape = question.target.shape
     size = 2048 * _widths(shape) * 2
-    reserve = question.profile.get("reserve_mib") * MIB
-    low, typical, high = question.profile.get("workspace")
+    reserve = question.profile.reserve_mib * MIB
+    low, typical, high = question.profile.workspace
     yield _part(
         WORKSPACE, ENGINE, max(size * typical, reserve), Basis.MODELLED, size * low,
         max(size * high, reserve),
     )  # fmt: skip
-    yield _constant(question, "driver context", "context_mib")
+    yield _constant("driver context", question.profile.context_mib)
 
 
 OVERHEADS = {

@@ -1,73 +1,207 @@
-"""rules/memory.toml -> how one version of an engine uses memory."""
+"""rules/tables/memory.toml -> how one version of an engine uses memory.
+
+A `Profile` lists every habit that the file may name. An engine's row gives the habits of its
+oldest version, each `change` what is different from a version on; `like` rows are programs
+around another engine. A field that no profile has is refused, so that a misspelt one cannot
+change an estimate in silence.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Literal
 
-from draftcheck.errors import UsageError
+from msgspec import UNSET, UnsetType, defstruct, structs
+
+from draftcheck.errors import RuleError, UsageError
+from draftcheck.memory.families import ConfigFamily, GgufFamily
 from draftcheck.rulebook import files
+from draftcheck.rulebook.files import Names, RuleRow, Text
+from draftcheck.values.words import Reaction, Severity
 
+FILE = "tables/memory"
 MIB = 1 << 20
 GIB = 1 << 30
+Range = tuple[int, int, int]
+"""Low, typical, high."""
+Steps = tuple[tuple[int, int], ...]
+"""What an engine picks by the size of the GPU: [value, below GiB]; the last one has no bound."""
 
 
-class Profile:
+class WhenFull(RuleRow, frozen=True):
+    """What an engine does when a pair does not fit."""
+
+    reaction: Reaction
+    severity: Severity
+    says: Text
+
+
+class Reserve(RuleRow, frozen=True):
+    """SGLang's memory for activations and graphs."""
+
+    base_mib: int
+    per_token_kib: int
+    tokens: int
+    parallel_mib: int
+    graph_mib: int
+    large_gib: int
+    large_mib: int
+
+
+class DraftReserve(RuleRow, frozen=True):
+    """What older versions of SGLang add to it for a draft."""
+
+    full: int
+    head: int
+
+
+class Profile(RuleRow, frozen=True, kw_only=True):
     """The habits of an engine at one version."""
 
-    def __init__(self, engine: str, values: Mapping[str, Any]) -> None:
-        self.engine, self.values = engine, values
-
-    def get(self, name: str, default: Any = None) -> Any:
-        return self.values.get(name, default)
-
-    def range(self, name: str) -> tuple[int, int, int]:
-        """A [low, typical, high] row of MiB, in bytes."""
-        low, typical, high = self.values.get(name, (0, 0, 0))
-        return low * MIB, typical * MIB, high * MIB
-
-    def step(self, name: str, memory: int) -> int:
-        """A value that the engine picks by the size of the GPU: rows of [value, below GiB]."""
-        rows = self.values[name]
-        for value, below in rows:
-            if below and memory < below * GIB:
-                return int(value)
-        return int(rows[-1][0])
+    engine: str
+    cache: Literal["cells", "paged", "pool", "growing", "pages"]
+    split: Literal["layers", "tensor"]
+    weights: Literal["gguf", "torch"]
+    when_full: WhenFull
+    kv_types: Names
+    kv_of_draft: bool
+    draft_tokens: int
+    context_mib: Range
+    source: Text
+    smaller_kv: str | None = None
+    stages: Literal["last-takes-rest", "middle-first", "last-ones"] | None = None
+    halves_float32: bool = False
+    allocator: bool = False
+    fraction: float = 1.0
+    # cells
+    pad: int = 1
+    batch: int = 0
+    mla_values: bool = False
+    outputs: Literal["batch", "drafts"] = "batch"
+    margin_mib: int = 0
+    rollback_roles: Names = ()
+    # paged
+    block: int = 1
+    in_flight: int = 1
+    group_ratio: float = 1.0
+    state_copies: int = 1
+    state_exact: bool = False
+    graphs_mib: Range = (0, 0, 0)
+    batched_tokens: Steps = ()
+    small_batch: Names = ()
+    shares_head_tables: Names = ()
+    # paged, pool and pages
+    workspace: tuple[float, float, float] = (0.0, 0.0, 0.0)
+    sequences: int = 1
+    page: int = 1
+    # pool
+    draft_cell: str = ""
+    reserve: Reserve | None = None
+    chunked_prefill: Steps = ()
+    graph_batch: Steps = ()
+    draft_reserve_mib: DraftReserve = DraftReserve(0, 0)
+    # growing
+    mla: Literal["latent", "expanded"] = "latent"
+    blas_mib: Range = (0, 0, 0)
+    # pages
+    reserve_mib: int = 0
 
     def kv_bits(self, kv_dtype: str | None, float_bytes: int) -> tuple[str, float]:
         """The name and the bits per element of the cache's type."""
-        types = files.load("memory")["kv_bits"]
-        known = self.values["kv_types"]
-        word = (kv_dtype or known[0]).lower()
-        if kv_dtype is not None and word not in known and word not in types:
+        types = table().kv_bits
+        word = (kv_dtype or self.kv_types[0]).lower()
+        if kv_dtype is not None and word not in self.kv_types and word not in types:
             raise UsageError(
                 f"--kv-dtype {kv_dtype[:40]!r} is no type of a KV cache",
-                hint=f"{self.engine} takes {', '.join(known)}.",
+                hint=f"{self.engine} takes {', '.join(self.kv_types)}.",
             )
         if word == "auto":
             return ("float32" if float_bytes == 4 else "16-bit"), 8.0 * float_bytes
-        bits = types.get(word)
-        return word, float(bits) if bits is not None else 8.0 * float_bytes
+        return word, types.get(word, 8.0 * float_bytes)
 
     def takes(self, kv_dtype: str | None) -> bool:
-        return kv_dtype is None or kv_dtype.lower() in self.values["kv_types"]
+        return kv_dtype is None or kv_dtype.lower() in self.kv_types
+
+
+NEEDED = {
+    "cells": {"pad", "batch", "mla_values", "outputs", "rollback_roles"},
+    "paged": {"block", "in_flight", "group_ratio", "state_copies", "graphs_mib", "workspace",
+              "sequences", "batched_tokens", "small_batch", "fraction"},
+    "pool": {"reserve", "chunked_prefill", "graph_batch", "draft_reserve_mib"},
+    "growing": {"mla", "blas_mib"},
+    "pages": {"page", "workspace", "reserve_mib"},
+}  # fmt: skip
+"""Habits without which a layout cannot be counted."""
+
+
+def step(rows: Steps, memory: int) -> int:
+    """The value that an engine picks for a GPU of this size."""
+    return next((value for value, below in rows if below and memory < below * GIB), rows[-1][0])
+
+
+# The rows of the file: any of a profile's habits, and no others.
+_HABITS = [
+    (habit.name, habit.type | UnsetType, UNSET)
+    for habit in structs.fields(Profile)
+    if habit.name != "engine"
+]
+_Change: Any = defstruct("ProfileChange", [("since", Text), *_HABITS], bases=(RuleRow,))
+_Row: Any = defstruct(
+    "ProfileRow",
+    [*_HABITS, ("like", str | None, None), ("change", tuple[_Change, ...], ())],
+    bases=(RuleRow,),
+)
+
+
+class Rollback(RuleRow, frozen=True):
+    """Architectures whose recurrent states speculation can roll back."""
+
+    architectures: Names
+
+
+class MemoryFile(RuleRow, frozen=True):
+    """rules/tables/memory.toml."""
+
+    family: Mapping[str, ConfigFamily]
+    gguf: Mapping[str, GgufFamily]
+    rollback: Rollback
+    kv_bits: Mapping[str, float]
+    engine: Mapping[str, _Row]
+
+
+def table() -> MemoryFile:
+    return files.read(FILE, MemoryFile)
 
 
 def load(engine: str, version: str, order: Callable[[str], Any]) -> Profile | None:
     """The profile of an engine's version; None where its memory is not modelled."""
-    table = files.load("memory")["engine"]
-    row = table.get(engine)
-    if row is not None and "like" in row:
-        # Another program around the same engine; its versions say nothing about the cache.
-        newest = dict(table[row["like"]])
-        for change in newest["change"]:
-            newest |= change
-        return Profile(engine, {**newest, **row})
+    rows = table().engine
+    row = rows.get(engine)
     if row is None:
         return None
-    values = dict(row)
-    at = order(version)
-    for change in row.get("change", ()):
-        if at >= order(change["since"]):
-            values |= {name: value for name, value in change.items() if name != "since"}
-    return Profile(engine, values)
+    if row.like is not None:
+        # Another program around the same engine; its versions say nothing about the cache.
+        base = rows[row.like]
+        habits: dict[str, Any] = {}
+        for part in (base, *base.change, row):
+            habits |= _given(part)
+    else:
+        at = order(version)
+        habits = _given(row)
+        for change in row.change:
+            if at >= order(change.since):
+                habits |= _given(change)
+    return _profile(engine, habits)
+
+
+def _given(row: Any) -> dict[str, Any]:
+    values = {name: getattr(row, name) for name, *_ in _HABITS}
+    return {name: value for name, value in values.items() if value is not UNSET}
+
+
+def _profile(engine: str, habits: dict[str, Any]) -> Profile:
+    needed = {habit.name for habit in structs.fields(Profile) if habit.required} - {"engine"}
+    needed |= NEEDED.get(habits.get("cache", ""), set())
+    if missing := sorted(needed - set(habits)):
+        raise RuleError(f"{FILE}.toml [engine.{engine}]: {missing[0]!r} is missing")
+    return Profile(engine=engine, **habits)

@@ -79,7 +79,7 @@ def changes(
 def _changes(
     question: MemoryQuestion, ours: Weights, theirs: Weights | None, good: Good
 ) -> Iterator[str]:
-    smaller = question.profile.get("smaller_kv")
+    smaller = question.profile.smaller_kv
     if smaller and question.kv_dtype is None:
         other = replace(question, kv_dtype=smaller)
         if good(other, ours, theirs):

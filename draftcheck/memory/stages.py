@@ -41,7 +41,8 @@ CUTS: dict[str, Callable[[int, int], list[int]]] = {
 
 def runs(question: MemoryQuestion) -> list[range]:
     """The layers of every stage, as the engine cuts them."""
-    sizes = CUTS[question.profile.get("stages")](len(question.target.shape.layers), question.stages)
+    assert question.profile.stages is not None
+    sizes = CUTS[question.profile.stages](len(question.target.shape.layers), question.stages)
     found, first = [], 0
     for size in sizes:
         found.append(range(first, first + size))

@@ -173,7 +173,7 @@ def _torch(
             encoders += stored
     exact = sure and ranks == 1 and not shared
     spread = 0 if exact else total // 50
-    slack = segments(sizes) - total if profile.get("allocator") else 0
+    slack = segments(sizes) - total if profile.allocator else 0
     notes = () if sure else ("the type that the weights are loaded in is not known",)
     # Shared only when it is equal to the target's, which no header tells.
     high = total + spread + shared if sure else total * 2 + shared
@@ -187,9 +187,9 @@ def run_bytes(facts: ModelFacts, profile: Profile, dtype: str | None) -> tuple[i
         return SIZES[word], True
     said = (facts.config.dtype or "").removeprefix("torch.")
     if said in SIZES:
-        return 2 if profile.get("halves_float32") else SIZES[said], True
+        return 2 if profile.halves_float32 else SIZES[said], True
     stored = {t.dtype for t in (facts.weights.tensors or {}).values() if t.dtype in FLOATS}
-    if profile.get("halves_float32"):
+    if profile.halves_float32:
         return 2, True
     return (FLOATS[stored.pop()], True) if len(stored) == 1 else (2, not stored)
 

@@ -1,71 +1,74 @@
-"""rules/*.toml -> Engine, Method and Rule objects; refuses anything it does not understand.
+"""rules/engines/*.toml and rules/truth.toml -> Engine, Method and Rule objects.
 
-Every error names the file and the rule.
+An engine's file has one [engine] table, [[method]] rows (how the engine speculates and how that
+is spelled), [[rule]] rows (what it does with which pair) and [[repair]] rows (ways out). What
+several methods share, such as the options of one command, stands once in a [shared.NAME] table
+that the rows name: `shared = ["serve"]`. Every error names the file, the row and the field.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
+
+from msgspec import structs
 
 from draftcheck import versions
 from draftcheck.errors import DraftcheckError, RuleError, UsageError
 from draftcheck.rulebook import files as rulefiles
+from draftcheck.rulebook import tables
+from draftcheck.rulebook.file_rules import RuleWords
+from draftcheck.rulebook.files import Names, RuleRow, Text
 from draftcheck.values.circumstances import Circumstances
-from draftcheck.values.findings import RuleText
-from draftcheck.values.words import Reaction, Severity
+from draftcheck.values.words import Reaction
 from draftcheck.versions import Key
 
 TRUTH = "truth"
-BASES = ("run", "read", "documented")
-VOCABULARIES = ("shared", "translated", "by-size", "head", "none", "any")
-DRAFTS = (
+ENGINES = "engines"
+Basis = Literal["run", "read", "documented"]
+VocabularyUse = Literal["shared", "translated", "by-size", "head", "none", "any"]
+DraftKind = Literal[
     "full", "eagle", "eagle3", "peagle", "mtp", "medusa", "mlp_speculator", "dflash", "dflash2",
     "dspark",
     "itself",  # the target's own MTP layers
     "none",  # n-grams and the like: no model at all
-)  # fmt: skip
+]  # fmt: skip
 HEAD = re.compile(r'^\[engine\]\s*id = "([^"]+)"', re.MULTILINE)
 PLACE = re.compile(r"^place = (\d+)", re.MULTILINE)
 CIRCUMSTANCES = tuple(Circumstances.__dataclass_fields__)
-ID = re.compile(r"[A-Z]{3}\d{3}")
-SLUG = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 
 
-@dataclass(frozen=True, slots=True)
-class Rule(RuleText):
+class Rule(RuleWords, frozen=True):
     """One line of engine knowledge."""
 
-    check: str
+    check: Text
     reaction: Reaction
-    source: str
-    basis: str
-    methods: tuple[str, ...] = ()
+    source: Text
+    basis: Basis
+    methods: Names = ()
     """Methods it holds for; empty: all of the engine's."""
-    vocabulary: str = "any"
+    vocabulary: VocabularyUse = "any"
     """Only for methods whose vocabularies are shared (or translated)."""
-    drafts: tuple[str, ...] = ()
+    drafts: tuple[DraftKind, ...] = ()
     """Only for methods that take one of these kinds of draft; empty: any."""
-    params: Mapping[str, Any] = field(default_factory=dict)
+    params: Mapping[str, Any] = {}
     since: str | None = None
     until: str | None = None
     engine_says: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Method:
+class Method(RuleRow, frozen=True):
     """One way of speculating: how the engine spells it, and what it takes."""
 
-    id: str
-    setup: str
+    id: Text
+    setup: Text
     summary: str = ""
-    drafts: tuple[str, ...] = ("full",)
-    formats: tuple[str, ...] = ("folder",)
-    vocabulary: str = "shared"
+    drafts: tuple[DraftKind, ...] = ("full",)
+    formats: Names = ("folder",)
+    vocabulary: VocabularyUse = "shared"
     since: str | None = None
     until: str | None = None
     convert: str = ""
@@ -74,32 +77,117 @@ class Method:
     """The same for a draft that needs another one; {target_model} is the target's own folder."""
     automatic: bool = True
     """Whether it is chosen without being asked for."""
-    basis: str = "read"
+    basis: Basis = "read"
     """How well the method itself is known."""
-    flags: Mapping[str, str] = field(default_factory=dict)
+    flags: Mapping[str, str] = {}
     """Circumstance -> what its {flags} in the setup says when the user gave it."""
-    keys: Mapping[str, str] = field(default_factory=dict)
+    keys: Mapping[str, str] = {}
     """The same for {keys}, inside a JSON object."""
 
 
-@dataclass(frozen=True, slots=True)
-class RepairRow:
+class SharedFields(RuleRow, frozen=True):
+    """Fields that several methods of a file have in common."""
+
+    flags: Mapping[str, str] = {}
+    keys: Mapping[str, str] = {}
+    formats: Names | None = None
+    convert: str | None = None
+    convert_draft: str | None = None
+
+    def __post_init__(self) -> None:
+        _known_circumstances(self)
+
+
+class MethodRow(Method, frozen=True):
+    """A method as its file writes it; what it shares with others is only named."""
+
+    shared: Names = ()
+
+    def __post_init__(self) -> None:
+        _known_circumstances(self)
+
+    def whole(self, shared: Mapping[str, SharedFields], where: str) -> Method:
+        """The method with the shared fields filled in; what the row itself says goes first."""
+        values = {name: getattr(self, name) for name in Method.__struct_fields__}
+        parts = []
+        for name in self.shared:
+            if name not in shared:
+                raise RuleError(f"{where}: there is no table [shared.{name}]")
+            parts.append(shared[name])
+        for field in ("flags", "keys"):
+            merged: dict[str, str] = {}
+            for part in (*parts, self):
+                merged |= getattr(part, field)
+            values[field] = merged
+        for part in parts:
+            for name in ("formats", "convert", "convert_draft"):
+                text = getattr(part, name)
+                if text is not None and values[name] == _METHOD_DEFAULTS[name]:
+                    values[name] = text
+        return Method(**values)
+
+
+_METHOD_DEFAULTS = {
+    field.name: field.default for field in structs.fields(Method) if not field.required
+}
+
+
+def _known_circumstances(row: SharedFields | MethodRow) -> None:
+    for name in (*row.flags, *row.keys):
+        if name not in CIRCUMSTANCES:
+            raise ValueError(f"flag {name!r} is not one of {', '.join(CIRCUMSTANCES)}")
+
+
+class RepairRow(RuleRow, frozen=True):
     """What to do when one of these rules failed, where its check comes out ok."""
 
-    id: str
-    rules: tuple[str, ...]
-    title: str
-    source: str
+    id: Text
+    rules: Names
+    title: Text
+    source: Text
     text: str = ""
     check: str | None = None
-    params: Mapping[str, Any] = field(default_factory=dict)
-    methods: tuple[str, ...] = ()
+    params: Mapping[str, Any] = {}
+    methods: Names = ()
     since: str | None = None
     until: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Engine:
+class EngineHead(RuleRow, frozen=True):
+    """Who the engine is, and which of its versions were read."""
+
+    id: Text
+    name: Text
+    versions: Literal["build", "pep440"]
+    oldest: Text
+    checked: Text
+    checked_on: Text
+    tables: tuple[tables.TableName, ...] = ()
+    aliases: Mapping[str, str] = {}
+    place: int | None = None
+    complete: bool = False
+
+
+class EngineFile(RuleRow, frozen=True):
+    """rules/engines/*.toml."""
+
+    engine: EngineHead
+    shared: Mapping[str, SharedFields] = {}
+    method: tuple[MethodRow, ...] = ()
+    rule: tuple[Rule, ...] = ()
+    repair: tuple[RepairRow, ...] = ()
+
+
+class TruthFile(RuleRow, frozen=True):
+    """rules/truth.toml: what holds for every engine."""
+
+    rule: tuple[Rule, ...]
+    repair: tuple[RepairRow, ...]
+
+
+class Engine(RuleRow, frozen=True):
+    """Everything that is known about one engine."""
+
     id: str
     name: str
     versions: str
@@ -108,8 +196,9 @@ class Engine:
     checked_on: str
     methods: tuple[Method, ...]
     rules: tuple[Rule, ...]
-    tables: Mapping[str, Any] = field(default_factory=dict)
-    aliases: Mapping[str, str] = field(default_factory=dict)
+    tables: Mapping[str, Any] = {}
+    """The tables of rules/tables that its checks ask, by file name."""
+    aliases: Mapping[str, str] = {}
     repairs: tuple[RepairRow, ...] = ()
     complete: bool = False
     """The methods are all it has: what none of them takes, it cannot use."""
@@ -138,7 +227,7 @@ class Engine:
 def engine_files() -> dict[str, str]:
     """Engine id -> rule file name, in the order of reports; told by the files' heads alone."""
     found = []
-    for name in rulefiles.names():
+    for name in rulefiles.names(ENGINES):
         head = rulefiles.head(name)
         if match := HEAD.search(head):
             place = PLACE.search(head)
@@ -152,149 +241,57 @@ def load(engine: str) -> Engine:
     files = engine_files()
     if engine not in files:
         raise UsageError(f"unknown engine {engine!r}", hint=f"Known: {', '.join(files)}.")
-    return parse(rulefiles.load(files[engine]), f"{files[engine]}.toml")
+    name = files[engine]
+    return _engine(rulefiles.read(name, EngineFile), f"{name}.toml")
 
 
 @cache
 def truth() -> tuple[Rule, ...]:
     """The rules that hold for every engine."""
-    data = rulefiles.load(TRUTH)
-    return _rules(data.get("rule", []), f"{TRUTH}.toml", versions.pep440, ())
+    rules = rulefiles.read(TRUTH, TruthFile).rule
+    _no_overlaps(rules, f"{TRUTH}.toml", versions.pep440)
+    return rules
 
 
-@cache
 def truth_repairs() -> tuple[RepairRow, ...]:
     """Repairs that help whatever the engine is."""
-    data = rulefiles.load(TRUTH)
-    return _repairs(data.get("repair", []), f"{TRUTH}.toml", versions.pep440, ())
+    return rulefiles.read(TRUTH, TruthFile).repair
 
 
 def parse_file(path: Path) -> Engine:
     """An engine from a file of its own; for tests and for people who write rules."""
-    return parse(rulefiles.parse(path), path.name)
+    return _engine(rulefiles.read_file(path, EngineFile), path.name)
 
 
-def parse(data: Mapping[str, Any], file: str) -> Engine:
-    head = _fields(
-        data.get("engine", {}),
-        {"id", "name", "versions", "oldest", "checked", "checked_on"},
-        {"tables", "aliases", "place", "complete"},
-        f"{file} [engine]",
-    )
-    if extra := set(data) - {"engine", "method", "rule", "repair"}:
-        raise RuleError(f"{file}: unknown table {sorted(extra)[0]!r}")
-    if head["versions"] not in versions.ORDERS:
-        raise RuleError(f"{file} [engine]: versions must be one of {', '.join(versions.ORDERS)}")
-    order = versions.ORDERS[head["versions"]]
-    _window(order, head["oldest"], head["checked"], f"{file} [engine]")
-    methods = tuple(
-        _method(row, f"{file} method {row.get('id', '?')}", order) for row in data.get("method", [])
-    )
-    names = tuple(method.id for method in methods)
+def _engine(file: EngineFile, name: str) -> Engine:
+    """The engine of a file whose rows fit together."""
+    head = file.engine
+    order = versions.ORDERS[head.versions]
+    _window(order, head.oldest, head.checked, f"{name} [engine]")
+    known = [method.id for method in file.method]
+    for table, rows in (("method", file.method), ("rule", file.rule), ("repair", file.repair)):
+        for row in rows:
+            where = f"{name} [[{table}]] {row.id}"
+            _window(order, row.since, row.until, where)
+            for method in () if isinstance(row, Method) else row.methods:
+                if method not in known:
+                    choices = ", ".join(dict.fromkeys(known))
+                    raise RuleError(f"{where}: method {method!r} is not one of {choices}")
+    _no_overlaps(file.rule, name, order)
     return Engine(
-        id=head["id"],
-        name=head["name"],
-        versions=head["versions"],
-        oldest=head["oldest"],
-        checked=head["checked"],
-        checked_on=str(head["checked_on"]),
-        methods=methods,
-        rules=_rules(data.get("rule", []), file, order, names),
-        tables={name: rulefiles.load(name) for name in head.get("tables", ())},
-        aliases=head.get("aliases", {}),
-        repairs=_repairs(data.get("repair", []), file, order, names),
-        complete=head.get("complete", False),
+        id=head.id,
+        name=head.name,
+        versions=head.versions,
+        oldest=head.oldest,
+        checked=head.checked,
+        checked_on=head.checked_on,
+        methods=tuple(row.whole(file.shared, f"{name} [[method]] {row.id}") for row in file.method),
+        rules=file.rule,
+        tables={table: tables.load(table) for table in head.tables},
+        aliases=head.aliases,
+        repairs=file.repair,
+        complete=head.complete,
     )
-
-
-def _fields(
-    row: Mapping[str, Any], required: set[str], optional: set[str], where: str
-) -> Mapping[str, Any]:
-    if missing := sorted(required - set(row)):
-        raise RuleError(f"{where}: {missing[0]!r} is missing")
-    if unknown := sorted(set(row) - required - optional):
-        raise RuleError(f"{where}: unknown field {unknown[0]!r}")
-    for name in required:
-        if isinstance(row[name], str) and not row[name].strip():
-            raise RuleError(f"{where}: {name!r} is empty")
-    return row
-
-
-def _method(row: Mapping[str, Any], where: str, order: Key) -> Method:
-    fields = _fields(
-        row,
-        {"id", "setup"},
-        {"summary", "drafts", "formats", "vocabulary", "since", "until", "convert", "automatic"}
-        | {"basis", "flags", "keys", "convert_draft"},
-        where,
-    )
-    for kind in fields.get("drafts", ()):
-        _one_of(kind, DRAFTS, f"{where}: draft")
-    for name in (*fields.get("flags", {}), *fields.get("keys", {})):
-        _one_of(name, CIRCUMSTANCES, f"{where}: flag")
-    _one_of(fields.get("basis", "read"), BASES, f"{where}: basis")
-    _window(order, fields.get("since"), fields.get("until"), where)
-    _one_of(fields.get("vocabulary", "shared"), VOCABULARIES, f"{where}: vocabulary")
-    values: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in fields.items()}
-    return Method(**values)
-
-
-def _repairs(
-    rows: Iterable[Mapping[str, Any]], file: str, order: Key, methods: tuple[str, ...]
-) -> tuple[RepairRow, ...]:
-    found = []
-    for row in rows:
-        where = f"{file} repair {row.get('id', '?')}"
-        optional = {"text", "check", "params", "methods", "since", "until"}
-        fields = _fields(row, {"id", "rules", "title", "source"}, optional, where)
-        for method in fields.get("methods", ()):
-            _one_of(method, methods, f"{where}: method")
-        _window(order, fields.get("since"), fields.get("until"), where)
-        values: dict[str, Any] = {
-            k: tuple(v) if isinstance(v, list) else v for k, v in fields.items()
-        }
-        found.append(RepairRow(**values))
-    return tuple(found)
-
-
-def _rules(
-    rows: Iterable[Mapping[str, Any]], file: str, order: Key, methods: tuple[str, ...]
-) -> tuple[Rule, ...]:
-    rules = tuple(_rule(row, file, order, methods) for row in rows)
-    _no_overlaps(rules, file, order)
-    return rules
-
-
-def _rule(row: Mapping[str, Any], file: str, order: Key, methods: tuple[str, ...]) -> Rule:
-    where = f"{file} rule {row.get('id', '?')}"
-    fields = _fields(
-        row,
-        {"id", "slug", "title", "check", "reaction", "severity", "why", "fix", "source", "basis"},
-        {"methods", "vocabulary", "drafts", "params", "since", "until", "engine_says"},
-        where,
-    )
-    if not ID.fullmatch(fields["id"]):
-        raise RuleError(f"{where}: an id is three capitals and three digits")
-    if not SLUG.fullmatch(fields["slug"]):
-        raise RuleError(f"{where}: {fields['slug']!r} is not a slug")
-    _one_of(fields["reaction"], [str(r) for r in Reaction], f"{where}: reaction")
-    _one_of(fields["severity"], [str(s) for s in Severity], f"{where}: severity")
-    _one_of(fields["basis"], BASES, f"{where}: basis")
-    _one_of(fields.get("vocabulary", "any"), VOCABULARIES, f"{where}: vocabulary")
-    for method in fields.get("methods", ()):
-        _one_of(method, methods, f"{where}: method")
-    _window(order, fields.get("since"), fields.get("until"), where)
-    values: dict[str, Any] = {
-        k: tuple(v) if k in ("methods", "drafts") else v for k, v in fields.items()
-    }
-    values["reaction"] = Reaction(fields["reaction"])
-    values["severity"] = Severity(fields["severity"])
-    return Rule(**values)
-
-
-def _one_of(value: Any, allowed: Iterable[str], where: str) -> None:
-    if value not in (choices := tuple(allowed)):
-        raise RuleError(f"{where} {value!r} is not one of {', '.join(choices)}")
 
 
 def _window(order: Key, since: str | None, until: str | None, where: str) -> None:
@@ -316,12 +313,13 @@ def _no_overlaps(rules: tuple[Rule, ...], file: str, order: Key) -> None:
         for i, one in enumerate(rows):
             for other in rows[i + 1 :]:
                 if one.slug != other.slug:
-                    raise RuleError(f"{file} rule {one.id}: two slugs, {one.slug}, {other.slug}")
-                shared = (
-                    not one.methods or not other.methods or set(one.methods) & set(other.methods)
-                )
-                if shared and _overlap(one, other, order):
-                    raise RuleError(f"{file} rule {one.id}: two windows overlap")
+                    raise RuleError(
+                        f"{file} [[rule]] {one.id}: two slugs, {one.slug}, {other.slug}"
+                    )
+                both = not one.methods or not other.methods
+                both = both or bool(set(one.methods) & set(other.methods))
+                if both and _overlap(one, other, order):
+                    raise RuleError(f"{file} [[rule]] {one.id}: two windows overlap")
 
 
 def _overlap(one: Rule, other: Rule, order: Key) -> bool:

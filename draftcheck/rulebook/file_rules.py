@@ -3,35 +3,64 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cache
+from typing import Annotated
 
-from draftcheck.errors import RuleError
+from msgspec import Meta
+
 from draftcheck.rulebook import files
-from draftcheck.values.findings import RuleText
+from draftcheck.rulebook.files import Names, RuleRow, Text
 from draftcheck.values.words import Severity
 
 FILES, GATE = "files", "gate"
 
 
-@dataclass(frozen=True, slots=True)
-class FileRule(RuleText):
+class RuleWords(RuleRow, frozen=True):
+    """The words that every rule has, as its file writes them (values.findings.RuleText)."""
+
+    id: Annotated[str, Meta(pattern=r"^[A-Z]{3}\d{3}$")]
+    slug: Annotated[str, Meta(pattern="^[a-z0-9]+(-[a-z0-9]+)*$")]
+    title: Text
+    severity: Severity
+    why: Text
+    fix: Text
+
+
+class FileRule(RuleWords, frozen=True):
     """One row of either file."""
 
     unknown: bool = False
     """Seen, it means that something could not be checked."""
 
 
+class FoundWords(RuleRow, frozen=True):
+    """Words by which the gate knows that a text is about speculation."""
+
+    speculation: Names
+
+
+class FileRules(RuleRow, frozen=True):
+    """rules/files.toml."""
+
+    rule: tuple[FileRule, ...]
+
+
+class GateRules(FileRules, frozen=True):
+    """rules/gate.toml."""
+
+    words: FoundWords
+
+
 @cache
 def load(name: str) -> Mapping[str, FileRule]:
     """The rows of one of the two files, by id."""
-    rows = {}
-    for raw in files.load(name)["rule"]:
-        try:
-            rows[raw["id"]] = FileRule(**{**raw, "severity": Severity(raw["severity"])})
-        except (TypeError, ValueError, KeyError) as error:
-            raise RuleError(f"{name}.toml rule {raw.get('id', '?')}: {error}") from None
-    return rows
+    file = files.read(name, GateRules if name == GATE else FileRules)
+    return {row.id: row for row in file.rule}
+
+
+def speculation_words() -> Names:
+    """Words of rules/gate.toml without which a file is not about speculation."""
+    return files.read(GATE, GateRules).words.speculation
 
 
 def every() -> list[FileRule]:

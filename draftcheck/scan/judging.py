@@ -28,7 +28,7 @@ CODE = (
     "judge", "memory", "rulebook", "values", "versions.py",
 )  # fmt: skip
 """What turns facts into verdicts: a change there is a change of the rules."""
-ELSEWHERE = ("messages", "probes", "prompts", "installed")
+ELSEWHERE = ("messages", "probes", "prompts", "installed", "tables/llama-server")
 """Rule files that no verdict depends on."""
 KEPT = 64
 """Restored models that a worker remembers."""
@@ -159,7 +159,8 @@ def rules_digest(engine: str) -> str:
     """Equal: this engine's rules, and the code that holds models against them, are the same."""
     engines = book.engine_files()
     others = set(engines.values()) - {engines[engine]}
-    names = [name for name in files.names() if name not in others and name not in ELSEWHERE]
+    others |= set(ELSEWHERE)
+    names = [name for name in files.names("", "engines", "tables") if name not in others]
     return _digest([_code(), *(files.folder() / f"{name}.toml" for name in names)])
 
 

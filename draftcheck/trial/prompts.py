@@ -12,10 +12,24 @@ from typing import Any
 
 from draftcheck.errors import ReadError, UsageError
 from draftcheck.rulebook import files
+from draftcheck.rulebook.files import RuleRow, Text
 
 MAX_BYTES = 64 << 20
 MAX_PROMPTS = 10_000
 TEXT_KEYS = ("prompt", "question", "instruction", "input", "text")
+
+
+class PromptGroup(RuleRow, frozen=True):
+    """Prompts of one kind of text."""
+
+    category: Text
+    texts: tuple[Text, ...]
+
+
+class PromptFile(RuleRow, frozen=True):
+    """rules/prompts.toml."""
+
+    prompts: tuple[PromptGroup, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,9 +66,9 @@ def digest(prompts: Sequence[Prompt]) -> str:
 
 
 def _own() -> Iterator[Prompt]:
-    for group in files.load("prompts")["prompts"]:
-        for text in group["texts"]:
-            yield Prompt(group["category"], ({"role": "user", "content": text},))
+    for group in files.read("prompts", PromptFile).prompts:
+        for text in group.texts:
+            yield Prompt(group.category, ({"role": "user", "content": text},))
 
 
 def _file(file: Path) -> Iterator[Prompt]:

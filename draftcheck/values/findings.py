@@ -9,7 +9,7 @@ and the changes that would mend it.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from draftcheck.values.words import Outcome, Reaction, Severity
 
@@ -40,16 +40,21 @@ class Fix:
     """--fix applies it: the engine does the same afterwards, or what was meant."""
 
 
-@dataclass(frozen=True, slots=True)
-class RuleText:
+class RuleText(Protocol):
     """The words that every rule has, whatever it is about."""
 
-    id: str
-    slug: str
-    title: str
-    severity: Severity
-    why: str
-    fix: str
+    @property
+    def id(self) -> str: ...
+    @property
+    def slug(self) -> str: ...
+    @property
+    def title(self) -> str: ...
+    @property
+    def severity(self) -> Severity: ...
+    @property
+    def why(self) -> str: ...
+    @property
+    def fix(self) -> str: ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,37 +10,49 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import Any
+from typing import Annotated, Any, Literal, get_args
+
+from msgspec import Meta
 
 from draftcheck import versions
 from draftcheck.errors import DraftcheckError, RuleError
 from draftcheck.rulebook import book, files
-from draftcheck.rulebook.book import BASES, Engine, Rule
+from draftcheck.rulebook.book import Basis, Engine, Rule
+from draftcheck.rulebook.files import Names, RuleRow, Text
 from draftcheck.why.patterns import Pattern, compile_text
 
 FILE = "messages"
-KINDS = ("cause", "masks", "measured", "note", "follows", "sign")
+TABLE = f"{FILE}.toml [[message]]"
+MessageKind = Literal["cause", "masks", "measured", "note", "follows", "sign"]
+KINDS: tuple[str, ...] = get_args(MessageKind)
 """In the order of the report: a named cause first; `sign` rows tell about the run only."""
-STATS = ("mean", "last", "most")
-ID = re.compile(r"WHY\d{3}")
 _SENTENCE = re.compile(r"(?<=[.!?]) (?=[A-Z])")
 _OPEN_END = re.compile(r"[.!?]( …)?[ .]*$")
 _LAST_VALUE = re.compile(r"(.*[a-z])[ :=]*[(\['\"]?…[)\]'\"]?")
 LEAST, LEAST_OPEN = 12, 28
 """Literal characters of a quote, and of one that begins with anything."""
-_REQUIRED = {"id", "kind", "source", "basis", "example"}
-_TEXTS = ("id", "kind", "source", "basis", "example", "meaning", "since", "until", "like")
-_LISTS = ("next", "needs", "absent", "also")
-_OPTIONAL = {*_TEXTS, *_LISTS, "engine", "pattern", "says_of", "names", "causes", "when"}
 
 
-@dataclass(frozen=True, slots=True)
-class MessageCause:
+class MessageCause(RuleRow, frozen=True):
     """One reason for a message, and the messages that prove it."""
 
-    says: str
-    rules: tuple[str, ...] = ()
-    seen: tuple[str, ...] = ()
+    says: Text
+    rules: Names = ()
+    seen: Names = ()
+
+
+class ConditionRow(RuleRow, frozen=True):
+    """[low, high] of numbers that lines carry; the first of them that was seen counts."""
+
+    stat: Literal["mean", "last", "most"]
+    length: tuple[float, float] | None = None
+    percent: tuple[float, float] | None = None
+    acceptance: tuple[float, float] | None = None
+    drafts: tuple[float, float] | None = None
+
+    def condition(self) -> Condition:
+        bounds = {name: getattr(self, name) for name in self.__struct_fields__[1:]}
+        return Condition(self.stat, tuple((n, *b) for n, b in bounds.items() if b is not None))
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,22 +115,69 @@ class MessageBook:
     """Quotes of rules that would be found in any log."""
 
 
+class MessageRow(RuleRow, frozen=True):
+    """A message as the file has it."""
+
+    id: Annotated[str, Meta(pattern=r"^WHY\d{3}$")]
+    kind: MessageKind
+    source: Text
+    basis: Basis
+    example: Text
+    engine: str | Names = ()
+    pattern: str | Names = ()
+    meaning: str | None = None
+    causes: tuple[MessageCause, ...] = ()
+    next: Names = ()
+    since: str | None = None
+    until: str | None = None
+    needs: Names = ()
+    absent: Names = ()
+    when: tuple[ConditionRow, ...] = ()
+    also: Names = ()
+    like: str | None = None
+    says_of: Names = ()
+    """Rules whose quotes are this message: LCP001, or LCP001@b9109."""
+    names: Names = ()
+    """Names for the gaps of those quotes."""
+
+    def __post_init__(self) -> None:
+        if self.meaning is None and self.kind != "sign" and not self.says_of:
+            raise ValueError("'meaning' is missing")
+        if self.meaning is not None and not self.meaning.strip():
+            raise ValueError("'meaning' is empty")
+
+
+class WhatToSend(RuleRow, frozen=True):
+    send: Names = ()
+
+
+class MessageFile(RuleRow, frozen=True):
+    """rules/messages.toml."""
+
+    names: Mapping[str, str] = {}
+    unknown: WhatToSend = WhatToSend()
+    message: tuple[MessageRow, ...] = ()
+
+
 @cache
 def load() -> MessageBook:
     """The messages of the shipped file and of the rulebook."""
-    return parse(files.load(FILE))
+    return from_file(files.read(FILE, MessageFile))
 
 
-def parse(data: Mapping[str, Any]) -> MessageBook:
-    if extra := set(data) - {"names", "unknown", "message"}:
-        raise RuleError(f"{FILE}.toml: unknown table {sorted(extra)[0]!r}")
-    names = data.get("names", {})
+def parse(data: dict[str, Any]) -> MessageBook:
+    """The messages of another file, already parsed."""
+    return from_file(files.typed(data, MessageFile, f"{FILE}.toml"))
+
+
+def from_file(file: MessageFile) -> MessageBook:
+    """The messages of a file and of the rulebook, with references that lead somewhere."""
     quotes = _quotes()
     rows: dict[str, Message] = {}
-    for row in data.get("message", []):
-        message = _message(row, names, quotes, rows)
+    for row in file.message:
+        message = _message(row, file.names, quotes, rows)
         if message.id in rows:
-            raise RuleError(f"{FILE}.toml {message.id}: the id stands twice")
+            raise RuleError(f"{TABLE} {message.id}: the id stands twice")
         rows[message.id] = message
     taken = {rule.engine_says for message in rows.values() for rule in message.rules}
     vague = []
@@ -131,12 +190,7 @@ def parse(data: Mapping[str, Any]) -> MessageBook:
         message = _owner(rows, engine, patterns[0], rules) or _derived(engine, text, rules)
         rows[message.id] = message
     _references(rows)
-    return MessageBook(
-        names,
-        tuple(rows.values()),
-        tuple(data.get("unknown", {}).get("send", ())),
-        tuple(vague),
-    )
+    return MessageBook(file.names, tuple(rows.values()), file.unknown.send, tuple(vague))
 
 
 def _quotes() -> dict[tuple[str, str], list[Rule]]:
@@ -218,19 +272,17 @@ def _edge(engine: str, values: Iterable[str | None], *, last: bool) -> str | Non
 
 
 def _message(
-    row: Mapping[str, Any],
+    row: MessageRow,
     names: Mapping[str, str],
     quotes: Mapping[tuple[str, str], list[Rule]],
     before: Mapping[str, Message],
 ) -> Message:
-    where = f"{FILE}.toml {row.get('id', '?')}"
-    _fields(row, where)
-    engines = row.get("engine", ())
-    engines = (engines,) if isinstance(engines, str) else tuple(engines)
+    where = f"{TABLE} {row.id}"
+    engines = (row.engine,) if isinstance(row.engine, str) else row.engine
     for engine in engines:
         if engine not in names:
             raise RuleError(f"{where}: engine {engine!r} is not in [names]")
-    rules = tuple(_said(row["says_of"], engines, quotes, where)) if "says_of" in row else ()
+    rules = tuple(_said(row.says_of, engines, quotes, where))
     _window(row, engines, where)
     try:
         patterns = tuple(_patterns(row, rules, before))
@@ -238,35 +290,26 @@ def _message(
         raise RuleError(f"{where}: {error.message}") from None
     if not patterns:
         raise RuleError(f"{where}: no pattern")
-    values: dict[str, Any] = {key: row[key] for key in _TEXTS if key in row}
-    values |= {key: tuple(row[key]) for key in _LISTS if key in row}
     return Message(
-        engines=engines or (before[row["like"]].engines if "like" in row else ()),
+        id=row.id,
+        kind=row.kind,
+        engines=engines or (before[row.like].engines if row.like else ()),
         patterns=patterns,
+        source=row.source,
+        basis=row.basis,
+        example=row.example,
+        meaning=row.meaning or "",
+        causes=row.causes,
+        next=row.next,
+        since=row.since,
+        until=row.until,
+        needs=row.needs,
+        absent=row.absent,
+        when=tuple(entry.condition() for entry in row.when),
+        also=row.also,
         rules=rules,
-        causes=tuple(_cause(entry, where) for entry in row.get("causes", ())),
-        when=tuple(_condition(entry, where) for entry in row.get("when", ())),
-        **values,
+        like=row.like,
     )
-
-
-def _fields(row: Mapping[str, Any], where: str) -> None:
-    if missing := sorted(_REQUIRED - set(row)):
-        raise RuleError(f"{where}: {missing[0]!r} is missing")
-    if unknown := sorted(set(row) - _REQUIRED - _OPTIONAL):
-        raise RuleError(f"{where}: unknown field {unknown[0]!r}")
-    if not ID.fullmatch(row["id"]):
-        raise RuleError(f"{where}: an id is WHY and three digits")
-    if row["kind"] not in KINDS:
-        raise RuleError(f"{where}: kind {row['kind']!r} is not one of {', '.join(KINDS)}")
-    if row["basis"] not in BASES:
-        raise RuleError(f"{where}: basis {row['basis']!r} is not one of {', '.join(BASES)}")
-    told = "meaning" in row or "says_of" in row
-    if row["kind"] != "sign" and not told:
-        raise RuleError(f"{where}: 'meaning' is missing")
-    for name in _REQUIRED | ({"meaning"} & set(row)):
-        if not str(row[name]).strip():
-            raise RuleError(f"{where}: {name!r} is empty")
 
 
 def _said(
@@ -295,48 +338,30 @@ def _quotes_it(engine: Engine, rules: Iterable[Rule], rule_id: str, version: str
 
 
 def _patterns(
-    row: Mapping[str, Any], rules: Iterable[Rule], before: Mapping[str, Message]
+    row: MessageRow, rules: Iterable[Rule], before: Mapping[str, Message]
 ) -> Iterator[Pattern]:
-    own = row.get("pattern", ())
-    for text in (own,) if isinstance(own, str) else own:
+    for text in (row.pattern,) if isinstance(row.pattern, str) else row.pattern:
         yield compile_text(text)
-    if "like" in row:
-        if row["like"] not in before:
-            raise RuleError(f"'like' names {row['like']!r}, which does not stand before it")
-        yield from before[row["like"]].patterns
-    if not own:  # a pattern of its own replaces a quote that is no literal text
-        for text in dict.fromkeys(rule.engine_says for rule in rules):
-            yield from quoted(text or "", tuple(row.get("names", ())))
+    if row.like is not None:
+        if row.like not in before:
+            raise RuleError(f"'like' names {row.like!r}, which does not stand before it")
+        yield from before[row.like].patterns
+    if not row.pattern:  # a pattern of its own replaces a quote that is no literal text
+        for quote in dict.fromkeys(rule.engine_says for rule in rules):
+            yield from quoted(quote or "", row.names)
 
 
-def _window(row: Mapping[str, Any], engines: tuple[str, ...], where: str) -> None:
-    for key in ("since", "until"):
-        if key not in row:
+def _window(row: MessageRow, engines: tuple[str, ...], where: str) -> None:
+    for key, bound in (("since", row.since), ("until", row.until)):
+        if bound is None:
             continue
         if len(engines) != 1:
             raise RuleError(f"{where}: {key!r} needs exactly one engine")
         if engines[0] in book.engine_files():
             try:
-                book.load(engines[0]).order(row[key].removeprefix("<="))
+                book.load(engines[0]).order(bound.removeprefix("<="))
             except DraftcheckError as error:
                 raise RuleError(f"{where}: {error.message}") from None
-
-
-def _cause(entry: Mapping[str, Any], where: str) -> MessageCause:
-    if not entry.get("says") or set(entry) - {"says", "rules", "seen"}:
-        raise RuleError(f"{where}: a cause has 'says', and may have 'rules' and 'seen'")
-    return MessageCause(entry["says"], tuple(entry.get("rules", ())), tuple(entry.get("seen", ())))
-
-
-def _condition(entry: Mapping[str, Any], where: str) -> Condition:
-    bounds = tuple(
-        (name, float(value[0]), float(value[1]))
-        for name, value in entry.items()
-        if name != "stat" and isinstance(value, list) and len(value) == 2
-    )
-    if entry.get("stat") not in STATS or len(bounds) != len(entry) - 1 or not bounds:
-        raise RuleError(f"{where}: 'when' has stat ({', '.join(STATS)}) and [low, high] by value")
-    return Condition(entry["stat"], bounds)
 
 
 def _references(rows: Mapping[str, Message]) -> None:
@@ -344,7 +369,7 @@ def _references(rows: Mapping[str, Message]) -> None:
     rules = {rule.id for name in book.engine_files() for rule in book.load(name).rules}
     rules |= {rule.id for rule in book.truth()}
     for message in rows.values():
-        where = f"{FILE}.toml {message.id}"
+        where = f"{TABLE} {message.id}"
         named = [*message.needs, *message.absent, *message.also]
         named += [seen for cause in message.causes for seen in cause.seen]
         for other in named:

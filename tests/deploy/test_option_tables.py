@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from draftcheck.deploy.options import findings, programs, tables
+from draftcheck.deploy.options import programs, tables
 from draftcheck.deploy.options.tables import OptionsAtVersion, load, view
-from draftcheck.rulebook import book, files
+from draftcheck.rulebook import book, file_rules, files
 
 TABLES = sorted(
     path.stem
@@ -26,9 +26,9 @@ def test_a_table_belongs_to_its_engine(name: str) -> None:
     table = load(name)
     engine = book.load(table.engine)
     assert (table.oldest, table.checked) == (engine.oldest, engine.checked)
-    assert table.head["versions"] == engine.versions
+    assert table.head.versions == engine.versions
     known = {method.id for method in engine.methods}
-    ways = {*table.head["ids"], *table.alone.values(), *table.programs.values()}
+    ways = {*table.head.ids, *table.alone.values(), *table.programs.values()}
     ways |= {o.method for o in table.options.values() if o.method}
     ways |= {way for o in table.options.values() for way in o.turns.values()}
     assert ways <= known, "the gate asks the judge about methods that the rulebook has"
@@ -43,7 +43,7 @@ def test_rows_are_sound(name: str) -> None:
         assert not row.since or not row.until or table.order(row.since) < table.order(row.until)
         assert row.source
     for check in table.checks:
-        assert check.rule in findings.rows()
+        assert check.rule in file_rules.load(file_rules.FILES)
         re.compile(check.if_draft), re.compile(check.unless_draft)
         meanings = {option.means for option in table.options.values()} | set(table.options)
         names = [n for g in (*check.given, *check.missing, check.at) for n in g.split("|")]
@@ -57,7 +57,7 @@ def test_rows_are_sound(name: str) -> None:
 def test_what_takes_a_names_place_exists(name: str) -> None:
     """A fix must not lead to the next error."""
     table = load(name)
-    if not table.complete or "names" not in table.head:
+    if not table.complete or table.head.names is None:
         return
     for change in table.changes:
         if not change.becomes:
@@ -77,7 +77,7 @@ def _last(table: tables.OptionTable, until: str) -> str:
     """A version right before a bound."""
     if not until:
         return table.checked
-    if table.head["versions"] == "build":
+    if table.head.versions == "build":
         return f"b{table.order(until) - 1}"
     edges = {s.since for spans in table.spans.values() for s in spans if s.since}
     before = [e for e in edges if table.order(e) < table.order(until)]
@@ -114,13 +114,14 @@ def test_vllm_by_release() -> None:
 
 
 def test_programs_and_documents_name_tables() -> None:
+    table = programs.table()
     for kind in ("program", "image", "package", "clue", "document", "call"):
-        rows = programs.rows(kind)
+        rows = getattr(table, kind)
         assert rows
         for row in rows:
-            assert row["table"] in TABLES
+            assert row.table in TABLES
             for field in ("match", "tag", "entry", "within", "pattern"):
-                re.compile(row.get(field, ""))
+                re.compile(getattr(row, field, None) or "")
 
 
 @pytest.mark.llamacpp

@@ -1,4 +1,4 @@
-"""Every row of rules/*.toml against the small cases in fixtures/rules.
+"""Every row of rules/engines/*.toml and rules/truth.toml against the small cases in fixtures/rules.
 
 One folder per rule id, one file per case: two sets of facts, a question, and what the whole
 verdict must be. The first word of a file's name is the outcome of the folder's rule (pass, fail,

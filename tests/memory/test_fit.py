@@ -173,9 +173,7 @@ def test_every_architecture_of_llama_cpp(name: str) -> None:
     """Equal to the context bytes that llama.cpp itself reports for its own test models."""
     model = RECORDED["models"][name]
     table = shape_of(model["architecture"], model["keys"])
-    from draftcheck.rulebook import files
-
-    rolls = model["architecture"] in files.load("memory")["rollback"]["architectures"]
+    rolls = model["architecture"] in profiles.table().rollback.architectures
     bits = {"f16": 16, "q8_0": 8.5}
     for case, truth in zip(RECORDED["cases"], model["bytes"], strict=True):
         if truth is None:

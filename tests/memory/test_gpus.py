@@ -79,15 +79,14 @@ def test_metal_leaves_a_share_to_the_system() -> None:
 
 
 def test_every_row_is_sane() -> None:
-    rows = files.load("gpus")["gpu"]
-    assert len({row["name"] for row in rows}) == len(rows)
+    rows = files.read("gpus", gpus.GpuFile).gpu
+    assert len({row.name for row in rows}) == len(rows)
     for row in rows:
-        assert gpus.slug(row["name"]) == row["name"]
-        assert all(gpus.slug(alias) == alias for alias in row.get("aliases", ()))
-        assert 4 * 1024 <= row["mib"] <= 300 * 1024
-        assert 100 <= row["bandwidth"] <= 10_000
-        assert 0.95 < row.get("usable", row["mib"] * MIB) / (row["mib"] * MIB) <= 1
-        assert set(row) <= {"name", "aliases", "mib", "usable", "bandwidth", "capability"}
+        assert gpus.slug(row.name) == row.name
+        assert all(gpus.slug(alias) == alias for alias in row.aliases)
+        assert 4 * 1024 <= row.mib <= 300 * 1024
+        assert 100 <= row.bandwidth <= 10_000
+        assert 0.95 < (row.usable or row.mib * MIB) / (row.mib * MIB) <= 1
 
 
 def script(folder: Path, name: str, body: str) -> None:

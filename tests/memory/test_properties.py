@@ -44,7 +44,7 @@ def attention(draw: st.DrawFn) -> dict[str, Any]:
 def cache(engine: str, table: shape.Shape, context: int, sequences: int = 1) -> int:
     profile = ENGINES[engine]
     assert profile is not None
-    fold = caches.FOLDS[profile.get("cache")]
+    fold = caches.FOLDS[profile.cache]
     load = ServedLoad(context, sequences, 16, 16)
     return fold(profile, load, table, table.layers, None, ()).target
 

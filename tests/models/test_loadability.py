@@ -14,7 +14,6 @@ import pytest
 
 import draftcheck
 from draftcheck.models.readers.weights import families, soundness
-from draftcheck.rulebook import files
 from draftcheck.values.facts import Tensor, WeightFacts
 from tests import make
 from tests.conftest import Run
@@ -660,7 +659,7 @@ def test_the_python_interface_says_the_same(sound: Path, tmp_path: Path) -> None
 
 # ---- GGUF ----
 
-LAYERS = files.load("parameters")["gguf"]["layer"]
+LAYERS = families.table().gguf.layer
 
 
 def gguf(path: Path, arch: str, drop: str = "", fused: bool = False) -> Path:
@@ -739,13 +738,13 @@ def test_no_config_makes_it_stumble(seed: int) -> None:
     kinds = families.types()
     for _ in range(60):
         model_type = rng.choice(kinds)
-        row = next(r for r in families.table()["family"] if model_type in r["types"])
+        row = next(r for r in families.table().family if model_type in r.types)
         config: dict[str, Any] = {**make.CONFIG, "model_type": model_type}
-        config["architectures"] = rng.choice([row["classes"], list(row["classes"]), [], [3], None])
-        sizes = {**families.table()["sizes"], **row.get("sizes", {})}
+        config["architectures"] = rng.choice([row.classes, list(row.classes), [], [3], None])
+        sizes = {**families.table().sizes, **row.sizes}
         names = [key for keys in sizes.values() for key in keys.split()]
         config |= {name: 4 for name in names if name not in config}
-        names += [*row.get("flags", {}).values(), *row.get("absent", ()), *row.get("decline", ())]
+        names += [*row.flags.values(), *row.absent, *row.decline]
         names += ["mlp_only_layers", "decoder_sparse_step", "architectures", "text_config"]
         for name in rng.sample(names, rng.randrange(3)):
             config[name] = rng.choice(ODD)

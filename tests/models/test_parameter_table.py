@@ -1,4 +1,4 @@
-"""rules/parameters.toml against transformers itself, for every class that the table knows.
+"""rules/tables/parameters.toml against transformers itself, for every class that the table knows.
 
 The classes are built on the meta device: no weights, no download.
 """

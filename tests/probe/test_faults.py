@@ -366,20 +366,18 @@ def test_every_cause_in_the_code_has_its_words() -> None:
     import re
 
     from draftcheck import versions
-    from draftcheck.probe import kinds
+    from draftcheck.probe import causes, kinds
     from draftcheck.rulebook import files
     from tests.conftest import ROOT
 
-    rows = files.load("probes")["cause"]
+    rows = files.read("probes", causes.ProbeFile).cause
     engines = {kind.ENGINE for kind in kinds.KINDS}
     for row in rows:
-        assert set(row) <= {"id", "engine", "since", "until", "text", "fix", "source"}
-        assert row["text"].endswith(".") and row["fix"].endswith(".")
-        assert row.get("engine", "vllm") in engines
-        for bound in ("since", "until"):
-            if bound in row:
-                versions.build(row[bound])
-    known = {row["id"] for row in rows}
+        assert row.text.endswith(".") and row.fix.endswith(".")
+        assert row.engine is None or row.engine in engines
+        for bound in filter(None, (row.since, row.until)):
+            versions.build(bound)
+    known = {row.id for row in rows}
     code = "".join(path.read_text() for path in (ROOT / "draftcheck/probe").rglob("*.py"))
     used = set(re.findall(r'cause="([a-z-]+)"', code))
     assert used and used <= known

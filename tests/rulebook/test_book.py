@@ -9,7 +9,7 @@ import pytest
 
 from draftcheck.errors import RuleError
 from draftcheck.judge import bind
-from draftcheck.rulebook import book, files
+from draftcheck.rulebook import book
 from tests.conftest import ROOT, Run
 
 ENGINE = """
@@ -63,11 +63,11 @@ WRONG = [
     (RULE.replace('source = "s"\n', ""), "'source' is missing"),
     (RULE.replace('source = "s"', 'source = " "'), "'source' is empty"),
     (RULE + 'colour = "red"\n', "unknown field 'colour'"),
-    (RULE.replace("refuses", "explodes"), "reaction 'explodes' is not one of"),
-    (RULE.replace('"error"', '"fatal"'), "severity 'fatal' is not one of"),
-    (RULE.replace('"read"', '"guess"'), "basis 'guess' is not one of"),
-    (RULE.replace("XXX001", "X1"), "an id is three capitals"),
-    (RULE.replace("a-rule", "A Rule"), "is not a slug"),
+    (RULE.replace("refuses", "explodes"), "'reaction' 'explodes' is not one of runs, refuses"),
+    (RULE.replace('"error"', '"fatal"'), "'severity' 'fatal' is not one of"),
+    (RULE.replace('"read"', '"guess"'), "'basis' 'guess' is not one of documented, read, run"),
+    (RULE.replace("XXX001", "X1"), "'id' must match"),
+    (RULE.replace("a-rule", "A Rule"), "'slug' must match"),
     (RULE + 'since = "one"\n', "'one' is not a version"),
     (RULE + 'since = "1.5"\nuntil = "1.5"\n', "window from 1.5 to 1.5 is empty"),
     (RULE + 'methods = ["n"]\n', "method 'n' is not one of m"),
@@ -96,15 +96,22 @@ rules = ["XXX001"]
 title = "T"
 source = "s"
 """
+METHOD = '[[method]]\nid = "n"\nsetup = "x"\n'
 WRONG_ROWS = [
-    (REPAIR + 'check = "no_such"\n', "repair mend: there is no check 'no_such'"),
-    (REPAIR + 'check = "relation_among"\n', "repair mend: check 'relation_among' needs"),
-    (REPAIR + 'methods = ["n"]\n', "repair mend: method 'n' is not one of m"),
-    (REPAIR + 'since = "one"\n', "repair mend: 'one' is not a version"),
-    (REPAIR.replace('title = "T"\n', ""), "repair mend: 'title' is missing"),
-    ('[[method]]\nid = "n"\nsetup = "x"\ndrafts = ["ghost"]\n', "method n: draft 'ghost' is"),
-    ('[[method]]\nid = "n"\nsetup = "x"\nbasis = "hope"\n', "method n: basis 'hope' is not"),
-    ('[[method]]\nid = "n"\nsetup = "x"\nflags = { wind = "--w" }\n', "method n: flag 'wind'"),
+    (REPAIR + 'check = "no_such"\n', "[[repair]] mend: there is no check 'no_such'"),
+    (REPAIR + 'check = "relation_among"\n', "[[repair]] mend: check 'relation_among' needs"),
+    (REPAIR + 'methods = ["n"]\n', "[[repair]] mend: method 'n' is not one of m"),
+    (REPAIR + 'since = "one"\n', "[[repair]] mend: 'one' is not a version"),
+    (REPAIR.replace('title = "T"\n', ""), "[[repair]] mend: 'title' is missing"),
+    (
+        '[[method]]\nid = "n"\nsetup = "x"\ndrafts = ["ghost"]\n',
+        "[[method]] n: 'drafts' 'ghost' is not one of dflash",
+    ),
+    ('[[method]]\nid = "n"\nsetup = "x"\nbasis = "hope"\n', "[[method]] n: 'basis' 'hope' is not"),
+    (
+        '[[method]]\nid = "n"\nsetup = "x"\nflags = { wind = "--w" }\n',
+        "[[method]] n: flag 'wind' is not one of",
+    ),
 ]
 
 
@@ -113,6 +120,25 @@ def test_a_wrong_method_or_repair_is_refused(tmp_path: Path, text: str, words: s
     with pytest.raises(RuleError) as caught:
         load(tmp_path, ENGINE + text)
     assert caught.value.message.startswith(f"x.toml {words}")
+
+
+def test_methods_take_what_they_share_from_one_place(tmp_path: Path) -> None:
+    shared = """
+[shared.serve]
+flags = { context = "-c {context}", dtype = "-t {dtype}" }
+formats = ["gguf"]
+convert = "convert {model}"
+[shared.draft]
+flags = { draft_tokens = "-n {draft_tokens}" }
+keys = { dtype = "x" }
+"""
+    method = METHOD + 'shared = ["serve", "draft"]\n'
+    own = 'flags = { dtype = "--type {dtype}" }\nconvert = "mine"\n'
+    _, plain, mine = load(tmp_path, ENGINE + shared + method + method + own).methods
+    flags = {"context": "-c {context}", "dtype": "-t {dtype}", "draft_tokens": "-n {draft_tokens}"}
+    assert (plain.flags, plain.keys) == (flags, {"dtype": "x"})
+    assert (plain.formats, plain.convert) == (("gguf",), "convert {model}")
+    assert mine.flags == {**flags, "dtype": "--type {dtype}"} and mine.convert == "mine"
 
 
 def test_rows_of_one_id_may_follow_each_other(tmp_path: Path) -> None:
@@ -125,7 +151,7 @@ def test_broken_toml_and_unknown_tables_are_refused(tmp_path: Path) -> None:
         load(tmp_path, "[engine")
     with pytest.raises(RuleError, match="unknown table 'extra'"):
         load(tmp_path, ENGINE + "[extra]\n")
-    with pytest.raises(RuleError, match="versions must be one of"):
+    with pytest.raises(RuleError, match="'versions' 'semver' is not one of build, pep440"):
         load(tmp_path, ENGINE.replace("pep440", "semver"))
 
 
@@ -164,8 +190,8 @@ def test_windows_of_a_rule_leave_no_gap() -> None:
 
 
 def test_tables_are_shipped_with_the_rules() -> None:
-    for name in files.names():
-        tomllib.loads((ROOT / "rules" / f"{name}.toml").read_text(encoding="utf-8"))
+    for path in (ROOT / "rules").rglob("*.toml"):
+        assert tomllib.loads(path.read_text(encoding="utf-8")), path
     assert "llamacpp-vocabulary" in book.load("llama.cpp").tables
 
 

@@ -51,7 +51,7 @@ class Copy:
         return ran
 
     def edit(self, old: str, new: str) -> None:
-        path = self.rules / "vllm.toml"
+        path = self.rules / "engines" / "vllm.toml"
         text, count = re.subn(old, new, path.read_text(), count=1, flags=re.MULTILINE)
         assert count == 1
         path.write_text(text)

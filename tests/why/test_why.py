@@ -641,9 +641,9 @@ ROW = {
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"id": "LCP1"}, "an id is WHY and three digits"),
-        ({"kind": "guess"}, "kind 'guess' is not one of"),
-        ({"basis": "hearsay"}, "basis 'hearsay' is not one of"),
+        ({"id": "LCP1"}, "'id' must match"),
+        ({"kind": "guess"}, "'kind' 'guess' is not one of cause, follows, masks"),
+        ({"basis": "hearsay"}, "'basis' 'hearsay' is not one of"),
         ({"colour": "red"}, "unknown field 'colour'"),
         ({"source": None}, "'source' is missing"),
         ({"source": " "}, "'source' is empty"),
@@ -656,8 +656,9 @@ ROW = {
         ({"engine": "vllm", "since": "new"}, "'new' is not a version"),
         ({"needs": ["WHY999"]}, "there is no message 'WHY999'"),
         ({"causes": [{"says": "x", "rules": ["ABC001"]}]}, "there is no rule 'ABC001'"),
-        ({"causes": [{"rules": []}]}, "a cause has 'says'"),
-        ({"when": [{"stat": "mode", "x": [0, 1]}]}, "'when' has stat"),
+        ({"causes": [{"rules": []}]}, "[[causes]] 1: 'says' is missing"),
+        ({"when": [{"stat": "mode"}]}, "[[when]] mode: 'stat' 'mode' is not one of last, mean"),
+        ({"when": [{"stat": "mean", "x": [0, 1]}]}, "[[when]] mean: unknown field 'x'"),
         ({"like": "WHY900"}, "does not stand before it"),
     ],
     ids=lambda value: str(value)[:40],
@@ -687,7 +688,7 @@ def test_a_row_with_a_rules_own_words_takes_the_rule_in() -> None:
 
 
 def test_messages_are_no_engine() -> None:
-    assert messages.FILE in files.names()
+    assert messages.FILE in files.names("")
     assert messages.FILE not in rulebook.engine_files().values()
     assert set(rulebook.engine_files()) <= set(BOOK.names)
 

@@ -10,10 +10,10 @@ from draftcheck.deploy.deployment import DocumentTree, Word
 from draftcheck.deploy.gathered import ContentsBuilder, split
 from draftcheck.deploy.hints import hinted
 from draftcheck.deploy.kinds import shell, wrappers
+from draftcheck.deploy.options import programs
 from draftcheck.deploy.syntax.variables import Variables, filled
 from draftcheck.deploy.syntax.yaml_tree import ParsedYaml
 from draftcheck.deploy.text import CommandArgument, TextView
-from draftcheck.rulebook import files as rulefiles
 from draftcheck.values.findings import FilePlace
 
 Fill = Callable[[TextView], TextView]
@@ -126,7 +126,7 @@ def started(
 ) -> list[CommandArgument]:
     """The program that a runtime's name stands for, with the model that is handed to it."""
     view = reader.parsed.view(runtime)
-    known = rulefiles.load("programs")["runtimes"]
+    known = programs.table().runtimes
     words = known.get(view.text.lower(), ()) if view is not None else ()
     if view is None or not words:
         return []

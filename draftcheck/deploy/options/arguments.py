@@ -94,7 +94,7 @@ def _argparse(setting: GivenOptions, words: Sequence[Word], at: int) -> int:
     span = HELP if name in ("-h", "--help") else view.now(name) or view.ever(name)
     option = view.option(name)
     if dot and option is not None and option.object:
-        inner = f"{view.table.head['objects'][0]}.{key.replace('-', '_').rstrip('+')}"
+        inner = f"{view.table.head.objects[0]}.{key.replace('-', '_').rstrip('+')}"
         return _inner(setting, inner, words, at, rest if equals else None)
     if equals:
         _add(setting, name, word, [rest], "1")
@@ -128,7 +128,7 @@ def _inner(
 def _full(view: OptionsAtVersion, typed: str) -> str:
     """The option that is meant: dashes as the table has them, beginnings made whole."""
     name = typed
-    if typed.startswith("--") and view.table.head.get("same_dashes"):
+    if typed.startswith("--") and view.table.head.same_dashes:
         name = typed.replace("_", "-")
     if view.now(name) or view.option(name) or view.change(name) or not name.startswith("--"):
         return name

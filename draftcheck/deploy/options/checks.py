@@ -20,6 +20,7 @@ from draftcheck.deploy.options.tables import (
     matches,
     near,
 )
+from draftcheck.rulebook.files import Names
 from draftcheck.values.findings import FilePlace, Finding, Fix
 from draftcheck.values.words import Severity
 
@@ -57,7 +58,7 @@ def check(setting: GivenOptions, *, speculates: bool) -> list[Finding]:
         if not speculates:  # a name that resembles none of the engine's is a fork's own
             found_here = [f for f in found_here if f.rule != "FIL003" or f.changes]
         # Where options are listed by version, an unknown version may be another one, or a fork.
-        soft = not view.sure and not about and "names" in view.table.head
+        soft = not view.sure and not about and view.table.head.names is not None
         seen.extend(map(_softly, found_here) if soft else found_here)
     seen.extend(_twice(setting) if speculates else ())
     for row in view.table.checks:
@@ -110,7 +111,7 @@ def _name(setting: GivenOptions, entry: GivenOption, inner: bool) -> Iterator[Fi
     if view.now(entry.name) or entry.name in ("-h", "--help"):
         return
     span = view.ever(entry.name)
-    if not inner and entry.name.rpartition(".")[0] in view.table.head.get("objects", ()):
+    if not inner and entry.name.rpartition(".")[0] in view.table.head.objects:
         return
     if entry.kind == ENV:
         yield from _variable(view, entry, span)
@@ -140,7 +141,7 @@ def _name(setting: GivenOptions, entry: GivenOption, inner: bool) -> Iterator[Fi
 def _knows_keys(setting: GivenOptions) -> bool:
     """Not those of an object that this version does not take (said already), or of a plug-in."""
     named = setting.last("method")
-    if named is not None and named.text in setting.view.table.head.get("plugins", ()):
+    if named is not None and named.text in setting.view.table.head.plugins:
         return False
     owner = next((e for e in setting.entries if e.option and e.option.object), None)
     return owner is None or not owner.name.startswith("-") or bool(setting.view.now(owner.name))
@@ -193,7 +194,7 @@ def _unknown(setting: GivenOptions, entry: GivenOption) -> Iterator[Finding]:
         return
     if setting.arguments and not part and not (speculative and meant):
         return
-    silent = "refuses" not in view.table.head
+    silent = view.table.head.refuses is None
     # Nothing like it, and no version: it may well be an option of a fork.
     foreign = not view.sure and shown is None
     severity = "warning" if silent or setting.newer or foreign else ""
@@ -241,11 +242,7 @@ def _together(setting: GivenOptions, row: OptionRule) -> Iterator[Finding]:
         return
     if setting.always and "method" in row.missing:
         return
-    if (
-        row.missing
-        and setting.partial
-        and not set(row.given) & set(view.table.head.get("objects", ()))
-    ):
+    if row.missing and setting.partial and not set(row.given) & set(view.table.head.objects):
         return
     if not all(_among(setting, name, values, row.whole) for name, values in row.where.items()):
         return
@@ -276,14 +273,14 @@ def _by_name(draft: GivenOption, row: OptionRule) -> bool:
     return not row.if_draft or matches(row.if_draft, draft.text)
 
 
-def _among(setting: GivenOptions, name: str, values: list[str], whole: bool) -> bool:
+def _among(setting: GivenOptions, name: str, values: Names, whole: bool) -> bool:
     entry = setting.last(name)
     if entry is None or (entry.value is not None and entry.value.unknown):
         return False
     same = [setting.last(value[1:]) for value in values if value.startswith("=")]
     if any(other is not None and _same(other.text, entry.text) for other in same):
         return True
-    upper = bool(setting.view.table.head.get("upper"))
+    upper = setting.view.table.head.upper
     hits = [_is_one(part.upper() if upper else part, values) for part in parts(entry)]
     return bool(hits) and (all(hits) if whole else any(hits))
 
@@ -293,7 +290,7 @@ def _same(one: str, other: str) -> bool:
     return posixpath.normpath(one) == posixpath.normpath(other)
 
 
-def _is_one(text: str, values: list[str]) -> bool:
+def _is_one(text: str, values: Names) -> bool:
     for value in values:
         if value.startswith(">"):
             number = optionvalues.NUMBERS["float"].match(text)

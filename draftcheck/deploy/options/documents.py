@@ -3,34 +3,33 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
 
 from draftcheck.deploy.deployment import Document, DocumentTree, FileTrouble, Word
 from draftcheck.deploy.options.given import KEY, GivenOption, GivenOptions
+from draftcheck.deploy.options.programs import KeysReading
 from draftcheck.deploy.options.tables import OptionsAtVersion
 
 VARIABLE = re.compile(r"\$\{[^{}]*\}|\$\w+|\{\{[^{}]*\}\}")
 STAND_IN = re.compile(r"1{4,}")
 
 
-def read(setting: GivenOptions, found: Document, row: Mapping[str, Any]) -> None:
+def read(setting: GivenOptions, found: Document, row: KeysReading) -> None:
     """Add every key that the engine's table may know."""
-    if "pairs" in row:
-        _pairs(setting, found.tree, row["pairs"])
+    if row.pairs:
+        _pairs(setting, found.tree, row.pairs)
         return
-    positional = row.get("positional", [])
-    for path in row.get("target", ()):
+    positional = row.positional
+    for path in row.target:
         named = found.tree.get(*path.split("."))
         if named is not None and named.word is not None:
             _means(setting, "target", named.word, named)
             break
-    if "inside" in row:
+    if row.inside:
         found = replace(
-            found, tree=found.tree.get(row["inside"]) or DocumentTree(found.place, entries=())
+            found, tree=found.tree.get(row.inside) or DocumentTree(found.place, entries=())
         )
-    as_options = row.get("keys") == "options"
+    as_options = row.keys == "options"
     for key, tree in found.tree.entries or ():
         if key.text.isdigit() and found.kind == "python-call":
             at = int(key.text)
@@ -42,15 +41,15 @@ def read(setting: GivenOptions, found: Document, row: Mapping[str, Any]) -> None
             _plain(setting, key.text, key, tree)
 
 
-def sections(found: Document, row: Mapping[str, Any]) -> list[Document]:
+def sections(found: Document, row: KeysReading) -> list[Document]:
     """One document per section, each with what holds for all; others are one as they are."""
-    if "sections" not in row:
+    if not row.sections:
         return [found]
-    common = found.tree.get(row["sections"])
+    common = found.tree.get(row.sections)
     shared = (common.entries or ()) if common is not None else ()
     made = []
     for name, tree in found.tree.entries or ():
-        if tree.entries and name.text and name.text != row["sections"]:
+        if tree.entries and name.text and name.text != row.sections:
             own = replace(tree, entries=(*shared, *tree.entries))
             end = tree.entries[-1][0].place
             place = replace(name.place, end_line=end.line, end_column=None)
@@ -86,7 +85,7 @@ def option(setting: GivenOptions, key: Word, tree: DocumentTree) -> None:
         entry = GivenOption(name, key, tree.word, KEY, tree, row)
         setting.add(entry)
         if tree.entries is not None:
-            inner(setting, view.table.head["objects"][0], tree)
+            inner(setting, view.table.head.objects[0], tree)
         return
     if tree.entries is not None and tree.word is None:
         setting.add(GivenOption(name, key, None, KEY, tree, row, "?"))
@@ -96,7 +95,7 @@ def option(setting: GivenOptions, key: Word, tree: DocumentTree) -> None:
 
 def _made_elsewhere(view: OptionsAtVersion, tree: DocumentTree) -> bool:
     """What a call returns, unless the engine's own classes are known: nothing is known of it."""
-    owner = view.table.head["objects"][0]
+    owner = view.table.head.objects[0]
     return tree.get("__call__") is not None and view.option(f"{owner}.__call__") is None
 
 
@@ -163,4 +162,4 @@ def objects(setting: GivenOptions) -> None:
         setting.entries[at] = GivenOption(
             entry.name, entry.word, word, entry.kind, tree, entry.option
         )
-        inner(setting, setting.view.table.head["objects"][0], tree)
+        inner(setting, setting.view.table.head.objects[0], tree)

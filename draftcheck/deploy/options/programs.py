@@ -7,11 +7,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import PurePosixPath
-from typing import Any
+from typing import Literal
 
 from draftcheck.deploy.deployment import Command, Document, Word
 from draftcheck.deploy.options.tables import matches
 from draftcheck.rulebook import files
+from draftcheck.rulebook.files import Names, RuleRow, Text
 
 PYTHON = re.compile(r"(?:python|pypy)[\d.]*(?:\.exe)?|uv|uvx|pipx|poetry|pdm|rye|accelerate|conda")
 
@@ -32,16 +33,114 @@ class EngineStart:
     """Options that it keeps for itself, though the engine has or had some of the same name."""
 
 
-@cache
-def rows(kind: str) -> tuple[Mapping[str, Any], ...]:
-    return tuple(files.load("programs").get(kind, []))
+class StartRow(RuleRow, frozen=True, kw_only=True):
+    """Something that starts an engine: `table` names the file of its options."""
+
+    table: Text
+    first: Names = ()
+    """The word behind it must be one of these."""
+    positional: Literal["", "target"] = ""
+    """What a word without a dash is."""
+    letter: str = ""
+    """Which of the engine's programs it is, as in options/*-names.toml."""
+
+
+class ProgramRow(StartRow, frozen=True, kw_only=True):
+    """A program by the name of its file, or by its Python module."""
+
+    names: Names = ()
+    modules: Names = ()
+    within: str | None = None
+    """A pattern that the whole path, or the image, must match."""
+    open: bool = False
+    always: bool = False
+    own: Names = ()
+
+
+class ImageRow(StartRow, frozen=True, kw_only=True):
+    """A container image whose entry point is the engine."""
+
+    match: Text
+    tag: str | None = None
+    """A pattern whose group is the version."""
+    entry: str | None = None
+    """A pattern of the tags whose entry point it is."""
+    model: str | None = None
+    """A pattern of first words that are the model."""
+
+
+class PackageRow(RuleRow, frozen=True):
+    """Python packages that an engine comes in."""
+
+    table: Text
+    names: Names
+
+
+class ClueRow(RuleRow, frozen=True):
+    """A word of a command that tells a version."""
+
+    table: Text
+    pattern: Text
+    command: Names = ()
+    """Programs whose words count; empty: all."""
+
+
+class KeysReading(RuleRow, frozen=True, kw_only=True):
+    """How the keys of a document, or the arguments of a call, are read."""
+
+    table: Text
+    keys: Literal["", "options"] = ""
+    """options: a key is an option without its dashes."""
+    positional: Names = ()
+    inside: str = ""
+    """Only what stands under this key."""
+    target: Names = ()
+    """Paths of keys that name the target."""
+    pairs: str = ""
+    sections: str = ""
+    letter: str = ""
+    method: str = ""
+    arguments: bool = False
+    partial: bool = False
+
+
+class DocumentRow(KeysReading, frozen=True, kw_only=True):
+    """A kind of document."""
+
+    kinds: Names
+    told_by: Names = ()
+    """Keys of which it has at least one."""
+
+
+class CallRow(KeysReading, frozen=True, kw_only=True):
+    """A call in Python, by its whole name or by the method's."""
+
+    names: Names = ()
+    methods: Names = ()
+
+
+class ProgramFile(RuleRow, frozen=True):
+    """rules/programs.toml."""
+
+    hints: Names
+    runtimes: Mapping[str, Names]
+    program: tuple[ProgramRow, ...]
+    image: tuple[ImageRow, ...]
+    package: tuple[PackageRow, ...]
+    clue: tuple[ClueRow, ...]
+    document: tuple[DocumentRow, ...]
+    call: tuple[CallRow, ...]
+
+
+def table() -> ProgramFile:
+    return files.read("programs", ProgramFile)
 
 
 @cache
-def _by_name() -> Mapping[str, tuple[Mapping[str, Any], ...]]:
-    found: dict[str, list[Mapping[str, Any]]] = {}
-    for row in rows("program"):
-        for name in (*row.get("names", ()), *row.get("modules", ())):
+def _by_name() -> Mapping[str, tuple[ProgramRow, ...]]:
+    found: dict[str, list[ProgramRow]] = {}
+    for row in table().program:
+        for name in (*row.names, *row.modules):
             found.setdefault(name, []).append(row)
     return {name: tuple(entries) for name, entries in found.items()}
 
@@ -73,22 +172,19 @@ def _base(word: Word) -> str:
     return PurePosixPath(word.text.replace("\\", "/")).name if word.text else ""
 
 
-def _begin(
-    row: Mapping[str, Any], words: Sequence[Word], at: int, command: Command
-) -> EngineStart | None:
+def _begin(row: ProgramRow, words: Sequence[Word], at: int, command: Command) -> EngineStart | None:
     module = at > 0 and words[at - 1].text == "-m"
-    if _base(words[at]) not in row.get("modules" if module else "names", ()):
+    if _base(words[at]) not in (row.modules if module else row.names):
         return None
-    if "within" in row and not _within(row["within"], words[at], command):
+    if row.within is not None and not _within(row.within, words[at], command):
         return None
     rest = words[at + 1 :]
-    if "first" in row:
-        if not rest or rest[0].text not in row["first"]:
+    if row.first:
+        if not rest or rest[0].text not in row.first:
             return None
         rest = rest[1:]
     return EngineStart(
-        row["table"], tuple(rest), row.get("letter", ""), row.get("positional", ""),
-        bool(row.get("open")), bool(row.get("always")), tuple(row.get("own", ())),
+        row.table, tuple(rest), row.letter, row.positional, row.open, row.always, row.own
     )  # fmt: skip
 
 
@@ -104,13 +200,13 @@ def split_image(text: str) -> tuple[str, str]:
     return (name, tag) if colon and "/" not in tag else (whole, "")
 
 
-def images(command: Command) -> Iterator[tuple[Mapping[str, Any], str]]:
+def images(command: Command) -> Iterator[tuple[ImageRow, str]]:
     """The rows for a command's image, with its tag."""
     if command.image is None:
         return
     name, tag = split_image(command.image.text)
-    for row in rows("image"):
-        if matches(row["match"], name):
+    for row in table().image:
+        if matches(row.match, name):
             yield row, tag
 
 
@@ -119,37 +215,34 @@ def _from_image(command: Command) -> EngineStart | None:
     words = command.words
     plain = bool(words) and not words[0].text.startswith("-") and not words[0].unknown
     for row, tag in images(command):
-        if plain and not ("model" in row and matches(row["model"], words[0].text)):
+        if plain and not (row.model is not None and matches(row.model, words[0].text)):
             continue
-        if "entry" in row and not matches(row["entry"], tag):
+        if row.entry is not None and not matches(row.entry, tag):
             continue
         rest = words
-        if "first" in row:
-            if not rest or rest[0].text not in row["first"]:
+        if row.first:
+            if not rest or rest[0].text not in row.first:
                 continue
             rest = rest[1:]
-        return EngineStart(
-            row["table"], tuple(rest), row.get("letter", ""), row.get("positional", "")
-        )
+        return EngineStart(row.table, tuple(rest), row.letter, row.positional)
     return None
 
 
-def document(found: Document) -> Mapping[str, Any] | None:
+def document(found: Document) -> KeysReading | None:
     """How a document of this kind, or a call of this name, is read."""
     if found.kind == "python-call":
         last = found.name.rpartition(".")[2]
-        named = (row for row in rows("call") if found.name in row.get("names", ()))
-        return next(named, None) or next(
-            (row for row in rows("call") if last in row.get("methods", ())), None
-        )
+        calls = table().call
+        named = (row for row in calls if found.name in row.names)
+        return next(named, None) or next((row for row in calls if last in row.methods), None)
     keys = {key.text.replace("_", "-") for key, _ in found.tree.entries or ()}
-    for row in rows("document"):
-        if found.kind in row["kinds"] and ("told_by" not in row or keys & set(row["told_by"])):
+    for row in table().document:
+        if found.kind in row.kinds and (not row.told_by or keys & set(row.told_by)):
             return row
     return None
 
 
-def config_of(table: str, found: Document) -> Mapping[str, Any] | None:
+def config_of(options: str, found: Document) -> KeysReading | None:
     """How a document is read that a command of this engine names."""
-    fitting = (r for r in rows("document") if r["table"] == table and found.kind in r["kinds"])
+    fitting = (r for r in table().document if r.table == options and found.kind in r.kinds)
     return next(fitting, None)

@@ -7,16 +7,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache, lru_cache
-from typing import Any
+from typing import Literal
 
 from draftcheck import versions
-from draftcheck.errors import RuleError, UsageError
+from draftcheck.errors import UsageError
 from draftcheck.rulebook import files
+from draftcheck.rulebook.files import Names, RuleRow, Text
 from draftcheck.versions import Key
 
-EFFECTS = ("gone", "too-new", "never", "ignored", "deprecated", "old-layout", "means-other")
+Effect = Literal["gone", "too-new", "never", "ignored", "deprecated", "old-layout", "means-other"]
+NameKind = Literal["option", "env", "key", "value", "removed"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,57 +34,55 @@ class VersionWindow:
     until: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class EngineOption:
+class EngineOption(RuleRow, frozen=True):
     """What some names mean."""
 
-    names: tuple[str, ...]
-    env: tuple[str, ...] = ()
+    names: Names
+    env: Names = ()
     means: str = ""
-    form: str = ""
+    form: Literal["", "path", "hub", "url", "folder", "ollama", "served"] = ""
     """How its value names a model: path, hub, url, folder, ollama, served."""
     folder: str = ""
     method: str = ""
     """The method that giving it asks for."""
-    turns: Mapping[str, str] = field(default_factory=dict)
+    turns: Mapping[str, str] = {}
     """What the named method becomes when this switch is on."""
     object: bool = False
     """Its value is a JSON object whose keys are options of their own."""
-    number: str = ""
-    choices: tuple[str, ...] = ()
+    number: Literal["", "int", "int>0", "float"] = ""
+    """What kind of number its value is; >0: above zero."""
+    choices: Names = ()
     also: str = ""
     """A pattern of values that are fine besides the choices."""
     exact: bool = False
     checked_since: str = ""
     split: str = ""
-    off: tuple[str, ...] = ()
+    off: Names = ()
     default_tag: str = ""
-    not_a_model: tuple[str, ...] = ()
+    not_a_model: Names = ()
 
 
-@dataclass(frozen=True, slots=True)
-class OptionChange:
+class OptionChange(RuleRow, frozen=True):
     """What became of some names, and what takes their place."""
 
-    names: tuple[str, ...]
-    effect: str
-    why: str
-    source: str
+    names: Names
+    effect: Effect
+    why: Text
+    source: Text
     fix: str = ""
     becomes: str = ""
     safe: bool = False
     since: str = ""
     until: str = ""
-    severity: str = ""
-    given: tuple[str, ...] = ()
+    severity: Literal["", "error", "warning", "note"] = ""
+    given: Names = ()
 
 
-@dataclass(frozen=True, slots=True)
-class ValueChange:
+class ValueChange(RuleRow, frozen=True):
     """A value that this window does not take, or takes under another name."""
 
-    option: str
-    source: str
+    option: Text
+    source: Text
     value: str = ""
     pattern: str = ""
     becomes: str = ""
@@ -93,20 +93,19 @@ class ValueChange:
     until: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class OptionRule:
+class OptionRule(RuleRow, frozen=True):
     """Options that must, or must not, be given together."""
 
-    rule: str
-    given: tuple[str, ...]
-    at: str
-    saw: str
-    why: str
-    fix: str
-    source: str
-    missing: tuple[str, ...] = ()
-    where: Mapping[str, list[str]] = field(default_factory=dict)
-    unless: Mapping[str, list[str]] = field(default_factory=dict)
+    rule: Text
+    given: Names
+    at: Text
+    saw: Text
+    why: Text
+    fix: Text
+    source: Text
+    missing: Names = ()
+    where: Mapping[str, Names] = {}
+    unless: Mapping[str, Names] = {}
     whole: bool = False
     """All values of a list must be among `where`, not one of them."""
     if_draft: str = ""
@@ -114,9 +113,83 @@ class OptionRule:
     insert: str = ""
     insert_key: str = ""
     safe: bool = False
-    severity: str = ""
+    severity: Literal["", "error", "warning", "note"] = ""
     since: str = ""
     until: str = ""
+
+
+class ValuesOfOption(RuleRow, frozen=True):
+    """Values that an option takes in a window."""
+
+    option: Text
+    values: Names
+    since: str = ""
+    until: str = ""
+
+
+class OptionHead(RuleRow, frozen=True):
+    """Whose options these are, and how its command line is read."""
+
+    engine: Text
+    versions: Literal["build", "pep440"]
+    oldest: Text
+    checked: Text
+    style: Literal["argparse", "plain", "keys"]
+    ids: Names
+    """The rulebook's methods that a file can ask for."""
+    names: str | None = None
+    """The file that lists every name with its versions."""
+    complete: bool = False
+    """Whether a name that is not listed does not exist."""
+    refuses: str | None = None
+    """What the engine says about an unknown option; None: it goes on in silence."""
+    env: str = ""
+    """What the variables that are options begin with."""
+    objects: Names = ()
+    """Options whose value is a JSON object."""
+    sections: Names = ()
+    plugins: Names = ()
+    """Methods of plug-ins, which have keys of their own."""
+    same_dashes: bool = False
+    """--a_b is --a-b."""
+    upper: bool = False
+    """Values are compared in capitals."""
+    shared_context: bool = False
+    """The context is for all sequences together."""
+    switch: str = ""
+
+
+class OptionFile(RuleRow, frozen=True):
+    """rules/options/ENGINE.toml."""
+
+    table: OptionHead
+    option: tuple[EngineOption, ...]
+    change: tuple[OptionChange, ...] = ()
+    value: tuple[ValueChange, ...] = ()
+    values: tuple[ValuesOfOption, ...] = ()
+    check: tuple[OptionRule, ...] = ()
+    keys: Mapping[str, Names] = {}
+    methods: Mapping[str, str] = {}
+    alone: Mapping[str, str] = {}
+    programs: Mapping[str, str] = {}
+
+
+class NamesRow(RuleRow, frozen=True, array_like=True):
+    """Six columns: names that share a kind and a window."""
+
+    kind: NameKind
+    takes: str
+    programs: str
+    since: str
+    until: str
+    names: Text
+    """Separated by blanks."""
+
+
+class NamesFile(RuleRow, frozen=True):
+    """rules/options/ENGINE-names.toml."""
+
+    names: tuple[NamesRow, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +202,7 @@ class OptionTable:
     oldest: str
     checked: str
     style: str
-    head: Mapping[str, Any]
+    head: OptionHead
     spans: Mapping[str, tuple[VersionWindow, ...]]
     options: Mapping[str, EngineOption]
     changes: tuple[OptionChange, ...]
@@ -143,7 +216,7 @@ class OptionTable:
     @property
     def complete(self) -> bool:
         """Whether a name that is not listed does not exist."""
-        return bool(self.head.get("complete"))
+        return self.head.complete
 
     def covers(self, version: str, since: str, until: str) -> bool:
         return versions.covers(self.order, version, since or None, until or None)
@@ -151,61 +224,41 @@ class OptionTable:
 
 @cache
 def load(name: str) -> OptionTable:
-    """The table rules/options/NAME.toml, checked."""
-    data = files.load(f"options/{name}")
-    where = f"options/{name}.toml"
-    try:
-        head = data["table"]
-        order = lru_cache(maxsize=4096)(versions.ORDERS[head["versions"]])
-        options = [_row(EngineOption, row, where) for row in data.get("option", [])]
-        spans = _spans(head, data)
-        return OptionTable(
-            name=name,
-            engine=head["engine"],
-            order=order,
-            oldest=head["oldest"],
-            checked=head["checked"],
-            style=head["style"],
-            head=head,
-            spans=spans,
-            options={n: option for option in options for n in (*option.names, *option.env)},
-            changes=tuple(_row(OptionChange, row, where) for row in data.get("change", [])),
-            values=tuple(_row(ValueChange, row, where) for row in data.get("value", [])),
-            checks=tuple(_row(OptionRule, row, where) for row in data.get("check", [])),
-            keys={part: tuple(names) for part, names in data.get("keys", {}).items()},
-            methods=data.get("methods", {}),
-            alone=data.get("alone", {}),
-            programs=data.get("programs", {}),
-        )
-    except KeyError as error:
-        raise RuleError(f"{where}: {error.args[0]!r} is missing") from None
+    """The table rules/options/NAME.toml."""
+    file = files.read(f"options/{name}", OptionFile)
+    head = file.table
+    return OptionTable(
+        name=name,
+        engine=head.engine,
+        order=lru_cache(maxsize=4096)(versions.ORDERS[head.versions]),
+        oldest=head.oldest,
+        checked=head.checked,
+        style=head.style,
+        head=head,
+        spans=_spans(file),
+        options={n: option for option in file.option for n in (*option.names, *option.env)},
+        changes=file.change,
+        values=file.value,
+        checks=file.check,
+        keys=file.keys,
+        methods=file.methods,
+        alone=file.alone,
+        programs=file.programs,
+    )
 
 
-def _row(kind: Any, row: Mapping[str, Any], where: str) -> Any:
-    values = {key: tuple(v) if isinstance(v, list) else v for key, v in row.items()}
-    try:
-        made = kind(**values)
-    except TypeError as error:
-        raise RuleError(f"{where}: {dict(row)}: {error}") from None
-    if isinstance(made, OptionChange) and made.effect not in EFFECTS:
-        raise RuleError(f"{where}: {made.names[0]}: no effect {made.effect!r}")
-    return made
-
-
-def _spans(
-    head: Mapping[str, Any], data: Mapping[str, Any]
-) -> dict[str, tuple[VersionWindow, ...]]:
+def _spans(file: OptionFile) -> dict[str, tuple[VersionWindow, ...]]:
     found: dict[str, list[VersionWindow]] = {}
-    rows = files.load(f"options/{head['names']}")["names"] if "names" in head else []
-    for kind, takes, programs, since, until, names in rows:
-        span = VersionWindow(kind, takes, programs, since, until)
-        for name in names.split():
-            found.setdefault(_key(kind, name), []).append(span)
-    for row in data.get("values", []):
-        span = VersionWindow("value", "1", "", row.get("since", ""), row.get("until", ""))
-        for value in row["values"]:
-            found.setdefault(_key("value", f"{row['option']}={value}"), []).append(span)
-    for part, keys in data.get("keys", {}).items():
+    listed = file.table.names
+    for row in files.read(f"options/{listed}", NamesFile).names if listed else ():
+        span = VersionWindow(row.kind, row.takes, row.programs, row.since, row.until)
+        for name in row.names.split():
+            found.setdefault(_key(row.kind, name), []).append(span)
+    for group in file.values:
+        span = VersionWindow("value", "1", "", group.since, group.until)
+        for value in group.values:
+            found.setdefault(_key("value", f"{group.option}={value}"), []).append(span)
+    for part, keys in file.keys.items():
         for key in keys:
             found.setdefault(f"{part}.{key}" if part else key, []).append(
                 VersionWindow("key", "1", "")
@@ -236,7 +289,7 @@ class OptionsAtVersion:
 
     @property
     def source(self) -> str:
-        return f"rules/options/{self.table.head.get('names', self.table.name)}.toml"
+        return f"rules/options/{self.table.head.names or self.table.name}.toml"
 
     def now(self, name: str) -> VersionWindow | None:
         """Where this version has it; None: it does not."""

@@ -43,7 +43,7 @@ def _number(entry: GivenOption, kind: str) -> Iterator[Finding]:
 
 def _renamed(view: OptionsAtVersion, entry: GivenOption, part: str) -> ValueChange | None:
     names = entry.option.names if entry.option else ()
-    text = part.upper() if view.table.head.get("upper") else part
+    text = part.upper() if view.table.head.upper else part
     for row in view.table.values:
         hit = row.value == text or (row.pattern and re.fullmatch(row.pattern, text))
         if hit and row.option in names and view.holds(row):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from draftcheck import versions
+from draftcheck.judge.checks.engines import is_listed
 from draftcheck.judge.checks.outcomes import fail, not_applicable, ok, unknown
 from draftcheck.values.comparison import Comparison
 from draftcheck.values.facts import NO_TOKEN, ConfigFacts
@@ -21,7 +21,7 @@ def name_picks_method(
     "since until".
     """
     called = comparison.draft.called
-    found = [word for word in words if word in called.lower() and _there(words[word], setup)]
+    found = [word for word in words if word in called.lower() and is_listed(word, words, setup)]
     side = "target" if comparison.alone else "draft"
     if found:
         return fail(f"the {side} is called {called!r}, which contains {found[0]!r}")
@@ -59,9 +59,9 @@ def has_mtp_class(comparison: Comparison, setup: EngineSetup, *, table: str) -> 
         return unknown(f"the {side}'s model_type was not read")
     if listed := next(_listed(config, setup, table), None):
         return ok(f"the {side}'s {listed}")
-    ready = setup.tables[table]["ready"]
+    ready = setup.tables[table].ready
     for name in filter(None, (config.outer_type, config.model_type)):
-        if name in ready and _there(ready[name], setup):
+        if is_listed(name, ready, setup):
             return ok(f"the {side}'s model_type is {name}")
     words = f"the {side}'s model_type is {config.outer_type or config.model_type}"
     later = _later(config, setup, table)
@@ -72,13 +72,14 @@ def _listed(config: ConfigFacts, setup: EngineSetup, table: str) -> Iterator[str
     """Why the config becomes one with MTP layers in this version, in words."""
     rows = setup.tables[table]
     for name in filter(None, (config.outer_type, config.model_type)):
-        parts = [part for part in rows["containing"] if part in name]
-        if _in(name, rows["types"], setup) or any(_in(p, rows["containing"], setup) for p in parts):
+        parts = [part for part in rows.containing if part in name]
+        by_part = any(is_listed(part, rows.containing, setup) for part in parts)
+        if by_part or is_listed(name, rows.types, setup):
             yield f"model_type is {name}"
-        if _in(name, rows["with_layers"], setup) and config.mtp_layers:
+        if is_listed(name, rows.with_layers, setup) and config.mtp_layers:
             yield f"model_type is {name}, with {config.mtp_layers} MTP layers"
     for name in (config.architectures or ())[:1]:
-        if _in(name, rows["architectures"], setup):
+        if is_listed(name, rows.architectures, setup):
             yield f"architecture is {name}"
 
 
@@ -86,10 +87,10 @@ def _later(config: ConfigFacts, setup: EngineSetup, table: str) -> str | None:
     """The version that first has the class, when this one is too old for it."""
     rows = setup.tables[table]
     names = [*filter(None, (config.outer_type, config.model_type)), *(config.architectures or ())]
-    for part in ("types", "ready", "with_layers", "architectures"):
+    for part in (rows.types, rows.ready, rows.with_layers, rows.architectures):
         for name in names:
-            if name in rows[part] and (since := str(rows[part][name]).split()[0]):
-                return since
+            if name in part:
+                return str(part[name]).split()[0]
     return None
 
 
@@ -104,7 +105,7 @@ def mtp_type_readable(
     if name is None:
         return unknown("the draft's model_type was not read")
     words = f"the draft's model_type is {name}"
-    if _in(name, readable, setup):
+    if is_listed(name, readable, setup):
         return ok(words)
     if config.remote_code is None:
         return unknown(f"{words}; whether it brings code of its own was not read")
@@ -121,7 +122,7 @@ def own_type_in(
     if name is None:
         return unknown("the target's model_type was not read")
     words = f"the target's model_type is {name}"
-    return ok(words) if _in(name, types, setup) else fail(words)
+    return ok(words) if is_listed(name, types, setup) else fail(words)
 
 
 def own_layers_divide(comparison: Comparison, setup: EngineSetup, *, at_most: bool) -> CheckOutcome:
@@ -152,7 +153,7 @@ def target_recurrent(
     if not config.recurrent:
         return ok("no recurrent layers in the target")
     words = f"the target has recurrent layers, model_type {name}"
-    return ok(words) if name is not None and _in(name, able, setup) else fail(words)
+    return ok(words) if name is not None and is_listed(name, able, setup) else fail(words)
 
 
 def draft_architecture_in(
@@ -204,12 +205,3 @@ def shared_texts(comparison: Comparison, setup: EngineSetup, *, at_least: int) -
     count = round(share * sum(token is not None for token in tokens))
     words = f"about {count:,} shared texts"
     return ok(words) if count >= at_least else fail(words)
-
-
-def _in(name: str, table: dict[str, str], setup: EngineSetup) -> bool:
-    return name in table and _there(table[name], setup)
-
-
-def _there(window: str, setup: EngineSetup) -> bool:
-    since, _, until = window.partition(" ")
-    return versions.covers(setup.order, setup.version, since, until or None)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from draftcheck import versions
 from draftcheck.judge import tokenizers_agree
 from draftcheck.judge.checks.outcomes import fail, not_applicable, ok, unknown
@@ -265,11 +267,9 @@ def _type(config: ConfigFacts) -> str | None:
     return config.outer_type or config.model_type
 
 
-def is_listed(name: str, table: dict[str, str], setup: EngineSetup) -> bool:
-    if name not in table:
-        return False
-    since, _, until = table[name].partition(" ")
-    return versions.covers(setup.order, setup.version, since, until or None)
+def is_listed(name: str, table: Mapping[str, str], setup: EngineSetup) -> bool:
+    """Whether a table of names with windows has a name in this version."""
+    return name in table and versions.in_window(setup.order, setup.version, table[name])
 
 
 def _sides(comparison: Comparison) -> tuple[tuple[str, ModelFacts], tuple[str, ModelFacts]]:

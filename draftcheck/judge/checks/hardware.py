@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from draftcheck import versions
+from draftcheck.judge.checks.engines import is_listed
 from draftcheck.judge.checks.outcomes import fail, not_applicable, ok, unknown
 from draftcheck.values.comparison import Comparison
 from draftcheck.values.facts import ModelFacts
@@ -181,16 +182,6 @@ def asked(setup: EngineSetup) -> str | None:
     return None if given == "auto" else SPELLINGS.get(given, given)
 
 
-def at_version(entry: str | None, setup: EngineSetup) -> str | None:
-    """The value of a "since:value …" table entry that holds for this version."""
-    found = None
-    for part in (entry or "").split():
-        since, _, value = part.partition(":")
-        if versions.covers(setup.order, setup.version, since, None):
-            found = value
-    return found
-
-
 def kinds(facts: ModelFacts) -> tuple[str, ...]:
     """Names of a model's quantisation, the most exact first: modelopt/nvfp4, then modelopt."""
     quantization = facts.config.quantization
@@ -206,10 +197,14 @@ def _entries(
 ) -> Iterator[tuple[str, str]]:
     """The table's entries for a model: the exact ones, else that of the method."""
     *exact, method = kinds(facts) or ("",)
-    found = [(kind, at_version(table.get(kind), setup)) for kind in exact]
+    found = [(kind, _value(table, kind, setup)) for kind in exact]
     if not any(value for _, value in found):
-        found = [(method, at_version(table.get(method), setup))]
+        found = [(method, _value(table, method, setup))]
     yield from ((kind, value) for kind, value in found if value is not None)
+
+
+def _value(table: Mapping[str, str], name: str, setup: EngineSetup) -> str | None:
+    return versions.value_at(setup.order, setup.version, table.get(name, ""))
 
 
 def _groups(quantization: Mapping[str, Any]) -> Iterator[str]:
@@ -231,10 +226,8 @@ def _scheme(part: object) -> str:
 
 def _refuses(facts: ModelFacts, table: Mapping[str, str], setup: EngineSetup) -> str | None:
     for name in (facts.config.outer_type, facts.config.model_type):
-        if name is not None and name in table:
-            since, _, until = table[name].partition(" ")
-            if versions.covers(setup.order, setup.version, since, until or None):
-                return name
+        if name is not None and is_listed(name, table, setup):
+            return name
     return None
 
 

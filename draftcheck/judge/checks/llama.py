@@ -227,7 +227,7 @@ def llama_architecture_in(
         return not_applicable(f"the {side}'s folder names no class that the converter knows")
     if name is None:
         return unknown(f"the {side}'s architecture was not read")
-    listed = name in setup.tables["llamacpp-architectures"]["kinds"][kind]
+    listed = name in getattr(setup.tables["llamacpp-architectures"].kinds, kind)
     return fail(f"{side} architecture {name}") if listed else ok(f"{side} architecture {name}")
 
 

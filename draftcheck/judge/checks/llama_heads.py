@@ -53,7 +53,7 @@ def llama_head_layers(comparison: Comparison, setup: EngineSetup, *, beyond: int
 
     beyond: how many numbers after the last layer the engine understands, for every target.
     """
-    last = setup.tables["llamacpp-architectures"]["feeds"]["last"]
+    last = setup.tables["llamacpp-architectures"].feeds.last
     if architecture(comparison.target, setup) in last:
         beyond = max(beyond, 1)
     return heads.head_layers_in_range(_written(comparison), setup, beyond=beyond)
@@ -98,7 +98,7 @@ def llama_feeds_heads(comparison: Comparison, setup: EngineSetup) -> CheckOutcom
 def _listed(name: str, table: str, words: str, setup: EngineSetup) -> CheckOutcome:
     build = build_of(setup)
     try:
-        there = build.knows(name, build.architectures[table], "use of")
+        there = build.knows(name, getattr(build.architectures, table), "use of")
     except NotTold as doubt:
         return unknown(str(doubt))
     return ok(words) if there else fail(words)
@@ -180,7 +180,7 @@ def llama_mtp_family(comparison: Comparison, setup: EngineSetup) -> CheckOutcome
     names = architecture(comparison.target, setup), architecture(draft, setup)
     if None in names:
         return unknown("the architecture of the target or of the MTP layers was not read")
-    made_for = setup.tables["llamacpp-architectures"]["mtp"]["made_for"]
+    made_for = setup.tables["llamacpp-architectures"].mtp.made_for
     words = f"MTP layers of {names[1]}, target {names[0]}"
     return ok(words) if names[0] == made_for.get(names[1], names[1]) else fail(words)
 
@@ -218,7 +218,7 @@ def llama_mtp_missing(
     words = f"{promised} MTP layers promised, {head.mtp_present} in the weights"
     if head.mtp_present >= promised:
         return ok(words)
-    listed = setup.tables["llamacpp-architectures"]["mtp"]["load_without"]
+    listed = setup.tables["llamacpp-architectures"].mtp.load_without
     goes_on = not head.mtp_present and architecture(draft, setup) in listed
     return fail(words) if goes_on == loads_without else not_applicable(words)
 
@@ -233,7 +233,7 @@ def llama_mtp_single(comparison: Comparison, setup: EngineSetup) -> CheckOutcome
         return not_applicable("no MTP layers promised")
     name = architecture(draft, setup)
     words = f"{promised} MTP layers, architecture {name}"
-    single = setup.tables["llamacpp-architectures"]["mtp"]["single"]
+    single = setup.tables["llamacpp-architectures"].mtp.single
     return fail(words) if promised > 1 and name in single else ok(words)
 
 
@@ -242,14 +242,14 @@ def llama_mtp_written(comparison: Comparison, setup: EngineSetup) -> CheckOutcom
     draft = comparison.draft
     if draft.gguf is not None or draft.role == "mtp" or not _promised(draft):
         return not_applicable("no folder of a model with MTP layers")
-    table = setup.tables["llamacpp-conversion"]["mtp"]
+    table = setup.tables["llamacpp-conversion"].mtp
     names = draft.config.architectures
     if not names:
         return unknown("the class of the model was not read")
     words = f"class {names[0]}"
-    if names[0] in table["left_out"]:
+    if names[0] in table.left_out:
         return fail(words)
-    since = table["written"].get(names[0])
+    since = table.written.get(names[0])
     if since is None:
         return unknown(f"{words}: not in the rulebook's list")
     return ok(words) if build_of(setup).has(since) else fail(f"{words}: from {since}")
@@ -310,6 +310,6 @@ def llama_may_see(comparison: Comparison, setup: EngineSetup) -> CheckOutcome:
     name = architecture(facts, setup)
     if facts.config.multimodal is None and name is None:
         return unknown("whether the target is multimodal was not read")
-    listed = name in setup.tables["llamacpp-architectures"]["kinds"]["vision"]
+    listed = name in setup.tables["llamacpp-architectures"].kinds.vision
     words = f"target architecture {name}"
     return fail(words) if facts.config.multimodal or listed else ok(words)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from draftcheck import versions
+from draftcheck.judge.checks.engines import is_listed
 from draftcheck.judge.checks.outcomes import fail, not_applicable, ok, unknown
 from draftcheck.values.comparison import Comparison
 from draftcheck.values.facts import ModelFacts
@@ -153,10 +153,7 @@ def type_listed(
 
 
 def _listed(name: str | None, table: dict[str, str], setup: EngineSetup) -> bool:
-    if name is None or name not in table:
-        return False
-    since, _, until = table[name].partition(" ")
-    return versions.covers(setup.order, setup.version, since, until or None)
+    return name is not None and is_listed(name, table, setup)
 
 
 def not_multimodal(comparison: Comparison, setup: EngineSetup, *, side: str) -> CheckOutcome:

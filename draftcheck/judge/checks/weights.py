@@ -62,7 +62,7 @@ def gguf_has_tensors(comparison: Comparison, setup: EngineSetup, *, told_by: str
 
     told_by: the table of engines that have a list of their own for some architectures.
     """
-    told = setup.tables.get(told_by, {}).get("tensors", {})
+    told = setup.tables[told_by].tensors if told_by in setup.tables else ()
     looked = False
     for side, facts in _sides(comparison):
         faults = facts.weights.faults

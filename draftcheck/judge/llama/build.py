@@ -6,6 +6,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from draftcheck.rulebook.tables import (
+    KnownNames,
+    LlamaArchitectures,
+    LlamaConversion,
+    LlamaVocabulary,
+    NamesByBuild,
+)
+
 
 class LoadFailure(Exception):
     """llama.cpp does not get through loading this file."""
@@ -27,9 +35,9 @@ Keys = Mapping[str, tuple[str, Any]]
 class Build:
     """The tables, the build they are read for, and the failures that it knows."""
 
-    vocabulary: Mapping[str, Any]
-    architectures: Mapping[str, Any]
-    conversion: Mapping[str, Any]
+    vocabulary: LlamaVocabulary
+    architectures: LlamaArchitectures
+    conversion: LlamaConversion
     at: int
     order: Callable[[str], int]
     checked: str
@@ -46,19 +54,19 @@ class Build:
         if code in self.failures:
             raise LoadFailure(code, saw)
 
-    def knows(self, name: str, table: Mapping[str, Any], what: str) -> bool:
+    def knows(self, name: str, table: KnownNames, what: str) -> bool:
         """Whether a name listed by first builds is known; in doubt between two sources read."""
-        for since, names in table["since"].items():
+        for since, names in table.since.items():
             if name in names:
                 return self.has(since)
-        for absent, names in table["absent"].items():
+        for absent, names in table.absent.items():
             if name in names and self.at > self.order(absent):
                 if self.has(self.checked):
                     return True
                 raise NotTold(f"whether this build knows the {what} {name!r}")
         return False
 
-    def before(self, name: str, table: Mapping[str, Any]) -> bool:
+    def before(self, name: str, table: NamesByBuild) -> bool:
         """Whether the name is listed with a first build, and this build is older."""
         return any(name in names and not self.has(since) for since, names in table.items())
 

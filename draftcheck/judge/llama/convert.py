@@ -18,18 +18,18 @@ def architecture(facts: ModelFacts, build: Build) -> str | None:
     names = facts.config.architectures
     if not names:
         return None
-    if facts.role in build.conversion["heads"]:
+    if facts.role in build.conversion.heads:
         return _head(facts, names[0], build)
-    for name, classes in build.conversion["architectures"].items():
+    for name, classes in build.conversion.architectures.items():
         if names[0] in classes:
-            other = build.conversion["with_experts"].get(name)
+            other = build.conversion.with_experts.get(name)
             return str(other if other and facts.config.experts else name)
     build.fail("not-convertible", f"the converter does not know the class {names[0]!r}")
     return None
 
 
 def _head(facts: ModelFacts, name: str, build: Build) -> str:
-    since = build.conversion["heads"][facts.role].get(name)
+    since = build.conversion.heads[facts.role or ""].get(name)
     if since is None:
         build.fail("not-convertible", f"the converter does not know the class {name!r}")
     elif not build.has(since):

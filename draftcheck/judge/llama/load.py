@@ -72,10 +72,10 @@ def _file(facts: ModelFacts, build: Build) -> None:
 
 def _types(facts: ModelFacts, build: Build) -> None:
     """Types of tensors come with a build, and a few went again."""
-    table = build.architectures["types"]
-    gone = {name for until, names in table["until"].items() if build.has(until) for name in names}
+    table = build.architectures.types
+    gone = {name for until, names in table.until.items() if build.has(until) for name in names}
     for name, tensor in (facts.weights.tensors or {}).items():
-        if tensor.dtype in gone or build.before(tensor.dtype, table["since"]):
+        if tensor.dtype in gone or build.before(tensor.dtype, table.since):
             build.fail("tensor-type", f"tensor {name!r} is of type {tensor.dtype}")
 
 
@@ -90,10 +90,10 @@ def _architecture(facts: ModelFacts, build: Build) -> None:
     keys = facts.gguf.keys
     name = build.string(keys, "general.architecture") or ""
     _known(name, f"general.architecture is {name!r}", build)
-    if name in build.architectures["kinds"]["projectors"]:
+    if name in build.architectures.kinds.projectors:
         build.fail("projector", f"general.architecture is {name!r}")
     build.string(keys, "general.name")
-    required = build.architectures["required"]
+    required = build.architectures.required
     for key, kind in {**required["every"], **required.get(name, {})}.items():
         if build.value(keys, f"{name}.{key}", kind) is None:
             build.fail("missing-key", f"key {name}.{key} is missing")
@@ -102,14 +102,14 @@ def _architecture(facts: ModelFacts, build: Build) -> None:
         build.fail("no-blocks", f"{name}.block_count is 0")
     elif blocks is not None and blocks > 512:
         build.fail("many-blocks", f"{name}.block_count is {blocks:,}")
-    typed = build.architectures["typed"]
-    if not build.has(typed["every_until"]) or name in typed["afterwards"]:
-        for key, kind in typed["keys"].items():
+    typed = build.architectures.typed
+    if not build.has(typed.every_until) or name in typed.afterwards:
+        for key, kind in typed.keys.items():
             build.value(keys, f"{name}.{key}", kind)
-    if name in build.architectures["kinds"]["rope_over_whole_head"]:
+    if name in build.architectures.kinds.rope_over_whole_head:
         _rope(facts, name, build)
     layers = facts.head.mtp_present if facts.head else 0
-    if layers and build.before(name, build.architectures["nextn"]["since"]):
+    if layers and build.before(name, build.architectures.nextn.since):
         build.fail("nextn", f"{name} with {layers} MTP layer(s) among its blocks")
 
 
@@ -137,24 +137,24 @@ def _embedding(facts: ModelFacts, vocab: LlamaVocab, build: Build) -> None:
 
 def _tensors(facts: ModelFacts, build: Build) -> None:
     """The tensors of each layer are there, for architectures that have a list of them."""
-    table = build.architectures["tensors"].get(facts.config.model_type)
+    table = build.architectures.tensors.get(facts.config.model_type or "")
     tensors = facts.weights.tensors
     if table is None or tensors is None or facts.config.experts or facts.gguf is None:
         return
-    if f"{facts.config.model_type}.{table.get('unless')}" in facts.gguf.keys:
+    if f"{facts.config.model_type}.{table.unless}" in facts.gguf.keys:
         return
-    wanted = list(table["once"])
+    wanted = list(table.once)
     for layer in range(min(facts.config.layers or 0, 512)):
         fused = f"blk.{layer}.attn_qkv.weight" in tensors
-        names = table["per_layer"] + ([] if fused else table["unfused"])
+        names = table.per_layer + (() if fused else table.unfused)
         wanted += [f"blk.{layer}.{name}.weight" for name in names]
     for name in wanted:
         if name not in tensors:
             build.fail("missing-tensor", f"tensor {name} is missing")
     _sizes(facts, build)
-    if "known" not in table:
+    if table.known is None:
         return
-    known = re.compile(rf"(blk\.\d+\.)?({'|'.join(table['known'])})(\.(weight|bias|\w*scale))?")
+    known = re.compile(rf"(blk\.\d+\.)?({'|'.join(table.known)})(\.(weight|bias|\w*scale))?")
     for name in tensors:
         if known.fullmatch(name) is None:
             build.fail("extra-tensor", f"tensor {name!r} is not one of this architecture's")
@@ -176,7 +176,7 @@ def _sizes(facts: ModelFacts, build: Build) -> None:
 def _rows_wanted(facts: ModelFacts, vocab: LlamaVocab, build: Build) -> int:
     """The number of tokens; older builds believed the key vocab_size instead."""
     assert facts.gguf is not None
-    if build.has(build.vocabulary["behaviour"]["counts_tokens"]):
+    if build.has(build.vocabulary.behaviour.counts_tokens):
         return vocab.n
     arch = build.string(facts.gguf.keys, "general.architecture") or ""
     stored = facts.gguf.keys.get(f"{arch}.vocab_size", ("", None))[1]

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from array import array
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from draftcheck.judge.llama.build import Build, Keys, LoadFailure, NotTold
+from draftcheck.rulebook.tables import TokenizerModel
 from draftcheck.values.facts import NO_TOKEN, Conversion, GgufArray
 
 TYPES = {"NONE": 0, "SPM": 1, "BPE": 2, "WPM": 3, "UGM": 4, "RWKV": 5, "PLAMO2": 6, "TEST": 7}
@@ -56,10 +57,10 @@ def derive(keys: Keys, tokens: Sequence[bytes | None] | None, build: Build) -> L
     pre = build.string(keys, PRE) or ""
     build.value(keys, "tokenizer.ggml.token_type_count", "uint32")
     row = _model_row(name, build)
-    if row["type"] == "NONE":
+    if row.type == "NONE":
         return _no_vocab(keys, build)
     pre = _pre_tokenizer(keys, row, pre, build)
-    for flag in build.vocabulary["keys"]["early_bool"]:
+    for flag in build.vocabulary.keys.early_bool:
         build.value(keys, flag, "bool")
     texts = _texts(keys, tokens, build)
     types = _side_arrays(keys, len(texts), build)
@@ -67,16 +68,16 @@ def derive(keys: Keys, tokens: Sequence[bytes | None] | None, build: Build) -> L
     _distinct(texts, tokens, build)
     if name == "hybriddna":
         texts = _without_marks(texts)
-    if row["type"] == "PLAMO2":
+    if row.type == "PLAMO2":
         _plamo2(texts, types, build)
     bos, eos = _ids(keys, row, pre, len(texts), build)
     add_bos, add_eos = _flags(keys, row, pre, build)
     if keys.get(SUPPRESS, ("array[int32]",))[0] != "array[int32]":
         build.fail("side-array-type", f"{SUPPRESS} is {keys[SUPPRESS][0]}, not array[int32]")
     too_large = once(tokens, "too large", lambda: _any_too_large(texts))
-    _pieces(keys, row["type"], pre, texts, types, build, too_large=too_large)
-    _linefeed(row["type"], texts, build)
-    return LlamaVocab(row["type"], texts, bos, eos, add_bos, add_eos)
+    _pieces(keys, row.type, pre, texts, types, build, too_large=too_large)
+    _linefeed(row.type, texts, build)
+    return LlamaVocab(row.type, texts, bos, eos, add_bos, add_eos)
 
 
 def once(tokens: Sequence[bytes | None], name: Any, work: Callable[[], Any]) -> Any:
@@ -121,14 +122,14 @@ def from_conversion(
     row = _model_row(conversion.model, build)
     # Without a stored flag a BPE default depends on the pre-tokenizer's name, which only
     # the converter's own hash of a tokenized text tells.
-    default_bos = None if row["type"] == "BPE" else row["add_bos"]
+    default_bos = None if row.type == "BPE" else row.add_bos
     return LlamaVocab(
-        row["type"],
+        row.type,
         None if tokens is None else _converted_texts(tokens, rows, user_defined),
-        row["bos"] if conversion.bos_id is None else conversion.bos_id,
-        row["eos"] if conversion.eos_id is None else conversion.eos_id,
+        row.bos if conversion.bos_id is None else conversion.bos_id,
+        row.eos if conversion.eos_id is None else conversion.eos_id,
         default_bos if conversion.add_bos is None else conversion.add_bos,
-        row["add_eos"] if conversion.add_eos is None else conversion.add_eos,
+        row.add_eos if conversion.add_eos is None else conversion.add_eos,
         predicted=True,
         count=max(rows, length),
     )
@@ -170,16 +171,15 @@ def fix_texts(tokens: Sequence[bytes]) -> Sequence[bytes]:
     return [text or b"[EMPTY_%d]" % i for i, text in enumerate(cut)]
 
 
-def _model_row(name: str, build: Build) -> Mapping[str, Any]:
-    for row in build.vocabulary["tokenizer_model"]:
-        if row["name"] != name:
+def _model_row(name: str, build: Build) -> TokenizerModel:
+    for row in build.vocabulary.tokenizer_model:
+        if row.name != name:
             continue
-        doubtful = "absent" in row and build.at > build.order(row["absent"])
-        if doubtful and not build.has(row["since"]):
+        doubtful = row.absent is not None and build.at > build.order(row.absent)
+        if doubtful and not build.has(row.since):
             raise NotTold(f"whether this build knows tokenizer model {name!r}")
-        if build.has(row.get("since"), row.get("until")):
-            found: Mapping[str, Any] = row
-            return found
+        if build.has(row.since, row.until):
+            return row
     raise LoadFailure("unknown-tokenizer", f"{MODEL} is {name!r}")
 
 
@@ -189,20 +189,20 @@ def _no_vocab(keys: Keys, build: Build) -> LlamaVocab:
     return LlamaVocab("NONE", [b""] * min(count, 1 << 22), NO_TOKEN, NO_TOKEN, False, False)
 
 
-def _pre_tokenizer(keys: Keys, row: Mapping[str, Any], pre: str, build: Build) -> str:
+def _pre_tokenizer(keys: Keys, row: TokenizerModel, pre: str, build: Build) -> str:
     """Check merges, charsmap and the pre-tokenizer's name; return the name in force."""
-    if row["type"] == "UGM":
+    if row.type == "UGM":
         _charsmap(keys, build)
-    if row["type"] != "BPE":
+    if row.type != "BPE":
         return ""
-    table = build.vocabulary["pre"]
+    table = build.vocabulary.pre
     if MERGES not in keys:
-        exempt = pre in table["needs_no_merges"] and build.has(table["needs_no_merges_since"])
-        if not exempt or "pre" in row:
+        exempt = pre in table.needs_no_merges and build.has(table.needs_no_merges_since)
+        if not exempt or row.pre is not None:
             build.fail("no-merges", f"a BPE tokenizer without {MERGES}")
     elif keys[MERGES][0] != "array[string]":
         build.fail("array-type", f"{MERGES} is {keys[MERGES][0]}, not array[string]")
-    pre = row.get("pre", pre)
+    pre = pre if row.pre is None else row.pre
     if pre and not build.knows(pre, table, "pre-tokenizer"):
         build.fail("unknown-pre-tokenizer", f"{PRE} is {pre!r}")
     return pre
@@ -305,13 +305,13 @@ def _plamo2(texts: Sequence[bytes], types: Sequence[int] | None, build: Build) -
             build.fail("codepoint", f"token {i} is {text!r}")
 
 
-def _ids(keys: Keys, row: Mapping[str, Any], pre: str, n: int, build: Build) -> tuple[int, int]:
+def _ids(keys: Keys, row: TokenizerModel, pre: str, n: int, build: Build) -> tuple[int, int]:
     """bos and eos: stored ids beat defaults, unless they are out of range."""
-    found = {"bos": row["bos"], "eos": row["eos"], **row.get("others", {})}
-    if pre in build.vocabulary["pre"]["no_default_bos"]:
+    found = {"bos": row.bos, "eos": row.eos, **row.others}
+    if pre in build.vocabulary.pre.no_default_bos:
         found["bos"] = NO_TOKEN
-    drops = build.has(build.vocabulary["behaviour"]["drops_default_ids_out_of_range"])
-    for name in build.vocabulary["keys"]["uint32"]:
+    drops = build.has(build.vocabulary.behaviour.drops_default_ids_out_of_range)
+    for name in build.vocabulary.keys.uint32:
         short = name.removeprefix("tokenizer.ggml.").removesuffix("_token_id")
         if found.get(short, NO_TOKEN) >= n and drops:
             found[short] = NO_TOKEN
@@ -324,18 +324,16 @@ def _ids(keys: Keys, row: Mapping[str, Any], pre: str, n: int, build: Build) -> 
     return found["bos"], found["eos"]
 
 
-def _flags(keys: Keys, row: Mapping[str, Any], pre: str, build: Build) -> tuple[bool, bool]:
-    table = build.vocabulary["pre"]
-    stored = {name: build.value(keys, name, "bool") for name in build.vocabulary["keys"]["bool"]}
+def _flags(keys: Keys, row: TokenizerModel, pre: str, build: Build) -> tuple[bool, bool]:
+    table = build.vocabulary.pre
+    stored = {name: build.value(keys, name, "bool") for name in build.vocabulary.keys.bool}
     add_bos = stored["tokenizer.ggml.add_bos_token"]
     add_eos = stored["tokenizer.ggml.add_eos_token"]
     if add_bos is None:
-        add_bos = row["add_bos"] or pre in table["add_bos"]
+        add_bos = row.add_bos or pre in table.add_bos
     if add_eos is None:
-        add_eos = row["add_eos"]
-    if pre in table["forced_add_bos"] and build.has(
-        build.vocabulary["behaviour"]["forces_add_bos"]
-    ):
+        add_eos = row.add_eos
+    if pre in table.forced_add_bos and build.has(build.vocabulary.behaviour.forces_add_bos):
         add_bos = True
     return bool(add_bos), bool(add_eos)
 
@@ -351,7 +349,7 @@ def _pieces(
     too_large: bool,
 ) -> None:
     """The cache of printable pieces decodes every token once; too_large: _any_too_large()."""
-    plain = pre in build.vocabulary["pre"]["plain_text"]
+    plain = pre in build.vocabulary.pre.plain_text
     if kind == "BPE" and not plain and too_large:
         for i, text in enumerate(texts):
             if (types is None or types[i] == NORMAL) and TOO_LARGE.search(text):
@@ -361,7 +359,7 @@ def _pieces(
             if (types is None or types[i] == NORMAL) and not _is_utf8(text):
                 build.fail("invalid-utf8", f"token {i} is {text!r}")
     if types is not None and BYTE in types:
-        control = build.vocabulary["control_texts"]  # these are control tokens, whatever is stored
+        control = build.vocabulary.control_texts  # these are control tokens, whatever is stored
         codes = {"SPM": "byte-token", "UGM": "byte-token", "BPE": "byte-token-bpe"}
         for i, text in enumerate(texts):
             if types[i] != BYTE:

@@ -16,7 +16,7 @@ from draftcheck.models.readers.gguf import header as gguf_header
 from draftcheck.models.readers.gguf import tensors as gguf_tensors
 from draftcheck.models.readers.gguf.header import GgufHeader, TensorInfo
 from draftcheck.models.sources.source import ModelSource
-from draftcheck.rulebook import files as rulefiles
+from draftcheck.rulebook import tables
 from draftcheck.values.facts import (
     NO_TOKEN,
     ConfigFacts,
@@ -271,12 +271,12 @@ def _main_type(tensors: Mapping[str, Tensor]) -> str | None:
 
 
 def _role(arch: str | None, tensors: Mapping[str, Tensor]) -> str | None:
-    kinds = rulefiles.load("llamacpp-architectures")["kinds"]
+    kinds = tables.llama_architectures().kinds
     if arch == "dflash" and "markov_w1.weight" in tensors:
         return "dspark"
-    if arch in kinds["heads"]:
+    if arch in kinds.heads:
         return "mtp" if arch == "gemma4-assistant" else arch
-    if arch in kinds["no_memory"]:
+    if arch in kinds.no_memory:
         return "encoder"
     if heads.gguf_is_sidecar(tensors):
         return "mtp"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from draftcheck.rulebook import files
+from draftcheck.models.readers.weights import families
 from draftcheck.values.facts import ConfigFacts, Fault, Tensor
 
 MOST_LAYERS = 512
@@ -14,12 +14,12 @@ def missing(
     config: ConfigFacts, nextn: int, tensors: Mapping[str, Tensor], file: str
 ) -> tuple[Fault, ...]:
     """At most one fault: the first tensor that is not there, and how many more."""
-    table = files.load("parameters")["gguf"]
+    table = families.table().gguf
     arch = config.model_type or ""
-    words = table["layer"].get(arch)
+    words = table.layer.get(arch)
     if words is None or not tensors or config.layers is None:
         return ()
-    once = f"{table['once']['every']} {table['once'].get(arch, '')}".split()
+    once = f"{table.once['every']} {table.once.get(arch, '')}".split()
     lacking = [name for name in once if f"{name}.weight" not in tensors]
     wanted = [entry.split("|") for entry in words.split()]
     # The last blocks of some files predict further tokens; they have tensors of their own.

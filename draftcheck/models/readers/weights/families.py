@@ -1,4 +1,4 @@
-"""rules/parameters.toml: which parameters a model class asks for, from its config alone.
+"""rules/tables/parameters.toml: which parameters a model class asks for, from its config alone.
 
 Data in, names and shapes out; what a checkpoint stores is not looked at here.
 """
@@ -9,10 +9,11 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import Any, Literal
 
 from draftcheck.models.readers.jsonfile import integer, text
 from draftcheck.rulebook import files
+from draftcheck.rulebook.files import Names, RuleRow, Text
 
 Shape = tuple[int, ...] | None
 """None: a parameter whose shape the table does not tell."""
@@ -26,6 +27,77 @@ BODY = ("model.", "", "model.language_model.", "language_model.model.", "languag
         "model.language_model.model.")  # fmt: skip
 ROOT = "embed_tokens.weight vocab hidden\nnorm.weight hidden"
 HEAD = "lm_head.weight vocab hidden"
+
+
+class Beside(RuleRow, frozen=True):
+    """Patterns of names that lie beside the parameters, and of names that mean another layout."""
+
+    ends: Names
+    starts: Names
+
+
+class QuantisedModule(RuleRow, frozen=True):
+    """How some methods store a quantised module."""
+
+    methods: Names
+    leaf: Text
+    needs: Names = ()
+    dtypes: Names = ()
+    one_of: Names = ()
+
+
+class Excluded(RuleRow, frozen=True):
+    """Where quantisers write down what they left alone."""
+
+    keys: Names
+    each: Names
+    files: Names
+
+
+class GgufTensors(RuleRow, frozen=True):
+    """Tensors that a GGUF cannot do without: words with | between alternatives."""
+
+    once: Mapping[str, str]
+    layer: Mapping[str, str]
+
+
+class ParameterFamily(RuleRow, frozen=True):
+    """Model classes that ask for the same parameters; the file's head explains the fields."""
+
+    types: Names
+    classes: Names
+    layer: tuple[str | Names, ...]
+    root: str = ROOT
+    head: str = HEAD
+    stack: str = "layers"
+    prefixes: Names = BODY
+    sizes: Mapping[str, str] = {}
+    flags: Mapping[str, str] = {}
+    always: Names = ()
+    absent: Mapping[str, int | bool | str] = {}
+    when: Mapping[str, int | bool | str] = {}
+    decline: Names = ()
+    sparse: Literal["all", "step", "after"] | None = None
+
+
+class ParameterFile(RuleRow, frozen=True):
+    """rules/tables/parameters.toml."""
+
+    source: Text
+    sizes: Mapping[str, str]
+    beside: Beside
+    quantised: tuple[QuantisedModule, ...]
+    excluded: Excluded
+    gguf: GgufTensors
+    part: Mapping[str, Text]
+    family: tuple[ParameterFamily, ...]
+
+    def __post_init__(self) -> None:
+        for row in self.family:
+            for entry in row.layer:
+                for name in (entry,) if isinstance(entry, str) else entry:
+                    if "\n" not in name and name not in self.part:
+                        raise ValueError(f"[[family]] {row.types[0]}: there is no part {name!r}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,12 +141,12 @@ class ExpectedParameters:
 
 
 @cache
-def _families() -> dict[str, Mapping[str, Any]]:
-    return {kind: row for row in table()["family"] for kind in row["types"]}
+def _families() -> dict[str, ParameterFamily]:
+    return {kind: row for row in table().family for kind in row.types}
 
 
-def table() -> Mapping[str, Any]:
-    return files.load("parameters")
+def table() -> ParameterFile:
+    return files.read("tables/parameters", ParameterFile)
 
 
 def types() -> tuple[str, ...]:
@@ -92,17 +164,17 @@ def model(part: Mapping[str, Any], whole: Mapping[str, Any]) -> ExpectedParamete
     if sizes is None:
         return None
     flags = _flags(row, part)
-    sparse = _sparse(row.get("sparse"), part, sizes)
+    sparse = _sparse(row.sparse, part, sizes)
     if sparse is None:
         return None
     try:
         return ExpectedParameters(
             type=kind,
-            classes=tuple(row["classes"]),
-            prefixes=tuple(row.get("prefixes", BODY)),
-            stack=row.get("stack", "layers"),
-            root=_lines(row.get("root", ROOT), sizes, flags),
-            head=_lines(row.get("head", HEAD), sizes, flags),
+            classes=row.classes,
+            prefixes=row.prefixes,
+            stack=row.stack,
+            root=_lines(row.root, sizes, flags),
+            head=_lines(row.head, sizes, flags),
             tied=_tied(row, part, whole),
             layers=sizes["layers"],
             experts=sizes.get("experts", 0),
@@ -116,17 +188,17 @@ def model(part: Mapping[str, Any], whole: Mapping[str, Any]) -> ExpectedParamete
         return None
 
 
-def _value(row: Mapping[str, Any], part: Mapping[str, Any], key: str) -> Any:
+def _value(row: ParameterFamily, part: Mapping[str, Any], key: str) -> Any:
     """A config value; an absent or null one as the class fills it in."""
     found = part.get(key)
-    return row.get("absent", {}).get(key) if found is None else found
+    return row.absent.get(key) if found is None else found
 
 
-def _covers(row: Mapping[str, Any], part: Mapping[str, Any]) -> bool:
-    for key, wanted in row.get("when", {}).items():
+def _covers(row: ParameterFamily, part: Mapping[str, Any]) -> bool:
+    for key, wanted in row.when.items():
         if _value(row, part, key) != wanted:
             return False
-    for key in row.get("decline", ()):
+    for key in row.decline:
         outer, _, inner = key.partition(".")
         found = part.get(outer)
         if inner:
@@ -136,13 +208,13 @@ def _covers(row: Mapping[str, Any], part: Mapping[str, Any]) -> bool:
     return True
 
 
-def _sizes(row: Mapping[str, Any], part: Mapping[str, Any]) -> dict[str, int] | None:
+def _sizes(row: ParameterFamily, part: Mapping[str, Any]) -> dict[str, int] | None:
     sizes: dict[str, int] = {}
     later: dict[str, str] = {}
-    for name, keys in {**table()["sizes"], **row.get("sizes", {})}.items():
+    for name, keys in {**table().sizes, **row.sizes}.items():
         values = [_value(row, part, key) for key in keys.split()]
         value = next((value for value in values if value is not None), None)
-        if isinstance(value, str) and value == row.get("absent", {}).get(keys.split()[0]):
+        if isinstance(value, str) and value == row.absent.get(keys.split()[0]):
             later[name] = value
         elif value is not None:
             number = integer(value)
@@ -153,7 +225,7 @@ def _sizes(row: Mapping[str, Any], part: Mapping[str, Any]) -> dict[str, int] | 
             later[name] = "heads"  # an explicit null
     try:
         for name, words in later.items():
-            sizes[name] = _product_sum(words, sizes)
+            sizes[name] = size_of(words, sizes)
     except KeyError:
         return None
     if "head_dim" not in sizes and sizes.get("heads"):
@@ -164,16 +236,16 @@ def _sizes(row: Mapping[str, Any], part: Mapping[str, Any]) -> dict[str, int] | 
     return sizes if plain and small else None
 
 
-def _flags(row: Mapping[str, Any], part: Mapping[str, Any]) -> dict[str, bool]:
-    flags = {name: bool(_value(row, part, key)) for name, key in row.get("flags", {}).items()}
-    return {**flags, **dict.fromkeys(row.get("always", ()), True)}
+def _flags(row: ParameterFamily, part: Mapping[str, Any]) -> dict[str, bool]:
+    flags = {name: bool(_value(row, part, key)) for name, key in row.flags.items()}
+    return {**flags, **dict.fromkeys(row.always, True)}
 
 
-def _tied(row: Mapping[str, Any], part: Mapping[str, Any], whole: Mapping[str, Any]) -> bool:
+def _tied(row: ParameterFamily, part: Mapping[str, Any], whole: Mapping[str, Any]) -> bool:
     for place in (part, whole):
         if isinstance(place.get("tie_word_embeddings"), bool):
             return bool(place["tie_word_embeddings"])
-    return bool(row.get("absent", {}).get("tie_word_embeddings", False))
+    return bool(row.absent.get("tie_word_embeddings", False))
 
 
 def _sparse(
@@ -196,11 +268,11 @@ def _sparse(
 
 
 def _groups(
-    row: Mapping[str, Any], sizes: Mapping[str, int], flags: Mapping[str, bool]
+    row: ParameterFamily, sizes: Mapping[str, int], flags: Mapping[str, bool]
 ) -> tuple[tuple[tuple[ParameterPattern, ...], ...], ...]:
     groups = []
-    for entry in row["layer"]:
-        choices = entry if isinstance(entry, list) else [entry]
+    for entry in row.layer:
+        choices = (entry,) if isinstance(entry, str) else entry
         lines = tuple(_lines(_part(choice), sizes, flags) for choice in choices)
         if any(lines):
             groups.append(lines)
@@ -208,7 +280,7 @@ def _groups(
 
 
 def _part(words: str) -> str:
-    return words if "\n" in words else str(table()["part"][words])
+    return words if "\n" in words else table().part[words]
 
 
 def _lines(
@@ -217,16 +289,17 @@ def _lines(
     found = []
     for row in words.strip().splitlines():
         name, *rest = row.split()
-        if not all(_holds(word[1:], sizes, flags) for word in rest if word[0] == "?"):
+        if not all(condition_holds(word[1:], sizes, flags) for word in rest if word[0] == "?"):
             continue
         sides = [word for word in rest if word[0] != "?"]
-        shape = tuple(_product_sum(side, sizes) for side in sides) if sides else None
+        shape = tuple(size_of(side, sizes) for side in sides) if sides else None
         before, mark, after = name.partition("{e}")
         found.append(ParameterPattern(before, after if mark else None, shape))
     return tuple(found)
 
 
-def _holds(word: str, sizes: Mapping[str, int], flags: Mapping[str, bool]) -> bool:
+def condition_holds(word: str, sizes: Mapping[str, int], flags: Mapping[str, bool]) -> bool:
+    """flag, !flag, size!=size: what stands behind the ? of a line."""
     if "!=" in word:
         one, _, other = word.partition("!=")
         return sizes[one] != sizes[other]
@@ -235,7 +308,7 @@ def _holds(word: str, sizes: Mapping[str, int], flags: Mapping[str, bool]) -> bo
     return flags.get(word, False)
 
 
-def _product_sum(words: str, sizes: Mapping[str, int]) -> int:
+def size_of(words: str, sizes: Mapping[str, int]) -> int:
     """heads*head_dim+2*kv_heads: sums of products of sizes and numbers, nothing else."""
     total = 0
     for term in words.split("+"):
@@ -249,13 +322,13 @@ def _product_sum(words: str, sizes: Mapping[str, int]) -> int:
 @cache
 def beside() -> re.Pattern[str]:
     """Ends of names that no class asks for or misses."""
-    return re.compile(f"(?:{'|'.join(table()['beside']['ends'])})$")
+    return re.compile(f"(?:{'|'.join(table().beside.ends)})$")
 
 
 @cache
 def elsewhere() -> re.Pattern[str]:
     """Starts of names that mean another way to store the model."""
-    return re.compile("|".join(table()["beside"]["starts"]))
+    return re.compile("|".join(table().beside.starts))
 
 
 def expected(found: ExpectedParameters) -> dict[str, Shape]:

@@ -9,6 +9,7 @@ from typing import Any
 from draftcheck.models.readers.config import text_config
 from draftcheck.models.readers.jsonfile import integer, text
 from draftcheck.models.readers.weights import families
+from draftcheck.models.readers.weights.families import QuantisedModule
 from draftcheck.models.readers.weights.names import PLAIN
 from draftcheck.values.facts import Fault, Tensor
 
@@ -40,14 +41,14 @@ def compare(
     if said is None:
         return _undeclared(raw, tensors, files)
     method = (text(said.get("quant_method")) or "").lower()
-    rows = [row for row in families.table()["quantised"] if method in row["methods"]]
+    rows = [row for row in families.table().quantised if method in row.methods]
     if not rows or _other_layout(said):
         return []
     modules: dict[str, str] = {}
     faults: list[Fault] = []
     for row in rows:
         found = _modules(row, tensors)
-        modules |= dict.fromkeys(found, row["leaf"])
+        modules |= dict.fromkeys(found, row.leaf)
         faults += _incomplete(row, found, tensors)
     if not modules:
         says = f"config.json says {method[:40]}, but no module is stored in that form"
@@ -65,30 +66,29 @@ def _other_layout(said: Mapping[str, Any]) -> bool:
     )
 
 
-def _modules(row: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> list[str]:
-    end, dtypes = f".{row['leaf']}", row.get("dtypes")
+def _modules(row: QuantisedModule, tensors: Mapping[str, Tensor]) -> list[str]:
+    end = f".{row.leaf}"
     return [
         name[: -len(end)]
         for name, tensor in tensors.items()
-        if name.endswith(end) and (dtypes is None or tensor.dtype in dtypes)
+        if name.endswith(end) and (not row.dtypes or tensor.dtype in row.dtypes)
     ]
 
 
 def _incomplete(
-    row: Mapping[str, Any], modules: Sequence[str], tensors: Mapping[str, Tensor]
+    row: QuantisedModule, modules: Sequence[str], tensors: Mapping[str, Tensor]
 ) -> list[Fault]:
     lacking = []
     for module in modules:
-        gone = [leaf for leaf in row.get("needs", ()) if f"{module}.{leaf}" not in tensors]
-        one_of = row.get("one_of", ())
-        if one_of and not any(f"{module}.{leaf}" in tensors for leaf in one_of):
-            gone.append(one_of[0])
+        gone = [leaf for leaf in row.needs if f"{module}.{leaf}" not in tensors]
+        if row.one_of and not any(f"{module}.{leaf}" in tensors for leaf in row.one_of):
+            gone.append(row.one_of[0])
         if gone:
             lacking.append((module, gone[0]))
     if not lacking:
         return []
     module, leaf = lacking[0]
-    name = f"{module}.{row['leaf']}"
+    name = f"{module}.{row.leaf}"
     says = f"{name[:120]!r} is quantised, but {leaf!r} of that module is not stored"
     more = f" (and {len(lacking) - 1:,} more modules)" if len(lacking) > 1 else ""
     return [Fault("quantised-part", tensors[name].file, says + more, name)]
@@ -125,12 +125,12 @@ def _packing(
 
 
 def _by_module(said: Mapping[str, Any]) -> bool:
-    return any(said.get(key) for key in families.table()["excluded"]["each"])
+    return any(said.get(key) for key in families.table().excluded.each)
 
 
 def _excluded(said: Mapping[str, Any]) -> list[str]:
     found: list[str] = []
-    for key in families.table()["excluded"]["keys"]:
+    for key in families.table().excluded.keys:
         entries = said.get(key)
         found += [e for e in entries if isinstance(e, str)] if isinstance(entries, list) else []
     return found[:10_000]
@@ -177,7 +177,7 @@ def _left_alone(module: str, listed: Sequence[str], exact: frozenset[str]) -> bo
 def _undeclared(
     raw: Mapping[str, Any], tensors: Mapping[str, Tensor], files: Iterable[str]
 ) -> list[Fault]:
-    named = set(families.table()["excluded"]["files"]) & set(files)
+    named = set(families.table().excluded.files) & set(files)
     if named or "quantization_config" in raw or "quantization" in raw:
         return []
     name = next((name for name in tensors if name.endswith(LEAVES)), None)

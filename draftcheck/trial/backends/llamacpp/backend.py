@@ -14,7 +14,6 @@ from draftcheck.errors import ReadError, UsageError
 from draftcheck.models.readers.gguf import facts as gguf
 from draftcheck.models.sources.folder import FolderSource
 from draftcheck.probe.client import parse
-from draftcheck.rulebook import files
 from draftcheck.trial import gguf_files
 from draftcheck.trial.backends.backend import TrialOptions
 from draftcheck.trial.backends.endpoint.asking import ServerAsker
@@ -42,8 +41,8 @@ def available() -> str | None:
 
 
 def no_program() -> str:
-    settings = files.load(llama_program.FILE)
-    name, program = settings["environment"], settings["program"]
+    spelling = llama_program.spellings()
+    name, program = spelling.environment, spelling.program
     named = os.environ.get(name)
     if named:
         return f"{name} names {named}, which is not a program"
@@ -80,7 +79,7 @@ def check(options: TrialOptions) -> None:
 
 def model(file: Path, options: TrialOptions) -> Model:
     """One GGUF, loaded; a llama-server that the user names comes before llama-cpp-python."""
-    named = os.environ.get(files.load(llama_program.FILE)["environment"])
+    named = os.environ.get(llama_program.spellings().environment)
     if not named and library.missing() is None:
         library.rehearse(file, options)
         return library.LlamaLibrary(file, options.tokens + LONGEST_PROMPT, options)

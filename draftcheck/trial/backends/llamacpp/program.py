@@ -22,8 +22,8 @@ from typing import IO
 from draftcheck.errors import ReadError
 from draftcheck.probe.client import ProbedServer, ServerAddress
 from draftcheck.rulebook import files
+from draftcheck.rulebook.files import Names, RuleRow, Text
 
-FILE = "llama-server"
 ASKED_SECONDS = 60
 START_SECONDS = 1800.0
 """A model of hundreds of gigabytes is read from a slow disk."""
@@ -39,13 +39,45 @@ TIE = (
 LISTED = re.compile(r"^\s+(?P<name>\w+): (?P<what>.+?)(?: \(\d+ MiB.*)?$", re.MULTILINE)
 
 
+class OptionSpellings(RuleRow, frozen=True):
+    """Spellings of one meaning by build, newest first."""
+
+    draft_model: Names
+    draft_tokens: Names
+    fewest: Names
+    p_min: Names
+    method: Names
+    prompt_cache: Names
+
+    def named(self, meaning: str) -> Names:
+        spelled: Names = getattr(self, meaning)
+        return spelled
+
+
+class ValueSpellings(RuleRow, frozen=True):
+    method: Names
+
+
+class Spellings(RuleRow, frozen=True):
+    """rules/tables/llama-server.toml."""
+
+    program: Text
+    environment: Text
+    options: OptionSpellings
+    values: ValueSpellings
+
+
+def spellings() -> Spellings:
+    return files.read("tables/llama-server", Spellings)
+
+
 def find() -> Path | None:
     """The program that the user names, or the one on PATH."""
-    settings = files.load(FILE)
-    named = os.environ.get(settings["environment"])
+    spelling = spellings()
+    named = os.environ.get(spelling.environment)
     if named:
         return Path(named) if os.access(named, os.X_OK) and Path(named).is_file() else None
-    found = shutil.which(settings["program"])
+    found = shutil.which(spelling.program)
     return Path(found) if found else None
 
 
@@ -80,21 +112,20 @@ class LlamaProgram:
         """An option as this build spells it; an error when it has none for that."""
         if found := self.if_known(meaning, value):
             return found
-        names = ", ".join(files.load(FILE)["options"][meaning])
+        names = ", ".join(spellings().options.named(meaning))
         raise ReadError(f"{self.path}: has no option such as {names}: a very old build?")
 
     def if_known(self, meaning: str, value: str) -> list[str]:
         """The same, or nothing where the build has no such option."""
-        names = files.load(FILE)["options"][meaning]
+        names = spellings().options.named(meaning)
         return next(([name, value] for name in names if self._lists(name)), [])
 
     def method(self) -> list[str]:
         """The switch for drafts by another model; none where naming the draft is enough."""
-        data = files.load(FILE)
-        name = data["options"]["method"][0]
+        name = spellings().options.method[0]
         line = re.search(rf"^{re.escape(name)}[ =](?P<values>\S+)", self.help, re.MULTILINE)
         known = re.split(r"[,|\[\]]", line["values"]) if line else []
-        return next(([name, word] for word in data["values"]["method"] if word in known), [])
+        return next(([name, word] for word in spellings().values.method if word in known), [])
 
     def _lists(self, option: str) -> bool:
         line = rf"^(?:\S+, +)*{re.escape(option)}[ ,].*$"

@@ -1,0 +1,195 @@
+"""rules/tables: what an engine's code lists (architectures, classes, tokenizers), by version.
+
+Only the tables that an engine's rules name in `[engine] tables` are here, because the rulebook
+hands them to the checks; every other table has its type in the package that reads it.
+Bounds are builds or versions; `since` tables list names under the first build that has them,
+`absent` ones under the newest build that was read and does not have them yet.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from draftcheck.rulebook import files
+from draftcheck.rulebook.files import Names, RuleRow, Text
+
+TableName = Literal[
+    "llamacpp-vocabulary", "llamacpp-architectures", "llamacpp-conversion", "vllm-mtp"
+]
+NamesByBuild = Mapping[str, Names]
+BuildByName = Mapping[str, str]
+
+
+class FirstBuilds(RuleRow, frozen=True):
+    """Names by the first build that knows them."""
+
+    since: NamesByBuild
+
+
+class KnownNames(FirstBuilds, frozen=True):
+    """The same, and names that the newest build read before did not know."""
+
+    absent: NamesByBuild
+
+
+class ArchitectureKinds(RuleRow, frozen=True):
+    """Architectures that are treated alike."""
+
+    no_memory: Names
+    recurrent: Names
+    vision: Names
+    projectors: Names
+    heads: Names
+    rope_over_whole_head: Names
+
+
+class TypedKeys(RuleRow, frozen=True):
+    """Optional hyperparameters that must have one type where they are stored."""
+
+    keys: Mapping[str, str]
+    every_until: Text
+    afterwards: Names
+
+
+class ArchitectureTensors(RuleRow, frozen=True):
+    """Tensors of one architecture."""
+
+    once: Names
+    per_layer: Names
+    unfused: Names
+    known: Names | None = None
+    """Everything that a file may hold; None: not checked."""
+    unless: str | None = None
+    """A hyperparameter whose presence means other tensors."""
+
+
+class MtpArchitectures(KnownNames, frozen=True):
+    """Architectures whose own MTP layers can draft."""
+
+    single: Names
+    load_without: Names
+    made_for: Mapping[str, str]
+
+
+class LayerFeeds(KnownNames, frozen=True):
+    """Architectures that hand out the inputs of their layers to heads."""
+
+    last: Names
+
+
+class TensorTypes(FirstBuilds, frozen=True):
+    """Tensor types by the build that brought them, and by the one that dropped them."""
+
+    until: NamesByBuild
+
+
+class LlamaArchitectures(KnownNames, frozen=True):
+    """llamacpp-architectures.toml."""
+
+    kinds: ArchitectureKinds
+    required: Mapping[str, Mapping[str, str]]
+    typed: TypedKeys
+    tensors: Mapping[str, ArchitectureTensors]
+    mtp: MtpArchitectures
+    nextn: FirstBuilds
+    feeds: LayerFeeds
+    types: TensorTypes
+
+
+class WrittenMtp(RuleRow, frozen=True):
+    """What the converter does with the MTP layers of a whole model, by class."""
+
+    left_out: Names
+    written: BuildByName
+
+
+class LlamaConversion(RuleRow, frozen=True):
+    """llamacpp-conversion.toml."""
+
+    architectures: Mapping[str, Names]
+    with_experts: Mapping[str, str]
+    heads: Mapping[str, BuildByName]
+    mtp: WrittenMtp
+
+
+class TokenizerKeys(RuleRow, frozen=True):
+    """The keys of a tokenizer by the only type that they may have."""
+
+    string: Names
+    uint32: Names
+    bool: Names
+    early_bool: Names
+
+
+class TokenizerBehaviour(RuleRow, frozen=True):
+    """What changed in the loader, by first build."""
+
+    counts_tokens: Text
+    drops_default_ids_out_of_range: Text
+    forces_add_bos: Text
+
+
+class TokenizerModel(RuleRow, frozen=True):
+    """One value of tokenizer.ggml.model, with the defaults that it brings."""
+
+    name: Text
+    type: Text
+    bos: int
+    eos: int
+    add_bos: bool
+    add_eos: bool
+    others: Mapping[str, int] = {}
+    pre: str | None = None
+    since: str | None = None
+    until: str | None = None
+    absent: str | None = None
+
+
+class PreTokenizers(KnownNames, frozen=True):
+    """Values of tokenizer.ggml.pre, and what they switch."""
+
+    needs_no_merges: Names
+    needs_no_merges_since: Text
+    plain_text: Names
+    forced_add_bos: Names
+    no_default_bos: Names
+    add_bos: Names
+
+
+class LlamaVocabulary(RuleRow, frozen=True):
+    """llamacpp-vocabulary.toml."""
+
+    control_texts: Names
+    keys: TokenizerKeys
+    behaviour: TokenizerBehaviour
+    tokenizer_model: tuple[TokenizerModel, ...]
+    pre: PreTokenizers
+
+
+class VllmMtp(RuleRow, frozen=True):
+    """vllm-mtp.toml: name -> window of versions, as versions.window reads it."""
+
+    types: Mapping[str, str]
+    containing: Mapping[str, str]
+    with_layers: Mapping[str, str]
+    architectures: Mapping[str, str]
+    ready: Mapping[str, str]
+
+
+TYPES: Mapping[str, Any] = {
+    "llamacpp-vocabulary": LlamaVocabulary,
+    "llamacpp-architectures": LlamaArchitectures,
+    "llamacpp-conversion": LlamaConversion,
+    "vllm-mtp": VllmMtp,
+}
+
+
+def load(name: str) -> Any:
+    """The table rules/tables/NAME.toml that an engine's head names."""
+    return files.read(f"tables/{name}", TYPES[name])
+
+
+def llama_architectures() -> LlamaArchitectures:
+    """llama.cpp's architectures, for readers of GGUF files."""
+    return files.read("tables/llamacpp-architectures", LlamaArchitectures)
