@@ -5,13 +5,12 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
-import os
 import tomllib
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-from draftcheck import settings
+from draftcheck import atomic, settings
 from draftcheck.errors import RuleError
 
 
@@ -55,9 +54,7 @@ def _keep(kept: Path, found: dict[str, Any]) -> None:
         # Exactly this file's: vllm-*.json would be vllm-mtp's too.
         for old in kept.parent.glob(f"{kept.name.rpartition('-')[0]}-{'[0-9a-f]' * 32}.json"):
             old.unlink(missing_ok=True)
-        part = kept.with_suffix(f".{os.getpid()}.part")
-        part.write_text(json.dumps(found, default=str), encoding="utf-8")
-        part.replace(kept)
+        atomic.write(kept, json.dumps(found, default=str).encode())
 
 
 def head(name: str) -> str:
