@@ -1,50 +1,66 @@
-"""Run every benchmark and print one table; exit 1 when a promise is not kept."""
+"""Run every promise about a verdict and print one table; exit 1 when one is not kept.
+
+python -m benchmarks [ROUNDS]. Ours and the peers' commands take turns in one run. With real
+tokenizers where DRAFTCHECK_REALDATA names the folder that holds them, else with made-up ones.
+"""
 
 from __future__ import annotations
 
+import os
+import shutil
 import sys
 import tempfile
 from pathlib import Path
 
 from benchmarks import models, peers
-from benchmarks.measure import peak_megabytes, seconds
+from benchmarks.measure import Command, cpu_seconds, peak_megabytes
 from benchmarks.rows import Row, show
 
 ANSWERS = (0, 1, 3)
 """Exit codes of a verdict, whatever it says."""
+Pair = tuple[Path, Path]
 
 
-def pair(target: Path, draft: Path) -> list[str]:
-    return [sys.executable, "-m", "draftcheck", "pair", str(target), str(draft), "--quiet"]
+def verdict(pair: Pair) -> Command:
+    return Command(sys.executable, "-m", "draftcheck", "pair", *pair, "--quiet", codes=ANSWERS)
 
 
-def verdicts(work: Path, rounds: int) -> list[Row]:
-    """A whole verdict on two models of 150k tokens against reading them in other ways."""
-    folders = models.folders(work / "folders", 150_000)
-    files = models.ggufs(work / "ggufs", 150_000)
-    others = {
-        "AutoTokenizer": peers.auto_tokenizer(*folders),
-        "GGUFReader": peers.gguf_reader(*files),
-        "llama.cpp": peers.llama_cpp(*files),
-    }
-    costs = {name: seconds(command, rounds) for name, command in others.items() if command}
-    ours = {
-        form: seconds(pair(*made), rounds, ANSWERS)
-        for form, made in (("folders", folders), ("gguf", files))
-    }
+def verdicts(folders: Pair, files: Pair, rounds: int) -> list[Row]:
+    """A whole verdict for all engines against reading the two vocabularies in other ways."""
+    costs = cpu_seconds(
+        {
+            "AutoTokenizer": peers.auto_tokenizer(*folders),
+            "GGUFReader": peers.gguf_reader(*files),
+            "llama.cpp": peers.llama_cpp(*files),
+            "folders": verdict(folders),
+            "gguf": verdict(files),
+        },
+        rounds,
+    )
+    promises = (
+        ("folders", "AutoTokenizer", 0.08),
+        ("gguf", "GGUFReader", 0.03),
+        ("gguf", "llama.cpp", 1.0),
+    )
     rows = []
-    for form, cost in ours.items():
-        rows += _against(f"verdict, 150k tokens, {form}", cost, costs, "AutoTokenizer", 1 / 10)
-        rows += _against(f"verdict, 150k tokens, {form}", cost, costs, "GGUFReader", 1 / 20)
-    rows += _against("verdict, 150k tokens, gguf", ours["gguf"], costs, "llama.cpp", 1.0)
+    for form, peer, limit in promises:
+        if peer in costs:
+            rows.append(Row(f"verdict, {form} / {peer} x 2", costs[form], costs[peer], limit, "s"))
+        else:
+            print(f"skipped: {form} against {peer}: {peers.WHY[peer]}", file=sys.stderr)
     return rows
 
 
-def _against(name: str, cost: float, costs: dict[str, float], peer: str, limit: float) -> list[Row]:
-    if peer not in costs:
-        print(f"skipped: {name} against {peer}: {peers.WHY[peer]}", file=sys.stderr)
-        return []
-    return [Row(f"{name} / {peer} x 2", cost, costs[peer], limit, "s")]
+def real(root: Path, work: Path) -> tuple[Pair, Pair]:
+    """Qwen2.5 and Qwen3 as folders, Qwen2 and Llama 3 as GGUF files."""
+    folders = []
+    for name in ("qwen2_5", "qwen3"):
+        folder = work / name
+        shutil.copytree(root / "tokenizers" / name, folder)
+        models.config(folder, 151_936)
+        folders.append(folder)
+    one, two = (root / f"gguf-vocab/ggml-vocab-{name}.gguf" for name in ("qwen2", "llama-bpe"))
+    return (folders[0], folders[1]), (one, two)
 
 
 def memory(work: Path) -> list[Row]:
@@ -61,19 +77,29 @@ def memory(work: Path) -> list[Row]:
 
 def start(rounds: int) -> list[Row]:
     """--help and --version against an interpreter that imports click."""
-    bare = seconds([sys.executable, "-c", "import click"], rounds)
-    rows = []
-    for option in ("--help", "--version"):
-        ours = seconds([sys.executable, "-m", "draftcheck", option], rounds)
-        rows.append(Row(f"draftcheck {option} / import click", ours, bare, 3.0, "s"))
-    return rows
+    options = ("--help", "--version")
+    commands = {name: Command(sys.executable, "-m", "draftcheck", name) for name in options}
+    bare = Command(sys.executable, "-c", "import click")
+    costs = cpu_seconds({**commands, "click": bare}, rounds)
+    return [
+        Row(f"draftcheck {option} / import click", costs[option], costs["click"], 1.5, "s")
+        for option in options
+    ]
 
 
 def main() -> int:
     rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 5
+    root = os.environ.get("DRAFTCHECK_REALDATA")
     with tempfile.TemporaryDirectory() as folder:
         work = Path(folder)
-        rows = [*verdicts(work, rounds), *memory(work), *start(3 * rounds)]
+        if root:
+            print(f"Qwen2.5 and Qwen3 (folders), Qwen2 and Llama 3 (GGUF) of {root}")
+            folders, files = real(Path(root), work)
+        else:
+            print("made-up vocabularies of 150k tokens: DRAFTCHECK_REALDATA names no real ones")
+            folders = models.folders(work / "folders", 150_000)
+            files = models.ggufs(work / "ggufs", 150_000)
+        rows = [*verdicts(folders, files, rounds), *memory(work), *start(3 * rounds)]
     return show(rows)
 
 

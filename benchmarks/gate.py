@@ -15,7 +15,7 @@ import tempfile
 from pathlib import Path
 
 from benchmarks import models
-from benchmarks.measure import seconds
+from benchmarks.measure import Command, cpu_seconds
 
 ROOT = Path(__file__).parent.parent
 FILES, SETUPS, FAMILIES = 2000, 40, 4
@@ -96,9 +96,10 @@ def cost(path: Path, rounds: int) -> float:
     os.environ["PYTHONPATH"] = str(ROOT)
     try:
         os.chdir(path)
-        bare = seconds([sys.executable, "-c", "pass"], rounds)
-        gate = [sys.executable, "-m", "draftcheck", "gate", "--quiet"]
-        return seconds(gate, rounds, ANSWERS) - bare
+        bare = Command(sys.executable, "-c", "pass")
+        gate = Command(sys.executable, "-m", "draftcheck", "gate", "--quiet", codes=ANSWERS)
+        costs = cpu_seconds({"bare": bare, "gate": gate}, rounds)
+        return costs["gate"] - costs["bare"]
     finally:
         os.chdir(before)
 

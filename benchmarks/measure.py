@@ -1,28 +1,52 @@
-"""CPU seconds and peak memory of a child process; the best of several runs."""
+"""CPU seconds and peak memory of child processes; the best of several runs."""
 
 from __future__ import annotations
 
 import os
 import subprocess
 import sys
-from collections.abc import Sequence
+import tempfile
+from collections.abc import Mapping, Sequence
 
 
-def once(command: Sequence[str], codes: Sequence[int]) -> float:
-    """Run the command; its user and system time."""
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
-    assert process.stderr is not None
-    errors = process.stderr.read()
-    _, status, usage = os.wait4(process.pid, 0)
-    process.returncode = os.waitstatus_to_exitcode(status)
-    if process.returncode not in codes:
-        raise SystemExit(f"{' '.join(command)} failed:\n{errors.decode(errors='replace')}")
-    return usage.ru_utime + usage.ru_stime
+class Command:
+    """What to run, and the exit codes that mean it worked."""
+
+    def __init__(self, *words: object, codes: Sequence[int] = (0,)) -> None:
+        self.words = [str(word) for word in words]
+        self.codes = codes
+
+    def run(self, env: Mapping[str, str]) -> float:
+        """Its user and system time: not wall time, the machine may be busy."""
+        process = subprocess.Popen(
+            self.words, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, env=env
+        )
+        assert process.stderr is not None
+        errors = process.stderr.read()
+        _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+        if process.returncode not in self.codes:
+            words = " ".join(self.words)
+            raise SystemExit(f"{words} failed:\n{errors.decode(errors='replace')}")
+        return usage.ru_utime + usage.ru_stime
 
 
-def seconds(command: Sequence[str], rounds: int, codes: Sequence[int] = (0,)) -> float:
-    """CPU time, not wall time: the machine may be busy. The minimum: noise only adds."""
-    return min(once(command, codes) for _ in range(rounds))
+def cpu_seconds(commands: Mapping[str, Command | None], rounds: int) -> dict[str, float]:
+    """The best of each, taking turns, so that a busy machine slows all of them.
+
+    One run before the first round compiles what is imported: not every installation is compiled.
+    """
+    wanted = {name: command for name, command in commands.items() if command is not None}
+    costs = dict.fromkeys(wanted, float("inf"))
+    with tempfile.TemporaryDirectory() as compiled:
+        env = {**os.environ, "PYTHONPYCACHEPREFIX": compiled}
+        env.pop("PYTHONDONTWRITEBYTECODE", None)
+        for command in wanted.values():
+            command.run(env)
+        for _ in range(rounds):
+            for name, command in wanted.items():
+                costs[name] = min(costs[name], command.run(env))
+    return costs
 
 
 PEAK = """

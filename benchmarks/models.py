@@ -78,19 +78,24 @@ def _folder(path: Path, texts: list[str], merges: list[list[str]], times: int) -
     }
     text = json.dumps(body, indent=2, ensure_ascii=False)  # as the tokenizers library writes it
     (path / "tokenizer.json").write_text(text, encoding="utf-8")
-    config = {
+    config(path, len(texts))
+    names = {"eos_token": "<|end|>", "tokenizer_class": "PreTrainedTokenizerFast"}
+    (path / "tokenizer_config.json").write_text(json.dumps(names), encoding="utf-8")
+    return path
+
+
+def config(path: Path, rows: int) -> None:
+    """Write the config.json of a small Llama with so many tokens."""
+    body = {
         "model_type": "llama",
         "architectures": ["LlamaForCausalLM"],
-        "vocab_size": len(texts),
+        "vocab_size": rows,
         "hidden_size": 64,
         "num_attention_heads": 4,
         "num_hidden_layers": 1,
         "max_position_embeddings": 2048,
     }
-    (path / "config.json").write_text(json.dumps(config), encoding="utf-8")
-    names = {"eos_token": "<|end|>", "tokenizer_class": "PreTrainedTokenizerFast"}
-    (path / "tokenizer_config.json").write_text(json.dumps(names), encoding="utf-8")
-    return path
+    (path / "config.json").write_text(json.dumps(body), encoding="utf-8")
 
 
 def ggufs(path: Path, size: int, times: int = 1, last: str = "<|b|>") -> tuple[Path, Path]:

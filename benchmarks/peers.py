@@ -6,9 +6,11 @@ import importlib.util
 import sys
 from pathlib import Path
 
+from benchmarks.measure import Command
+
 WHY = {
     "AutoTokenizer": "transformers is not installed (extra `trial`)",
-    "GGUFReader": "gguf is not installed",
+    "GGUFReader": "gguf is not installed (extra `deep`)",
     "llama.cpp": "llama-cpp-python is not installed",
 }
 
@@ -40,20 +42,20 @@ print(texts)
 """
 
 
-def _command(module: str, code: str, paths: tuple[Path, ...]) -> list[str] | None:
+def _command(module: str, code: str, paths: tuple[Path, ...]) -> Command | None:
     if importlib.util.find_spec(module) is None:
         return None
-    return [sys.executable, "-c", code, *map(str, paths)]
+    return Command(sys.executable, "-c", code, *paths)
 
 
-def auto_tokenizer(*paths: Path) -> list[str] | None:
+def auto_tokenizer(*paths: Path) -> Command | None:
     return _command("transformers", AUTO, paths)
 
 
-def gguf_reader(*paths: Path) -> list[str] | None:
+def gguf_reader(*paths: Path) -> Command | None:
     return _command("gguf", READER, paths)
 
 
-def llama_cpp(*paths: Path) -> list[str] | None:
+def llama_cpp(*paths: Path) -> Command | None:
     """Reads both vocabularies and compares nothing: less than what we do."""
     return _command("llama_cpp", LLAMA, paths)

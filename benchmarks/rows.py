@@ -20,15 +20,15 @@ class Row:
         return self.ratio <= self.limit
 
     def __str__(self) -> str:
-        figures = f"{self.ours:8.2f} {self.peer:9.2f} {self.unit:3} {self.ratio:7.3f}"
+        figures = f"{self.ours:8.2f} {self.peer:9.2f} {self.unit:3} {self.ratio:9.3f}"
         verdict = "kept" if self.kept else "NOT KEPT"
-        return f"{self.name:52} {figures}  <= {self.limit:.3f}  {verdict}"
+        return f"{self.name:52} {figures} {self.limit:9.3f}  {verdict}"
 
 
 def show(rows: Iterable[Row]) -> int:
     """Print the table; 1 when a promise is not kept."""
     found = list(rows)
-    print(f"{'what':52} {'ours':>8} {'peer':>9} {'':3} {'ratio':>7}")
+    print(f"{'what':52} {'ours':>8} {'peer':>9} {'':3} {'measured':>9} {'promised':>9}")
     for row in found:
         print(row)
     return 0 if all(row.kept for row in found) else 1

@@ -13,6 +13,7 @@ from pathlib import Path
 from types import UnionType
 from typing import Any, get_args, get_origin, get_type_hints
 
+from draftcheck import atomic
 from draftcheck.errors import ReadError
 from draftcheck.models.readers import jsonfile
 from draftcheck.models.readers.gguf.header import SCALARS
@@ -80,9 +81,7 @@ def dump(facts: ModelFacts, *, whole: bool) -> dict[str, Any]:
 def save(facts: ModelFacts, path: Path) -> None:
     """Write a facts file, whole or not at all."""
     body = json.dumps({"draftcheck_facts": FORMAT, **dump(facts, whole=True)}, ensure_ascii=True)
-    temporary = path.with_name(path.name + ".part")
-    temporary.write_text(body + "\n", encoding="ascii")
-    temporary.replace(path)
+    atomic.write(path, body.encode("ascii") + b"\n")
 
 
 def load(path: Path, ref: str) -> ModelFacts:

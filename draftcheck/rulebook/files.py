@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import os
 import re
 from collections.abc import Iterable
 from functools import cache
@@ -22,7 +21,7 @@ from typing import Annotated, Any, TypeVar, cast
 
 import msgspec
 
-from draftcheck import settings
+from draftcheck import atomic, settings
 from draftcheck.errors import RuleError
 
 T = TypeVar("T")
@@ -128,9 +127,7 @@ def _keep(kept: Path, data: dict[str, Any]) -> None:
         # Exactly this file's: vllm-*.json would be vllm-mtp's too.
         for old in kept.parent.glob(f"{kept.name.rpartition('-')[0]}-{'[0-9a-f]' * 32}.json"):
             old.unlink(missing_ok=True)
-        part = kept.with_suffix(f".{os.getpid()}.part")
-        part.write_bytes(msgspec.json.encode(data))
-        part.replace(kept)
+        atomic.write(kept, msgspec.json.encode(data))
 
 
 def _explain(data: dict[str, Any], kind: Any, file: str, error: str) -> str:

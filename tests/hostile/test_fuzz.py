@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from draftcheck.errors import ReadError, UsageError
@@ -531,3 +531,31 @@ def test_damaged_real_tokenizers(run: Run, realdata: Path, tmp_path: Path, name:
         write(tmp_path / file.name, file.read_bytes())
     for file in ("tokenizer.json", "tokenizer_config.json"):
         shake(run, tmp_path / file, tmp_path, real, int(6 * LONG), 4)
+
+
+SCRAPS = st.lists(
+    st.sampled_from(
+        [b"{", b"}", b"[", b"]", b",", b":", b'"', b'"a"', b'"a":', b" ", b"\n", b"\\", b"\\ud800",
+         b"\\u00e9", b"\xc3\xa9", b"\xe9", b"\x1b", b"0", b"-0", b"01", b"1.5", b"1e999", b"-1E-9",
+         b"18446744073709551616", b"NaN", b"-Infinity", b"true", b"null", b"//", b"\xef\xbb\xbf"]
+    ),
+    max_size=9,
+)  # fmt: skip
+
+
+@MANY
+@given(SCRAPS.map(b"".join))
+@example(b'{"a": 1, "a": 2}')
+@example(b'{"a": [1.0, -0, -0.0, 1e23, 123456789012345678901234567890]}')
+@example(b'["\\ud800", "\\ud83d\\ude00", NaN, 1e999]')
+def test_json_is_what_the_standard_library_reads(data: bytes) -> None:
+    """msgspec reads most files; nothing passes or differs that json would not read the same."""
+    try:
+        ours = repr(jsonfile.parse(data, "m"))
+    except ReadError:
+        ours = "refused"
+    try:
+        theirs = repr(json.loads(str(data, "utf-8")))
+    except ValueError:
+        theirs = "refused"
+    assert ours == theirs

@@ -5,12 +5,16 @@ from __future__ import annotations
 import base64
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from draftcheck.models import read as facts
 from draftcheck.models import refs, stored
 from draftcheck.models.readers.gguf import ggml_types
+from draftcheck.models.readers.tokenizer import merges
 from draftcheck.models.readers.tokenizer.vocabulary import byte_level
 from draftcheck.values.facts import NO_TOKEN, ModelFacts
 from tests import make
@@ -61,8 +65,8 @@ def test_merges_have_one_digest_in_both_spellings(tmp_path: Path) -> None:
     assert read(one).tokenizer.merges != read(other).tokenizer.merges
 
 
-def test_long_merges_are_digested_in_chunks_as_in_one_piece(tmp_path: Path) -> None:
-    """Breaks inside tokens that look like JSON must not matter."""
+def test_long_merges_have_one_digest_in_every_layout(tmp_path: Path) -> None:
+    """Text inside tokens that looks like JSON must not matter."""
     nasty = ['],["', '", "', '\\"', '"],', "[[", "\\", '\\\\",', "\u0120x"]
     pairs = [[nasty[i % 8], nasty[(i // 8) % 8] + str(i)] for i in range(120_000)]
     compact = make.tokenizer(merges=pairs)
@@ -72,8 +76,54 @@ def test_long_merges_are_digested_in_chunks_as_in_one_piece(tmp_path: Path) -> N
     three = make.folder(tmp_path / "c")
     last = {"model": compact["model"], **{k: v for k, v in compact.items() if k != "model"}}
     (three / "tokenizer.json").write_text(json.dumps(last), encoding="utf-8")  # other layout
-    digests = {read(folder).tokenizer.merges for folder in (one, two, three)}
+    four = make.folder(tmp_path / "d")
+    compact["model"]["merges"] = [
+        " ".join(part.replace(" ", "\u0120") for part in pair) for pair in pairs
+    ]
+    (four / "tokenizer.json").write_text(json.dumps(compact, indent=2), encoding="utf-8")
+    digests = {read(folder).tokenizer.merges for folder in (one, two, three, four)}
     assert len(digests) == 1
+
+
+LAYOUTS: tuple[dict[str, Any], ...] = ({}, {"indent": 2}, {"separators": (",", ":")})
+PARTS = st.text(alphabet=st.sampled_from('a "\\],[\n\0\u0120é\ud800'), max_size=6)
+
+
+@given(
+    st.lists(st.tuples(PARTS, PARTS)) | st.lists(PARTS),
+    st.sampled_from(LAYOUTS),
+    st.booleans(),
+)
+def test_merges_flattened_are_the_decoded_ones(
+    entries: list[Any], layout: dict[str, Any], ascii_only: bool
+) -> None:
+    raw = json.dumps(entries, ensure_ascii=ascii_only, **layout).encode("utf-8", "surrogatepass")
+    flat = merges.flatten(raw)
+    if flat is None:
+        return  # left to the parser
+    if entries and isinstance(entries[0], str):
+        lines = "\n".join(entries).replace(" ", "\n")
+    else:
+        lines = "\n".join(part for pair in entries for part in pair).replace(" ", "\u0120")
+    assert flat == lines.encode("utf-8", "surrogatepass")
+
+
+def test_usual_merges_are_flattened() -> None:
+    """Else the property above could hold by giving every file to the parser."""
+    for entries in ([["a", 'b"'], ["c", "d"]] * 9_000, ["a b", "c\\ d"] * 9_000):
+        for layout in LAYOUTS:
+            assert merges.flatten(json.dumps(entries, **layout).encode()) is not None
+
+
+def test_families_share_a_decoded_vocabulary(tmp_path: Path) -> None:
+    """Files that differ elsewhere share the token texts, and added tokens stay each one's own."""
+    one, two = make.tokenizer(), make.tokenizer()
+    two["added_tokens"][0]["content"] = "<other>"
+    first = read(make.folder(tmp_path / "a", tokenizer_json=one)).tokenizer.tokens
+    second = read(make.folder(tmp_path / "b", tokenizer_json=two)).tokenizer.tokens
+    assert first is not None and second is not None
+    assert first[33] is second[33]
+    assert (first[256], second[256]) == (b"<s>", b"<other>")
 
 
 def test_special_tokens_know_their_file(tmp_path: Path) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import msgspec
+
 from draftcheck.errors import ReadError
 from draftcheck.models.sources.source import ModelSource
 
@@ -25,6 +27,10 @@ def parse(data: bytes, where: str) -> Any:
         )
     if crowded(data):
         raise ReadError(f"{where}: more than {MAX_ITEMS:,} items")
+    try:
+        return msgspec.json.decode(data)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        pass  # json accepts more (NaN, lone surrogates), and says where the rest is broken
     try:
         # Not json.loads(data): that would let UTF-16 pass, which no engine reads.
         return json.loads(str(data, "utf-8"))

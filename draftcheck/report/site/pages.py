@@ -11,6 +11,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from draftcheck import atomic
 from draftcheck.errors import ReadError
 from draftcheck.report import rulepages, rules
 from draftcheck.report.site import matrix, names, tables, views, words
@@ -37,11 +38,12 @@ def write(site: SiteData, folder: Path) -> list[str]:
         folder.mkdir(parents=True, exist_ok=True)
         before = _earlier(folder)
         for name, text in render(site):
-            _replace(folder / name, text)
+            atomic.write(folder / name, text.encode())
             written.append(name)
         for name in sorted(before - set(written)):
             (folder / name).unlink(missing_ok=True)
-        _replace(folder / MANIFEST, json.dumps({"files": sorted(written)}, indent=1) + "\n")
+        manifest = json.dumps({"files": sorted(written)}, indent=1) + "\n"
+        atomic.write(folder / MANIFEST, manifest.encode())
     except OSError as error:
         where = error.filename or folder
         raise ReadError(f"{where}: cannot be written: {error.strerror}") from error
@@ -55,13 +57,6 @@ def _earlier(folder: Path) -> set[str]:
         return {name for name in found if isinstance(name, str) and OURS.fullmatch(name)}
     except (OSError, ValueError, LookupError, TypeError, RecursionError):
         return set()
-
-
-def _replace(file: Path, text: str) -> None:
-    """Whole or not at all: a server may be reading."""
-    part = file.with_name(f".{file.name}.part")
-    part.write_text(text, encoding="utf-8", newline="")
-    part.replace(file)
 
 
 def render(site: SiteData) -> Iterator[tuple[str, str]]:

@@ -1,7 +1,11 @@
 """tokenizer.json -> token table, kind, digests of merges and behaviour.
 
-The merges are two thirds of the file and only their digest is wanted, so they are
-decoded in chunks and dropped: a 262k vocabulary stays far below 300 MB.
+The file is one object of small members and a model with two large ones. `vocab` and `merges` are
+cut out as raw bytes. The vocabulary is decoded once for all files that have the same bytes
+there, as the models of a family mostly do; of the merges, two thirds of the file, only the
+digest is wanted, which `merges.flatten` makes without decoding them. Whatever msgspec refuses
+(a lone surrogate, NaN, members that the tokenizers library does not write) goes through the
+patient parser of `jsonfile`, which either accepts it or says what is wrong with it.
 """
 
 from __future__ import annotations
@@ -9,23 +13,17 @@ from __future__ import annotations
 import gc
 import hashlib
 import json
-import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any
 
+import msgspec
+
 from draftcheck.errors import ReadError
 from draftcheck.models.readers import jsonfile
 from draftcheck.models.readers.tokenizer import merges, vocabulary
-
-# Strings hold no bare quotes, so this can only match between the members of an object.
-_MERGES = re.compile(rb',[ \t\n\r]*"merges"[ \t\n\r]*:[ \t\n\r]*\[')
-_END = re.compile(rb"\][ \t\n\r]*\}[ \t\n\r]*\}[ \t\n\r]*\Z")
-_BREAK = re.compile(rb'(?<=[\]"])[ \t\n\r]*,[ \t\n\r]*(?=[\["])')
-_CHUNK = 4 << 20
-_TRIES = 16
 
 # What tokenizers assumes when a field of the model is absent.
 _MODEL_DEFAULTS = {
@@ -58,20 +56,41 @@ class TokenizerDefinition:
     unk_token: str | None
 
 
+_LARGE = ("vocab", "merges")
+_NULL = msgspec.Raw(b"null")
+
+
+class TokenizerFile(msgspec.Struct, forbid_unknown_fields=True):
+    """The members of a tokenizer.json as the tokenizers library writes them."""
+
+    model: dict[str, msgspec.Raw]
+    version: msgspec.Raw = _NULL
+    truncation: msgspec.Raw = _NULL
+    padding: msgspec.Raw = _NULL
+    added_tokens: msgspec.Raw = _NULL
+    normalizer: msgspec.Raw = _NULL
+    pre_tokenizer: msgspec.Raw = _NULL
+    post_processor: msgspec.Raw = _NULL
+    decoder: msgspec.Raw = _NULL
+
+
+_DECODER = msgspec.json.Decoder(TokenizerFile)
+
+
 def read(data: bytes, where: str) -> TokenizerDefinition:
     """Parse the file's bytes."""
     with _without_collector():
-        root, digest = _split(data, where)
-    model = root.get("model")
-    if not isinstance(model, dict):
-        raise ReadError(f"{where}: has no model")
+        try:
+            parts = _cut(data, where)
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+            parts = _whole(data, where)
+    root, model, base, digest = parts
     jsonfile.shallow_object({**root, "model": _settings(model)}, where)
-    tokens = _tokens(model.get("vocab"), f"{where} model.vocab")
-    base = len(model["vocab"])
+    tokens = list(base.tokens)
     added = _added(root.get("added_tokens"), where)
     for number, entry in added.items():
         vocabulary.place(tokens, number, entry["content"], where)
-    return _define(root, model, added, tokens=tokens, base_size=base, merges=digest)
+    return _define(root, model, added, tokens=tokens, base_size=base.entries, merges=digest)
 
 
 def frame(root: dict[str, Any], where: str) -> TokenizerDefinition:
@@ -112,95 +131,83 @@ def _without_collector() -> Iterator[None]:
             gc.enable()
 
 
-def _split(data: bytes, where: str) -> tuple[dict[str, Any], str | None]:
-    """The file without its merges, and the digest of the merges."""
-    root: Any = None
-    digest = None
-    start = _MERGES.search(data)
-    end = _END.search(data, max(len(data) - 4096, start.end())) if start else None
-    if start and end and not jsonfile.crowded(data[: start.start()]):
-        try:
-            root = json.loads(str(data[: start.start()], "utf-8") + "}}")
-            digest = _region_digest(data, start.end(), end.start())
-        except (ValueError, RecursionError, TypeError):
-            root = None  # unusual layout or broken: let the whole-file parser have its say
-    if root is None:
-        root = jsonfile.parse(data, where)
-        if isinstance(root, dict) and isinstance(root.get("model"), dict):
-            digest = _whole_digest(root["model"].get("merges"), where)
+@dataclass(frozen=True, slots=True)
+class BaseVocabulary:
+    """The tokens of model.vocab by id, and how many entries it has."""
+
+    tokens: list[bytes | None]
+    entries: int
+
+
+FileParts = tuple[dict[str, Any], dict[str, Any], BaseVocabulary, str | None]
+"""The file's small members, its model's small members, the vocabulary, digest of the merges."""
+
+
+def _cut(data: bytes, where: str) -> FileParts:
+    """The parts of a file in the usual form, with vocabulary and merges as bytes."""
+    members = msgspec.structs.asdict(_DECODER.decode(data))
+    model = {name: bytes(raw) for name, raw in members.pop("model").items()}
+    root = {name: bytes(raw) for name, raw in members.items()}
+    if "vocab" not in model or any(map(jsonfile.crowded, [*root.values(), *model.values()])):
+        raise msgspec.DecodeError("not the usual form")
+    vocab, pairs = model["vocab"], model.get("merges", b"null")
+    return (
+        {name: msgspec.json.decode(raw) for name, raw in root.items()},
+        {name: None if name in _LARGE else msgspec.json.decode(raw) for name, raw in model.items()},
+        _once("vocab", vocab, lambda raw: _base(msgspec.json.decode(raw), where)),
+        _once("merges", pairs, lambda raw: _raw_digest(raw, where)),
+    )
+
+
+def _whole(data: bytes, where: str) -> FileParts:
+    """The parts of any legal file, decoded."""
+    root = jsonfile.parse(data, where)
     if not isinstance(root, dict):
         raise ReadError(f"{where}: a JSON object was expected, not a {type(root).__name__}")
-    return root, digest
+    model = root.get("model")
+    if not isinstance(model, dict):
+        raise ReadError(f"{where}: has no model")
+    return root, model, _base(model.get("vocab"), where), _digest_of(model.get("merges"), where)
 
 
-_SEEN: dict[bytes, str] = {}
-"""Digest of the merges by the sha256 of their bytes: a family's files mostly share them."""
+_LAST: dict[str, tuple[bytes, Any]] = {}
+"""What was last made of a large member, and of which bytes: a family's files mostly share it."""
 
 
-def _region_digest(data: bytes, start: int, end: int) -> str:
-    key = hashlib.sha256(memoryview(data)[start:end]).digest()
-    if key not in _SEEN:
-        flat = merges.flatten(data[start:end])
-        if flat is None:
-            _SEEN[key] = _merges_digest(_chunks(data, start, end))
-        else:
-            _SEEN[key] = hashlib.sha256(flat).hexdigest()
-    return _SEEN[key]
+def _once(name: str, raw: bytes, decode: Callable[[bytes], Any]) -> Any:
+    before, result = _LAST.get(name, (None, None))
+    if before != raw:
+        result = decode(raw)
+        _LAST[name] = raw, result
+    return result
 
 
-def _chunks(data: bytes, start: int, end: int) -> Iterator[list[Any]]:
-    """The merges, some megabytes at a time."""
-    while start < end:
-        if end - start <= _CHUNK:
-            yield _list(data[start:end])
-            return
-        stop = start + _CHUNK
-        for attempt in range(_TRIES):  # a break inside a token such as "],[" only looks like one
-            cut = _BREAK.search(data, stop, end)
-            last = cut.start() if cut else end
-            try:
-                part = _list(data[start:last])
-            except ValueError:
-                if cut is None or attempt == _TRIES - 1:
-                    raise
-                stop = cut.end()
-                continue
-            yield part
-            start = cut.end() if cut else end
-            break
+def _base(vocab: Any, where: str) -> BaseVocabulary:
+    return BaseVocabulary(_tokens(vocab, f"{where} model.vocab"), len(vocab))
 
 
-def _list(items: bytes) -> list[Any]:
-    found: list[Any] = json.loads(f"[{str(items, 'utf-8')}]")
-    return found
+def _raw_digest(raw: bytes, where: str) -> str | None:
+    flat = merges.flatten(raw)
+    if flat is not None:
+        return hashlib.sha256(flat).hexdigest()
+    return _digest_of(msgspec.json.decode(raw), where)
 
 
-def _merges_digest(chunks: Iterable[list[Any]]) -> str:
+def _digest_of(entries: Any, where: str) -> str | None:
     """All parts in order, one per line: the same for "a b", ["a", "b"] and GGUF's spelling.
 
     llama.cpp's converter writes a space inside a part as the byte-level space sign.
     """
-    digest = hashlib.sha256()
-    first = True
-    for chunk in chunks:
-        if not chunk:
-            continue
-        if set(map(type, chunk)) == {str}:
-            text = "\n".join(chunk).replace(" ", "\n")
-        else:
-            text = "\n".join(chain.from_iterable(chunk)).replace(" ", "\u0120")
-        digest.update((b"" if first else b"\n") + vocabulary.encode(text))
-        first = False
-    return digest.hexdigest()
-
-
-def _whole_digest(entries: Any, where: str) -> str | None:
     if entries is None:
         return None
     try:
-        return _merges_digest([entries])
+        if not entries or set(map(type, entries)) <= {str}:
+            flat = "\n".join(entries or ()).replace(" ", "\n")
+        else:
+            flat = "\n".join(chain.from_iterable(entries)).replace(" ", "\u0120")
     except TypeError:
         raise ReadError(f"{where}: model.merges is not a list of pairs") from None
+    return hashlib.sha256(vocabulary.encode(flat)).hexdigest()
 
 
 def _tokens(vocab: Any, where: str) -> list[bytes | None]:
@@ -257,7 +264,7 @@ def _types(part: Any) -> set[str]:
 
 
 def _settings(model: dict[str, Any]) -> dict[str, Any]:
-    settings = {key: value for key, value in model.items() if key not in ("vocab", "merges")}
+    settings = {key: value for key, value in model.items() if key not in _LARGE}
     return {**_MODEL_DEFAULTS, **settings}
 
 

@@ -23,7 +23,10 @@ def encode(text: str) -> bytes:
 def by_id(entries: Mapping[str, Any], where: str) -> list[bytes | None]:
     """Texts in a list indexed by id; None where nobody defines one."""
     ids = list(entries.values())
-    if set(map(type, ids)) - {int} or min(ids, default=0) < 0:
+    plain = not set(map(type, ids)) - {int}
+    if plain and len(ids) < MAX_ID and ids == list(range(len(ids))):
+        return list(encode_all(entries))
+    if not plain or min(ids, default=0) < 0:
         text = next(t for t, number in entries.items() if type(number) is not int or number < 0)
         raise ReadError(f"{where}: token {text[:40]!r} has id {str(entries[text])[:40]!r}")
     return arrange(encode_all(entries), ids, where)
@@ -37,8 +40,6 @@ def encode_all(texts: Collection[str]) -> list[bytes]:
 
 def arrange(texts: Sequence[bytes], ids: list[int], where: str) -> list[bytes | None]:
     """Put each text at its id."""
-    if len(ids) < MAX_ID and ids == list(range(len(ids))):
-        return list(texts)
     table: list[bytes | None] = [None] * table_size(ids, where)
     for number, value in zip(ids, texts, strict=True):
         table[number] = value

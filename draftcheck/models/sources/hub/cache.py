@@ -11,11 +11,12 @@ import hashlib
 import json
 import os
 import time
-import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from draftcheck import atomic
 
 LAYOUT = "1"
 KINDS = ("blobs", "heads", "listings", "refs")
@@ -121,7 +122,7 @@ class HubCache:
             for path in sorted(place.rglob("*")):
                 with contextlib.suppress(OSError):
                     info = path.lstat()
-                    if path.is_file() and not path.is_symlink() and not _temporary(path):
+                    if path.is_file() and not path.is_symlink() and not atomic.unfinished(path):
                         yield CachedFile(kind, path.name, info.st_size, info.st_mtime, path)
 
     def listings(self) -> Iterator[dict[str, Any]]:
@@ -191,24 +192,14 @@ class HubCache:
         return data
 
     def _save(self, path: Path, data: bytes) -> None:
-        part = path.with_name(f".{path.name[:40]}.{uuid.uuid4().hex}.part")
         try:
             self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)  # repos can be private
             path.parent.mkdir(parents=True, exist_ok=True)
-            with part.open("xb") as file:
-                file.write(data)
-            part.replace(path)
+            atomic.write(path, data)
             self._written += len(data)
         except OSError:  # full, read-only, no home: then this run alone remembers it
             self._unwritten[path] = data
-        finally:
-            with contextlib.suppress(OSError):
-                part.unlink(missing_ok=True)
 
     def _drop(self, path: Path) -> None:
         with contextlib.suppress(OSError):
             path.unlink(missing_ok=True)
-
-
-def _temporary(path: Path) -> bool:
-    return path.name.startswith(".") and path.name.endswith(".part")
