@@ -30,7 +30,7 @@ def render(
     """The text with names quoted for where they stand, after the conversions it needs."""
     steps, names, folders = [], [], []
     sides = [(comparison.target, convert)]
-    if not comparison.alone:
+    if comparison.draft is not None:
         sides.append((comparison.draft, convert_draft or convert))
     for facts, command in sides:
         name = facts.called

@@ -19,15 +19,16 @@ SAMPLE = 8
 BLOCK = 4096
 
 
-def compare(target: ModelFacts, draft: ModelFacts) -> Comparison:
-    """Hold the two models side by side."""
-    vocabulary = compare_vocabularies(target, draft)
+def compare(target: ModelFacts, draft: ModelFacts | None) -> Comparison:
+    """Hold the two models side by side; without a draft, the target's tokenizer against itself."""
+    drafter = target if draft is None else draft
+    vocabulary = compare_vocabularies(target, drafter)
     return Comparison(
         target=target,
         draft=draft,
         vocabulary=vocabulary,
-        specials=compare_specials(target.tokenizer, draft.tokenizer),
-        behaviour=compare_behaviour(target.tokenizer, draft.tokenizer, vocabulary),
+        specials=compare_specials(target.tokenizer, drafter.tokenizer),
+        behaviour=compare_behaviour(target.tokenizer, drafter.tokenizer, vocabulary),
     )
 
 

@@ -54,7 +54,7 @@ def judge(comparison: Comparison, questions: Sequence[Question], *, explicit: bo
         if explicit or takes_format(comparison, book.load(question.engine))
         for verdict in judge_methods(comparison, question)
     ]
-    if comparison.alone and not explicit:
+    if comparison.draft is None and not explicit:
         verdicts = [verdict for verdict in verdicts if verdict.method is not None]
     return PairVerdict(comparison, tuple(verdicts), overall(verdicts, explicit=explicit))
 
@@ -151,10 +151,10 @@ def _judge(
     circumstances: Circumstances,
 ) -> EngineVerdict:
     notes: tuple[str, ...] = ()
-    if needs_no_draft(method) and not comparison.alone:
-        if comparison.draft.ref != comparison.target.ref:
+    if needs_no_draft(method) and comparison.draft is not None:
+        if not comparison.one_model:
             notes = (f"{method.id} uses no draft model: {comparison.draft.ref} is not looked at",)
-        comparison = compare(comparison.target, comparison.target)
+        comparison = compare(comparison.target, None)
     fit = _fit(comparison, engine, version, method, circumstances)
     setup = setup_for(engine, version, method, circumstances, fit)
     own = [_finding(rule, comparison, setup) for rule in active(engine, version, method)]
@@ -174,7 +174,7 @@ def _judge(
         broken, rule = _reaction(everywhere)
         reaction, decided_by = (broken, rule) if rule else (reaction, decided_by)
     verdict = _verdict(findings)
-    refused = next((f.refused for f in (comparison.target, comparison.draft) if f.refused), None)
+    refused = next((f.refused for _, f in comparison.sides if f.refused), None)
     if refused and usable(verdict):  # nothing spoke against it, but hardly anything was read
         verdict, notes = Verdict.UNDECIDED, (*notes, refused)
         reaction = Reaction.UNKNOWN if reaction is Reaction.RUNS else reaction
@@ -265,7 +265,7 @@ def _truth(method: Method, comparison: Comparison) -> list[Rule]:
     """The rules that hold everywhere, less those that a method of this kind escapes."""
     spoken = method.vocabulary
     if spoken == "by-size":
-        sizes = {comparison.target.config.vocab_size, comparison.draft.config.vocab_size}
+        sizes = {comparison.target.config.vocab_size, comparison.drafter.config.vocab_size}
         spoken = "translated" if len(sizes - {None}) == 2 else "shared"
     return [
         rule

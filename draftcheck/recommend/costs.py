@@ -66,7 +66,7 @@ class DraftPrice:
 
 def price(comparison: Comparison, said: Circumstances) -> DraftPrice:
     """What the draft of a pair costs under these circumstances."""
-    target, draft = comparison.target, comparison.draft
+    target, draft = comparison.target, comparison.drafter
     context = said.context or CONTEXT
     kept = kv_per_token(draft, context, said.kv_dtype)
     if kept is None or cache_bytes(target, 1) is None:

@@ -90,7 +90,7 @@ def judge_pairs(task: JudgeTask) -> list[tuple[str, list[VerdictColumns]]]:
     found = []
     for draft in task.drafts:
         if draft.known is None:
-            comparison = condensed_pairs.compare(target, target)
+            comparison = condensed_pairs.compare(target, None)
         else:
             comparison = condensed_pairs.compare(target, _restored(draft.known), draft.notes)
         rows: list[VerdictColumns] = []

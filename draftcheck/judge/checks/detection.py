@@ -20,9 +20,9 @@ def name_picks_method(
     The target's own name counts where it drafts for itself. Table: word -> "since" or
     "since until".
     """
-    called = comparison.draft.called
+    called = comparison.drafter.called
     found = [word for word in words if word in called.lower() and _there(words[word], setup)]
-    side = "target" if comparison.alone else "draft"
+    side = comparison.drafter_side
     if found:
         return fail(f"the {side} is called {called!r}, which contains {found[0]!r}")
     return ok(f"{called!r} contains none of {', '.join(words)}")
@@ -32,7 +32,7 @@ def head_is_recognised(
     comparison: Comparison, setup: EngineSetup, *, types: list[str], words: list[str]
 ) -> CheckOutcome:
     """Fail when neither the draft's model_type nor its name says what kind of head it is."""
-    called, name = comparison.draft.called, comparison.draft.config.outer_type
+    called, name = comparison.drafter.called, comparison.drafter.config.outer_type
     by_name = [word for word in words if word in called.lower()]
     if by_name:
         return ok(f"{called!r} contains {by_name[0]!r}")
@@ -44,7 +44,7 @@ def head_is_recognised(
 
 def draft_becomes_mtp(comparison: Comparison, setup: EngineSetup, *, table: str) -> CheckOutcome:
     """Fail when this version turns such a draft into an MTP head, whatever method is asked for."""
-    config = comparison.draft.config
+    config = comparison.drafter.config
     if config.model_type is None and config.architectures is None:
         return unknown("the draft's model_type was not read")
     listed = next(_listed(config, setup, table), None)
@@ -53,8 +53,8 @@ def draft_becomes_mtp(comparison: Comparison, setup: EngineSetup, *, table: str)
 
 def has_mtp_class(comparison: Comparison, setup: EngineSetup, *, table: str) -> CheckOutcome:
     """Fail when this version has no MTP class for such a model."""
-    config = comparison.draft.config
-    side = "target" if comparison.alone else "draft"
+    config = comparison.drafter.config
+    side = comparison.drafter_side
     if config.model_type is None and config.architectures is None:
         return unknown(f"the {side}'s model_type was not read")
     if listed := next(_listed(config, setup, table), None):
@@ -97,9 +97,9 @@ def mtp_type_readable(
     comparison: Comparison, setup: EngineSetup, *, readable: dict[str, str]
 ) -> CheckOutcome:
     """Fail when the draft's own config.json has a type that only the engine itself writes."""
-    config = comparison.draft.config
+    config = comparison.drafter.config
     name = config.outer_type or config.model_type
-    if comparison.alone or (name is not None and not name.endswith("_mtp")):
+    if comparison.draft is None or (name is not None and not name.endswith("_mtp")):
         return not_applicable("no model_type of MTP layers")
     if name is None:
         return unknown("the draft's model_type was not read")
@@ -115,7 +115,7 @@ def own_type_in(
     comparison: Comparison, setup: EngineSetup, *, types: dict[str, str]
 ) -> CheckOutcome:
     """Fail when a target that drafts for itself is of none of these types."""
-    if not comparison.alone:
+    if comparison.draft is not None:
         return not_applicable("the draft is another model")
     name = comparison.target.config.outer_type or comparison.target.config.model_type
     if name is None:
@@ -129,7 +129,7 @@ def own_layers_divide(comparison: Comparison, setup: EngineSetup, *, at_most: bo
 
     at_most: no more tokens than layers; otherwise more only in multiples.
     """
-    tokens, head = setup.draft_tokens, comparison.draft.head
+    tokens, head = setup.draft_tokens, comparison.drafter.head
     if tokens is None:
         return not_applicable("no draft length asked for")
     layers = head.mtp_promised if head is not None else None
@@ -159,7 +159,7 @@ def draft_architecture_in(
     comparison: Comparison, setup: EngineSetup, *, names: list[str]
 ) -> CheckOutcome:
     """Fail when the draft's architecture is none of these."""
-    found = comparison.draft.config.architectures
+    found = comparison.drafter.config.architectures
     if not found:
         return unknown("the draft's architecture was not read")
     words = f"the draft's architecture is {found[0]}"
@@ -175,7 +175,7 @@ def target_recurrent_not_read(comparison: Comparison, setup: EngineSetup) -> Che
 
 def states_mask_token(comparison: Comparison, setup: EngineSetup) -> CheckOutcome:
     """Fail when an ordinary draft does not name the token that parallel drafts start from."""
-    draft = comparison.draft
+    draft = comparison.drafter
     if draft.config.model_type is None:
         return unknown("the draft's config was not read")
     mask = draft.head.mask_token_id if draft.head is not None else None
@@ -184,7 +184,7 @@ def states_mask_token(comparison: Comparison, setup: EngineSetup) -> CheckOutcom
 
 def unknown_or_end(comparison: Comparison, setup: EngineSetup) -> CheckOutcome:
     """Fail when a tokenizer has neither an unknown token nor an end token."""
-    for side, facts in (("target", comparison.target), ("draft", comparison.draft)):
+    for side, facts in comparison.both:
         ids = (facts.tokenizer.unk_id, facts.tokenizer.eos_id)
         if any(i is not None and i != NO_TOKEN for i in ids):
             continue
@@ -198,7 +198,7 @@ def shared_texts(comparison: Comparison, setup: EngineSetup, *, at_least: int) -
     """Fail when the vocabularies share fewer token texts."""
     if comparison.vocabulary.same_file:
         return ok("the same tokenizer file on both sides")
-    tokens, share = comparison.draft.tokenizer.tokens, comparison.vocabulary.overlap
+    tokens, share = comparison.drafter.tokenizer.tokens, comparison.vocabulary.overlap
     if tokens is None or share is None:
         return unknown("the token texts were not read on both sides")
     count = round(share * sum(token is not None for token in tokens))

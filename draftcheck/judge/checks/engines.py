@@ -19,7 +19,7 @@ def architecture_known(
     comparison: Comparison, setup: EngineSetup, *, known: dict[str, str]
 ) -> CheckOutcome:
     """Fail when a side's architecture is not one that this version loads."""
-    names = {side: (facts.config.architectures or (None,))[0] for side, facts in _sides(comparison)}
+    names = {side: (facts.config.architectures or (None,))[0] for side, facts in comparison.both}
     return _known(names, known, setup, "architecture")
 
 
@@ -27,7 +27,7 @@ def model_type_known(
     comparison: Comparison, setup: EngineSetup, *, known: dict[str, str]
 ) -> CheckOutcome:
     """Fail when a side's model_type is not one that this version loads."""
-    names = {side: _type(facts.config) for side, facts in _sides(comparison)}
+    names = {side: _type(facts.config) for side, facts in comparison.both}
     return _known(names, known, setup, "model_type")
 
 
@@ -45,7 +45,7 @@ def _known(
 def has_safetensors(comparison: Comparison, setup: EngineSetup) -> CheckOutcome:
     """Fail when a side has no safetensors file."""
     unread = []
-    for side, facts in _sides(comparison):
+    for side, facts in comparison.both:
         if not facts.weights.files:
             unread.append(side)
         elif all(file.format != "safetensors" for file in facts.weights.files):
@@ -57,7 +57,7 @@ def has_safetensors(comparison: Comparison, setup: EngineSetup) -> CheckOutcome:
 
 def tokenizer_size_equal(comparison: Comparison, setup: EngineSetup) -> CheckOutcome:
     """Fail when tokenizer.vocab_size differs: the base vocabulary, without added tokens."""
-    ours, theirs = comparison.target.tokenizer, comparison.draft.tokenizer
+    ours, theirs = comparison.target.tokenizer, comparison.drafter.tokenizer
     if comparison.vocabulary.same_file:
         return ok("the same tokenizer file on both sides")
     if ours.base_size is None or theirs.base_size is None:
@@ -95,7 +95,7 @@ def cache_rewinds(
 
     Tables: model_type -> "since" or "since until"; mixed: only with layers that are no attention.
     """
-    config = (comparison.target if side == "target" else comparison.draft).config
+    config = comparison.model(side).config
     name = _type(config)
     if name is None:
         return unknown(f"the {side}'s model_type was not read")
@@ -143,7 +143,7 @@ def window_rewinds(
 
 def no_recurrent_layers(comparison: Comparison, setup: EngineSetup) -> CheckOutcome:
     """Fail when a side keeps a recurrent state."""
-    flags = {side: facts.config.recurrent for side, facts in _sides(comparison)}
+    flags = {side: facts.config.recurrent for side, facts in comparison.both}
     for side, flag in flags.items():
         if flag:
             return fail(f"the {side} has recurrent layers")
@@ -175,7 +175,7 @@ def tokenizer_ids_equal(comparison: Comparison, setup: EngineSetup) -> CheckOutc
     """
     doubts = []
     for name in ("eos", "bos", "pad"):
-        ours, theirs = _told(comparison.target, name), _told(comparison.draft, name)
+        ours, theirs = _told(comparison.target, name), _told(comparison.drafter, name)
         words = f"{name} id {_text(ours)} / {_text(theirs)} (target / draft)"
         if ours is None and theirs is None and _same_default(comparison, name):
             continue  # both leave it to the same default
@@ -214,7 +214,7 @@ def _configured(config: ConfigFacts, name: str) -> int | None:
 
 
 def _same_default(comparison: Comparison, name: str) -> bool:
-    sides = (comparison.target, comparison.draft)
+    sides = (comparison.target, comparison.drafter)
     if any(facts.tokenizer.length is None for facts in sides):
         return False
     ours, theirs = (_configured(facts.config, name) for facts in sides)
@@ -233,7 +233,7 @@ def probe_count_equal(comparison: Comparison, setup: EngineSetup, *, text: str) 
     Engines that ask this also compare special ids; where those differ, nothing is cut, because
     running two tokenizers takes longer than everything else.
     """
-    ours, theirs = comparison.target.tokenizer, comparison.draft.tokenizer
+    ours, theirs = comparison.target.tokenizer, comparison.drafter.tokenizer
     if tokenizer_ids_equal(comparison, setup).outcome is Outcome.FAIL:
         return not_applicable("the special ids differ already")
     if ours.files and ours.files == theirs.files:
@@ -254,7 +254,7 @@ def probe_count_equal(comparison: Comparison, setup: EngineSetup, *, text: str) 
 
 def _same_frame(comparison: Comparison) -> bool:
     """Whether both tokenizers put the same special tokens around a text."""
-    ours, theirs = comparison.target.conversion, comparison.draft.conversion
+    ours, theirs = comparison.target.conversion, comparison.drafter.conversion
     if ours is None or theirs is None or None in (ours.add_bos, theirs.add_bos):
         return False
     return (ours.add_bos, ours.add_eos) == (theirs.add_bos, theirs.add_eos)
@@ -270,7 +270,3 @@ def is_listed(name: str, table: dict[str, str], setup: EngineSetup) -> bool:
         return False
     since, _, until = table[name].partition(" ")
     return versions.covers(setup.order, setup.version, since, until or None)
-
-
-def _sides(comparison: Comparison) -> tuple[tuple[str, ModelFacts], tuple[str, ModelFacts]]:
-    return ("target", comparison.target), ("draft", comparison.draft)

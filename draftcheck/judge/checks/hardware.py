@@ -93,10 +93,10 @@ def type_takes_dtype(
             wanted = "float16"
     if wanted != dtype:
         return not_applicable(f"computes in {wanted or 'a type that was not read'}")
-    for side, facts in _sides(comparison):
+    for side, facts in comparison.sides:
         if name := _refuses(facts, refusing, setup):
             return fail(f"{side} model_type is {name}, computes in {wanted}")
-    if unread := [side for side, facts in _sides(comparison) if facts.config.model_type is None]:
+    if unread := [side for side, facts in comparison.sides if facts.config.model_type is None]:
         return unknown(f"model_type of the {' and the '.join(unread)} was not read")
     return ok(f"no side refuses {wanted}")
 
@@ -109,13 +109,13 @@ def quantization_capability(
     if given is None:
         return not_applicable(NO_GPU)
     told = []
-    for side, facts in _sides(comparison):
+    for side, facts in comparison.sides:
         for kind, floor in _entries(facts, floors, setup):
             words = f"{side} is {kind}, which needs {_dotted(int(floor))}; {_gpu(setup)}"
             if given < int(floor):
                 return fail(words)
             told.append(words)
-    if unread := [side for side, facts in _sides(comparison) if facts.config.model_type is None]:
+    if unread := [side for side, facts in comparison.sides if facts.config.model_type is None]:
         return unknown(f"config of the {' and the '.join(unread)} was not read")
     return ok(told[0]) if told else not_applicable("no quantisation with a floor")
 
@@ -131,13 +131,13 @@ def quantization_dtype(
     if wanted is None:
         return not_applicable("no --dtype given")
     told = []
-    for side, facts in _sides(comparison):
+    for side, facts in comparison.sides:
         for kind, allowed in _entries(facts, dtypes, setup):
             words = f"{side} is {kind}, which computes in {allowed.replace(',', ' or ')}"
             if wanted not in allowed.split(","):
                 return fail(f"{words}; --dtype says {wanted}")
             told.append(words)
-    if unread := [side for side, facts in _sides(comparison) if facts.config.model_type is None]:
+    if unread := [side for side, facts in comparison.sides if facts.config.model_type is None]:
         return unknown(f"config of the {' and the '.join(unread)} was not read")
     return ok(told[0]) if told else not_applicable("no quantisation that is choosy")
 
@@ -162,10 +162,10 @@ def type_capability(
         return not_applicable(NO_GPU)
     if given >= floor:
         return not_applicable(f"{_gpu(setup)}")
-    for side, facts in _sides(comparison):
+    for side, facts in comparison.sides:
         if name := _refuses(facts, types, setup):
             return fail(f"{side} model_type is {name}, {_gpu(setup)}")
-    if unread := [side for side, facts in _sides(comparison) if facts.config.model_type is None]:
+    if unread := [side for side, facts in comparison.sides if facts.config.model_type is None]:
         return unknown(f"model_type of the {' and the '.join(unread)} was not read")
     return ok("no model type that is known to fail on such a GPU")
 
@@ -244,12 +244,6 @@ def _gpu(setup: EngineSetup) -> str:
 
 def _dotted(number: int) -> str:
     return f"{number // 10}.{number % 10}"
-
-
-def _sides(comparison: Comparison) -> tuple[tuple[str, ModelFacts], ...]:
-    if comparison.alone:
-        return (("target", comparison.target),)
-    return ("target", comparison.target), ("draft", comparison.draft)
 
 
 def dtype_spelling(

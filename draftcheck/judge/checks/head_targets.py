@@ -17,7 +17,7 @@ CACHED = re.compile(r"models--([\w.-]+?)--([\w.-]+)")
 
 def mtp_layers_present(comparison: Comparison, setup: EngineSetup) -> CheckOutcome:
     """Fail when the draft's config promises MTP layers that its weights do not have."""
-    head, role = comparison.draft.head, comparison.draft.role
+    head, role = comparison.drafter.head, comparison.drafter.role
     if head is None and role is None:
         return unknown("the draft's MTP layers were not read")
     if head is None or not head.mtp_promised:
@@ -30,7 +30,7 @@ def mtp_layers_present(comparison: Comparison, setup: EngineSetup) -> CheckOutco
 
 def mtp_layers_exist(comparison: Comparison, setup: EngineSetup) -> CheckOutcome:
     """Fail when a whole model without any MTP layer is given for its MTP layers."""
-    role, head = comparison.draft.role, comparison.draft.head
+    role, head = comparison.drafter.role, comparison.drafter.head
     if role is None:
         return unknown("the draft's files do not say what kind of model it is")
     if role == "mtp" or (role == "full" and head is not None and head.mtp_promised):
@@ -76,7 +76,7 @@ def target_architecture_starts(
 
     fine: kinds of head (by their model type) that this holds for.
     """
-    draft, names = comparison.draft.config, comparison.target.config.architectures
+    draft, names = comparison.drafter.config, comparison.target.config.architectures
     if draft.outer_type is None or not names:
         return unknown("the target's architecture or the draft's model_type was not read")
     if draft.outer_type not in fine:
@@ -87,7 +87,7 @@ def target_architecture_starts(
 
 def draft_type_in(comparison: Comparison, setup: EngineSetup, *, types: list[str]) -> CheckOutcome:
     """Fail when the draft's model_type is none of these."""
-    name = comparison.draft.config.outer_type
+    name = comparison.drafter.config.outer_type
     if name is None:
         return unknown("the draft's model_type was not read")
     words = f"the draft's model_type is {name}"
@@ -96,7 +96,7 @@ def draft_type_in(comparison: Comparison, setup: EngineSetup, *, types: list[str
 
 def head_verifier(comparison: Comparison, setup: EngineSetup) -> CheckOutcome:
     """Fail when the head names another target than the one given."""
-    draft, target = comparison.draft, comparison.target
+    draft, target = comparison.drafter, comparison.target
     if draft.role in NO_HEAD:
         return not_applicable(f"the draft is no head: {draft.role}")
     theirs = draft.head.verifier_architectures if draft.head else None

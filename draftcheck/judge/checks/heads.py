@@ -22,7 +22,7 @@ USUAL_LAYERS = 3
 
 def _head(comparison: Comparison, test: Callable[[HeadFacts], CheckOutcome]) -> CheckOutcome:
     """Hold the test against the facts of the head, when the draft is one."""
-    draft = comparison.draft
+    draft = comparison.drafter
     if draft.role in NO_HEAD:
         return not_applicable(f"the draft is no head: {draft.role}")
     if draft.head is None:
@@ -32,9 +32,9 @@ def _head(comparison: Comparison, test: Callable[[HeadFacts], CheckOutcome]) -> 
 
 def head_kind_in(comparison: Comparison, setup: EngineSetup, *, kinds: list[str]) -> CheckOutcome:
     """Fail when the draft is not a head of one of these kinds."""
-    if comparison.alone:
+    if comparison.draft is None:
         return not_applicable("the target drafts for itself")
-    role = comparison.draft.role
+    role = comparison.drafter.role
     if role is None:
         return unknown("the draft's files do not say what kind of model it is")
     return ok(f"the draft is: {role}") if role in kinds else fail(f"the draft is: {role}")
@@ -136,7 +136,7 @@ def head_fc(comparison: Comparison, setup: EngineSetup, *, own: bool = False) ->
 
     def test(head: HeadFacts) -> CheckOutcome:
         if head.fc_in is None or head.fc_out is None:
-            listed = comparison.draft.weights.tensors is not None
+            listed = comparison.drafter.weights.tensors is not None
             return not_applicable("no fc.weight") if listed else unknown("fc.weight was not read")
         width = head.hidden if own else _width(head)
         count = head.aux_count or USUAL_LAYERS
@@ -179,7 +179,7 @@ def head_output_present(comparison: Comparison, setup: EngineSetup) -> CheckOutc
             return unknown("whether the head has an lm_head was not read")
         if head.draft_vocab is None:
             return ok("the head borrows the target's lm_head")
-        if head.lm_head or comparison.draft.config.tied:
+        if head.lm_head or comparison.drafter.config.tied:
             return ok("the head has an lm_head")
         return fail(f"draft_vocab_size {head.draft_vocab:,}, and no lm_head.weight")
 

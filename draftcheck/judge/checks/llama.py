@@ -47,13 +47,13 @@ def llama_load_is_known(comparison: Comparison, setup: EngineSetup) -> CheckOutc
 
 def views(comparison: Comparison, setup: EngineSetup) -> tuple[tuple[str, View], ...]:
     """Both models as this build holds them; a head without a tokenizer gets the target's."""
+    return ("target", load(comparison.target, setup)), ("draft", _load_draft(comparison, setup))
+
+
+def _load_draft(comparison: Comparison, setup: EngineSetup) -> View:
     target, draft = comparison.target, comparison.draft
-    return ("target", load(target, setup)), ("draft", _load_draft(target, draft, setup))
-
-
-def _load_draft(target: ModelFacts, draft: ModelFacts, setup: EngineSetup) -> View:
-    if draft.gguf is not None or draft.role not in BORROWERS or draft is target:
-        return load(draft, setup)
+    if draft is None or draft.gguf is not None or draft.role not in BORROWERS:
+        return load(comparison.drafter, setup)
     if id(draft) not in setup.memo:
         if target.gguf is not None:
             words = "the target's own folder, which the converter needs for a head"
@@ -194,7 +194,7 @@ def llama_token_text(comparison: Comparison, setup: EngineSetup, *, first_id: in
 
 def _text_without_rows(comparison: Comparison, first_id: int) -> CheckOutcome | None:
     """A differing text decides even where padding or flags are not known."""
-    if comparison.target.gguf or comparison.draft.gguf:
+    if comparison.target.gguf or comparison.drafter.gguf:
         return None
     for difference in comparison.vocabulary.differences:
         both = difference.target is not None and difference.draft is not None
@@ -221,7 +221,7 @@ def llama_architecture_in(
     comparison: Comparison, setup: EngineSetup, *, side: str, kind: str
 ) -> CheckOutcome:
     """Fail when that side's architecture is in the table's list of that kind."""
-    facts: ModelFacts = getattr(comparison, side)
+    facts = comparison.model(side)
     name = architecture(facts, setup)
     if name is None and facts.gguf is None:
         return not_applicable(f"the {side}'s folder names no class that the converter knows")

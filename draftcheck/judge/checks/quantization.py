@@ -19,7 +19,7 @@ def quantization_taken(
     known: all of them, name -> "since", "since until", "since until since" …
     """
     unread = []
-    for side, facts in (("target", comparison.target), ("draft", comparison.draft)):
+    for side, facts in comparison.both:
         if facts.config.model_type is None:
             unread.append(side)
             continue
