@@ -1,4 +1,9 @@
-"""Two sets of facts -> Comparison: what differs, side by side. No opinion."""
+"""Two sets of facts -> Comparison: what differs, side by side. No opinion.
+
+Nearly everything is a comparison of tables in memory. One question may need more: whether both
+tokenizers cut a text alike. Where digests do not answer it and both have a tokenizer.json,
+tokenizers_agree runs the two files in a child process (tens of megabytes, a second or two).
+"""
 
 from __future__ import annotations
 
