@@ -28,6 +28,7 @@ from draftcheck.deploy.options import arguments, checks, documents, programs, re
 from draftcheck.deploy.options.findings import found
 from draftcheck.deploy.options.given import ENV, GivenOption, GivenOptions, parts
 from draftcheck.deploy.options.tables import OptionsAtVersion, OptionTable, load, view
+from draftcheck.values.dtypes import dtype_name
 
 NUMBERS = (
     "context", "sequences", "tensor_parallel", "draft_tensor_parallel", "pipeline_parallel",
@@ -35,7 +36,6 @@ NUMBERS = (
 )  # fmt: skip
 HUMAN = re.compile(r"(\d+(?:\.\d+)?)([kKmMgG]?)")
 SCALE = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "K": 2**10, "M": 2**20, "G": 2**30}
-DTYPES = {"half": "float16", "float": "float32"}
 TOGETHER = ("FIL007", "FIL009", "FIL010", "FIL011")
 ASKS = ("draft", "draft_repo", "method", "speculative_config", "preset", "lookup", "flag",
         "early_exit")  # fmt: skip
@@ -269,7 +269,7 @@ def _said(setting: GivenOptions) -> dict[str, Any]:
             continue
         choices = setting.view.choices(entry.name)
         if not choices or entry.text in choices:
-            said[name] = DTYPES.get(entry.text, entry.text) if name == "dtype" else entry.text
+            said[name] = dtype_name(entry.text) if name == "dtype" else entry.text
     fraction = setting.last("memory_fraction")
     if fraction is not None and re.fullmatch(r"0?\.\d+|1(\.0*)?", fraction.text.strip()):
         said["memory_fraction"] = float(fraction.text)

@@ -12,19 +12,11 @@ from typing import Any
 from draftcheck import versions
 from draftcheck.judge.checks.outcomes import fail, not_applicable, ok, unknown
 from draftcheck.values.comparison import Comparison
+from draftcheck.values.dtypes import dtype_name
 from draftcheck.values.facts import ModelFacts
 from draftcheck.values.verdicts import EngineSetup
 from draftcheck.values.words import CheckOutcome
 
-SPELLINGS = {
-    "half": "float16",
-    "fp16": "float16",
-    "f16": "float16",
-    "float": "float32",
-    "fp32": "float32",
-    "f32": "float32",
-    "bf16": "bfloat16",
-}
 NO_GPU = "no GPU with a known compute capability was named"
 
 
@@ -177,8 +169,8 @@ def capability(setup: EngineSetup) -> int | None:
 
 def asked(setup: EngineSetup) -> str | None:
     """What --dtype says, in the spelling of config.json; None for nothing or auto."""
-    given = (setup.dtype or "auto").lower().removeprefix("torch.")
-    return None if given == "auto" else SPELLINGS.get(given, given)
+    name = dtype_name(setup.dtype or "auto")
+    return None if name == "auto" else name
 
 
 def at_version(entry: str | None, setup: EngineSetup) -> str | None:
