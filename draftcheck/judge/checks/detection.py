@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from draftcheck import versions
+from draftcheck.judge.checks.listed import in_window, is_listed
 from draftcheck.judge.checks.outcomes import fail, not_applicable, ok, unknown
 from draftcheck.values.comparison import Comparison
 from draftcheck.values.facts import NO_TOKEN, ConfigFacts
@@ -21,7 +21,7 @@ def name_picks_method(
     "since until".
     """
     called = comparison.drafter.called
-    found = [word for word in words if word in called.lower() and _there(words[word], setup)]
+    found = [word for word in words if word in called.lower() and in_window(words[word], setup)]
     side = comparison.drafter_side
     if found:
         return fail(f"the {side} is called {called!r}, which contains {found[0]!r}")
@@ -61,7 +61,7 @@ def has_mtp_class(comparison: Comparison, setup: EngineSetup, *, table: str) -> 
         return ok(f"the {side}'s {listed}")
     ready = setup.tables[table]["ready"]
     for name in filter(None, (config.outer_type, config.model_type)):
-        if name in ready and _there(ready[name], setup):
+        if name in ready and in_window(ready[name], setup):
             return ok(f"the {side}'s model_type is {name}")
     words = f"the {side}'s model_type is {config.outer_type or config.model_type}"
     later = _later(config, setup, table)
@@ -73,12 +73,14 @@ def _listed(config: ConfigFacts, setup: EngineSetup, table: str) -> Iterator[str
     rows = setup.tables[table]
     for name in filter(None, (config.outer_type, config.model_type)):
         parts = [part for part in rows["containing"] if part in name]
-        if _in(name, rows["types"], setup) or any(_in(p, rows["containing"], setup) for p in parts):
+        if is_listed(name, rows["types"], setup) or any(
+            is_listed(p, rows["containing"], setup) for p in parts
+        ):
             yield f"model_type is {name}"
-        if _in(name, rows["with_layers"], setup) and config.mtp_layers:
+        if is_listed(name, rows["with_layers"], setup) and config.mtp_layers:
             yield f"model_type is {name}, with {config.mtp_layers} MTP layers"
     for name in (config.architectures or ())[:1]:
-        if _in(name, rows["architectures"], setup):
+        if is_listed(name, rows["architectures"], setup):
             yield f"architecture is {name}"
 
 
@@ -104,24 +106,11 @@ def mtp_type_readable(
     if name is None:
         return unknown("the draft's model_type was not read")
     words = f"the draft's model_type is {name}"
-    if _in(name, readable, setup):
+    if is_listed(name, readable, setup):
         return ok(words)
     if config.remote_code is None:
         return unknown(f"{words}; whether it brings code of its own was not read")
     return ok(f"{words}, with code of its own") if config.remote_code else fail(words)
-
-
-def own_type_in(
-    comparison: Comparison, setup: EngineSetup, *, types: dict[str, str]
-) -> CheckOutcome:
-    """Fail when a target that drafts for itself is of none of these types."""
-    if comparison.draft is not None:
-        return not_applicable("the draft is another model")
-    name = comparison.target.config.outer_type or comparison.target.config.model_type
-    if name is None:
-        return unknown("the target's model_type was not read")
-    words = f"the target's model_type is {name}"
-    return ok(words) if _in(name, types, setup) else fail(words)
 
 
 def own_layers_divide(comparison: Comparison, setup: EngineSetup, *, at_most: bool) -> CheckOutcome:
@@ -152,18 +141,7 @@ def target_recurrent(
     if not config.recurrent:
         return ok("no recurrent layers in the target")
     words = f"the target has recurrent layers, model_type {name}"
-    return ok(words) if name is not None and _in(name, able, setup) else fail(words)
-
-
-def draft_architecture_in(
-    comparison: Comparison, setup: EngineSetup, *, names: list[str]
-) -> CheckOutcome:
-    """Fail when the draft's architecture is none of these."""
-    found = comparison.drafter.config.architectures
-    if not found:
-        return unknown("the draft's architecture was not read")
-    words = f"the draft's architecture is {found[0]}"
-    return ok(words) if found[0] in names else fail(words)
+    return ok(words) if name is not None and is_listed(name, able, setup) else fail(words)
 
 
 def target_recurrent_not_read(comparison: Comparison, setup: EngineSetup) -> CheckOutcome:
@@ -204,12 +182,3 @@ def shared_texts(comparison: Comparison, setup: EngineSetup, *, at_least: int) -
     count = round(share * sum(token is not None for token in tokens))
     words = f"about {count:,} shared texts"
     return ok(words) if count >= at_least else fail(words)
-
-
-def _in(name: str, table: dict[str, str], setup: EngineSetup) -> bool:
-    return name in table and _there(table[name], setup)
-
-
-def _there(window: str, setup: EngineSetup) -> bool:
-    since, _, until = window.partition(" ")
-    return versions.covers(setup.order, setup.version, since, until or None)

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from draftcheck.judge.checks.engines import is_listed
-from draftcheck.judge.checks.model import draft_context, quant_method
-from draftcheck.judge.checks.outcomes import fail, not_applicable, ok, unknown
+from draftcheck.judge.checks.listed import quant_method, target_type_known
+from draftcheck.judge.checks.model import draft_context
+from draftcheck.judge.checks.outcomes import UNTOLD, fail, not_applicable, ok, unknown
 from draftcheck.values.comparison import Comparison
 from draftcheck.values.verdicts import EngineSetup
-from draftcheck.values.words import CheckOutcome, Outcome
-
-UNTOLD = "the draft's files do not say what kind of model it is"
+from draftcheck.values.words import CheckOutcome
 
 
 def draft_kind_taken(
@@ -34,49 +32,6 @@ def draft_kind_not_read(
     if role is None:
         return unknown(UNTOLD)
     return unknown(f"the draft is: {role}") if role in kinds else ok(f"the draft is: {role}")
-
-
-def draft_architecture_known(
-    comparison: Comparison, setup: EngineSetup, *, known: dict[str, str]
-) -> CheckOutcome:
-    """Fail when this version builds no draft of that architecture."""
-    names = comparison.drafter.config.architectures
-    if not names:
-        return unknown("the draft's architecture was not read")
-    words = f"draft architecture is {names[0]}"
-    return ok(words) if is_listed(names[0], known, setup) else fail(words)
-
-
-def target_architecture_known(
-    comparison: Comparison, setup: EngineSetup, *, known: dict[str, str]
-) -> CheckOutcome:
-    """Fail when the target's architecture is not one that this version lists."""
-    names = comparison.target.config.architectures
-    if not names:
-        return unknown("the target's architecture was not read")
-    words = f"target architecture is {names[0]}"
-    return ok(words) if is_listed(names[0], known, setup) else fail(words)
-
-
-def target_type_known(
-    comparison: Comparison, setup: EngineSetup, *, known: dict[str, str]
-) -> CheckOutcome:
-    """Fail when neither model_type of the target (its own, its text part's) is listed."""
-    config = comparison.target.config
-    names = [name for name in (config.outer_type, config.model_type) if name is not None]
-    if not names:
-        return unknown("the target's model_type was not read")
-    words = f"target model_type is {' with '.join(dict.fromkeys(names))}"
-    there = any(is_listed(name, known, setup) for name in names)
-    return ok(words) if there else fail(words)
-
-
-def target_type_told(
-    comparison: Comparison, setup: EngineSetup, *, known: dict[str, str]
-) -> CheckOutcome:
-    """Unknown for types of target that are not listed: what is known is not all there is."""
-    seen = target_type_known(comparison, setup, known=known)
-    return unknown(f"{seen.saw}: not in the list") if seen.outcome is Outcome.FAIL else seen
 
 
 def target_layers_at_least(
@@ -161,18 +116,6 @@ def attaches(
     if (highest := max(head.aux_layers, default=0)) >= target.layers:
         return fail(f"target_layer_ids has {highest}, the target {target.layers} layers")
     return ok("vocabulary, width, mask token and layers fit")
-
-
-def target_quantized_as(
-    comparison: Comparison, setup: EngineSetup, *, methods: list[str]
-) -> CheckOutcome:
-    """Fail when the target's quant_method is none of these; unquantised counts as none."""
-    config = comparison.target.config
-    if config.model_type is None:
-        return unknown("the target's config was not read")
-    name = quant_method(comparison.target)
-    words = f"target quant_method is {name or 'none'}"
-    return ok(words) if name in methods else fail(words)
 
 
 def one_backend(

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from draftcheck import versions
 from draftcheck.judge import tokenizers_agree
+from draftcheck.judge.checks.listed import is_listed, whole_type
 from draftcheck.judge.checks.outcomes import fail, not_applicable, ok, unknown
 from draftcheck.judge.checks.vocabulary import differences
 from draftcheck.values.comparison import Comparison
@@ -13,33 +13,6 @@ from draftcheck.values.words import CheckOutcome, Outcome, Relation
 
 ATTENTION = {"attention", "full_attention", "sliding_attention", "chunked_attention"}
 SLIDING = "sliding_attention"
-
-
-def architecture_known(
-    comparison: Comparison, setup: EngineSetup, *, known: dict[str, str]
-) -> CheckOutcome:
-    """Fail when a side's architecture is not one that this version loads."""
-    names = {side: (facts.config.architectures or (None,))[0] for side, facts in comparison.both}
-    return _known(names, known, setup, "architecture")
-
-
-def model_type_known(
-    comparison: Comparison, setup: EngineSetup, *, known: dict[str, str]
-) -> CheckOutcome:
-    """Fail when a side's model_type is not one that this version loads."""
-    names = {side: _type(facts.config) for side, facts in comparison.both}
-    return _known(names, known, setup, "model_type")
-
-
-def _known(
-    names: dict[str, str | None], known: dict[str, str], setup: EngineSetup, what: str
-) -> CheckOutcome:
-    for side, name in names.items():
-        if name is not None and not is_listed(name, known, setup):
-            return fail(f"{side} {what} is {name}")
-    if unread := [side for side, name in names.items() if name is None]:
-        return unknown(f"{what} of the {' and the '.join(unread)} was not read")
-    return ok(f"{what}: {names['target']} and {names['draft']}")
 
 
 def has_safetensors(comparison: Comparison, setup: EngineSetup) -> CheckOutcome:
@@ -96,7 +69,7 @@ def cache_rewinds(
     Tables: model_type -> "since" or "since until"; mixed: only with layers that are no attention.
     """
     config = comparison.model(side).config
-    name = _type(config)
+    name = whole_type(config)
     if name is None:
         return unknown(f"the {side}'s model_type was not read")
     if is_listed(name, types, setup):
@@ -124,7 +97,7 @@ def window_rewinds(
     slide unless their config lists other layers; listed: only where it does.
     """
     config = comparison.target.config
-    name = _type(config)
+    name = whole_type(config)
     if name is None:
         return unknown("the target's model_type was not read")
     usual = is_listed(name, types, setup)
@@ -258,15 +231,3 @@ def _same_frame(comparison: Comparison) -> bool:
     if ours is None or theirs is None or None in (ours.add_bos, theirs.add_bos):
         return False
     return (ours.add_bos, ours.add_eos) == (theirs.add_bos, theirs.add_eos)
-
-
-def _type(config: ConfigFacts) -> str | None:
-    """The model_type by which an engine picks its class: that of the whole model."""
-    return config.outer_type or config.model_type
-
-
-def is_listed(name: str, table: dict[str, str], setup: EngineSetup) -> bool:
-    if name not in table:
-        return False
-    since, _, until = table[name].partition(" ")
-    return versions.covers(setup.order, setup.version, since, until or None)

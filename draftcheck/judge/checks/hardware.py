@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from draftcheck import versions
-from draftcheck.judge.checks.outcomes import fail, not_applicable, ok, unknown
+from draftcheck.judge.checks.listed import in_window, is_listed
+from draftcheck.judge.checks.outcomes import fail, not_applicable, ok, unknown, unread_config
 from draftcheck.values.comparison import Comparison
 from draftcheck.values.dtypes import dtype_name
 from draftcheck.values.facts import ModelFacts
@@ -88,9 +88,7 @@ def type_takes_dtype(
     for side, facts in comparison.sides:
         if name := _refuses(facts, refusing, setup):
             return fail(f"{side} model_type is {name}, computes in {wanted}")
-    if unread := [side for side, facts in comparison.sides if facts.config.model_type is None]:
-        return unknown(f"model_type of the {' and the '.join(unread)} was not read")
-    return ok(f"no side refuses {wanted}")
+    return unread_config(comparison.sides, "model_type") or ok(f"no side refuses {wanted}")
 
 
 def quantization_capability(
@@ -107,8 +105,8 @@ def quantization_capability(
             if given < int(floor):
                 return fail(words)
             told.append(words)
-    if unread := [side for side, facts in comparison.sides if facts.config.model_type is None]:
-        return unknown(f"config of the {' and the '.join(unread)} was not read")
+    if doubt := unread_config(comparison.sides):
+        return doubt
     return ok(told[0]) if told else not_applicable("no quantisation with a floor")
 
 
@@ -129,8 +127,8 @@ def quantization_dtype(
             if wanted not in allowed.split(","):
                 return fail(f"{words}; --dtype says {wanted}")
             told.append(words)
-    if unread := [side for side, facts in comparison.sides if facts.config.model_type is None]:
-        return unknown(f"config of the {' and the '.join(unread)} was not read")
+    if doubt := unread_config(comparison.sides):
+        return doubt
     return ok(told[0]) if told else not_applicable("no quantisation that is choosy")
 
 
@@ -157,9 +155,9 @@ def type_capability(
     for side, facts in comparison.sides:
         if name := _refuses(facts, types, setup):
             return fail(f"{side} model_type is {name}, {_gpu(setup)}")
-    if unread := [side for side, facts in comparison.sides if facts.config.model_type is None]:
-        return unknown(f"model_type of the {' and the '.join(unread)} was not read")
-    return ok("no model type that is known to fail on such a GPU")
+    return unread_config(comparison.sides, "model_type") or ok(
+        "no model type that is known to fail on such a GPU"
+    )
 
 
 def capability(setup: EngineSetup) -> int | None:
@@ -178,7 +176,7 @@ def at_version(entry: str | None, setup: EngineSetup) -> str | None:
     found = None
     for part in (entry or "").split():
         since, _, value = part.partition(":")
-        if versions.covers(setup.order, setup.version, since, None):
+        if in_window(since, setup):
             found = value
     return found
 
@@ -222,12 +220,8 @@ def _scheme(part: object) -> str:
 
 
 def _refuses(facts: ModelFacts, table: Mapping[str, str], setup: EngineSetup) -> str | None:
-    for name in (facts.config.outer_type, facts.config.model_type):
-        if name is not None and name in table:
-            since, _, until = table[name].partition(" ")
-            if versions.covers(setup.order, setup.version, since, until or None):
-                return name
-    return None
+    names = (facts.config.outer_type, facts.config.model_type)
+    return next((name for name in names if is_listed(name, table, setup)), None)
 
 
 def _gpu(setup: EngineSetup) -> str:

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from draftcheck.judge.checks import heads, vocabulary
 from draftcheck.judge.checks.llama import BORROWERS, architecture, build_of
-from draftcheck.judge.checks.outcomes import fail, not_applicable, ok, unknown
+from draftcheck.judge.checks.outcomes import UNTOLD, fail, not_applicable, ok, unknown
 from draftcheck.judge.llama import convert
 from draftcheck.judge.llama.build import NotTold
 from draftcheck.values.comparison import Comparison
@@ -112,7 +112,7 @@ def llama_mistaken_head(
     """Fail when the draft is of one of these kinds (and names so many layers)."""
     role, head = comparison.drafter.role, _written(comparison).drafter.head
     if role is None:
-        return unknown("the draft's files do not say what kind of model it is")
+        return unknown(UNTOLD)
     if role not in kinds:
         return ok(f"the draft is: {role}")
     if layers and (head is None or head.aux_count is None):
@@ -162,7 +162,7 @@ def llama_mtp_width(comparison: Comparison, setup: EngineSetup) -> CheckOutcome:
     if comparison.draft is None:
         return not_applicable("the target's own layers")
     if draft.role is None:
-        return unknown("the draft's files do not say what kind of model it is")
+        return unknown(UNTOLD)
     if draft.role != "mtp" and not _promised(draft):
         return not_applicable("no MTP layers")
     head = draft.head
@@ -266,7 +266,7 @@ def llama_detected(
     """Fail when -md alone leaves the draft unused; detected ones are judged by their method."""
     role = comparison.drafter.role
     if role is None:
-        return unknown("the draft's files do not say what kind of model it is")
+        return unknown(UNTOLD)
     since = kinds.get(role)
     if since is None or not build_of(setup).has(since):
         return fail(f"-md without --spec-type; the draft is: {role}")

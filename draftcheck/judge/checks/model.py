@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from draftcheck import versions
-from draftcheck.judge.checks.outcomes import fail, not_applicable, ok, unknown
+from draftcheck.judge.checks.outcomes import UNTOLD, fail, not_applicable, ok, unknown
 from draftcheck.values.comparison import Comparison
 from draftcheck.values.facts import ModelFacts
 from draftcheck.values.verdicts import EngineSetup
@@ -19,7 +18,7 @@ def draft_is_full_model(comparison: Comparison, setup: EngineSetup) -> CheckOutc
     """Fail when the draft is a head or an encoder, which no two-model method can use."""
     role = comparison.drafter.role
     if role is None:
-        return unknown("the draft's files do not say what kind of model it is")
+        return unknown(UNTOLD)
     return ok("a full language model") if role == "full" else fail(f"the draft is: {role}")
 
 
@@ -122,43 +121,6 @@ def heads_divisible(
     return fail(words) if heads % ranks else ok(words)
 
 
-def type_listed(
-    comparison: Comparison,
-    setup: EngineSetup,
-    *,
-    side: str,
-    types: dict[str, str],
-    architectures: dict[str, str] | None = None,
-    containing: dict[str, str] | None = None,
-    with_mtp_layers: dict[str, str] | None = None,
-) -> CheckOutcome:
-    """Fail when this version lists that side's model_type or first architecture.
-
-    Tables: name -> "since" or "since until"; containing: the name as a part of model_type;
-    with_mtp_layers: only where such layers are.
-    """
-    config = comparison.model(side).config
-    if config.model_type is None and config.architectures is None:
-        return unknown(f"the {side}'s model_type was not read")
-    for name in (config.model_type, config.outer_type):
-        parts = [part for part in containing or {} if name and part in name]
-        if _listed(name, types, setup) or any(_listed(p, containing or {}, setup) for p in parts):
-            return fail(f"{side} model_type is {name}")
-    for name in (config.architectures or ())[:1]:
-        if _listed(name, architectures or {}, setup):
-            return fail(f"{side} architecture is {name}")
-    if _listed(config.model_type, with_mtp_layers or {}, setup) and config.mtp_layers:
-        return fail(f"{side} model_type is {config.model_type} with {config.mtp_layers} MTP layers")
-    return ok(f"{side} model_type is {config.model_type}")
-
-
-def _listed(name: str | None, table: dict[str, str], setup: EngineSetup) -> bool:
-    if name is None or name not in table:
-        return False
-    since, _, until = table[name].partition(" ")
-    return versions.covers(setup.order, setup.version, since, until or None)
-
-
 def not_multimodal(comparison: Comparison, setup: EngineSetup, *, side: str) -> CheckOutcome:
     """Fail when that side has vision or audio parts."""
     facts = comparison.model(side)
@@ -185,43 +147,6 @@ def one_kind_of_cache(
     if len(distinct) > 1:
         return fail(f"the draft mixes layers: {', '.join(distinct)}")
     return ok("all layers of the draft are of one kind")
-
-
-def quantization_listed(
-    comparison: Comparison, setup: EngineSetup, *, known: dict[str, str], complete: bool = False
-) -> CheckOutcome:
-    """Fail when a side's quant_method is in the table, but not for this version.
-
-    complete: what is not in the table at all is unknown, not fine.
-    """
-    strange = []
-    for side, facts in comparison.both:
-        method = quant_method(facts)
-        if method in known and not _listed(method, known, setup):
-            return fail(f"{side} quant_method is {method}")
-        if complete and method and method not in known:
-            strange.append(f"{side} quant_method is {method}, which the rulebook does not know")
-    if unread := [side for side, facts in comparison.both if facts.config.model_type is None]:
-        return unknown(f"config of the {' and the '.join(unread)} was not read")
-    return unknown(strange[0]) if strange else ok("no quantisation that this version lacks")
-
-
-def quantization_deprecated(
-    comparison: Comparison, setup: EngineSetup, *, deprecated: dict[str, str]
-) -> CheckOutcome:
-    """Fail when a side's quant_method is one that this version takes only with a flag."""
-    for side, facts in comparison.both:
-        method = quant_method(facts)
-        if _listed(method, deprecated, setup):
-            return fail(f"{side} quant_method is {method}")
-    if unread := [side for side, facts in comparison.both if facts.config.model_type is None]:
-        return unknown(f"config of the {' and the '.join(unread)} was not read")
-    return ok("no deprecated quantisation")
-
-
-def quant_method(facts: ModelFacts) -> str:
-    quant = facts.config.quantization
-    return str(quant.get("quant_method", "")) if quant else ""
 
 
 def single_rank(comparison: Comparison, setup: EngineSetup) -> CheckOutcome:
