@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN = $(VENV)/bin
 PIP = $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test test-engines llama-library lint types wheel bench bench-scan docs clean
+.PHONY: demo test test-engines llama-library lint types wheel bench bench-scan golden docs clean
 
 $(VENV)/.core: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -57,6 +57,9 @@ bench: $(VENV)/.dev          ## promised and measured; real tokenizers where DRA
 
 bench-scan: $(VENV)/.dev     ## two nights over 30,000 repos of a Hub on loopback; some minutes
 	$(BIN)/python -m benchmarks.scan
+
+golden: $(VENV)/.dev         ## fixtures/verdicts.json from the rule cases, after verdicts changed on purpose
+	$(BIN)/python -m tests.scan.golden_verdicts
 
 docs: $(VENV)/.core          ## docs/rules from the rulebook
 	$(BIN)/draftcheck rules --pages docs/rules

@@ -41,8 +41,6 @@ def check(
     classes (imports torch; reads no weights).
     """
     # Imported here so that `import draftcheck` and --version stay instant.
-    from dataclasses import replace
-
     from draftcheck.judge import questions
     from draftcheck.judge.compare import compare
     from draftcheck.models.read import read_all
@@ -52,10 +50,8 @@ def check(
     asked = questions.ask(engines, method=method, circumstances=given)
     refs = [parse(target)] if draft is None else [parse(target), parse(draft)]
     facts = read_all(*refs, offline=offline, deep=deep)
-    ours, theirs = facts[0], facts[-1]
-    if draft is not None and theirs is ours:
-        theirs = replace(ours)  # named as a draft, not left out
-    return _judged(compare(ours, theirs), asked, explicit=bool(engines))
+    comparison = compare(facts[0], facts[1] if draft is not None else None)
+    return _judged(comparison, asked, explicit=bool(engines))
 
 
 def decide(

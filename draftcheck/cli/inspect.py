@@ -33,7 +33,7 @@ MOST_FAULTS = 20
 def command(model: str, form: str, output: Path | None, deep: bool, offline: bool) -> int:
     """Show what the files of MODEL say, without opinion."""
     from draftcheck.errors import ReadError, UsageError
-    from draftcheck.judge.decide import loaded
+    from draftcheck.judge.llama.loaded import loaded
     from draftcheck.models import stored
     from draftcheck.models.read import read
     from draftcheck.models.refs import FACTS_SUFFIX, parse

@@ -103,8 +103,7 @@ def command(
             verdict, form, verbose=verbose, explicit=bool(engines), trial=trial
         )
         emit(text, output)
-    notes = (*verdict.comparison.target.notes, *verdict.comparison.draft.notes)
-    for note in dict.fromkeys(notes):
+    for note in dict.fromkeys(n for _, facts in verdict.comparison.sides for n in facts.notes):
         exits.warn(note)
     if failed is not None:
         raise failed
@@ -140,7 +139,7 @@ def _earlier(verdict: PairVerdict, file: Path) -> Trial:
 
     trial = saved.load(file)
     for side in ("target", "draft"):
-        facts = getattr(verdict.comparison, side)
+        facts = verdict.comparison.model(side)
         if found := model_places.differs(trial.models[side], facts.called, facts.revision):
             raise UsageError(
                 f"{file}: was measured with another {side}: {found}",

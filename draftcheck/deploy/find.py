@@ -20,6 +20,7 @@ from draftcheck.deploy.options.findings import found
 from draftcheck.deploy.options.given import ENV, GivenOption, GivenOptions, parts
 from draftcheck.deploy.options.tables import OptionsAtVersion, OptionTable, load, view
 from draftcheck.rulebook.files import Names
+from draftcheck.values.dtypes import dtype_name
 from draftcheck.values.findings import FilePlace, Finding
 
 NUMBERS = (
@@ -28,7 +29,6 @@ NUMBERS = (
 )  # fmt: skip
 HUMAN = re.compile(r"(\d+(?:\.\d+)?)([kKmMgG]?)")
 SCALE = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "K": 2**10, "M": 2**20, "G": 2**30}
-DTYPES = {"half": "float16", "float": "float32"}
 TOGETHER = ("FIL007", "FIL009", "FIL010", "FIL011")
 ASKS = ("draft", "draft_repo", "method", "speculative_config", "preset", "lookup", "flag",
         "early_exit")  # fmt: skip
@@ -260,7 +260,7 @@ def _said(setting: GivenOptions) -> dict[str, Any]:
             continue
         choices = setting.view.choices(entry.name)
         if not choices or entry.text in choices:
-            said[name] = DTYPES.get(entry.text, entry.text) if name == "dtype" else entry.text
+            said[name] = dtype_name(entry.text) if name == "dtype" else entry.text
     fraction = setting.last("memory_fraction")
     if fraction is not None and re.fullmatch(r"0?\.\d+|1(\.0*)?", fraction.text.strip()):
         said["memory_fraction"] = float(fraction.text)

@@ -43,7 +43,7 @@ class ModelReader:
         self._online = online
         self._known: dict[str, KnownModel | MissingModel] = {}
         self._read: dict[str, ModelFacts | MissingModel] = {}
-        self._compared: dict[tuple[str, str, bool, str], Comparison | MissingModel] = {}
+        self._compared: dict[tuple[str, str | None, str], Comparison | MissingModel] = {}
 
     def get(self, reference: ModelReference) -> KnownModel | MissingModel:
         found = self._known.get(reference.key)
@@ -107,26 +107,26 @@ class ModelReader:
         return f"{reference.key} is not in {locks.NAME}"
 
     def compare(
-        self, target: KnownModel, draft: KnownModel, engine: str
+        self, target: KnownModel, draft: KnownModel | None, engine: str
     ) -> Comparison | MissingModel:
-        """The two side by side, for this engine; the same object twice: there is no draft."""
-        key = (target.key, draft.key, target is draft, engine)
+        """The two side by side, for this engine."""
+        key = (target.key, draft.key if draft is not None else None, engine)
         if key not in self._compared:
             self._compared[key] = self._compare(target, draft, engine)
         return self._compared[key]
 
     def _compare(
-        self, target: KnownModel, draft: KnownModel, engine: str
+        self, target: KnownModel, draft: KnownModel | None, engine: str
     ) -> Comparison | MissingModel:
-        if not target.condensed and not draft.condensed:
-            from draftcheck.judge.compare import compare
+        from draftcheck.judge.compare import compare
 
+        if draft is None:
+            return compare(target.facts, None)
+        if not target.condensed and not draft.condensed:
             return compare(target.facts, draft.facts)
         from draftcheck.judge.condensed import facts as condensed
         from draftcheck.judge.condensed import pairs as condensed_pairs
 
-        if target is draft:
-            return condensed_pairs.compare(target.facts, target.facts, None)
         ours, theirs = (_small(side) for side in (target, draft))
         notes = self._notes(target, draft, engine)
         if isinstance(notes, MissingModel):

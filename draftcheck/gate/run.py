@@ -136,16 +136,13 @@ class _Gate:
                 sides.append(known)
         if len(sides) < (1 if deployment.draft is None else 2):
             return self._without_models(deployment, question, checked, findings, number)
-        target, draft = sides[0], sides[-1]
-        if deployment.draft is not None and draft is target:
-            draft = replace(target, facts=replace(target.facts))  # named as a draft, not left out
+        target, draft = sides[0], sides[1] if deployment.draft is not None else None
         comparison = self._models.compare(target, draft, deployment.engine)
         place = deployment.draft.place if deployment.draft else deployment.place
         if isinstance(comparison, MissingModel):
             findings.append(self._not_known(comparison, place, number))
             return checked, findings
-        alone = None if deployment.draft is None else draft
-        verdict = self._judge.verdict(target, alone, comparison, question)
+        verdict = self._judge.verdict(target, draft, comparison, question)
         findings += judging.findings(verdict, place, number)
         checked = replace(
             checked,
@@ -153,10 +150,10 @@ class _Gate:
             method=verdict.method or checked.method,
             reaction=str(verdict.reaction),
             target=target.key,
-            draft=alone.key if alone is not None else None,
+            draft=draft.key if draft is not None else None,
         )
         if setup.wanted.anything:
-            trial, found = check_minimums(setup, target, alone, self._lock, self._survey.root)
+            trial, found = check_minimums(setup, target, draft, self._lock, self._survey.root)
             checked = replace(checked, trial=trial)
             findings += [
                 rows.finding(rule, place, saw, fix=fix, setup=number) for rule, saw, fix in found

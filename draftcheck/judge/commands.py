@@ -10,11 +10,10 @@ from pathlib import PurePath
 
 from draftcheck.values.circumstances import Circumstances
 from draftcheck.values.comparison import Comparison
+from draftcheck.values.dtypes import SHORT
 
 TOKENS = re.compile(r"\{tokens:(\d+)\}")
 SLOT = re.compile(r"\{(\w+)\}")
-DTYPES = {"bf16": "bfloat16", "fp16": "float16", "fp32": "float32"}
-"""Short names of types that no engine's options know."""
 
 
 def render(
@@ -30,7 +29,7 @@ def render(
     """The text with names quoted for where they stand, after the conversions it needs."""
     steps, names, folders = [], [], []
     sides = [(comparison.target, convert)]
-    if not comparison.alone:
+    if comparison.draft is not None:
         sides.append((comparison.draft, convert_draft or convert))
     for facts, command in sides:
         name = facts.called
@@ -77,6 +76,6 @@ def _said(words: Mapping[str, str], circumstances: Circumstances) -> Iterator[st
     for name, text in words.items():
         value = getattr(circumstances, name)
         if value is not None:
-            value = DTYPES.get(value, value) if name == "dtype" else value
+            value = SHORT.get(value, value) if name == "dtype" else value
             values = {name: value, "total_context": total}
             yield SLOT.sub(lambda match: str(values.get(match[1], match[0])), text)  # noqa: B023

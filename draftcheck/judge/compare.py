@@ -1,4 +1,9 @@
-"""Two sets of facts -> Comparison: what differs, side by side. No opinion."""
+"""Two sets of facts -> Comparison: what differs, side by side. No opinion.
+
+Nearly everything is a comparison of tables in memory. One question may need more: whether both
+tokenizers cut a text alike. Where digests do not answer it and both have a tokenizer.json,
+tokenizers_agree runs the two files in a child process (tens of megabytes, a second or two).
+"""
 
 from __future__ import annotations
 
@@ -19,15 +24,16 @@ SAMPLE = 8
 BLOCK = 4096
 
 
-def compare(target: ModelFacts, draft: ModelFacts) -> Comparison:
-    """Hold the two models side by side."""
-    vocabulary = compare_vocabularies(target, draft)
+def compare(target: ModelFacts, draft: ModelFacts | None) -> Comparison:
+    """Hold the two models side by side; without a draft, the target's tokenizer against itself."""
+    drafter = target if draft is None else draft
+    vocabulary = compare_vocabularies(target, drafter)
     return Comparison(
         target=target,
         draft=draft,
         vocabulary=vocabulary,
-        specials=compare_specials(target.tokenizer, draft.tokenizer),
-        behaviour=compare_behaviour(target.tokenizer, draft.tokenizer, vocabulary),
+        specials=compare_specials(target.tokenizer, drafter.tokenizer),
+        behaviour=compare_behaviour(target.tokenizer, drafter.tokenizer, vocabulary),
     )
 
 

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from typing import TypeVar
 
 from draftcheck import versions
 from draftcheck.judge import bind, commands
-from draftcheck.judge.checks import CHECKS, llama
+from draftcheck.judge.checks import CHECKS
 from draftcheck.judge.compare import compare
-from draftcheck.judge.llama.vocab import LlamaVocab
 from draftcheck.judge.methods import choose, needs_no_draft, takes_format
 from draftcheck.rulebook import book
 from draftcheck.rulebook.book import Engine, Method, Rule
 from draftcheck.values.circumstances import Circumstances
 from draftcheck.values.comparison import Comparison, recorded_name
-from draftcheck.values.facts import ModelFacts
 from draftcheck.values.findings import Finding
 from draftcheck.values.memory import MemoryFit
 from draftcheck.values.verdicts import EngineSetup, EngineVerdict, PairVerdict
@@ -25,9 +24,13 @@ LONGEST = 1000
 """Characters of what a check saw: texts of models can be of any length."""
 TOO_LARGE = "MEM001"
 STOPS = (Reaction.REFUSES, Reaction.CRASHES)
-MOST_FINDINGS = 4096
-_FINDINGS: dict[tuple[int, Outcome, str], tuple[Rule, Finding]] = {}
-_ACTIVE: dict[tuple[int, str, str], tuple[Engine, list[Rule]]] = {}
+MOST_KEPT = 4096
+# Thousands of pairs are judged in a row, and most rules see the same of most of them. An entry
+# holds the engine or the rule that it was made from, and counts only for that very object.
+_active: dict[tuple[str, str, str], tuple[Engine, list[Rule]]] = {}
+_findings: dict[tuple[str, Outcome, str], tuple[Rule, Finding]] = {}
+K = TypeVar("K")
+V = TypeVar("V")
 BEST_FIRST = (Verdict.COMPATIBLE, Verdict.DEGRADED, Verdict.UNDECIDED, Verdict.INCOMPATIBLE)
 
 
@@ -55,7 +58,7 @@ def judge(comparison: Comparison, questions: Sequence[Question], *, explicit: bo
         if explicit or takes_format(comparison, book.load(question.engine))
         for verdict in judge_methods(comparison, question)
     ]
-    if comparison.alone and not explicit:
+    if comparison.draft is None and not explicit:
         verdicts = [verdict for verdict in verdicts if verdict.method is not None]
     return PairVerdict(comparison, tuple(verdicts), overall(verdicts, explicit=explicit))
 
@@ -70,27 +73,6 @@ def overall(verdicts: Sequence[EngineVerdict], *, explicit: bool) -> Verdict:
     if not ranked:
         return Verdict.UNDECIDED
     return ranked[-1] if explicit else ranked[0]
-
-
-def loaded(facts: ModelFacts) -> Mapping[str, object] | None:
-    """What llama.cpp holds of this model's vocabulary after loading it; None for no GGUF."""
-    if facts.gguf is None:
-        return None
-    engine = bind.engine("llama.cpp")
-    method = engine.methods[0]
-    setup = setup_for(engine, engine.checked, method, Circumstances())
-    view = llama.load(facts, setup)
-    if not isinstance(view, LlamaVocab):
-        return {"build": engine.checked, "does not load": _cut(str(view))}
-    return {
-        "build": engine.checked,
-        "type": view.type,
-        "tokens": view.n,
-        "bos": view.bos,
-        "eos": view.eos,
-        "add_bos": view.add_bos,
-        "add_eos": view.add_eos,
-    }
 
 
 def setup_for(
@@ -152,10 +134,10 @@ def _judge(
     circumstances: Circumstances,
 ) -> EngineVerdict:
     notes: tuple[str, ...] = ()
-    if needs_no_draft(method) and not comparison.alone:
-        if comparison.draft.ref != comparison.target.ref:
+    if needs_no_draft(method) and comparison.draft is not None:
+        if not comparison.one_model:
             notes = (f"{method.id} uses no draft model: {comparison.draft.ref} is not looked at",)
-        comparison = compare(comparison.target, comparison.target)
+        comparison = compare(comparison.target, None)
     fit = _fit(comparison, engine, version, method, circumstances)
     setup = setup_for(engine, version, method, circumstances, fit)
     own = [_finding(rule, comparison, setup) for rule in active(engine, version, method)]
@@ -175,7 +157,7 @@ def _judge(
         broken, rule = _reaction(everywhere)
         reaction, decided_by = (broken, rule) if rule else (reaction, decided_by)
     verdict = _verdict(findings)
-    refused = next((f.refused for f in (comparison.target, comparison.draft) if f.refused), None)
+    refused = next((f.refused for _, f in comparison.sides if f.refused), None)
     if refused and usable(verdict):  # nothing spoke against it, but hardly anything was read
         verdict, notes = Verdict.UNDECIDED, (*notes, refused)
         reaction = Reaction.UNKNOWN if reaction is Reaction.RUNS else reaction
@@ -246,27 +228,31 @@ def _too_large(finding: Finding, fit: MemoryFit, *, named: bool) -> Finding:
 
 def active(engine: Engine, version: str, method: Method) -> list[Rule]:
     """The engine's rules that hold for this version and method, in the engine's order."""
-    key = (id(engine), version, method.id)
-    known = _ACTIVE.get(key)
+    key = (engine.id, version, method.id)
+    known = _active.get(key)
     if known is not None and known[0] is engine:
         return known[1]
-    found = [
+    rules = [
         rule
         for rule in engine.rules
         if (not rule.methods or method.id in rule.methods)
         and versions.covers(engine.order, version, rule.since, rule.until)
     ]
-    if len(_ACTIVE) > 256:
-        _ACTIVE.clear()
-    _ACTIVE[key] = engine, found
-    return found
+    _keep(_active, key, (engine, rules))
+    return rules
+
+
+def _keep(kept: dict[K, V], key: K, value: V) -> None:
+    if len(kept) >= MOST_KEPT:
+        kept.clear()
+    kept[key] = value
 
 
 def _truth(method: Method, comparison: Comparison) -> list[Rule]:
     """The rules that hold everywhere, less those that a method of this kind escapes."""
     spoken = method.vocabulary
     if spoken == "by-size":
-        sizes = {comparison.target.config.vocab_size, comparison.draft.config.vocab_size}
+        sizes = {comparison.target.config.vocab_size, comparison.drafter.config.vocab_size}
         spoken = "translated" if len(sizes - {None}) == 2 else "shared"
     return [
         rule
@@ -282,27 +268,25 @@ def _finding(rule: Rule, comparison: Comparison, setup: EngineSetup) -> Finding 
     seen = seen or CHECKS[rule.check](comparison, setup, **rule.params)
     if seen.outcome is Outcome.NOT_APPLICABLE:
         return None
-    # Thousands of pairs are judged in a row, and most rules see the same of most of them.
-    key = (id(rule), seen.outcome, seen.saw)
-    known = _FINDINGS.get(key)
+    key = (rule.id, seen.outcome, seen.saw)
+    known = _findings.get(key)
     if known is not None and known[0] is rule:
         return known[1]
-    if len(_FINDINGS) > MOST_FINDINGS:
-        _FINDINGS.clear()
     finding = Finding.of(
         rule,
         seen.outcome,
-        _cut(seen.saw),
+        cut(seen.saw),
         source=rule.source,
         reaction=rule.reaction,
         basis=rule.basis,
         engine_says=rule.engine_says,
     )
-    _FINDINGS[key] = rule, finding
+    _keep(_findings, key, (rule, finding))
     return finding
 
 
-def _cut(text: str) -> str:
+def cut(text: str) -> str:
+    """What a check saw, no longer than is shown."""
     return text if len(text) <= LONGEST else text[:LONGEST] + "…"
 
 

@@ -30,8 +30,7 @@ def needs_no_draft(method: Method) -> bool:
 
 def formats(comparison: Comparison) -> set[str]:
     """Which kinds of files the pair is made of."""
-    sides = (comparison.target, comparison.draft)
-    return {"gguf" if facts.gguf is not None else "folder" for facts in sides}
+    return {"gguf" if facts.gguf is not None else "folder" for _, facts in comparison.sides}
 
 
 def takes_format(comparison: Comparison, engine: Engine) -> bool:
@@ -66,17 +65,16 @@ def choose(
         if (method.automatic or not chosen) and kind in method.drafts
     )
     if found:
-        return MethodChoice(found if comparison.alone else found[:1])
+        return MethodChoice(found if comparison.draft is None else found[:1])
     return _no_method(engine, version, kinds_offered)
 
 
 def roles(comparison: Comparison) -> tuple[str, ...]:
     """The kinds of draft that the pair offers, the best first."""
     itself = ("itself",) if has_own_layers(comparison.target) else ()
-    if comparison.alone:
+    if comparison.draft is None:
         return (*itself, "none")
-    same = comparison.target.ref == comparison.draft.ref
-    return (*(itself if same else ()), comparison.draft.role or "full")
+    return (*(itself if comparison.one_model else ()), comparison.draft.role or "full")
 
 
 def has_own_layers(facts: ModelFacts) -> bool:
@@ -96,13 +94,18 @@ def _there(engine: Engine, version: str, wanted: str | None) -> tuple[Method, ..
 
 
 def _wanted(comparison: Comparison, engine: Engine, fitting: tuple[Method, ...]) -> MethodChoice:
-    """The method asked for, in the form that takes what the pair offers."""
+    """The method asked for, in the form that takes what the pair offers.
+
+    The target named a second time as its draft means the target's own layers, where the method
+    has such a form.
+    """
     offered = roles(comparison)
-    for method in fitting:
-        if set(offered) & set(method.drafts) or (comparison.alone and needs_no_draft(method)):
-            return MethodChoice((method,))
+    forms = [method for method in fitting if comparison.one_model and needs_no_draft(method)]
+    forms += [method for method in fitting if set(offered) & set(method.drafts)]
+    if forms:
+        return MethodChoice((forms[0],))
     method = fitting[0]
-    if comparison.alone and not needs_no_draft(method):
+    if comparison.draft is None:
         raise UsageError(
             f"{engine.id}'s {method.id} needs a draft",
             hint="Name it after the target: draftcheck pair TARGET DRAFT.",

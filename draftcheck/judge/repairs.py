@@ -30,7 +30,7 @@ def add(verdict: PairVerdict, questions: Sequence[Question], *, explicit: bool) 
     explicit: the user named the engines; otherwise others stand beside them, and no other
     methods and versions are tried.
     """
-    if verdict.comparison.alone:
+    if verdict.comparison.draft is None:
         return verdict
     said = {question.engine: question.circumstances for question in questions}
     engines = tuple(
@@ -107,7 +107,7 @@ def _other_methods(
     comparison: Comparison, engine: Engine, entry: EngineVerdict, base: Question
 ) -> Iterator[Repair]:
     """Methods of the same version that take the same draft."""
-    role = comparison.draft.role or "full"
+    role = comparison.drafter.role or "full"
     names = dict.fromkeys(
         method.id
         for method in engine.methods

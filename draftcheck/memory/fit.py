@@ -160,14 +160,14 @@ def _draft(
     facts = comparison.draft
     if set(drafts) <= {"none"}:
         return "", None
-    if "itself" in drafts and (comparison.alone or facts.ref == comparison.target.ref):
+    if "itself" in drafts and comparison.one_model:
         table = _table(comparison.target, profile, circumstances, notes)
         own = [layer for layer in table.layers if layer.attends][-1:]
         count = min(_own_layers(comparison.target), MOST_OWN)
         return "itself", PlannedModel(
             comparison.target, replace(table, layers=tuple(own * count), floor=None)
         )
-    if comparison.alone:
+    if facts is None:
         return "", None
     role = facts.role or "full"
     if role in plan.NO_CACHE:

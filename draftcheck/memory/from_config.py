@@ -9,6 +9,7 @@ from typing import Any
 from draftcheck.memory import profiles, shape
 from draftcheck.memory.families import PLAIN_CONFIG, ConfigFamily, config_defaults
 from draftcheck.memory.shape import LayerShape, Shape
+from draftcheck.values.dtypes import dtype_bytes
 from draftcheck.values.facts import ModelFacts
 
 WORDS = {
@@ -19,7 +20,6 @@ WORDS = {
     "hybrid": "both", "mlp": "none", "moe": "none", "*": "full", "M": "mamba", "-": "none",
     "E": "none",
 }  # fmt: skip
-FLOATS = {"float32": 4, "float": 4, "float64": 8}
 
 
 class ConfigFields:
@@ -92,7 +92,7 @@ def read(facts: ModelFacts) -> Shape:
         vocab=fields.number("vocab_size") or config.vocab_size or 0,
         max_context=config.scaled_context or config.context,
         head_dim=build.head_dim,
-        float_bytes=FLOATS.get((config.dtype or "").removeprefix("torch."), 2),
+        float_bytes=dtype_bytes(config.dtype) or 2,
         state_dtype=_text(fields.raw("mamba_ssm_dtype"))
         or _text(fields.raw("mamba_ssm_cache_dtype")),
         moe=bool(config.experts),

@@ -12,11 +12,11 @@ from dataclasses import dataclass, replace
 from draftcheck.memory import shape
 from draftcheck.memory.profiles import Profile
 from draftcheck.memory.shape import LayerShape, Shape
+from draftcheck.values.dtypes import dtype_bytes
 
 FULL, LATENT, SLIDING, CHUNKED, STATE = "full", "latent", "sliding", "chunked", "state"
 SPARSE_LATENT = 656
 """Bytes per token of DeepSeek-V3.2's latent, which vLLM keeps in fp8_ds_mla."""
-STATE_BYTES = {"float32": 4, "bfloat16": 2, "float16": 2}
 
 
 class NotPlanned(Exception):
@@ -210,8 +210,9 @@ def _specs(
 def _state(model: Shape, layer: LayerShape, serve: Serving) -> int:
     """Bytes of one sequence's state on one rank."""
     ranks = serve.tensor_parallel
-    said = STATE_BYTES.get((model.state_dtype or "").removeprefix("torch."))
-    size = said or (4 if layer.state_kind == shape.KDA else model.float_bytes)
+    size = dtype_bytes(model.state_dtype) or (
+        4 if layer.state_kind == shape.KDA else model.float_bytes
+    )
     extra = 0 if layer.state_kind == shape.MAMBA1 else serve.spec_tokens
     window = layer.kernel - 1 + extra if layer.kernel else 0
     channels = layer.conv

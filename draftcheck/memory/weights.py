@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from draftcheck.memory import parameters
 from draftcheck.memory.profiles import MIB, Profile
 from draftcheck.memory.shape import Shape
+from draftcheck.values.dtypes import dtype_bytes
 from draftcheck.values.facts import ModelFacts, Tensor
 
 FLOATS = {"F64": 8, "F32": 4, "F16": 2, "BF16": 2}
-SIZES = {"float32": 4, "float": 4, "float16": 2, "half": 2, "bfloat16": 2}
 # Small tensors of quantised layers, and those that models keep in float32.
 KEPT = re.compile(
     r"(scales?|scale_inv|_scale|zeros|absmax|quant_map|quant_state[^.]*|A_log|dt_bias|inv_freq"
@@ -182,12 +182,10 @@ def _torch(
 
 def run_bytes(facts: ModelFacts, profile: Profile, dtype: str | None) -> tuple[int, bool]:
     """Bytes of the float type that the engine runs in, and whether that is sure."""
-    word = (dtype or "auto").removeprefix("torch.")
-    if word in SIZES:
-        return SIZES[word], True
-    said = (facts.config.dtype or "").removeprefix("torch.")
-    if said in SIZES:
-        return 2 if profile.halves_float32 else SIZES[said], True
+    if asked := dtype_bytes(dtype):
+        return asked, True
+    if own := dtype_bytes(facts.config.dtype):
+        return 2 if profile.halves_float32 else own, True
     stored = {t.dtype for t in (facts.weights.tensors or {}).values() if t.dtype in FLOATS}
     if profile.halves_float32:
         return 2, True

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import re
 import shlex
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from draftcheck.errors import ReadError, UsageError
+from draftcheck.models import choose_gguf
 from draftcheck.models.readers.gguf import facts as gguf
 from draftcheck.models.refs import ModelRef
 from draftcheck.models.sources.folder import FolderSource
@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
 WEIGHTS = (".safetensors", ".bin", ".pth", ".pt", ".msgpack", ".h5")
 TOKENIZERS = ("tokenizer.json", "tokenizer.model", "tekken.json")
-ASIDE = ("mmproj", "imatrix", "mtp-", "eagle3-", "dflash-", "dspark-")
-"""GGUF files that llama.cpp does not take for the model when it picks one by tag."""
 SHOWN = 12
 
 
@@ -124,19 +122,19 @@ def gguf_path(ref: ModelRef, repo: HubRepo) -> str | None:
     """The GGUF that is meant; None when the repo is a checkpoint."""
     if ref.file is not None:
         if ref.file not in repo.paths:
-            choices = _firsts(repo.paths)
+            choices = choose_gguf.first_parts(repo.paths)
             raise UsageError(
                 f"{ref.repo}: has no file {ref.file!r}", hint=_choices(ref, choices, by_tag=False)
             )
         gguf.parts(ref.file.rpartition("/")[2])  # says so when it is not the first part
         return ref.file
-    names = _firsts(repo.paths)
+    names = choose_gguf.first_parts(repo.paths)
     if ref.tag is not None:
         return _tagged(ref, names)
     top = {path for path in repo.paths if "/" not in path}
     if not names or any(n.endswith(WEIGHTS) or n in TOKENIZERS for n in top):
         return None
-    models = [name for name in names if not _is_aside(name)] or names
+    models = choose_gguf.models(names) or names
     if len(models) > 1:
         raise UsageError(
             f"{ref.text}: {len(models)} GGUF models in this repo", hint=_choices(ref, models)
@@ -145,56 +143,30 @@ def gguf_path(ref: ModelRef, repo: HubRepo) -> str | None:
 
 
 def _tagged(ref: ModelRef, names: list[str]) -> str:
-    """The model of that quantisation: llama.cpp looks for the tag before a dot or a dash."""
-    tag = re.escape(ref.tag or "")
-    models = [name for name in names if not _is_aside(name)]
-    for pattern in (rf"(?:^|[-._/]){tag}(?:-\d{{5}}-of-\d{{5}})?\.gguf", rf"{tag}[./-]"):
-        found = [name for name in models if re.search(pattern, name, re.IGNORECASE)]
-        exact = [name for name in found if not re.search(rf"ud-{tag}", name, re.IGNORECASE)]
-        found = exact or found
-        if len(found) == 1:
-            return found[0]
-        if found:
-            raise UsageError(
-                f"{ref.text}: {len(found)} files have this tag",
-                hint=_choices(ref, found, by_tag=False),
-            )
+    """The model of that quantisation."""
+    found = choose_gguf.tagged(names, ref.tag or "")
+    if len(found) == 1:
+        return found[0]
+    if found:
+        raise UsageError(
+            f"{ref.text}: {len(found)} files have this tag",
+            hint=_choices(ref, found, by_tag=False),
+        )
+    models = choose_gguf.without_heads(names)
     if not models:
         raise UsageError(f"{ref.text}: this repo has no GGUF files", hint=f"Name {ref.repo} alone.")
     raise UsageError(f"{ref.text}: no GGUF with this tag", hint=_choices(ref, models))
-
-
-def _firsts(paths: Iterable[str]) -> list[str]:
-    """GGUF files, of split ones the first part."""
-    found = []
-    for path in sorted(paths):
-        split = gguf.SPLIT.fullmatch(path.rpartition("/")[2])
-        if path.endswith(".gguf") and (split is None or int(split["part"]) == 1):
-            found.append(path)
-    return found
-
-
-def _is_aside(path: str) -> bool:
-    name = path.rpartition("/")[2].lower()
-    return any(sign in name for sign in ASIDE)
 
 
 def _choices(ref: ModelRef, names: list[str], *, by_tag: bool = True) -> str:
     at = f"@{ref.revision}" if ref.revision else ""
     shown = [f"{ref.repo}/{name}{at}" for name in names]
     if by_tag:
-        tags = [_tag(name) for name in names]
+        tags = [choose_gguf.tag_of(name) for name in names]
         if all(tags) and len(set(tags)) == len(tags):
             shown = [f"{ref.repo}{at}:{tag}" for tag in tags]
     more = f" and {len(shown) - SHOWN} more" if len(shown) > SHOWN else ""
     return f"Name one: {', '.join(shown[:SHOWN])}{more}" if shown else "It has no GGUF files."
-
-
-def _tag(name: str) -> str | None:
-    """The quantisation that a file's name ends with."""
-    stem = re.sub(r"(-\d{5}-of-\d{5})?\.gguf$", "", name)
-    match = re.search(r"[-.]((?:UD-)?(?:I?Q\d|B?F\d|MXFP|NVFP|TQ)[A-Z0-9_]*)$", stem, re.IGNORECASE)
-    return match[1] if match else None
 
 
 def _open_folder(ref: ModelRef) -> OpenedModel:
@@ -204,18 +176,18 @@ def _open_folder(ref: ModelRef) -> OpenedModel:
     ggufs = sorted(name for name in source.files() if name.endswith(".gguf"))
     if not ggufs or "config.json" in source.files():
         return OpenedModel(ref, source)
-    firsts = [name for name in ggufs if gguf.SPLIT.fullmatch(name) is None]
-    firsts += [name for name in ggufs if "-00001-of-" in name]
+    firsts = choose_gguf.first_parts(ggufs)
     if not firsts:
         raise ReadError(
             f"{ref.text}: {ggufs[0]} is here, but not the first part of that split GGUF"
         )
-    if len(firsts) != 1:
+    models = choose_gguf.models(firsts) or firsts
+    if len(models) != 1:
         raise UsageError(
-            f"{ref.text}: {len(firsts)} GGUF models in this folder",
-            hint=f"Name one: {', '.join(firsts[:8])}",
+            f"{ref.text}: {len(models)} GGUF models in this folder",
+            hint=f"Name one: {', '.join(models[:8])}",
         )
-    return _local_gguf(ref, ref.path / firsts[0], named=False)
+    return _local_gguf(ref, ref.path / models[0], named=False)
 
 
 def _local_gguf(ref: ModelRef, path: Path, *, named: bool) -> OpenedModel:

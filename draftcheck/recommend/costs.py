@@ -16,11 +16,12 @@ from draftcheck.errors import ReadError
 from draftcheck.memory import fit, plan
 from draftcheck.memory.from_config import ShapeUnknown
 from draftcheck.memory.parameters import tied
-from draftcheck.memory.weights import EMBEDDINGS, ENCODERS, FLOATS, HEADS, MTP, SIZES
+from draftcheck.memory.weights import EMBEDDINGS, ENCODERS, FLOATS, HEADS, MTP
 from draftcheck.trial.speed import speedup
 from draftcheck.trial.speed.speedup import Costs
 from draftcheck.values.circumstances import Circumstances
 from draftcheck.values.comparison import Comparison
+from draftcheck.values.dtypes import dtype_bytes
 from draftcheck.values.facts import ModelFacts, Tensor
 
 EXPERTS = re.compile(r"\.experts\.|_exps\.|\.block_sparse_moe\.experts")
@@ -66,7 +67,7 @@ class DraftPrice:
 
 def price(comparison: Comparison, said: Circumstances) -> DraftPrice:
     """What the draft of a pair costs under these circumstances."""
-    target, draft = comparison.target, comparison.draft
+    target, draft = comparison.target, comparison.drafter
     context = said.context or CONTEXT
     kept = kv_per_token(draft, context, said.kv_dtype)
     if kept is None or cache_bytes(target, 1) is None:
@@ -138,7 +139,7 @@ def cache_bytes(facts: ModelFacts, context: int, kv_dtype: str | None = None) ->
 def _bytes(facts: ModelFacts, tensor: Tensor) -> int:
     """As it is read while running: floats in the type that the config names."""
     nbytes = tensor.nbytes or 0
-    size = SIZES.get((facts.config.dtype or "").removeprefix("torch."))
+    size = dtype_bytes(facts.config.dtype)
     if size and tensor.dtype in FLOATS and facts.gguf is None:
         return nbytes // FLOATS[tensor.dtype] * size
     return nbytes

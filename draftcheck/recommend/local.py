@@ -15,6 +15,7 @@ from pathlib import Path
 
 from draftcheck import settings
 from draftcheck.errors import ReadError
+from draftcheck.models import choose_gguf
 from draftcheck.models.sources import ollama
 from draftcheck.recommend.candidates import Candidate
 
@@ -23,9 +24,7 @@ MOST = 20_000
 """Folders that are looked at in one place."""
 REPO = re.compile(r"models--(?P<owner>[\w.-]+?)--(?P<name>[\w.-]+)")
 COMMIT = re.compile(r"[0-9a-f]{40}")
-PART = re.compile(r"-(\d{5})-of-\d{5}\.gguf$")
 WEIGHTS = (".safetensors", ".bin", ".pt", ".pth")
-ASIDE = ("mmproj", "imatrix")
 SKIPPED = ("blobs", ".git", "__pycache__", "node_modules", ".locks", "refs", ".no_exist", "trees")
 LONGEST = 1 << 20
 
@@ -63,7 +62,7 @@ def places() -> list[tuple[str, Path]]:
 def is_model(path: Path) -> bool:
     """Whether a folder holds one model itself, rather than several or folders of them."""
     names = _names(path)
-    return "config.json" in names or sum(_is_gguf(name) for name in names) == 1
+    return "config.json" in names or len(choose_gguf.models(names)) == 1
 
 
 def _lm_studio(home: Path) -> list[Path]:
@@ -121,9 +120,8 @@ def _here(folder: Path, source: str) -> Iterator[Candidate]:
     if "config.json" in names and any(name.endswith(WEIGHTS) for name in names):
         yield Candidate(str(folder), source, files=tuple(sorted(names)))
         return
-    for name in sorted(names):
-        if _is_gguf(name):
-            yield Candidate(str(folder / name), source, files=(name,))
+    for name in choose_gguf.language_models(names):
+        yield Candidate(str(folder / name), source, files=(name,))
 
 
 def _cached(folder: Path, repo: str, source: str) -> Iterator[Candidate]:
@@ -147,12 +145,6 @@ def _walk_files(folder: Path, source: str) -> Iterator[Candidate]:
     yield from _here(folder, source)
     for below in _folders(folder):  # quantisations in folders of their own
         yield from (found for found in _here(below, source) if found.ref.endswith(".gguf"))
-
-
-def _is_gguf(name: str) -> bool:
-    part = PART.search(name)
-    aside = any(sign in name.lower() for sign in ASIDE)
-    return name.endswith(".gguf") and (part is None or int(part[1]) == 1) and not aside
 
 
 def _names(folder: Path) -> set[str]:

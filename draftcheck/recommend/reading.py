@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
@@ -13,7 +12,7 @@ from draftcheck.errors import DraftcheckError, GatedError, ReadError, UsageError
 from draftcheck.judge.checks import CHECKS
 from draftcheck.judge.compare import compare, compare_vocabularies
 from draftcheck.judge.decide import Question, setup_for
-from draftcheck.models import stored
+from draftcheck.models import choose_gguf, stored
 from draftcheck.models.opening import OpenedModel, Opener
 from draftcheck.models.read import read_all, read_opened
 from draftcheck.models.readers import config, heads, jsonfile
@@ -36,12 +35,6 @@ WORKERS = 6
 OTHER_TEXTS = "TRU001"
 MOST_TOKENIZERS = 12
 """Distinct tokenizers that are read for one target; a file of 10 MB each."""
-PREFERRED = ("q4_k_m", "q8_0", "q5_k_m", "q6_k", "q4_k_s", "q4_0", "iq4_xs", "bf16", "f16")
-"""Quantisations of a draft, the usual ones first."""
-PART = re.compile(r"-(\d{5})-of-\d{5}\.gguf$")
-ASIDE = ("mmproj", "imatrix")
-HEADS = ("mtp-", "eagle3-", "dflash-", "dspark-")
-"""How files of heads beside a GGUF are called, so that llama.cpp does not take them for it."""
 
 Result = JudgedCandidate | Rejection
 Say = Callable[[str], None]
@@ -112,7 +105,7 @@ class CandidateReader:
         if name is not None:
             self.digests = _digests(model, name)
         if model.gguf is not None and model.repo is not None:
-            paths = [path for path in model.repo.paths if _is_head(path)]
+            paths = choose_gguf.heads(model.repo.paths)
             self.beside = tuple(Candidate(f"{ref.repo}/{path}", "beside") for path in paths)
         return facts
 
@@ -251,32 +244,12 @@ def reference(found: Candidate, *, gguf: bool = False) -> ModelRef:
     """
     if found.source != "hub":
         return parse(found.ref)
-    ggufs = [name for name in found.files or () if _is_model(name) and not _is_head(name)]
+    ggufs = choose_gguf.models(found.files or ())
     if not ggufs or not (gguf or found.kind == "gguf"):
         return ModelRef(found.ref, "hub", repo=found.ref, revision=found.revision)
-    file = pick(ggufs)
+    file = choose_gguf.usual(ggufs)
     text = found.ref if len(ggufs) == 1 and found.kind == "gguf" else f"{found.ref}/{file}"
     return ModelRef(text, "hub", repo=found.ref, revision=found.revision, file=file)
-
-
-def pick(files: Sequence[str]) -> str:
-    """Of the quantisations of one model, the one that a draft is mostly used in."""
-    for tag in PREFERRED:
-        for name in sorted(files):
-            if re.search(rf"(?:^|[-._/]){tag}[.-]", name.lower()) and "ud-" not in name.lower():
-                return name
-    return min(files)
-
-
-def _is_model(name: str) -> bool:
-    part = PART.search(name)
-    last = name.rpartition("/")[2].lower()
-    first = part is None or int(part[1]) == 1
-    return name.endswith(".gguf") and first and not any(sign in last for sign in ASIDE)
-
-
-def _is_head(name: str) -> bool:
-    return _is_model(name) and name.rpartition("/")[2].lower().startswith(HEADS)
 
 
 def local_facts(found: Candidate) -> ModelFacts:

@@ -350,7 +350,7 @@ def _answer(
     notes: tuple[str, ...],
 ) -> Recommendation:
     ranked = rank((r for r in results if isinstance(r, JudgedCandidate)), target.ref, plan.records)
-    alone = None if plan.method else judge(compare(target, target), asked, explicit=False)
+    alone = None if plan.method else judge(compare(target, None), asked, explicit=False)
     return Recommendation(
         target=target,
         plan=plan,

@@ -154,7 +154,7 @@ def judge(
 
     lineage: the models that the target was made from; a head of one of them is not turned away.
     """
-    target, draft = comparison.target, comparison.draft
+    target, draft = comparison.target, comparison.drafter
     ours, theirs = target.weights.parameters, draft.weights.parameters
     if ours and theirs and draft.role in NO_HEAD:
         refused = too_large(found, theirs, ours)

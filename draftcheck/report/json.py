@@ -27,7 +27,7 @@ def pair(verdict: PairVerdict, trial: Trial | None = None) -> str:
         "schema_version": SCHEMA_VERSION,
         "draftcheck_version": __version__,
         "target": model(comparison.target),
-        "draft": None if comparison.alone else model(comparison.draft),
+        "draft": None if comparison.draft is None else model(comparison.draft),
         "vocabulary": vocabulary(comparison.vocabulary),
         "special_tokens": [_special(token) for token in comparison.specials],
         "tokenization": {

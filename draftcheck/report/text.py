@@ -129,7 +129,7 @@ def answer(verdict: PairVerdict, escape: Callable[[str], str]) -> str:
     """The verdict in a sentence."""
     comparison = verdict.comparison
     target = escape(comparison.target.ref)
-    if comparison.alone:
+    if comparison.draft is None:
         return ALONE[verdict.verdict].format(target=target)
     return ANSWERS[verdict.verdict].format(target=target, draft=escape(comparison.draft.ref))
 
@@ -151,7 +151,7 @@ def _vocabulary(comparison: Comparison) -> str:
         first = vocabulary.differences[0].id
         differing = f", {vocabulary.differing_ids:,} ids differ from {first} on"
     target = f"  target      {_model(comparison.target)}"
-    if comparison.alone:
+    if comparison.draft is None:
         return target
     return (
         f"  vocabulary  {words} (rows {sizes}{differing})\n"

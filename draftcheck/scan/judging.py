@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache, lru_cache
-from pathlib import Path
+from functools import lru_cache
 from typing import Any
 
 from draftcheck.judge import questions
 from draftcheck.judge.condensed import pairs as condensed_pairs
 from draftcheck.judge.decide import Question, judge
 from draftcheck.memory import gpu_specs
-from draftcheck.rulebook import book, files
 from draftcheck.scan.rows import ALONE
 from draftcheck.scan.store import text
 from draftcheck.scan.tasks import restored
@@ -24,12 +21,6 @@ from draftcheck.values.memory import MemoryFit
 from draftcheck.values.verdicts import EngineVerdict
 from draftcheck.values.words import Outcome
 
-CODE = (
-    "judge", "memory", "rulebook", "values", "versions.py",
-)  # fmt: skip
-"""What turns facts into verdicts: a change there is a change of the rules."""
-ELSEWHERE = ("messages", "probes", "prompts", "installed", "tables/llama-server")
-"""Rule files that no verdict depends on."""
 KEPT = 64
 """Restored models that a worker remembers."""
 
@@ -90,7 +81,7 @@ def judge_pairs(task: JudgeTask) -> list[tuple[str, list[VerdictColumns]]]:
     found = []
     for draft in task.drafts:
         if draft.known is None:
-            comparison = condensed_pairs.compare(target, target)
+            comparison = condensed_pairs.compare(target, None)
         else:
             comparison = condensed_pairs.compare(target, _restored(draft.known), draft.notes)
         rows: list[VerdictColumns] = []
@@ -152,31 +143,3 @@ def _memory(fit: MemoryFit) -> dict[str, Any]:
         "draft_bytes": sum(part.nbytes for part in parts if part.owner == "draft"),
         "kv_per_token": list(fit.per_token),
     }
-
-
-@cache
-def rules_digest(engine: str) -> str:
-    """Equal: this engine's rules, and the code that holds models against them, are the same."""
-    engines = book.engine_files()
-    others = set(engines.values()) - {engines[engine]}
-    others |= set(ELSEWHERE)
-    names = [name for name in files.names("", "engines", "tables") if name not in others]
-    return _digest([_code(), *(files.folder() / f"{name}.toml" for name in names)])
-
-
-@cache
-def _code() -> str:
-    package = Path(__file__).parent.parent
-    found: list[Path] = []
-    for name in CODE:
-        place = package / name
-        found += sorted(place.rglob("*.py")) if place.is_dir() else [place]
-    return _digest(found)
-
-
-def _digest(parts: Iterable[Path | str]) -> str:
-    whole = hashlib.sha256()
-    for part in parts:
-        data = part.encode() if isinstance(part, str) else part.read_bytes()
-        whole.update(b"%d:" % len(data) + data)
-    return whole.hexdigest()[:40]

@@ -7,7 +7,6 @@ writes to the store. What cannot be read is a result, not an exception.
 from __future__ import annotations
 
 import hashlib
-import re
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -16,6 +15,7 @@ from typing import Any, TypeVar
 from draftcheck.errors import DraftcheckError, ReadError, UsageError
 from draftcheck.judge.condensed import facts as condensed
 from draftcheck.judge.condensed import pairs as condensed_pairs
+from draftcheck.models import choose_gguf
 from draftcheck.models.opening import OpenedModel, Opener
 from draftcheck.models.read import read_opened
 from draftcheck.models.readers.tokenizer import files as tokenizer
@@ -31,9 +31,6 @@ CONNECTIONS = 8
 LONGEST_WAIT = 330.0
 """Seconds: Hubs count requests in windows of five minutes."""
 VOICE = ("kind", "pre", "merges", "behaviour", "length", "base_size")
-PREFERRED = ("q4_k_m", "q8_0", "q5_k_m", "q6_k", "q4_0", "bf16", "f16")
-LATER_PART = re.compile(r"-(?!00001-of-)\d{5}-of-\d{5}\.gguf$")
-ASIDE = ("mmproj", "imatrix")
 
 HEAVY = threading.Lock()
 """Whole vocabularies are worked on one at a time: threads would only multiply the memory."""
@@ -157,27 +154,15 @@ def files(task: FilesTask) -> FilesDone | TaskProblem:
         model = ModelTask(
             ModelRef(task.repo, "hub", repo=task.repo, revision=task.sha), found.dump()
         )
-        ggufs = [name for name in found.files if name.endswith(".gguf")]
         digest = None
         if any("/" not in name and not name.endswith(".gguf") for name in found.files):
             source = session().opener.hub.open(task.repo, task.sha, known=found).folder()
             name = tokenizer.main_file(source)
             digest = source.digest(name) if name else None
             digest = f"{name}:{digest}" if digest else None
-        return FilesDone(dict(model.files or {}), digest, _choose(ggufs))
+        return FilesDone(dict(model.files or {}), digest, choose_gguf.usual(found.files))
 
     return tried(work)
-
-
-def _choose(names: list[str]) -> str | None:
-    """The GGUF that stands for a repo of several quantisations: the usual one."""
-    firsts = [name for name in sorted(names) if not LATER_PART.search(name)]
-    models = [n for n in firsts if not any(sign in n.lower() for sign in ASIDE)]
-    for wanted in PREFERRED:
-        found = [name for name in models if wanted in name.lower()]
-        if found:
-            return found[0]
-    return models[0] if models else None
 
 
 def vocabulary(task: VocabularyTask) -> VocabularyDone | TaskProblem:

@@ -14,6 +14,7 @@ from draftcheck.scan.judging import JudgeTask, StoredDraft, StoredModel
 from draftcheck.scan.night import ScanNight
 from draftcheck.scan.plan import CardedModel, PlannedPairs
 from draftcheck.scan.rows import ALONE, ModelRow
+from draftcheck.scan.rules_digest import rules_digest
 from draftcheck.scan.store import text
 from draftcheck.scan.writing import Again, VerdictInputs
 
@@ -74,7 +75,7 @@ def judge_all(night: ScanNight, pairs: PlannedPairs, sides: Mapping[str, CardedM
     job = night.job
     questions = judging.ask(job.engines, job.said)
     asked = tuple(questions)
-    rules = {name: judging.rules_digest(q.engine) for name, q in questions.items()}
+    rules = {name: rules_digest(q.engine) for name, q in questions.items()}
     given = _digest([dict(job.said), list(asked), bool(job.engines)])
     notes = _notes(night)
     bases = {

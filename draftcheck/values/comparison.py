@@ -64,7 +64,8 @@ class Comparison:
     """Two sets of facts side by side; no opinion."""
 
     target: ModelFacts
-    draft: ModelFacts
+    draft: ModelFacts | None
+    """None: there is no draft; n-grams or the target's own layers draft."""
     vocabulary: VocabularyComparison
     specials: tuple[SpecialToken, ...]
     behaviour: Behaviour
@@ -72,9 +73,35 @@ class Comparison:
     """What checks saw while the token texts were at hand, by recorded_name()."""
 
     @property
-    def alone(self) -> bool:
-        """There is no draft: the target stands on both sides."""
-        return self.draft is self.target
+    def drafter(self) -> ModelFacts:
+        """The model that drafts: the draft or, where there is none, the target itself."""
+        return self.target if self.draft is None else self.draft
+
+    @property
+    def drafter_side(self) -> str:
+        """The name of the side on which the drafter stands."""
+        return "target" if self.draft is None else "draft"
+
+    @property
+    def one_model(self) -> bool:
+        """There is no draft, or the draft is the target by name."""
+        return self.draft is None or self.draft.ref == self.target.ref
+
+    @property
+    def both(self) -> tuple[tuple[str, ModelFacts], tuple[str, ModelFacts]]:
+        """The target and the drafter, for checks whose words name both sides in any case."""
+        return ("target", self.target), ("draft", self.drafter)
+
+    def model(self, side: str) -> ModelFacts:
+        """The target, or the drafter where the side is "draft"."""
+        return self.target if side == "target" else self.drafter
+
+    @property
+    def sides(self) -> tuple[tuple[str, ModelFacts], ...]:
+        """Every model with its name, the target first; one where there is no draft."""
+        if self.draft is None:
+            return (("target", self.target),)
+        return ("target", self.target), ("draft", self.draft)
 
 
 def recorded_name(check: str, params: Mapping[str, Any]) -> str:

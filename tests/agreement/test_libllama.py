@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from draftcheck.judge.decide import loaded
+from draftcheck.judge.llama.loaded import loaded
 from draftcheck.judge.llama.vocab import TYPES, fix_texts
 from draftcheck.models.read import read
 from draftcheck.models.refs import parse

@@ -36,14 +36,14 @@ def ask(pair: Pair, target: Path, draft: Path, version: str) -> Asked | None:
     engine = book.load(ENGINE)
     said = Circumstances(**pair.said)
     ours = read(parse(str(target)))
-    comparison = compare(ours, ours if pair.draft is None else read(parse(str(draft))))
+    comparison = compare(ours, None if pair.draft is None else read(parse(str(draft))))
     verdict = judge_engine(comparison, Question(ENGINE, version, pair.method, said))
     methods = choose(comparison, engine, version, pair.method).methods
     if not methods:
         return None
     method = methods[0]
     if needs_no_draft(method):
-        comparison = compare(ours, ours)
+        comparison = compare(ours, None)
     text = commands.render(method.setup, comparison, said, flags=dict(method.flags))
     words = shlex.split(text.splitlines()[-1])
     return Asked(verdict, _with(words[words.index("serve") + 1 :], pair.extra))

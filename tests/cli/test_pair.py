@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from draftcheck.rulebook import book
 from tests import make
 from tests.conftest import FIXTURES, Run
 
@@ -255,3 +256,59 @@ def test_python_api_gives_the_same_answer(tmp_path: Path) -> None:
     verdict = draftcheck.check(str(target), str(draft), engines=["vllm@0.15.1"])
     assert str(verdict.verdict) == "incompatible"
     assert verdict.engines[0].decided_by == "VLL003"
+
+
+OWN_LAYERS = sorted(
+    {
+        (name, method.id)
+        for name in book.engine_files()
+        for method in book.load(name).methods
+        if "itself" in method.drafts
+    }
+)
+"""Engines and their methods in which the target drafts with layers of its own."""
+
+
+def same_model(tmp_path: Path, engine: str, *, layers: int) -> Path:
+    """A model in a form that the engine takes, with so many MTP layers promised."""
+    if engine == "ollama":
+        keys = {"qwen3.nextn_predict_layers": ("uint32", layers)} if layers else {}
+        return make.gguf(tmp_path / "model.gguf", make.gguf_tokens(300), keys=keys)
+    return make.folder(tmp_path / "model", **({"mtp_num_hidden_layers": layers} if layers else {}))
+
+
+@pytest.mark.parametrize("layers", [0, 1])
+@pytest.mark.parametrize(("engine", "method"), OWN_LAYERS)
+def test_a_target_named_twice_means_its_own_layers(
+    run: Run, tmp_path: Path, engine: str, method: str, layers: int
+) -> None:
+    """Everything but the ways out, which are told where a draft was named."""
+    target = same_model(tmp_path, engine, layers=layers)
+    how = ("--engine", engine, "--method", method, "--format", "json")
+    once, twice = run("pair", target, *how), run("pair", target, target, *how)
+    assert once.json["draft"] is None
+    assert twice.json["draft"]["ref"] == str(target)
+    wanted, given = once.json["engines"][0], twice.json["engines"][0]
+    assert given["method"] == method
+    for field in ("verdict", "reaction", "findings", "setup", "notes"):
+        assert given[field] == wanted[field]
+    assert twice.code == once.code
+
+
+def test_a_target_named_twice_without_a_method_is_an_ordinary_draft(
+    run: Run, tmp_path: Path
+) -> None:
+    target = make.folder(tmp_path / "model")
+    ran = run("pair", target, target, "--engine", "vllm", "--format", "json")
+    assert ran.engine("vllm")["method"] == "draft_model"
+    failed = [f["slug"] for f in ran.engine("vllm")["findings"] if f["outcome"] == "fail"]
+    assert "draft-not-smaller" in failed
+
+
+def test_another_draft_is_not_the_targets_own_layers(run: Run, tmp_path: Path) -> None:
+    """A copy has another name, so the method is asked what it does with a whole model."""
+    target, copy = make.folder(tmp_path / "model"), make.folder(tmp_path / "copy")
+    ran = run("pair", target, copy, "--engine", "vllm", "--method", "mtp", "--format", "json")
+    assert ran.engine("vllm")["verdict"] == "incompatible"
+    saw = [f["saw"] for f in ran.engine("vllm")["findings"] if f["outcome"] == "fail"]
+    assert any("the draft is: full" in text for text in saw)

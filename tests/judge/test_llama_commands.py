@@ -177,7 +177,7 @@ def test_a_setup_from_the_command_line_starts_speculating(server: str, tmp_path:
         folder.mkdir()
         target, draft = head_cases.write(case, folder)
         ours = read(parse(str(target)))
-        pair = compare(ours, ours if draft is None else read(parse(str(draft))))
+        pair = compare(ours, None if draft is None else read(parse(str(draft))))
         verdict = judge_engine(pair, Question("llama.cpp", method=case.method))
         assert verdict.setup is not None
         ran = start(Path(server), shlex.split(verdict.setup)[1:], folder)

@@ -99,7 +99,7 @@ class Case:
 
     def comparison(self) -> Comparison:
         target = self.facts("target")
-        draft = self.facts("draft") if "draft" in self.body else target
+        draft = self.facts("draft") if "draft" in self.body else None
         return compare(target, draft)
 
     def verdict(self) -> EngineVerdict:

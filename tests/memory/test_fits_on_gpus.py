@@ -363,7 +363,7 @@ def test_no_config_cannot_tell() -> None:
     machine = gpu_specs.parse("h200")
     said = Circumstances(machine=machine)
     found = memory.fit(
-        compare(ours, ours), said, machine, engine="vllm", version="0.32.0", order=pep440
+        compare(ours, None), said, machine, engine="vllm", version="0.32.0", order=pep440
     )
     assert found is not None
     assert found.answer is Fit.CANNOT_TELL

@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from draftcheck.errors import DraftcheckError, ReadError, UsageError
-from draftcheck.models import opening, refs
+from draftcheck.models import choose_gguf, opening, refs
 from draftcheck.models.sources.hub.repos import HubRepo
+from tests import make
 from tests.conftest import Run
 
 SHA = "0123456789abcdef0123456789abcdef01234567"
@@ -146,6 +147,50 @@ def test_a_choice_is_listed(text: str) -> None:
         pick(text, *GGUFS)
     assert "m-Q8_0.gguf" in str(caught.value.hint) or "org/x:Q8_0" in str(caught.value.hint)
     assert "mmproj" not in str(caught.value.hint) or text.endswith(".gguf")
+
+
+HEAD_NAMES = [f"{mark}m-Q4_K_M.gguf" for mark in choose_gguf.HEADS]
+
+
+@pytest.mark.parametrize(
+    ("paths", "chosen"),
+    [
+        *((("m-Q8_0.gguf", head), "m-Q8_0.gguf") for head in HEAD_NAMES),
+        (("m-Q8_0.gguf", "mmproj-m-Q4_K_M.gguf", "m.imatrix.gguf"), "m-Q8_0.gguf"),
+        (("m-Q8_0.gguf", "m-UD-Q4_K_M.gguf"), "m-Q8_0.gguf"),
+        (("m-UD-IQ1_S.gguf", "m-UD-Q4_K_M.gguf"), "m-UD-Q4_K_M.gguf"),
+        (("m-BF16.gguf", "m-F16.gguf"), "m-BF16.gguf"),
+        (("m-IQ1_S.gguf", "Q4_0/m-00001-of-00002.gguf", "Q4_0/m-00002-of-00002.gguf"),
+         "Q4_0/m-00001-of-00002.gguf"),
+        (("m.gguf", "a.gguf", "README.md"), "a.gguf"),
+        (("mtp-m-Q8_0.gguf",), "mtp-m-Q8_0.gguf"),
+        (("mmproj-m.gguf",), None),
+        (("m-00002-of-00002.gguf",), None),
+        ((), None),
+    ],
+)  # fmt: skip
+def test_one_gguf_stands_for_a_repo(paths: tuple[str, ...], chosen: str | None) -> None:
+    assert choose_gguf.usual(paths) == chosen
+    assert choose_gguf.usual(reversed(paths)) == chosen
+
+
+def test_a_repo_with_a_head_beside_the_model_needs_no_tag() -> None:
+    assert pick("org/x", "m.gguf", "mtp-m.gguf") == "m.gguf"
+    assert pick("org/x", "eagle3-m.gguf") == "eagle3-m.gguf"
+    with pytest.raises(UsageError, match="no GGUF files"):
+        pick("org/x:Q8_0", "mtp-m-Q8_0.gguf")
+
+
+def test_a_folder_with_a_head_and_a_projector_beside_the_model(run: Run, tmp_path: Path) -> None:
+    make.gguf(tmp_path / "m.gguf", make.gguf_tokens(300))
+    for beside in ("mmproj-m.gguf", "mtp-m.gguf"):
+        (tmp_path / beside).write_bytes(b"GGUF")
+    ran = run("inspect", tmp_path, "--format", "json")
+    assert ran.code == 0, ran.err
+    make.gguf(tmp_path / "other.gguf", make.gguf_tokens(300))
+    ran = run("inspect", tmp_path)
+    assert ran.code == 2 and "2 GGUF models in this folder" in ran.err
+    assert "Name one: m.gguf, other.gguf" in ran.err
 
 
 def test_two_files_with_one_tag_are_a_choice() -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from draftcheck.models import choose_gguf
 from tests import make
 from tests.hub import Hub, Virtual, models
 from tests.hub.process import Draftcheck, calm
@@ -66,6 +67,23 @@ def test_gguf_files_are_paired_with_gguf_files(
     del hub.repos["quant/small-GGUF"]
     ran = draftcheck("scan", "--target", target, "--store", store, "--quiet", "--format", "json")
     assert {(c["kind"], c["cause"]) for c in ran.json["changes"]} == {("gone", "vanished")}
+
+
+@pytest.mark.parametrize("mark", choose_gguf.HEADS)
+def test_a_head_beside_a_gguf_is_not_read_as_the_model(
+    hub: Hub, draftcheck: Draftcheck, tmp_path: Path, mark: str
+) -> None:
+    """The head stands first by quantisation and by name, and yet the model is read."""
+    hub.add_repo("quant/large-GGUF", {"large-Q8_0.gguf": models.gguf(WORDS)})
+    files = {
+        "small-Q8_0.gguf": models.small_gguf(WORDS),
+        f"{mark}small-Q4_K_M.gguf": models.small_gguf(WORDS),
+    }
+    hub.add_repo("quant/small-GGUF", files)
+    store = tmp_path / "s.db"
+    target = "quant/large-GGUF:Q8_0"
+    calm(draftcheck("scan", "--target", target, "--store", store, "--quiet"))
+    assert drafts(store) == {target: {None, "quant/small-GGUF/small-Q8_0.gguf"}}
 
 
 def test_targets_that_a_search_brings(hub: Hub, draftcheck: Draftcheck, tmp_path: Path) -> None:

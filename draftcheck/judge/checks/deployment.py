@@ -16,10 +16,7 @@ def half_precision_held(comparison: Comparison, setup: EngineSetup, *, floor: in
     if setup.dtype is not None:
         kinds = {"--dtype": setup.dtype}
     else:
-        kinds = {
-            side: facts.config.dtype or ""
-            for side, facts in (("target", comparison.target), ("draft", comparison.draft))
-        }
+        kinds = {side: facts.config.dtype or "" for side, facts in comparison.both}
     found = [f"{side} is {kind}" for side, kind in kinds.items() if kind == "bfloat16"]
     if not found:
         unread = [side for side, kind in kinds.items() if not kind]
@@ -30,7 +27,7 @@ def half_precision_held(comparison: Comparison, setup: EngineSetup, *, floor: in
 
 def same_quantization(comparison: Comparison, setup: EngineSetup) -> CheckOutcome:
     """Fail when the two models are quantised in different ways, or only one of them is."""
-    sides = (comparison.target, comparison.draft)
+    sides = (comparison.target, comparison.drafter)
     if any(facts.config.model_type is None for facts in sides):
         return unknown("config of a side was not read")
     names = [

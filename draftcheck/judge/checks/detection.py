@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from draftcheck.judge.checks.engines import is_listed
+from draftcheck.judge.checks.listed import in_window, is_listed
 from draftcheck.judge.checks.outcomes import fail, not_applicable, ok, unknown
 from draftcheck.values.comparison import Comparison
 from draftcheck.values.facts import NO_TOKEN, ConfigFacts
@@ -20,9 +20,9 @@ def name_picks_method(
     The target's own name counts where it drafts for itself. Table: word -> "since" or
     "since until".
     """
-    called = comparison.draft.called
-    found = [word for word in words if word in called.lower() and is_listed(word, words, setup)]
-    side = "target" if comparison.alone else "draft"
+    called = comparison.drafter.called
+    found = [word for word in words if word in called.lower() and in_window(words[word], setup)]
+    side = comparison.drafter_side
     if found:
         return fail(f"the {side} is called {called!r}, which contains {found[0]!r}")
     return ok(f"{called!r} contains none of {', '.join(words)}")
@@ -32,7 +32,7 @@ def head_is_recognised(
     comparison: Comparison, setup: EngineSetup, *, types: list[str], words: list[str]
 ) -> CheckOutcome:
     """Fail when neither the draft's model_type nor its name says what kind of head it is."""
-    called, name = comparison.draft.called, comparison.draft.config.outer_type
+    called, name = comparison.drafter.called, comparison.drafter.config.outer_type
     by_name = [word for word in words if word in called.lower()]
     if by_name:
         return ok(f"{called!r} contains {by_name[0]!r}")
@@ -44,7 +44,7 @@ def head_is_recognised(
 
 def draft_becomes_mtp(comparison: Comparison, setup: EngineSetup, *, table: str) -> CheckOutcome:
     """Fail when this version turns such a draft into an MTP head, whatever method is asked for."""
-    config = comparison.draft.config
+    config = comparison.drafter.config
     if config.model_type is None and config.architectures is None:
         return unknown("the draft's model_type was not read")
     listed = next(_listed(config, setup, table), None)
@@ -53,15 +53,15 @@ def draft_becomes_mtp(comparison: Comparison, setup: EngineSetup, *, table: str)
 
 def has_mtp_class(comparison: Comparison, setup: EngineSetup, *, table: str) -> CheckOutcome:
     """Fail when this version has no MTP class for such a model."""
-    config = comparison.draft.config
-    side = "target" if comparison.alone else "draft"
+    config = comparison.drafter.config
+    side = comparison.drafter_side
     if config.model_type is None and config.architectures is None:
         return unknown(f"the {side}'s model_type was not read")
     if listed := next(_listed(config, setup, table), None):
         return ok(f"the {side}'s {listed}")
     ready = setup.tables[table].ready
     for name in filter(None, (config.outer_type, config.model_type)):
-        if is_listed(name, ready, setup):
+        if name in ready and in_window(ready[name], setup):
             return ok(f"the {side}'s model_type is {name}")
     words = f"the {side}'s model_type is {config.outer_type or config.model_type}"
     later = _later(config, setup, table)
@@ -98,9 +98,9 @@ def mtp_type_readable(
     comparison: Comparison, setup: EngineSetup, *, readable: dict[str, str]
 ) -> CheckOutcome:
     """Fail when the draft's own config.json has a type that only the engine itself writes."""
-    config = comparison.draft.config
+    config = comparison.drafter.config
     name = config.outer_type or config.model_type
-    if comparison.alone or (name is not None and not name.endswith("_mtp")):
+    if comparison.draft is None or (name is not None and not name.endswith("_mtp")):
         return not_applicable("no model_type of MTP layers")
     if name is None:
         return unknown("the draft's model_type was not read")
@@ -112,25 +112,12 @@ def mtp_type_readable(
     return ok(f"{words}, with code of its own") if config.remote_code else fail(words)
 
 
-def own_type_in(
-    comparison: Comparison, setup: EngineSetup, *, types: dict[str, str]
-) -> CheckOutcome:
-    """Fail when a target that drafts for itself is of none of these types."""
-    if not comparison.alone:
-        return not_applicable("the draft is another model")
-    name = comparison.target.config.outer_type or comparison.target.config.model_type
-    if name is None:
-        return unknown("the target's model_type was not read")
-    words = f"the target's model_type is {name}"
-    return ok(words) if is_listed(name, types, setup) else fail(words)
-
-
 def own_layers_divide(comparison: Comparison, setup: EngineSetup, *, at_most: bool) -> CheckOutcome:
     """Fail when the draft length does not go with the number of MTP layers.
 
     at_most: no more tokens than layers; otherwise more only in multiples.
     """
-    tokens, head = setup.draft_tokens, comparison.draft.head
+    tokens, head = setup.draft_tokens, comparison.drafter.head
     if tokens is None:
         return not_applicable("no draft length asked for")
     layers = head.mtp_promised if head is not None else None
@@ -156,17 +143,6 @@ def target_recurrent(
     return ok(words) if name is not None and is_listed(name, able, setup) else fail(words)
 
 
-def draft_architecture_in(
-    comparison: Comparison, setup: EngineSetup, *, names: list[str]
-) -> CheckOutcome:
-    """Fail when the draft's architecture is none of these."""
-    found = comparison.draft.config.architectures
-    if not found:
-        return unknown("the draft's architecture was not read")
-    words = f"the draft's architecture is {found[0]}"
-    return ok(words) if found[0] in names else fail(words)
-
-
 def target_recurrent_not_read(comparison: Comparison, setup: EngineSetup) -> CheckOutcome:
     """Unknown when the target keeps a recurrent state: what follows from it was not found out."""
     if not comparison.target.config.recurrent:
@@ -176,7 +152,7 @@ def target_recurrent_not_read(comparison: Comparison, setup: EngineSetup) -> Che
 
 def states_mask_token(comparison: Comparison, setup: EngineSetup) -> CheckOutcome:
     """Fail when an ordinary draft does not name the token that parallel drafts start from."""
-    draft = comparison.draft
+    draft = comparison.drafter
     if draft.config.model_type is None:
         return unknown("the draft's config was not read")
     mask = draft.head.mask_token_id if draft.head is not None else None
@@ -185,7 +161,7 @@ def states_mask_token(comparison: Comparison, setup: EngineSetup) -> CheckOutcom
 
 def unknown_or_end(comparison: Comparison, setup: EngineSetup) -> CheckOutcome:
     """Fail when a tokenizer has neither an unknown token nor an end token."""
-    for side, facts in (("target", comparison.target), ("draft", comparison.draft)):
+    for side, facts in comparison.both:
         ids = (facts.tokenizer.unk_id, facts.tokenizer.eos_id)
         if any(i is not None and i != NO_TOKEN for i in ids):
             continue
@@ -199,7 +175,7 @@ def shared_texts(comparison: Comparison, setup: EngineSetup, *, at_least: int) -
     """Fail when the vocabularies share fewer token texts."""
     if comparison.vocabulary.same_file:
         return ok("the same tokenizer file on both sides")
-    tokens, share = comparison.draft.tokenizer.tokens, comparison.vocabulary.overlap
+    tokens, share = comparison.drafter.tokenizer.tokens, comparison.vocabulary.overlap
     if tokens is None or share is None:
         return unknown("the token texts were not read on both sides")
     count = round(share * sum(token is not None for token in tokens))

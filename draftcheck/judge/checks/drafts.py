@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from draftcheck.judge.checks.engines import is_listed
-from draftcheck.judge.checks.model import draft_context, quant_method
-from draftcheck.judge.checks.outcomes import fail, not_applicable, ok, unknown
+from draftcheck.judge.checks.listed import quant_method, target_type_known
+from draftcheck.judge.checks.model import draft_context
+from draftcheck.judge.checks.outcomes import UNTOLD, fail, not_applicable, ok, unknown
 from draftcheck.values.comparison import Comparison
 from draftcheck.values.verdicts import EngineSetup
-from draftcheck.values.words import CheckOutcome, Outcome
-
-UNTOLD = "the draft's files do not say what kind of model it is"
+from draftcheck.values.words import CheckOutcome
 
 
 def draft_kind_taken(
     comparison: Comparison, setup: EngineSetup, *, format: str, kinds: list[str]
 ) -> CheckOutcome:
     """Fail when the draft, in a file of this format, is of none of these kinds."""
-    draft = comparison.draft
+    draft = comparison.drafter
     here = "gguf" if draft.gguf is not None else "folder"
     if here != format:
         return not_applicable(f"the draft is a {here}")
@@ -30,53 +28,10 @@ def draft_kind_not_read(
     comparison: Comparison, setup: EngineSetup, *, kinds: list[str]
 ) -> CheckOutcome:
     """Unknown for drafts of these kinds: what the engine does with them was not found out."""
-    role = comparison.draft.role
+    role = comparison.drafter.role
     if role is None:
         return unknown(UNTOLD)
     return unknown(f"the draft is: {role}") if role in kinds else ok(f"the draft is: {role}")
-
-
-def draft_architecture_known(
-    comparison: Comparison, setup: EngineSetup, *, known: dict[str, str]
-) -> CheckOutcome:
-    """Fail when this version builds no draft of that architecture."""
-    names = comparison.draft.config.architectures
-    if not names:
-        return unknown("the draft's architecture was not read")
-    words = f"draft architecture is {names[0]}"
-    return ok(words) if is_listed(names[0], known, setup) else fail(words)
-
-
-def target_architecture_known(
-    comparison: Comparison, setup: EngineSetup, *, known: dict[str, str]
-) -> CheckOutcome:
-    """Fail when the target's architecture is not one that this version lists."""
-    names = comparison.target.config.architectures
-    if not names:
-        return unknown("the target's architecture was not read")
-    words = f"target architecture is {names[0]}"
-    return ok(words) if is_listed(names[0], known, setup) else fail(words)
-
-
-def target_type_known(
-    comparison: Comparison, setup: EngineSetup, *, known: dict[str, str]
-) -> CheckOutcome:
-    """Fail when neither model_type of the target (its own, its text part's) is listed."""
-    config = comparison.target.config
-    names = [name for name in (config.outer_type, config.model_type) if name is not None]
-    if not names:
-        return unknown("the target's model_type was not read")
-    words = f"target model_type is {' with '.join(dict.fromkeys(names))}"
-    there = any(is_listed(name, known, setup) for name in names)
-    return ok(words) if there else fail(words)
-
-
-def target_type_told(
-    comparison: Comparison, setup: EngineSetup, *, known: dict[str, str]
-) -> CheckOutcome:
-    """Unknown for types of target that are not listed: what is known is not all there is."""
-    seen = target_type_known(comparison, setup, known=known)
-    return unknown(f"{seen.saw}: not in the list") if seen.outcome is Outcome.FAIL else seen
 
 
 def target_layers_at_least(
@@ -126,7 +81,7 @@ def sequences_at_most(comparison: Comparison, setup: EngineSetup, *, most: int) 
 
 def head_vocabulary_whole(comparison: Comparison, setup: EngineSetup) -> CheckOutcome:
     """Fail when the head has a smaller vocabulary of its own."""
-    head, role = comparison.draft.head, comparison.draft.role
+    head, role = comparison.drafter.head, comparison.drafter.role
     if role == "full":
         return not_applicable("the draft is no head")
     if head is None or head.declared is None:
@@ -142,12 +97,12 @@ def attaches(
     comparison: Comparison, setup: EngineSetup, *, architectures: list[str]
 ) -> CheckOutcome:
     """Fail when a head of these architectures does not fit: vocabulary, width, mask, layers."""
-    names = comparison.draft.config.architectures
+    names = comparison.drafter.config.architectures
     if not names:
         return unknown("the draft's architecture was not read")
     if names[0] not in architectures:
         return not_applicable(f"the draft's architecture is {names[0]}")
-    head, target = comparison.draft.head, comparison.target.config
+    head, target = comparison.drafter.head, comparison.target.config
     if head is None or None in (head.vocab, head.hidden, target.vocab_size, target.hidden):
         return unknown("sizes of the target or of the head were not read")
     if head.vocab != target.vocab_size:
@@ -163,18 +118,6 @@ def attaches(
     return ok("vocabulary, width, mask token and layers fit")
 
 
-def target_quantized_as(
-    comparison: Comparison, setup: EngineSetup, *, methods: list[str]
-) -> CheckOutcome:
-    """Fail when the target's quant_method is none of these; unquantised counts as none."""
-    config = comparison.target.config
-    if config.model_type is None:
-        return unknown("the target's config was not read")
-    name = quant_method(comparison.target)
-    words = f"target quant_method is {name or 'none'}"
-    return ok(words) if name in methods else fail(words)
-
-
 def one_backend(
     comparison: Comparison, setup: EngineSetup, *, apart: list[str], others: list[str]
 ) -> CheckOutcome:
@@ -182,9 +125,9 @@ def one_backend(
 
     apart: quant methods with a backend of their own; others: those that only the other one loads.
     """
-    if comparison.target.config.model_type is None or comparison.draft.config.model_type is None:
+    if comparison.target.config.model_type is None or comparison.drafter.config.model_type is None:
         return unknown("a config was not read")
-    ours, theirs = quant_method(comparison.target), quant_method(comparison.draft)
+    ours, theirs = quant_method(comparison.target), quant_method(comparison.drafter)
     words = f"quant_method {ours or 'none'} / {theirs or 'none'} (target / draft)"
     missed = theirs in others if ours in apart else theirs in apart
     return fail(words) if missed else ok(words)
@@ -206,14 +149,14 @@ def folder_head_converts(
     comparison: Comparison, setup: EngineSetup, *, known: dict[str, str]
 ) -> CheckOutcome:
     """Fail when a head in a folder is converted for other types of target than this one."""
-    if comparison.draft.gguf is not None:
+    if comparison.drafter.gguf is not None:
         return not_applicable("the draft is a gguf")
     return target_type_known(comparison, setup, known=known)
 
 
 def folder_head_is_needed(comparison: Comparison, setup: EngineSetup) -> CheckOutcome:
     """Fail when a head in a folder is given for a target that has such layers already."""
-    draft, target = comparison.draft, comparison.target
+    draft, target = comparison.drafter, comparison.target
     if draft.gguf is not None:
         return not_applicable("the draft is a gguf")
     if target.role is None:
@@ -225,7 +168,7 @@ def folder_head_is_needed(comparison: Comparison, setup: EngineSetup) -> CheckOu
 
 def gguf_is_whole(comparison: Comparison, setup: EngineSetup) -> CheckOutcome:
     """Fail when a GGUF file is cut off, or its tables contradict each other."""
-    for side, facts in (("target", comparison.target), ("draft", comparison.draft)):
+    for side, facts in comparison.both:
         if facts.gguf is None:
             return unknown(f"the {side} was not read as a GGUF file")
         found = facts.gguf

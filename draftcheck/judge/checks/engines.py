@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
-from draftcheck import versions
 from draftcheck.judge import tokenizers_agree
+from draftcheck.judge.checks.listed import is_listed, whole_type
 from draftcheck.judge.checks.outcomes import fail, not_applicable, ok, unknown
 from draftcheck.judge.checks.vocabulary import differences
 from draftcheck.values.comparison import Comparison
@@ -17,37 +15,10 @@ ATTENTION = {"attention", "full_attention", "sliding_attention", "chunked_attent
 SLIDING = "sliding_attention"
 
 
-def architecture_known(
-    comparison: Comparison, setup: EngineSetup, *, known: dict[str, str]
-) -> CheckOutcome:
-    """Fail when a side's architecture is not one that this version loads."""
-    names = {side: (facts.config.architectures or (None,))[0] for side, facts in _sides(comparison)}
-    return _known(names, known, setup, "architecture")
-
-
-def model_type_known(
-    comparison: Comparison, setup: EngineSetup, *, known: dict[str, str]
-) -> CheckOutcome:
-    """Fail when a side's model_type is not one that this version loads."""
-    names = {side: _type(facts.config) for side, facts in _sides(comparison)}
-    return _known(names, known, setup, "model_type")
-
-
-def _known(
-    names: dict[str, str | None], known: dict[str, str], setup: EngineSetup, what: str
-) -> CheckOutcome:
-    for side, name in names.items():
-        if name is not None and not is_listed(name, known, setup):
-            return fail(f"{side} {what} is {name}")
-    if unread := [side for side, name in names.items() if name is None]:
-        return unknown(f"{what} of the {' and the '.join(unread)} was not read")
-    return ok(f"{what}: {names['target']} and {names['draft']}")
-
-
 def has_safetensors(comparison: Comparison, setup: EngineSetup) -> CheckOutcome:
     """Fail when a side has no safetensors file."""
     unread = []
-    for side, facts in _sides(comparison):
+    for side, facts in comparison.both:
         if not facts.weights.files:
             unread.append(side)
         elif all(file.format != "safetensors" for file in facts.weights.files):
@@ -59,7 +30,7 @@ def has_safetensors(comparison: Comparison, setup: EngineSetup) -> CheckOutcome:
 
 def tokenizer_size_equal(comparison: Comparison, setup: EngineSetup) -> CheckOutcome:
     """Fail when tokenizer.vocab_size differs: the base vocabulary, without added tokens."""
-    ours, theirs = comparison.target.tokenizer, comparison.draft.tokenizer
+    ours, theirs = comparison.target.tokenizer, comparison.drafter.tokenizer
     if comparison.vocabulary.same_file:
         return ok("the same tokenizer file on both sides")
     if ours.base_size is None or theirs.base_size is None:
@@ -97,8 +68,8 @@ def cache_rewinds(
 
     Tables: model_type -> "since" or "since until"; mixed: only with layers that are no attention.
     """
-    config = (comparison.target if side == "target" else comparison.draft).config
-    name = _type(config)
+    config = comparison.model(side).config
+    name = whole_type(config)
     if name is None:
         return unknown(f"the {side}'s model_type was not read")
     if is_listed(name, types, setup):
@@ -126,7 +97,7 @@ def window_rewinds(
     slide unless their config lists other layers; listed: only where it does.
     """
     config = comparison.target.config
-    name = _type(config)
+    name = whole_type(config)
     if name is None:
         return unknown("the target's model_type was not read")
     usual = is_listed(name, types, setup)
@@ -145,7 +116,7 @@ def window_rewinds(
 
 def no_recurrent_layers(comparison: Comparison, setup: EngineSetup) -> CheckOutcome:
     """Fail when a side keeps a recurrent state."""
-    flags = {side: facts.config.recurrent for side, facts in _sides(comparison)}
+    flags = {side: facts.config.recurrent for side, facts in comparison.both}
     for side, flag in flags.items():
         if flag:
             return fail(f"the {side} has recurrent layers")
@@ -177,7 +148,7 @@ def tokenizer_ids_equal(comparison: Comparison, setup: EngineSetup) -> CheckOutc
     """
     doubts = []
     for name in ("eos", "bos", "pad"):
-        ours, theirs = _told(comparison.target, name), _told(comparison.draft, name)
+        ours, theirs = _told(comparison.target, name), _told(comparison.drafter, name)
         words = f"{name} id {_text(ours)} / {_text(theirs)} (target / draft)"
         if ours is None and theirs is None and _same_default(comparison, name):
             continue  # both leave it to the same default
@@ -216,7 +187,7 @@ def _configured(config: ConfigFacts, name: str) -> int | None:
 
 
 def _same_default(comparison: Comparison, name: str) -> bool:
-    sides = (comparison.target, comparison.draft)
+    sides = (comparison.target, comparison.drafter)
     if any(facts.tokenizer.length is None for facts in sides):
         return False
     ours, theirs = (_configured(facts.config, name) for facts in sides)
@@ -235,7 +206,7 @@ def probe_count_equal(comparison: Comparison, setup: EngineSetup, *, text: str) 
     Engines that ask this also compare special ids; where those differ, nothing is cut, because
     running two tokenizers takes longer than everything else.
     """
-    ours, theirs = comparison.target.tokenizer, comparison.draft.tokenizer
+    ours, theirs = comparison.target.tokenizer, comparison.drafter.tokenizer
     if tokenizer_ids_equal(comparison, setup).outcome is Outcome.FAIL:
         return not_applicable("the special ids differ already")
     if ours.files and ours.files == theirs.files:
@@ -256,21 +227,7 @@ def probe_count_equal(comparison: Comparison, setup: EngineSetup, *, text: str) 
 
 def _same_frame(comparison: Comparison) -> bool:
     """Whether both tokenizers put the same special tokens around a text."""
-    ours, theirs = comparison.target.conversion, comparison.draft.conversion
+    ours, theirs = comparison.target.conversion, comparison.drafter.conversion
     if ours is None or theirs is None or None in (ours.add_bos, theirs.add_bos):
         return False
     return (ours.add_bos, ours.add_eos) == (theirs.add_bos, theirs.add_eos)
-
-
-def _type(config: ConfigFacts) -> str | None:
-    """The model_type by which an engine picks its class: that of the whole model."""
-    return config.outer_type or config.model_type
-
-
-def is_listed(name: str, table: Mapping[str, str], setup: EngineSetup) -> bool:
-    """Whether a table of names with windows has a name in this version."""
-    return name in table and versions.in_window(setup.order, setup.version, table[name])
-
-
-def _sides(comparison: Comparison) -> tuple[tuple[str, ModelFacts], tuple[str, ModelFacts]]:
-    return ("target", comparison.target), ("draft", comparison.draft)

@@ -10,22 +10,14 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from draftcheck import versions
-from draftcheck.judge.checks.engines import is_listed
-from draftcheck.judge.checks.outcomes import fail, not_applicable, ok, unknown
+from draftcheck.judge.checks.listed import is_listed
+from draftcheck.judge.checks.outcomes import fail, not_applicable, ok, unknown, unread_config
 from draftcheck.values.comparison import Comparison
+from draftcheck.values.dtypes import dtype_name
 from draftcheck.values.facts import ModelFacts
 from draftcheck.values.verdicts import EngineSetup
 from draftcheck.values.words import CheckOutcome
 
-SPELLINGS = {
-    "half": "float16",
-    "fp16": "float16",
-    "f16": "float16",
-    "float": "float32",
-    "fp32": "float32",
-    "f32": "float32",
-    "bf16": "bfloat16",
-}
 NO_GPU = "no GPU with a known compute capability was named"
 
 
@@ -94,12 +86,10 @@ def type_takes_dtype(
             wanted = "float16"
     if wanted != dtype:
         return not_applicable(f"computes in {wanted or 'a type that was not read'}")
-    for side, facts in _sides(comparison):
+    for side, facts in comparison.sides:
         if name := _refuses(facts, refusing, setup):
             return fail(f"{side} model_type is {name}, computes in {wanted}")
-    if unread := [side for side, facts in _sides(comparison) if facts.config.model_type is None]:
-        return unknown(f"model_type of the {' and the '.join(unread)} was not read")
-    return ok(f"no side refuses {wanted}")
+    return unread_config(comparison.sides, "model_type") or ok(f"no side refuses {wanted}")
 
 
 def quantization_capability(
@@ -110,14 +100,14 @@ def quantization_capability(
     if given is None:
         return not_applicable(NO_GPU)
     told = []
-    for side, facts in _sides(comparison):
+    for side, facts in comparison.sides:
         for kind, floor in _entries(facts, floors, setup):
             words = f"{side} is {kind}, which needs {_dotted(int(floor))}; {_gpu(setup)}"
             if given < int(floor):
                 return fail(words)
             told.append(words)
-    if unread := [side for side, facts in _sides(comparison) if facts.config.model_type is None]:
-        return unknown(f"config of the {' and the '.join(unread)} was not read")
+    if doubt := unread_config(comparison.sides):
+        return doubt
     return ok(told[0]) if told else not_applicable("no quantisation with a floor")
 
 
@@ -132,14 +122,14 @@ def quantization_dtype(
     if wanted is None:
         return not_applicable("no --dtype given")
     told = []
-    for side, facts in _sides(comparison):
+    for side, facts in comparison.sides:
         for kind, allowed in _entries(facts, dtypes, setup):
             words = f"{side} is {kind}, which computes in {allowed.replace(',', ' or ')}"
             if wanted not in allowed.split(","):
                 return fail(f"{words}; --dtype says {wanted}")
             told.append(words)
-    if unread := [side for side, facts in _sides(comparison) if facts.config.model_type is None]:
-        return unknown(f"config of the {' and the '.join(unread)} was not read")
+    if doubt := unread_config(comparison.sides):
+        return doubt
     return ok(told[0]) if told else not_applicable("no quantisation that is choosy")
 
 
@@ -163,12 +153,12 @@ def type_capability(
         return not_applicable(NO_GPU)
     if given >= floor:
         return not_applicable(f"{_gpu(setup)}")
-    for side, facts in _sides(comparison):
+    for side, facts in comparison.sides:
         if name := _refuses(facts, types, setup):
             return fail(f"{side} model_type is {name}, {_gpu(setup)}")
-    if unread := [side for side, facts in _sides(comparison) if facts.config.model_type is None]:
-        return unknown(f"model_type of the {' and the '.join(unread)} was not read")
-    return ok("no model type that is known to fail on such a GPU")
+    return unread_config(comparison.sides, "model_type") or ok(
+        "no model type that is known to fail on such a GPU"
+    )
 
 
 def capability(setup: EngineSetup) -> int | None:
@@ -178,8 +168,8 @@ def capability(setup: EngineSetup) -> int | None:
 
 def asked(setup: EngineSetup) -> str | None:
     """What --dtype says, in the spelling of config.json; None for nothing or auto."""
-    given = (setup.dtype or "auto").lower().removeprefix("torch.")
-    return None if given == "auto" else SPELLINGS.get(given, given)
+    name = dtype_name(setup.dtype or "auto")
+    return None if name == "auto" else name
 
 
 def kinds(facts: ModelFacts) -> tuple[str, ...]:
@@ -237,12 +227,6 @@ def _gpu(setup: EngineSetup) -> str:
 
 def _dotted(number: int) -> str:
     return f"{number // 10}.{number % 10}"
-
-
-def _sides(comparison: Comparison) -> tuple[tuple[str, ModelFacts], ...]:
-    if comparison.alone:
-        return (("target", comparison.target),)
-    return ("target", comparison.target), ("draft", comparison.draft)
 
 
 def dtype_spelling(

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import re
 
-from draftcheck import versions
 from draftcheck.judge.checks.heads import NO_HEAD
-from draftcheck.judge.checks.outcomes import fail, not_applicable, ok, unknown
+from draftcheck.judge.checks.outcomes import UNTOLD, fail, not_applicable, ok, unknown
 from draftcheck.values.comparison import Comparison
 from draftcheck.values.verdicts import EngineSetup
 from draftcheck.values.words import CheckOutcome
@@ -17,7 +16,7 @@ CACHED = re.compile(r"models--([\w.-]+?)--([\w.-]+)")
 
 def mtp_layers_present(comparison: Comparison, setup: EngineSetup) -> CheckOutcome:
     """Fail when the draft's config promises MTP layers that its weights do not have."""
-    head, role = comparison.draft.head, comparison.draft.role
+    head, role = comparison.drafter.head, comparison.drafter.role
     if head is None and role is None:
         return unknown("the draft's MTP layers were not read")
     if head is None or not head.mtp_promised:
@@ -30,73 +29,17 @@ def mtp_layers_present(comparison: Comparison, setup: EngineSetup) -> CheckOutco
 
 def mtp_layers_exist(comparison: Comparison, setup: EngineSetup) -> CheckOutcome:
     """Fail when a whole model without any MTP layer is given for its MTP layers."""
-    role, head = comparison.draft.role, comparison.draft.head
+    role, head = comparison.drafter.role, comparison.drafter.head
     if role is None:
-        return unknown("the draft's files do not say what kind of model it is")
+        return unknown(UNTOLD)
     if role == "mtp" or (role == "full" and head is not None and head.mtp_promised):
         return ok("the draft has MTP layers")
     return fail(f"the draft is: {role}, without MTP layers")
 
 
-def target_type_contains(
-    comparison: Comparison, setup: EngineSetup, *, containing: dict[str, str]
-) -> CheckOutcome:
-    """Fail when the target's model_type contains none of the names that this version lists."""
-    model_type = comparison.target.config.model_type
-    if model_type is None:
-        return unknown("the target's model_type was not read")
-    listed = [
-        name
-        for name, since in containing.items()
-        if versions.covers(setup.order, setup.version, since, None)
-    ]
-    words = f"target model_type is {model_type}"
-    return ok(words) if any(name in model_type for name in listed) else fail(words)
-
-
-def target_architecture_in(
-    comparison: Comparison, setup: EngineSetup, *, able: dict[str, str], unable: list[str]
-) -> CheckOutcome:
-    """Fail for architectures known to be unable in every version read; unknown for others."""
-    names = comparison.target.config.architectures
-    if not names:
-        return unknown("the target's architecture was not read")
-    words = f"target architecture is {names[0]}"
-    since = able.get(names[0])
-    if since is not None:
-        there = versions.covers(setup.order, setup.version, since, None)
-        return ok(words) if there else fail(f"{words}: from {since}")
-    return fail(words) if names[0] in unable else unknown(f"{words}: not in the rulebook's list")
-
-
-def target_architecture_starts(
-    comparison: Comparison, setup: EngineSetup, *, words: list[str], fine: list[str]
-) -> CheckOutcome:
-    """Fail when the target's class name starts with none of these words.
-
-    fine: kinds of head (by their model type) that this holds for.
-    """
-    draft, names = comparison.draft.config, comparison.target.config.architectures
-    if draft.outer_type is None or not names:
-        return unknown("the target's architecture or the draft's model_type was not read")
-    if draft.outer_type not in fine:
-        return not_applicable(f"the draft's model_type is {draft.outer_type}")
-    seen = f"target architecture is {names[0]}"
-    return ok(seen) if names[0].startswith(tuple(words)) else fail(seen)
-
-
-def draft_type_in(comparison: Comparison, setup: EngineSetup, *, types: list[str]) -> CheckOutcome:
-    """Fail when the draft's model_type is none of these."""
-    name = comparison.draft.config.outer_type
-    if name is None:
-        return unknown("the draft's model_type was not read")
-    words = f"the draft's model_type is {name}"
-    return ok(words) if name in types else fail(words)
-
-
 def head_verifier(comparison: Comparison, setup: EngineSetup) -> CheckOutcome:
     """Fail when the head names another target than the one given."""
-    draft, target = comparison.draft, comparison.target
+    draft, target = comparison.drafter, comparison.target
     if draft.role in NO_HEAD:
         return not_applicable(f"the draft is no head: {draft.role}")
     theirs = draft.head.verifier_architectures if draft.head else None

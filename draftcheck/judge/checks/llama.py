@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import wraps
+from typing import Concatenate, ParamSpec
 
 from draftcheck.judge.checks.outcomes import fail, not_applicable, ok, quote, unknown
 from draftcheck.judge.compare import differing_within
@@ -47,13 +49,13 @@ def llama_load_is_known(comparison: Comparison, setup: EngineSetup) -> CheckOutc
 
 def views(comparison: Comparison, setup: EngineSetup) -> tuple[tuple[str, View], ...]:
     """Both models as this build holds them; a head without a tokenizer gets the target's."""
+    return ("target", load(comparison.target, setup)), ("draft", _load_draft(comparison, setup))
+
+
+def _load_draft(comparison: Comparison, setup: EngineSetup) -> View:
     target, draft = comparison.target, comparison.draft
-    return ("target", load(target, setup)), ("draft", _load_draft(target, draft, setup))
-
-
-def _load_draft(target: ModelFacts, draft: ModelFacts, setup: EngineSetup) -> View:
-    if draft.gguf is not None or draft.role not in BORROWERS or draft is target:
-        return load(draft, setup)
+    if draft is None or draft.gguf is not None or draft.role not in BORROWERS:
+        return load(comparison.drafter, setup)
     if id(draft) not in setup.memo:
         if target.gguf is not None:
             words = "the target's own folder, which the converter needs for a head"
@@ -95,60 +97,64 @@ def architecture(facts: ModelFacts, setup: EngineSetup) -> str | None:
         return None
 
 
-Test = Callable[[LlamaVocab, LlamaVocab], CheckOutcome]
+P = ParamSpec("P")
 
 
-def _both(comparison: Comparison, setup: EngineSetup, test: Test) -> CheckOutcome:
-    """Hold the test against the two loaded vocabularies."""
-    (_, ours), (_, theirs) = views(comparison, setup)
-    for side, view in (("target", ours), ("draft", theirs)):
-        if isinstance(view, LoadFailure):
-            return not_applicable(f"the {side} does not load")
-        if isinstance(view, NotTold):
-            return unknown(f"{side}: not told by the files: {view}")
-    assert isinstance(ours, LlamaVocab) and isinstance(theirs, LlamaVocab)
-    return test(ours, theirs)
+def of_both(
+    test: Callable[Concatenate[LlamaVocab, LlamaVocab, P], CheckOutcome],
+) -> Callable[Concatenate[Comparison, EngineSetup, P], CheckOutcome]:
+    """A check of the two loaded vocabularies, which is asked only when both load."""
+
+    @wraps(test)
+    def check(
+        comparison: Comparison, setup: EngineSetup, /, *args: P.args, **params: P.kwargs
+    ) -> CheckOutcome:
+        vocabularies = []
+        for side, view in views(comparison, setup):
+            if isinstance(view, LoadFailure):
+                return not_applicable(f"the {side} does not load")
+            if isinstance(view, NotTold):
+                return unknown(f"{side}: not told by the files: {view}")
+            vocabularies.append(view)
+        ours, theirs = vocabularies
+        return test(ours, theirs, *args, **params)
+
+    return check
 
 
+@of_both
 def llama_vocab_type(
-    comparison: Comparison, setup: EngineSetup, *, only_none: bool = False
+    ours: LlamaVocab, theirs: LlamaVocab, *, only_none: bool = False
 ) -> CheckOutcome:
     """Fail when the vocabulary types differ; only_none: the era that told none from the rest."""
-
-    def test(ours: LlamaVocab, theirs: LlamaVocab) -> CheckOutcome:
-        words = f"target {_type(ours)}, draft {_type(theirs)}"
-        if only_none:
-            return fail(words) if (ours.type == "NONE") != (theirs.type == "NONE") else ok(words)
-        return ok(words) if ours.type == theirs.type else fail(words)
-
-    return _both(comparison, setup, test)
+    words = f"target {_type(ours)}, draft {_type(theirs)}"
+    if only_none:
+        return fail(words) if (ours.type == "NONE") != (theirs.type == "NONE") else ok(words)
+    return ok(words) if ours.type == theirs.type else fail(words)
 
 
 def _type(vocab: LlamaVocab) -> str:
     return f"{vocab.type} ({TYPES[vocab.type]})"
 
 
+@of_both
 def llama_special(
-    comparison: Comparison, setup: EngineSetup, *, token: str, ids_always: bool = False
+    ours: LlamaVocab, theirs: LlamaVocab, *, token: str, ids_always: bool = False
 ) -> CheckOutcome:
     """Fail when the add flag differs, or the id where it counts (always, or with the flag on)."""
-
-    def test(ours: LlamaVocab, theirs: LlamaVocab) -> CheckOutcome:
-        flags = [getattr(vocab, f"add_{token}") for vocab in (ours, theirs)]
-        ids = [getattr(vocab, token) for vocab in (ours, theirs)]
-        words = (
-            f"add_{token} {_flag(flags[0])} / {_flag(flags[1])},"
-            f" {token} id {_id(ids[0])} / {_id(ids[1])} (target / draft)"
-        )
-        if None in flags:
-            missing = "add flag depends on the pre-tokenizer's name, which the folder does not tell"
-            same_id = ids[0] == ids[1]
-            return fail(words) if ids_always and not same_id else unknown(f"{words}: {missing}")
-        counts = ids_always or flags[0]
-        bad = flags[0] != flags[1] or (counts and ids[0] != ids[1])
-        return fail(words) if bad else ok(words)
-
-    return _both(comparison, setup, test)
+    flags = [getattr(vocab, f"add_{token}") for vocab in (ours, theirs)]
+    ids = [getattr(vocab, token) for vocab in (ours, theirs)]
+    words = (
+        f"add_{token} {_flag(flags[0])} / {_flag(flags[1])},"
+        f" {token} id {_id(ids[0])} / {_id(ids[1])} (target / draft)"
+    )
+    if None in flags:
+        missing = "add flag depends on the pre-tokenizer's name, which the folder does not tell"
+        same_id = ids[0] == ids[1]
+        return fail(words) if ids_always and not same_id else unknown(f"{words}: {missing}")
+    counts = ids_always or flags[0]
+    bad = flags[0] != flags[1] or (counts and ids[0] != ids[1])
+    return fail(words) if bad else ok(words)
 
 
 def _flag(value: bool | None) -> str:
@@ -159,42 +165,44 @@ def _id(value: int | None) -> str:
     return "none" if value is None or value == NO_TOKEN else str(value)
 
 
-def llama_size_gap(comparison: Comparison, setup: EngineSetup, *, max_gap: int) -> CheckOutcome:
+@of_both
+def llama_size_gap(ours: LlamaVocab, theirs: LlamaVocab, *, max_gap: int) -> CheckOutcome:
     """Fail when the numbers of tokens differ by more than max_gap."""
-
-    def test(ours: LlamaVocab, theirs: LlamaVocab) -> CheckOutcome:
-        gap = abs(ours.n - theirs.n)
-        words = f"{ours.n:,} and {theirs.n:,} tokens, difference {gap:,}, allowed {max_gap}"
-        return fail(words) if gap > max_gap else ok(words)
-
-    return _both(comparison, setup, test)
+    gap = abs(ours.n - theirs.n)
+    words = f"{ours.n:,} and {theirs.n:,} tokens, difference {gap:,}, allowed {max_gap}"
+    return fail(words) if gap > max_gap else ok(words)
 
 
 def llama_token_text(comparison: Comparison, setup: EngineSetup, *, first_id: int) -> CheckOutcome:
     """Fail when a token text differs from first_id on, as far as both tables go."""
-
-    def test(ours: LlamaVocab, theirs: LlamaVocab) -> CheckOutcome:
-        if ours.texts is None or theirs.texts is None:
-            if comparison.vocabulary.same_file:
-                return ok("the same tokenizer file on both sides")
-            return unknown("the token texts were not read on both sides")
-        bad = differing_within(ours.texts, theirs.texts, first_id)
-        if not bad:
-            last = min(ours.n, theirs.n) - 1
-            return ok(f"texts of ids {first_id} to {last:,} are the same")
-        first = bad[0]
-        return fail(
-            f"token {first} is {quote(ours.texts[first])} in the target,"
-            f" {quote(theirs.texts[first])} in the draft ({len(bad):,} differ)"
-        )
-
-    seen = _both(comparison, setup, test)
+    seen = _texts_same(
+        comparison, setup, first_id=first_id, same_file=comparison.vocabulary.same_file
+    )
     return _text_without_rows(comparison, first_id) or seen if seen.outcome == "unknown" else seen
+
+
+@of_both
+def _texts_same(
+    ours: LlamaVocab, theirs: LlamaVocab, *, first_id: int, same_file: bool
+) -> CheckOutcome:
+    if ours.texts is None or theirs.texts is None:
+        if same_file:
+            return ok("the same tokenizer file on both sides")
+        return unknown("the token texts were not read on both sides")
+    bad = differing_within(ours.texts, theirs.texts, first_id)
+    if not bad:
+        last = min(ours.n, theirs.n) - 1
+        return ok(f"texts of ids {first_id} to {last:,} are the same")
+    first = bad[0]
+    return fail(
+        f"token {first} is {quote(ours.texts[first])} in the target,"
+        f" {quote(theirs.texts[first])} in the draft ({len(bad):,} differ)"
+    )
 
 
 def _text_without_rows(comparison: Comparison, first_id: int) -> CheckOutcome | None:
     """A differing text decides even where padding or flags are not known."""
-    if comparison.target.gguf or comparison.draft.gguf:
+    if comparison.target.gguf or comparison.drafter.gguf:
         return None
     for difference in comparison.vocabulary.differences:
         both = difference.target is not None and difference.draft is not None
@@ -206,22 +214,19 @@ def _text_without_rows(comparison: Comparison, first_id: int) -> CheckOutcome | 
     return None
 
 
-def llama_no_vocabulary(comparison: Comparison, setup: EngineSetup) -> CheckOutcome:
+@of_both
+def llama_no_vocabulary(ours: LlamaVocab, theirs: LlamaVocab) -> CheckOutcome:
     """Fail when both files come without a vocabulary: reading its texts aborts."""
-
-    def test(ours: LlamaVocab, theirs: LlamaVocab) -> CheckOutcome:
-        if ours.type == theirs.type == "NONE" and min(ours.n, theirs.n) > 5:
-            return fail("tokenizer.ggml.model is none on both sides")
-        return ok("at least one side has a vocabulary")
-
-    return _both(comparison, setup, test)
+    if ours.type == theirs.type == "NONE" and min(ours.n, theirs.n) > 5:
+        return fail("tokenizer.ggml.model is none on both sides")
+    return ok("at least one side has a vocabulary")
 
 
 def llama_architecture_in(
     comparison: Comparison, setup: EngineSetup, *, side: str, kind: str
 ) -> CheckOutcome:
     """Fail when that side's architecture is in the table's list of that kind."""
-    facts: ModelFacts = getattr(comparison, side)
+    facts = comparison.model(side)
     name = architecture(facts, setup)
     if name is None and facts.gguf is None:
         return not_applicable(f"the {side}'s folder names no class that the converter knows")

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from draftcheck.judge.checks import heads, vocabulary
 from draftcheck.judge.checks.llama import BORROWERS, architecture, build_of
-from draftcheck.judge.checks.outcomes import fail, not_applicable, ok, unknown
+from draftcheck.judge.checks.outcomes import UNTOLD, fail, not_applicable, ok, unknown
 from draftcheck.judge.llama import convert
 from draftcheck.judge.llama.build import NotTold
 from draftcheck.values.comparison import Comparison
@@ -21,7 +21,9 @@ from draftcheck.values.words import CheckOutcome
 def _written(comparison: Comparison) -> Comparison:
     """The pair with the head as it stands in its GGUF file."""
     draft = comparison.draft
-    if draft.gguf is not None or draft.head is None or draft.role in heads.NO_HEAD:
+    if draft is None or draft.gguf is not None or draft.role in heads.NO_HEAD:
+        return comparison
+    if draft.head is None:
         return comparison
     head = convert.head(draft.head, draft.role, comparison.target.config)
     return replace(comparison, draft=replace(draft, head=head))
@@ -31,15 +33,15 @@ def llama_head_declares(
     comparison: Comparison, setup: EngineSetup, *, fields: list[str], kind: str = ""
 ) -> CheckOutcome:
     """Fail when the file does not state one of these; kind: only asked of such a head."""
-    if kind and comparison.draft.role not in (kind, None):
-        return not_applicable(f"the draft is: {comparison.draft.role}")
+    if kind and comparison.drafter.role not in (kind, None):
+        return not_applicable(f"the draft is: {comparison.drafter.role}")
     return heads.head_declares(_written(comparison), setup, fields=fields)
 
 
 def llama_head_count(comparison: Comparison, setup: EngineSetup, *, exactly: int) -> CheckOutcome:
     """Fail when an EAGLE-3 head reads another number of the target's layers."""
-    if comparison.draft.role not in ("eagle3", None):
-        return not_applicable(f"the draft is: {comparison.draft.role}")
+    if comparison.drafter.role not in ("eagle3", None):
+        return not_applicable(f"the draft is: {comparison.drafter.role}")
     return heads.head_aux_count(_written(comparison), setup, exactly=exactly)
 
 
@@ -68,7 +70,7 @@ def llama_head_width(
 
 def llama_head_borrows(comparison: Comparison, setup: EngineSetup) -> CheckOutcome:
     """Fail when the head takes embedding or output from a target of another width."""
-    draft, head = comparison.draft, comparison.draft.head
+    draft, head = comparison.drafter, comparison.drafter.head
     if draft.role in heads.NO_HEAD:
         return not_applicable(f"the draft is no head: {draft.role}")
     ours = comparison.target.config.hidden
@@ -108,9 +110,9 @@ def llama_mistaken_head(
     comparison: Comparison, setup: EngineSetup, *, kinds: list[str], layers: int = 0
 ) -> CheckOutcome:
     """Fail when the draft is of one of these kinds (and names so many layers)."""
-    role, head = comparison.draft.role, _written(comparison).draft.head
+    role, head = comparison.drafter.role, _written(comparison).drafter.head
     if role is None:
-        return unknown("the draft's files do not say what kind of model it is")
+        return unknown(UNTOLD)
     if role not in kinds:
         return ok(f"the draft is: {role}")
     if layers and (head is None or head.aux_count is None):
@@ -122,14 +124,14 @@ def llama_mistaken_head(
 
 def llama_layers_read(comparison: Comparison, setup: EngineSetup) -> CheckOutcome:
     """Fail when the converter does not see which layers an EAGLE-3 head was trained on."""
-    draft, head = comparison.draft, comparison.draft.head
+    draft, head = comparison.drafter, comparison.drafter.head
     if draft.gguf is not None or draft.role != "eagle3":
         return not_applicable("no EAGLE-3 head to convert")
     if head is None or head.declared is None:
         return unknown("the head's layers were not read")
     if head.aux_layers is None or convert.reads_layers(head):
         return ok("the layers stand where the converter looks, or are the usual ones")
-    written = _written(comparison).draft.head
+    written = _written(comparison).drafter.head
     layers = written.aux_layers if written else None
     words = f"{head.aux_place}.{head.aux_key} says {_numbers(head.aux_layers)}"
     if layers is None:
@@ -146,7 +148,7 @@ def llama_head_texts(
     comparison: Comparison, setup: EngineSetup, *, more_than: float
 ) -> CheckOutcome:
     """Fail when ordinary tokens of a GGUF head differ from the target's."""
-    if comparison.draft.gguf is None and comparison.draft.role in BORROWERS:
+    if comparison.drafter.gguf is None and comparison.drafter.role in BORROWERS:
         return not_applicable("the converter writes the target's own tokens")
     return vocabulary.texts_differ(comparison, setup, more_than=more_than)
 
@@ -156,11 +158,11 @@ def llama_head_texts(
 
 def llama_mtp_width(comparison: Comparison, setup: EngineSetup) -> CheckOutcome:
     """Fail when the file with MTP layers is not as wide as the target."""
-    draft, ours = comparison.draft, comparison.target.config.hidden
-    if draft is comparison.target:
+    draft, ours = comparison.drafter, comparison.target.config.hidden
+    if comparison.draft is None:
         return not_applicable("the target's own layers")
     if draft.role is None:
-        return unknown("the draft's files do not say what kind of model it is")
+        return unknown(UNTOLD)
     if draft.role != "mtp" and not _promised(draft):
         return not_applicable("no MTP layers")
     head = draft.head
@@ -174,8 +176,8 @@ def llama_mtp_width(comparison: Comparison, setup: EngineSetup) -> CheckOutcome:
 
 def llama_mtp_family(comparison: Comparison, setup: EngineSetup) -> CheckOutcome:
     """Fail when the MTP layers belong to another architecture than the target's."""
-    draft = comparison.draft
-    if draft is comparison.target:
+    draft = comparison.drafter
+    if comparison.draft is None:
         return not_applicable("the target's own layers")
     names = architecture(comparison.target, setup), architecture(draft, setup)
     if None in names:
@@ -187,7 +189,7 @@ def llama_mtp_family(comparison: Comparison, setup: EngineSetup) -> CheckOutcome
 
 def llama_mtp_graph(comparison: Comparison, setup: EngineSetup) -> CheckOutcome:
     """Fail when this build has no graph for MTP layers of the draft's architecture."""
-    draft = comparison.draft
+    draft = comparison.drafter
     if not _promised(draft) and draft.role != "mtp":
         return not_applicable("no MTP layers")
     name = architecture(draft, setup)
@@ -207,7 +209,7 @@ def llama_mtp_missing(
 
     loads_without: only where this build loads such a file, because none of them is there.
     """
-    draft = comparison.draft
+    draft = comparison.drafter
     if draft.head is None and draft.role is None:
         return unknown("the draft's MTP layers were not read")
     promised, head = _promised(draft), draft.head
@@ -225,7 +227,7 @@ def llama_mtp_missing(
 
 def llama_mtp_single(comparison: Comparison, setup: EngineSetup) -> CheckOutcome:
     """Fail when there are more MTP layers than the architecture's graph takes."""
-    draft = comparison.draft
+    draft = comparison.drafter
     if draft.head is None and draft.role is None:
         return unknown("the draft's MTP layers were not read")
     promised = _promised(draft)
@@ -239,7 +241,7 @@ def llama_mtp_single(comparison: Comparison, setup: EngineSetup) -> CheckOutcome
 
 def llama_mtp_written(comparison: Comparison, setup: EngineSetup) -> CheckOutcome:
     """Fail when the converter leaves the MTP layers of this class out."""
-    draft = comparison.draft
+    draft = comparison.drafter
     if draft.gguf is not None or draft.role == "mtp" or not _promised(draft):
         return not_applicable("no folder of a model with MTP layers")
     table = setup.tables["llamacpp-conversion"].mtp
@@ -262,9 +264,9 @@ def llama_detected(
     comparison: Comparison, setup: EngineSetup, *, kinds: dict[str, str]
 ) -> CheckOutcome:
     """Fail when -md alone leaves the draft unused; detected ones are judged by their method."""
-    role = comparison.draft.role
+    role = comparison.drafter.role
     if role is None:
-        return unknown("the draft's files do not say what kind of model it is")
+        return unknown(UNTOLD)
     since = kinds.get(role)
     if since is None or not build_of(setup).has(since):
         return fail(f"-md without --spec-type; the draft is: {role}")
@@ -296,7 +298,7 @@ def llama_cache_blocks(
     if setup.kv_dtype is None or setup.kv_dtype in plain:
         return not_applicable("no quantised cache")
     for side in sides:
-        size = getattr(comparison, side).config.head_dim
+        size = comparison.model(side).config.head_dim
         if size is None:
             return unknown(f"the {side}'s head size was not read")
         if size % block:

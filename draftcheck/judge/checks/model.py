@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from draftcheck.judge.checks.engines import is_listed
-from draftcheck.judge.checks.outcomes import fail, not_applicable, ok, unknown
+from draftcheck.judge.checks.outcomes import UNTOLD, fail, not_applicable, ok, unknown
 from draftcheck.values.comparison import Comparison
 from draftcheck.values.facts import ModelFacts
 from draftcheck.values.verdicts import EngineSetup
@@ -17,9 +16,9 @@ def always(comparison: Comparison, setup: EngineSetup, *, says: str) -> CheckOut
 
 def draft_is_full_model(comparison: Comparison, setup: EngineSetup) -> CheckOutcome:
     """Fail when the draft is a head or an encoder, which no two-model method can use."""
-    role = comparison.draft.role
+    role = comparison.drafter.role
     if role is None:
-        return unknown("the draft's files do not say what kind of model it is")
+        return unknown(UNTOLD)
     return ok("a full language model") if role == "full" else fail(f"the draft is: {role}")
 
 
@@ -27,9 +26,9 @@ def draft_is_smaller(
     comparison: Comparison, setup: EngineSetup, *, max_ratio: float
 ) -> CheckOutcome:
     """Fail when the draft has too many parameters beside the target."""
-    if comparison.alone:
+    if comparison.draft is None:
         return not_applicable("there is no draft")
-    ours, theirs = comparison.target.weights.parameters, comparison.draft.weights.parameters
+    ours, theirs = comparison.target.weights.parameters, comparison.drafter.weights.parameters
     if not ours or not theirs:
         return unknown("parameters were not counted on both sides")
     ratio = theirs / ours
@@ -61,7 +60,7 @@ def weights_are_safe(comparison: Comparison, setup: EngineSetup) -> CheckOutcome
     """Fail when a side offers nothing but pickled weights."""
     found = []
     unread = []
-    for side, facts in _sides(comparison):
+    for side, facts in comparison.both:
         if facts.weights.problems:
             found.append(f"{side}: {facts.weights.problems[0]}")
         elif not facts.weights.files:
@@ -79,7 +78,7 @@ def draft_context(
     rope: how the engine counts rope scaling: scaled, plain (not at all), or unless-original
     (not where the config names the original length).
     """
-    draft = _window(comparison.draft, rope)
+    draft = _window(comparison.drafter, rope)
     served = setup.context or _window(comparison.target, rope)
     if draft is None or served is None:
         return unknown("a context length was not read")
@@ -97,7 +96,7 @@ def _window(facts: ModelFacts, rope: str) -> int | None:
 
 def draft_context_learned(comparison: Comparison, setup: EngineSetup) -> CheckOutcome:
     """The same for drafts with learned positions, which have no row beyond their window."""
-    positions = comparison.draft.config.positions
+    positions = comparison.drafter.config.positions
     if positions not in (None, "learned"):
         return not_applicable(f"positions: {positions}")
     seen = draft_context(comparison, setup)
@@ -112,7 +111,7 @@ def heads_divisible(
     """Fail when that side's attention heads cannot be split over its tensor-parallel ranks."""
     ranks, facts = setup.tensor_parallel, comparison.target
     if side == "draft":
-        ranks, facts = setup.draft_tensor_parallel or ranks, comparison.draft
+        ranks, facts = setup.draft_tensor_parallel or ranks, comparison.drafter
     if not ranks or ranks == 1:
         return not_applicable("no tensor parallelism asked for")
     heads = facts.config.heads
@@ -122,43 +121,9 @@ def heads_divisible(
     return fail(words) if heads % ranks else ok(words)
 
 
-def type_listed(
-    comparison: Comparison,
-    setup: EngineSetup,
-    *,
-    side: str,
-    types: dict[str, str],
-    architectures: dict[str, str] | None = None,
-    containing: dict[str, str] | None = None,
-    with_mtp_layers: dict[str, str] | None = None,
-) -> CheckOutcome:
-    """Fail when this version lists that side's model_type or first architecture.
-
-    Tables: name -> "since" or "since until"; containing: the name as a part of model_type;
-    with_mtp_layers: only where such layers are.
-    """
-    config = (comparison.target if side == "target" else comparison.draft).config
-    if config.model_type is None and config.architectures is None:
-        return unknown(f"the {side}'s model_type was not read")
-    for name in (config.model_type, config.outer_type):
-        parts = [part for part in containing or {} if name and part in name]
-        if _listed(name, types, setup) or any(_listed(p, containing or {}, setup) for p in parts):
-            return fail(f"{side} model_type is {name}")
-    for name in (config.architectures or ())[:1]:
-        if _listed(name, architectures or {}, setup):
-            return fail(f"{side} architecture is {name}")
-    if _listed(config.model_type, with_mtp_layers or {}, setup) and config.mtp_layers:
-        return fail(f"{side} model_type is {config.model_type} with {config.mtp_layers} MTP layers")
-    return ok(f"{side} model_type is {config.model_type}")
-
-
-def _listed(name: str | None, table: dict[str, str], setup: EngineSetup) -> bool:
-    return name is not None and is_listed(name, table, setup)
-
-
 def not_multimodal(comparison: Comparison, setup: EngineSetup, *, side: str) -> CheckOutcome:
     """Fail when that side has vision or audio parts."""
-    facts = comparison.target if side == "target" else comparison.draft
+    facts = comparison.model(side)
     if facts.config.multimodal is None:
         return unknown(f"whether the {side} is multimodal was not read")
     words = f"{side} is {'multimodal' if facts.config.multimodal else 'text only'}"
@@ -172,8 +137,8 @@ def one_kind_of_cache(
 
     mixed: model types that do so without listing their layers.
     """
-    kinds = comparison.draft.config.layer_kinds
-    model_type = comparison.draft.config.model_type
+    kinds = comparison.drafter.config.layer_kinds
+    model_type = comparison.drafter.config.model_type
     if model_type is None:
         return unknown("the draft's layers were not read")
     if kinds is None and model_type in mixed:
@@ -182,43 +147,6 @@ def one_kind_of_cache(
     if len(distinct) > 1:
         return fail(f"the draft mixes layers: {', '.join(distinct)}")
     return ok("all layers of the draft are of one kind")
-
-
-def quantization_listed(
-    comparison: Comparison, setup: EngineSetup, *, known: dict[str, str], complete: bool = False
-) -> CheckOutcome:
-    """Fail when a side's quant_method is in the table, but not for this version.
-
-    complete: what is not in the table at all is unknown, not fine.
-    """
-    strange = []
-    for side, facts in _sides(comparison):
-        method = quant_method(facts)
-        if method in known and not _listed(method, known, setup):
-            return fail(f"{side} quant_method is {method}")
-        if complete and method and method not in known:
-            strange.append(f"{side} quant_method is {method}, which the rulebook does not know")
-    if unread := [side for side, facts in _sides(comparison) if facts.config.model_type is None]:
-        return unknown(f"config of the {' and the '.join(unread)} was not read")
-    return unknown(strange[0]) if strange else ok("no quantisation that this version lacks")
-
-
-def quantization_deprecated(
-    comparison: Comparison, setup: EngineSetup, *, deprecated: dict[str, str]
-) -> CheckOutcome:
-    """Fail when a side's quant_method is one that this version takes only with a flag."""
-    for side, facts in _sides(comparison):
-        method = quant_method(facts)
-        if _listed(method, deprecated, setup):
-            return fail(f"{side} quant_method is {method}")
-    if unread := [side for side, facts in _sides(comparison) if facts.config.model_type is None]:
-        return unknown(f"config of the {' and the '.join(unread)} was not read")
-    return ok("no deprecated quantisation")
-
-
-def quant_method(facts: ModelFacts) -> str:
-    quant = facts.config.quantization
-    return str(quant.get("quant_method", "")) if quant else ""
 
 
 def single_rank(comparison: Comparison, setup: EngineSetup) -> CheckOutcome:
@@ -249,7 +177,7 @@ def pipeline_not_read(comparison: Comparison, setup: EngineSetup) -> CheckOutcom
 
 def no_mrope(comparison: Comparison, setup: EngineSetup) -> CheckOutcome:
     """Fail when the draft has rotary positions in several dimensions."""
-    mrope = comparison.draft.config.mrope
+    mrope = comparison.drafter.config.mrope
     if mrope is None:
         return unknown("the draft's positions were not read")
     return fail("the draft has an mrope_section") if mrope else ok("no M-RoPE in the draft")
@@ -270,12 +198,8 @@ def draft_tensor_parallel(
 
 def draft_name_dotted(comparison: Comparison, setup: EngineSetup) -> CheckOutcome:
     """Fail when the draft's name has a dot and no slash."""
-    if comparison.alone:
+    if comparison.draft is None:
         return not_applicable("no draft is named")
-    name = comparison.draft.called
+    name = comparison.drafter.called
     words = f"the draft is called {name!r}"
     return fail(words) if "." in name and "/" not in name else ok(words)
-
-
-def _sides(comparison: Comparison) -> tuple[tuple[str, ModelFacts], tuple[str, ModelFacts]]:
-    return ("target", comparison.target), ("draft", comparison.draft)

@@ -1,10 +1,14 @@
-"""Small words that checks share: outcomes, and model text made safe to print."""
+"""The four outcomes of a check and what several checks say alike; model text made safe to print."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
+from draftcheck.values.facts import ModelFacts
 from draftcheck.values.words import CheckOutcome, Outcome
 
 LONGEST = 60
+UNTOLD = "the draft's files do not say what kind of model it is"
 
 
 def ok(saw: str) -> CheckOutcome:
@@ -21,6 +25,14 @@ def unknown(saw: str) -> CheckOutcome:
 
 def not_applicable(saw: str) -> CheckOutcome:
     return CheckOutcome(Outcome.NOT_APPLICABLE, saw)
+
+
+def unread_config(
+    sides: Iterable[tuple[str, ModelFacts]], what: str = "config"
+) -> CheckOutcome | None:
+    """Unknown where the config of a side was not read, which always names a model_type."""
+    missing = [side for side, facts in sides if facts.config.model_type is None]
+    return unknown(f"{what} of the {' and the '.join(missing)} was not read") if missing else None
 
 
 def quote(text: bytes | None) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from draftcheck import versions
+from draftcheck.judge.checks.listed import in_window
 from draftcheck.judge.checks.outcomes import fail, ok, unknown
 from draftcheck.models.readers import head_tensors
 from draftcheck.values.comparison import Comparison
@@ -22,7 +22,7 @@ def own_layers_named(
     since = next((families[name] for name in names if name in families), None)
     if since is None:
         return fail(f"{words}, which has no number of MTP layers here")
-    known = versions.covers(setup.order, setup.version, since, None)
+    known = in_window(since, setup)
     return ok(words) if known else fail(f"{words}: from {since}")
 
 

@@ -14,7 +14,7 @@ SPACES = {"byte-bpe": "Ġ".encode(), "spm-bpe": "▁".encode(), "unigram": "▁"
 
 def vocab_size_differs(comparison: Comparison, setup: EngineSetup) -> CheckOutcome:
     """Fail when the configured vocabulary sizes are the same: then nothing may be translated."""
-    ours, theirs = comparison.target.config.vocab_size, comparison.draft.config.vocab_size
+    ours, theirs = comparison.target.config.vocab_size, comparison.drafter.config.vocab_size
     if ours is None or theirs is None:
         sides = [n for n, v in (("target", ours), ("draft", theirs)) if v is None]
         return unknown(f"vocab_size of the {' and the '.join(sides)} was not read")
@@ -30,9 +30,9 @@ def draft_vocabulary_exceeds(
 
     sizes_differ: only asked where the configured sizes do, and nothing to say elsewhere.
     """
-    ours, theirs = comparison.target.tokenizer, comparison.draft.tokenizer
+    ours, theirs = comparison.target.tokenizer, comparison.drafter.tokenizer
     if sizes_differ:
-        rows = {comparison.target.config.vocab_size, comparison.draft.config.vocab_size}
+        rows = {comparison.target.config.vocab_size, comparison.drafter.config.vocab_size}
         if None in rows:
             return unknown("a vocab_size was not read")
         if len(rows) == 1:
@@ -64,7 +64,7 @@ def draft_cuts_no_finer(comparison: Comparison, setup: EngineSetup) -> CheckOutc
     relation = comparison.vocabulary.relation
     if relation in (Relation.IDENTICAL, Relation.PADDED):
         return ok("both cut a text into the same tokens")
-    ours, theirs = comparison.target.tokenizer.base_size, comparison.draft.tokenizer.base_size
+    ours, theirs = comparison.target.tokenizer.base_size, comparison.drafter.tokenizer.base_size
     if relation is Relation.UNKNOWN or ours is None or theirs is None:
         return unknown("the vocabularies were not read on both sides")
     words = f"base vocabulary {ours:,} / {theirs:,} (target / draft)"
@@ -77,7 +77,7 @@ def both_decode_alone(
     comparison: Comparison, setup: EngineSetup, *, types: list[str]
 ) -> CheckOutcome:
     """Fail when the target is of these encoder-decoder types and the draft is not."""
-    sides = {"target": comparison.target.config, "draft": comparison.draft.config}
+    sides = {"target": comparison.target.config, "draft": comparison.drafter.config}
     names = {side: config.outer_type or config.model_type for side, config in sides.items()}
     if missing := [side for side, name in names.items() if name is None]:
         return unknown(f"model_type of the {' and the '.join(missing)} was not read")
@@ -89,7 +89,7 @@ def both_decode_alone(
 
 def no_nested_config(comparison: Comparison, setup: EngineSetup) -> CheckOutcome:
     """Fail when a side keeps its language model in a part of the config."""
-    for side, facts in (("target", comparison.target), ("draft", comparison.draft)):
+    for side, facts in comparison.both:
         config = facts.config
         if config.multimodal is None or config.model_type is None:
             return unknown(f"the config of the {side} was not read")

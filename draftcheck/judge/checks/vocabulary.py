@@ -20,7 +20,7 @@ def relation_is(comparison: Comparison, setup: EngineSetup, *, bad: str) -> Chec
         return ok("the same tokenizer file on both sides")
     if vocabulary.differing_ids == 0:
         length = comparison.target.tokenizer.length
-        if length is None or comparison.draft.tokenizer.length is None:
+        if length is None or comparison.drafter.tokenizer.length is None:
             return unknown("special tokens are not in the tokenizer file (tiktoken)")
         return ok(f"all {length:,} token texts are the same")
     return ok(f"{vocabulary.differing_ids:,} ids differ ({vocabulary.relation})")
@@ -44,7 +44,7 @@ def texts_differ(
         return unknown(_unread(comparison))
     if vocabulary.relation != Relation.DIFFERS:
         return relation_is(comparison, setup, bad="differs")
-    lengths = [len(f.tokenizer.tokens or ()) for f in (comparison.target, comparison.draft)]
+    lengths = [len(f.tokenizer.tokens or ()) for f in (comparison.target, comparison.drafter)]
     share = vocabulary.differing_ids / max(*lengths, 1)
     words = differences(comparison)
     return fail(words) if more_than < share <= at_most else ok(words)
@@ -64,14 +64,14 @@ def differences(comparison: Comparison) -> str:
 
 
 def _unread(comparison: Comparison) -> str:
-    sides = {"target": comparison.target, "draft": comparison.draft}
+    sides = {"target": comparison.target, "draft": comparison.drafter}
     missing = [name for name, facts in sides.items() if facts.tokenizer.tokens is None]
     return f"token texts of the {' and the '.join(missing)} were not read"
 
 
 def vocab_size_equal(comparison: Comparison, setup: EngineSetup) -> CheckOutcome:
     """Fail when the configured vocabulary sizes differ at all."""
-    ours, theirs = comparison.target.config.vocab_size, comparison.draft.config.vocab_size
+    ours, theirs = comparison.target.config.vocab_size, comparison.drafter.config.vocab_size
     if ours is None or theirs is None:
         sides = [n for n, v in (("target", ours), ("draft", theirs)) if v is None]
         return unknown(f"vocab_size of the {' and the '.join(sides)} was not read")
@@ -82,7 +82,7 @@ def vocab_size_equal(comparison: Comparison, setup: EngineSetup) -> CheckOutcome
 
 def ids_within_rows(comparison: Comparison, setup: EngineSetup) -> CheckOutcome:
     """Fail when one side can produce an id for which the other has no row."""
-    target, draft = comparison.target, comparison.draft
+    target, draft = comparison.target, comparison.drafter
     if None in (target.rows, draft.rows, target.tokenizer.length, draft.tokenizer.length):
         return unknown("embedding rows or tokenizer length were not read on both sides")
     found = []
@@ -110,10 +110,10 @@ def config_ids_equal(
     comparison: Comparison, setup: EngineSetup, *, same_vocab_size: bool = False
 ) -> CheckOutcome:
     """Fail when bos, eos or pad ids in the two config.json files differ."""
-    sizes = comparison.target.config.vocab_size, comparison.draft.config.vocab_size
+    sizes = comparison.target.config.vocab_size, comparison.drafter.config.vocab_size
     if same_vocab_size and None not in sizes and sizes[0] != sizes[1]:
         return not_applicable("vocab_size differs: another path is taken")
-    target, draft = comparison.target.config, comparison.draft.config
+    target, draft = comparison.target.config, comparison.drafter.config
     pairs = {
         "bos_token_id": (target.bos_token_id, draft.bos_token_id),
         "eos_token_id": (_eos(target), _eos(draft)),

@@ -18,7 +18,7 @@ def weights_have_no(
     """Fail when the files of a side prove one of these faults."""
     found: list[str] = []
     looked = 0
-    for side, facts in _sides(comparison):
+    for side, facts in comparison.sides:
         faults = facts.weights.faults
         if faults is None:
             continue
@@ -40,7 +40,7 @@ def gguf_table_sound(comparison: Comparison, setup: EngineSetup, *, failure: str
 
     failure: the engine's own word for it, where it has rules for loading.
     """
-    sides = [(side, facts) for side, facts in _sides(comparison) if facts.gguf is not None]
+    sides = [(side, facts) for side, facts in comparison.sides if facts.gguf is not None]
     if not sides or failure in setup.failures:
         return not_applicable("no GGUF file, or judged by the engine's own rules")
     for side, facts in sides:
@@ -64,7 +64,7 @@ def gguf_has_tensors(comparison: Comparison, setup: EngineSetup, *, told_by: str
     """
     told = setup.tables[told_by].tensors if told_by in setup.tables else ()
     looked = False
-    for side, facts in _sides(comparison):
+    for side, facts in comparison.sides:
         faults = facts.weights.faults
         if facts.gguf is None or faults is None or facts.config.model_type in told:
             continue
@@ -78,7 +78,7 @@ def gguf_has_tensors(comparison: Comparison, setup: EngineSetup, *, told_by: str
 def rows_for_tokens(comparison: Comparison, setup: EngineSetup) -> CheckOutcome:
     """Fail when a tokenizer makes ids for which its own model has no row."""
     words = []
-    for side, facts in _sides(comparison):
+    for side, facts in comparison.sides:
         rows, length = facts.weights.embedding_rows, facts.tokenizer.length
         if facts.role != "full" or rows is None or length is None:
             continue
@@ -90,11 +90,3 @@ def rows_for_tokens(comparison: Comparison, setup: EngineSetup) -> CheckOutcome:
     if found:
         return fail("; ".join(found))
     return ok("a row for each token") if words else not_applicable("rows or tokens not read")
-
-
-def _sides(comparison: Comparison) -> list[tuple[str, ModelFacts]]:
-    """Both sides; one where the target speculates by itself."""
-    sides = [("target", comparison.target)]
-    if not comparison.alone:
-        sides.append(("draft", comparison.draft))
-    return sides

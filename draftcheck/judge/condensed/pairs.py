@@ -39,7 +39,9 @@ def _take(comparison: Comparison, restored: Comparison) -> dict[str, Any]:
             notes["differing"] = _differing(comparison)
     if comparison.behaviour != restored.behaviour:
         notes["behaviour"] = [comparison.behaviour.same, comparison.behaviour.detail]
-    again = _apply(restored.target, restored.draft, notes) if notes else restored
+    again = restored
+    if notes and restored.draft is not None:
+        again = _apply(restored.target, restored.draft, notes)
     if seen := _recorded(comparison, again):
         notes["seen"] = seen
     return notes
@@ -63,7 +65,7 @@ def _differing(comparison: Comparison) -> dict[str, Any]:
     """Which ids differ, and the texts where they are few."""
     ours, theirs = (
         comparison_side.tokenizer.tokens or ()
-        for comparison_side in (comparison.target, comparison.draft)
+        for comparison_side in (comparison.target, comparison.drafter)
     )
     ids = whole.differing_within(ours, theirs)
     packed = id_ranges.pack(ids).split(",")
@@ -180,21 +182,23 @@ def _rebased(
 def pair_notes(comparison: Comparison) -> dict[str, Any]:
     """What the two condensed models do not tell by themselves; empty where they tell it all."""
     target = restore(condense(comparison.target), comparison.target.ref)
-    draft = target
-    if not comparison.alone:
-        draft = restore(condense(comparison.draft), comparison.draft.ref)
+    draft = comparison.draft
+    if draft is not None:
+        draft = restore(condense(draft), draft.ref)
     return _take(comparison, compare(target, draft))
 
 
 def compare(
-    target: ModelFacts, draft: ModelFacts, notes: Mapping[str, Any] | None = None
+    target: ModelFacts, draft: ModelFacts | None, notes: Mapping[str, Any] | None = None
 ) -> Comparison:
     """Hold two restored models side by side; unknown where only the texts would tell."""
+    if draft is None:
+        return whole.compare(target, None)
     if notes:
         return _apply(target, draft, notes)
     ours, theirs = target.tokenizer, draft.tokenizer
     digests = [getattr(tokens, "digest", None) for tokens in (ours.tokens, theirs.tokens)]
-    if draft is target or None in digests or digests[0] == digests[1]:
+    if None in digests or digests[0] == digests[1]:
         return whole.compare(target, draft)
     return whole.compare(_without_texts(target), _without_texts(draft))
 

@@ -14,8 +14,7 @@ from draftcheck.errors import ReadError, UsageError
 from draftcheck.trial.backends.backend import BrokenDraft, TrialOptions
 from draftcheck.trial.model_places import ModelPlace
 from draftcheck.trial.prompts import Prompt
-
-DTYPES = {"fp16": "float16", "bf16": "bfloat16", "fp32": "float32"}
+from draftcheck.values import dtypes
 
 
 def device(options: TrialOptions) -> str:
@@ -48,7 +47,7 @@ def dtype_name(options: TrialOptions, where: str) -> str:
 def _dtype(name: str) -> torch.dtype | str:
     if name == "auto":
         return name
-    found = getattr(torch, DTYPES.get(name, name), None)
+    found = getattr(torch, dtypes.dtype_name(name), None)
     if not isinstance(found, torch.dtype):
         raise UsageError(f"--dtype {name!r} is not a type of torch", hint="For example bfloat16.")
     return found

@@ -12,6 +12,7 @@ from draftcheck.models import read, refs
 from draftcheck.trial.backends.backend import TrialOptions
 from draftcheck.values.circumstances import Circumstances
 from draftcheck.values.comparison import Behaviour, Comparison, VocabularyComparison
+from draftcheck.values.dtypes import dtype_bytes
 from draftcheck.values.facts import ModelFacts
 from draftcheck.values.memory import Gpu, Machine
 from draftcheck.values.words import Relation
@@ -50,7 +51,7 @@ def _smaller(
 ) -> str:
     """A plan that would fit, or where to look for one."""
     plans = []
-    if dtype not in ("bfloat16", "float16", "bf16", "fp16"):
+    if dtype_bytes(dtype) != 2:
         half = needed(ours, theirs, "bfloat16", options)
         if half is not None and half <= there:
             plans.append(f"--dtype bfloat16 needs {half / GIB:.1f} GiB")

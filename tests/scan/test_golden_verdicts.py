@@ -1,0 +1,80 @@
+"""Code that says something else about the same facts and rules raises JUDGING."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from draftcheck.rulebook import book
+from draftcheck.scan import rules_digest
+from tests.scan import golden_verdicts
+
+RAISE = "raise JUDGING in scan/rules_digest.py, then make golden"
+
+
+def unexplained(golden: dict[str, Any], now: dict[str, Any]) -> list[str]:
+    """Cases whose verdict changed although neither the rules nor JUDGING did."""
+    if golden["judging"] != now["judging"]:
+        return []
+    engines = golden_verdicts.engines()
+    return [
+        name
+        for name, digest in now["cases"].items()
+        if golden["cases"].get(name, digest) != digest
+        and golden["rules"].get(engines[name]) == now["rules"][engines[name]]
+    ]
+
+
+def test_verdicts_change_only_with_rules_or_judging() -> None:
+    golden = json.loads(golden_verdicts.FILE.read_text(encoding="utf-8"))
+    now = golden_verdicts.now()
+    changed = unexplained(golden, now)
+    assert not changed, f"{len(changed)} cases say something else, such as {changed[0]}: {RAISE}"
+    stale = [part for part in now if golden[part] != now[part]]
+    assert not stale, f"fixtures/verdicts.json is out of date ({', '.join(stale)}): make golden"
+
+
+def test_a_change_of_code_is_told_from_a_change_of_rules() -> None:
+    name, engine = next(iter(golden_verdicts.engines().items()))
+    golden = {"judging": 1, "rules": {engine: "r"}, "cases": {name: "old"}}
+    now: dict[str, Any] = {"judging": 1, "rules": {engine: "r"}, "cases": {name: "new"}}
+    assert unexplained(golden, now) == [name]
+    assert unexplained(golden, {**now, "judging": 2}) == []
+    assert unexplained(golden, {**now, "rules": {engine: "s"}}) == []
+    assert unexplained(golden, {**now, "cases": {name: "old"}}) == []
+    assert unexplained({**golden, "cases": {}}, now) == [], "a new case"
+
+
+def test_stores_of_the_first_version_are_not_judged_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Their digests stand in EARLIER, each once; raising JUDGING leaves that table behind."""
+    engines = list(book.engine_files())
+    assert len(rules_digest.EARLIER) == len(set(rules_digest.EARLIER.values())) == len(engines)
+    engine = engines[0]
+    rules_digest.rules_digest.cache_clear()
+    monkeypatch.setattr(rules_digest, "EARLIER", {})
+    plain = rules_digest.rules_digest(engine)
+    monkeypatch.setattr(rules_digest, "EARLIER", {plain: "of a store"})
+    rules_digest.rules_digest.cache_clear()
+    assert rules_digest.rules_digest(engine) == "of a store"
+    monkeypatch.setattr(rules_digest, "JUDGING", rules_digest.JUDGING + 1)
+    rules_digest.rules_digest.cache_clear()
+    assert rules_digest.rules_digest(engine) not in ("of a store", plain)
+    rules_digest.rules_digest.cache_clear()
+
+
+def test_the_digest_is_of_values_not_of_files(monkeypatch: pytest.MonkeyPatch) -> None:
+    name = "vllm"
+    before = rules_digest.values_digest(name)
+    engine = book.load(name)
+    again = book.Engine(**{f: getattr(engine, f) for f in reversed(engine.__dataclass_fields__)})
+    monkeypatch.setattr(book, "load", lambda _: again)
+    assert rules_digest.values_digest(name) == before
+    rule = engine.rules[0]
+    others = {f: getattr(rule, f) for f in rule.__dataclass_fields__}
+    changed = book.Rule(**{**others, "until": "99"})
+    parts = {f: getattr(engine, f) for f in engine.__dataclass_fields__}
+    other = book.Engine(**{**parts, "rules": (changed, *engine.rules[1:])})
+    monkeypatch.setattr(book, "load", lambda _: other)
+    assert rules_digest.values_digest(name) != before
