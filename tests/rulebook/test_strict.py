@@ -203,6 +203,8 @@ def test_the_page_about_rule_files_names_code_that_exists() -> None:
     parsers = re.findall(r"\| `([a-z_/]+)\.(\w+)(?:\.(\w+))?`", page)
     assert len(parsers) > 9
     for module, *symbols in parsers:
+        if symbols[0] in ("py", "toml"):
+            continue
         code = (package / f"{module}.py").read_text(encoding="utf-8")
         for symbol in filter(None, symbols):
             assert re.search(rf"(def|class) {symbol}\b", code), (module, symbol)
