@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 from typing import Annotated, Any, Literal, get_args
 
-from msgspec import Meta
+from msgspec import Meta, structs
 
 from draftcheck import versions
 from draftcheck.errors import DraftcheckError, RuleError
@@ -41,7 +41,7 @@ class MessageCause(RuleRow, frozen=True):
     seen: Names = ()
 
 
-class ConditionRow(RuleRow, frozen=True):
+class Condition(RuleRow, frozen=True):
     """[low, high] of numbers that lines carry; the first of them that was seen counts."""
 
     stat: Literal["mean", "last", "most"]
@@ -50,46 +50,58 @@ class ConditionRow(RuleRow, frozen=True):
     acceptance: tuple[float, float] | None = None
     drafts: tuple[float, float] | None = None
 
-    def condition(self) -> Condition:
-        bounds = {name: getattr(self, name) for name in self.__struct_fields__[1:]}
-        return Condition(self.stat, tuple((n, *b) for n, b in bounds.items() if b is not None))
+    @property
+    def bounds(self) -> tuple[tuple[str, float, float], ...]:
+        values = {name: getattr(self, name) for name in self.__struct_fields__[1:]}
+        return tuple((name, *bound) for name, bound in values.items() if bound is not None)
 
 
-@dataclass(frozen=True, slots=True)
-class Condition:
-    """Bounds on a number that lines carry: the first of the values that was seen counts."""
+class MessageText(RuleRow, frozen=True, kw_only=True):
+    """What the file says about a message, and what a rule that quotes one stands for."""
 
-    stat: str
-    bounds: tuple[tuple[str, float, float], ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Message:
-    """Something an engine says, and what it means."""
-
-    id: str
-    kind: str
-    engines: tuple[str, ...]
-    """Empty: any engine."""
-    patterns: tuple[Pattern, ...]
-    source: str
-    basis: str
-    example: str
+    id: Annotated[str, Meta(pattern=r"^WHY\d{3}$")]
+    kind: MessageKind
+    source: Text
+    basis: Basis
+    example: Text
     meaning: str = ""
     causes: tuple[MessageCause, ...] = ()
-    next: tuple[str, ...] = ()
+    next: Names = ()
     since: str | None = None
     until: str | None = None
-    needs: tuple[str, ...] = ()
+    needs: Names = ()
     """Messages that must be in the log too."""
-    absent: tuple[str, ...] = ()
+    absent: Names = ()
     """Messages that must not be in it."""
     when: tuple[Condition, ...] = ()
-    also: tuple[str, ...] = ()
+    also: Names = ()
     """Messages that its example matches besides."""
+    like: str | None = None
+
+
+class MessageRow(MessageText, frozen=True, kw_only=True):
+    """A row of the file."""
+
+    engine: str | Names = ()
+    pattern: str | Names = ()
+    says_of: Names = ()
+    """Rules whose quotes are this message: LCP001, or LCP001@b9109."""
+    names: Names = ()
+    """Names for the gaps of those quotes."""
+
+    def __post_init__(self) -> None:
+        if not self.meaning.strip() and self.kind != "sign" and not self.says_of:
+            raise ValueError("'meaning' is missing")
+
+
+class Message(MessageText, frozen=True, kw_only=True):
+    """Something an engine says, and what it means."""
+
+    engines: Names
+    """Empty: any engine."""
+    patterns: tuple[Pattern, ...]
     rules: tuple[Rule, ...] = ()
     """The rule rows that quote this message."""
-    like: str | None = None
 
     @property
     def at(self) -> str:
@@ -104,49 +116,6 @@ class Message:
         return None
 
 
-@dataclass(frozen=True, slots=True)
-class MessageBook:
-    names: Mapping[str, str]
-    """Engine id -> its name."""
-    messages: tuple[Message, ...]
-    unknown: tuple[str, ...] = ()
-    """What to send when nothing is recognised."""
-    vague: tuple[str, ...] = ()
-    """Quotes of rules that would be found in any log."""
-
-
-class MessageRow(RuleRow, frozen=True):
-    """A message as the file has it."""
-
-    id: Annotated[str, Meta(pattern=r"^WHY\d{3}$")]
-    kind: MessageKind
-    source: Text
-    basis: Basis
-    example: Text
-    engine: str | Names = ()
-    pattern: str | Names = ()
-    meaning: str | None = None
-    causes: tuple[MessageCause, ...] = ()
-    next: Names = ()
-    since: str | None = None
-    until: str | None = None
-    needs: Names = ()
-    absent: Names = ()
-    when: tuple[ConditionRow, ...] = ()
-    also: Names = ()
-    like: str | None = None
-    says_of: Names = ()
-    """Rules whose quotes are this message: LCP001, or LCP001@b9109."""
-    names: Names = ()
-    """Names for the gaps of those quotes."""
-
-    def __post_init__(self) -> None:
-        if self.meaning is None and self.kind != "sign" and not self.says_of:
-            raise ValueError("'meaning' is missing")
-        if self.meaning is not None and not self.meaning.strip():
-            raise ValueError("'meaning' is empty")
-
-
 class WhatToSend(RuleRow, frozen=True):
     send: Names = ()
 
@@ -157,6 +126,17 @@ class MessageFile(RuleRow, frozen=True):
     names: Mapping[str, str] = {}
     unknown: WhatToSend = WhatToSend()
     message: tuple[MessageRow, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class MessageBook:
+    names: Mapping[str, str]
+    """Engine id -> its name."""
+    messages: tuple[Message, ...]
+    unknown: tuple[str, ...] = ()
+    """What to send when nothing is recognised."""
+    vague: tuple[str, ...] = ()
+    """Quotes of rules that would be found in any log."""
 
 
 @cache
@@ -210,7 +190,7 @@ def _owner(
     for message in rows.values():
         own = {_OPEN_END.sub("", pattern.text) for pattern in message.patterns}
         if engine in message.engines and quote.text in own:
-            return replace(message, rules=(*message.rules, *rules))
+            return structs.replace(message, rules=(*message.rules, *rules))
     return None
 
 
@@ -290,26 +270,9 @@ def _message(
         raise RuleError(f"{where}: {error.message}") from None
     if not patterns:
         raise RuleError(f"{where}: no pattern")
-    return Message(
-        id=row.id,
-        kind=row.kind,
-        engines=engines or (before[row.like].engines if row.like else ()),
-        patterns=patterns,
-        source=row.source,
-        basis=row.basis,
-        example=row.example,
-        meaning=row.meaning or "",
-        causes=row.causes,
-        next=row.next,
-        since=row.since,
-        until=row.until,
-        needs=row.needs,
-        absent=row.absent,
-        when=tuple(entry.condition() for entry in row.when),
-        also=row.also,
-        rules=rules,
-        like=row.like,
-    )
+    shared = {name: getattr(row, name) for name in MessageText.__struct_fields__}
+    engines = engines or (before[row.like].engines if row.like else ())
+    return Message(**shared, engines=engines, patterns=patterns, rules=rules)
 
 
 def _said(

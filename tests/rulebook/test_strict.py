@@ -8,6 +8,7 @@ without an entry in `loader` fails the first test.
 from __future__ import annotations
 
 import fnmatch
+import re
 from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
@@ -29,6 +30,7 @@ from draftcheck.rulebook import book, file_rules, files, tables
 from draftcheck.trial import prompts
 from draftcheck.trial.backends.llamacpp import program
 from draftcheck.why import messages
+from tests.conftest import ROOT
 
 TYPES: dict[str, Any] = {
     "engines/*": book.EngineFile,
@@ -188,3 +190,24 @@ def test_the_misspelling_that_was_once_taken(tmp_path: Path) -> None:
     with pytest.raises(RuleError) as caught:
         files.read_file(path, programs.ProgramFile)
     assert caught.value.message == "programs.toml [[program]] vllm: unknown field 'postional'"
+
+
+def test_the_page_about_rule_files_names_code_that_exists() -> None:
+    """Types by file, parsers by function; and every rule file has its line."""
+    page = (ROOT / "docs" / "rules-format.md").read_text(encoding="utf-8")
+    package = ROOT / "draftcheck"
+    modules = re.findall(r"`([a-z_]+/[a-z_/]+\.py)`", page)
+    assert len(modules) > 12
+    for name in modules:
+        assert (package / name).is_file() or (ROOT / name).is_file(), name
+    parsers = re.findall(r"\| `([a-z_/]+)\.(\w+)(?:\.(\w+))?`", page)
+    assert len(parsers) > 9
+    for module, *symbols in parsers:
+        if symbols[0] in ("py", "toml"):
+            continue
+        code = (package / f"{module}.py").read_text(encoding="utf-8")
+        for symbol in filter(None, symbols):
+            assert re.search(rf"(def|class) {symbol}\b", code), (module, symbol)
+    for name in NAMES:
+        globs = re.findall(r"`([a-z*/-]+)\.toml`", page)
+        assert any(fnmatch.fnmatch(name, glob) for glob in globs), name

@@ -10,7 +10,7 @@ from draftcheck.deploy.options.given import GivenOption, GivenOptions, tail
 from draftcheck.deploy.options.tables import OptionsAtVersion, VersionWindow
 
 NEGATIVE = re.compile(r"-\d+(\.\d+)?$")
-HELP = VersionWindow("option", "0", "")
+HELP = VersionWindow("option", "0", "", "", "", "")
 
 
 def read(setting: GivenOptions, words: Sequence[Word], positional: str = "") -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fnmatch
 import posixpath
 import re
 from collections.abc import Iterator
@@ -274,6 +273,7 @@ def _by_name(draft: GivenOption, row: OptionRule) -> bool:
 
 
 def _among(setting: GivenOptions, name: str, values: Names, whole: bool) -> bool:
+    """Whether an option has one of the values of a check; "=name": the value of that option."""
     entry = setting.last(name)
     if entry is None or (entry.value is not None and entry.value.unknown):
         return False
@@ -281,24 +281,13 @@ def _among(setting: GivenOptions, name: str, values: Names, whole: bool) -> bool
     if any(other is not None and _same(other.text, entry.text) for other in same):
         return True
     upper = setting.view.table.head.upper
-    hits = [_is_one(part.upper() if upper else part, values) for part in parts(entry)]
+    hits = [optionvalues.fits(part.upper() if upper else part, values) for part in parts(entry)]
     return bool(hits) and (all(hits) if whole else any(hits))
 
 
 def _same(one: str, other: str) -> bool:
     """Whether two paths of a file are spelt alike."""
     return posixpath.normpath(one) == posixpath.normpath(other)
-
-
-def _is_one(text: str, values: Names) -> bool:
-    for value in values:
-        if value.startswith(">"):
-            number = optionvalues.NUMBERS["float"].match(text)
-            if number is not None and float(number[0]) > float(value[1:]):
-                return True
-        elif value == text or fnmatch.fnmatchcase(text, value.replace("[", "[[]")):
-            return True
-    return False
 
 
 def _place(entry: GivenOption) -> FilePlace:

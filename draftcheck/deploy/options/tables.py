@@ -21,17 +21,21 @@ Effect = Literal["gone", "too-new", "never", "ignored", "deprecated", "old-layou
 NameKind = Literal["option", "env", "key", "value", "removed"]
 
 
-@dataclass(frozen=True, slots=True)
-class VersionWindow:
-    """Where an option exists: since <= version < until; an empty bound is open."""
+class VersionWindow(RuleRow, frozen=True, array_like=True):
+    """Where some names exist: since <= version < until; an empty bound is open.
 
-    kind: str
-    takes: str
-    """How many words follow it: 0, 1, 2, ? (one or none), n."""
+    In options/*-names.toml a row of six columns.
+    """
+
+    kind: NameKind
+    takes: Literal["0", "1", "2", "?", "n"]
+    """How many words follow it; ?: one or none, n: any number."""
     programs: str
     """Letters of the programs that have it; empty: all."""
-    since: str = ""
-    until: str = ""
+    since: str
+    until: str
+    names: str
+    """Separated by blanks."""
 
 
 class EngineOption(RuleRow, frozen=True):
@@ -174,22 +178,10 @@ class OptionFile(RuleRow, frozen=True):
     programs: Mapping[str, str] = {}
 
 
-class NamesRow(RuleRow, frozen=True, array_like=True):
-    """Six columns: names that share a kind and a window."""
-
-    kind: NameKind
-    takes: str
-    programs: str
-    since: str
-    until: str
-    names: Text
-    """Separated by blanks."""
-
-
 class NamesFile(RuleRow, frozen=True):
     """rules/options/ENGINE-names.toml."""
 
-    names: tuple[NamesRow, ...]
+    names: tuple[VersionWindow, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,19 +242,17 @@ def load(name: str) -> OptionTable:
 def _spans(file: OptionFile) -> dict[str, tuple[VersionWindow, ...]]:
     found: dict[str, list[VersionWindow]] = {}
     listed = file.table.names
-    for row in files.read(f"options/{listed}", NamesFile).names if listed else ():
-        span = VersionWindow(row.kind, row.takes, row.programs, row.since, row.until)
-        for name in row.names.split():
-            found.setdefault(_key(row.kind, name), []).append(span)
+    for span in files.read(f"options/{listed}", NamesFile).names if listed else ():
+        for name in span.names.split():
+            found.setdefault(_key(span.kind, name), []).append(span)
     for group in file.values:
-        span = VersionWindow("value", "1", "", group.since, group.until)
+        span = VersionWindow("value", "1", "", group.since, group.until, "")
         for value in group.values:
             found.setdefault(_key("value", f"{group.option}={value}"), []).append(span)
     for part, keys in file.keys.items():
         for key in keys:
-            found.setdefault(f"{part}.{key}" if part else key, []).append(
-                VersionWindow("key", "1", "")
-            )
+            span = VersionWindow("key", "1", "", "", "", "")
+            found.setdefault(f"{part}.{key}" if part else key, []).append(span)
     return {name: tuple(spans) for name, spans in found.items()}
 
 

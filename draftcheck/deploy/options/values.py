@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import fnmatch
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from draftcheck.deploy.options import edits
 from draftcheck.deploy.options.findings import found
@@ -12,6 +13,18 @@ from draftcheck.deploy.options.tables import OptionsAtVersion, ValueChange, matc
 from draftcheck.values.findings import Finding, Fix
 
 NUMBERS = {"int": re.compile(r"[+-]?\d+"), "float": re.compile(r"[+-]?(\d+\.?\d*|\.\d+)")}
+
+
+def fits(text: str, values: Iterable[str]) -> bool:
+    """Whether a value is one that a check names: ">3" (a number above), a glob, or plain text."""
+    for value in values:
+        if value.startswith(">"):
+            number = NUMBERS["float"].match(text)
+            if number is not None and float(number[0]) > float(value[1:]):
+                return True
+        elif value == text or fnmatch.fnmatchcase(text, value.replace("[", "[[]")):
+            return True
+    return False
 
 
 def check(view: OptionsAtVersion, entry: GivenOption) -> Iterator[Finding]:
