@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import click
 
 from draftcheck.report import memory
-from draftcheck.report.safe import safe, safe_block
+from draftcheck.report.layout import indented, padded, wrapped
+from draftcheck.report.safe import safe
 from draftcheck.values.comparison import Comparison
 from draftcheck.values.facts import HeadFacts, ModelFacts, WeightFacts
 from draftcheck.values.findings import Finding
+from draftcheck.values.sizes import short_count
 from draftcheck.values.verdicts import EngineVerdict, PairVerdict, Repair
 from draftcheck.values.words import Outcome, Reaction, Relation, Severity, Verdict
 
-WIDTH = 100
 SEVERAL = 4
 """Engines named one by one."""
 DETAILS = 4
@@ -116,8 +116,8 @@ def ways_out(engines: Sequence[EngineVerdict]) -> list[tuple[Repair, list[str]]]
 
 def _way_out(item: Repair, names: Sequence[str]) -> str:
     head = click.style("way out", fg="green", bold=True)
-    lines = [f"{head} ({', '.join(names)}): {safe(item.title)}"]
-    return "\n".join(lines + [f"  {line}" for line in safe_block(item.text).splitlines()])
+    title = f"{head} ({', '.join(names)}): {safe(item.title)}"
+    return f"{title}\n{indented(item.text)}" if item.text else title
 
 
 def _answer(verdict: PairVerdict) -> str:
@@ -164,20 +164,13 @@ def _model(facts: ModelFacts) -> str:
     config = facts.config
     parts = [safe(config.model_type or "model type not read", 40)]
     if facts.weights.parameters:
-        parts.append(f"{_size(facts.weights.parameters)} parameters")
+        parts.append(f"{short_count(facts.weights.parameters)} parameters")
     parts.append(safe(facts.tokenizer.kind or "tokenizer not read", 40))
     if config.scaled_context:
         parts.append(f"context {config.scaled_context:,}")
     if facts.role not in (None, "full"):
         parts.append(f"role {safe(str(facts.role), 40)}")
     return ", ".join(parts)
-
-
-def _size(count: int) -> str:
-    for unit, size in (("B", 10**9), ("M", 10**6), ("k", 10**3)):
-        if count >= size:
-            return f"{count / size:.3g}{unit}"
-    return str(count)
 
 
 def _number(value: int | None) -> str:
@@ -191,17 +184,15 @@ def _engines(engines: Sequence[EngineVerdict]) -> str:
             entry.version + ("" if entry.version_checked else " (not verified)"),
             entry.method or "-",
             REACTIONS[entry.reaction] + (" (documented)" if entry.basis == "documented" else ""),
-            str(entry.verdict),
         )
         for entry in engines
     ]
     if not rows:
         return "  no engine of the rulebook takes these files"
-    widths = [max(len(row[i]) for row in rows) for i in range(4)]
     lines = []
-    for row, entry in zip(rows, engines, strict=True):
-        cells = "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=False))
-        lines.append(f"  {cells}  {click.style(row[4], fg=COLOURS[entry.verdict])}")
+    for cells, entry in zip(padded(rows), engines, strict=True):
+        word = click.style(entry.verdict, fg=COLOURS[entry.verdict])
+        lines.append(f"  {'  '.join(cells)}  {word}")
     return "\n".join(lines)
 
 
@@ -217,14 +208,7 @@ def _finding(item: ShownFinding) -> str:
 
 
 def _field(name: str, value: str) -> str:
-    return textwrap.fill(
-        safe(value, 1000),
-        WIDTH,
-        initial_indent=f"  {name.ljust(5)}",
-        subsequent_indent=" " * 7,
-        break_long_words=False,
-        break_on_hyphens=False,
-    )
+    return wrapped(f"  {name.ljust(5)}", safe(value, 1000))
 
 
 def _not_checked(shown: Sequence[ShownFinding], engines: Sequence[EngineVerdict]) -> Iterator[str]:
@@ -254,8 +238,8 @@ def _setups(engines: Sequence[EngineVerdict], every: bool) -> list[str]:
     shown = ready if every else ready[:1]
     blocks = []
     for entry in shown:
-        body = "\n".join(f"  {line}" for line in safe_block(entry.setup or "").splitlines())
-        blocks.append(f"to switch it on ({entry.engine} {entry.version}, {entry.method}):\n{body}")
+        where = f"{entry.engine} {entry.version}, {entry.method}"
+        blocks.append(f"to switch it on ({where}):\n{indented(entry.setup or '')}")
     told = {entry.engine for entry in shown}
     rest = dict.fromkeys(entry.engine for entry in ready if entry.engine not in told)
     if rest:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import click
 
@@ -25,13 +25,9 @@ KINDS = {
 }
 
 
-def render(trial: Trial, form: str) -> str:
-    if form == "json":
-        head = {"schema_version": SCHEMA_VERSION, "draftcheck_version": __version__}
-        return dumps({**head, **body(trial)})
-    if form == "markdown":
-        return "\n".join(_markdown(trial))
-    return "\n\n".join(block for block in _blocks(trial) if block)
+def _json(trial: Trial) -> str:
+    head = {"schema_version": SCHEMA_VERSION, "draftcheck_version": __version__}
+    return dumps({**head, **body(trial)})
 
 
 def code(trial: Trial) -> int:
@@ -248,3 +244,10 @@ def _markdown(trial: Trial) -> Iterator[str]:
     for row in trial.lengths:
         gain = f"{row.speedup:.2f}x" if row.speedup is not None else "not measured"
         yield f"| {row.settings['draft_tokens']} | {row.tokens_per_pass:.2f} | {gain} |"
+
+
+FORMATS: Mapping[str, Callable[[Trial], str]] = {
+    "text": lambda trial: "\n\n".join(block for block in _blocks(trial) if block),
+    "json": _json,
+    "markdown": lambda trial: "\n".join(_markdown(trial)),
+}
