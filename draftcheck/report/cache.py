@@ -62,14 +62,14 @@ def _share(body: dict[str, Any], sizes: dict[str, list[int]]) -> CacheShare:
     )
 
 
-def _text(found: CacheSurvey) -> str:
-    lines = [safe(found.folder)]
-    if found.cleared is not None:
-        lines.append(f"  cleared {found.cleared[0]:,} files, {byte_size(found.cleared[1])}")
+def _text(cache: CacheSurvey) -> str:
+    lines = [safe(cache.folder)]
+    if cache.cleared is not None:
+        lines.append(f"  cleared {cache.cleared[0]:,} files, {byte_size(cache.cleared[1])}")
     lines.append(
-        f"  {found.entries:,} files, {byte_size(found.bytes)} (limit {byte_size(found.limit)})"
+        f"  {cache.entries:,} files, {byte_size(cache.bytes)} (limit {byte_size(cache.limit)})"
     )
-    for share in found.shares:
+    for share in cache.shares:
         lines.append(
             f"  {byte_size(share.bytes):>10}  {share.files:>5,} files"
             f"  {safe(share.repo, 120)}@{safe(share.commit[:12])}"
@@ -77,18 +77,18 @@ def _text(found: CacheSurvey) -> str:
     return "\n".join(lines)
 
 
-def _json(found: CacheSurvey) -> str:
+def _json(cache: CacheSurvey) -> str:
     cleared = None
-    if found.cleared is not None:
-        cleared = {"entries": found.cleared[0], "bytes": found.cleared[1]}
+    if cache.cleared is not None:
+        cleared = {"entries": cache.cleared[0], "bytes": cache.cleared[1]}
     return dumps(
         {
             "schema_version": SCHEMA_VERSION,
             "draftcheck_version": __version__,
-            "folder": found.folder,
-            "entries": found.entries,
-            "bytes": found.bytes,
-            "limit_bytes": found.limit,
+            "folder": cache.folder,
+            "entries": cache.entries,
+            "bytes": cache.bytes,
+            "limit_bytes": cache.limit,
             "repos": [
                 {
                     "repo": share.repo,
@@ -97,7 +97,7 @@ def _json(found: CacheSurvey) -> str:
                     "entries": share.files,
                     "bytes": share.bytes,
                 }
-                for share in found.shares
+                for share in cache.shares
             ],
             "cleared": cleared,
         }

@@ -56,6 +56,17 @@ def indented(text: str) -> str:
     return "\n".join(f"  {line}" for line in safe_block(text).splitlines())
 
 
+def fenced(text: str) -> str:
+    """The same as a block of code in Markdown, which the text cannot end."""
+    body = safe_block(text).replace("```", "` ` `")
+    return f"```\n{body}\n```"
+
+
+def figure(value: int | None) -> str:
+    """A number, or that it was not read."""
+    return "not read" if value is None else f"{value:,}"
+
+
 def table_row(cells: Iterable[str]) -> str:
     """A row of a Markdown table; an empty cell takes one blank."""
     return "".join(f"| {cell} " if cell else "| " for cell in cells) + "|"

@@ -12,9 +12,9 @@ import click
 from draftcheck.recommend.ranking import RankedDraft, nbytes
 from draftcheck.recommend.run import Recommendation, uses_own_layers
 from draftcheck.report.json import SCHEMA_VERSION, dumps, model
-from draftcheck.report.layout import WIDTH, indented, padded, plural, wrapped
+from draftcheck.report.layout import WIDTH, fenced, indented, padded, plural, wrapped
 from draftcheck.report.safe import markdown as md
-from draftcheck.report.safe import safe, safe_block
+from draftcheck.report.safe import safe
 from draftcheck.report.text import COLOURS
 from draftcheck.settings import __version__
 from draftcheck.values.verdicts import EngineVerdict
@@ -77,14 +77,14 @@ def body(answer: Recommendation) -> dict[str, Any]:
 
 
 def _pairs(answers: Sequence[Recommendation]) -> dict[str, Any]:
-    found = [answer for answer in answers if answer.drafts]
+    paired = [answer for answer in answers if answer.drafts]
     return {
         "schema_version": SCHEMA_VERSION,
         "draftcheck_version": __version__,
         "target": None,
         "pairs": [
             {key: value for key, value in body(answer).items() if key in PAIR_KEYS}
-            for answer in found
+            for answer in paired
         ],
         "unread": [
             {"model": row.draft, "saw": row.saw}
@@ -191,12 +191,12 @@ def _without(alone: Sequence[EngineVerdict]) -> str:
     rest = [entry for entry in alone if entry not in own]
     lines = []
     for words, entries in (("with layers of its own", own), ("without any draft", rest)):
-        found: dict[str, list[str]] = {}
+        by_method: dict[str, list[str]] = {}
         for entry in entries:
-            found.setdefault(entry.method or "-", []).append(entry.engine)
-        told = [f"{method} ({', '.join(engines)})" for method, engines in found.items()]
-        if told:
-            text = f"{words}: {'; '.join(told)}"
+            by_method.setdefault(entry.method or "-", []).append(entry.engine)
+        methods = [f"{method} ({', '.join(engines)})" for method, engines in by_method.items()]
+        if methods:
+            text = f"{words}: {'; '.join(methods)}"
             lines.append(textwrap.fill(text, WIDTH, subsequent_indent="  ", break_on_hyphens=False))
     return "\n".join(lines)
 
@@ -263,8 +263,8 @@ def _sections(answer: Recommendation, verbose: bool) -> Iterator[str]:
     )
     first = answer.drafts[0].judged.engine if answer.drafts else None
     if first is not None and first.setup:
-        text = safe_block(first.setup).replace("```", "` ` `")
-        yield f"To switch it on ({md(first.engine)} {md(first.version)}):\n\n```\n{text}\n```"
+        where = f"{md(first.engine)} {md(first.version)}"
+        yield f"To switch it on ({where}):\n\n{fenced(first.setup)}"
 
 
 FORMATS: Mapping[str, Callable[[Sequence[Recommendation], bool, bool], str]] = {

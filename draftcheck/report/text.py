@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import click
 
 from draftcheck.report import memory
-from draftcheck.report.layout import indented, padded, wrapped
+from draftcheck.report.layout import figure, indented, padded, wrapped
 from draftcheck.report.safe import safe
 from draftcheck.values.comparison import Comparison
 from draftcheck.values.facts import HeadFacts, ModelFacts, WeightFacts
@@ -64,9 +64,9 @@ def pair(verdict: PairVerdict, *, verbose: bool = False, explicit: bool = False)
     shown = group(verdict.engines)
     failed = [item for item in shown if item.finding.outcome is Outcome.FAIL]
     everything = explicit or verbose
-    told = failed if everything else [f for f in failed if not _remark(f)][:DETAILS]
-    blocks += [_finding(item) for item in told]
-    blocks.append("\n".join(_in_short(item) for item in failed if item not in told))
+    detailed = failed if everything else [f for f in failed if not _remark(f)][:DETAILS]
+    blocks += [_finding(item) for item in detailed]
+    blocks.append("\n".join(_in_short(item) for item in failed if item not in detailed))
     blocks += [_way_out(item, names) for item, names in ways_out(verdict.engines)]
     blocks.append("\n".join(_not_checked(shown, verdict.engines)))
     if verbose:
@@ -78,13 +78,13 @@ def pair(verdict: PairVerdict, *, verbose: bool = False, explicit: bool = False)
 
 def group(engines: Sequence[EngineVerdict]) -> list[ShownFinding]:
     """Findings with the same words, once each, the worst first."""
-    found: dict[tuple[str, str, str], tuple[Finding, list[str]]] = {}
+    alike: dict[tuple[str, str, str], tuple[Finding, list[str]]] = {}
     for entry in engines:
         for item in entry.findings:
             key = (item.rule, item.saw, item.outcome)
-            found.setdefault(key, (item, []))[1].append(f"{entry.engine} {entry.version}")
+            alike.setdefault(key, (item, []))[1].append(f"{entry.engine} {entry.version}")
     order = list(Severity)
-    rows = [ShownFinding(item, tuple(names)) for item, names in found.values()]
+    rows = [ShownFinding(item, tuple(names)) for item, names in alike.values()]
     return sorted(rows, key=lambda row: order.index(row.finding.severity))
 
 
@@ -107,11 +107,11 @@ def _names(engines: Sequence[str]) -> str:
 
 def ways_out(engines: Sequence[EngineVerdict]) -> list[tuple[Repair, list[str]]]:
     """Repairs with the same words, once each."""
-    found: dict[tuple[str, str], tuple[Repair, list[str]]] = {}
+    alike: dict[tuple[str, str], tuple[Repair, list[str]]] = {}
     for entry in engines:
         for item in entry.repairs:
-            found.setdefault((item.title, item.text), (item, []))[1].append(entry.engine)
-    return list(found.values())
+            alike.setdefault((item.title, item.text), (item, []))[1].append(entry.engine)
+    return list(alike.values())
 
 
 def _way_out(item: Repair, names: Sequence[str]) -> str:
@@ -145,7 +145,7 @@ def _vocabulary(comparison: Comparison) -> str:
     }[vocabulary.relation]
     if vocabulary.relation is Relation.UNKNOWN and vocabulary.differing_ids == 0:
         words = "the same texts; embedding rows not read on both sides"
-    sizes = " / ".join(_number(n) for n in (vocabulary.target_size, vocabulary.draft_size))
+    sizes = " / ".join(figure(n) for n in (vocabulary.target_size, vocabulary.draft_size))
     differing = ""
     if vocabulary.differing_ids:
         first = vocabulary.differences[0].id
@@ -171,10 +171,6 @@ def _model(facts: ModelFacts) -> str:
     if facts.role not in (None, "full"):
         parts.append(f"role {safe(str(facts.role), 40)}")
     return ", ".join(parts)
-
-
-def _number(value: int | None) -> str:
-    return "not read" if value is None else f"{value:,}"
 
 
 def _engines(engines: Sequence[EngineVerdict]) -> str:
@@ -240,8 +236,8 @@ def _setups(engines: Sequence[EngineVerdict], every: bool) -> list[str]:
     for entry in shown:
         where = f"{entry.engine} {entry.version}, {entry.method}"
         blocks.append(f"to switch it on ({where}):\n{indented(entry.setup or '')}")
-    told = {entry.engine for entry in shown}
-    rest = dict.fromkeys(entry.engine for entry in ready if entry.engine not in told)
+    switched = {entry.engine for entry in shown}
+    rest = dict.fromkeys(entry.engine for entry in ready if entry.engine not in switched)
     if rest:
         blocks.append(f"for another engine: --engine {' | '.join(rest)}")
     return blocks

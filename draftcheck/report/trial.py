@@ -176,11 +176,11 @@ def _kinds(trial: Trial) -> str:
 
 def _others(trial: Trial) -> list[SpeculationFigures]:
     """The best of each other kind."""
-    found = []
+    best = []
     for rows in (trial.thresholds, trial.trees, trial.ngram):
         if rows:
-            found.append(max(rows, key=lambda row: row.speedup or row.tokens_per_pass))
-    return found
+            best.append(max(rows, key=lambda row: row.speedup or row.tokens_per_pass))
+    return best
 
 
 def _rows(title: str, rows: Sequence[SpeculationFigures]) -> str:
@@ -221,13 +221,13 @@ def _foot(trial: Trial) -> Iterator[str]:
             " read the weights"
         )
     if trial.verified is not None:
-        found = trial.verified
+        real = trial.verified
         same = {True: ", the same text", False: ", not always the same text", None: ""}
-        predicted = f" ({found.predicted:.2f} predicted)" if found.predicted is not None else ""
-        gain = f", {found.speedup:.2f}x" if found.speedup is not None else ""
+        predicted = f" ({real.predicted:.2f} predicted)" if real.predicted is not None else ""
+        gain = f", {real.speedup:.2f}x" if real.speedup is not None else ""
         yield (
-            f"  for real with {found.draft_tokens} tokens: {found.tokens_per_pass:.2f} tokens per"
-            f" pass{predicted}{gain}{same[found.identical_output]}"
+            f"  for real with {real.draft_tokens} tokens: {real.tokens_per_pass:.2f} tokens per"
+            f" pass{predicted}{gain}{same[real.identical_output]}"
         )
     yield from (f"  note: {safe(note)}" for note in trial.notes)
 
