@@ -26,5 +26,5 @@ def command(clear: bool, as_json: bool, form: str, output: Path | None) -> int:
     store = HubCache(settings.cache(), settings.cache_limit())
     cleared = store.clear() if clear else None
     found = report.survey(store, cleared)
-    emit(report.render(found, "json" if as_json else form), output)
+    emit(report.FORMATS["json" if as_json else form](found), output)
     return 0

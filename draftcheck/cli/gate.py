@@ -78,7 +78,7 @@ def command(
         ran = _mend(ran, options)
     report = ran.report
     if not quiet or output is not None:
-        emit(gate_formats.render(report, form, verbose=verbose), output)
+        emit(gate_formats.FORMATS[form](report, verbose), output)
     if report.empty and (form != "text" or output is not None or quiet):
         click.echo(NOTHING, err=True)
     return exits.code(report.verdict, strict=strict)

@@ -38,13 +38,14 @@ def command(model: str, form: str, output: Path | None, deep: bool, offline: boo
     from draftcheck.models.read import read
     from draftcheck.models.refs import FACTS_SUFFIX, parse
     from draftcheck.report import exits
+    from draftcheck.report.pair_formats import INSPECT
 
     if output is not None and not output.name.endswith(FACTS_SUFFIX):
         raise UsageError(f"{output}: a facts file must be called NAME{FACTS_SUFFIX}")
     with progress(quiet=False):
         ref = parse(model)
         facts = read(ref, offline=offline, deep=deep)
-    emit(exits.render_inspect(facts, loaded(facts), form), None)
+    emit(INSPECT[form](facts, loaded(facts)), None)
     if output is not None:
         try:
             stored.save(facts, output)

@@ -80,6 +80,7 @@ def command(
     # Imported here so that --help never pays for reading models.
     import draftcheck
     from draftcheck.report import exits
+    from draftcheck.report.pair_formats import PAIR
 
     how = {name: said.pop(name) for name in MEASURED}
     if (wanted or trial_from) and draft is None:
@@ -99,10 +100,7 @@ def command(
         asked["draft_tokens"] = trial.length
         verdict = draftcheck.decide(verdict.comparison, **asked)
     if not quiet or output is not None:
-        text = exits.render_pair(
-            verdict, form, verbose=verbose, explicit=bool(engines), trial=trial
-        )
-        emit(text, output)
+        emit(PAIR[form](verdict, trial, verbose, bool(engines)), output)
     for note in dict.fromkeys(n for _, facts in verdict.comparison.sides for n in facts.notes):
         exits.warn(note)
     if failed is not None:

@@ -65,5 +65,5 @@ def command(
         exits.warn(warning)
     found = probe(ProbeRequest(url, key, model, prompt, interval, timeout))
     if not quiet or output is not None:
-        emit(report.render(found, form), output)
+        emit(report.FORMATS[form](found), output)
     return report.CODES[found.state]

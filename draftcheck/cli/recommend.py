@@ -107,7 +107,7 @@ def command(
         if measure:
             answers = [measured(answer, say) for answer in answers]
     if not quiet or output is not None:
-        emit(report.render(answers, form, pairs=target is None, verbose=verbose), output)
+        emit(report.FORMATS[form](answers, target is None, verbose), output)
     _remarks(answers, quiet, verbose)
     return exit_code(answers, strict=strict)
 

@@ -93,5 +93,5 @@ def command(
 
     with watch(quiet) as say:
         summary = night(file, store, say, **options)
-    emit(report.render(summary, form), output)
+    emit(report.FORMATS[form](summary), output)
     return report.code(summary, strict=strict)

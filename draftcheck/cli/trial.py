@@ -98,5 +98,5 @@ def command(
     trial = run(plan, say(quiet))
     if plot is not None:
         drawing.write(trial, plot)
-    emit(report.render(trial, form), output)
+    emit(report.FORMATS[form](trial), output)
     return report.code(trial)

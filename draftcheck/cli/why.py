@@ -27,5 +27,5 @@ def command(log: str | None, engine: str | None, form: str, output: Path | None)
     from draftcheck.why import run
 
     explanation = run.read(log, engine)
-    emit(report.render(explanation, form), output)
+    emit(report.FORMATS[form](explanation), output)
     return 0 if explanation.items else 3

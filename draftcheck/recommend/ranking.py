@@ -11,7 +11,8 @@ from dataclasses import dataclass
 
 from draftcheck.judge.decide import BEST_FIRST
 from draftcheck.recommend.records import TrialRecord
-from draftcheck.recommend.screen import JudgedCandidate, count
+from draftcheck.recommend.screen import JudgedCandidate
+from draftcheck.values.sizes import short_count
 from draftcheck.values.words import Relation, Verdict
 
 Records = Mapping[tuple[str, str], TrialRecord]
@@ -75,7 +76,7 @@ def why(judged: JudgedCandidate, record: TrialRecord | None = None) -> str:
         parts.append(f"{_article(judged.role)} head {TIED[judged.tie]}")
     if judged.parameters is not None:
         share = "" if judged.size_ratio is None else f" ({judged.size_ratio:.1%} of the target)"
-        parts.append(f"{count(judged.parameters)} parameters{share}")
+        parts.append(f"{short_count(judged.parameters)} parameters{share}")
     if RELATED[judged.relation] and not judged.tie:
         parts.append(RELATED[judged.relation])
     price = judged.price

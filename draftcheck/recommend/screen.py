@@ -18,6 +18,7 @@ from draftcheck.values.circumstances import Circumstances
 from draftcheck.values.comparison import Comparison
 from draftcheck.values.facts import ConfigFacts, ModelFacts
 from draftcheck.values.findings import Finding
+from draftcheck.values.sizes import short_count
 from draftcheck.values.verdicts import EngineVerdict
 from draftcheck.values.words import Outcome, Relation, Severity, Verdict
 
@@ -84,7 +85,7 @@ def _by_size(found: Candidate, what: DraftSearch) -> Rejection | None:
     if found.parameters is None:
         return None
     if what.largest is not None and found.parameters > what.largest:
-        return _no(found, "max-size", f"{count(found.parameters)} parameters listed")
+        return _no(found, "max-size", f"{short_count(found.parameters)} parameters listed")
     if what.parameters is None or found.looks_like_a_head:
         return None
     return too_large(found, found.parameters, what.parameters)
@@ -94,7 +95,9 @@ def too_large(found: Candidate, theirs: int, ours: int) -> Rejection | None:
     """A draft that is hardly smaller than its target saves nothing."""
     if theirs <= LARGEST * ours:
         return None
-    words = f"draft {count(theirs)} parameters, target {count(ours)} ({theirs / ours:.0%})"
+    words = (
+        f"draft {short_count(theirs)} parameters, target {short_count(ours)} ({theirs / ours:.0%})"
+    )
     return _no(found, NOT_SMALLER, words)
 
 
@@ -181,7 +184,7 @@ def judge(
         words = f"a step of it reads {price.ratio:.0%} of what a step of the target reads"
         return _no(found, "cost", f"{words}: no acceptance pays for that")
     if what.largest is not None and theirs is not None and theirs > what.largest:
-        return _no(found, "max-size", f"{count(theirs)} parameters")
+        return _no(found, "max-size", f"{short_count(theirs)} parameters")
     return JudgedCandidate(
         candidate=found,
         role=draft.role or "full",
@@ -274,11 +277,3 @@ def _no(
     found: Candidate, rule: str, saw: str, verdict: Verdict = Verdict.INCOMPATIBLE
 ) -> Rejection:
     return Rejection(found.ref, rule, saw, verdict, found.revision, found.source)
-
-
-def count(number: int) -> str:
-    """1,234,567,890 -> 1.23B."""
-    for unit, size in (("B", 10**9), ("M", 10**6), ("k", 10**3)):
-        if number >= size:
-            return f"{number / size:.3g}{unit}"
-    return str(number)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,6 +10,7 @@ from draftcheck.models.sources.hub.cache import HubCache
 from draftcheck.report.json import SCHEMA_VERSION, dumps
 from draftcheck.report.safe import safe
 from draftcheck.settings import __version__
+from draftcheck.values.sizes import byte_size
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,42 +62,33 @@ def _share(body: dict[str, Any], sizes: dict[str, list[int]]) -> CacheShare:
     )
 
 
-def render(found: CacheSurvey, form: str) -> str:
-    return _json(found) if form == "json" else _text(found)
-
-
-def _text(found: CacheSurvey) -> str:
-    lines = [safe(found.folder)]
-    if found.cleared is not None:
-        lines.append(f"  cleared {found.cleared[0]:,} files, {_bytes(found.cleared[1])}")
-    lines.append(f"  {found.entries:,} files, {_bytes(found.bytes)} (limit {_bytes(found.limit)})")
-    for share in found.shares:
+def _text(cache: CacheSurvey) -> str:
+    lines = [safe(cache.folder)]
+    if cache.cleared is not None:
+        lines.append(f"  cleared {cache.cleared[0]:,} files, {byte_size(cache.cleared[1])}")
+    lines.append(
+        f"  {cache.entries:,} files, {byte_size(cache.bytes)} (limit {byte_size(cache.limit)})"
+    )
+    for share in cache.shares:
         lines.append(
-            f"  {_bytes(share.bytes):>10}  {share.files:>5,} files"
+            f"  {byte_size(share.bytes):>10}  {share.files:>5,} files"
             f"  {safe(share.repo, 120)}@{safe(share.commit[:12])}"
         )
     return "\n".join(lines)
 
 
-def _bytes(count: int) -> str:
-    for unit, size in (("GB", 10**9), ("MB", 10**6), ("kB", 10**3)):
-        if count >= size:
-            return f"{count / size:,.1f} {unit}"
-    return f"{count} B"
-
-
-def _json(found: CacheSurvey) -> str:
+def _json(cache: CacheSurvey) -> str:
     cleared = None
-    if found.cleared is not None:
-        cleared = {"entries": found.cleared[0], "bytes": found.cleared[1]}
+    if cache.cleared is not None:
+        cleared = {"entries": cache.cleared[0], "bytes": cache.cleared[1]}
     return dumps(
         {
             "schema_version": SCHEMA_VERSION,
             "draftcheck_version": __version__,
-            "folder": found.folder,
-            "entries": found.entries,
-            "bytes": found.bytes,
-            "limit_bytes": found.limit,
+            "folder": cache.folder,
+            "entries": cache.entries,
+            "bytes": cache.bytes,
+            "limit_bytes": cache.limit,
             "repos": [
                 {
                     "repo": share.repo,
@@ -104,8 +97,14 @@ def _json(found: CacheSurvey) -> str:
                     "entries": share.files,
                     "bytes": share.bytes,
                 }
-                for share in found.shares
+                for share in cache.shares
             ],
             "cleared": cleared,
         }
     )
+
+
+FORMATS: Mapping[str, Callable[[CacheSurvey], str]] = {
+    "text": _text,
+    "json": _json,
+}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Iterator
 from typing import Any
 
@@ -10,9 +9,10 @@ import click
 
 from draftcheck.gate.results import CheckedDeployment, GateReport
 from draftcheck.report.json import SCHEMA_VERSION
+from draftcheck.report.layout import plural, wrapped
 from draftcheck.report.safe import markdown as md
 from draftcheck.report.safe import safe
-from draftcheck.report.text import COLOURS, SEVERITY_COLOURS, WIDTH
+from draftcheck.report.text import COLOURS, SEVERITY_COLOURS
 from draftcheck.settings import __version__
 from draftcheck.values.findings import FilePlace, Finding
 from draftcheck.values.words import Outcome, Severity, Verdict
@@ -85,14 +85,7 @@ def setup_words(setup: CheckedDeployment) -> str:
 
 
 def _field(name: str, value: str) -> str:
-    return textwrap.fill(
-        safe(value, 1000),
-        WIDTH,
-        initial_indent=f"  {name.ljust(7)} ",
-        subsequent_indent=" " * 10,
-        break_long_words=False,
-        break_on_hyphens=False,
-    )
+    return wrapped(f"  {name.ljust(7)} ", safe(value, 1000))
 
 
 def _setup(setup: CheckedDeployment) -> str:
@@ -134,7 +127,7 @@ def counts(report: GateReport) -> str:
 
 
 def _count(number: int, word: str) -> str:
-    return f"{number:,} {word}{'' if number == 1 else 's'}"
+    return f"{number:,} {plural(number, word)}"
 
 
 def body(report: GateReport) -> dict[str, Any]:

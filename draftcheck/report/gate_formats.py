@@ -16,7 +16,4 @@ FORMATS: Mapping[str, Callable[[GateReport, bool], str]] = {
     "junit": lambda report, _: junit.render(report),
     "github": lambda report, _: github.render(report),
 }
-
-
-def render(report: GateReport, form: str, *, verbose: bool = False) -> str:
-    return FORMATS[form](report, verbose)
+"""Form -> a report of the gate; the second argument asks for remarks and ignored findings too."""

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from draftcheck.report import memory
+from draftcheck.report.layout import fenced, figure
 from draftcheck.report.safe import markdown as md
-from draftcheck.report.safe import safe_block
 from draftcheck.report.text import REACTIONS, answer, group, ways_out
 from draftcheck.values.facts import ModelFacts
 from draftcheck.values.verdicts import PairVerdict
@@ -19,8 +19,8 @@ def pair(verdict: PairVerdict) -> str:
         "",
         answer(verdict, md) + ".",
         "",
-        f"Vocabulary: {vocabulary.relation}, rows {_number(vocabulary.target_size)} and"
-        f" {_number(vocabulary.draft_size)}, differing ids {_number(vocabulary.differing_ids)}.",
+        f"Vocabulary: {vocabulary.relation}, rows {figure(vocabulary.target_size)} and"
+        f" {figure(vocabulary.draft_size)}, differing ids {figure(vocabulary.differing_ids)}.",
         "",
         "| engine | version | method | reaction | verdict |",
         "|---|---|---|---|---|",
@@ -61,7 +61,7 @@ def _repairs(verdict: PairVerdict) -> list[str]:
     for item, names in ways_out(verdict.engines):
         lines.append(f"- way out ({md(', '.join(names))}): {md(item.title)}")
         if item.text:
-            lines += ["", "```", safe_block(item.text).replace("```", "` ` `"), "```", ""]
+            lines += ["", fenced(item.text), ""]
     return [*lines, ""] if lines else []
 
 
@@ -70,8 +70,8 @@ def _setup(verdict: PairVerdict) -> list[str]:
     if not ready:
         return []
     entry = ready[0]
-    body = safe_block(entry.setup or "").replace("```", "` ` `")
-    return [f"To switch it on ({md(entry.engine)} {md(entry.version)}):", "", "```", body, "```"]
+    where = f"{md(entry.engine)} {md(entry.version)}"
+    return [f"To switch it on ({where}):", "", fenced(entry.setup or "")]
 
 
 def inspect(facts: ModelFacts) -> str:
@@ -85,7 +85,3 @@ def inspect(facts: ModelFacts) -> str:
             if key not in ("origin", "keys", "files"):
                 lines.append(f"| {md(f'{group_name} {key}'.strip())} | {md(str(entry))} |")
     return "\n".join(lines)
-
-
-def _number(value: int | None) -> str:
-    return "not read" if value is None else f"{value:,}"

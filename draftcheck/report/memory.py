@@ -10,10 +10,9 @@ import click
 from draftcheck.report.safe import markdown as md
 from draftcheck.report.safe import safe
 from draftcheck.values.memory import DeviceFit, Fit, Limits, MemoryFit, MemoryPart
+from draftcheck.values.sizes import byte_size
 from draftcheck.values.verdicts import EngineVerdict
 
-GIB = 1 << 30
-MIB = 1 << 20
 WIDTH = 60
 COLOURS = {
     Fit.FITS: "green",
@@ -64,7 +63,7 @@ def _line(fit: MemoryFit) -> str:
     device = fit.fullest
     if device is None:
         return _head(fit)
-    return f"{_head(fit)}, {_size(device.required)} of {_size(device.available)}"
+    return f"{_head(fit)}, {byte_size(device.required)} of {byte_size(device.available)}"
 
 
 def _table(fit: MemoryFit) -> Iterator[str]:
@@ -73,10 +72,10 @@ def _table(fit: MemoryFit) -> Iterator[str]:
         if number or len(fit.devices) > 1:
             yield f"  {safe(device.gpu, 40)}"
         for part in device.parts:
-            yield f"    {_name(part):24} {_size(part.nbytes):>11}  {_known(part)}"
+            yield f"    {_name(part):24} {byte_size(part.nbytes):>11}  {_known(part)}"
         yield (
-            f"    {'in all':24} {_size(device.required):>11}  {_size(device.low)} to"
-            f" {_size(device.high)}, of {_size(device.available)} to use"
+            f"    {'in all':24} {byte_size(device.required):>11}  {byte_size(device.low)} to"
+            f" {byte_size(device.high)}, of {byte_size(device.available)} to use"
         )
         yield f"    [{bar(device)}] {_headroom(device)}"
     if fit.devices:
@@ -100,19 +99,13 @@ def _known(part: MemoryPart) -> str:
     note = f", {safe(part.note)}" if part.note else ""
     if part.low == part.high:
         return f"{part.basis}{note}"
-    return f"{part.basis}, {_size(part.low)} to {_size(part.high)}{note}"
-
-
-def _size(count: int) -> str:
-    if abs(count) >= GIB:
-        return f"{count / GIB:,.2f} GiB"
-    return f"{count / MIB:,.1f} MiB"
+    return f"{part.basis}, {byte_size(part.low)} to {byte_size(part.high)}{note}"
 
 
 def _headroom(device: DeviceFit) -> str:
     if device.headroom >= 0:
-        return f"{_size(device.headroom)} left"
-    return f"{_size(-device.headroom)} too much"
+        return f"{byte_size(device.headroom)} left"
+    return f"{byte_size(-device.headroom)} too much"
 
 
 def bar(device: DeviceFit) -> str:

@@ -10,6 +10,7 @@ from pathlib import Path
 from draftcheck.errors import ReadError, UsageError
 from draftcheck.report import charts
 from draftcheck.report.charts import ChartLine, Panel
+from draftcheck.report.layout import plural
 from draftcheck.report.safe import safe
 from draftcheck.report.trial import answer
 from draftcheck.trial.result import Interval, SpeculationFigures, Trial
@@ -121,7 +122,7 @@ def _mark(panel: Panel, length: int, value: float, timed: bool) -> Iterator[str]
     x, y = panel.x(length), panel.y(value)
     yield f'<circle cx="{x:.1f}" cy="{y:.1f}" r="5" fill="var(--s1)"/>'
     gain = f"{value:.2f}x" if timed else f"{value:.2f} tokens"
-    words = f"{gain} with {length} draft token{'s' if length != 1 else ''}"
+    words = f"{gain} with {length} draft {plural(length, 'token')}"
     half = charts.text_width(words, charts.PLAIN) / 2
     middle = min(max(x, panel.left + half), panel.right - half)
     yield charts.text(

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import textwrap
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import click
 
 from draftcheck.probe.readings import ProbeCause, ProbeResult, ProbeState, ServerCounts
 from draftcheck.report.json import SCHEMA_VERSION, dumps
+from draftcheck.report.layout import wrapped
 from draftcheck.report.safe import markdown as md
 from draftcheck.report.safe import safe
 from draftcheck.settings import __version__
 
-WIDTH = 100
 CODES = {
     ProbeState.SPECULATING: 0,
     ProbeState.CONFIGURED: 3,
@@ -38,12 +37,6 @@ ANSWERS = {
     ProbeState.NOT_SPECULATING: "{who} is not speculating",
     ProbeState.UNKNOWN: "whether {who} is speculating cannot be told",
 }
-
-
-def render(probe: ProbeResult, form: str) -> str:
-    if form == "json":
-        return dumps(_object(probe))
-    return _markdown(probe) if form == "markdown" else _text(probe)
 
 
 def _who(probe: ProbeResult) -> str:
@@ -125,10 +118,8 @@ def _span(name: str, counts: ServerCounts) -> str:
 
 def _cause(cause: ProbeCause) -> str:
     return "\n".join(
-        textwrap.fill(
-            safe(text, 1000), WIDTH, initial_indent=title.ljust(7), subsequent_indent=" " * 7
-        )
-        for title, text in (("likely", cause.text), ("  fix", cause.fix))
+        wrapped(title.ljust(7), safe(words, 1000), break_words=True)
+        for title, words in (("likely", cause.text), ("  fix", cause.fix))
     )
 
 
@@ -197,3 +188,10 @@ def _numbers(counts: ServerCounts) -> dict[str, Any]:
         "acceptance_by_position": list(counts.rates),
         "conditional_by_position": list(counts.conditional_rates),
     }
+
+
+FORMATS: Mapping[str, Callable[[ProbeResult], str]] = {
+    "text": _text,
+    "json": lambda probe: dumps(_object(probe)),
+    "markdown": _markdown,
+}

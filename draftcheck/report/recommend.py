@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import textwrap
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import click
@@ -12,9 +12,10 @@ import click
 from draftcheck.recommend.ranking import RankedDraft, nbytes
 from draftcheck.recommend.run import Recommendation, uses_own_layers
 from draftcheck.report.json import SCHEMA_VERSION, dumps, model
+from draftcheck.report.layout import WIDTH, fenced, indented, padded, plural, wrapped
 from draftcheck.report.safe import markdown as md
-from draftcheck.report.safe import safe, safe_block
-from draftcheck.report.text import COLOURS, WIDTH
+from draftcheck.report.safe import safe
+from draftcheck.report.text import COLOURS
 from draftcheck.settings import __version__
 from draftcheck.values.verdicts import EngineVerdict
 
@@ -23,15 +24,29 @@ SHOWN = 8
 COLUMNS = ("", "draft", "kind", "verdict", "size", "pays from", "cache/token", "speed-up")
 
 
-def render(answers: Sequence[Recommendation], form: str, *, pairs: bool, verbose: bool) -> str:
-    """pairs: there was no target; everything on this disk was paired."""
-    if form == "json":
-        return dumps(_pairs(answers) if pairs else body(answers[0]))
-    if pairs and not any(answer.drafts for answer in answers):
-        return "\n\n".join(["no two models on this disk go together", *_leftover(answers, verbose)])
-    if form == "markdown":
-        return "\n\n".join(block for answer in answers for block in _markdown(answer, verbose))
-    return "\n\n".join(block for answer in answers for block in _blocks(answer, verbose) if block)
+def _json(answers: Sequence[Recommendation], pairs: bool, verbose: bool) -> str:
+    return dumps(_pairs(answers) if pairs else body(answers[0]))
+
+
+def _text(answers: Sequence[Recommendation], pairs: bool, verbose: bool) -> str:
+    blocks = _nothing(answers, pairs, verbose) or [
+        block for answer in answers for block in _blocks(answer, verbose)
+    ]
+    return "\n\n".join(filter(None, blocks))
+
+
+def _markdown(answers: Sequence[Recommendation], pairs: bool, verbose: bool) -> str:
+    return "\n\n".join(
+        _nothing(answers, pairs, verbose)
+        or [block for answer in answers for block in _sections(answer, verbose)]
+    )
+
+
+def _nothing(answers: Sequence[Recommendation], pairs: bool, verbose: bool) -> list[str]:
+    """What is said when everything on this disk was paired and nothing goes together."""
+    if not pairs or any(answer.drafts for answer in answers):
+        return []
+    return ["no two models on this disk go together", *_leftover(answers, verbose)]
 
 
 def body(answer: Recommendation) -> dict[str, Any]:
@@ -62,14 +77,14 @@ def body(answer: Recommendation) -> dict[str, Any]:
 
 
 def _pairs(answers: Sequence[Recommendation]) -> dict[str, Any]:
-    found = [answer for answer in answers if answer.drafts]
+    paired = [answer for answer in answers if answer.drafts]
     return {
         "schema_version": SCHEMA_VERSION,
         "draftcheck_version": __version__,
         "target": None,
         "pairs": [
             {key: value for key, value in body(answer).items() if key in PAIR_KEYS}
-            for answer in found
+            for answer in paired
         ],
         "unread": [
             {"model": row.draft, "saw": row.saw}
@@ -149,8 +164,8 @@ def _blocks(answer: Recommendation, verbose: bool) -> Iterator[str]:
         yield click.style(f"no draft for {target} was found", fg="red", bold=True)
     else:
         total = len(answer.drafts) + answer.more
-        plural = "draft" if total == 1 else "drafts"
-        yield click.style(f"{total} {plural} for {target}", fg="green", bold=True)
+        found = f"{total} {plural(total, 'draft')} for {target}"
+        yield click.style(found, fg="green", bold=True)
         yield _table(answer.drafts)
         yield "\n".join(_because(row, rank) for rank, row in enumerate(answer.drafts, 1))
     yield _without(answer.alone)
@@ -160,26 +175,14 @@ def _blocks(answer: Recommendation, verbose: bool) -> Iterator[str]:
 
 def _table(rows: Sequence[RankedDraft]) -> str:
     cells = [COLUMNS, *(_cells(row, rank) for rank, row in enumerate(rows, 1))]
-    widths = [max(len(row[i]) for row in cells) for i in range(len(COLUMNS))]
-    lines = []
-    for number, row in enumerate(cells):
-        padded = [cell.ljust(width) for cell, width in zip(row, widths, strict=True)]
-        if number:
-            colour = COLOURS[rows[number - 1].judged.verdict]
-            padded[3] = click.style(padded[3], fg=colour)
-        lines.append("  " + "  ".join(padded).rstrip())
-    return "\n".join(lines)
+    lines = padded(cells)
+    for line, row in zip(lines[1:], rows, strict=True):
+        line[3] = click.style(line[3], fg=COLOURS[row.judged.verdict])
+    return "\n".join("  " + "  ".join(line).rstrip() for line in lines)
 
 
 def _because(row: RankedDraft, rank: int) -> str:
-    return textwrap.fill(
-        safe(row.why, 600),
-        WIDTH,
-        initial_indent=f"  {rank}. ".ljust(5),
-        subsequent_indent="     ",
-        break_long_words=False,
-        break_on_hyphens=False,
-    )
+    return wrapped(f"  {rank}. ".ljust(5), safe(row.why, 600))
 
 
 def _without(alone: Sequence[EngineVerdict]) -> str:
@@ -188,12 +191,12 @@ def _without(alone: Sequence[EngineVerdict]) -> str:
     rest = [entry for entry in alone if entry not in own]
     lines = []
     for words, entries in (("with layers of its own", own), ("without any draft", rest)):
-        found: dict[str, list[str]] = {}
+        by_method: dict[str, list[str]] = {}
         for entry in entries:
-            found.setdefault(entry.method or "-", []).append(entry.engine)
-        told = [f"{method} ({', '.join(engines)})" for method, engines in found.items()]
-        if told:
-            text = f"{words}: {'; '.join(told)}"
+            by_method.setdefault(entry.method or "-", []).append(entry.engine)
+        methods = [f"{method} ({', '.join(engines)})" for method, engines in by_method.items()]
+        if methods:
+            text = f"{words}: {'; '.join(methods)}"
             lines.append(textwrap.fill(text, WIDTH, subsequent_indent="  ", break_on_hyphens=False))
     return "\n".join(lines)
 
@@ -232,11 +235,11 @@ def _setup(answer: Recommendation) -> str:
     )
     if ready is None or ready.setup is None:
         return ""
-    lines = "\n".join(f"  {line}" for line in safe_block(ready.setup).splitlines())
-    return f"to switch it on ({ready.engine} {ready.version}, {ready.method}):\n{lines}"
+    where = f"{ready.engine} {ready.version}, {ready.method}"
+    return f"to switch it on ({where}):\n{indented(ready.setup)}"
 
 
-def _markdown(answer: Recommendation, verbose: bool) -> Iterator[str]:
+def _sections(answer: Recommendation, verbose: bool) -> Iterator[str]:
     if not answer.target.ref:
         return
     yield f"### Drafts for {md(answer.target.ref)}"
@@ -260,5 +263,13 @@ def _markdown(answer: Recommendation, verbose: bool) -> Iterator[str]:
     )
     first = answer.drafts[0].judged.engine if answer.drafts else None
     if first is not None and first.setup:
-        text = safe_block(first.setup).replace("```", "` ` `")
-        yield f"To switch it on ({md(first.engine)} {md(first.version)}):\n\n```\n{text}\n```"
+        where = f"{md(first.engine)} {md(first.version)}"
+        yield f"To switch it on ({where}):\n\n{fenced(first.setup)}"
+
+
+FORMATS: Mapping[str, Callable[[Sequence[Recommendation], bool, bool], str]] = {
+    "text": _text,
+    "json": _json,
+    "markdown": _markdown,
+}
+"""Form -> answers; pairs: there was no target, everything on this disk was paired; verbose."""

@@ -12,7 +12,8 @@ from itertools import groupby
 from pathlib import Path
 
 from draftcheck.errors import ReadError
-from draftcheck.report.rules import DEPLOY_FILES, KNOWN_BY, case_window, cases, window
+from draftcheck.report.layout import KNOWN_BY, table_row
+from draftcheck.report.rules import DEPLOY_FILES, case_window, cases, window
 from draftcheck.rulebook import book, file_rules
 from draftcheck.rulebook.book import Method, RepairRow, Rule
 
@@ -106,12 +107,8 @@ def _index(pages: Iterable[RulePage]) -> Iterator[str]:
     for page in pages:
         methods = ", ".join(f"`{name}`" for name in page.method_ids)
         name = page.name if page.methods else page.name.lower()
-        yield _row(f"[{name}]({page.id}.md)", page.span, methods, str(len(page.rules)))
-    yield _row(f"[{DEPLOY_FILES}]({FILES}.md)", "", "", str(len(file_rules.every())))
-
-
-def _row(*cells: str) -> str:
-    return "".join(f"| {cell} " if cell else "| " for cell in cells) + "|"
+        yield table_row([f"[{name}]({page.id}.md)", page.span, methods, str(len(page.rules))])
+    yield table_row([f"[{DEPLOY_FILES}]({FILES}.md)", "", "", str(len(file_rules.every()))])
 
 
 def _markdown(page: RulePage) -> Iterator[str]:

@@ -19,6 +19,7 @@ from draftcheck.deploy.options.checks import RULES
 from draftcheck.deploy.options.tables import OptionChange, OptionRule, OptionTable
 from draftcheck.errors import UsageError
 from draftcheck.report.json import SCHEMA_VERSION, dumps
+from draftcheck.report.layout import KNOWN_BY, table_row, version_window
 from draftcheck.report.safe import markdown as md
 from draftcheck.rulebook import book, file_rules, files
 from draftcheck.rulebook.book import Engine, Method, Rule
@@ -27,11 +28,6 @@ from draftcheck.rulebook.file_rules import FileRule
 Row = tuple[str, Rule | FileRule]
 EVERYONE = "every engine"
 DEPLOY_FILES = "deploy files"
-KNOWN_BY = {
-    "run": "running it",
-    "read": "reading its source",
-    "documented": "its documentation or a report",
-}
 
 
 def select(rule_id: str | None, engine: str | None) -> list[Row]:
@@ -58,11 +54,7 @@ def _named(rule_id: str, rows: Sequence[Row]) -> list[Row]:
 
 def window(row: Rule | Method) -> str:
     """The versions a row holds for, in words."""
-    if row.since and row.until:
-        return f"{row.since} up to, not including, {row.until}"
-    if row.since:
-        return f"{row.since} and newer"
-    return f"before {row.until}" if row.until else "all versions"
+    return version_window(row.since, row.until) or "all versions"
 
 
 def _cells(owner: str, rule: Rule | FileRule) -> tuple[str, ...]:
@@ -154,7 +146,7 @@ def _markdown(rows: Sequence[Row], whole: bool) -> str:
         return "\n\n".join(_markdown_of(*row) for row in rows)
     lines = ["| id | rule | engine | severity | reaction | versions |", "|---|---|---|---|---|---|"]
     for row in rows:
-        lines.append("".join(f"| {md(cell)} " if cell else "| " for cell in _cells(*row)) + "|")
+        lines.append(table_row(map(md, _cells(*row))))
     return "\n".join(lines)
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import click
 
 from draftcheck.report.json import SCHEMA_VERSION, dumps
+from draftcheck.report.layout import plural
 from draftcheck.report.safe import markdown as md
 from draftcheck.report.safe import safe
 from draftcheck.scan.changes import USABLE
@@ -28,12 +29,6 @@ HEADS = {
     "works": "work now",
     "better": "work better",
 }
-
-
-def render(summary: ScanSummary, form: str) -> str:
-    if form == "json":
-        return dumps(body(summary))
-    return "\n".join(_markdown(summary) if form == "markdown" else _text(summary))
 
 
 def code(summary: ScanSummary, *, strict: bool) -> int:
@@ -131,7 +126,7 @@ def _text(summary: ScanSummary) -> Iterator[str]:
     for target in summary.targets:
         trouble = f"  not read: {safe(target.problem)}" if target.problem else ""
         count = summary.usable.get(target.ref, 0)
-        yield f"  {safe(target.ref)}: {count:,} usable draft{'s' * (count != 1)}{trouble}"
+        yield f"  {safe(target.ref)}: {count:,} usable {plural(count, 'draft')}{trouble}"
     for pin in summary.pins:
         good = pin.verdict in USABLE
         word = click.style(pin.verdict, fg="green" if good else "red", bold=not good)
@@ -193,3 +188,10 @@ def _markdown(summary: ScanSummary) -> Iterator[str]:
         yield f"| {' | '.join(row)} |"
     if len(summary.changes) > 5 * SHOWN:
         yield f"\nand {len(summary.changes) - 5 * SHOWN:,} more"
+
+
+FORMATS: Mapping[str, Callable[[ScanSummary], str]] = {
+    "text": lambda summary: "\n".join(_text(summary)),
+    "json": lambda summary: dumps(body(summary)),
+    "markdown": lambda summary: "\n".join(_markdown(summary)),
+}

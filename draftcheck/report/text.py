@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import click
 
 from draftcheck.report import memory
-from draftcheck.report.safe import safe, safe_block
+from draftcheck.report.layout import figure, indented, padded, wrapped
+from draftcheck.report.safe import safe
 from draftcheck.values.comparison import Comparison
 from draftcheck.values.facts import HeadFacts, ModelFacts, WeightFacts
 from draftcheck.values.findings import Finding
+from draftcheck.values.sizes import short_count
 from draftcheck.values.verdicts import EngineVerdict, PairVerdict, Repair
 from draftcheck.values.words import Outcome, Reaction, Relation, Severity, Verdict
 
-WIDTH = 100
 SEVERAL = 4
 """Engines named one by one."""
 DETAILS = 4
@@ -64,9 +64,9 @@ def pair(verdict: PairVerdict, *, verbose: bool = False, explicit: bool = False)
     shown = group(verdict.engines)
     failed = [item for item in shown if item.finding.outcome is Outcome.FAIL]
     everything = explicit or verbose
-    told = failed if everything else [f for f in failed if not _remark(f)][:DETAILS]
-    blocks += [_finding(item) for item in told]
-    blocks.append("\n".join(_in_short(item) for item in failed if item not in told))
+    detailed = failed if everything else [f for f in failed if not _remark(f)][:DETAILS]
+    blocks += [_finding(item) for item in detailed]
+    blocks.append("\n".join(_in_short(item) for item in failed if item not in detailed))
     blocks += [_way_out(item, names) for item, names in ways_out(verdict.engines)]
     blocks.append("\n".join(_not_checked(shown, verdict.engines)))
     if verbose:
@@ -78,13 +78,13 @@ def pair(verdict: PairVerdict, *, verbose: bool = False, explicit: bool = False)
 
 def group(engines: Sequence[EngineVerdict]) -> list[ShownFinding]:
     """Findings with the same words, once each, the worst first."""
-    found: dict[tuple[str, str, str], tuple[Finding, list[str]]] = {}
+    alike: dict[tuple[str, str, str], tuple[Finding, list[str]]] = {}
     for entry in engines:
         for item in entry.findings:
             key = (item.rule, item.saw, item.outcome)
-            found.setdefault(key, (item, []))[1].append(f"{entry.engine} {entry.version}")
+            alike.setdefault(key, (item, []))[1].append(f"{entry.engine} {entry.version}")
     order = list(Severity)
-    rows = [ShownFinding(item, tuple(names)) for item, names in found.values()]
+    rows = [ShownFinding(item, tuple(names)) for item, names in alike.values()]
     return sorted(rows, key=lambda row: order.index(row.finding.severity))
 
 
@@ -107,17 +107,17 @@ def _names(engines: Sequence[str]) -> str:
 
 def ways_out(engines: Sequence[EngineVerdict]) -> list[tuple[Repair, list[str]]]:
     """Repairs with the same words, once each."""
-    found: dict[tuple[str, str], tuple[Repair, list[str]]] = {}
+    alike: dict[tuple[str, str], tuple[Repair, list[str]]] = {}
     for entry in engines:
         for item in entry.repairs:
-            found.setdefault((item.title, item.text), (item, []))[1].append(entry.engine)
-    return list(found.values())
+            alike.setdefault((item.title, item.text), (item, []))[1].append(entry.engine)
+    return list(alike.values())
 
 
 def _way_out(item: Repair, names: Sequence[str]) -> str:
     head = click.style("way out", fg="green", bold=True)
-    lines = [f"{head} ({', '.join(names)}): {safe(item.title)}"]
-    return "\n".join(lines + [f"  {line}" for line in safe_block(item.text).splitlines()])
+    title = f"{head} ({', '.join(names)}): {safe(item.title)}"
+    return f"{title}\n{indented(item.text)}" if item.text else title
 
 
 def _answer(verdict: PairVerdict) -> str:
@@ -145,7 +145,7 @@ def _vocabulary(comparison: Comparison) -> str:
     }[vocabulary.relation]
     if vocabulary.relation is Relation.UNKNOWN and vocabulary.differing_ids == 0:
         words = "the same texts; embedding rows not read on both sides"
-    sizes = " / ".join(_number(n) for n in (vocabulary.target_size, vocabulary.draft_size))
+    sizes = " / ".join(figure(n) for n in (vocabulary.target_size, vocabulary.draft_size))
     differing = ""
     if vocabulary.differing_ids:
         first = vocabulary.differences[0].id
@@ -164,24 +164,13 @@ def _model(facts: ModelFacts) -> str:
     config = facts.config
     parts = [safe(config.model_type or "model type not read", 40)]
     if facts.weights.parameters:
-        parts.append(f"{_size(facts.weights.parameters)} parameters")
+        parts.append(f"{short_count(facts.weights.parameters)} parameters")
     parts.append(safe(facts.tokenizer.kind or "tokenizer not read", 40))
     if config.scaled_context:
         parts.append(f"context {config.scaled_context:,}")
     if facts.role not in (None, "full"):
         parts.append(f"role {safe(str(facts.role), 40)}")
     return ", ".join(parts)
-
-
-def _size(count: int) -> str:
-    for unit, size in (("B", 10**9), ("M", 10**6), ("k", 10**3)):
-        if count >= size:
-            return f"{count / size:.3g}{unit}"
-    return str(count)
-
-
-def _number(value: int | None) -> str:
-    return "not read" if value is None else f"{value:,}"
 
 
 def _engines(engines: Sequence[EngineVerdict]) -> str:
@@ -191,17 +180,15 @@ def _engines(engines: Sequence[EngineVerdict]) -> str:
             entry.version + ("" if entry.version_checked else " (not verified)"),
             entry.method or "-",
             REACTIONS[entry.reaction] + (" (documented)" if entry.basis == "documented" else ""),
-            str(entry.verdict),
         )
         for entry in engines
     ]
     if not rows:
         return "  no engine of the rulebook takes these files"
-    widths = [max(len(row[i]) for row in rows) for i in range(4)]
     lines = []
-    for row, entry in zip(rows, engines, strict=True):
-        cells = "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=False))
-        lines.append(f"  {cells}  {click.style(row[4], fg=COLOURS[entry.verdict])}")
+    for cells, entry in zip(padded(rows), engines, strict=True):
+        word = click.style(entry.verdict, fg=COLOURS[entry.verdict])
+        lines.append(f"  {'  '.join(cells)}  {word}")
     return "\n".join(lines)
 
 
@@ -217,14 +204,7 @@ def _finding(item: ShownFinding) -> str:
 
 
 def _field(name: str, value: str) -> str:
-    return textwrap.fill(
-        safe(value, 1000),
-        WIDTH,
-        initial_indent=f"  {name.ljust(5)}",
-        subsequent_indent=" " * 7,
-        break_long_words=False,
-        break_on_hyphens=False,
-    )
+    return wrapped(f"  {name.ljust(5)}", safe(value, 1000))
 
 
 def _not_checked(shown: Sequence[ShownFinding], engines: Sequence[EngineVerdict]) -> Iterator[str]:
@@ -254,10 +234,10 @@ def _setups(engines: Sequence[EngineVerdict], every: bool) -> list[str]:
     shown = ready if every else ready[:1]
     blocks = []
     for entry in shown:
-        body = "\n".join(f"  {line}" for line in safe_block(entry.setup or "").splitlines())
-        blocks.append(f"to switch it on ({entry.engine} {entry.version}, {entry.method}):\n{body}")
-    told = {entry.engine for entry in shown}
-    rest = dict.fromkeys(entry.engine for entry in ready if entry.engine not in told)
+        where = f"{entry.engine} {entry.version}, {entry.method}"
+        blocks.append(f"to switch it on ({where}):\n{indented(entry.setup or '')}")
+    switched = {entry.engine for entry in shown}
+    rest = dict.fromkeys(entry.engine for entry in ready if entry.engine not in switched)
     if rest:
         blocks.append(f"for another engine: --engine {' | '.join(rest)}")
     return blocks

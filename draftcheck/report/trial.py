@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import click
 
@@ -25,13 +25,9 @@ KINDS = {
 }
 
 
-def render(trial: Trial, form: str) -> str:
-    if form == "json":
-        head = {"schema_version": SCHEMA_VERSION, "draftcheck_version": __version__}
-        return dumps({**head, **body(trial)})
-    if form == "markdown":
-        return "\n".join(_markdown(trial))
-    return "\n\n".join(block for block in _blocks(trial) if block)
+def _json(trial: Trial) -> str:
+    head = {"schema_version": SCHEMA_VERSION, "draftcheck_version": __version__}
+    return dumps({**head, **body(trial)})
 
 
 def code(trial: Trial) -> int:
@@ -180,11 +176,11 @@ def _kinds(trial: Trial) -> str:
 
 def _others(trial: Trial) -> list[SpeculationFigures]:
     """The best of each other kind."""
-    found = []
+    best = []
     for rows in (trial.thresholds, trial.trees, trial.ngram):
         if rows:
-            found.append(max(rows, key=lambda row: row.speedup or row.tokens_per_pass))
-    return found
+            best.append(max(rows, key=lambda row: row.speedup or row.tokens_per_pass))
+    return best
 
 
 def _rows(title: str, rows: Sequence[SpeculationFigures]) -> str:
@@ -225,13 +221,13 @@ def _foot(trial: Trial) -> Iterator[str]:
             " read the weights"
         )
     if trial.verified is not None:
-        found = trial.verified
+        real = trial.verified
         same = {True: ", the same text", False: ", not always the same text", None: ""}
-        predicted = f" ({found.predicted:.2f} predicted)" if found.predicted is not None else ""
-        gain = f", {found.speedup:.2f}x" if found.speedup is not None else ""
+        predicted = f" ({real.predicted:.2f} predicted)" if real.predicted is not None else ""
+        gain = f", {real.speedup:.2f}x" if real.speedup is not None else ""
         yield (
-            f"  for real with {found.draft_tokens} tokens: {found.tokens_per_pass:.2f} tokens per"
-            f" pass{predicted}{gain}{same[found.identical_output]}"
+            f"  for real with {real.draft_tokens} tokens: {real.tokens_per_pass:.2f} tokens per"
+            f" pass{predicted}{gain}{same[real.identical_output]}"
         )
     yield from (f"  note: {safe(note)}" for note in trial.notes)
 
@@ -248,3 +244,10 @@ def _markdown(trial: Trial) -> Iterator[str]:
     for row in trial.lengths:
         gain = f"{row.speedup:.2f}x" if row.speedup is not None else "not measured"
         yield f"| {row.settings['draft_tokens']} | {row.tokens_per_pass:.2f} | {gain} |"
+
+
+FORMATS: Mapping[str, Callable[[Trial], str]] = {
+    "text": lambda trial: "\n\n".join(block for block in _blocks(trial) if block),
+    "json": _json,
+    "markdown": lambda trial: "\n".join(_markdown(trial)),
+}

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import textwrap
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import click
 
 from draftcheck.report.json import SCHEMA_VERSION, dumps
+from draftcheck.report.layout import KNOWN_BY, plural, version_window, wrapped
 from draftcheck.report.safe import markdown as md
 from draftcheck.report.safe import safe
-from draftcheck.report.text import WIDTH
 from draftcheck.settings import __version__
 from draftcheck.why.explain import Explanation, LikelyCause, RecognisedMessage
 from draftcheck.why.messages import load
@@ -25,19 +24,8 @@ KINDS = {
     "follows": "consequence",
 }
 COLOURS = {"cause": "red", "masks": "red", "measured": "yellow", "note": "cyan", "follows": "white"}
-KNOWN_BY = {
-    "run": "running it",
-    "read": "reading its source",
-    "documented": "its documentation or a report",
-}
 COMMAND = "$ "
 QUOTED = 400
-
-
-def render(explanation: Explanation, form: str) -> str:
-    if form == "json":
-        return dumps(_object(explanation))
-    return _markdown(explanation) if form == "markdown" else _text(explanation)
 
 
 # ---- words that all forms share ----
@@ -46,7 +34,7 @@ def render(explanation: Explanation, form: str) -> str:
 def _answer(explanation: Explanation) -> str:
     """The first line, after the first word."""
     kinds = [item.kind for item in explanation.items]
-    size = f"{explanation.lines:,} lines" if explanation.lines != 1 else "1 line"
+    size = f"{explanation.lines:,} {plural(explanation.lines, 'line')}"
     if not kinds:
         nothing = "the log is empty" if not explanation.nbytes else _nothing(explanation)
         return f"{nothing} ({size}, {explanation.nbytes:,} bytes)"
@@ -96,17 +84,9 @@ def _quote(hit: LogMatch) -> str:
 
 def _where(item: RecognisedMessage) -> str:
     lines = ", ".join(f"{hit.line:,}" for hit in item.hits)
-    word = "line" if len(item.hits) == 1 else "lines"
+    word = plural(len(item.hits), "line")
     more = f" and {item.count - len(item.hits):,} more" if item.count > len(item.hits) else ""
     return f"{word} {lines}{more}"
-
-
-def _window(item: RecognisedMessage) -> str | None:
-    if item.since and item.until:
-        return f"{item.since} up to, not including, {item.until}"
-    if item.since:
-        return f"{item.since} and newer"
-    return f"before {item.until}" if item.until else None
 
 
 def _because(item: RecognisedMessage) -> str | None:
@@ -165,7 +145,7 @@ def _block(number: int, item: RecognisedMessage) -> str:
     for place, reason in enumerate(_told(item), 1):
         lines.append(_field("cause" if place == 1 else "", f"{place}. {_reason(reason)}", hang=3))
     lines += _steps("next", item.next)
-    if window := _window(item):
+    if window := version_window(item.since, item.until):
         lines.append(_field("since" if item.since else "until", window))
     lines.append(_field("source", f"{item.source} (known by {KNOWN_BY[item.basis]})"))
     return "\n".join(lines)
@@ -181,14 +161,7 @@ def _field(name: str, value: str, *, wrap: bool = True, hang: int = 0) -> str:
     head = f"   {name.ljust(7)}"
     if not wrap:
         return head + value
-    return textwrap.fill(
-        value,
-        WIDTH,
-        initial_indent=head,
-        subsequent_indent=" " * (10 + hang),
-        break_long_words=False,
-        break_on_hyphens=False,
-    )
+    return wrapped(head, value, hang=hang)
 
 
 # ---- markdown ----
@@ -284,3 +257,10 @@ def _cause(reason: LikelyCause) -> dict[str, Any]:
 def _step(step: str) -> Mapping[str, str]:
     kind = "command" if step.startswith(COMMAND) else "step"
     return {"kind": kind, "text": step.removeprefix(COMMAND)}
+
+
+FORMATS: Mapping[str, Callable[[Explanation], str]] = {
+    "text": _text,
+    "json": lambda explanation: dumps(_object(explanation)),
+    "markdown": _markdown,
+}

@@ -10,8 +10,9 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from draftcheck.recommend import names
-from draftcheck.recommend.screen import LARGEST, count
+from draftcheck.recommend.screen import LARGEST
 from draftcheck.scan.rows import ALONE, ModelRow, PinRow, RepoRow
+from draftcheck.values.sizes import short_count
 
 FULL = (None, "full")
 NO_DRAFT = ("encoder",)
@@ -71,8 +72,8 @@ def by_listing(repo: RepoRow, aim: ScanAim) -> str | None:
         return "no vocabulary file"
     too_large = aim.largest is not None and (repo.parameters or 0) > LARGEST * aim.largest
     if too_large and repo.kind not in ("head", "bare"):
-        return f"{count(repo.parameters or 0)} parameters; the largest target has" + (
-            f" {count(aim.largest or 0)}"
+        return f"{short_count(repo.parameters or 0)} parameters; the largest target has" + (
+            f" {short_count(aim.largest or 0)}"
         )
     return None
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from draftcheck.judge.checks.outcomes import UNTOLD, fail, not_applicable, ok, unknown
 from draftcheck.values.comparison import Comparison
 from draftcheck.values.facts import ModelFacts
+from draftcheck.values.sizes import short_count
 from draftcheck.values.verdicts import EngineSetup
 from draftcheck.values.words import CheckOutcome, Outcome
 
@@ -32,7 +33,7 @@ def draft_is_smaller(
     if not ours or not theirs:
         return unknown("parameters were not counted on both sides")
     ratio = theirs / ours
-    words = f"draft {_count(theirs)} parameters, target {_count(ours)} ({ratio:.0%})"
+    words = f"draft {short_count(theirs)} parameters, target {short_count(ours)} ({ratio:.0%})"
     return fail(words) if ratio > max_ratio else ok(words)
 
 
@@ -47,13 +48,6 @@ def target_is_dense(comparison: Comparison, setup: EngineSetup) -> CheckOutcome:
         return ok("the target has no experts")
     used = f", {config.experts_used} per token" if config.experts_used else ""
     return fail(f"the target has {config.experts} experts{used}")
-
-
-def _count(number: int) -> str:
-    for unit, size in (("B", 10**9), ("M", 10**6), ("k", 10**3)):
-        if number >= size:
-            return f"{number / size:.3g}{unit}"
-    return str(number)
 
 
 def weights_are_safe(comparison: Comparison, setup: EngineSetup) -> CheckOutcome:

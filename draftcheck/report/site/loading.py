@@ -45,10 +45,10 @@ def _site(store: ScanStore, title: str) -> SiteData:
     pairs: dict[str, Sequence[SitePair]] = {}
     alone: dict[str, Sequence[rows.VerdictRow]] = {}
     for target in listed:
-        found = [_noted(row, columns) for row in store.verdicts(target=target.ref)]
-        alone[target.ref] = _answers(row for row in found if row.draft is None)
-        ranked = ranking.of(target.ref, _pairs(store, target.ref, found, models))
-        pairs[target.ref] = _with_setups(ranked, found)
+        verdicts = [_noted(row, columns) for row in store.verdicts(target=target.ref)]
+        alone[target.ref] = _answers(row for row in verdicts if row.draft is None)
+        ranked = ranking.of(target.ref, _pairs(store, target.ref, verdicts, models))
+        pairs[target.ref] = _with_setups(ranked, verdicts)
     drafts = sorted({pair.draft for ranked in pairs.values() for pair in ranked})
     return SiteData(
         title=title,
@@ -103,11 +103,11 @@ def _column(asked: str, engine: str) -> tuple[int, str]:
     return known.index(engine) if engine in known else len(known), asked
 
 
-def _with_setups(pairs: list[SitePair], found: Iterable[rows.VerdictRow]) -> list[SitePair]:
+def _with_setups(pairs: list[SitePair], verdicts: Iterable[rows.VerdictRow]) -> list[SitePair]:
     """Only the best draft's setups are shown; a store has thousands."""
     if not pairs:
         return []
-    setups = {(row.asked, row.method): row.setup for row in found if row.draft == pairs[0].draft}
+    setups = {(row.asked, row.method): row.setup for row in verdicts if row.draft == pairs[0].draft}
     answers = (
         replace(answer, setup=setups[answer.asked, answer.method]) for answer in pairs[0].answers
     )
@@ -124,13 +124,13 @@ def _pairs(
     for draft, group in groupby(verdicts, lambda row: row.draft):
         if draft is None:
             continue
-        found = list(group)
+        rows_of_pair = list(group)
         trial = trials.get(draft)
         yield SitePair(
             target=target,
             draft=draft,
-            answers=_answers(found, once=True),
-            relation=next((row.relation for row in found if row.relation), "unknown"),
+            answers=_answers(rows_of_pair, once=True),
+            relation=next((row.relation for row in rows_of_pair if row.relation), "unknown"),
             size_ratio=_ratio(models.get(target), models.get(draft)),
             trial=trial.body if trial and trial.state == "done" else None,
             problem=trial.problem if trial and trial.state != "done" else None,
@@ -141,12 +141,12 @@ def _trials(
     store: ScanStore, target: str, models: Mapping[str, rows.ModelRow]
 ) -> dict[str, rows.TrialRow]:
     """The newest trial of each draft, where both models still are what was measured."""
-    found = {}
+    newest = {}
     for row in store.trials(target=target):
         now = [models[ref].revision if ref in models else None for ref in (target, row.draft)]
         if now == [row.target_revision, row.draft_revision]:
-            found[row.draft] = row
-    return found
+            newest[row.draft] = row
+    return newest
 
 
 def _ratio(target: rows.ModelRow | None, draft: rows.ModelRow | None) -> float | None:
@@ -156,10 +156,10 @@ def _ratio(target: rows.ModelRow | None, draft: rows.ModelRow | None) -> float |
 
 
 def _answers(
-    found: Iterable[rows.VerdictRow], *, once: bool = False
+    verdicts: Iterable[rows.VerdictRow], *, once: bool = False
 ) -> tuple[rows.VerdictRow, ...]:
     """In the order of the columns; once: of several methods of an engine the best."""
-    answers = [_answer(row) for row in found]
+    answers = [_answer(row) for row in verdicts]
     answers.sort(key=lambda row: (*_column(row.asked, row.engine), place(row.verdict)))
     if once:
         answers = [next(group) for _, group in groupby(answers, lambda answer: answer.asked)]
@@ -190,10 +190,10 @@ def _rule(rule_id: str, engine: str, version: str, method: str | None) -> Rule |
     if engine not in rulebook.engine_files():
         return None
     book = rulebook.load(engine)
-    found = [rule for rule in (*book.rules, *rulebook.truth()) if rule.id == rule_id]
-    for rule in found:
+    same_id = [rule for rule in (*book.rules, *rulebook.truth()) if rule.id == rule_id]
+    for rule in same_id:
         if rule.methods and method not in rule.methods:
             continue
         if rule not in book.rules or versions.covers(book.order, version, rule.since, rule.until):
             return rule
-    return found[0] if found else None
+    return same_id[0] if same_id else None

@@ -38,13 +38,13 @@ class StoreRanking:
 
     def of(self, target: str, pairs: Iterable[SitePair]) -> list[SitePair]:
         """Usable ones ranked, those that a trial found broken behind them, the rest by verdict."""
-        found = {pair.draft: pair for pair in pairs}
-        usable = {draft: pair for draft, pair in found.items() if pair.verdict in USABLE}
+        by_draft = {pair.draft: pair for pair in pairs}
+        usable = {draft: pair for draft, pair in by_draft.items() if pair.verdict in USABLE}
         judged = [self._judged(pair) for pair in usable.values()]
         records = {(target, draft): _record(pair) for draft, pair in usable.items() if pair.trial}
         ranked = [
             replace(
-                found[row.judged.candidate.ref],
+                by_draft[row.judged.candidate.ref],
                 why=row.why,
                 speedup=row.speedup,
                 break_even=row.judged.price.break_even,
@@ -52,8 +52,8 @@ class StoreRanking:
             )
             for row in rank(judged, target, records)
         ]
-        rest = found.keys() - {pair.draft for pair in ranked}
-        others = [replace(found[draft], why=_broken(found[draft])) for draft in rest]
+        rest = by_draft.keys() - {pair.draft for pair in ranked}
+        others = [replace(by_draft[draft], why=_broken(by_draft[draft])) for draft in rest]
         others.sort(key=lambda pair: (place(pair.verdict), pair.draft))
         return [*ranked, *others]
 

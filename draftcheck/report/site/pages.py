@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from draftcheck import atomic
 from draftcheck.errors import ReadError
 from draftcheck.report import rulepages, rules
+from draftcheck.report.layout import KNOWN_BY
 from draftcheck.report.site import matrix, names, tables, views, words
 from draftcheck.report.site.data import ORDER, SiteData
 from draftcheck.rulebook import book
@@ -139,7 +140,7 @@ def _environment() -> Environment:
     )
     found.filters.update(words.FILTERS, told=views.told, rule_page=names.rules, url=names.hub_url)
     found.filters.update(
-        window=rules.window, takes=rulepages.takes, known_by=lambda row: rules.KNOWN_BY[row.basis]
+        window=rules.window, takes=rulepages.takes, known_by=lambda row: KNOWN_BY[row.basis]
     )
     return found
 

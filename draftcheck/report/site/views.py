@@ -168,11 +168,11 @@ def changes(found: Sequence[ChangeRow]) -> list[tuple[str, list[ChangedPair]]]:
 
 
 def engine_counts(site: SiteData) -> dict[str, Counter[Verdict]]:
-    found: dict[str, Counter[Verdict]] = {column.asked: Counter() for column in site.columns}
+    counts: dict[str, Counter[Verdict]] = {column.asked: Counter() for column in site.columns}
     for pair in site.every():
         for answer in pair.answers:
-            found[answer.asked][Verdict(answer.verdict)] += 1
-    return found
+            counts[answer.asked][Verdict(answer.verdict)] += 1
+    return counts
 
 
 def _summary(site: SiteData, target: ModelRow) -> TargetView:
@@ -241,8 +241,14 @@ def _setups(best: SitePair | None) -> list[Any]:
     return good or ready
 
 
+FailedPair = tuple[SitePair, tuple[FailedRuleRow, ...]]
+"""A pair, and the first rule that failed on each engine."""
+
+
 def _rejected(pairs: Iterator[SitePair]) -> Iterator[FailedGroup]:
-    found: dict[tuple[tuple[str, str], ...], list[tuple[SitePair, tuple[FailedRuleRow, ...]]]] = {}
+    by_rules: dict[
+        tuple[tuple[str, str], ...], list[tuple[SitePair, tuple[FailedRuleRow, ...]]]
+    ] = {}
     for pair in pairs:
         first = {
             answer.findings[0].rule: answer.findings[0]
@@ -251,8 +257,8 @@ def _rejected(pairs: Iterator[SitePair]) -> Iterator[FailedGroup]:
         }
         reasons = tuple(first[rule] for rule in sorted(first))
         key = tuple((reason.rule, reason.outcome) for reason in reasons)
-        found.setdefault(key, []).append((pair, reasons))
-    for entries in sorted(found.values(), key=lambda entries: -len(entries)):
+        by_rules.setdefault(key, []).append((pair, reasons))
+    for entries in sorted(by_rules.values(), key=lambda entries: -len(entries)):
         same = len({tuple(reason.saw for reason in reasons) for _, reasons in entries}) == 1
         yield FailedGroup(entries[0][1], tuple(pair for pair, _ in entries), same)
 

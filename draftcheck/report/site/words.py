@@ -7,11 +7,11 @@ from typing import Any
 
 from draftcheck.report.safe import safe, safe_block
 from draftcheck.report.text import REACTIONS
+from draftcheck.values.sizes import byte_size, short_count
 from draftcheck.values.words import Reaction
 
 SHORT = 96
 """Letters of a name in a table; the Hub's own limit for one."""
-UNITS = (("T", 1e12), ("B", 1e9), ("M", 1e6), ("k", 1e3))
 
 
 def name(text: str, longest: int = SHORT) -> str:
@@ -24,15 +24,7 @@ def num(value: int | None) -> str:
 
 def count(value: int | None) -> str:
     """A number of parameters."""
-    if value is None:
-        return ""
-    for unit, size in UNITS:
-        if value >= size:
-            scaled = value / size
-            return (
-                f"{scaled:.1f}".removesuffix(".0") + unit if scaled < 10 else f"{scaled:.0f}{unit}"
-            )
-    return str(value)
+    return "" if value is None else short_count(value)
 
 
 def times(value: float | None) -> str:
@@ -48,10 +40,7 @@ def percent(value: float | None) -> str:
 
 
 def size(value: int | None) -> str:
-    if value is None:
-        return ""
-    scale, unit = (2**30, "GiB") if value >= 2**30 else (2**20, "MiB")
-    return f"{value / scale:.1f}\u00a0{unit}"
+    return "" if value is None else byte_size(value).replace(" ", "\u00a0")
 
 
 def accepted(trial: Mapping[str, Any] | None) -> str:
