@@ -7,7 +7,6 @@ them, so they run outside this process, with bounded memory and time.
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 from typing import Any
 
@@ -27,6 +26,8 @@ except (ImportError, ValueError, OSError):
 
 def run(code: str, *arguments: str, text: str = "", seconds: int = 20, memory: int = MEMORY) -> Any:
     """What the code prints as JSON; None when it fails. Its arguments start at sys.argv[3]."""
+    import subprocess  # here: a browser has no processes, and most verdicts need none
+
     command = [sys.executable, "-P", "-c", LIMITS + code, str(memory), str(seconds), *arguments]
     try:
         done = subprocess.run(
