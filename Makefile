@@ -14,8 +14,8 @@ $(VENV)/.core: pyproject.toml constraints.txt
 
 $(VENV)/.dev: $(VENV)/.core
 	$(PIP) torch
-	$(PIP) --editable '.[trial]' build hypothesis jsonschema mypy playwright pre-commit \
-	  pytest pytest-xdist ruff sentencepiece
+	$(PIP) --editable '.[trial,deep]' build deptry hypothesis jsonschema mypy playwright \
+	  pre-commit pytest pytest-xdist ruff sentencepiece
 	touch $@
 
 demo: $(VENV)/.core          ## from nothing to a verdict on the embedded pair, and a measurement of it
@@ -39,9 +39,10 @@ test-engines: $(VENV)/.dev   ## only what is held against real engines; skips sa
 	-$(MAKE) llama-library
 	$(BIN)/python -m pytest -q -m "libllama or llamacpp or transformers"
 
-lint: $(VENV)/.dev           ## style, layers, import cycles, names
+lint: $(VENV)/.dev           ## style, dependencies, layers, import cycles, names
 	$(BIN)/ruff format --check draftcheck tests benchmarks fixtures
 	$(BIN)/ruff check draftcheck tests benchmarks fixtures
+	$(BIN)/deptry .
 	$(BIN)/python -m pytest -q tests/test_house.py
 
 types: $(VENV)/.dev          ## mypy, strict

@@ -52,15 +52,17 @@ def verdicts(folders: Pair, files: Pair, rounds: int) -> list[Row]:
 
 
 def real(root: Path, work: Path) -> tuple[Pair, Pair]:
-    """Qwen2.5 and Qwen3 as folders, Qwen2 and Llama 3 as GGUF files."""
+    """Qwen2.5 and Qwen3 as folders; Qwen2 as GGUF, and the same with another special token."""
     folders = []
     for name in ("qwen2_5", "qwen3"):
         folder = work / name
         shutil.copytree(root / "tokenizers" / name, folder)
         models.config(folder, 151_936)
         folders.append(folder)
-    one, two = (root / f"gguf-vocab/ggml-vocab-{name}.gguf" for name in ("qwen2", "llama-bpe"))
-    return (folders[0], folders[1]), (one, two)
+    file = root / "gguf-vocab/ggml-vocab-qwen2.gguf"
+    sibling = work / "sibling.gguf"
+    sibling.write_bytes(file.read_bytes().replace(b"<|im_end|>", b"<|im_END|>"))
+    return (folders[0], folders[1]), (file, sibling)
 
 
 def memory(work: Path) -> list[Row]:
@@ -93,7 +95,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         work = Path(folder)
         if root:
-            print(f"Qwen2.5 and Qwen3 (folders), Qwen2 and Llama 3 (GGUF) of {root}")
+            print(f"Qwen2.5 and Qwen3 (folders), Qwen2 and a sibling (GGUF) of {root}")
             folders, files = real(Path(root), work)
         else:
             print("made-up vocabularies of 150k tokens: DRAFTCHECK_REALDATA names no real ones")

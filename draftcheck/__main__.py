@@ -1,11 +1,16 @@
 """python -m draftcheck, and the draftcheck command."""
 
+import gc
 import sys
 
 from draftcheck.cli import main
 
+OBJECTS = 50_000
+"""New objects between two looks for cycles: most commands are done before one would pay."""
+
 
 def run() -> None:
+    gc.set_threshold(OBJECTS)
     sys.exit(main())
 
 

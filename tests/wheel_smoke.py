@@ -9,6 +9,8 @@ import venv
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
+EXTRAS = {"gguf", "numpy", "safetensors", "torch", "transformers"}
+"""What only extras bring."""
 
 
 def run(*command: object) -> str:
@@ -28,9 +30,9 @@ def main() -> None:
         venv.create(work / "env", with_pip=True)
         python = work / "env" / "bin" / "python"
         run(python, "-m", "pip", "install", "--quiet", wheel)
-        installed = run(python, "-m", "pip", "list", "--format", "freeze").lower()
-        if "torch==" in installed or "transformers==" in installed:
-            raise SystemExit("the core install pulled torch or transformers")
+        installed = run(python, "-m", "pip", "list", "--format", "freeze").lower().splitlines()
+        if heavy := {line.split("==")[0] for line in installed} & EXTRAS:
+            raise SystemExit(f"the core install pulled {', '.join(sorted(heavy))}")
         command = work / "env" / "bin" / "draftcheck"
         pair = ROOT / "fixtures" / "pair"
         for target, draft in (("target", "draft"), ("target.gguf", "draft.gguf")):
@@ -38,6 +40,11 @@ def main() -> None:
             if not out.startswith("compatible: "):
                 raise SystemExit(f"unexpected answer: {out}")
         run(command, "rules", "LCP003")
+        trial = subprocess.run(
+            [command, "trial", pair / "target", pair / "draft"], capture_output=True, text=True
+        )
+        if trial.returncode != 2 or trial.stderr.count("\n") > 2:
+            raise SystemExit(f"a trial without its extra: {trial.stderr}")
     print("wheel: installed without extras, both fixture pairs compatible")
 
 

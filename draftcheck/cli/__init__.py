@@ -27,6 +27,10 @@ COMMANDS = {
 }
 
 
+EXTRAS = {"numpy": "trial"}
+"""Modules that the core does without -> the extra that brings them."""
+
+
 class LazyGroup(click.Group):
     """Knows its commands by name and imports one when it is asked for."""
 
@@ -76,7 +80,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         # The reader of our output went away: nobody is left to tell.
         sys.stderr.close()
         return 0
-    except Exception:
+    except Exception as error:
+        if isinstance(error, ModuleNotFoundError) and error.name in EXTRAS:
+            extra = EXTRAS[error.name]
+            _say(f"this needs {error.name}", f"pip install 'draftcheck-llm[{extra}]'")
+            return 2
         _bug()
         return 70
 

@@ -85,8 +85,8 @@ def offline_option(function: Callable[..., Any]) -> Callable[..., Any]:
 deep_option = click.option(
     "--deep",
     is_flag=True,
-    help="Hold the weights against transformers' own classes (needs the trial extra; reads no"
-    " weights, runs no code of the model).",
+    help="Hold the weights against transformers' own classes, and their headers against safetensors"
+    " and gguf (needs the deep extra; reads no weights, runs no code of the model).",
 )
 
 

@@ -1,29 +1,15 @@
 """Cut one text with two tokenizer.json files and compare the ids, in a child with limits.
 
 The tokenizers library runs what the files say: regular expressions without end, texts that
-grow, panics. So it runs outside this process, with bounded memory and time.
+grow, panics.
 """
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
-
+from draftcheck.models import limited
 from draftcheck.values.comparison import Behaviour
 
-SECONDS = 20
-MEMORY = 4 << 30
-# Self-contained: the child imports nothing of draftcheck.
 CHILD = """
-import json, sys
-try:
-    import resource
-    resource.setrlimit(resource.RLIMIT_AS, (int(sys.argv[1]),) * 2)
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    resource.setrlimit(resource.RLIMIT_CPU, (int(sys.argv[2]),) * 2)
-except (ImportError, ValueError, OSError):
-    pass
 from tokenizers import Tokenizer
 text = sys.stdin.buffer.read().decode()
 found = []
@@ -76,12 +62,8 @@ def cut(
     special: with the tokens that a tokenizer puts around every text.
     """
     frame = "special" if special else "plain"
-    command = [sys.executable, "-P", "-c", CHILD, str(MEMORY), str(SECONDS), frame, *paths]
-    try:
-        done = subprocess.run(
-            command, input=text.encode(), capture_output=True, timeout=SECONDS, check=False
-        )
-        ours, theirs = json.loads(done.stdout)
-    except (OSError, subprocess.TimeoutExpired, ValueError):
+    found = limited.run(CHILD, frame, *paths, text=text)
+    if not isinstance(found, list):
         return None
+    ours, theirs = found
     return ours, theirs

@@ -25,7 +25,8 @@ SMALL = 1 << 20
 def read(ref: ModelRef, *, offline: bool = False, deep: bool = False) -> ModelFacts:
     """Read everything that the files of one model say.
 
-    deep: hold the weights against transformers' own class, which imports it.
+    deep: hold the weights against transformers' own class, which imports it, and the headers
+    against the libraries that own the formats.
     """
     return _read_all((ref,), offline=offline, whole=True, deep=deep)[0]
 
@@ -110,6 +111,10 @@ def _read_files(model: OpenedModel, *, whole: bool, lean: bool, deep: bool) -> M
         facts = replace(facts, origin={**facts.origin, **model.about})
     else:
         facts = _read_checkpoint(model, whole=whole or not model.remote, lean=lean, deep=deep)
+    if deep:
+        from draftcheck.models.readers import second_opinion
+
+        facts = second_opinion.add(facts, model.source)
     return replace(
         facts,
         kind=model.kind,

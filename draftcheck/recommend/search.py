@@ -97,7 +97,9 @@ def search(
             raise
         except ReadError as error:
             failed.append(error)
-            if isinstance(error, RetryableError):  # weather: no other question would fare better
+            if isinstance(
+                error, RetryableError
+            ):  # the network: no other question would fare better
                 break
     if failed and not seen:
         raise ReadError(

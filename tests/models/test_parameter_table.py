@@ -185,4 +185,4 @@ def test_without_the_libraries_it_is_a_usage_error(
     model.write()
     ran = run("inspect", model.path, "--deep")
     assert ran.code == 2
-    assert "--deep needs torch and transformers" in ran.err and "draftcheck[trial]" in ran.err
+    assert "--deep needs torch and transformers" in ran.err and "draftcheck-llm[deep]" in ran.err

@@ -37,7 +37,7 @@ def test_the_last_request_of_a_window_is_the_last(clock: Time) -> None:
     asked = RequestBudget(longest=330)
     assert asked.ahead(API, home=True) == 0
     asked.sent(API)
-    asked.heard(API, answer(left=2, seconds=100))
+    asked.note_answer(API, answer(left=2, seconds=100))
     assert [asked.ahead(API, home=True) for _ in range(2)] == [0, 0]
     assert asked.ahead(API, home=True) == 101
     assert asked.ahead(FILE, home=True) == 0, "files are counted apart"
@@ -48,25 +48,25 @@ def test_the_last_request_of_a_window_is_the_last(clock: Time) -> None:
 
 def test_requests_under_way_count(clock: Time) -> None:
     asked = RequestBudget(longest=330)
-    asked.heard(API, answer(left=10, seconds=100))
+    asked.note_answer(API, answer(left=10, seconds=100))
     for _ in range(4):
         assert asked.ahead(API, home=True) == 0
         asked.sent(API)
-    asked.heard(API, answer(left=4, seconds=100))  # three more are still to be counted
+    asked.note_answer(API, answer(left=4, seconds=100))  # three more are still to be counted
     assert asked.ahead(API, home=True) == 0
     assert asked.ahead(API, home=True) > 0
 
 
 def test_a_wait_longer_than_patience_is_left_to_the_server(clock: Time) -> None:
     asked = RequestBudget()
-    asked.heard(API, answer(left=0, seconds=999_999))
+    asked.note_answer(API, answer(left=0, seconds=999_999))
     assert asked.ahead(API, home=True) == 0
 
 
 @pytest.mark.parametrize("text", ["", "r=;t=", '"api";r=-1;t=3', '"a"' * 5000, "r=1e9;t=5"])
 def test_nonsense_is_no_limit(clock: Time, text: str) -> None:
     asked = RequestBudget(longest=330)
-    asked.heard(API, {"ratelimit": text})
+    asked.note_answer(API, {"ratelimit": text})
     assert asked.ahead(API, home=True) == 0
 
 

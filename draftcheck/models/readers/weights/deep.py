@@ -68,7 +68,7 @@ def _libraries() -> tuple[Any, Any]:
     except ImportError as error:
         raise UsageError(
             f"--deep needs torch and transformers ({error})",
-            hint="pip install 'draftcheck[trial]'",
+            hint="pip install 'draftcheck-llm[deep]'",
         ) from None
 
 

@@ -107,7 +107,7 @@ class RequestBudget:
             if window := self._windows.get(self._names.get(kind(url), "")):
                 window.flying += 1
 
-    def heard(self, url: str, headers: Mapping[str, str] | None) -> None:
+    def note_answer(self, url: str, headers: Mapping[str, str] | None) -> None:
         """An answer (None: there was none) says how much is left."""
         match = LIMIT.search((headers or {}).get("ratelimit", "")[:400])
         with self._lock:

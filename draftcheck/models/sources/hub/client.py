@@ -36,7 +36,7 @@ MAX_SKIPPED = 32 * 1024 * 1024
 """Bytes read in vain to reach a range, where a server ignores Range."""
 SHORT = 4096
 NOTED = 1.0
-"""Seconds of waiting worth a word to who watches."""
+"""Seconds of waiting that the progress line mentions."""
 REDIRECTS = {301, 302, 303, 307, 308}
 BUSY = {408, 425, 429, 500, 502, 503, 504}
 CONTENT_RANGE = re.compile(r"bytes (\d{1,19})-(\d{1,19})/(\d{1,19}|\*)")
@@ -46,7 +46,10 @@ T = TypeVar("T")
 
 
 class RetryableError(ReadError):
-    """Weather: another try may succeed."""
+    """The network or a busy server failed: another try may succeed.
+
+    wait: seconds that the server asks for; tries: how many in a row are worth it.
+    """
 
     def __init__(
         self,
@@ -148,15 +151,16 @@ class HubClient:
         *,
         span: ByteSpan | None = None,
         allowed: Allowed | None = None,
-        stay: bool = False,
+        same_host: bool = False,
     ) -> HttpAnswer:
         """GET, following redirects; of a good answer at most limit bytes are added to sink.
 
-        allowed: which addresses of the endpoint a redirect may lead to; stay: none elsewhere.
+        allowed: which addresses of the endpoint a redirect may lead to; same_host: to no other
+        host at all.
         """
         hops: list[HttpHop] = []
         for _ in range(MAX_HOPS):
-            self._calm(url)
+            self._wait_for_quota(url)
             with self._send(url, what, span) as (response, clock):
                 progress.asked()
                 headers = dict(response.headers)
@@ -166,7 +170,7 @@ class HubClient:
                 if status in REDIRECTS and "location" in headers:
                     hops.append(HttpHop(url, status, headers))
                     url = origins.follow(url, headers["location"], what, self._home, allowed)
-                    if stay and origin(url) != self._home:
+                    if same_host and origin(url) != self._home:
                         raise ReadError(f"{what}: redirected to another host: {url[:120]!r}")
                     continue
                 answer = HttpAnswer(url, status, headers, tuple(hops))
@@ -176,20 +180,23 @@ class HubClient:
                 return answer
         raise ReadError(f"{what}: redirected more than {MAX_HOPS} times")
 
-    def patiently(self, attempt: Callable[[], T], grown: Callable[[], int]) -> T:
-        """Try until it works or it is enough; what grown() says counts as getting on."""
-        failures, tries, before = 0, 0, grown()
+    def retry(self, attempt: Callable[[], T], received: Callable[[], int]) -> T:
+        """Try until it works, or until it failed too often in a row.
+
+        received: bytes that all tries brought together; one that brought some starts a new row.
+        """
+        failures, tries, before = 0, 0, received()
         while True:
             try:
                 return attempt()
-            except RetryableError as trouble:
+            except RetryableError as error:
                 tries += 1
-                failures = failures + 1 if grown() == before else 1
-                before = grown()
-                if failures >= trouble.tries or tries >= ALL_TRIES:
+                failures = failures + 1 if received() == before else 1
+                before = received()
+                if failures >= error.tries or tries >= ALL_TRIES:
                     raise
-                pause = trouble.wait if trouble.wait is not None else min(2.0**failures / 2, 8.0)
-                self._wait(pause, trouble)
+                pause = error.wait if error.wait is not None else min(2.0**failures / 2, 8.0)
+                self._pause(pause, error)
 
     @contextmanager
     def stopping(self) -> Iterator[None]:
@@ -256,7 +263,7 @@ class HubClient:
                 yield answered
             finally:
                 if home:
-                    self.budget.heard(url, answered[0] if answered else None)
+                    self.budget.note_answer(url, answered[0] if answered else None)
 
     def _receive(self, response: Any, sink: bytearray, limit: int, skip: int, what: str) -> None:
         """Body -> sink, never more than limit, never slower than SLOWEST."""
@@ -285,7 +292,7 @@ class HubClient:
             if taken >= limit and not fits:
                 return  # the rest is not wanted; leaving closes the connection
 
-    def _calm(self, url: str) -> None:
+    def _wait_for_quota(self, url: str) -> None:
         """Wait while the server's allowance is used up, or another thread was told to wait."""
         while (left := self.budget.ahead(url, home=origin(url) == self._home)) > 0:
             if left >= NOTED:
@@ -298,15 +305,16 @@ class HubClient:
             if self.stopped.wait(min(left, 1.0)) or self.budget.stopped.is_set():
                 raise ReadError("stopped")
 
-    def _wait(self, seconds: float, trouble: RetryableError) -> None:
-        if not self.budget.wait(seconds, everyone=trouble.wait is not None):
+    def _pause(self, seconds: float, error: RetryableError) -> None:
+        """Wait before the next try; an error when all waiting together would take too long."""
+        if not self.budget.wait(seconds, everyone=error.wait is not None):
             raise RetryableError(
-                f"{trouble.message}; it asks to wait {seconds:,.0f} seconds"
-                if trouble.wait is not None
-                else trouble.message,
-                trouble.hint or "Try again later.",
+                f"{error.message}; it asks to wait {seconds:,.0f} seconds"
+                if error.wait is not None
+                else error.message,
+                error.hint or "Try again later.",
             )
-        progress.came(trouble.message, 0, seconds)
+        progress.came(error.message, 0, seconds)
         self._sleep(seconds)
 
 

@@ -192,14 +192,14 @@ def get_json(
 
     def attempt() -> tuple[HttpAnswer, Any]:
         sink = bytearray()
-        answer = web.get(url, sink, MAX_BODY + 1, label, stay=True)
+        answer = web.get(url, sink, MAX_BODY + 1, label, same_host=True)
         if answer.status == 200:
             return answer, _json(bytes(sink), label, answer)
         if not optional or answer.status not in (400, 422):
             refuse(web, answer, repo, what, revision)
         return answer, None
 
-    return web.patiently(attempt, lambda: 0)
+    return web.retry(attempt, lambda: 0)
 
 
 def _json(data: bytes, what: str, answer: HttpAnswer) -> Any:

@@ -256,7 +256,7 @@ class HubReader:
         if self._offline:
             raise self._missing([path])
         sink = bytearray()
-        self._web.patiently(lambda: self._once(path, span, sink), lambda: len(sink))
+        self._web.retry(lambda: self._once(path, span, sink), lambda: len(sink))
         return bytes(sink)
 
     def _once(self, path: str, span: ByteSpan, sink: bytearray) -> None:

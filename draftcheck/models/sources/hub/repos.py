@@ -232,7 +232,7 @@ class Hub:
             if error is None:
                 listing.keep(self._web, self._store, repo, revision, found)
             elif type(error) is ReadError and not self.offline:
-                # Neither weather nor access: perhaps the listing lied. It is asked for anew.
+                # Neither the network nor access: perhaps the listing lied. It is asked for anew.
                 self._store.drop_listing(self._web.endpoint, repo, found.commit)
 
         return HubRepo(found.repo, found.commit, found.files, reader, settle)
