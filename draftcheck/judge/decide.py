@@ -1,4 +1,11 @@
-"""Rules x comparison -> findings -> reaction, verdict and setup text. Decides; never prints."""
+"""Rules x comparison -> findings -> reaction, verdict and setup text. Decides; never prints.
+
+For each engine and method: the rules of that version and method, and those that hold everywhere,
+are held against the comparison, in the engine's own order. Each gives a finding or does not
+apply. The first failed rule of the engine that keeps it from simply running tells its reaction;
+the verdict is the worst that any finding says: an error that failed, one that could not be
+checked, a warning that failed.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +35,7 @@ MOST_KEPT = 4096
 # Thousands of pairs are judged in a row, and most rules see the same of most of them. An entry
 # holds the engine or the rule that it was made from, and counts only for that very object.
 _active: dict[tuple[str, str, str], tuple[Engine, list[Rule]]] = {}
-_findings: dict[tuple[str, Outcome, str], tuple[Rule, Finding]] = {}
+_worded: dict[tuple[str, Outcome, str], tuple[Rule, Finding]] = {}
 K = TypeVar("K")
 V = TypeVar("V")
 BEST_FIRST = (Verdict.COMPATIBLE, Verdict.DEGRADED, Verdict.UNDECIDED, Verdict.INCOMPATIBLE)
@@ -82,6 +89,7 @@ def setup_for(
     circumstances: Circumstances,
     fit: MemoryFit | None = None,
 ) -> EngineSetup:
+    """What checks may know of the engine and of the deployment."""
     rules = active(engine, version, method)
     said = {name: getattr(circumstances, name) for name in book.CIRCUMSTANCES}
     return EngineSetup(
@@ -112,11 +120,11 @@ def judge_methods(comparison: Comparison, question: Question) -> list[EngineVerd
     if not checked:
         notes += (_not_verified(engine, version),)
     if choice.methods:
-        found = [
+        verdicts = [
             _judge(comparison, engine, version, method, question.circumstances)
             for method in choice.methods
         ]
-        return [replace(v, version_checked=checked, notes=notes + v.notes) for v in found]
+        return [replace(v, version_checked=checked, notes=notes + v.notes) for v in verdicts]
     verdict = Verdict.INCOMPATIBLE if choice.impossible else Verdict.UNDECIDED
     notes += (choice.note,)
     return [
@@ -140,19 +148,14 @@ def _judge(
         comparison = compare(comparison.target, None)
     fit = _fit(comparison, engine, version, method, circumstances)
     setup = setup_for(engine, version, method, circumstances, fit)
-    own = [_finding(rule, comparison, setup) for rule in active(engine, version, method)]
-    general = [_finding(rule, comparison, setup) for rule in _truth(method, comparison)]
-    engine_findings = [finding for finding in own if finding is not None]
+    own = _findings(active(engine, version, method), comparison, setup)
+    everywhere = _findings(_truth(method, comparison), comparison, setup)
     if fit is not None:
-        engine_findings += [
-            _too_large(f, fit, named=circumstances.gpu is not None)
-            for f in general
-            if f and f.rule == TOO_LARGE
-        ]
-        general = [finding for finding in general if finding and finding.rule != TOO_LARGE]
-    everywhere = [finding for finding in general if finding is not None]
-    findings = tuple(engine_findings + everywhere)
-    reaction, decided_by = _reaction(engine_findings)
+        named = circumstances.gpu is not None
+        own += [_too_large(f, fit, named=named) for f in everywhere if f.rule == TOO_LARGE]
+        everywhere = [finding for finding in everywhere if finding.rule != TOO_LARGE]
+    findings = (*own, *everywhere)
+    reaction, decided_by = _reaction(own)
     if reaction not in STOPS:  # then broken weights are met first
         broken, rule = _reaction(everywhere)
         reaction, decided_by = (broken, rule) if rule else (reaction, decided_by)
@@ -262,6 +265,12 @@ def _truth(method: Method, comparison: Comparison) -> list[Rule]:
     ]
 
 
+def _findings(rules: Iterable[Rule], comparison: Comparison, setup: EngineSetup) -> list[Finding]:
+    """What the rules that apply say, in their order."""
+    found = (_finding(rule, comparison, setup) for rule in rules)
+    return [finding for finding in found if finding is not None]
+
+
 def _finding(rule: Rule, comparison: Comparison, setup: EngineSetup) -> Finding | None:
     recorded = comparison.recorded
     seen = recorded.get(recorded_name(rule.check, rule.params)) if recorded else None
@@ -269,7 +278,7 @@ def _finding(rule: Rule, comparison: Comparison, setup: EngineSetup) -> Finding 
     if seen.outcome is Outcome.NOT_APPLICABLE:
         return None
     key = (rule.id, seen.outcome, seen.saw)
-    known = _findings.get(key)
+    known = _worded.get(key)
     if known is not None and known[0] is rule:
         return known[1]
     finding = Finding.of(
@@ -281,7 +290,7 @@ def _finding(rule: Rule, comparison: Comparison, setup: EngineSetup) -> Finding 
         basis=rule.basis,
         engine_says=rule.engine_says,
     )
-    _keep(_findings, key, (rule, finding))
+    _keep(_worded, key, (rule, finding))
     return finding
 
 
@@ -315,6 +324,7 @@ def _verdict(findings: Iterable[Finding]) -> Verdict:
 
 
 def usable(verdict: Verdict) -> bool:
+    """Whether the engine will speculate with it."""
     return verdict in (Verdict.COMPATIBLE, Verdict.DEGRADED)
 
 

@@ -1,4 +1,9 @@
-"""Which of an engine's methods speak for a pair, or the reason why none does."""
+"""Which of an engine's methods speak for a pair, or the reason why none does.
+
+An engine has several methods, and a method several forms: one row of the rulebook each, with the
+versions that have it, the files it loads and the kinds of draft it takes. A pair offers a kind of
+draft: what the draft is (full, eagle3, mtp …), the target's own layers (itself), or none.
+"""
 
 from __future__ import annotations
 
@@ -25,6 +30,7 @@ class MethodChoice:
 
 
 def needs_no_draft(method: Method) -> bool:
+    """Whether the target's own layers draft, or no model at all does."""
     return set(method.drafts) <= NO_DRAFT
 
 
@@ -34,6 +40,7 @@ def formats(comparison: Comparison) -> set[str]:
 
 
 def takes_format(comparison: Comparison, engine: Engine) -> bool:
+    """Whether a method that is chosen without being asked for loads such files."""
     return any(formats(comparison) <= set(m.formats) for m in engine.methods if m.automatic)
 
 
@@ -46,27 +53,27 @@ def choose(
         raise UsageError(
             f"{engine.id} has no method {wanted!r}", hint=f"Known: {', '.join(known)}."
         )
-    there = _there(engine, version, wanted)
-    if not there:
+    offered = _in_version(engine, version, wanted)
+    if not offered:
         return _absent(engine, version, wanted)
-    fitting = tuple(method for method in there if formats(comparison) <= set(method.formats))
+    fitting = tuple(method for method in offered if formats(comparison) <= set(method.formats))
     if not fitting:
-        kinds = " and ".join(sorted(formats(comparison)))
-        return MethodChoice((), f"the rulebook does not cover {kinds} files with {engine.name}")
+        files = " and ".join(sorted(formats(comparison)))
+        return MethodChoice((), f"the rulebook does not cover {files} files with {engine.name}")
     if wanted is not None:
         return _wanted(comparison, engine, fitting)
-    kinds_offered = roles(comparison)
+    kinds = roles(comparison)
     # Where no method for such files is chosen by itself, the engine was named for another one.
-    chosen = any(method.automatic for method in fitting)
-    found = tuple(
+    any_automatic = any(method.automatic for method in fitting)
+    methods = tuple(
         method
-        for kind in kinds_offered
+        for kind in kinds
         for method in fitting
-        if (method.automatic or not chosen) and kind in method.drafts
+        if (method.automatic or not any_automatic) and kind in method.drafts
     )
-    if found:
-        return MethodChoice(found if comparison.draft is None else found[:1])
-    return _no_method(engine, version, kinds_offered)
+    if methods:
+        return MethodChoice(methods if comparison.draft is None else methods[:1])
+    return _no_method(engine, version, kinds)
 
 
 def roles(comparison: Comparison) -> tuple[str, ...]:
@@ -84,7 +91,8 @@ def has_own_layers(facts: ModelFacts) -> bool:
     return bool(facts.head.mtp_promised or facts.head.mtp_present)
 
 
-def _there(engine: Engine, version: str, wanted: str | None) -> tuple[Method, ...]:
+def _in_version(engine: Engine, version: str, wanted: str | None) -> tuple[Method, ...]:
+    """The methods that this version has; wanted: only that one, in all its forms."""
     return tuple(
         method
         for method in engine.methods
@@ -137,8 +145,8 @@ def _no_method(engine: Engine, version: str, kinds: Collection[str]) -> MethodCh
         what = f"method of {engine.name} for a draft of kind {', '.join(kinds)}"
     if other and engine.complete:
         since = ", ".join(dict.fromkeys(f"{m.id} from {m.since}" for m in other if m.since))
-        there = f"there is no {what} in {version}" + (f" ({since})" if since else "")
-        return MethodChoice((), there, True)
+        note = f"there is no {what} in {version}" + (f" ({since})" if since else "")
+        return MethodChoice((), note, True)
     if engine.complete:
         return MethodChoice((), f"there is no {what}", True)
     return MethodChoice((), f"the rulebook knows no {what}")

@@ -51,6 +51,29 @@ def test_the_lock_stands_for_the_models(locked: Repo) -> None:
     assert {setup["verdict"] for setup in without["setups"]} >= {"compatible"}
 
 
+def test_a_target_named_as_its_own_draft_means_its_own_layers(repo: Repo) -> None:
+    """With the models, and with the lock alone; as without a draft, but that one is named."""
+    repo.model(BIG)
+    repo.write("requirements.txt", "vllm==0.15.1\n")
+    for name, more in (("once.sh", {}), ("twice.sh", {"model": BIG})):
+        config = json.dumps({"method": "mtp", "num_speculative_tokens": 1, **more})
+        repo.write(name, f"vllm serve {BIG} --speculative-config '{config}'\n")
+    whole = repo.json()
+    once, twice = whole["setups"]
+    assert (once["draft"], twice["draft"]) == (None, BIG)
+    for field in ("method", "reaction", "verdict"):
+        assert twice[field] == once[field]
+    assert once["verdict"] == "incompatible", "it has no such layers"
+    saw = [
+        {(f["rule"], f["saw"]) for f in whole["findings"] if f["file"] == name}
+        for name in ("once.sh", "twice.sh")
+    ]
+    assert saw[0] and saw[0] == saw[1]
+    assert repo.lock().code == 0
+    shutil.rmtree(repo.path / "models")
+    assert heart(repo.json()) == heart(whole)
+
+
 def test_a_few_kilobytes_per_model_in_stable_order(locked: Repo) -> None:
     path = locked.path / "draftcheck.lock"
     text = path.read_text(encoding="ascii")

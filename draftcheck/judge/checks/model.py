@@ -145,20 +145,19 @@ def one_kind_of_cache(
 
 def single_rank(comparison: Comparison, setup: EngineSetup) -> CheckOutcome:
     """Fail when tensor parallelism is asked for at all."""
-    ranks = setup.tensor_parallel
-    if ranks is None:
-        return not_applicable("no tensor parallelism asked for")
-    words = f"tensor parallel size {ranks}"
-    return fail(words) if ranks > 1 else ok(words)
+    return _at_most_one(setup.tensor_parallel, "tensor")
 
 
 def single_stage(comparison: Comparison, setup: EngineSetup) -> CheckOutcome:
     """Fail when pipeline parallelism is asked for at all."""
-    stages = setup.pipeline_parallel
-    if stages is None:
-        return not_applicable("no pipeline parallelism asked for")
-    words = f"pipeline parallel size {stages}"
-    return fail(words) if stages > 1 else ok(words)
+    return _at_most_one(setup.pipeline_parallel, "pipeline")
+
+
+def _at_most_one(size: int | None, kind: str) -> CheckOutcome:
+    if size is None:
+        return not_applicable(f"no {kind} parallelism asked for")
+    words = f"{kind} parallel size {size}"
+    return fail(words) if size > 1 else ok(words)
 
 
 def pipeline_not_read(comparison: Comparison, setup: EngineSetup) -> CheckOutcome:
