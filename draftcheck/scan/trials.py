@@ -90,22 +90,19 @@ def measure(task: TrialTask) -> dict[str, Any] | tasks.TaskProblem:
     """Load both models and measure; needs the trial extra, and a GPU to be of use."""
 
     def work() -> dict[str, Any]:
-        from draftcheck.trial import measure as trial
-        from draftcheck.trial.backends.backend import TrialOptions
-        from draftcheck.trial.plan import TrialPlan
+        from draftcheck.trial.api import trial
         from draftcheck.trial.prompts import load
-        from draftcheck.trial.saved import body
 
         how = task.how
-        plan = TrialPlan(
+        return trial(
             _folder(task.target.ref),
             _folder(task.draft.ref),
-            load()[: how.prompts],
-            how.backend,
-            TrialOptions(tokens=how.tokens, device=how.device),
+            prompts=load()[: how.prompts],
+            backend=how.backend,
+            tokens=how.tokens,
+            device=how.device,
             budget=how.budget,
-        )
-        return body(trial.run(plan))
+        ).to_dict()
 
     return tasks.tried(work)
 

@@ -1,29 +1,32 @@
-"""A backend of two sides that need not know each other: the target writes, the draft reads.
+"""A backend whose target and draft are loaded apart: one writes texts, the other reads them.
 
-At a temperature the draft is taken to propose its first choice, which is what llama.cpp and vLLM
-do: a token of the target's sampled text was a taken draft when it is that choice.
+The two sides need not know each other: a server may write and a GGUF file in this process may
+read. At a temperature the draft is taken to propose its first choice, which is what llama.cpp and
+vLLM do: a token of the target's sampled text was a taken draft when it is that choice.
 """
 
 from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
 from functools import partial
 from queue import Empty, SimpleQueue
 from threading import Event, Thread
-from typing import Any, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
 from draftcheck.trial.backends.backend import (
+    Backend,
+    BackendLimits,
     CannotVerify,
     Interrupted,
     TargetText,
     TrialOptions,
-    VerifiedRun,
 )
 from draftcheck.trial.prompts import Prompt
+from draftcheck.trial.result import VerifiedRun
 from draftcheck.trial.simulate.traces import Floats, Ints, Trace
 from draftcheck.trial.speed.speedup import Costs
 
@@ -82,28 +85,28 @@ class TargetWriter(TrialSide, Protocol):
         ...
 
     def write(self, prompt: Prompt, options: TrialOptions) -> TargetText | None:
-        """The target's continuation; None: the prompt is too long for it. Raises Lost."""
+        """The target's continuation; None: the prompt is too long for it. Raises ServerLost."""
         ...
 
 
 class DraftReader(TrialSide, Protocol):
     def read(self, text: TargetText) -> tuple[Ints, Floats]:
-        """Rank of each token among the draft's choices, and the draft's confidence. Raises Lost."""
+        """Rank of each token among the draft's choices, and its confidence. Raises ServerLost."""
         ...
 
 
-class Sides:
+class Sides(Backend):
     """Target and draft, each by its own means."""
 
     def __init__(self, name: str, target: TargetWriter, draft: DraftReader, how: str) -> None:
         """how: steps are timed."""
+        super().__init__()
         self.name = name
         self.target, self.draft = target, draft
         self.device, self.dtype = target.device, target.dtype
         self._how = how
         self.speculation: Verify | str = "this backend has no speculation of its own"
         """How to speculate for real, or why that is not possible."""
-        self.remarks: list[str] = []
         self._too_long = 0
 
     @property
@@ -117,13 +120,9 @@ class Sides:
             )
         return found
 
-    def limits(self) -> Mapping[str, Any]:
-        return {
-            "target_rows": self.target.rows,
-            "target_context": self.target.context,
-            "draft_rows": self.draft.rows,
-            "draft_context": self.draft.context,
-        }
+    def limits(self) -> BackendLimits:
+        target, draft = self.target, self.draft
+        return BackendLimits(target.rows, target.context, draft.rows, draft.context)
 
     def generate(self, prompts: Sequence[Prompt], options: TrialOptions) -> list[TargetText]:
         if options.temperature > 0 and GREEDY not in self.remarks:
@@ -177,9 +176,6 @@ class Sides:
         verify = {width: seconds for width, seconds in timed.items() if seconds}
         return Costs(small, step, verify, self._how)
 
-    def floor(self) -> Costs | None:
-        return None
-
     def verify(self, texts: Sequence[TargetText], g: int, options: TrialOptions) -> VerifiedRun:
         if isinstance(self.speculation, str):
             raise CannotVerify(self.speculation)
@@ -194,10 +190,11 @@ class Sides:
 
 
 def side_by_side(jobs: Sequence[Callable[[], T]], count: int) -> Iterator[Callable[[], T]]:
-    """Begin jobs, some at a time; what comes out, in order, gives a result or raises.
+    """Begin jobs, `count` at a time; what comes out, in order, gives a result or raises.
 
-    One at a time needs no thread: what runs in this process must not be freed under its feet. The
-    threads of a pool would keep an interrupted program waiting for answers that nobody wants.
+    One at a time runs in the caller's own thread: a model that is loaded in this process must not
+    be closed while another thread still computes with it. More go to daemon threads, because those
+    of a pool would keep an interrupted program waiting for answers that nobody wants.
     """
     if count == 1:
         yield from jobs

@@ -8,7 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from draftcheck.trial.result import CategoryFigures, LoadFigures, SpeculationFigures, VllmCounters
+from draftcheck.trial.result import (
+    AcceptanceRate,
+    CategoryFigures,
+    LoadFigures,
+    SpeculationFigures,
+    VllmCounters,
+)
 from draftcheck.trial.simulate import ngram, sampled, trees
 from draftcheck.trial.simulate import passes as simulate
 from draftcheck.trial.simulate.statistics import Bootstrap
@@ -27,7 +33,15 @@ LOOKUPS = (
     ngram.NgramLookup(2, 4, 5),  # vLLM, as its documentation has it
     ngram.NgramLookup(3, 5, 10),
 )
-NO = SpeculationFigures("none", "no speculation", 1.0, 0.0, 0.0, 1.0, {"draft_tokens": 0})
+NO = SpeculationFigures(
+    method="none",
+    name="no speculation",
+    draft_tokens=0,
+    tokens_per_pass=1.0,
+    draft_efficiency=0.0,
+    drafted_per_pass=0.0,
+    speedup=1.0,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,23 +113,22 @@ class _Rows:
         """drafts_in: draft steps that one pass waits for."""
         gain = mbsu = None
         if self.cost is not None:
-            seconds = drafts_in * self.cost.draft_step
             gain = speedup.of_pass(
-                counts.tokens_per_pass, seconds, counts.drafted_per_pass, self.cost
+                counts.tokens_per_pass, counts.drafted_per_pass, self.cost, drafts_in
             )
             if g := settings.get("draft_tokens") if method == "draft_model" else None:
                 mbsu = speedup.memory_bound(counts.tokens_per_pass, g, self.cost.ratio)
         return SpeculationFigures(
-            method,
-            name,
-            counts.tokens_per_pass,
-            counts.draft_efficiency,
-            counts.drafted_per_pass,
-            gain,
-            settings,
-            self.bootstrap.interval(counts.tokens, counts.passes),
-            mbsu,
-            counters(counts),
+            method=method,
+            name=name,
+            tokens_per_pass=counts.tokens_per_pass,
+            draft_efficiency=counts.draft_efficiency,
+            drafted_per_pass=counts.drafted_per_pass,
+            speedup=gain,
+            interval=self.bootstrap.interval(counts.tokens, counts.passes),
+            mbsu=mbsu,
+            counters=counters(counts),
+            **settings,
         )
 
     def lengths(
@@ -127,7 +140,8 @@ class _Rows:
 
     def thresholds(self, line: JoinedTraces, longest: int) -> Iterator[SpeculationFigures]:
         grid = [(p_min, g) for p_min in P_MIN for g in P_MIN_LENGTHS if g <= longest]
-        found = simulate.walk(line, [simulate.until(line, p_min, g) for p_min, g in grid])
+        ways = [simulate.stop_when_unsure(line, p_min, g) for p_min, g in grid]
+        found = simulate.walk(line, ways)
         for (p_min, g), counts in zip(grid, found, strict=True):
             name = f"up to {g} tokens, p_min {p_min:g}"
             # The token that falls short of p_min had to be drafted to see that it does.
@@ -172,7 +186,7 @@ def best_length(lengths: Sequence[SpeculationFigures], cost: Costs | None) -> in
     if cost is None:
         return min(USUAL, len(lengths))
     top = max(lengths, key=lambda row: row.speedup or 0.0)
-    return int(top.settings["draft_tokens"])
+    return top.draft_tokens or USUAL
 
 
 def loads(by_length: Mapping[int, PassCounts], costs: Sequence[Costs]) -> Iterator[LoadFigures]:
@@ -184,8 +198,7 @@ def loads(by_length: Mapping[int, PassCounts], costs: Sequence[Costs]) -> Iterat
 
 
 def _gain(counts: PassCounts, cost: Costs) -> float:
-    drafted = counts.drafted_per_pass
-    return speedup.of_pass(counts.tokens_per_pass, drafted * cost.draft_step, drafted, cost)
+    return speedup.of_pass(counts.tokens_per_pass, counts.drafted_per_pass, cost)
 
 
 def parts(
@@ -210,8 +223,10 @@ def _part(
     return CategoryFigures(
         prompts=int(chosen.sum()),
         tokens=int(counts.tokens.sum()),
-        acceptance=counts.draft_efficiency,
-        interval=Bootstrap(len(counts.passes)).interval(counts.accepted, counts.drafted),
+        acceptance_rate=AcceptanceRate(
+            counts.draft_efficiency,
+            Bootstrap(len(counts.passes)).interval(counts.accepted, counts.drafted),
+        ),
         tokens_per_pass=counts.tokens_per_pass,
         draft_tokens=g,
         speedup=gain,

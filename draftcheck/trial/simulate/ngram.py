@@ -12,8 +12,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from draftcheck.trial.simulate.passes import Drafts, walk
-from draftcheck.trial.simulate.traces import Bools, Ints, JoinedTraces, PassCounts, Trace, line_up
+from draftcheck.trial.simulate.passes import Drafts
+from draftcheck.trial.simulate.traces import Bools, Ints, JoinedTraces, Trace
 
 NOWHERE = -1
 
@@ -148,9 +148,3 @@ def drafts(line: JoinedTraces, texts: NgramTexts, rule: NgramLookup | SimpleNgra
     return Drafts(
         np.minimum(accepted, line.room), np.minimum(drafted, line.room), rule.draft_tokens
     )
-
-
-def simulate(traces: Sequence[Trace], rule: NgramLookup | SimpleNgram) -> PassCounts:
-    """What the rule accepts over the continuations."""
-    line = line_up(traces)
-    return walk(line, [drafts(line, NgramTexts(traces), rule)])[0]

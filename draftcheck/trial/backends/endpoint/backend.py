@@ -3,6 +3,9 @@
 vLLM (from 0.10.2) and SGLang (from 0.5.17) tell the ids of prompt and answer when asked for
 return_token_ids, llama-server does at an address of its own: there a trial is as exact as one in
 this process. From any other server only text comes back, and it is encoded anew.
+
+It can measure acceptance. It cannot measure speed: a server shares its time between requests, so
+steps cannot be told from outside. What it speculates by itself says draftcheck probe.
 """
 
 from __future__ import annotations

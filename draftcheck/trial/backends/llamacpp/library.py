@@ -20,7 +20,13 @@ from typing import Any
 import numpy as np
 
 from draftcheck.errors import ReadError
-from draftcheck.trial.backends.backend import BrokenDraft, TargetText, TrialOptions
+from draftcheck.trial.backends.backend import (
+    TargetText,
+    TrialOptions,
+    check_rows,
+    draft_not_numbers,
+    target_not_numbers,
+)
 from draftcheck.trial.backends.llamacpp.program import how_it_ended
 from draftcheck.trial.prompts import Prompt
 from draftcheck.trial.simulate.traces import Floats, Ints
@@ -38,9 +44,10 @@ NEEDED = (
 """Younger than the rest of what is called here: llama-cpp-python 0.3.10 has them."""
 REHEARSAL = (
     "import sys; from pathlib import Path;"
-    "from draftcheck.trial.backend import Options;"
-    "from draftcheck.trial.llama_library import Library;"
-    "Library(Path(sys.argv[1]), 64, Options(device=sys.argv[2] or None)).step(8, 2)"
+    f"from {TrialOptions.__module__} import TrialOptions;"
+    f"from {__name__} import LlamaLibrary;"
+    "options = TrialOptions(device=sys.argv[2] or None);"
+    "LlamaLibrary(Path(sys.argv[1]), 64, options).step(8, 2)"
 )
 
 
@@ -203,28 +210,24 @@ class LlamaLibrary:
         while len(tokens) < options.tokens and time.perf_counter() < deadline:
             [scores] = self._decode([last], at, 1)
             if not np.isfinite(scores).any() or np.isnan(scores).any():
-                raise ReadError(f"{self._file}: the target's logits are not numbers (NaN or inf)")
+                raise target_not_numbers(self._file)
             last, at = _choose(scores, options.temperature, draw), at + 1
             tokens.append(last)
             if self._api.llama_vocab_is_eog(self._vocab, last):
                 break
         return TargetText(prompt.category, np.array(ids), np.array(tokens, dtype=np.int64))
 
-    # ---- what the draft thinks of it ----
+    # ---- the draft's choices ----
 
     def read(self, text: TargetText) -> tuple[Ints, Floats]:
         rank = np.full(len(text.tokens), self.rows, dtype=np.int64)
         confidence = np.zeros(len(text.tokens))
         before = len(text.prompt)
         ids = np.concatenate([text.prompt, text.tokens])[: self.context].tolist()
-        if max(ids) >= self.rows:
-            raise BrokenDraft(
-                f"the target's text holds token {max(ids)}, and the draft has {self.rows:,} rows:"
-                " the draft cannot read it"
-            )
+        check_rows(text, self.rows)
         for at, scores in self._logits(ids[:-1], before - 1):
             part = slice(at - before + 1, at - before + 1 + len(scores))
-            rank[part], confidence[part] = thoughts(scores, text.tokens[part])
+            rank[part], confidence[part] = rank_and_confidence(scores, text.tokens[part])
         return rank, confidence
 
     # ---- seconds ----
@@ -247,10 +250,10 @@ class LlamaLibrary:
         return statistics.median(seconds[1:])
 
 
-def thoughts(scores: np.ndarray[Any, Any], tokens: Ints) -> tuple[Ints, Floats]:
+def rank_and_confidence(scores: np.ndarray[Any, Any], tokens: Ints) -> tuple[Ints, Floats]:
     """Rank of each token in its row of logits, and how sure the row is of its first choice."""
     if np.isnan(scores).any():
-        raise BrokenDraft("the draft's logits are not numbers (NaN or inf)")
+        raise draft_not_numbers()
     own = np.take_along_axis(scores, tokens[:, None], axis=1)
     first = scores.argmax(axis=1)
     ahead = (scores > own).sum(axis=1)

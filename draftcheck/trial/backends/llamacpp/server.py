@@ -14,9 +14,15 @@ from typing import Any
 
 import numpy as np
 
-from draftcheck.errors import ReadError
 from draftcheck.probe.servers import openai
-from draftcheck.trial.backends.backend import BrokenDraft, NotNumbers, TargetText, TrialOptions
+from draftcheck.trial.backends.backend import (
+    NotNumbers,
+    TargetText,
+    TrialOptions,
+    check_rows,
+    draft_not_numbers,
+    target_not_numbers,
+)
 from draftcheck.trial.backends.endpoint.asking import ServerAsker
 from draftcheck.trial.backends.llamacpp.program import RunningServer
 from draftcheck.trial.backends.sides import ServerLost
@@ -102,9 +108,7 @@ class LlamaServer:
         try:
             self._choices(ids)
         except NotNumbers:
-            raise ReadError(
-                f"{self.device}: the target's logits are not numbers (NaN or inf)"
-            ) from None
+            raise target_not_numbers(self.device) from None
         self._seen = True
 
     def complete(self, ids: list[int], count: int, options: TrialOptions) -> dict[str, Any]:
@@ -120,15 +124,11 @@ class LlamaServer:
         }
         return self._asker.post("/completion", body)
 
-    # ---- what the draft thinks of it ----
+    # ---- the draft's choices ----
 
     def read(self, text: TargetText) -> tuple[Ints, Floats]:
         known = np.concatenate([text.prompt, text.tokens]).tolist()
-        if self.rows is not None and max(known) >= self.rows:
-            raise BrokenDraft(
-                f"the target's text holds token {max(known)}, and the draft has {self.rows:,} rows:"
-                " the draft cannot read it"
-            )
+        check_rows(text, self.rows)
         rank = np.full(len(text.tokens), MAX_RANK, dtype=np.int64)  # or further back
         confidence = np.zeros(len(text.tokens))
         for i, token in enumerate(text.tokens.tolist()):
@@ -138,7 +138,7 @@ class LlamaServer:
             try:
                 ids, chances = self._choices(known[:end])
             except NotNumbers:
-                raise BrokenDraft("the draft's logits are not numbers (NaN or inf)") from None
+                raise draft_not_numbers() from None
             if token in ids:
                 rank[i] = ids.index(token)
             confidence[i] = chances[0] / sum(chances[:TOP])

@@ -9,7 +9,13 @@ import torch
 from transformers.utils import logging
 
 from draftcheck.trial import model_places
-from draftcheck.trial.backends.backend import BrokenDraft, NotNumbers, TargetText, TrialOptions
+from draftcheck.trial.backends.backend import (
+    NotNumbers,
+    TargetText,
+    TrialOptions,
+    check_rows,
+    draft_not_numbers,
+)
 from draftcheck.trial.backends.transformers import draft_logits, loading
 from draftcheck.trial.prompts import Prompt
 from draftcheck.trial.simulate.traces import Floats, Ints
@@ -26,19 +32,14 @@ class TransformersDraft:
         self._model = loading.model(model_places.locate(ref), where, options)
         self.device = str(self._model.device)
         self.dtype = str(self._model.dtype).removeprefix("torch.")
-        self.rows = int(self._model.get_input_embeddings().weight.shape[0])
-        found = getattr(self._model.config.get_text_config(), "max_position_embeddings", None)
-        self.context = found if isinstance(found, int) else None
+        self.rows = loading.rows(self._model)
+        self.context = loading.context(self._model)
         self.notes: list[str] = []
 
     @torch.inference_mode()
     def read(self, text: TargetText) -> tuple[Ints, Floats]:
+        check_rows(text, self.rows)
         whole = np.concatenate([text.prompt, text.tokens])
-        if int(whole.max()) >= self.rows:
-            raise BrokenDraft(
-                f"the target's text holds token {int(whole.max())}, and the draft has"
-                f" {self.rows:,} rows: the draft cannot read it"
-            )
         ids = torch.from_numpy(whole).to(self._model.device)
         begin = len(text.prompt) - 1
         ranks, sure, at = [], [], begin + 1
@@ -55,7 +56,7 @@ class TransformersDraft:
                 sure.append(found["confidence"].numpy())
                 at += logits.shape[1]
         except NotNumbers:
-            raise BrokenDraft("the draft's logits are not numbers (NaN or inf)") from None
+            raise draft_not_numbers() from None
         except torch.OutOfMemoryError as error:
             raise loading.out_of_memory(self._ref, error) from error
         return np.concatenate(ranks).astype(np.int64), np.concatenate(sure).astype(float)

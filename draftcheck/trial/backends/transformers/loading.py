@@ -92,6 +92,16 @@ def model(place: ModelPlace, where: str, options: TrialOptions, *, like: Any = N
     return found.eval()
 
 
+def rows(model: Any) -> int:
+    """Tokens that the model has an embedding for."""
+    return int(model.get_input_embeddings().weight.shape[0])
+
+
+def context(model: Any) -> int | None:
+    found = getattr(model.config.get_text_config(), "max_position_embeddings", None)
+    return found if isinstance(found, int) else None
+
+
 @contextlib.contextmanager
 def growing() -> Iterator[None]:
     """Without cuDNN's attention, which builds a plan for every new length: 7 ms on an H200."""
