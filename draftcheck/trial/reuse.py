@@ -17,7 +17,8 @@ from draftcheck.trial.backends.backend import TargetText
 from draftcheck.trial.plan import TrialPlan
 from draftcheck.trial.strict_json import Number
 
-FORMAT: Literal["draftcheck texts 2"] = "draftcheck texts 2"
+Format = Literal["draftcheck texts 2"]
+FORMAT: Format = "draftcheck texts 2"
 MAX_BYTES = 1 << 30
 WHAT = "a file of texts"
 TokenId = Annotated[int, Meta(ge=0, lt=1 << 62)]
@@ -35,7 +36,7 @@ class SavedText(msgspec.Struct, forbid_unknown_fields=True):
 class SavedTexts(msgspec.Struct, forbid_unknown_fields=True):
     """The file: how the texts were made, and the texts."""
 
-    format: Literal["draftcheck texts 2"]
+    format: Format
     target: str
     tokens: int
     temperature: Number

@@ -58,8 +58,8 @@ def sum_up(plan: TrialPlan, backend: Backend, work: TrialWork) -> Trial:
             [trace.category for trace in traces], found.by_length, found.length, cost
         ),
         workload=_workload(work, found.by_length, found.length),
-        overlap=answers.mean(sampled, "overlap"),
-        greedy_draft=answers.mean(sampled, "agree"),
+        overlap=answers.mean([trace.overlap for trace in sampled]),
+        greedy_draft=answers.mean([trace.agree for trace in sampled]),
         costs=cost,
         floor=work.floor,
         floor_speedup=floor[0].speedup if floor else None,

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import math
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
 from functools import partial
 from queue import Empty, SimpleQueue
 from threading import Event, Thread
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 from draftcheck.trial.backends.backend import (
     Backend,
@@ -28,10 +29,7 @@ from draftcheck.trial.backends.backend import (
 from draftcheck.trial.prompts import Prompt
 from draftcheck.trial.result import VerifiedRun
 from draftcheck.trial.simulate.traces import Floats, Ints, Trace
-from draftcheck.trial.speed.speedup import Costs
-
-WIDTHS = (2, 3, 5, 9, 17, 65)
-"""Tokens checked in one pass, for which the pass is timed."""
+from draftcheck.trial.speed.speedup import WIDTHS, Costs
 
 GREEDY = "at a temperature: for a draft that proposes its first choice, as llama.cpp and vLLM do"
 
@@ -47,52 +45,41 @@ class ServerLost(Exception):
         self.status = status
 
 
-class TrialSide(Protocol):
-    """What both sides tell of themselves."""
+class TrialSide(ABC):
+    """What both sides tell of themselves; what is not known or not possible is left as it is."""
 
-    @property
-    def device(self) -> str: ...
-
-    @property
-    def dtype(self) -> str: ...
-
-    @property
-    def rows(self) -> int | None:
-        """Tokens of the vocabulary; None: not told."""
-        ...
-
-    @property
-    def context(self) -> int | None: ...
+    device: str
+    dtype: str
+    rows: int | None = None
+    """Tokens of the vocabulary."""
+    context: int | None = None
 
     @property
     def notes(self) -> Sequence[str]:
         """What the user should know about how it was measured."""
-        ...
+        return ()
 
     def step(self, context: int, width: int) -> float | None:
         """Seconds to read `width` tokens behind `context` others; None: cannot be timed."""
-        ...
+        return None
 
-    def close(self) -> None:
+    def close(self) -> None:  # noqa: B027 (Python gives back what no program holds)
         """Give back memory, end programs; may be called twice."""
-        ...
 
 
-class TargetWriter(TrialSide, Protocol):
-    @property
-    def at_once(self) -> int:
-        """Prompts that it takes side by side."""
-        ...
+class TargetWriter(TrialSide):
+    at_once = 1
+    """Prompts that it takes side by side."""
 
+    @abstractmethod
     def write(self, prompt: Prompt, options: TrialOptions) -> TargetText | None:
         """The target's continuation; None: the prompt is too long for it. Raises ServerLost."""
-        ...
 
 
-class DraftReader(TrialSide, Protocol):
+class DraftReader(TrialSide):
+    @abstractmethod
     def read(self, text: TargetText) -> tuple[Ints, Floats]:
         """Rank of each token among the draft's choices, and its confidence. Raises ServerLost."""
-        ...
 
 
 class Sides(Backend):

@@ -24,8 +24,8 @@ from draftcheck.probe.client import parse
 from draftcheck.probe.kinds import recognise
 from draftcheck.probe.servers import llama_server, openai
 from draftcheck.trial import gguf_files
+from draftcheck.trial.backends.asking import ServerAsker, is_token_ids
 from draftcheck.trial.backends.backend import TargetText, TrialOptions, missing
-from draftcheck.trial.backends.endpoint.asking import ServerAsker
 from draftcheck.trial.backends.llamacpp import backend as llamacpp
 from draftcheck.trial.backends.llamacpp.server import LlamaServer
 from draftcheck.trial.backends.sides import DraftReader, ServerLost, Sides, TargetWriter
@@ -168,12 +168,10 @@ class _Spelling:
         return Spelling(self._target, self._options)
 
 
-class Endpoint:
-    """An OpenAI-compatible server as the target."""
+class Endpoint(TargetWriter):
+    """An OpenAI-compatible server as the target; its steps cannot be timed from outside."""
 
     at_once = AT_ONCE
-    rows = None
-    context = None
     dtype = "as served"
 
     def __init__(self, asker: ServerAsker, model: str, spelling: _Spelling) -> None:
@@ -208,8 +206,8 @@ class Endpoint:
         choice = choices[0] if isinstance(choices, list) and choices else None
         if not isinstance(choice, Mapping):
             raise ServerLost(f"{CHAT}: the answer holds no choices")
-        told = _told(found, choice)
-        ids, tokens = told if told is not None else self._encode(prompt, found, choice, options)
+        known = _token_ids(found, choice)
+        ids, tokens = known if known is not None else self._encode(prompt, found, choice, options)
         return TargetText(prompt.category, np.array(ids), np.array(tokens, dtype=np.int64))
 
     def _ask(self, prompt: Prompt, options: TrialOptions) -> dict[str, Any] | None:
@@ -265,49 +263,29 @@ class Endpoint:
         self._odd += counted not in (None, len(tokens), len(tokens) - ended)
         return speller.encode(prompt, options), tokens
 
-    def step(self, context: int, width: int) -> float | None:
-        """A server shares its time: its steps cannot be told from outside."""
-        return None
 
-    def close(self) -> None:
-        """The server is not ours."""
-
-
-class SilentEndpoint:
+class SilentEndpoint(TargetWriter):
     """A server that does not answer, where its texts are at hand."""
 
-    at_once = 1
-    rows = None
-    context = None
     dtype = "as served"
 
     def __init__(self, where: str, why: str) -> None:
         self.device, self._why = where, why
-        self.notes = (f"only the texts at hand were used: {why}",)
+
+    @property
+    def notes(self) -> tuple[str]:
+        return (f"only the texts at hand were used: {self._why}",)
 
     def write(self, prompt: Prompt, options: TrialOptions) -> TargetText | None:
         raise ServerLost(self._why)
 
-    def step(self, context: int, width: int) -> float | None:
-        return None
 
-    def close(self) -> None:
-        """Nothing to give back."""
-
-
-def _told(
+def _token_ids(
     found: Mapping[str, Any], choice: Mapping[str, Any]
 ) -> tuple[list[int], list[int]] | None:
     """Ids of prompt and answer; vLLM has the prompt's beside the choices, SGLang inside."""
     tokens = choice.get("token_ids", choice.get("response_token_ids"))
     prompt = choice.get("prompt_token_ids", found.get("prompt_token_ids"))
-    if not _ids(tokens) or not _ids(prompt) or not prompt:
+    if not is_token_ids(tokens) or not is_token_ids(prompt) or not prompt:
         return None
     return list(prompt), list(tokens)
-
-
-def _ids(found: Any) -> bool:
-    return isinstance(found, list) and all(
-        isinstance(token, int) and not isinstance(token, bool) and 0 <= token < 1 << 31
-        for token in found
-    )

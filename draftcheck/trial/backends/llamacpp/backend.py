@@ -18,8 +18,8 @@ from draftcheck.models.sources.folder import FolderSource
 from draftcheck.probe.client import parse
 from draftcheck.rulebook import files
 from draftcheck.trial import gguf_files
+from draftcheck.trial.backends.asking import ServerAsker
 from draftcheck.trial.backends.backend import TrialOptions
-from draftcheck.trial.backends.endpoint.asking import ServerAsker
 from draftcheck.trial.backends.llamacpp import library
 from draftcheck.trial.backends.llamacpp import program as llama_program
 from draftcheck.trial.backends.llamacpp.program import LlamaProgram, RunningServer

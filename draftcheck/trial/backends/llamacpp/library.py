@@ -28,14 +28,13 @@ from draftcheck.trial.backends.backend import (
     target_not_numbers,
 )
 from draftcheck.trial.backends.llamacpp.program import how_it_ended
+from draftcheck.trial.backends.sides import DraftReader, TargetWriter
 from draftcheck.trial.prompts import Prompt
-from draftcheck.trial.simulate.traces import Floats, Ints
+from draftcheck.trial.simulate.traces import CONFIDENCE_TOP, Floats, Ints
 
 CHUNK_BYTES = 64 << 20
 """Logits in float32 at a time."""
 BATCH = 512
-TOP = 10
-"""llama.cpp's draft sampler keeps so many."""
 REPEATS = 5
 NEEDED = (
     "llama_model_load_from_file", "llama_init_from_model", "llama_get_memory",
@@ -75,10 +74,11 @@ def rehearse(file: Path, options: TrialOptions) -> None:
         raise ReadError(f"{file}: {words}" + (f": {said[:200]}" if said else ""))
 
 
-class LlamaLibrary:
+class LlamaLibrary(TargetWriter, DraftReader):
     """A model and its context, loaded once."""
 
-    at_once = 1
+    rows: int
+    context: int
 
     def __init__(self, file: Path, context: int, options: TrialOptions) -> None:
         self._api: Any = importlib.import_module("llama_cpp")
@@ -101,7 +101,6 @@ class LlamaLibrary:
         self._open()
         self.device = "gpu" if offload else "cpu"
         self.dtype = self._description()
-        self.notes: list[str] = []
 
     def _open(self) -> None:
         settings = self._api.llama_context_default_params()
@@ -259,7 +258,7 @@ def rank_and_confidence(scores: np.ndarray[Any, Any], tokens: Ints) -> tuple[Int
     ahead = (scores > own).sum(axis=1)
     # Of equal scores only one is the first choice.
     rank = np.where(first == tokens, 0, np.maximum(ahead, 1))
-    count = min(TOP, scores.shape[1])
+    count = min(CONFIDENCE_TOP, scores.shape[1])
     best = np.partition(scores, -count, axis=1)[:, -count:].astype(np.float64)
     best = np.exp(best - best.max(axis=1, keepdims=True))
     return rank.astype(np.int64), 1.0 / best.sum(axis=1)

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from draftcheck.probe.servers import openai
+from draftcheck.trial.backends.asking import ServerAsker, is_token_ids
 from draftcheck.trial.backends.backend import (
     NotNumbers,
     TargetText,
@@ -23,19 +24,16 @@ from draftcheck.trial.backends.backend import (
     draft_not_numbers,
     target_not_numbers,
 )
-from draftcheck.trial.backends.endpoint.asking import ServerAsker
 from draftcheck.trial.backends.llamacpp.program import RunningServer
-from draftcheck.trial.backends.sides import ServerLost
+from draftcheck.trial.backends.sides import DraftReader, ServerLost, TargetWriter
 from draftcheck.trial.prompts import Prompt
-from draftcheck.trial.simulate.traces import Floats, Ints
+from draftcheck.trial.simulate.traces import CONFIDENCE_TOP, Floats, Ints
 from draftcheck.trial.simulate.trees import MAX_RANK
 
-TOP = 10
-"""llama.cpp's draft sampler keeps so many."""
 REPEATS = 5
 
 
-class LlamaServer:
+class LlamaServer(TargetWriter, DraftReader):
     """A llama-server: ours, or one that runs already."""
 
     def __init__(
@@ -61,7 +59,6 @@ class LlamaServer:
         self.dtype = openai.text(props.get("model_ftype")) or "as in the file"
         slots = openai.count(props.get("total_slots"))
         self.at_once = max(1, min(slots or 1, 8))
-        self.notes: list[str] = []
         self._seen = False
         self._end = openai.text(props.get("eos_token"))
 
@@ -141,7 +138,7 @@ class LlamaServer:
                 raise draft_not_numbers() from None
             if token in ids:
                 rank[i] = ids.index(token)
-            confidence[i] = chances[0] / sum(chances[:TOP])
+            confidence[i] = chances[0] / sum(chances[:CONFIDENCE_TOP])
         return rank, confidence
 
     def _choices(self, ids: list[int]) -> tuple[list[int], list[float]]:
@@ -181,9 +178,9 @@ class LlamaServer:
                 "cache_prompt": True,
             }
             timings = self._asker.post("/completion", body).get("timings")
-            told = timings if isinstance(timings, Mapping) else {}
-            taken = openai.number(told.get("prompt_ms"))
-            if turn and openai.count(told.get("prompt_n")) == width and taken:
+            timings = timings if isinstance(timings, Mapping) else {}
+            taken = openai.number(timings.get("prompt_ms"))
+            if turn and openai.count(timings.get("prompt_n")) == width and taken:
                 seconds.append(taken / 1000)
         return statistics.median(seconds) if seconds else None
 
@@ -193,13 +190,9 @@ class LlamaServer:
 
 
 def _ids(found: Any, where: str) -> list[int]:
-    """Token ids and nothing else."""
-    if not isinstance(found, list) or not all(
-        isinstance(token, int) and not isinstance(token, bool) and 0 <= token < 1 << 31
-        for token in found
-    ):
+    if not is_token_ids(found):
         raise ServerLost(f"{where}: the answer holds no token ids")
-    return found
+    return list(found)
 
 
 def _sound(entry: Any) -> bool:

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from draftcheck.probe.servers import openai
+from draftcheck.trial.backends.asking import ServerAsker
 from draftcheck.trial.backends.backend import CannotVerify, TargetText, TrialOptions
-from draftcheck.trial.backends.endpoint.asking import ServerAsker
 from draftcheck.trial.backends.llamacpp.program import LlamaProgram, RunningServer
 from draftcheck.trial.backends.llamacpp.server import LlamaServer
 from draftcheck.trial.result import VerifiedRun

@@ -16,13 +16,16 @@ from draftcheck.trial.backends.backend import (
     check_rows,
     draft_not_numbers,
 )
+from draftcheck.trial.backends.sides import DraftReader
 from draftcheck.trial.backends.transformers import draft_logits, loading
 from draftcheck.trial.prompts import Prompt
 from draftcheck.trial.simulate.traces import Floats, Ints
 
 
-class TransformersDraft:
-    """Reads texts that something else wrote."""
+class TransformersDraft(DraftReader):
+    """Reads texts that something else wrote. Not timed: no step of the target is here as well."""
+
+    rows: int
 
     def __init__(self, ref: str, options: TrialOptions) -> None:
         logging.set_verbosity_error()
@@ -34,7 +37,6 @@ class TransformersDraft:
         self.dtype = str(self._model.dtype).removeprefix("torch.")
         self.rows = loading.rows(self._model)
         self.context = loading.context(self._model)
-        self.notes: list[str] = []
 
     @torch.inference_mode()
     def read(self, text: TargetText) -> tuple[Ints, Floats]:
@@ -60,13 +62,6 @@ class TransformersDraft:
         except torch.OutOfMemoryError as error:
             raise loading.out_of_memory(self._ref, error) from error
         return np.concatenate(ranks).astype(np.int64), np.concatenate(sure).astype(float)
-
-    def step(self, context: int, width: int) -> float | None:
-        """Not timed: there is no step of the target to hold it against."""
-        return None
-
-    def close(self) -> None:
-        """Python gives the memory back by itself."""
 
 
 class Spelling:

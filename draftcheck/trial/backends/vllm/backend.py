@@ -34,11 +34,9 @@ from draftcheck.trial.backends.sides import GREEDY
 from draftcheck.trial.backends.vllm.engine_output import EngineOutput
 from draftcheck.trial.prompts import Prompt
 from draftcheck.trial.result import VerifiedRun
-from draftcheck.trial.simulate.traces import Floats, Ints, Trace
+from draftcheck.trial.simulate.traces import CONFIDENCE_TOP, Floats, Ints, Trace
 from draftcheck.values.facts import ModelFacts
 
-TOP = 10
-"""llama.cpp's p is over so many; vLLM gives up to twenty."""
 MEMORY = 0.85
 """Share of the GPU that both engines together may take."""
 LEAST = 0.1
@@ -207,7 +205,7 @@ class VllmBackend(Backend):
         for text in texts:
             check_rows(text, self._facts[1].config.vocab_size)
         whole = [[*text.prompt.tolist(), *text.tokens.tolist()] for text in texts]
-        settings = {"temperature": 0.0, "max_tokens": 1, "prompt_logprobs": TOP}
+        settings = {"temperature": 0.0, "max_tokens": 1, "prompt_logprobs": CONFIDENCE_TOP}
         found = []
         for text, output in zip(texts, self._run(1, self._draft, whole, settings), strict=True):
             rank, sure = rank_and_confidence(
@@ -286,7 +284,7 @@ def rank_and_confidence(places: Sequence[Mapping[int, Any]], tokens: Ints) -> tu
     rank = np.zeros(len(tokens), dtype=np.int64)
     sure = np.zeros(len(tokens))
     for i, (place, token) in enumerate(zip(places, tokens.tolist(), strict=True)):
-        logs = sorted((entry.logprob for entry in place.values()), reverse=True)[:TOP]
+        logs = sorted((entry.logprob for entry in place.values()), reverse=True)[:CONFIDENCE_TOP]
         if any(math.isnan(log) for log in logs):
             raise draft_not_numbers()
         rank[i] = _rank(place, token)
@@ -304,7 +302,7 @@ def _rank(place: Mapping[int, Any], token: int) -> int:
         entry.logprob > mine.logprob or (entry.logprob == mine.logprob and other < token)
         for other, entry in place.items()
     )
-    return better if better < TOP else int(mine.rank) - 1
+    return better if better < CONFIDENCE_TOP else int(mine.rank) - 1
 
 
 def _dtype(engine: Any) -> str:
