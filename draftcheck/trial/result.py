@@ -131,13 +131,13 @@ class SpeculationFigures(
 
     def to_dict_with_counters(self) -> dict[str, Any]:
         """The same of a draft length."""
-        found = {**self.to_dict(), "mbsu": self.mbsu, "counters": {}}
+        body = {**self.to_dict(), "mbsu": self.mbsu, "counters": {}}
         if (counters := self.counters) is not None:
-            found["counters"] = counters.to_dict()
-            found["acceptance_by_position"] = counters.by_position
-            found["acceptance_by_position_conditional"] = counters.by_position_given_the_last
-            found["accepted_length_histogram"] = counters.histogram
-        return found
+            body["counters"] = counters.to_dict()
+            body["acceptance_by_position"] = counters.by_position
+            body["acceptance_by_position_conditional"] = counters.by_position_given_the_last
+            body["accepted_length_histogram"] = counters.histogram
+        return body
 
 
 class LoadFigures(msgspec.Struct, frozen=True, rename={"target_step": "target_step_s"}):

@@ -31,13 +31,13 @@ def sum_up(plan: TrialPlan, backend: Backend, work: TrialWork) -> Trial:
     """The result of whatever was measured."""
     traces = work.traces
     cost = work.costs[0] if work.costs else None
-    found = answers.answer(traces, cost, _longest(backend), plan.tree)
-    counts = found.by_length[found.length]
-    loads = tuple(answers.loads(found.by_length, work.costs))
-    floor = list(answers.loads(found.by_length, [work.floor] if work.floor else []))
+    ways = answers.answer(traces, cost, _longest(backend), plan.tree)
+    counts = ways.by_length[ways.length]
+    loads = tuple(answers.loads(ways.by_length, work.costs))
+    floor = list(answers.loads(ways.by_length, [work.floor] if work.floor else []))
     sampled = [trace for trace in traces if trace.temperature > 0]
     drafted = int(sum(max(len(trace.tokens) - 1, 0) for trace in traces))
-    broken, few = _why_broken(backend, found.lengths, drafted)
+    broken, few = _why_broken(backend, ways.lengths, drafted)
     return Trial(
         **_circumstances(plan, backend),
         prompts=len(traces),
@@ -45,19 +45,19 @@ def sum_up(plan: TrialPlan, backend: Backend, work: TrialWork) -> Trial:
         seconds=0.0,
         stopped=work.stopped if work.incomplete is None else work.incomplete,
         incomplete=work.incomplete,
-        length=found.length,
+        length=ways.length,
         acceptance_rate=AcceptanceRate(
             counts.draft_efficiency, statistics.interval(counts.accepted, counts.drafted)
         ),
-        lengths=found.lengths,
-        thresholds=found.thresholds,
-        trees=found.trees,
-        ngram=found.ngram,
-        greedy_lengths=found.greedy_lengths,
+        lengths=ways.lengths,
+        thresholds=ways.thresholds,
+        trees=ways.trees,
+        ngram=ways.ngram,
+        greedy_lengths=ways.greedy_lengths,
         categories=answers.parts(
-            [trace.category for trace in traces], found.by_length, found.length, cost
+            [trace.category for trace in traces], ways.by_length, ways.length, cost
         ),
-        workload=_workload(work, found.by_length, found.length),
+        workload=_workload(work, ways.by_length, ways.length),
         overlap=answers.mean([trace.overlap for trace in sampled]),
         greedy_draft=answers.mean([trace.agree for trace in sampled]),
         costs=cost,
@@ -65,10 +65,10 @@ def sum_up(plan: TrialPlan, backend: Backend, work: TrialWork) -> Trial:
         floor_speedup=floor[0].speedup if floor else None,
         loads=loads,
         break_even=speedup.break_even(cost) if cost else None,
-        best=found.best,
-        reencoded=_reencoded(backend, work, found, cost),
+        best=ways.best,
+        reencoded=_reencoded(backend, work, ways, cost),
         broken=broken,
-        notes=(*backend.notes, *few, *_copies(found)),
+        notes=(*backend.notes, *few, *_copies(ways)),
     )
 
 

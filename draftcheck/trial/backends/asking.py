@@ -70,13 +70,13 @@ def _pause(answer: ServerAnswer, turn: int) -> float:
 
 
 def _refusal(answer: ServerAnswer, has_key: bool) -> str:
-    words = f"HTTP {answer.status}"
+    refusal = f"HTTP {answer.status}"
     if answer.refused:
-        words += ", the key was refused" if has_key else ", it wants a key (set OPENAI_API_KEY)"
+        refusal += ", the key was refused" if has_key else ", it wants a key (set OPENAI_API_KEY)"
     elif answer.status in BUSY:
-        words += f", still busy after {TRIES} tries"
+        refusal += f", still busy after {TRIES} tries"
     said = _said(answer.text)
-    return f"{words}: {said}" if said else words
+    return f"{refusal}: {said}" if said else refusal
 
 
 def _said(text: str) -> str:

@@ -98,14 +98,14 @@ class Sides(Backend):
 
     @property
     def notes(self) -> list[str]:
-        found = [*self.remarks, *self.target.notes, *self.draft.notes]
+        notes = [*self.remarks, *self.target.notes, *self.draft.notes]
         if self._too_long:
             size = f" of {self.target.context:,}" if self.target.context else ""
-            found.append(
+            notes.append(
                 f"{self._too_long} prompt{'s' * (self._too_long > 1)} left out: too long for the"
                 f" target's context{size}"
             )
-        return found
+        return notes
 
     def limits(self) -> BackendLimits:
         target, draft = self.target, self.draft
@@ -114,7 +114,7 @@ class Sides(Backend):
     def generate(self, prompts: Sequence[Prompt], options: TrialOptions) -> list[TargetText]:
         if options.temperature > 0 and GREEDY not in self.remarks:
             self.remarks.append(GREEDY)
-        found: list[TargetText] = []
+        texts: list[TargetText] = []
         end = time.monotonic() + (options.seconds or math.inf)
         jobs = [
             partial(self._write, prompt, replace(options, seed=options.seed + i), end)
@@ -124,10 +124,10 @@ class Sides(Backend):
             try:
                 text = result()
             except ServerLost as error:
-                raise Interrupted(f"the target's server: {error}", found) from error
+                raise Interrupted(f"the target's server: {error}", texts) from error
             if text is not None and len(text.tokens):
-                found.append(text)
-        return found
+                texts.append(text)
+        return texts
 
     def _write(self, prompt: Prompt, options: TrialOptions, end: float) -> TargetText | None:
         left = end - time.monotonic()
@@ -138,14 +138,14 @@ class Sides(Backend):
         return text
 
     def read(self, texts: Sequence[TargetText], options: TrialOptions) -> list[Trace]:
-        found: list[Trace] = []
+        traces: list[Trace] = []
         for text in texts:
             try:
                 rank, confidence = self.draft.read(text)
             except ServerLost as error:
-                raise Interrupted(f"the draft's server: {error}", traces=found) from error
-            found.append(Trace(text.prompt, text.tokens, rank, confidence, text.category))
-        return found
+                raise Interrupted(f"the draft's server: {error}", traces=traces) from error
+            traces.append(Trace(text.prompt, text.tokens, rank, confidence, text.category))
+        return traces
 
     def costs(self, sequences: int, context: int) -> Costs | None:
         """By the same plain timing on both sides, one sequence at a time."""

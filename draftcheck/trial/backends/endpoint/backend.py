@@ -184,30 +184,30 @@ class Endpoint(TargetWriter):
     def notes(self) -> list[str]:
         if not self._encoded:
             return []
-        words = (
+        encoded = (
             f"the server tells no token ids: {self._encoded} texts were encoded anew, which cuts a"
             " few tokens otherwise than the target wrote them"
         )
         if self._odd:
-            words += f" ({self._odd} have another number of tokens than it counted)"
+            encoded += f" ({self._odd} have another number of tokens than it counted)"
         if not self._thought:
-            return [words]
+            return [encoded]
         return [
-            words,
+            encoded,
             f"{self._thought} answers came without their thinking, which the draft would read too:"
             " switch it off at the server, or ask one that tells token ids",
         ]
 
     def write(self, prompt: Prompt, options: TrialOptions) -> TargetText | None:
-        found = self._ask(prompt, options)
-        if found is None:
+        answer = self._ask(prompt, options)
+        if answer is None:
             return None
-        choices = found.get("choices")
+        choices = answer.get("choices")
         choice = choices[0] if isinstance(choices, list) and choices else None
         if not isinstance(choice, Mapping):
             raise ServerLost(f"{CHAT}: the answer holds no choices")
-        known = _token_ids(found, choice)
-        ids, tokens = known if known is not None else self._encode(prompt, found, choice, options)
+        known = _token_ids(answer, choice)
+        ids, tokens = known if known is not None else self._encode(prompt, answer, choice, options)
         return TargetText(prompt.category, np.array(ids), np.array(tokens, dtype=np.int64))
 
     def _ask(self, prompt: Prompt, options: TrialOptions) -> dict[str, Any] | None:
@@ -241,7 +241,7 @@ class Endpoint(TargetWriter):
     def _encode(
         self,
         prompt: Prompt,
-        found: Mapping[str, Any],
+        answer: Mapping[str, Any],
         choice: Mapping[str, Any],
         options: TrialOptions,
     ) -> tuple[list[int], list[int]]:
@@ -254,7 +254,7 @@ class Endpoint(TargetWriter):
         self._thought += any(message.get(name) for name in THINKING)
         speller = self._spelling.get()
         tokens = speller.spell(text)
-        usage = found.get("usage")
+        usage = answer.get("usage")
         counted = usage.get("completion_tokens") if isinstance(usage, Mapping) else None
         ended = choice.get("finish_reason") == "stop" and speller.end is not None
         if ended and speller.end is not None:

@@ -51,12 +51,12 @@ def open(target: str, draft: str, options: TrialOptions) -> TransformersBackend:
     logging.set_verbosity_error()
     logging.disable_progress_bar()
     where = loading.device(options)
-    found = model_places.locate(target), model_places.locate(draft)
+    places = model_places.locate(target), model_places.locate(draft)
     room.check(target, draft, where, loading.dtype_name(options, where), options)
-    tokenizer = loading.tokenizer(found[0], options)
-    big = loading.model(found[0], where, options)
-    small = loading.model(found[1], where, options, like=big)
-    backend = TransformersBackend(found, big, small, tokenizer, where)
+    tokenizer = loading.tokenizer(places[0], options)
+    big = loading.model(places[0], where, options)
+    small = loading.model(places[1], where, options, like=big)
+    backend = TransformersBackend(places, big, small, tokenizer, where)
     if options.universal:
         backend.translate(universal.Translation(tokenizer, backend.draft_tokenizer(options), small))
     return backend
@@ -69,20 +69,20 @@ class TransformersBackend(Backend):
 
     def __init__(
         self,
-        found: tuple[model_places.ModelPlace, model_places.ModelPlace],
+        places: tuple[model_places.ModelPlace, model_places.ModelPlace],
         target: Any,
         draft: Any,
         tokenizer: Any,
         where: str,
     ) -> None:
         super().__init__()
-        self._places = found
+        self._places = places
         self.target = target
         self.draft = draft
         self.tokenizer = tokenizer
         self.device = where if where == "auto" else str(target.device)
         self.dtype = str(target.dtype).removeprefix("torch.")
-        self.models = {"target": found[0].model, "draft": found[1].model}
+        self.models = {"target": places[0].model, "draft": places[1].model}
         self._translation: universal.Translation | None = None
         self._too_long = 0
         self._batch = BATCH
@@ -124,11 +124,11 @@ class TransformersBackend(Backend):
         encoded = self._fitting(prompts, options)
         # Prompts of like length share a batch: less padding.
         encoded.sort(key=lambda entry: len(entry[1]))
-        found: list[TargetText] = []
-        while len(found) < len(encoded):
-            part = encoded[len(found) : len(found) + self._batch]
+        texts: list[TargetText] = []
+        while len(texts) < len(encoded):
+            part = encoded[len(texts) : len(texts) + self._batch]
             try:
-                found += self._write(part, options)
+                texts += self._write(part, options)
             except torch.OutOfMemoryError as error:
                 if self._batch == 1:
                     raise loading.out_of_memory(self._places[0].ref, error) from error
@@ -136,7 +136,7 @@ class TransformersBackend(Backend):
                 torch.cuda.empty_cache()
             except (RuntimeError, ValueError, IndexError, TypeError) as error:
                 raise loading.failed(self._places[0].ref, "writing", error) from error
-        return found
+        return texts
 
     def _fitting(
         self, prompts: Sequence[Prompt], options: TrialOptions
@@ -145,7 +145,7 @@ class TransformersBackend(Backend):
         limits = self.limits()
         context = min(limits.contexts, default=None)
         side = "target" if context == limits.target_context else "draft"
-        found = []
+        fitting = []
         for prompt in prompts:
             try:
                 ids = self.encode(prompt, options)
@@ -156,7 +156,7 @@ class TransformersBackend(Backend):
             if context is not None and len(ids) + options.tokens > context:
                 self._too_long += 1
             else:
-                found.append((prompt.category, ids))
+                fitting.append((prompt.category, ids))
         if self._too_long:
             words = f"too long for the {side}'s context of"
             self.remarks = [note for note in self.remarks if words not in note]
@@ -164,7 +164,7 @@ class TransformersBackend(Backend):
                 f"{self._too_long} prompt{'s' * (self._too_long > 1)} left out: {words}"
                 f" {context:,} with {options.tokens:,} new tokens"
             )
-        return found
+        return fitting
 
     def _write(
         self, rows: Sequence[tuple[str, list[int]]], options: TrialOptions
@@ -214,15 +214,15 @@ class TransformersBackend(Backend):
                 check_rows(text, loading.rows(self.draft))
         texts = [text for text in texts if len(text.tokens)]
         sizes = [(len(text.prompt), len(text.tokens)) for text in texts]
-        found: list[Trace] = []
+        traces: list[Trace] = []
         for part in draft_logits.groups(sizes, loading.rows(self.draft), self.draft.dtype.itemsize):
             try:
-                found += self._read(texts[part], options)
+                traces += self._read(texts[part], options)
             except torch.OutOfMemoryError as error:
                 raise loading.out_of_memory(self._places[1].ref, error) from error
             except (RuntimeError, ValueError, IndexError, TypeError) as error:
                 raise loading.failed(self._places[1].ref, "reading", error) from error
-        return found
+        return traces
 
     def _read(self, texts: Sequence[TargetText], options: TrialOptions) -> list[Trace]:
         whole = [torch.from_numpy(np.concatenate([t.prompt, t.tokens])) for t in texts]
@@ -269,16 +269,16 @@ class TransformersBackend(Backend):
         size = logits.shape[-1]
         if self._translation is not None:
             logits, tokens = self._translation.constrain(logits, tokens)
-        found = draft_logits.in_chunks(draft_logits.of_draft, logits, tokens, vocabulary=size)
+        columns = draft_logits.in_chunks(draft_logits.of_draft, logits, tokens, vocabulary=size)
         if target is not None:
-            found |= draft_logits.in_chunks(
+            columns |= draft_logits.in_chunks(
                 partial(draft_logits.of_both, temperature),
                 target.to(logits.device),
                 logits,
                 tokens,
                 vocabulary=size,
             )
-        return found
+        return columns
 
     def _trace(self, text: TargetText, pieces: Sequence[dict[str, Any]], skip: int) -> Trace:
         """skip: places before the first token of the continuation."""

@@ -48,14 +48,14 @@ class TransformersDraft(DraftReader):
         try:
             for logits in draft_logits.read(self._model, [ids], begin):
                 tokens = ids[at : at + logits.shape[1]]
-                found = draft_logits.in_chunks(
+                columns = draft_logits.in_chunks(
                     draft_logits.of_draft,
                     logits[0, : len(tokens)],
                     tokens,
                     vocabulary=logits.shape[-1],
                 )
-                ranks.append(found["rank"].numpy())
-                sure.append(found["confidence"].numpy())
+                ranks.append(columns["rank"].numpy())
+                sure.append(columns["confidence"].numpy())
                 at += logits.shape[1]
         except NotNumbers:
             raise draft_not_numbers() from None

@@ -166,15 +166,15 @@ class VllmBackend(Backend):
         self._leave_out(len(rows) - len(fitting))
         settings = {**_settings(options), "logprobs": 0}  # of the token itself: to see NaN
         outputs = self._run(0, self._target, [ids for _, ids in fitting], settings)
-        found = []
+        texts = []
         for (category, ids), output in zip(fitting, outputs, strict=True):
             answer = output.outputs[0]
             if math.isnan(answer.cumulative_logprob):
                 raise target_not_numbers(self._refs[0])
-            found.append(
+            texts.append(
                 TargetText(category, np.array(ids), np.array(answer.token_ids, dtype=np.int64))
             )
-        return found
+        return texts
 
     def _leave_out(self, count: int) -> None:
         if count:
@@ -206,13 +206,13 @@ class VllmBackend(Backend):
             check_rows(text, self._facts[1].config.vocab_size)
         whole = [[*text.prompt.tolist(), *text.tokens.tolist()] for text in texts]
         settings = {"temperature": 0.0, "max_tokens": 1, "prompt_logprobs": CONFIDENCE_TOP}
-        found = []
+        traces = []
         for text, output in zip(texts, self._run(1, self._draft, whole, settings), strict=True):
             rank, sure = rank_and_confidence(
                 output.prompt_logprobs[len(text.prompt) :], text.tokens
             )
-            found.append(Trace(text.prompt, text.tokens, rank, sure, text.category))
-        return found
+            traces.append(Trace(text.prompt, text.tokens, rank, sure, text.category))
+        return traces
 
     # ---- for real ----
 
