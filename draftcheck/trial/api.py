@@ -19,7 +19,7 @@ def trial(
     target: str,
     draft: str,
     *,
-    prompts: Path | Sequence[Prompt] | None = None,
+    prompts: str | Path | Sequence[Prompt] | None = None,
     tokens: int = 128,
     temperature: float = 0.0,
     greedy_share: float = 0.0,
@@ -34,8 +34,8 @@ def trial(
     budget: float | None = None,
     cost: bool = True,
     verify: bool = False,
-    reuse: Path | None = None,
-    tree: Path | None = None,
+    reuse: str | Path | None = None,
+    tree: str | Path | None = None,
     universal: bool = False,
     thinking: bool = False,
     trust_remote_code: bool = False,
@@ -51,11 +51,13 @@ def trial(
         raise UsageError(
             "a trial takes 2 tokens or more, a temperature from 0, a share from 0 to 1"
         )
-    asked = prompt_files.load(prompts) if prompts is None or isinstance(prompts, Path) else prompts
+    if prompts is None or isinstance(prompts, str | Path):
+        prompts = prompt_files.load(Path(prompts) if prompts is not None else None)
+    texts_file = Path(reuse) if reuse is not None else None
     plan = TrialPlan(
         target=target,
         draft=draft,
-        prompts=asked,
+        prompts=prompts,
         backend=backend,
         options=TrialOptions(
             tokens=tokens,
@@ -66,7 +68,7 @@ def trial(
             thinking=thinking,
             trust_remote_code=trust_remote_code,
             universal=universal,
-            kept=reuse is not None and reuse.exists(),
+            kept=texts_file is not None and texts_file.exists(),
             target_url=target_url,
             target_model=target_model,
             draft_url=draft_url,
@@ -75,8 +77,8 @@ def trial(
         budget=budget,
         cost=cost,
         verify=verify,
-        reuse=reuse,
-        tree=trees.load(tree) if tree is not None else None,
+        reuse=texts_file,
+        tree=trees.load(Path(tree)) if tree is not None else None,
         greedy_share=greedy_share,
     )
     return measure.run(plan, say)

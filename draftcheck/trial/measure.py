@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import replace
 
-from msgspec.structs import replace as changed
+from msgspec import structs
 
 from draftcheck.errors import ReadError
 from draftcheck.trial import reuse, summary
@@ -59,7 +59,7 @@ def run(plan: TrialPlan, say: Say) -> Trial:
     say(f"loaded on {backend.device}, {backend.dtype}")
     with closing(backend):
         trial = _run_loaded(plan, backend, began, say)
-    return changed(trial, seconds=time.perf_counter() - began)
+    return structs.replace(trial, seconds=time.perf_counter() - began)
 
 
 def _run_loaded(plan: TrialPlan, backend: Backend, began: float, say: Say) -> Trial:
@@ -209,19 +209,19 @@ def _speculate_for_real(
     try:
         verified = backend.verify(chosen, trial.length, options)
     except KeyboardInterrupt:
-        return changed(trial, incomplete=INTERRUPTED)
+        return structs.replace(trial, incomplete=INTERRUPTED)
     except CannotVerify as error:
-        return changed(trial, notes=(*trial.notes, f"not verified: {error}"))
+        return structs.replace(trial, notes=(*trial.notes, f"not verified: {error}"))
     except (Interrupted, ReadError) as error:
-        return changed(trial, incomplete=str(error))
+        return structs.replace(trial, incomplete=str(error))
     if verified.predicted is None:
         same = [read[id(text.tokens)] for text in chosen]
         predicted = answers.by_length(same, trial.length, verified.first)[trial.length]
-        verified = changed(verified, predicted=predicted.tokens_per_pass)
+        verified = structs.replace(verified, predicted=predicted.tokens_per_pass)
     notes, broken = trial.notes, trial.broken
     if verified.identical_output is False:
         if backend.dtype == "float32":
             broken = "greedy output with the draft is not the target's own, in float32"
         else:
             notes += (f"greedy output differed somewhere: usual in {backend.dtype}",)
-    return changed(trial, verified=verified, notes=notes, broken=broken)
+    return structs.replace(trial, verified=verified, notes=notes, broken=broken)

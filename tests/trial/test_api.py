@@ -40,12 +40,14 @@ def test_its_dict_is_the_json_of_the_command(run: Run, tmp_path: Path) -> None:
     file.write_text("Tell me a story.\nAdd 3 and 4.\n", encoding="utf-8")
     progress: list[str] = []
     settings = {"tokens": 8, "device": "cpu", "cost": False, "say": progress.append}
-    found = trial(*PAIR, prompts=load(file), **settings)
+    found = trial(*PAIR, prompts=load(file), reuse=str(tmp_path / "texts.json"), **settings)
+    again = trial(*PAIR, prompts=str(file), reuse=str(tmp_path / "texts.json"), **settings)
+    assert again.to_dict()["lengths"] == found.to_dict()["lengths"]
     ran = run("trial", *PAIR, "--prompts", file, "--tokens", "8", "--device", "cpu", "--no-cost",
               "--format", "json")  # fmt: skip
     body = {name: value for name, value in ran.json.items() if "version" not in name}
     assert {**found.to_dict(), "seconds": 0} == {**body, "seconds": 0}
-    assert progress == ["loaded on cpu, float32", "2 prompts, 16 tokens"]
+    assert progress == ["loaded on cpu, float32", "2 prompts, 16 tokens"] * 2
     assert repr(found).startswith(f"<Trial {PAIR[1]} for {PAIR[0]}: ")
 
 

@@ -240,6 +240,7 @@ def test_a_mixed_workload_is_both_of_its_parts() -> None:
     assert len(found.greedy_lengths) == len(found.lengths) == 24
 
 
+@settings(deadline=None)
 @given(st.lists(ranks, min_size=1, max_size=3), st.integers(1, 24))
 def test_certain_chances_are_the_greedy_case(rows: list[list[int]], g: int) -> None:
     plain = [trace(row) for row in rows]
