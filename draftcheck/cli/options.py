@@ -96,9 +96,7 @@ FILE = click.Path(dir_okay=False, path_type=Path)
 def trial_options(function: Callable[..., Any]) -> Callable[..., Any]:
     """What a measurement needs to know, wherever one is made."""
     options = (
-        click.option(
-            "--prompts", "prompt_file", type=FILE, help="Your prompts: text, JSONL or parquet."
-        ),
+        click.option("--prompts", type=FILE, help="Your prompts: text, JSONL or parquet."),
         click.option(
             "--tokens",
             type=click.IntRange(2, 1 << 20),

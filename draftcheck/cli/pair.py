@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from draftcheck.trial.result import Trial
     from draftcheck.values.verdicts import PairVerdict
 
-MEASURED = ("prompt_file", "tokens", "temperature", "budget", "backend", "device")
+MEASURED = ("prompts", "tokens", "temperature", "budget", "backend", "device")
 """Options of a trial."""
 
 
@@ -118,17 +118,9 @@ def _measure(
     if verdict.verdict not in (Verdict.COMPATIBLE, Verdict.DEGRADED):
         exits.warn(f"no trial was made: the verdict is {verdict.verdict}")
         return None
-    from draftcheck.trial.backends.backend import TrialOptions
-    from draftcheck.trial.measure import run
-    from draftcheck.trial.plan import TrialPlan
-    from draftcheck.trial.prompts import load
+    from draftcheck.trial.api import trial
 
-    options = TrialOptions(
-        how["tokens"], how["temperature"], device=how["device"], dtype=how["dtype"]
-    )
-    prompts = load(how["prompt_file"])
-    plan = TrialPlan(target, draft, prompts, how["backend"], options, budget=how["budget"])
-    return run(plan, say(quiet))
+    return trial(target, draft, say=say(quiet), **how)
 
 
 def _earlier(verdict: PairVerdict, file: Path) -> Trial:
@@ -136,11 +128,11 @@ def _earlier(verdict: PairVerdict, file: Path) -> Trial:
     from draftcheck.trial import model_places, saved
 
     trial = saved.load(file)
-    for side in ("target", "draft"):
+    for side, measured in (("target", trial.target_model), ("draft", trial.draft_model)):
         facts = verdict.comparison.model(side)
-        if found := model_places.differs(trial.models[side], facts.called, facts.revision):
+        if difference := model_places.differs(measured, facts.called, facts.revision):
             raise UsageError(
-                f"{file}: was measured with another {side}: {found}",
+                f"{file}: was measured with another {side}: {difference}",
                 hint="Measure again with --trial.",
             )
     return trial

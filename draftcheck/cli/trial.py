@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -45,58 +46,21 @@ from draftcheck.cli.options import FILE, emit, report_options, say, trial_option
 @click.option("--quiet", is_flag=True, help="No progress on standard error.")
 @report_options("text", "json", "markdown")
 def command(
-    target: str,
-    draft: str,
-    prompt_file: Path | None,
-    tokens: int,
-    temperature: float,
-    greedy_share: float,
-    seed: int,
-    backend: str | None,
-    target_url: str | None,
-    target_model: str | None,
-    draft_url: str | None,
-    device: str | None,
-    dtype: str | None,
-    precision: float,
-    budget: float | None,
-    no_cost: bool,
-    verify: bool,
-    reuse: Path | None,
-    tree: Path | None,
-    plot: Path | None,
-    universal: bool,
-    thinking: bool,
-    trust_remote_code: bool,
-    quiet: bool,
-    form: str,
-    output: Path | None,
+    no_cost: bool, plot: Path | None, quiet: bool, form: str, output: Path | None, **asked: Any
 ) -> int:
     """Measure what DRAFT is worth to TARGET: one generation, one reading, every draft length.
 
     The target writes its own answers; the draft reads them once. From that follow acceptance and
     tokens per pass for every draft length, confidence threshold, tree and n-gram setting.
     """
-    from draftcheck.trial.backends.backend import TrialOptions
-    from draftcheck.trial.measure import run
-    from draftcheck.trial.plan import TrialPlan
-    from draftcheck.trial.prompts import load
-
-    options = TrialOptions(
-        tokens, temperature, seed, device, dtype, thinking, trust_remote_code,
-        universal=universal, target_url=target_url, target_model=target_model, draft_url=draft_url,
-    )  # fmt: skip
-    plan = TrialPlan(
-        target, draft, load(prompt_file), backend, options, precision, budget,
-        cost=not no_cost, verify=verify, reuse=reuse, tree=tree, greedy_share=greedy_share,
-    )  # fmt: skip
     from draftcheck.report import plot as drawing
     from draftcheck.report import trial as report
+    from draftcheck.trial.api import trial
 
     if plot is not None:
         drawing.check(plot)
-    trial = run(plan, say(quiet))
+    measured = trial(**asked, cost=not no_cost, say=say(quiet))
     if plot is not None:
-        drawing.write(trial, plot)
-    emit(report.FORMATS[form](trial), output)
-    return report.code(trial)
+        drawing.write(measured, plot)
+    emit(report.FORMATS[form](measured), output)
+    return report.code(measured)

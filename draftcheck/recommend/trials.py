@@ -21,21 +21,17 @@ def run(
 
     The target writes its texts once; every draft reads the same.
     """
-    from draftcheck.trial import measure
-    from draftcheck.trial.plan import TrialPlan
-    from draftcheck.trial.prompts import load
+    from draftcheck.trial.api import trial
 
-    prompts = load()
     with tempfile.TemporaryDirectory(prefix="draftcheck-") as folder:
         for number, draft in enumerate(drafts, 1):
-            plan = TrialPlan(
-                target, draft, prompts, budget=SECONDS, reuse=Path(folder) / "texts.json"
-            )
 
             def tell(text: str, number: int = number) -> None:
                 say(f"trial {number} of {len(drafts)}: {text}")
 
             try:
-                yield draft, records.of(measure.run(plan, tell))
+                kept = Path(folder) / "texts.json"
+                measured = trial(target, draft, budget=SECONDS, reuse=kept, say=tell)
+                yield draft, records.of(measured)
             except (ReadError, UsageError) as error:
                 yield draft, error.message

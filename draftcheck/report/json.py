@@ -36,18 +36,10 @@ def pair(verdict: PairVerdict, trial: Trial | None = None) -> str:
         },
         "engines": [engine(entry) for entry in verdict.engines],
         "memory": memory.top(verdict.engines),
-        "trial": _trial(trial),
+        "trial": trial.to_dict() if trial is not None else None,
         "verdict": str(verdict.verdict),
     }
     return dumps(body)
-
-
-def _trial(trial: Trial | None) -> dict[str, Any] | None:
-    if trial is None:
-        return None
-    from draftcheck.trial import saved  # numpy comes with it
-
-    return saved.body(trial)
 
 
 def dumps(body: Any, indent: int | None = 2) -> str:

@@ -12,7 +12,6 @@ from draftcheck.report.safe import markdown as md
 from draftcheck.report.safe import safe
 from draftcheck.settings import __version__
 from draftcheck.trial.result import SpeculationFigures, Trial
-from draftcheck.trial.saved import body
 
 BAR = 32
 SHOWN = (1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24)
@@ -27,7 +26,7 @@ KINDS = {
 
 def _json(trial: Trial) -> str:
     head = {"schema_version": SCHEMA_VERSION, "draftcheck_version": __version__}
-    return dumps({**head, **body(trial)})
+    return dumps({**head, **trial.to_dict()})
 
 
 def code(trial: Trial) -> int:

@@ -47,10 +47,10 @@ def try_best(night: ScanNight, sides: Mapping[str, CardedModel]) -> None:
             key = _key(ours, theirs, how)
             if (target.ref, draft, key) not in known:
                 todo.append(TrialTask(key, _task(night, ours), _task(night, theirs), how))
-    for task, found in night.run("trials", measure, todo, kind="gpu", share=1.0):
-        if isinstance(found, tasks.TaskProblem) and found.passing:
+    for task, result in night.run("trials", measure, todo, kind="gpu", share=1.0):
+        if isinstance(result, tasks.TaskProblem) and result.passing:
             continue
-        failed = isinstance(found, tasks.TaskProblem)
+        failed = isinstance(result, tasks.TaskProblem)
         row = TrialRow(
             target=task.target.ref.text,
             draft=task.draft.ref.text,
@@ -58,8 +58,8 @@ def try_best(night: ScanNight, sides: Mapping[str, CardedModel]) -> None:
             draft_revision=sides[task.draft.ref.text].model.revision,
             backend=how.backend,
             state="failed" if failed else "done",
-            problem=found.says if isinstance(found, tasks.TaskProblem) else None,
-            body={} if isinstance(found, tasks.TaskProblem) else found,
+            problem=result.says if isinstance(result, tasks.TaskProblem) else None,
+            body={} if isinstance(result, tasks.TaskProblem) else result,
         )
         night.writer.trial(task.key, row)
         night.count("trials", 1)
@@ -67,13 +67,13 @@ def try_best(night: ScanNight, sides: Mapping[str, CardedModel]) -> None:
 
 def _best(night: ScanNight, sides: Mapping[str, CardedModel], target: str) -> list[str]:
     """Drafts that some engine takes: the better verdict first, then the smaller model."""
-    found: dict[str, int] = {}
+    ranks: dict[str, int] = {}
     for verdict in night.store.verdicts(target=target):
         rank, draft = RANK.get(verdict.verdict), verdict.draft or ""
         if rank is not None and draft in sides and sides[draft].model.role in FULL:
-            found[draft] = min(rank, found.get(draft, rank))
-    sizes = {ref: sides[ref].model.parameters or 0 for ref in found}
-    return sorted(found, key=lambda ref: (found[ref], sizes[ref], ref))
+            ranks[draft] = min(rank, ranks.get(draft, rank))
+    sizes = {ref: sides[ref].model.parameters or 0 for ref in ranks}
+    return sorted(ranks, key=lambda ref: (ranks[ref], sizes[ref], ref))
 
 
 def _key(target: ModelRow, draft: ModelRow, how: ScanTrials) -> str:
@@ -90,22 +90,19 @@ def measure(task: TrialTask) -> dict[str, Any] | tasks.TaskProblem:
     """Load both models and measure; needs the trial extra, and a GPU to be of use."""
 
     def work() -> dict[str, Any]:
-        from draftcheck.trial import measure as trial
-        from draftcheck.trial.backends.backend import TrialOptions
-        from draftcheck.trial.plan import TrialPlan
+        from draftcheck.trial.api import trial
         from draftcheck.trial.prompts import load
-        from draftcheck.trial.saved import body
 
         how = task.how
-        plan = TrialPlan(
+        return trial(
             _folder(task.target.ref),
             _folder(task.draft.ref),
-            load()[: how.prompts],
-            how.backend,
-            TrialOptions(tokens=how.tokens, device=how.device),
+            prompts=load()[: how.prompts],
+            backend=how.backend,
+            tokens=how.tokens,
+            device=how.device,
             budget=how.budget,
-        )
-        return body(trial.run(plan))
+        ).to_dict()
 
     return tasks.tried(work)
 

@@ -53,7 +53,7 @@ def _download(opened: OpenedModel) -> Path:
     path = opened.downloaded or ""
     folder, _, name = path.rpartition("/")
     try:
-        found = [
+        parts = [
             hf_hub_download(
                 opened.ref.repo,
                 f"{folder}/{part}" if folder else part,
@@ -64,4 +64,4 @@ def _download(opened: OpenedModel) -> Path:
     except (HfHubHTTPError, LocalEntryNotFoundError, OSError) as error:
         words = " ".join(str(error).split())[:200]
         raise ReadError(f"{opened.ref.text}: cannot be downloaded: {words}") from error
-    return Path(found[0])
+    return Path(parts[0])

@@ -1,4 +1,16 @@
-"""Run a trial: texts by the target, traces by the draft, until the answer is sure enough."""
+"""The run of a trial, from a plan to a result.
+
+1. A backend loads target and draft.
+2. Batch by batch the target answers prompts (texts), and the draft reads what it wrote (traces:
+   what the draft would have proposed at each token). Texts may come from a file instead.
+3. That ends when the acceptance is known well enough, the prompts are used up, or the budget is.
+4. Steps of both models are timed, for several numbers of sequences at once.
+5. summary.py turns traces and costs into the result; nothing is generated for that any more.
+6. If asked for, the backend speculates for real, and the result says how well that was foretold.
+
+A draft that cannot be used is a result too (broken). What was measured before an interruption or a
+failure is summed up all the same, and the result says that it is incomplete.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +18,8 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import replace
+
+from msgspec import structs
 
 from draftcheck.errors import ReadError
 from draftcheck.trial import reuse, summary
@@ -22,7 +36,6 @@ from draftcheck.trial.prompts import Prompt
 from draftcheck.trial.result import Trial
 from draftcheck.trial.simulate import answers, passes, statistics
 from draftcheck.trial.simulate.traces import Trace, line_up
-from draftcheck.trial.simulate.trees import DraftTree
 
 BATCH = 16
 WATCHED = 4
@@ -36,30 +49,26 @@ INTERRUPTED = "interrupted"
 Say = Callable[[str], None]
 
 
-def run(plan: TrialPlan, say: Say = lambda _: None) -> Trial:
-    """The whole trial; what was measured before an interruption or a failure is reported."""
+def run(plan: TrialPlan, say: Say) -> Trial:
+    """The whole trial; say: is told the progress."""
     began = time.perf_counter()
-    tree = summary.own_tree(plan.tree)  # before anything is loaded: it may be wrong
-    options = replace(plan.options, kept=plan.reuse is not None and plan.reuse.exists())
     try:
-        backend = open_backend(plan.backend, plan.target, plan.draft, options)
+        backend = open_backend(plan.backend, plan.target, plan.draft, plan.options)
     except BrokenDraft as error:
-        return summary.broken(plan, None, str(error), time.perf_counter() - began)
+        return summary.broken_trial(plan, None, str(error), time.perf_counter() - began)
     say(f"loaded on {backend.device}, {backend.dtype}")
     with closing(backend):
-        trial = _run(plan, backend, tree, began, say)
-    return replace(trial, seconds=time.perf_counter() - began)
+        trial = _run_loaded(plan, backend, began, say)
+    return structs.replace(trial, seconds=time.perf_counter() - began)
 
 
-def _run(
-    plan: TrialPlan, backend: Backend, tree: DraftTree | None, began: float, say: Say
-) -> Trial:
+def _run_loaded(plan: TrialPlan, backend: Backend, began: float, say: Say) -> Trial:
     work = TrialWork()
     try:
-        _collect(plan, backend, work, began, say)
-        _time(plan, backend, work, say)
+        _collect_traces(plan, backend, work, began, say)
+        _time_steps(plan, backend, work, say)
     except BrokenDraft as error:
-        return summary.broken(plan, backend, str(error), time.perf_counter() - began)
+        return summary.broken_trial(plan, backend, str(error), time.perf_counter() - began)
     except KeyboardInterrupt:
         if not work.traces:
             raise
@@ -74,27 +83,29 @@ def _run(
         if not work.traces:
             raise
         work.incomplete = error.message
-    trial = summary.sum_up(plan, backend, work, tree)
+    trial = summary.sum_up(plan, backend, work)
     if plan.verify and trial.broken is None and trial.incomplete is None:
-        trial = _verify(plan, backend, trial, work, say)
+        trial = _speculate_for_real(plan, backend, trial, work, say)
     return trial
 
 
-def _collect(plan: TrialPlan, backend: Backend, work: TrialWork, began: float, say: Say) -> None:
+def _collect_traces(
+    plan: TrialPlan, backend: Backend, work: TrialWork, began: float, say: Say
+) -> None:
     """Traces, a batch of prompts at a time, until they suffice."""
     kept = reuse.load(plan.reuse, plan) if plan.reuse else None
     try:
         for at in range(0, len(kept if kept is not None else plan.prompts), BATCH):
             part = slice(at, at + BATCH)
             try:
-                batch = _write(plan, backend, at, began) if kept is None else kept[part]
+                batch = _write_texts(plan, backend, at, began) if kept is None else kept[part]
             except Interrupted as error:
                 work.texts += error.texts
-                work.traces += _read(plan, backend, error.texts)
+                work.traces += _read_texts(plan, backend, error.texts)
                 raise Interrupted(str(error)) from error
             work.texts += batch
-            work.traces += _read(plan, backend, batch)
-            width = _width(work.traces)
+            work.traces += _read_texts(plan, backend, batch)
+            width = _uncertainty(work.traces)
             tokens = sum(len(trace.tokens) for trace in work.traces)
             say(f"{len(work.traces)} prompts, {tokens:,} tokens")
             if width is not None and width <= plan.precision > 0:
@@ -108,33 +119,33 @@ def _collect(plan: TrialPlan, backend: Backend, work: TrialWork, began: float, s
             reuse.save(plan.reuse, plan, work.texts)
     if not any(len(trace.tokens) > 1 for trace in work.traces):
         raise ReadError(
-            f"{plan.target}: nothing to measure: {_nothing(backend, work)}",
+            f"{plan.target}: nothing to measure: {_why_nothing(backend, work)}",
             hint="Use other --prompts or fewer --tokens.",
         )
 
 
-def _nothing(backend: Backend, work: TrialWork) -> str:
-    notes = "; ".join(summary.notes_of(backend))
+def _why_nothing(backend: Backend, work: TrialWork) -> str:
+    notes = "; ".join(backend.notes)
     return notes or ("every answer ends at once" if work.texts else "no prompts")
 
 
-def _write(plan: TrialPlan, backend: Backend, at: int, began: float) -> list[TargetText]:
+def _write_texts(plan: TrialPlan, backend: Backend, at: int, began: float) -> list[TargetText]:
     """The target's texts for one batch; the seconds that are left bound them."""
     seconds = None
     if plan.budget is not None:
         seconds = max(plan.budget - (time.perf_counter() - began), 1.0)
     options = replace(plan.options, seed=plan.options.seed + at, seconds=seconds)
-    found = []
+    batch: list[TargetText] = []
     for temperature, prompts in _by_temperature(plan, at):
         stopped: Interrupted | None = None
         try:
             texts = backend.generate(prompts, replace(options, temperature=temperature))
         except Interrupted as error:
             texts, stopped = error.texts, error
-        found += [replace(text, temperature=temperature) for text in texts]
+        batch += [replace(text, temperature=temperature) for text in texts]
         if stopped is not None:
-            raise Interrupted(str(stopped), found) from stopped
-    return found
+            raise Interrupted(str(stopped), batch) from stopped
+    return batch
 
 
 def _by_temperature(plan: TrialPlan, at: int) -> Iterator[tuple[float, list[Prompt]]]:
@@ -146,8 +157,9 @@ def _by_temperature(plan: TrialPlan, at: int) -> Iterator[tuple[float, list[Prom
     yield from ((t, part) for t, part in ((0.0, greedy), (plan.options.temperature, warm)) if part)
 
 
-def _read(plan: TrialPlan, backend: Backend, texts: Sequence[TargetText]) -> list[Trace]:
-    found = []
+def _read_texts(plan: TrialPlan, backend: Backend, texts: Sequence[TargetText]) -> list[Trace]:
+    """What the draft would have proposed along these texts."""
+    batch: list[Trace] = []
     for temperature in sorted({text.temperature for text in texts}):
         same = [text for text in texts if text.temperature == temperature]
         stopped: Interrupted | None = None
@@ -155,26 +167,25 @@ def _read(plan: TrialPlan, backend: Backend, texts: Sequence[TargetText]) -> lis
             traces = backend.read(same, replace(plan.options, temperature=temperature))
         except Interrupted as error:
             traces, stopped = error.traces, error
-        found += [replace(trace, temperature=temperature) for trace in traces]
+        batch += [replace(trace, temperature=temperature) for trace in traces]
         if stopped is not None:
-            raise Interrupted(str(stopped), traces=found) from stopped
-    return found
+            raise Interrupted(str(stopped), traces=batch) from stopped
+    return batch
 
 
-def _width(traces: Sequence[Trace]) -> float | None:
-    """Half the interval of the acceptance so far."""
+def _uncertainty(traces: Sequence[Trace]) -> float | None:
+    """Half the interval of the acceptance so far; None: too few prompts to say."""
     if len(traces) < BATCH:
         return None
     counts = passes.lengths(line_up(traces), WATCHED)[WATCHED]
-    found = statistics.interval(counts.accepted, counts.drafted)
-    return None if found is None else (found[1] - found[0]) / 2
+    interval = statistics.interval(counts.accepted, counts.drafted)
+    return None if interval is None else (interval[1] - interval[0]) / 2
 
 
-def _time(plan: TrialPlan, backend: Backend, work: TrialWork, say: Say) -> None:
+def _time_steps(plan: TrialPlan, backend: Backend, work: TrialWork, say: Say) -> None:
     if not plan.cost:
         return
-    limits = [n for name, n in backend.limits().items() if name.endswith("context") and n]
-    context = min([CONTEXT, *(n // 2 for n in limits)])
+    context = min([CONTEXT, *(size // 2 for size in backend.limits().contexts)])
     loads = LOADS if backend.device.startswith("cuda") else LOADS[:1]
     for sequences in loads:
         say(f"timing steps for {sequences} sequence{'s' * (sequences > 1)}")
@@ -185,8 +196,10 @@ def _time(plan: TrialPlan, backend: Backend, work: TrialWork, say: Say) -> None:
     work.floor = backend.floor()
 
 
-def _verify(plan: TrialPlan, backend: Backend, trial: Trial, work: TrialWork, say: Say) -> Trial:
-    """Speculate for real with texts that were measured: greedy ones, which can be compared."""
+def _speculate_for_real(
+    plan: TrialPlan, backend: Backend, trial: Trial, work: TrialWork, say: Say
+) -> Trial:
+    """With texts that were measured: greedy ones, if any, whose output can be compared."""
     say(f"speculating for real with {trial.length} tokens")
     read = {id(trace.tokens): trace for trace in work.traces}
     long = [text for text in work.texts if len(text.tokens) > 1 and id(text.tokens) in read]
@@ -196,19 +209,19 @@ def _verify(plan: TrialPlan, backend: Backend, trial: Trial, work: TrialWork, sa
     try:
         verified = backend.verify(chosen, trial.length, options)
     except KeyboardInterrupt:
-        return replace(trial, incomplete=INTERRUPTED)
+        return structs.replace(trial, incomplete=INTERRUPTED)
     except CannotVerify as error:
-        return replace(trial, notes=(*trial.notes, f"not verified: {error}"))
+        return structs.replace(trial, notes=(*trial.notes, f"not verified: {error}"))
     except (Interrupted, ReadError) as error:
-        return replace(trial, incomplete=str(error))
+        return structs.replace(trial, incomplete=str(error))
     if verified.predicted is None:
         same = [read[id(text.tokens)] for text in chosen]
         predicted = answers.by_length(same, trial.length, verified.first)[trial.length]
-        verified = replace(verified, predicted=predicted.tokens_per_pass)
+        verified = structs.replace(verified, predicted=predicted.tokens_per_pass)
     notes, broken = trial.notes, trial.broken
     if verified.identical_output is False:
         if backend.dtype == "float32":
             broken = "greedy output with the draft is not the target's own, in float32"
         else:
             notes += (f"greedy output differed somewhere: usual in {backend.dtype}",)
-    return replace(trial, verified=verified, notes=notes, broken=broken)
+    return structs.replace(trial, verified=verified, notes=notes, broken=broken)

@@ -9,12 +9,13 @@ from pathlib import Path
 from draftcheck.trial.backends.backend import TargetText, TrialOptions
 from draftcheck.trial.prompts import Prompt
 from draftcheck.trial.simulate.traces import Trace
+from draftcheck.trial.simulate.trees import DraftTree
 from draftcheck.trial.speed.speedup import Costs
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TrialPlan:
-    """What is asked of a trial."""
+    """What is asked of a trial; api.trial makes it."""
 
     target: str
     draft: str
@@ -22,12 +23,19 @@ class TrialPlan:
     backend: str | None = None
     """None: chosen by the files."""
     options: TrialOptions = field(default_factory=TrialOptions)
+    """What the backend has to know."""
     precision: float = 0.03
+    """Enough prompts were asked when acceptance is known to within this."""
     budget: float | None = None
+    """Seconds after which no more prompts are asked."""
     cost: bool = True
+    """Time steps too."""
     verify: bool = False
+    """Also speculate for real."""
     reuse: Path | None = None
-    tree: Path | None = None
+    """Where the target's texts are kept, or come from."""
+    tree: DraftTree | None = None
+    """A tree of the user's, beside the best ones."""
     greedy_share: float = 0.0
     """At a temperature: the share of the prompts that is answered greedily all the same."""
 
@@ -39,6 +47,8 @@ class TrialWork:
     texts: list[TargetText] = field(default_factory=list)
     traces: list[Trace] = field(default_factory=list)
     costs: list[Costs] = field(default_factory=list)
+    """One for each number of sequences at once."""
     floor: Costs | None = None
     stopped: str = "all prompts were used"
     incomplete: str | None = None
+    """Why it ended before it was done."""

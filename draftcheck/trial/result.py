@@ -1,27 +1,60 @@
-"""What a trial found out: the figures of the contract, ready to be written or drawn."""
+"""What a trial found out, and the JSON of the contract that says so.
+
+A Trial holds one SpeculationFigures for every way of speculating: draft lengths, thresholds, trees,
+n-grams. Its single figures (acceptance, speed-up …) are those of one draft length, Trial.length.
+
+The classes have the shape of the JSON, so that saved.py can read it back; `rename` says where a
+key has another name there. to_dict writes the JSON key by key and adds what follows from other
+figures. Nothing here needs numpy: most commands only read results.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Any
+from typing import Annotated, Any
 
-from draftcheck.trial.backends.backend import VerifiedRun
+import msgspec
+from msgspec import Meta
+
 from draftcheck.trial.speed.speedup import Costs, ratio
+from draftcheck.trial.strict_json import Number, Text, Whole
 
-Interval = tuple[float, float]
+MAX_ROWS = 4096
+Interval = tuple[Number, Number]
 
 
-@dataclass(frozen=True, slots=True)
-class VllmCounters:
+class MeasuredModel(msgspec.Struct, frozen=True):
+    """Which model it was, so that a saved result is not taken for that of another."""
+
+    ref: Text
+    revision: Text | None = None
+    """The commit of a model of the Hub."""
+    digest: Text | None = None
+    """Of the names, sizes and ends of local files."""
+
+
+class AcceptanceRate(msgspec.Struct, frozen=True):
+    """Accepted over drafted tokens."""
+
+    value: Number
+    ci95: Interval | None = None
+
+    def __post_init__(self) -> None:
+        _check_order(self.ci95)
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"value": self.value, "ci95": _pair(self.ci95)}
+
+
+class VllmCounters(msgspec.Struct, frozen=True):
     """What a draft length came to, in the counters of vLLM's /metrics."""
 
-    num_drafts: float
+    num_drafts: Number
     """Passes that checked at least one drafted token."""
-    num_draft_tokens: float
-    num_accepted_tokens: float
-    num_accepted_tokens_per_pos: tuple[float, ...]
+    num_draft_tokens: Number
+    num_accepted_tokens: Number
+    num_accepted_tokens_per_pos: Annotated[tuple[Number, ...], Meta(max_length=MAX_ROWS)]
     """Passes that accepted at least the first 1, 2, 3 … drafts."""
 
     @property
@@ -41,113 +74,247 @@ class VllmCounters:
         reached = [self.num_drafts, *self.num_accepted_tokens_per_pos, 0.0]
         return [before - now for before, now in pairwise(reached)]
 
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "num_drafts": self.num_drafts,
+            "num_draft_tokens": self.num_draft_tokens,
+            "num_accepted_tokens": self.num_accepted_tokens,
+            "num_accepted_tokens_per_pos": list(self.num_accepted_tokens_per_pos),
+        }
 
-@dataclass(frozen=True, slots=True)
-class SpeculationFigures:
-    """One way of speculating and what it came to."""
 
-    method: str
-    name: str
-    tokens_per_pass: float
+class SpeculationFigures(
+    msgspec.Struct, frozen=True, kw_only=True, rename={"interval": "tokens_per_pass_ci95"}
+):
+    """One way of speculating and what it came to; each method has settings of its own."""
+
+    method: Text
+    name: Text
+    p_min: Number | None = None
+    nodes: Whole | None = None
+    levels: Whole | None = None
+    min: Whole | None = None
+    max: Whole | None = None
+    draft_tokens: Whole | None = None
+    tokens_per_pass: Number
     """Block efficiency, tau."""
-    draft_efficiency: float
-    drafted_per_pass: float
-    speedup: float | None = None
-    settings: Mapping[str, Any] = field(default_factory=dict)
     interval: Interval | None = None
     """Of tokens_per_pass."""
-    mbsu: float | None = None
+    draft_efficiency: Number
+    drafted_per_pass: Number
+    speedup: Number | None = None
+    mbsu: Number | None = None
     """Memory-bound speed-up: tau / (c g + 1)."""
     counters: VllmCounters | None = None
     """Of draft lengths."""
 
+    def __post_init__(self) -> None:
+        _check_order(self.interval)
 
-@dataclass(frozen=True, slots=True)
-class LoadFigures:
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The settings of the method, without those of other methods."""
+        names = ("p_min", "nodes", "levels", "min", "max", "draft_tokens")
+        return {name: value for name in names if (value := getattr(self, name)) is not None}
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "name": self.name,
+            "method": self.method,
+            **self.settings,
+            "tokens_per_pass": self.tokens_per_pass,
+            "tokens_per_pass_ci95": _pair(self.interval),
+            "draft_efficiency": self.draft_efficiency,
+            "drafted_per_pass": self.drafted_per_pass,
+            "speedup": self.speedup,
+        }
+
+    def to_dict_with_counters(self) -> dict[str, Any]:
+        """The same of a draft length."""
+        body = {**self.to_dict(), "mbsu": self.mbsu, "counters": {}}
+        if (counters := self.counters) is not None:
+            body["counters"] = counters.to_dict()
+            body["acceptance_by_position"] = counters.by_position
+            body["acceptance_by_position_conditional"] = counters.by_position_given_the_last
+            body["accepted_length_histogram"] = counters.histogram
+        return body
+
+
+class LoadFigures(msgspec.Struct, frozen=True, rename={"target_step": "target_step_s"}):
     """What a number of sequences at once makes of it."""
 
-    sequences: int
-    draft_tokens: int
-    speedup: float
-    target_step: float
+    sequences: Whole
+    draft_tokens: Whole
+    speedup: Number
+    target_step: Number
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "sequences": self.sequences,
+            "draft_tokens": self.draft_tokens,
+            "speedup": self.speedup,
+            "target_step_s": self.target_step,
+        }
 
 
-@dataclass(frozen=True, slots=True)
-class CategoryFigures:
+class CategoryFigures(msgspec.Struct, frozen=True, kw_only=True):
     """The figures of some of the prompts: a category, or the greedy share of a mixed workload."""
 
-    prompts: int
-    tokens: int
-    acceptance: float
-    interval: Interval | None
-    tokens_per_pass: float
-    draft_tokens: int
+    prompts: Whole
+    tokens: Whole
+    acceptance_rate: AcceptanceRate
+    tokens_per_pass: Number
+    draft_tokens: Whole
     """The length that is best for this part; the trial's own where no costs are known."""
-    speedup: float | None = None
+    speedup: Number | None = None
+
+    @property
+    def acceptance(self) -> float:
+        return self.acceptance_rate.value
+
+    @property
+    def interval(self) -> Interval | None:
+        """Of the acceptance."""
+        return self.acceptance_rate.ci95
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "prompts": self.prompts,
+            "tokens": self.tokens,
+            "acceptance_rate": self.acceptance_rate.to_dict(),
+            "tokens_per_pass": self.tokens_per_pass,
+            "draft_tokens": self.draft_tokens,
+            "speedup": self.speedup,
+        }
 
 
-@dataclass(frozen=True, slots=True)
-class MeasuredModel:
-    """Which model it was, so that a saved result is not taken for that of another."""
+class VerifiedRun(msgspec.Struct, frozen=True, rename={"predicted": "predicted_tokens_per_pass"}):
+    """A real speculative run by the backend's own implementation."""
 
-    ref: str
-    revision: str | None = None
-    """The commit of a model of the Hub."""
-    digest: str | None = None
-    """Of the names, sizes and ends of local files."""
+    draft_tokens: Whole
+    tokens_per_pass: Number
+    speedup: Number | None
+    identical_output: bool | None
+    """None: sampled texts never are the same."""
+    predicted: Number | None = None
+    """What the traces say for the same texts and the same way of counting."""
+    drafted: Whole | None = None
+    accepted: Whole | None = None
+    """The engine's own counters, where it has them."""
+    first: int = 0
+    """1: the engine drafts nothing in the pass that reads the prompt. Not written."""
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "draft_tokens": self.draft_tokens,
+            "tokens_per_pass": self.tokens_per_pass,
+            "predicted_tokens_per_pass": self.predicted,
+            "speedup": self.speedup,
+            "identical_output": self.identical_output,
+            "drafted": self.drafted,
+            "accepted": self.accepted,
+        }
 
 
-@dataclass(frozen=True, slots=True)
-class Trial:
-    target: str
-    draft: str
-    backend: str
-    device: str
-    dtype: str
-    temperature: float
-    seed: int
-    prompts: int
-    tokens: int
-    seconds: float
-    stopped: str
-    """Why no more prompts were taken."""
-    length: int
-    """The draft length that single figures are about."""
-    acceptance: float
-    interval: Interval | None
-    lengths: tuple[SpeculationFigures, ...] = ()
-    thresholds: tuple[SpeculationFigures, ...] = ()
-    trees: tuple[SpeculationFigures, ...] = ()
-    ngram: tuple[SpeculationFigures, ...] = ()
-    greedy_lengths: tuple[SpeculationFigures, ...] = ()
-    """At a temperature: draft lengths when the draft proposes its first choice."""
-    categories: Mapping[str, CategoryFigures] = field(default_factory=dict)
-    workload: Mapping[str, CategoryFigures] = field(default_factory=dict)
-    """The greedy and the sampled part of a mixed workload."""
-    translation: str | None = None
+Rows = Annotated[tuple[SpeculationFigures, ...], Meta(max_length=MAX_ROWS)]
+
+
+class Trial(
+    msgspec.Struct,
+    frozen=True,
+    kw_only=True,
+    rename={
+        "target_model": "target",
+        "draft_model": "draft",
+        "shared": "shared_tokens",
+        "greedy_draft": "greedy_draft_acceptance",
+        "greedy_lengths": "greedy_draft_lengths",
+        "reencoded": "reencoded_lengths",
+        "costs": "cost",
+        "break_even": "break_even_acceptance",
+    },
+):
+    """The result of a trial of one pair."""
+
+    target_model: MeasuredModel
+    draft_model: MeasuredModel
+    backend: Text
+    device: Text
+    dtype: Text
+    temperature: Number
+    greedy_share: Number = 0.0
+    translation: Text | None = None
     """How texts were brought from one vocabulary to the other; None: ids mean the same."""
-    reencoded: tuple[SpeculationFigures, ...] = ()
+    seed: Whole
+    prompts: Whole
+    prompts_digest: Text | None = None
+    tokens: Whole
+    tokens_per_prompt: Whole | None = None
+    seconds: Number
+    stopped: Text
+    """Why no more prompts were taken."""
+    incomplete: Text | None = None
+    """Why the trial ended before it was done."""
+    length: Whole
+    """The draft length that single figures are about."""
+    acceptance_rate: AcceptanceRate
+    categories: Mapping[str, CategoryFigures] = {}
+    workload: Mapping[str, CategoryFigures] = {}
+    """The greedy and the sampled part of a mixed workload."""
+    overlap: Number | None = None
+    greedy_draft: Number | None = None
+    lengths: Rows = ()
+    greedy_lengths: Rows = ()
+    """At a temperature: draft lengths when the draft proposes its first choice."""
+    reencoded: Rows = ()
     """Of a translated draft: lengths, in the draft's tokens, when text is encoded anew."""
-    shared: float | None = None
+    shared: Number | None = None
     """Of a translated draft: share of the target's tokens that the draft has too."""
-    overlap: float | None = None
-    greedy_draft: float | None = None
-    costs: Costs | None = None
-    floor: Costs | None = None
-    floor_speedup: float | None = None
-    loads: tuple[LoadFigures, ...] = ()
-    break_even: float | None = None
+    thresholds: Rows = ()
+    trees: Rows = ()
+    ngram: Rows = ()
     best: SpeculationFigures | None = None
     """None: no costs were measured."""
+    costs: Costs | None = None
+    floor: Costs | None = None
+    floor_speedup: Number | None = None
+    loads: Annotated[tuple[LoadFigures, ...], Meta(max_length=MAX_ROWS)] = ()
+    break_even: Number | None = None
     verified: VerifiedRun | None = None
-    broken: str | None = None
-    incomplete: str | None = None
-    """Why the trial ended before it was done."""
-    notes: tuple[str, ...] = ()
-    models: Mapping[str, MeasuredModel] = field(default_factory=dict)
-    prompts_digest: str | None = None
-    tokens_per_prompt: int | None = None
-    greedy_share: float = 0.0
+    broken: Text | None = None
+    notes: Annotated[tuple[Text, ...], Meta(max_length=MAX_ROWS)] = ()
+
+    def __post_init__(self) -> None:
+        groups = (self.lengths, self.greedy_lengths, self.reencoded, self.thresholds, self.ngram)
+        if any(row.draft_tokens is None for group in groups for row in group):
+            raise ValueError("a row of lengths, thresholds or ngram without draft_tokens")
+
+    def __repr__(self) -> str:
+        pair, row = f"{self.draft} for {self.target}", self.row
+        if self.broken is not None:
+            return f"<Trial {pair}: broken: {self.broken}>"
+        if row is None:
+            return f"<Trial {pair}: nothing was measured>"
+        gain = "" if row.speedup is None else f", speed-up {row.speedup:.2f}"
+        passes = f"{row.tokens_per_pass:.2f} tokens per pass with drafts of {self.length}"
+        return f"<Trial {pair}: {passes}{gain}>"
+
+    @property
+    def target(self) -> str:
+        return self.target_model.ref
+
+    @property
+    def draft(self) -> str:
+        return self.draft_model.ref
+
+    @property
+    def acceptance(self) -> float:
+        return self.acceptance_rate.value
+
+    @property
+    def interval(self) -> Interval | None:
+        """Of the acceptance."""
+        return self.acceptance_rate.ci95
 
     @property
     def pays(self) -> bool | None:
@@ -157,7 +324,7 @@ class Trial:
     @property
     def row(self) -> SpeculationFigures | None:
         """The draft length that single figures are about."""
-        return next((r for r in self.lengths if r.settings["draft_tokens"] == self.length), None)
+        return next((row for row in self.lengths if row.draft_tokens == self.length), None)
 
     @property
     def counters(self) -> VllmCounters | None:
@@ -181,3 +348,73 @@ class Trial:
         if self.verified is not None and self.verified.speedup is not None:
             return self.verified.speedup
         return self.row.speedup if self.row is not None else None
+
+    def to_dict(self) -> dict[str, Any]:
+        """The JSON of the contract."""
+        row, counters, best = self.row, self.counters, self.best
+        return {
+            "target": msgspec.structs.asdict(self.target_model),
+            "draft": msgspec.structs.asdict(self.draft_model),
+            "backend": self.backend,
+            "device": self.device,
+            "dtype": self.dtype,
+            "temperature": self.temperature,
+            "greedy_share": self.greedy_share,
+            "draft_sampling": "probabilistic" if self.greedy_lengths else "greedy",
+            "translation": self.translation,
+            "seed": self.seed,
+            "prompts": self.prompts,
+            "prompts_digest": self.prompts_digest,
+            "tokens": self.tokens,
+            "tokens_per_prompt": self.tokens_per_prompt,
+            "seconds": self.seconds,
+            "stopped": self.stopped,
+            "incomplete": self.incomplete,
+            "length": self.length,
+            "acceptance_rate": self.acceptance_rate.to_dict(),
+            "figures": {  # the classic ones by their names, at the trial's length
+                "acceptance_rate": self.acceptance if row else None,
+                "block_efficiency": row.tokens_per_pass if row else None,
+                "draft_efficiency": row.draft_efficiency if row else None,
+                "mbsu": row.mbsu if row else None,
+                "token_rate_ratio": self.token_rate_ratio,
+                "token_rate_ratio_is": "measured" if self.verified else "from step costs",
+            },
+            "acceptance_by_position": self.by_position,
+            "acceptance_by_position_conditional": counters.by_position_given_the_last
+            if counters
+            else [],
+            "accepted_length_histogram": counters.histogram if counters else [],
+            "counters": counters.to_dict() if counters else {},
+            "categories": {name: part.to_dict() for name, part in self.categories.items()},
+            "workload": {name: part.to_dict() for name, part in self.workload.items()},
+            "overlap": self.overlap,
+            "greedy_draft_acceptance": self.greedy_draft,
+            "lengths": [row.to_dict_with_counters() for row in self.lengths],
+            "greedy_draft_lengths": [row.to_dict_with_counters() for row in self.greedy_lengths],
+            "reencoded_lengths": [row.to_dict_with_counters() for row in self.reencoded],
+            "shared_tokens": self.shared,
+            "thresholds": [row.to_dict() for row in self.thresholds],
+            "trees": [row.to_dict() for row in self.trees],
+            "ngram": [row.to_dict() for row in self.ngram],
+            "best": {"draft_tokens": None, **best.to_dict()} if best else None,
+            "cost": self.costs.to_dict() if self.costs else None,
+            "floor": self.floor.to_dict() if self.floor else None,
+            "floor_speedup": self.floor_speedup,
+            "serving_speedup": _pair(self.serving),
+            "loads": [load.to_dict() for load in self.loads],
+            "stops_paying_at": next((n.sequences for n in self.loads if n.speedup <= 1.0), None),
+            "break_even_acceptance": self.break_even,
+            "verified": self.verified.to_dict() if self.verified else None,
+            "broken": self.broken,
+            "notes": list(self.notes),
+        }
+
+
+def _pair(interval: Interval | None) -> list[float] | None:
+    return None if interval is None else list(interval)
+
+
+def _check_order(interval: Interval | None) -> None:
+    if interval is not None and interval[0] > interval[1]:
+        raise ValueError("an interval whose ends are swapped")

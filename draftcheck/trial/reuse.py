@@ -5,52 +5,72 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
 
+import msgspec
 import numpy as np
+from msgspec import Meta
 
 from draftcheck.errors import ReadError
+from draftcheck.trial import strict_json
 from draftcheck.trial.backends.backend import TargetText
 from draftcheck.trial.plan import TrialPlan
+from draftcheck.trial.strict_json import Number
 
-FORMAT = "draftcheck texts 2"
+Format = Literal["draftcheck texts 2"]
+FORMAT: Format = "draftcheck texts 2"
 MAX_BYTES = 1 << 30
+WHAT = "a file of texts"
+TokenId = Annotated[int, Meta(ge=0, lt=1 << 62)]
+
+
+class SavedText(msgspec.Struct, forbid_unknown_fields=True):
+    """A prompt and the target's answer, as token ids."""
+
+    category: str
+    temperature: Number
+    prompt: Annotated[list[TokenId], Meta(min_length=1)]
+    tokens: list[TokenId]
+
+
+class SavedTexts(msgspec.Struct, forbid_unknown_fields=True):
+    """The file: how the texts were made, and the texts."""
+
+    format: Format
+    target: str
+    tokens: int
+    temperature: Number
+    seed: int
+    greedy_share: Number
+    texts: list[SavedText]
+
+    def __post_init__(self) -> None:
+        for number, text in enumerate(self.texts):
+            if text.temperature not in (0.0, self.temperature):
+                raise ValueError(f"texts[{number}].temperature: another than the file's")
 
 
 def load(file: Path, plan: TrialPlan) -> list[TargetText] | None:
     """The texts, when the file is there; an error when they were made otherwise."""
     if not file.exists():
         return None
-    try:
-        if file.stat().st_size > MAX_BYTES:
-            raise ReadError(f"{file}: more than {MAX_BYTES:,} bytes")
-        body = json.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError) as error:
-        raise ReadError(f"{file}: not a file of texts: {error}") from error
-    if not isinstance(body, dict) or body.get("format") != FORMAT:
-        raise ReadError(f"{file}: not a file of texts")
+    found = strict_json.load(file, WHAT, MAX_BYTES)
+    saved = strict_json.convert(found, SavedTexts, str(file), WHAT)
     for name, wanted in _circumstances(plan).items():
-        if body.get(name) != wanted:
+        if found[name] != wanted:
             raise ReadError(
-                f"{file}: was made with {name} {body.get(name)!r}, not {wanted!r}",
+                f"{file}: was made with {name} {found[name]!r}, not {wanted!r}",
                 hint="Use another file, or the same settings.",
             )
-    try:
-        return [_text(row, plan.options.temperature) for row in body["texts"]]
-    except (KeyError, TypeError, ValueError, OverflowError) as error:
-        raise ReadError(f"{file}: a text in it is broken: {error}") from error
-
-
-def _text(row: Any, warmest: float) -> TargetText:
-    prompt = np.array(row["prompt"], dtype=np.int64)
-    tokens = np.array(row["tokens"], dtype=np.int64)
-    if prompt.ndim != 1 or tokens.ndim != 1 or (tokens < 0).any() or (prompt < 0).any():
-        raise ValueError("ids are lists of whole numbers")
-    if not len(prompt):
-        raise ValueError("an empty prompt")
-    if row["temperature"] not in (0.0, warmest):
-        raise ValueError("another temperature than the file's")
-    return TargetText(str(row["category"]), prompt, tokens, float(row["temperature"]))
+    return [
+        TargetText(
+            text.category,
+            np.array(text.prompt, dtype=np.int64),
+            np.array(text.tokens, dtype=np.int64),
+            float(text.temperature),
+        )
+        for text in saved.texts
+    ]
 
 
 def save(file: Path, plan: TrialPlan, texts: Sequence[TargetText]) -> None:

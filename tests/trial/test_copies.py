@@ -2,15 +2,31 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
 
+from draftcheck.trial.backends.backend import Backend, BackendLimits, TargetText, TrialOptions
 from draftcheck.trial.plan import TrialPlan, TrialWork
+from draftcheck.trial.prompts import Prompt
 from draftcheck.trial.simulate.traces import Trace
 from draftcheck.trial.summary import sum_up
+
+
+class NoBackend(Backend):
+    """One that has done its work, and has nothing of its own to add."""
+
+    name, device, dtype = "made", "cpu", "float32"
+
+    def limits(self) -> BackendLimits:
+        return BackendLimits(None, None, None, None)
+
+    def generate(self, prompts: Sequence[Prompt], options: TrialOptions) -> list[TargetText]:
+        raise NotImplementedError
+
+    def read(self, texts: Sequence[TargetText], options: TrialOptions) -> list[Trace]:
+        raise NotImplementedError
 
 
 def notes(share: float) -> tuple[str, ...]:
@@ -19,11 +35,8 @@ def notes(share: float) -> tuple[str, ...]:
     text = np.array([*range(12)] * 6)
     rank = np.where(rng.random(len(text)) < share, 0, 99)
     work = TrialWork(traces=[Trace(np.arange(12), text, rank, np.ones(len(text)))])
-    backend: Any = SimpleNamespace(
-        name="made", device="cpu", dtype="float32", notes=[], models={}, limits=dict,
-        translation=None, shared=None,
-    )  # fmt: skip
-    return sum_up(TrialPlan("big", "small", []), backend, work, None).notes
+    plan = TrialPlan(target="big", draft="small", prompts=[])
+    return sum_up(plan, NoBackend(), work).notes
 
 
 @pytest.mark.parametrize(("share", "said"), [(0.3, True), (0.98, False)])

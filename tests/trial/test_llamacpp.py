@@ -95,7 +95,8 @@ def test_thresholds_accept_what_llama_server_accepts(
     """Drafts that go on after a wrong token are not seen in one reading: drafted is an estimate."""
     texts, traces = read
     real = speculation().count(texts, OPTIONS, g, p_min)
-    told = simulate.threshold(line_up(traces), p_min, g)
+    line = line_up(traces)
+    [told] = simulate.walk(line, [simulate.stop_when_unsure(line, p_min, g)])
     assert (real.passes, real.accepted) == (told.passes.sum(), told.accepted.sum())
     assert real.drafted == pytest.approx(told.drafted.sum(), rel=0.2)
 
@@ -274,7 +275,7 @@ def test_a_server_ends_with_the_program_that_started_it(program: Program, tmp_pa
         pytest.skip("asks the kernel of Linux")
     code = (
         "import os, sys; from pathlib import Path;"
-        "from draftcheck.trial.backends.llamacpp.program import LlamaProgram, RunningServer;"
+        f"from {llama_program.__name__} import LlamaProgram, RunningServer;"
         "r = RunningServer(LlamaProgram(Path(sys.argv[1])), ['-m', 'x']); r.wait();"
         "print(r._process.pid, flush=True); os.kill(os.getpid(), 9)"
     )
@@ -344,6 +345,23 @@ def nan(file: Path, folder: Path) -> Path:
     raw[norm.data_offset : norm.data_offset + norm.n_bytes] = b"\xff" * int(norm.n_bytes)
     (folder / file.name).write_bytes(raw)
     return folder / file.name
+
+
+def test_the_rehearsal_loads_and_runs_the_model(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its process must end well: any other end but a signal is taken for that."""
+    calls: list[object] = []
+
+    class Loaded:
+        def __init__(self, *arguments: object) -> None:
+            calls.append(arguments)
+
+        def step(self, context: int, width: int) -> None:
+            calls.append((context, width))
+
+    monkeypatch.setattr(library, "LlamaLibrary", Loaded)
+    monkeypatch.setattr(sys, "argv", ["-c", "a.gguf", "cpu"])
+    exec(library.REHEARSAL, {})
+    assert calls == [(Path("a.gguf"), 64, TrialOptions(device="cpu")), (8, 2)]
 
 
 @needs_library

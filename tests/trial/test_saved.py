@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,14 +13,22 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from draftcheck.errors import ReadError
-from draftcheck.trial import saved
-from draftcheck.trial.backends.backend import VerifiedRun
-from draftcheck.trial.result import LoadFigures, MeasuredModel, Trial
+from draftcheck.trial import reuse, saved
+from draftcheck.trial.backends.backend import TrialOptions
+from draftcheck.trial.plan import TrialPlan
+from draftcheck.trial.result import (
+    AcceptanceRate,
+    LoadFigures,
+    MeasuredModel,
+    Trial,
+    VerifiedRun,
+)
 from draftcheck.trial.simulate import answers
 from draftcheck.trial.simulate.traces import Trace
 from draftcheck.trial.speed.speedup import Costs
 from tests.conftest import FIXTURES, Run
 
+DATA = Path(__file__).parent / "data"
 PAIR = (FIXTURES / "pair" / "target", FIXTURES / "pair" / "draft")
 COSTS = Costs(0.1, 1.0, {2: 1.0, 5: 1.2, 17: 1.4}, "CUDA graphs")
 
@@ -32,10 +41,12 @@ def trial(**changes: Any) -> Trial:
     ]
     found = answers.answer(traces, COSTS)
     fields: dict[str, Any] = {
-        "target": "a/b", "draft": "c/d", "backend": "transformers", "device": "cuda:0",
+        "target_model": MeasuredModel("a/b", "0" * 40),
+        "draft_model": MeasuredModel("c/d", None, "x"),
+        "backend": "transformers", "device": "cuda:0",
         "dtype": "bfloat16", "temperature": 0.5, "seed": 3, "prompts": 4, "tokens": 160,
         "seconds": 1.5, "stopped": "all prompts were used", "length": found.length,
-        "acceptance": 0.5, "interval": (0.4, 0.6), "lengths": found.lengths,
+        "acceptance_rate": AcceptanceRate(0.5, (0.4, 0.6)), "lengths": found.lengths,
         "thresholds": found.thresholds, "trees": found.trees, "ngram": found.ngram,
         "greedy_lengths": found.lengths, "best": found.best, "costs": COSTS, "floor": COSTS,
         "floor_speedup": 2.0,
@@ -43,31 +54,29 @@ def trial(**changes: Any) -> Trial:
         "categories": answers.parts(["x", "y"] * 2, found.by_length, 4, COSTS),
         "workload": answers.parts(["greedy", "sampled"] * 2, found.by_length, 4, None),
         "verified": VerifiedRun(4, 2.0, 1.4, None, 2.01), "notes": ("one",),
-        "models": {"target": MeasuredModel("a/b", "0" * 40),
-                   "draft": MeasuredModel("c/d", None, "x")},
         "prompts_digest": "sha256:1", "tokens_per_prompt": 40, "greedy_share": 0.5,
     }  # fmt: skip
     return Trial(**{**fields, **changes})
 
 
 def test_what_is_read_back_is_what_was_written(tmp_path: Path) -> None:
-    body = saved.body(trial())
+    body = trial().to_dict()
     file = tmp_path / "trial.json"
     file.write_text(json.dumps(body), encoding="utf-8")
-    assert saved.body(saved.load(file)) == body
+    assert saved.load(file).to_dict() == body
     file.write_text(json.dumps({"engines": [], "trial": body}), encoding="utf-8")
-    assert saved.body(saved.load(file)) == body
+    assert saved.load(file).to_dict() == body
 
 
 def test_classic_figures_by_name() -> None:
-    body = saved.body(trial(verified=None))
+    body = trial(verified=None).to_dict()
     row = next(row for row in body["lengths"] if row["draft_tokens"] == body["length"])
     figures = body["figures"]
     assert figures["block_efficiency"] == row["tokens_per_pass"]
     tau, g, c = row["tokens_per_pass"], row["draft_tokens"], body["cost"]["ratio"]
     assert figures["mbsu"] == pytest.approx(tau / (c * g + 1))
     assert figures["token_rate_ratio"] == row["speedup"]
-    assert saved.body(trial())["figures"]["token_rate_ratio"] == 1.4  # of the real run
+    assert trial().to_dict()["figures"]["token_rate_ratio"] == 1.4  # of the real run
     assert body["stops_paying_at"] == 64
     assert body["serving_speedup"] == sorted([row["speedup"], body["floor_speedup"]])
     for row in body["lengths"]:
@@ -77,7 +86,7 @@ def test_classic_figures_by_name() -> None:
         assert sum(row["accepted_length_histogram"]) == counters["num_drafts"]
 
 
-BODY = saved.body(trial())
+BODY = trial().to_dict()
 nonsense = st.one_of(
     st.none(), st.booleans(), st.integers(), st.floats(), st.text(max_size=5),
     st.lists(st.integers(), max_size=3), st.dictionaries(st.text(max_size=3), st.integers()),
@@ -94,17 +103,18 @@ def test_edited_results_are_refused_or_sound(name: str, value: Any) -> None:
     except ReadError as error:
         assert "file" in error.message
         return
-    json.dumps(saved.body(found), allow_nan=False)
+    json.dumps(found.to_dict(), allow_nan=False)
 
 
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("", "not the JSON of a trial"),
-        ("[1]", "not the result of a trial"),
-        ("{}", "is missing or not"),
+        ("", "not the result of a trial: not JSON: "),
+        ("[1]", "not the result of a trial: expected object, got array"),
+        ("{}", "not the result of a trial: object missing required field target"),
+        ('{"seed": NaN}', "not JSON: NaN is not a number"),
         ('{"engines": [], "trial": null}', "without a trial"),
-        ("[" * 100_000, "not the JSON of a trial"),
+        ("[" * 100_000, "not the result of a trial: not JSON: "),
     ],
 )
 def test_other_files_are_refused(run: Run, tmp_path: Path, text: str, words: str) -> None:
@@ -112,7 +122,72 @@ def test_other_files_are_refused(run: Run, tmp_path: Path, text: str, words: str
     file.write_text(text, encoding="utf-8")
     ran = run("pair", *PAIR, "--trial-from", file)
     assert ran.code == 3
+    assert f"{file}: " in ran.err
     assert words in ran.err
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"backend": 1}, "backend: expected str, got int"),
+        ({"more": 1}, "unknown key more"),
+        ({"cost": {**BODY["cost"], "more": 1}}, "unknown key cost.more"),
+        ({"cost": {**BODY["cost"], "target_step_s": 0}}, "cost.target_step_s: expected int >= 1"),
+        ({"cost": {**BODY["cost"], "verify_step_s": {"x": 1}}}, "key in cost.verify_step_s"),
+        ({"lengths": [{**BODY["lengths"][0], "speedup": "1"}]}, "lengths[0].speedup: expected"),
+        ({"lengths": [{**BODY["lengths"][0], "more": 1}]}, "unknown key lengths[0].more"),
+        ({"lengths": [{**BODY["lengths"][0], "draft_tokens": None}]}, "without draft_tokens"),
+        ({"loads": [{"sequences": 1}]}, "loads[0]: object missing required field draft_tokens"),
+        ({"acceptance_rate": {"value": 0.5, "ci95": [0.6, 0.4]}}, "ends are swapped"),
+        ({"overlap": float("nan")}, "overlap: expected float >= 0.0"),
+        ({"seconds": float("inf")}, "seconds: expected float <= 1"),
+        ({"stopped": "x" * 5000}, "stopped: expected str of length <= 4096"),
+    ],
+)
+def test_a_wrong_key_is_named(change: dict[str, Any], words: str) -> None:
+    with pytest.raises(ReadError) as error:
+        saved.parse({**BODY, **change}, "t.json")
+    assert error.value.message.startswith("t.json: not the result of a trial: ")
+    assert words in error.value.message
+    assert "\n" not in error.value.message
+
+
+@pytest.mark.parametrize("name", ["lengths", "notes", "greedy_share", "figures"])
+def test_a_missing_key_is_named(name: str) -> None:
+    with pytest.raises(ReadError, match=f"missing key {name}"):
+        saved.parse({key: value for key, value in BODY.items() if key != name}, "t.json")
+
+
+def test_files_of_the_version_before_are_read() -> None:
+    """Written by draftcheck 0.1.0 before results were read by msgspec; some rows were cut out."""
+    text = (DATA / "trial.json").read_text(encoding="utf-8")
+    found = saved.load(DATA / "trial.json")
+    body = {**{name: json.loads(text)[name] for name in saved.HEAD}, **found.to_dict()}
+    assert json.dumps(body) + "\n" == text
+    assert (found.verified is not None, found.length, len(found.lengths)) == (True, 1, 4)
+
+
+def test_texts_of_the_version_before_are_read() -> None:
+    options = TrialOptions(tokens=12, temperature=0.7)
+    plan = TrialPlan(target="fixtures/pair/target", draft="", prompts=[], options=options,
+                     greedy_share=0.5)  # fmt: skip
+    texts = reuse.load(DATA / "texts.json", plan)
+    assert texts is not None
+    assert [(text.category, text.temperature) for text in texts] == [
+        ("prompts", 0.0),
+        ("prompts", 0.7),
+    ]
+    assert [len(text.tokens) for text in texts] == [12, 12]
+    assert texts[0].prompt[:3].tolist() == [1, 371, 201]
+    with pytest.raises(ReadError, match=r"was made with seed 0, not 1"):
+        reuse.load(DATA / "texts.json", replace(plan, options=replace(options, seed=1)))
+
+
+def test_a_result_shows_itself_in_a_line() -> None:
+    assert repr(trial()).startswith("<Trial c/d for a/b: ")
+    assert " tokens per pass with drafts of " in repr(trial())
+    assert repr(trial(broken="no")) == "<Trial c/d for a/b: broken: no>"
+    assert "\n" not in repr(trial())
 
 
 def test_a_result_of_other_models_is_refused(run: Run, tmp_path: Path) -> None:
@@ -120,10 +195,10 @@ def test_a_result_of_other_models_is_refused(run: Run, tmp_path: Path) -> None:
 
     file = tmp_path / "trial.json"
     models = {
-        "target": model_places.identify(str(PAIR[0])),
-        "draft": model_places.identify(str(PAIR[1])),
+        "target_model": model_places.identify(str(PAIR[0])),
+        "draft_model": model_places.identify(str(PAIR[1])),
     }
-    file.write_text(json.dumps(saved.body(trial(models=models))), encoding="utf-8")
+    file.write_text(json.dumps(trial(**models).to_dict()), encoding="utf-8")
     ran = run("pair", *PAIR, "--trial-from", file, "--engine", "vllm", "--format", "json")
     assert ran.code == 0, ran.err
     assert ran.json["trial"]["length"] == trial().length
@@ -140,11 +215,11 @@ def test_a_broken_pair_is_not_compatible_whatever_the_files_say(run: Run, tmp_pa
     from draftcheck.trial import model_places
 
     models = {
-        "target": model_places.identify(str(PAIR[0])),
-        "draft": model_places.identify(str(PAIR[1])),
+        "target_model": model_places.identify(str(PAIR[0])),
+        "draft_model": model_places.identify(str(PAIR[1])),
     }
     file = tmp_path / "trial.json"
-    body = saved.body(trial(models=models, broken="nearly every draft is rejected"))
+    body = trial(**models, broken="nearly every draft is rejected").to_dict()
     file.write_text(json.dumps(body), encoding="utf-8")
     ran = run("pair", *PAIR, "--trial-from", file)
     assert ran.code == 1

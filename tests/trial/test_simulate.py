@@ -11,7 +11,7 @@ pytest.importorskip("numpy", reason="numpy comes with the trial extra")
 
 from draftcheck.trial.simulate import answers, ngram, sampled, statistics, trees
 from draftcheck.trial.simulate import passes as simulate
-from draftcheck.trial.simulate.traces import Trace, line_up
+from draftcheck.trial.simulate.traces import JoinedTraces, PassCounts, Trace, line_up
 
 ranks = st.lists(st.sampled_from([0, 0, 0, 1, 2, 9]), min_size=1, max_size=40)
 
@@ -24,6 +24,19 @@ def trace(rank: list[int], confidence: list[float] | None = None, prompt: int = 
         rank=np.array(rank),
         confidence=np.array(confidence or [1.0] * n),
     )
+
+
+def threshold(line: JoinedTraces, p_min: float, g: int, n_min: int = 0) -> PassCounts:
+    return simulate.walk(line, [simulate.stop_when_unsure(line, p_min, g, n_min)])[0]
+
+
+def of_tree(line: JoinedTraces, tree: trees.DraftTree) -> PassCounts:
+    return simulate.walk(line, [trees.drafts(line, tree)])[0]
+
+
+def of_rule(traces: list[Trace], rule: ngram.NgramLookup) -> PassCounts:
+    line = line_up(traces)
+    return simulate.walk(line, [ngram.drafts(line, ngram.NgramTexts(traces), rule)])[0]
 
 
 def speculate(rank: list[int], g: int, sure: list[bool] | None = None) -> dict[str, int]:
@@ -61,7 +74,7 @@ def test_a_threshold_accepts_what_the_loop_accepts(
     rows: list[tuple[int, float]], p_min: float, g: int
 ) -> None:
     rank, confidence = [r for r, _ in rows], [c for _, c in rows]
-    counts = simulate.threshold(line_up([trace(rank, confidence)]), p_min, g)
+    counts = threshold(line_up([trace(rank, confidence)]), p_min, g)
     told = speculate(rank, g, [c >= p_min for c in confidence])
     assert (counts.passes[0], counts.accepted[0]) == (told["passes"], told["accepted"])
     assert counts.drafted[0] >= told["drafted"] - 1e-9
@@ -69,7 +82,7 @@ def test_a_threshold_accepts_what_the_loop_accepts(
 
 def test_no_threshold_is_the_plain_length() -> None:
     one = line_up([trace([0, 0, 1, 0, 0, 0, 2, 0, 0], [0.3] * 9)])
-    plain, open_ = simulate.lengths(one)[4], simulate.threshold(one, 0.0, 4)
+    plain, open_ = simulate.lengths(one)[4], threshold(one, 0.0, 4)
     assert open_.drafted[0] == plain.drafted[0]
     assert (open_.histogram == plain.histogram).all()
 
@@ -81,7 +94,7 @@ def test_short_drafts_are_thrown_away_as_the_loop_does(
 ) -> None:
     """Where the draft never errs, its length is known: then n_min is exact too."""
     rank, confidence = [r for r, _ in rows], [c for _, c in rows]
-    counts = simulate.threshold(line_up([trace(rank, confidence)]), p_min, g, n_min)
+    counts = threshold(line_up([trace(rank, confidence)]), p_min, g, n_min)
     i, passes, accepted = 1, 0, 0
     while i < len(rank):
         k = 0
@@ -95,7 +108,7 @@ def test_short_drafts_are_thrown_away_as_the_loop_does(
 @given(ranks, st.lists(st.lists(st.integers(0, 3), min_size=1, max_size=5), min_size=1, max_size=9))
 def test_a_tree_is_counted_as_the_loop_counts(rank: list[int], paths: list[list[int]]) -> None:
     tree = trees.make("t", paths)
-    counts = trees.simulate(line_up([trace(rank)]), tree)
+    counts = of_tree(line_up([trace(rank)]), tree)
     i, passes, accepted = 1, 0, 0
     while i < len(rank):
         fits = [len(p) for p in tree.paths if tuple(rank[i : i + len(p)]) == p]
@@ -117,7 +130,7 @@ def test_a_tree_accepts_its_longest_path(rank: list[int], paths: list[list[int]]
 def test_a_chain_is_a_tree(rank: list[int], g: int) -> None:
     chain = trees.make("chain", [[0] * g])
     one = line_up([trace(rank)])
-    assert trees.simulate(one, chain).passes[0] == simulate.lengths(one)[g].passes[0]
+    assert of_tree(one, chain).passes[0] == simulate.lengths(one)[g].passes[0]
 
 
 @settings(deadline=None)
@@ -129,7 +142,7 @@ def test_no_tree_of_that_size_takes_more_places(rows: list[list[int]], nodes: in
     def taken(tree: trees.DraftTree) -> int:
         return sum(int(trees.depth(one.rank[1:-1], tree).sum()) for one in traces)
 
-    best = trees.best(line_up(traces), nodes)
+    [best] = trees.best_of_each(line_up(traces), (nodes,))
     assert best.nodes <= nodes
     chain = trees.make("chain", [[0] * nodes])
     wide = trees.make("wide", [[rank] for rank in range(nodes)])
@@ -227,6 +240,7 @@ def test_a_mixed_workload_is_both_of_its_parts() -> None:
     assert len(found.greedy_lengths) == len(found.lengths) == 24
 
 
+@settings(deadline=None)
 @given(st.lists(ranks, min_size=1, max_size=3), st.integers(1, 24))
 def test_certain_chances_are_the_greedy_case(rows: list[list[int]], g: int) -> None:
     plain = [trace(row) for row in rows]
@@ -326,7 +340,7 @@ def test_copies_are_counted_as_the_loop_counts(
     """Token by token over the continuation, with the engine's own words."""
     n = len(tokens)
     one = Trace(np.array(prompt), np.array(tokens), np.ones(n, int), np.ones(n))
-    counts = ngram.simulate([one], ngram.NgramLookup(1, 3, k))
+    counts = of_rule([one], ngram.NgramLookup(1, 3, k))
     i, passes, accepted, drafted = 1, 0, 0, 0
     while i < n:
         copy = vllm_lookup(prompt + tokens[:i], 1, 3, k)[: n - 1 - i]
@@ -338,7 +352,7 @@ def test_copies_are_counted_as_the_loop_counts(
 
 def test_repeated_text_is_drafted_by_lookup() -> None:
     one = Trace(np.arange(10), np.tile(np.arange(5), 8), np.ones(40, int), np.ones(40))
-    counts = ngram.simulate([one], ngram.NgramLookup(2, 4, 5))
+    counts = of_rule([one], ngram.NgramLookup(2, 4, 5))
     assert counts.tokens_per_pass > 3.5
 
 

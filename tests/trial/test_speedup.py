@@ -13,7 +13,7 @@ FREE = Costs(draft_step=0.0, target_step=1.0, verify={17: 1.0})
 
 
 def test_free_drafts_are_worth_what_they_yield() -> None:
-    assert speedup.of_length(3.5, 8, FREE) == pytest.approx(3.5)
+    assert speedup.of_pass(3.5, 8, FREE) == pytest.approx(3.5)
     assert speedup.break_even(FREE) == pytest.approx(0.0, abs=1e-6)
 
 
@@ -29,8 +29,7 @@ def test_break_even_is_where_the_best_length_gives_one() -> None:
 
     def best(acceptance: float) -> float:
         return max(
-            speedup.of_length(speedup.expected_tokens(acceptance, g), g, costs)
-            for g in range(1, 25)
+            speedup.of_pass(speedup.expected_tokens(acceptance, g), g, costs) for g in range(1, 25)
         )
 
     assert best(found + 0.01) > 1 > best(found - 0.01)
@@ -51,4 +50,4 @@ def test_costs_between_the_measured_widths_lie_on_a_line() -> None:
     assert costs.verify_step(2) == pytest.approx(1.5)
     assert costs.verify_step(4) == pytest.approx(3.0)
     assert costs.verify_step(7) == pytest.approx(6.0)
-    assert speedup.of_pass(2.0, 0.0, 2.5, costs) == pytest.approx(2.0 / 2.5)
+    assert speedup.of_pass(2.0, 2.5, costs, steps=0) == pytest.approx(2.0 / 2.5)

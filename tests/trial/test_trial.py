@@ -166,12 +166,22 @@ def test_texts_are_kept_and_used_again(run: Run, prompts: Path, tmp_path: Path) 
     assert other.code == 3
     assert "was made with tokens 24, not 9" in other.err
     body = json.loads(file.read_text(encoding="utf-8"))
-    for change in ({"prompt": []}, {"tokens": [-1]}, {"temperature": 0.5}, {"prompt": [[1]]}):
+    for change, place in (
+        ({"prompt": []}, "texts[0].prompt: "),
+        ({"tokens": [-1]}, "texts[0].tokens[0]: "),
+        ({"temperature": 0.5}, "texts[0].temperature: "),
+        ({"temperature": float("nan")}, "NaN is not a number"),
+        ({"prompt": [[1]]}, "texts[0].prompt[0]: "),
+        ({"prompt": [1.5]}, "texts[0].prompt[0]: "),
+        ({"more": 1}, "unknown field more"),
+    ):
         file.write_text(
             json.dumps({**body, "texts": [{**body["texts"][0], **change}]}), encoding="utf-8"
         )
         ran = run("trial", *PAIR, "--prompts", prompts, "--tokens", "24", "--reuse", file)
-        assert (ran.code, "a text in it is broken" in ran.err) == (3, True)
+        assert (ran.code, len(ran.err.splitlines())) == (3, 1)
+        assert f"{file}: not a file of texts: " in ran.err
+        assert place in ran.err
 
 
 def test_a_draft_of_noise_is_called_broken(run: Run, prompts: Path, tmp_path: Path) -> None:
@@ -274,6 +284,12 @@ def test_wrong_models_and_settings_are_named(run: Run, prompts: Path, tmp_path: 
     ran = run("trial", *PAIR, "--prompts", prompts, "--tokens", "4", "--no-cost", "--tree", tree)
     assert ran.code == 3
     assert "rank must be" in ran.err
+    for text, place in (('[[0], ["0"]]', "[1][0]"), ("[[]]", "[0]"), ("{}", "list of rank paths")):
+        tree.write_text(text, encoding="utf-8")
+        ran = run("trial", *PAIR, "--prompts", prompts, "--tree", tree)
+        assert (ran.code, len(ran.err.splitlines())) == (3, 1)
+        assert f"{tree}: not a tree: " in ran.err
+        assert place in ran.err
 
 
 def test_our_own_prompts_are_many_and_mixed() -> None:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from draftcheck.trial.backends.vllm.backend import LOGGING, thoughts
+from draftcheck.trial.backends.vllm.backend import LOGGING, rank_and_confidence
 from draftcheck.trial.backends.vllm.engine_output import EngineOutput
 from tests.conftest import FIXTURES, Run
 
@@ -184,11 +184,11 @@ def test_of_equal_choices_the_lower_id_comes_first() -> None:
         3: SimpleNamespace(logprob=-1.0, rank=1),
         5: SimpleNamespace(logprob=-4.0, rank=3),
     }
-    ranks = [thoughts([place], np.array([token]))[0][0] for token in (3, 7, 5)]
+    ranks = [rank_and_confidence([place], np.array([token]))[0][0] for token in (3, 7, 5)]
     assert ranks == [0, 1, 2]
     far = {**{i: SimpleNamespace(logprob=-1.0, rank=i + 1) for i in range(10)},
            99: SimpleNamespace(logprob=-9.0, rank=600)}  # fmt: skip
-    assert thoughts([far], np.array([99]))[0][0] == 599
+    assert rank_and_confidence([far], np.array([99]))[0][0] == 599
 
 
 def test_a_target_that_computes_nothing_sensible_is_called_so(

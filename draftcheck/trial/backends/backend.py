@@ -1,19 +1,26 @@
-"""What a trial asks of a backend, and the backends there are."""
+"""What a trial asks of a backend, and the backends there are.
+
+A new backend is a module with open(target, draft, options) -> Backend, named in BACKENDS. It gets
+a folder of its own and derives from Backend, or from Sides where target and draft are loaded
+apart. Modules that BACKENDS names are imported when they are used: most need torch or an engine.
+"""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING
 
-from draftcheck.errors import UsageError
+from draftcheck.errors import ReadError, UsageError
 from draftcheck.trial.prompts import Prompt
+from draftcheck.trial.result import MeasuredModel, VerifiedRun
 from draftcheck.trial.speed.speedup import Costs
 
-if TYPE_CHECKING:  # results are read without numpy
-    from draftcheck.trial.simulate.traces import Ints, Trace
+if TYPE_CHECKING:  # backends are chosen without numpy
+    from draftcheck.trial.simulate.traces import Ints, PassCounts, Trace
 
 BACKENDS = {
     "transformers": "draftcheck.trial.backends.transformers.backend",
@@ -44,7 +51,7 @@ class CannotVerify(Exception):
 
 
 class Interrupted(Exception):
-    """A side went away half-way; what it had done by then is kept."""
+    """A model's server went away half-way; what it had done by then is kept."""
 
     def __init__(
         self, words: str, texts: Sequence[TargetText] = (), traces: Sequence[Trace] = ()
@@ -90,58 +97,102 @@ class TargetText:
     """What the tokens were chosen at."""
 
 
+def check_rows(text: TargetText, rows: int | None) -> None:
+    """Ids that the draft has no row for end an engine, whatever the acceptance."""
+    top = max(int(ids.max(initial=0)) for ids in (text.prompt, text.tokens))
+    if rows is not None and top >= rows:
+        raise BrokenDraft(
+            f"the target's text holds token {top}, and the draft has {rows:,} rows:"
+            " the draft cannot read it"
+        )
+
+
+def draft_not_numbers() -> BrokenDraft:
+    return BrokenDraft("the draft's logits are not numbers (NaN or inf)")
+
+
+def target_not_numbers(where: object) -> ReadError:
+    return ReadError(f"{where}: the target's logits are not numbers (NaN or inf)")
+
+
 @dataclass(frozen=True, slots=True)
-class VerifiedRun:
-    """A real speculative run by the backend's own implementation."""
+class BackendLimits:
+    """Sizes that bound a trial; None: not known."""
 
-    draft_tokens: int
-    tokens_per_pass: float
-    speedup: float | None
-    identical_output: bool | None
-    """None: sampled texts never are the same."""
-    predicted: float | None = None
-    """What the traces say for the same texts and the same way of counting."""
-    drafted: int | None = None
-    accepted: int | None = None
-    """The engine's own counters, where it has them."""
-    first: int = 0
-    """1: the engine drafts nothing in the pass that reads the prompt."""
+    target_rows: int | None
+    """Tokens of the vocabulary, as rows of the embedding table."""
+    target_context: int | None
+    draft_rows: int | None
+    draft_context: int | None
+
+    @property
+    def contexts(self) -> list[int]:
+        """Those that are known."""
+        return [size for size in (self.target_context, self.draft_context) if size]
 
 
-class Backend(Protocol):
-    """Target and draft, loaded."""
+class Backend(ABC):
+    """Target and draft, loaded: everything that a trial asks of them.
+
+    A backend must write the target's texts and read them as the draft does. What it cannot
+    measure it leaves to the defaults, which say so.
+    """
 
     name: str
     device: str
     dtype: str
 
-    def generate(self, prompts: Sequence[Prompt], options: TrialOptions) -> list[TargetText]:
-        """The target's own continuations."""
-        ...
+    def __init__(self) -> None:
+        self.remarks: list[str] = []
+        """What the user should know about how it was measured; any member may add to it."""
+        self.models: Mapping[str, MeasuredModel] = {}
+        """Which "target" and "draft" were loaded; empty: the files that were named say it."""
+        self.translation: str | None = None
+        """How texts come from one vocabulary to the other; None: ids mean the same."""
+        self.shared: float | None = None
+        """With a translation: share of the target's tokens that the draft has too."""
 
+    @property
+    def notes(self) -> Sequence[str]:
+        """Remarks so far, for the result."""
+        return self.remarks
+
+    @abstractmethod
+    def limits(self) -> BackendLimits:
+        """Rows and contexts of both models."""
+
+    @abstractmethod
+    def generate(self, prompts: Sequence[Prompt], options: TrialOptions) -> list[TargetText]:
+        """The target's own continuations. Raises Interrupted with those that were finished."""
+
+    @abstractmethod
     def read(self, texts: Sequence[TargetText], options: TrialOptions) -> list[Trace]:
-        """What the draft thinks of them."""
-        ...
+        """The draft's choices at every token of the texts. Raises Interrupted, BrokenDraft."""
 
     def costs(self, sequences: int, context: int) -> Costs | None:
         """Seconds per step; None where they cannot be measured."""
-        ...
+        return None
 
     def floor(self) -> Costs | None:
-        """Seconds per step if reading the weights were all there is to it."""
-        ...
+        """Seconds per step if reading the weights were all there is to it; None: not known."""
+        return None
 
     def verify(self, texts: Sequence[TargetText], g: int, options: TrialOptions) -> VerifiedRun:
-        """Speculate for real."""
-        ...
+        """Speculate for real with drafts of g tokens."""
+        raise CannotVerify("this backend has no speculation of its own")
 
-    def limits(self) -> Mapping[str, Any]:
-        """Facts that bound the trial: rows, context."""
-        ...
+    def cause(self) -> str | None:
+        """Why nothing is accepted, when the models tell."""
+        return None
 
-    def close(self) -> None:
+    def reencoded(
+        self, texts: Sequence[TargetText], longest: int, first: int
+    ) -> Mapping[int, PassCounts]:
+        """With a translation: draft lengths for engines that encode text anew; else empty."""
+        return {}
+
+    def close(self) -> None:  # noqa: B027 (most backends have nothing to do)
         """Give back what is loaded; may be called twice."""
-        ...
 
 
 def missing(name: str) -> str | None:

@@ -1,34 +1,35 @@
-"""A backend of two sides that need not know each other: the target writes, the draft reads.
+"""A backend whose target and draft are loaded apart: one writes texts, the other reads them.
 
-At a temperature the draft is taken to propose its first choice, which is what llama.cpp and vLLM
-do: a token of the target's sampled text was a taken draft when it is that choice.
+The two sides need not know each other: a server may write and a GGUF file in this process may
+read. At a temperature the draft is taken to propose its first choice, which is what llama.cpp and
+vLLM do: a token of the target's sampled text was a taken draft when it is that choice.
 """
 
 from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
 from functools import partial
 from queue import Empty, SimpleQueue
 from threading import Event, Thread
-from typing import Any, Protocol, TypeVar
+from typing import TypeVar
 
 from draftcheck.trial.backends.backend import (
+    Backend,
+    BackendLimits,
     CannotVerify,
     Interrupted,
     TargetText,
     TrialOptions,
-    VerifiedRun,
 )
 from draftcheck.trial.prompts import Prompt
+from draftcheck.trial.result import VerifiedRun
 from draftcheck.trial.simulate.traces import Floats, Ints, Trace
-from draftcheck.trial.speed.speedup import Costs
-
-WIDTHS = (2, 3, 5, 9, 17, 65)
-"""Tokens checked in one pass, for which the pass is timed."""
+from draftcheck.trial.speed.speedup import WIDTHS, Costs
 
 GREEDY = "at a temperature: for a draft that proposes its first choice, as llama.cpp and vLLM do"
 
@@ -44,91 +45,76 @@ class ServerLost(Exception):
         self.status = status
 
 
-class TrialSide(Protocol):
-    """What both sides tell of themselves."""
+class TrialSide(ABC):
+    """What both sides tell of themselves; what is not known or not possible is left as it is."""
 
-    @property
-    def device(self) -> str: ...
-
-    @property
-    def dtype(self) -> str: ...
-
-    @property
-    def rows(self) -> int | None:
-        """Tokens of the vocabulary; None: not told."""
-        ...
-
-    @property
-    def context(self) -> int | None: ...
+    device: str
+    dtype: str
+    rows: int | None = None
+    """Tokens of the vocabulary."""
+    context: int | None = None
 
     @property
     def notes(self) -> Sequence[str]:
         """What the user should know about how it was measured."""
-        ...
+        return ()
 
     def step(self, context: int, width: int) -> float | None:
         """Seconds to read `width` tokens behind `context` others; None: cannot be timed."""
-        ...
+        return None
 
-    def close(self) -> None:
+    def close(self) -> None:  # noqa: B027 (Python gives back what no program holds)
         """Give back memory, end programs; may be called twice."""
-        ...
 
 
-class TargetWriter(TrialSide, Protocol):
-    @property
-    def at_once(self) -> int:
-        """Prompts that it takes side by side."""
-        ...
+class TargetWriter(TrialSide):
+    at_once = 1
+    """Prompts that it takes side by side."""
 
+    @abstractmethod
     def write(self, prompt: Prompt, options: TrialOptions) -> TargetText | None:
-        """The target's continuation; None: the prompt is too long for it. Raises Lost."""
-        ...
+        """The target's continuation; None: the prompt is too long for it. Raises ServerLost."""
 
 
-class DraftReader(TrialSide, Protocol):
+class DraftReader(TrialSide):
+    @abstractmethod
     def read(self, text: TargetText) -> tuple[Ints, Floats]:
-        """Rank of each token among the draft's choices, and the draft's confidence. Raises Lost."""
-        ...
+        """Rank of each token among the draft's choices, and its confidence. Raises ServerLost."""
 
 
-class Sides:
+class Sides(Backend):
     """Target and draft, each by its own means."""
 
     def __init__(self, name: str, target: TargetWriter, draft: DraftReader, how: str) -> None:
         """how: steps are timed."""
+        super().__init__()
         self.name = name
         self.target, self.draft = target, draft
         self.device, self.dtype = target.device, target.dtype
         self._how = how
         self.speculation: Verify | str = "this backend has no speculation of its own"
         """How to speculate for real, or why that is not possible."""
-        self.remarks: list[str] = []
         self._too_long = 0
 
     @property
     def notes(self) -> list[str]:
-        found = [*self.remarks, *self.target.notes, *self.draft.notes]
+        notes = [*self.remarks, *self.target.notes, *self.draft.notes]
         if self._too_long:
             size = f" of {self.target.context:,}" if self.target.context else ""
-            found.append(
+            notes.append(
                 f"{self._too_long} prompt{'s' * (self._too_long > 1)} left out: too long for the"
                 f" target's context{size}"
             )
-        return found
+        return notes
 
-    def limits(self) -> Mapping[str, Any]:
-        return {
-            "target_rows": self.target.rows,
-            "target_context": self.target.context,
-            "draft_rows": self.draft.rows,
-            "draft_context": self.draft.context,
-        }
+    def limits(self) -> BackendLimits:
+        target, draft = self.target, self.draft
+        return BackendLimits(target.rows, target.context, draft.rows, draft.context)
 
     def generate(self, prompts: Sequence[Prompt], options: TrialOptions) -> list[TargetText]:
         if options.temperature > 0 and GREEDY not in self.remarks:
             self.remarks.append(GREEDY)
-        found: list[TargetText] = []
+        texts: list[TargetText] = []
         end = time.monotonic() + (options.seconds or math.inf)
         jobs = [
             partial(self._write, prompt, replace(options, seed=options.seed + i), end)
@@ -138,10 +124,10 @@ class Sides:
             try:
                 text = result()
             except ServerLost as error:
-                raise Interrupted(f"the target's server: {error}", found) from error
+                raise Interrupted(f"the target's server: {error}", texts) from error
             if text is not None and len(text.tokens):
-                found.append(text)
-        return found
+                texts.append(text)
+        return texts
 
     def _write(self, prompt: Prompt, options: TrialOptions, end: float) -> TargetText | None:
         left = end - time.monotonic()
@@ -152,14 +138,14 @@ class Sides:
         return text
 
     def read(self, texts: Sequence[TargetText], options: TrialOptions) -> list[Trace]:
-        found: list[Trace] = []
+        traces: list[Trace] = []
         for text in texts:
             try:
                 rank, confidence = self.draft.read(text)
             except ServerLost as error:
-                raise Interrupted(f"the draft's server: {error}", traces=found) from error
-            found.append(Trace(text.prompt, text.tokens, rank, confidence, text.category))
-        return found
+                raise Interrupted(f"the draft's server: {error}", traces=traces) from error
+            traces.append(Trace(text.prompt, text.tokens, rank, confidence, text.category))
+        return traces
 
     def costs(self, sequences: int, context: int) -> Costs | None:
         """By the same plain timing on both sides, one sequence at a time."""
@@ -177,9 +163,6 @@ class Sides:
         verify = {width: seconds for width, seconds in timed.items() if seconds}
         return Costs(small, step, verify, self._how)
 
-    def floor(self) -> Costs | None:
-        return None
-
     def verify(self, texts: Sequence[TargetText], g: int, options: TrialOptions) -> VerifiedRun:
         if isinstance(self.speculation, str):
             raise CannotVerify(self.speculation)
@@ -194,10 +177,11 @@ class Sides:
 
 
 def side_by_side(jobs: Sequence[Callable[[], T]], count: int) -> Iterator[Callable[[], T]]:
-    """Begin jobs, some at a time; what comes out, in order, gives a result or raises.
+    """Begin jobs, `count` at a time; what comes out, in order, gives a result or raises.
 
-    One at a time needs no thread: what runs in this process must not be freed under its feet. The
-    threads of a pool would keep an interrupted program waiting for answers that nobody wants.
+    One at a time runs in the caller's own thread: a model that is loaded in this process must not
+    be closed while another thread still computes with it. More go to daemon threads, because those
+    of a pool would keep an interrupted program waiting for answers that nobody wants.
     """
     if count == 1:
         yield from jobs

@@ -8,11 +8,17 @@ from typing import Any
 
 import numpy as np
 
-from draftcheck.trial.result import CategoryFigures, LoadFigures, SpeculationFigures, VllmCounters
+from draftcheck.trial.result import (
+    AcceptanceRate,
+    CategoryFigures,
+    LoadFigures,
+    SpeculationFigures,
+    VllmCounters,
+)
 from draftcheck.trial.simulate import ngram, sampled, trees
 from draftcheck.trial.simulate import passes as simulate
 from draftcheck.trial.simulate.statistics import Bootstrap
-from draftcheck.trial.simulate.traces import Bools, JoinedTraces, PassCounts, Trace, line_up
+from draftcheck.trial.simulate.traces import Bools, Floats, JoinedTraces, PassCounts, Trace, line_up
 from draftcheck.trial.speed import speedup
 from draftcheck.trial.speed.speedup import Costs, ratio
 
@@ -27,7 +33,15 @@ LOOKUPS = (
     ngram.NgramLookup(2, 4, 5),  # vLLM, as its documentation has it
     ngram.NgramLookup(3, 5, 10),
 )
-NO = SpeculationFigures("none", "no speculation", 1.0, 0.0, 0.0, 1.0, {"draft_tokens": 0})
+NO = SpeculationFigures(
+    method="none",
+    name="no speculation",
+    draft_tokens=0,
+    tokens_per_pass=1.0,
+    draft_efficiency=0.0,
+    drafted_per_pass=0.0,
+    speedup=1.0,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,16 +65,16 @@ def answer(
     tree: trees.DraftTree | None = None,
 ) -> TrialAnswers:
     """Every way of speculating; without costs no speed-up and no best way."""
-    rows = _Rows(Bootstrap(len(traces)), cost)
+    make = _FiguresMaker(Bootstrap(len(traces)), cost)
     line = line_up(traces)
     counts = by_length(traces, longest)
-    lengths = tuple(rows.lengths(counts))
+    lengths = tuple(make.lengths(counts))
     other: tuple[SpeculationFigures, ...] = ()
     if _draft_samples(traces):  # otherwise a greedy draft is the same draft
-        other = tuple(rows.lengths(simulate.lengths(line, longest), ", greedy draft"))
-    thresholds = tuple(rows.thresholds(line, longest))
-    shapes = tuple(rows.trees(line, tree))
-    grams = tuple(rows.ngrams(line, ngram.NgramTexts(traces)))
+        other = tuple(make.lengths(simulate.lengths(line, longest), ", greedy draft"))
+    thresholds = tuple(make.thresholds(line, longest))
+    shapes = tuple(make.trees(line, tree))
+    grams = tuple(make.ngrams(line, ngram.NgramTexts(traces)))
     best = _best([*lengths, *other, *thresholds, *shapes, *grams]) if cost else None
     return TrialAnswers(
         counts, lengths, other, thresholds, shapes, grams, best, best_length(lengths, cost)
@@ -72,7 +86,7 @@ def length_rows(
 ) -> Iterator[SpeculationFigures]:
     """Rows for draft lengths that were counted elsewhere."""
     prompts = len(next(iter(counts.values())).passes)
-    return _Rows(Bootstrap(prompts), cost).lengths(counts)
+    return _FiguresMaker(Bootstrap(prompts), cost).lengths(counts)
 
 
 def by_length(traces: Sequence[Trace], longest: int, first: int = 1) -> dict[int, PassCounts]:
@@ -87,35 +101,34 @@ def _draft_samples(traces: Sequence[Trace]) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class _Rows:
-    """Counts -> rows."""
+class _FiguresMaker:
+    """Makes figures of counts, with the costs and the draws that all of them share."""
 
     bootstrap: Bootstrap
     cost: Costs | None
 
-    def row(
+    def figures(
         self, method: str, name: str, counts: PassCounts, drafts_in: float, **settings: Any
     ) -> SpeculationFigures:
         """drafts_in: draft steps that one pass waits for."""
         gain = mbsu = None
         if self.cost is not None:
-            seconds = drafts_in * self.cost.draft_step
             gain = speedup.of_pass(
-                counts.tokens_per_pass, seconds, counts.drafted_per_pass, self.cost
+                counts.tokens_per_pass, counts.drafted_per_pass, self.cost, drafts_in
             )
             if g := settings.get("draft_tokens") if method == "draft_model" else None:
                 mbsu = speedup.memory_bound(counts.tokens_per_pass, g, self.cost.ratio)
         return SpeculationFigures(
-            method,
-            name,
-            counts.tokens_per_pass,
-            counts.draft_efficiency,
-            counts.drafted_per_pass,
-            gain,
-            settings,
-            self.bootstrap.interval(counts.tokens, counts.passes),
-            mbsu,
-            counters(counts),
+            method=method,
+            name=name,
+            tokens_per_pass=counts.tokens_per_pass,
+            draft_efficiency=counts.draft_efficiency,
+            drafted_per_pass=counts.drafted_per_pass,
+            speedup=gain,
+            interval=self.bootstrap.interval(counts.tokens, counts.passes),
+            mbsu=mbsu,
+            counters=counters(counts),
+            **settings,
         )
 
     def lengths(
@@ -123,16 +136,17 @@ class _Rows:
     ) -> Iterator[SpeculationFigures]:
         for g, counts in by_length.items():
             name = f"{g} token{'s' * (g > 1)}{more}"
-            yield self.row("draft_model", name, counts, counts.drafted_per_pass, draft_tokens=g)
+            yield self.figures("draft_model", name, counts, counts.drafted_per_pass, draft_tokens=g)
 
     def thresholds(self, line: JoinedTraces, longest: int) -> Iterator[SpeculationFigures]:
         grid = [(p_min, g) for p_min in P_MIN for g in P_MIN_LENGTHS if g <= longest]
-        found = simulate.walk(line, [simulate.until(line, p_min, g) for p_min, g in grid])
+        ways = [simulate.stop_when_unsure(line, p_min, g) for p_min, g in grid]
+        found = simulate.walk(line, ways)
         for (p_min, g), counts in zip(grid, found, strict=True):
             name = f"up to {g} tokens, p_min {p_min:g}"
             # The token that falls short of p_min had to be drafted to see that it does.
             waits = min(counts.drafted_per_pass + (p_min > 0), g)
-            yield self.row("threshold", name, counts, waits, p_min=p_min, draft_tokens=g)
+            yield self.figures("threshold", name, counts, waits, p_min=p_min, draft_tokens=g)
 
     def trees(
         self, line: JoinedTraces, own: trees.DraftTree | None
@@ -142,14 +156,14 @@ class _Rows:
         found = simulate.walk(line, [trees.drafts(line, tree) for tree in shapes])
         for tree, counts in zip(shapes, found, strict=True):
             sizes = {"nodes": tree.nodes, "levels": tree.levels}
-            yield self.row("tree", tree.name, counts, tree.levels, **sizes)
+            yield self.figures("tree", tree.name, counts, tree.levels, **sizes)
 
     def ngrams(self, line: JoinedTraces, texts: ngram.NgramTexts) -> Iterator[SpeculationFigures]:
         rules: tuple[ngram.NgramLookup | ngram.SimpleNgram, ...] = (*LOOKUPS, ngram.SimpleNgram())
         found = simulate.walk(line, [ngram.drafts(line, texts, rule) for rule in rules])
         for rule, counts in zip(rules, found, strict=True):
             sizes = {"min": rule.min, "max": rule.max, "draft_tokens": rule.draft_tokens}
-            yield self.row(rule.method, rule.name, counts, 0, **sizes)
+            yield self.figures(rule.method, rule.name, counts, 0, **sizes)
 
 
 def counters(counts: PassCounts) -> VllmCounters:
@@ -172,7 +186,7 @@ def best_length(lengths: Sequence[SpeculationFigures], cost: Costs | None) -> in
     if cost is None:
         return min(USUAL, len(lengths))
     top = max(lengths, key=lambda row: row.speedup or 0.0)
-    return int(top.settings["draft_tokens"])
+    return top.draft_tokens or USUAL
 
 
 def loads(by_length: Mapping[int, PassCounts], costs: Sequence[Costs]) -> Iterator[LoadFigures]:
@@ -184,8 +198,7 @@ def loads(by_length: Mapping[int, PassCounts], costs: Sequence[Costs]) -> Iterat
 
 
 def _gain(counts: PassCounts, cost: Costs) -> float:
-    drafted = counts.drafted_per_pass
-    return speedup.of_pass(counts.tokens_per_pass, drafted * cost.draft_step, drafted, cost)
+    return speedup.of_pass(counts.tokens_per_pass, counts.drafted_per_pass, cost)
 
 
 def parts(
@@ -210,8 +223,10 @@ def _part(
     return CategoryFigures(
         prompts=int(chosen.sum()),
         tokens=int(counts.tokens.sum()),
-        acceptance=counts.draft_efficiency,
-        interval=Bootstrap(len(counts.passes)).interval(counts.accepted, counts.drafted),
+        acceptance_rate=AcceptanceRate(
+            counts.draft_efficiency,
+            Bootstrap(len(counts.passes)).interval(counts.accepted, counts.drafted),
+        ),
         tokens_per_pass=counts.tokens_per_pass,
         draft_tokens=g,
         speedup=gain,
@@ -230,9 +245,8 @@ def _of(counts: PassCounts, chosen: Bools) -> PassCounts:
     )
 
 
-def mean(traces: Sequence[Trace], name: str) -> float | None:
-    """The mean of one column over all tokens that could be drafted; None where it is missing."""
-    columns = [getattr(trace, name) for trace in traces]
+def mean(columns: Sequence[Floats | None]) -> float | None:
+    """The mean of a column of traces over all tokens that could be drafted; None: it is missing."""
     known = [column[1:] for column in columns if column is not None]
     total = sum(len(column) for column in known)
     return ratio(sum(column.sum() for column in known), total) if total else None

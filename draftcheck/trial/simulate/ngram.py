@@ -12,8 +12,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from draftcheck.trial.simulate.passes import Drafts, walk
-from draftcheck.trial.simulate.traces import Bools, Ints, JoinedTraces, PassCounts, Trace, line_up
+from draftcheck.trial.simulate.passes import Drafts
+from draftcheck.trial.simulate.traces import Bools, Ints, JoinedTraces, Trace
 
 NOWHERE = -1
 
@@ -71,13 +71,13 @@ class NgramLookup:
     def copies(self, texts: NgramTexts) -> tuple[Ints, Ints]:
         """For the token at each place: where a copy begins that is drafted there, and its size."""
         places = np.arange(len(texts.tokens))
-        found = np.full(len(places), NOWHERE)
+        start = np.full(len(places), NOWHERE)
         for n in range(self.min, self.max + 1):
             # The n-gram before place i begins at i - n.
             first = texts.first(n)[: max(len(places) - n, 0)] + n
             earlier = (first < places[n:]) & (first > texts.begin[n:])
-            found[n:] = np.where(earlier, first, found[n:])  # a longer one wins
-        return found, np.where(found < 0, 0, np.minimum(self.draft_tokens, places - found))
+            start[n:] = np.where(earlier, first, start[n:])  # a longer one wins
+        return start, np.where(start < 0, 0, np.minimum(self.draft_tokens, places - start))
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +107,7 @@ class SimpleNgram:
     def copies(self, texts: NgramTexts) -> tuple[Ints, Ints]:
         n, m = self.size_n, self.size_m
         places = np.arange(len(texts.tokens))
-        found = np.full(len(places), NOWHERE)
+        start = np.full(len(places), NOWHERE)
         names = texts.grams(n)[: max(len(places) - n, 0)]
         before = _previous(names)
         # The newest token is not in llama.cpp's history yet: a match ends before it.
@@ -115,11 +115,11 @@ class SimpleNgram:
         before = np.where(overlapping, before[before], before)
         # Nor does it look at the first token of a text.
         seen = before > texts.begin[: len(names)]
-        found[n:] = np.where(seen, before + n, NOWHERE)
+        start[n:] = np.where(seen, before + n, NOWHERE)
         known = places - 1
-        size = np.minimum(m, known - found)
-        kept = (found >= 0) & (known - texts.begin > n + m + 1) & (size >= n)
-        return np.where(kept, found, NOWHERE), np.where(kept, size, 0)
+        size = np.minimum(m, known - start)
+        kept = (start >= 0) & (known - texts.begin > n + m + 1) & (size >= n)
+        return np.where(kept, start, NOWHERE), np.where(kept, size, 0)
 
 
 def _previous(names: Ints) -> Ints:
@@ -148,9 +148,3 @@ def drafts(line: JoinedTraces, texts: NgramTexts, rule: NgramLookup | SimpleNgra
     return Drafts(
         np.minimum(accepted, line.room), np.minimum(drafted, line.room), rule.draft_tokens
     )
-
-
-def simulate(traces: Sequence[Trace], rule: NgramLookup | SimpleNgram) -> PassCounts:
-    """What the rule accepts over the continuations."""
-    line = line_up(traces)
-    return walk(line, [drafts(line, NgramTexts(traces), rule)])[0]

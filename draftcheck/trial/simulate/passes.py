@@ -37,21 +37,16 @@ class Drafts:
 def lengths(line: JoinedTraces, longest: int = LONGEST) -> dict[int, PassCounts]:
     """Fixed draft lengths 1 … longest."""
     sizes = range(1, longest + 1)
-    return dict(zip(sizes, walk(line, [fixed(line, g) for g in sizes]), strict=True))
+    return dict(zip(sizes, walk(line, [fixed_length(line, g) for g in sizes]), strict=True))
 
 
-def threshold(line: JoinedTraces, p_min: float, longest: int, shortest: int = 0) -> PassCounts:
-    """llama.cpp's rule, see until()."""
-    return walk(line, [until(line, p_min, longest, shortest)])[0]
-
-
-def fixed(line: JoinedTraces, g: int) -> Drafts:
-    """g tokens, whatever the draft thinks of them."""
+def fixed_length(line: JoinedTraces, g: int) -> Drafts:
+    """g tokens, however sure the draft is of them."""
     drafted = np.minimum(g, line.room)
     return Drafts(np.minimum(line.run, drafted), drafted, g)
 
 
-def until(line: JoinedTraces, p_min: float, longest: int, shortest: int = 0) -> Drafts:
+def stop_when_unsure(line: JoinedTraces, p_min: float, longest: int, shortest: int = 0) -> Drafts:
     """llama.cpp's rule: stop drafting at the first choice less probable than p_min.
 
     shortest (n_min): shorter drafts are thrown away. What is accepted is exact without n_min. How

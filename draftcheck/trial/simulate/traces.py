@@ -14,10 +14,13 @@ Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
 
+CONFIDENCE_TOP = 10
+"""Choices that a draft's confidence is shared among: llama.cpp's draft sampler keeps so many."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Trace:
-    """One prompt, the target's continuation, and what the draft thought at each of its tokens.
+    """One prompt, the target's continuation, and the draft's choices at each of its tokens.
 
     All arrays have one entry per token of the continuation. Entry i is about token i, seen from
     the prompt and the tokens before it. Token 0 comes out of the prefill: nothing is drafted there.
@@ -28,7 +31,7 @@ class Trace:
     rank: Ints
     """Place of the target's token among the draft's choices; 0: the draft's first choice."""
     confidence: Floats
-    """Probability of the draft's first choice among its ten best (llama.cpp's p)."""
+    """Probability of the draft's first choice among its CONFIDENCE_TOP best (llama.cpp's p)."""
     category: str = ""
     accept: Floats | None = None
     """Sampled only: min(1, q/p) of the token, the chance that the rejection rule took it."""

@@ -7,22 +7,28 @@ the longest path in the tree along which the target's tokens have those ranks.
 from __future__ import annotations
 
 import heapq
-import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
 
 import numpy as np
+from msgspec import Meta
 
 from draftcheck.errors import ReadError
-from draftcheck.trial.simulate.passes import LONGEST, Drafts, walk
-from draftcheck.trial.simulate.traces import Ints, JoinedTraces, PassCounts
+from draftcheck.trial import strict_json
+from draftcheck.trial.simulate.passes import LONGEST, Drafts
+from draftcheck.trial.simulate.traces import Ints, JoinedTraces
 
 MAX_NODES = 512
 MAX_RANK = 64
 """Ranks are told apart up to here."""
 
+MAX_BYTES = 1 << 20
+WHAT = "a tree: a list of rank paths, such as [[0], [0, 0], [1]]"
+
 Rank = tuple[int, ...]
+TreeFile = list[Annotated[list[int], Meta(min_length=1)]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,24 +60,12 @@ def make(name: str, paths: Iterable[Sequence[int]]) -> DraftTree:
 
 def load(file: Path) -> DraftTree:
     """A user's tree: a JSON list of rank paths, as Medusa's mc_sim trees are written."""
-    try:
-        with file.open("rb") as handle:
-            body = json.loads(handle.read(1 << 20))
-    except (OSError, ValueError, RecursionError) as error:
-        raise ReadError(f"{file}: not a tree: {error}") from error
-    if not isinstance(body, list) or not all(
-        isinstance(path, list) and path and all(type(rank) is int for rank in path) for path in body
-    ):
-        raise ReadError(f"{file}: a tree is a list of rank paths, such as [[0], [0, 0], [1]]")
-    return make(file.stem, body)
-
-
-def simulate(line: JoinedTraces, tree: DraftTree) -> PassCounts:
-    """What the tree accepts."""
-    return walk(line, [drafts(line, tree)])[0]
+    found = strict_json.load(file, WHAT, MAX_BYTES)
+    return make(file.stem, strict_json.convert(found, TreeFile, str(file), WHAT))
 
 
 def drafts(line: JoinedTraces, tree: DraftTree) -> Drafts:
+    """What the tree accepts at each place."""
     accepted = np.minimum(depth(line.rank, tree), line.room)
     return Drafts(accepted, np.where(line.room > 0, tree.nodes, 0), tree.levels)
 
@@ -102,15 +96,10 @@ def _table(tree: DraftTree) -> Ints:
     return table
 
 
-def best(line: JoinedTraces, nodes: int, *, levels: int = LONGEST) -> DraftTree:
-    """The tree of so many nodes that accepts most, over all places of the traces."""
-    return best_of_each(line, (nodes,), levels=levels)[0]
-
-
 def best_of_each(
     line: JoinedTraces, budgets: Sequence[int], *, levels: int = LONGEST
 ) -> list[DraftTree]:
-    """The best tree for each number of nodes.
+    """For each number of nodes the tree that accepts most, over all places of the traces.
 
     A tree accepts, on average, the sum over its nodes of how often the target takes their path;
     a path is never taken more often than its beginning, so the most frequent paths are a tree.

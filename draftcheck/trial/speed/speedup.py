@@ -1,24 +1,45 @@
 """From tokens per pass and the cost of steps to what speculation is worth. Pure arithmetic.
 
 speed-up(g) = tokens per pass(g) * t(target step) / (g * t(draft step) + t(verify g + 1))
+
+Costs says what steps take, wherever that is known from: backends time them, recommend estimates
+them from bandwidth. Another source of costs, such as an engine's own speed, belongs beside this
+module and gives Costs too.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta
+
+from draftcheck.trial.strict_json import AboveZero, Number, Text
+
+WIDTHS = (2, 3, 5, 9, 17, 65)
+"""Tokens checked in one pass, for which backends time the pass."""
+Width = Annotated[int, Meta(ge=0, le=1 << 30)]
 
 
-@dataclass(frozen=True, slots=True)
-class Costs:
+class Costs(
+    msgspec.Struct,
+    frozen=True,
+    rename={
+        "draft_step": "draft_step_s",
+        "target_step": "target_step_s",
+        "verify": "verify_step_s",
+    },
+):
     """Seconds that steps take, for one number of sequences at once."""
 
-    draft_step: float
-    target_step: float
-    verify: Mapping[int, float]
+    draft_step: Number
+    target_step: AboveZero
+    verify: Annotated[Mapping[Width, Number], Meta(max_length=4096)]
     """Tokens checked in one pass -> seconds."""
-    how: str = "measured"
+    how: Text = "measured"
     sequences: int = 1
+    """Not written: figures by load say it."""
 
     @property
     def ratio(self) -> float:
@@ -37,25 +58,37 @@ class Costs:
         (w0, t0), (w1, t1) = known[max(upper - 1, 0)], known[upper]
         return t0 + (t1 - t0) * (width - w0) / (w1 - w0)
 
+    def to_dict(self) -> dict[str, Any]:
+        """As the JSON of a trial has it."""
+        return {
+            "how": self.how,
+            "draft_step_s": self.draft_step,
+            "target_step_s": self.target_step,
+            "verify_step_s": {str(width): seconds for width, seconds in self.verify.items()},
+            "ratio": self.ratio,
+        }
+
 
 def ratio(over: float, under: float) -> float:
     """Nothing of nothing is 0."""
     return float(over) / float(under) if under else 0.0
 
 
-def of_length(tokens_per_pass: float, g: float, costs: Costs) -> float:
-    """Draft g tokens one after the other, check them in one pass."""
-    return of_pass(tokens_per_pass, g * costs.draft_step, g, costs)
+def of_pass(
+    tokens_per_pass: float, drafted: float, costs: Costs, steps: float | None = None
+) -> float:
+    """Draft so many tokens, check them in one pass.
 
-
-def of_pass(tokens_per_pass: float, draft_seconds: float, checked: float, costs: Costs) -> float:
-    """Any way of drafting: how long the draft takes, and how many tokens are checked."""
-    low = int(checked)
-    share = checked - low
+    steps: of the draft that a pass waits for; None: one for each token. Means over many passes
+    need not be whole numbers.
+    """
+    low = int(drafted)
+    share = drafted - low
     verify = costs.verify_step(low + 1)
     if share:
         verify += share * (costs.verify_step(low + 2) - verify)
-    return tokens_per_pass * costs.target_step / (draft_seconds + verify)
+    seconds = (drafted if steps is None else steps) * costs.draft_step
+    return tokens_per_pass * costs.target_step / (seconds + verify)
 
 
 def memory_bound(tokens_per_pass: float, g: int, ratio: float) -> float:
@@ -78,9 +111,7 @@ def break_even(costs: Costs, longest: int = 24, *, at_once: bool = False) -> flo
 
     def best(acceptance: float) -> float:
         return max(
-            of_pass(
-                expected_tokens(acceptance, g), (1 if at_once else g) * costs.draft_step, g, costs
-            )
+            of_pass(expected_tokens(acceptance, g), g, costs, steps=1 if at_once else g)
             for g in range(1, longest + 1)
         )
 

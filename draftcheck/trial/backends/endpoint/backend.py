@@ -3,6 +3,9 @@
 vLLM (from 0.10.2) and SGLang (from 0.5.17) tell the ids of prompt and answer when asked for
 return_token_ids, llama-server does at an address of its own: there a trial is as exact as one in
 this process. From any other server only text comes back, and it is encoded anew.
+
+It can measure acceptance. It cannot measure speed: a server shares its time between requests, so
+steps cannot be told from outside. What it speculates by itself says draftcheck probe.
 """
 
 from __future__ import annotations
@@ -21,8 +24,8 @@ from draftcheck.probe.client import parse
 from draftcheck.probe.kinds import recognise
 from draftcheck.probe.servers import llama_server, openai
 from draftcheck.trial import gguf_files
+from draftcheck.trial.backends.asking import ServerAsker, is_token_ids
 from draftcheck.trial.backends.backend import TargetText, TrialOptions, missing
-from draftcheck.trial.backends.endpoint.asking import ServerAsker
 from draftcheck.trial.backends.llamacpp import backend as llamacpp
 from draftcheck.trial.backends.llamacpp.server import LlamaServer
 from draftcheck.trial.backends.sides import DraftReader, ServerLost, Sides, TargetWriter
@@ -165,12 +168,10 @@ class _Spelling:
         return Spelling(self._target, self._options)
 
 
-class Endpoint:
-    """An OpenAI-compatible server as the target."""
+class Endpoint(TargetWriter):
+    """An OpenAI-compatible server as the target; its steps cannot be timed from outside."""
 
     at_once = AT_ONCE
-    rows = None
-    context = None
     dtype = "as served"
 
     def __init__(self, asker: ServerAsker, model: str, spelling: _Spelling) -> None:
@@ -183,30 +184,30 @@ class Endpoint:
     def notes(self) -> list[str]:
         if not self._encoded:
             return []
-        words = (
+        encoded = (
             f"the server tells no token ids: {self._encoded} texts were encoded anew, which cuts a"
             " few tokens otherwise than the target wrote them"
         )
         if self._odd:
-            words += f" ({self._odd} have another number of tokens than it counted)"
+            encoded += f" ({self._odd} have another number of tokens than it counted)"
         if not self._thought:
-            return [words]
+            return [encoded]
         return [
-            words,
+            encoded,
             f"{self._thought} answers came without their thinking, which the draft would read too:"
             " switch it off at the server, or ask one that tells token ids",
         ]
 
     def write(self, prompt: Prompt, options: TrialOptions) -> TargetText | None:
-        found = self._ask(prompt, options)
-        if found is None:
+        answer = self._ask(prompt, options)
+        if answer is None:
             return None
-        choices = found.get("choices")
+        choices = answer.get("choices")
         choice = choices[0] if isinstance(choices, list) and choices else None
         if not isinstance(choice, Mapping):
             raise ServerLost(f"{CHAT}: the answer holds no choices")
-        told = _told(found, choice)
-        ids, tokens = told if told is not None else self._encode(prompt, found, choice, options)
+        known = _token_ids(answer, choice)
+        ids, tokens = known if known is not None else self._encode(prompt, answer, choice, options)
         return TargetText(prompt.category, np.array(ids), np.array(tokens, dtype=np.int64))
 
     def _ask(self, prompt: Prompt, options: TrialOptions) -> dict[str, Any] | None:
@@ -240,7 +241,7 @@ class Endpoint:
     def _encode(
         self,
         prompt: Prompt,
-        found: Mapping[str, Any],
+        answer: Mapping[str, Any],
         choice: Mapping[str, Any],
         options: TrialOptions,
     ) -> tuple[list[int], list[int]]:
@@ -253,7 +254,7 @@ class Endpoint:
         self._thought += any(message.get(name) for name in THINKING)
         speller = self._spelling.get()
         tokens = speller.spell(text)
-        usage = found.get("usage")
+        usage = answer.get("usage")
         counted = usage.get("completion_tokens") if isinstance(usage, Mapping) else None
         ended = choice.get("finish_reason") == "stop" and speller.end is not None
         if ended and speller.end is not None:
@@ -262,49 +263,29 @@ class Endpoint:
         self._odd += counted not in (None, len(tokens), len(tokens) - ended)
         return speller.encode(prompt, options), tokens
 
-    def step(self, context: int, width: int) -> float | None:
-        """A server shares its time: its steps cannot be told from outside."""
-        return None
 
-    def close(self) -> None:
-        """The server is not ours."""
-
-
-class SilentEndpoint:
+class SilentEndpoint(TargetWriter):
     """A server that does not answer, where its texts are at hand."""
 
-    at_once = 1
-    rows = None
-    context = None
     dtype = "as served"
 
     def __init__(self, where: str, why: str) -> None:
         self.device, self._why = where, why
-        self.notes = (f"only the texts at hand were used: {why}",)
+
+    @property
+    def notes(self) -> tuple[str]:
+        return (f"only the texts at hand were used: {self._why}",)
 
     def write(self, prompt: Prompt, options: TrialOptions) -> TargetText | None:
         raise ServerLost(self._why)
 
-    def step(self, context: int, width: int) -> float | None:
-        return None
 
-    def close(self) -> None:
-        """Nothing to give back."""
-
-
-def _told(
+def _token_ids(
     found: Mapping[str, Any], choice: Mapping[str, Any]
 ) -> tuple[list[int], list[int]] | None:
     """Ids of prompt and answer; vLLM has the prompt's beside the choices, SGLang inside."""
     tokens = choice.get("token_ids", choice.get("response_token_ids"))
     prompt = choice.get("prompt_token_ids", found.get("prompt_token_ids"))
-    if not _ids(tokens) or not _ids(prompt) or not prompt:
+    if not is_token_ids(tokens) or not is_token_ids(prompt) or not prompt:
         return None
     return list(prompt), list(tokens)
-
-
-def _ids(found: Any) -> bool:
-    return isinstance(found, list) and all(
-        isinstance(token, int) and not isinstance(token, bool) and 0 <= token < 1 << 31
-        for token in found
-    )

@@ -1,7 +1,9 @@
 """The trial with llama.cpp: GGUF pairs, through llama-cpp-python or llama-server.
 
 llama-cpp-python reads a text in one pass; llama-server is a program of its own, asked over
-loopback, and the one that speculates for real.
+loopback, and the one that speculates for real (--verify). Steps are timed for one sequence at a
+time. At a temperature the draft proposes its first choice, as llama.cpp's drafts do. It cannot
+translate vocabularies, and there is no type to choose: the file says what is computed in.
 """
 
 from __future__ import annotations
@@ -15,8 +17,8 @@ from draftcheck.models.readers.gguf import facts as gguf
 from draftcheck.models.sources.folder import FolderSource
 from draftcheck.probe.client import parse
 from draftcheck.trial import gguf_files
+from draftcheck.trial.backends.asking import ServerAsker
 from draftcheck.trial.backends.backend import TrialOptions
-from draftcheck.trial.backends.endpoint.asking import ServerAsker
 from draftcheck.trial.backends.llamacpp import library
 from draftcheck.trial.backends.llamacpp import program as llama_program
 from draftcheck.trial.backends.llamacpp.program import LlamaProgram, RunningServer

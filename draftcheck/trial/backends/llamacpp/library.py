@@ -20,16 +20,21 @@ from typing import Any
 import numpy as np
 
 from draftcheck.errors import ReadError
-from draftcheck.trial.backends.backend import BrokenDraft, TargetText, TrialOptions
+from draftcheck.trial.backends.backend import (
+    TargetText,
+    TrialOptions,
+    check_rows,
+    draft_not_numbers,
+    target_not_numbers,
+)
 from draftcheck.trial.backends.llamacpp.program import how_it_ended
+from draftcheck.trial.backends.sides import DraftReader, TargetWriter
 from draftcheck.trial.prompts import Prompt
-from draftcheck.trial.simulate.traces import Floats, Ints
+from draftcheck.trial.simulate.traces import CONFIDENCE_TOP, Floats, Ints
 
 CHUNK_BYTES = 64 << 20
 """Logits in float32 at a time."""
 BATCH = 512
-TOP = 10
-"""llama.cpp's draft sampler keeps so many."""
 REPEATS = 5
 NEEDED = (
     "llama_model_load_from_file", "llama_init_from_model", "llama_get_memory",
@@ -38,9 +43,10 @@ NEEDED = (
 """Younger than the rest of what is called here: llama-cpp-python 0.3.10 has them."""
 REHEARSAL = (
     "import sys; from pathlib import Path;"
-    "from draftcheck.trial.backend import Options;"
-    "from draftcheck.trial.llama_library import Library;"
-    "Library(Path(sys.argv[1]), 64, Options(device=sys.argv[2] or None)).step(8, 2)"
+    f"from {TrialOptions.__module__} import TrialOptions;"
+    f"from {__name__} import LlamaLibrary;"
+    "options = TrialOptions(device=sys.argv[2] or None);"
+    "LlamaLibrary(Path(sys.argv[1]), 64, options).step(8, 2)"
 )
 
 
@@ -68,10 +74,11 @@ def rehearse(file: Path, options: TrialOptions) -> None:
         raise ReadError(f"{file}: {words}" + (f": {said[:200]}" if said else ""))
 
 
-class LlamaLibrary:
+class LlamaLibrary(TargetWriter, DraftReader):
     """A model and its context, loaded once."""
 
-    at_once = 1
+    rows: int
+    context: int
 
     def __init__(self, file: Path, context: int, options: TrialOptions) -> None:
         self._api: Any = importlib.import_module("llama_cpp")
@@ -94,7 +101,6 @@ class LlamaLibrary:
         self._open()
         self.device = "gpu" if offload else "cpu"
         self.dtype = self._description()
-        self.notes: list[str] = []
 
     def _open(self) -> None:
         settings = self._api.llama_context_default_params()
@@ -203,28 +209,24 @@ class LlamaLibrary:
         while len(tokens) < options.tokens and time.perf_counter() < deadline:
             [scores] = self._decode([last], at, 1)
             if not np.isfinite(scores).any() or np.isnan(scores).any():
-                raise ReadError(f"{self._file}: the target's logits are not numbers (NaN or inf)")
+                raise target_not_numbers(self._file)
             last, at = _choose(scores, options.temperature, draw), at + 1
             tokens.append(last)
             if self._api.llama_vocab_is_eog(self._vocab, last):
                 break
         return TargetText(prompt.category, np.array(ids), np.array(tokens, dtype=np.int64))
 
-    # ---- what the draft thinks of it ----
+    # ---- the draft's choices ----
 
     def read(self, text: TargetText) -> tuple[Ints, Floats]:
         rank = np.full(len(text.tokens), self.rows, dtype=np.int64)
         confidence = np.zeros(len(text.tokens))
         before = len(text.prompt)
         ids = np.concatenate([text.prompt, text.tokens])[: self.context].tolist()
-        if max(ids) >= self.rows:
-            raise BrokenDraft(
-                f"the target's text holds token {max(ids)}, and the draft has {self.rows:,} rows:"
-                " the draft cannot read it"
-            )
+        check_rows(text, self.rows)
         for at, scores in self._logits(ids[:-1], before - 1):
             part = slice(at - before + 1, at - before + 1 + len(scores))
-            rank[part], confidence[part] = thoughts(scores, text.tokens[part])
+            rank[part], confidence[part] = rank_and_confidence(scores, text.tokens[part])
         return rank, confidence
 
     # ---- seconds ----
@@ -247,16 +249,16 @@ class LlamaLibrary:
         return statistics.median(seconds[1:])
 
 
-def thoughts(scores: np.ndarray[Any, Any], tokens: Ints) -> tuple[Ints, Floats]:
+def rank_and_confidence(scores: np.ndarray[Any, Any], tokens: Ints) -> tuple[Ints, Floats]:
     """Rank of each token in its row of logits, and how sure the row is of its first choice."""
     if np.isnan(scores).any():
-        raise BrokenDraft("the draft's logits are not numbers (NaN or inf)")
+        raise draft_not_numbers()
     own = np.take_along_axis(scores, tokens[:, None], axis=1)
     first = scores.argmax(axis=1)
     ahead = (scores > own).sum(axis=1)
     # Of equal scores only one is the first choice.
     rank = np.where(first == tokens, 0, np.maximum(ahead, 1))
-    count = min(TOP, scores.shape[1])
+    count = min(CONFIDENCE_TOP, scores.shape[1])
     best = np.partition(scores, -count, axis=1)[:, -count:].astype(np.float64)
     best = np.exp(best - best.max(axis=1, keepdims=True))
     return rank.astype(np.int64), 1.0 / best.sum(axis=1)

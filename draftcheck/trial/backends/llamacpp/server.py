@@ -14,22 +14,26 @@ from typing import Any
 
 import numpy as np
 
-from draftcheck.errors import ReadError
 from draftcheck.probe.servers import openai
-from draftcheck.trial.backends.backend import BrokenDraft, NotNumbers, TargetText, TrialOptions
-from draftcheck.trial.backends.endpoint.asking import ServerAsker
+from draftcheck.trial.backends.asking import ServerAsker, is_token_ids
+from draftcheck.trial.backends.backend import (
+    NotNumbers,
+    TargetText,
+    TrialOptions,
+    check_rows,
+    draft_not_numbers,
+    target_not_numbers,
+)
 from draftcheck.trial.backends.llamacpp.program import RunningServer
-from draftcheck.trial.backends.sides import ServerLost
+from draftcheck.trial.backends.sides import DraftReader, ServerLost, TargetWriter
 from draftcheck.trial.prompts import Prompt
-from draftcheck.trial.simulate.traces import Floats, Ints
+from draftcheck.trial.simulate.traces import CONFIDENCE_TOP, Floats, Ints
 from draftcheck.trial.simulate.trees import MAX_RANK
 
-TOP = 10
-"""llama.cpp's draft sampler keeps so many."""
 REPEATS = 5
 
 
-class LlamaServer:
+class LlamaServer(TargetWriter, DraftReader):
     """A llama-server: ours, or one that runs already."""
 
     def __init__(
@@ -55,7 +59,6 @@ class LlamaServer:
         self.dtype = openai.text(props.get("model_ftype")) or "as in the file"
         slots = openai.count(props.get("total_slots"))
         self.at_once = max(1, min(slots or 1, 8))
-        self.notes: list[str] = []
         self._seen = False
         self._end = openai.text(props.get("eos_token"))
 
@@ -102,9 +105,7 @@ class LlamaServer:
         try:
             self._choices(ids)
         except NotNumbers:
-            raise ReadError(
-                f"{self.device}: the target's logits are not numbers (NaN or inf)"
-            ) from None
+            raise target_not_numbers(self.device) from None
         self._seen = True
 
     def complete(self, ids: list[int], count: int, options: TrialOptions) -> dict[str, Any]:
@@ -120,15 +121,11 @@ class LlamaServer:
         }
         return self._asker.post("/completion", body)
 
-    # ---- what the draft thinks of it ----
+    # ---- the draft's choices ----
 
     def read(self, text: TargetText) -> tuple[Ints, Floats]:
         known = np.concatenate([text.prompt, text.tokens]).tolist()
-        if self.rows is not None and max(known) >= self.rows:
-            raise BrokenDraft(
-                f"the target's text holds token {max(known)}, and the draft has {self.rows:,} rows:"
-                " the draft cannot read it"
-            )
+        check_rows(text, self.rows)
         rank = np.full(len(text.tokens), MAX_RANK, dtype=np.int64)  # or further back
         confidence = np.zeros(len(text.tokens))
         for i, token in enumerate(text.tokens.tolist()):
@@ -138,10 +135,10 @@ class LlamaServer:
             try:
                 ids, chances = self._choices(known[:end])
             except NotNumbers:
-                raise BrokenDraft("the draft's logits are not numbers (NaN or inf)") from None
+                raise draft_not_numbers() from None
             if token in ids:
                 rank[i] = ids.index(token)
-            confidence[i] = chances[0] / sum(chances[:TOP])
+            confidence[i] = chances[0] / sum(chances[:CONFIDENCE_TOP])
         return rank, confidence
 
     def _choices(self, ids: list[int]) -> tuple[list[int], list[float]]:
@@ -181,9 +178,9 @@ class LlamaServer:
                 "cache_prompt": True,
             }
             timings = self._asker.post("/completion", body).get("timings")
-            told = timings if isinstance(timings, Mapping) else {}
-            taken = openai.number(told.get("prompt_ms"))
-            if turn and openai.count(told.get("prompt_n")) == width and taken:
+            timings = timings if isinstance(timings, Mapping) else {}
+            taken = openai.number(timings.get("prompt_ms"))
+            if turn and openai.count(timings.get("prompt_n")) == width and taken:
                 seconds.append(taken / 1000)
         return statistics.median(seconds) if seconds else None
 
@@ -193,13 +190,9 @@ class LlamaServer:
 
 
 def _ids(found: Any, where: str) -> list[int]:
-    """Token ids and nothing else."""
-    if not isinstance(found, list) or not all(
-        isinstance(token, int) and not isinstance(token, bool) and 0 <= token < 1 << 31
-        for token in found
-    ):
+    if not is_token_ids(found):
         raise ServerLost(f"{where}: the answer holds no token ids")
-    return found
+    return list(found)
 
 
 def _sound(entry: Any) -> bool:

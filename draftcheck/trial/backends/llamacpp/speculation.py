@@ -14,10 +14,11 @@ from pathlib import Path
 from typing import Any
 
 from draftcheck.probe.servers import openai
-from draftcheck.trial.backends.backend import CannotVerify, TargetText, TrialOptions, VerifiedRun
-from draftcheck.trial.backends.endpoint.asking import ServerAsker
+from draftcheck.trial.backends.asking import ServerAsker
+from draftcheck.trial.backends.backend import CannotVerify, TargetText, TrialOptions
 from draftcheck.trial.backends.llamacpp.program import LlamaProgram, RunningServer
 from draftcheck.trial.backends.llamacpp.server import LlamaServer
+from draftcheck.trial.result import VerifiedRun
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,14 +107,15 @@ class Speculation:
 
 def _one(server: LlamaServer, text: TargetText, options: TrialOptions) -> SpeculationCount:
     """One text, as long as it is known to be."""
-    found = server.complete(text.prompt.tolist(), len(text.tokens), options)
-    timings = found.get("timings")
-    told: Mapping[str, Any] = timings if isinstance(timings, Mapping) else {}
+    completion = server.complete(text.prompt.tolist(), len(text.tokens), options)
+    timings = completion.get("timings")
+    timed: Mapping[str, Any] = timings if isinstance(timings, Mapping) else {}
     drafted, accepted, made = (
-        openai.count(told.get(name)) or 0 for name in ("draft_n", "draft_n_accepted", "predicted_n")
+        openai.count(timed.get(name)) or 0
+        for name in ("draft_n", "draft_n_accepted", "predicted_n")
     )
-    seconds = (openai.number(told.get("predicted_ms")) or 0.0) / 1000
-    same = found.get("tokens") == text.tokens.tolist()
+    seconds = (openai.number(timed.get("predicted_ms")) or 0.0) / 1000
+    same = completion.get("tokens") == text.tokens.tolist()
     return SpeculationCount(max(made - 1, 0), drafted, accepted, seconds, same)
 
 

@@ -1,8 +1,14 @@
-"""The trial with transformers: any device that torch knows."""
+"""Both models in this process, by transformers: any device that torch knows.
+
+It can measure everything: acceptance at any temperature with a draft that samples too, drafts of
+another vocabulary (--universal), seconds per step, and a real run by assisted generation. Steps
+are those of torch under CUDA graphs, or plain ones on other devices: near a serving engine's, but
+not the same. It cannot run heads such as EAGLE or Medusa, which are no models by themselves.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -14,11 +20,15 @@ from transformers.utils import logging
 from draftcheck.errors import ReadError
 from draftcheck.trial import model_places
 from draftcheck.trial.backends.backend import (
+    Backend,
+    BackendLimits,
     BrokenDraft,
     NotNumbers,
     TargetText,
     TrialOptions,
-    VerifiedRun,
+    check_rows,
+    draft_not_numbers,
+    target_not_numbers,
 )
 from draftcheck.trial.backends.transformers import (
     assisted,
@@ -29,6 +39,7 @@ from draftcheck.trial.backends.transformers import (
     universal,
 )
 from draftcheck.trial.prompts import Prompt
+from draftcheck.trial.result import VerifiedRun
 from draftcheck.trial.simulate.traces import Ints, PassCounts, Trace
 from draftcheck.trial.speed.speedup import Costs
 
@@ -40,40 +51,38 @@ def open(target: str, draft: str, options: TrialOptions) -> TransformersBackend:
     logging.set_verbosity_error()
     logging.disable_progress_bar()
     where = loading.device(options)
-    found = model_places.locate(target), model_places.locate(draft)
+    places = model_places.locate(target), model_places.locate(draft)
     room.check(target, draft, where, loading.dtype_name(options, where), options)
-    tokenizer = loading.tokenizer(found[0], options)
-    big = loading.model(found[0], where, options)
-    small = loading.model(found[1], where, options, like=big)
-    backend = TransformersBackend(found, big, small, tokenizer, where)
+    tokenizer = loading.tokenizer(places[0], options)
+    big = loading.model(places[0], where, options)
+    small = loading.model(places[1], where, options, like=big)
+    backend = TransformersBackend(places, big, small, tokenizer, where)
     if options.universal:
         backend.translate(universal.Translation(tokenizer, backend.draft_tokenizer(options), small))
     return backend
 
 
-class TransformersBackend:
+class TransformersBackend(Backend):
     """Target and draft in this process."""
 
     name = "transformers"
 
     def __init__(
         self,
-        found: tuple[model_places.ModelPlace, model_places.ModelPlace],
+        places: tuple[model_places.ModelPlace, model_places.ModelPlace],
         target: Any,
         draft: Any,
         tokenizer: Any,
         where: str,
     ) -> None:
-        self._places = found
+        super().__init__()
+        self._places = places
         self.target = target
         self.draft = draft
         self.tokenizer = tokenizer
         self.device = where if where == "auto" else str(target.device)
         self.dtype = str(target.dtype).removeprefix("torch.")
-        self.models = {"target": found[0].model, "draft": found[1].model}
-        self.notes: list[str] = []
-        self.translation: str | None = None
-        self.shared: float | None = None
+        self.models = {"target": places[0].model, "draft": places[1].model}
         self._translation: universal.Translation | None = None
         self._too_long = 0
         self._batch = BATCH
@@ -83,13 +92,13 @@ class TransformersBackend:
         for model in (target, draft):
             model.generation_config = GenerationConfig(eos_token_id=self._ends or None)
 
-    def limits(self) -> Mapping[str, Any]:
-        sides = {"target": self.target, "draft": self.draft}
-        return {
-            f"{name}_{what}": found
-            for name, model in sides.items()
-            for what, found in (("rows", _rows(model)), ("context", _context(model)))
-        }
+    def limits(self) -> BackendLimits:
+        return BackendLimits(
+            loading.rows(self.target),
+            loading.context(self.target),
+            loading.rows(self.draft),
+            loading.context(self.draft),
+        )
 
     def draft_tokenizer(self, options: TrialOptions) -> Any:
         return loading.tokenizer(self._places[1], options)
@@ -99,13 +108,10 @@ class TransformersBackend:
         self._translation = translation
         self.translation = "shared texts"
         self.shared = translation.shared
-        self.notes.append(
+        self.remarks.append(
             "the vocabularies differ: figures hold for engines that translate tokens by their"
             f" text; {translation.shared:.0%} of the target's tokens have one in the draft"
         )
-
-    def close(self) -> None:
-        """Python gives the memory back by itself."""
 
     # ---- the target's text ----
 
@@ -118,11 +124,11 @@ class TransformersBackend:
         encoded = self._fitting(prompts, options)
         # Prompts of like length share a batch: less padding.
         encoded.sort(key=lambda entry: len(entry[1]))
-        found: list[TargetText] = []
-        while len(found) < len(encoded):
-            part = encoded[len(found) : len(found) + self._batch]
+        texts: list[TargetText] = []
+        while len(texts) < len(encoded):
+            part = encoded[len(texts) : len(texts) + self._batch]
             try:
-                found += self._write(part, options)
+                texts += self._write(part, options)
             except torch.OutOfMemoryError as error:
                 if self._batch == 1:
                     raise loading.out_of_memory(self._places[0].ref, error) from error
@@ -130,15 +136,16 @@ class TransformersBackend:
                 torch.cuda.empty_cache()
             except (RuntimeError, ValueError, IndexError, TypeError) as error:
                 raise loading.failed(self._places[0].ref, "writing", error) from error
-        return found
+        return texts
 
     def _fitting(
         self, prompts: Sequence[Prompt], options: TrialOptions
     ) -> list[tuple[str, list[int]]]:
         """Prompts as ids; those too long for a context are left out, and counted."""
-        limits = {name: n for name, n in self.limits().items() if name.endswith("context") and n}
-        side = min(limits, key=lambda name: limits[name], default="")
-        found = []
+        limits = self.limits()
+        context = min(limits.contexts, default=None)
+        side = "target" if context == limits.target_context else "draft"
+        fitting = []
         for prompt in prompts:
             try:
                 ids = self.encode(prompt, options)
@@ -146,18 +153,18 @@ class TransformersBackend:
                 raise loading.failed(self._places[0].ref, "its chat template", error) from error
             if not ids:
                 continue
-            if side and len(ids) + options.tokens > limits[side]:
+            if context is not None and len(ids) + options.tokens > context:
                 self._too_long += 1
             else:
-                found.append((prompt.category, ids))
+                fitting.append((prompt.category, ids))
         if self._too_long:
-            words = f"too long for the {side.replace('_', ' ')[:-8]}'s context of"
-            self.notes = [note for note in self.notes if words not in note]
-            self.notes.append(
+            words = f"too long for the {side}'s context of"
+            self.remarks = [note for note in self.remarks if words not in note]
+            self.remarks.append(
                 f"{self._too_long} prompt{'s' * (self._too_long > 1)} left out: {words}"
-                f" {limits[side]:,} with {options.tokens:,} new tokens"
+                f" {context:,} with {options.tokens:,} new tokens"
             )
-        return found
+        return fitting
 
     def _write(
         self, rows: Sequence[tuple[str, list[int]]], options: TrialOptions
@@ -198,34 +205,24 @@ class TransformersBackend:
         ends = np.flatnonzero(np.isin(tokens, self._ends))
         return tokens[: ends[0] + 1] if len(ends) else tokens
 
-    # ---- what the draft thinks of it ----
+    # ---- the draft's choices ----
 
     @torch.inference_mode()
     def read(self, texts: Sequence[TargetText], options: TrialOptions) -> list[Trace]:
         if self._translation is None:
-            self._look_at_ids(texts)
+            for text in texts:
+                check_rows(text, loading.rows(self.draft))
         texts = [text for text in texts if len(text.tokens)]
         sizes = [(len(text.prompt), len(text.tokens)) for text in texts]
-        found: list[Trace] = []
-        for part in draft_logits.groups(sizes, _rows(self.draft), self.draft.dtype.itemsize):
+        traces: list[Trace] = []
+        for part in draft_logits.groups(sizes, loading.rows(self.draft), self.draft.dtype.itemsize):
             try:
-                found += self._read(texts[part], options)
+                traces += self._read(texts[part], options)
             except torch.OutOfMemoryError as error:
                 raise loading.out_of_memory(self._places[1].ref, error) from error
             except (RuntimeError, ValueError, IndexError, TypeError) as error:
                 raise loading.failed(self._places[1].ref, "reading", error) from error
-        return found
-
-    def _look_at_ids(self, texts: Sequence[TargetText]) -> None:
-        """Ids that the draft has no row for end an engine, whatever the acceptance."""
-        rows = _rows(self.draft)
-        for text in texts:
-            top = max(int(ids.max(initial=0)) for ids in (text.prompt, text.tokens))
-            if top >= rows:
-                raise BrokenDraft(
-                    f"the target's text holds token {top}, and the draft has {rows:,} rows:"
-                    " the draft cannot read it"
-                )
+        return traces
 
     def _read(self, texts: Sequence[TargetText], options: TrialOptions) -> list[Trace]:
         whole = [torch.from_numpy(np.concatenate([t.prompt, t.tokens])) for t in texts]
@@ -257,14 +254,14 @@ class TransformersBackend:
         if model is self.draft and self._translation is not None:
             own = [self._translation.to_draft(text) for text in texts]
         try:
-            widest = max(_rows(self.target), _rows(self.draft))
+            widest = max(loading.rows(self.target), loading.rows(self.draft))
             yield from draft_logits.read(
                 model, [text.to(model.device) for text in own], begin, widest
             )
         except NotNumbers:
             if model is self.draft:
-                raise BrokenDraft("the draft's logits are not numbers (NaN or inf)") from None
-            raise not_numbers(self._places[0].ref) from None
+                raise draft_not_numbers() from None
+            raise target_not_numbers(self._places[0].ref) from None
 
     def _columns(
         self, logits: torch.Tensor, tokens: torch.Tensor, target: Any, temperature: float
@@ -272,16 +269,16 @@ class TransformersBackend:
         size = logits.shape[-1]
         if self._translation is not None:
             logits, tokens = self._translation.constrain(logits, tokens)
-        found = draft_logits.in_chunks(draft_logits.of_draft, logits, tokens, vocabulary=size)
+        columns = draft_logits.in_chunks(draft_logits.of_draft, logits, tokens, vocabulary=size)
         if target is not None:
-            found |= draft_logits.in_chunks(
+            columns |= draft_logits.in_chunks(
                 partial(draft_logits.of_both, temperature),
                 target.to(logits.device),
                 logits,
                 tokens,
                 vocabulary=size,
             )
-        return found
+        return columns
 
     def _trace(self, text: TargetText, pieces: Sequence[dict[str, Any]], skip: int) -> Trace:
         """skip: places before the first token of the continuation."""
@@ -289,7 +286,7 @@ class TransformersBackend:
             name: torch.cat([piece[name] for piece in pieces])[skip:].numpy() for name in pieces[0]
         }
         first = columns.pop("first")
-        rows = _rows(self.target)
+        rows = loading.rows(self.target)
         if self._translation is None and len(first) and int(first.max()) >= rows:
             raise BrokenDraft(
                 f"the draft proposes token {int(first.max())}, and the target has {rows:,} rows:"
@@ -302,7 +299,6 @@ class TransformersBackend:
         )
 
     def cause(self) -> str | None:
-        """Why nothing is accepted, when the tokenizers tell."""
         try:
             theirs = loading.tokenizer(self._places[1], TrialOptions()).get_vocab()
         except ReadError:
@@ -312,8 +308,8 @@ class TransformersBackend:
     def reencoded(
         self, texts: Sequence[TargetText], longest: int, first: int
     ) -> dict[int, PassCounts]:
-        """Lengths for engines that encode text anew: how many of the target's tokens it yields."""
-        assert self._translation is not None
+        if self._translation is None:
+            return {}
         with torch.inference_mode():
             return universal.reencoded(self._translation, self.tokenizer, texts, longest, first)
 
@@ -324,7 +320,7 @@ class TransformersBackend:
             return steps.measure(self.target, self.draft, self.device, sequences, context)
         except Exception as error:  # caches that cannot be rewound, kernels that cannot be captured
             words = " ".join(str(error).split())[:200] or type(error).__name__
-            self.notes.append(f"steps of {sequences} sequences could not be timed: {words}")
+            self.remarks.append(f"steps of {sequences} sequences could not be timed: {words}")
             return None
 
     def floor(self) -> Costs | None:
@@ -377,10 +373,6 @@ class TransformersBackend:
         }
 
 
-def not_numbers(ref: str) -> ReadError:
-    return ReadError(f"{ref}: the target's logits are not numbers (NaN or inf)")
-
-
 class _Watch(LogitsProcessor):
     """Ends a generation of NaN: it would "write" all the same."""
 
@@ -389,14 +381,5 @@ class _Watch(LogitsProcessor):
 
     def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
         if bool(torch.isnan(scores).any() | (scores == torch.inf).any()):
-            raise not_numbers(self._ref)
+            raise target_not_numbers(self._ref)
         return scores
-
-
-def _rows(model: Any) -> int:
-    return int(model.get_input_embeddings().weight.shape[0])
-
-
-def _context(model: Any) -> int | None:
-    found = getattr(model.config.get_text_config(), "max_position_embeddings", None)
-    return found if isinstance(found, int) else None

@@ -9,14 +9,23 @@ import torch
 from transformers.utils import logging
 
 from draftcheck.trial import model_places
-from draftcheck.trial.backends.backend import BrokenDraft, NotNumbers, TargetText, TrialOptions
+from draftcheck.trial.backends.backend import (
+    NotNumbers,
+    TargetText,
+    TrialOptions,
+    check_rows,
+    draft_not_numbers,
+)
+from draftcheck.trial.backends.sides import DraftReader
 from draftcheck.trial.backends.transformers import draft_logits, loading
 from draftcheck.trial.prompts import Prompt
 from draftcheck.trial.simulate.traces import Floats, Ints
 
 
-class TransformersDraft:
-    """Reads texts that something else wrote."""
+class TransformersDraft(DraftReader):
+    """Reads texts that something else wrote. Not timed: no step of the target is here as well."""
+
+    rows: int
 
     def __init__(self, ref: str, options: TrialOptions) -> None:
         logging.set_verbosity_error()
@@ -26,46 +35,33 @@ class TransformersDraft:
         self._model = loading.model(model_places.locate(ref), where, options)
         self.device = str(self._model.device)
         self.dtype = str(self._model.dtype).removeprefix("torch.")
-        self.rows = int(self._model.get_input_embeddings().weight.shape[0])
-        found = getattr(self._model.config.get_text_config(), "max_position_embeddings", None)
-        self.context = found if isinstance(found, int) else None
-        self.notes: list[str] = []
+        self.rows = loading.rows(self._model)
+        self.context = loading.context(self._model)
 
     @torch.inference_mode()
     def read(self, text: TargetText) -> tuple[Ints, Floats]:
+        check_rows(text, self.rows)
         whole = np.concatenate([text.prompt, text.tokens])
-        if int(whole.max()) >= self.rows:
-            raise BrokenDraft(
-                f"the target's text holds token {int(whole.max())}, and the draft has"
-                f" {self.rows:,} rows: the draft cannot read it"
-            )
         ids = torch.from_numpy(whole).to(self._model.device)
         begin = len(text.prompt) - 1
         ranks, sure, at = [], [], begin + 1
         try:
             for logits in draft_logits.read(self._model, [ids], begin):
                 tokens = ids[at : at + logits.shape[1]]
-                found = draft_logits.in_chunks(
+                columns = draft_logits.in_chunks(
                     draft_logits.of_draft,
                     logits[0, : len(tokens)],
                     tokens,
                     vocabulary=logits.shape[-1],
                 )
-                ranks.append(found["rank"].numpy())
-                sure.append(found["confidence"].numpy())
+                ranks.append(columns["rank"].numpy())
+                sure.append(columns["confidence"].numpy())
                 at += logits.shape[1]
         except NotNumbers:
-            raise BrokenDraft("the draft's logits are not numbers (NaN or inf)") from None
+            raise draft_not_numbers() from None
         except torch.OutOfMemoryError as error:
             raise loading.out_of_memory(self._ref, error) from error
         return np.concatenate(ranks).astype(np.int64), np.concatenate(sure).astype(float)
-
-    def step(self, context: int, width: int) -> float | None:
-        """Not timed: there is no step of the target to hold it against."""
-        return None
-
-    def close(self) -> None:
-        """Python gives the memory back by itself."""
 
 
 class Spelling:

@@ -1,4 +1,4 @@
-"""Logits of the draft (and of the target) -> the columns of a trace. Torch, and nothing else."""
+"""Logits of the draft (and of the target) -> the columns of a trace."""
 
 from __future__ import annotations
 
@@ -8,13 +8,12 @@ from typing import Any
 import torch
 
 from draftcheck.trial.backends.backend import NotNumbers
+from draftcheck.trial.simulate.traces import CONFIDENCE_TOP
 
 LOGITS_BYTES = 256 << 20
 """Logits of one forward pass, in the model's own type."""
 CHUNK_BYTES = 64 << 20
 """Of those, in float32 at a time."""
-TOP = 10
-"""llama.cpp's draft sampler keeps so many."""
 
 Columns = dict[str, torch.Tensor]
 
@@ -97,7 +96,7 @@ def of_draft(logits: torch.Tensor, tokens: torch.Tensor) -> Columns:
     rows = scores.shape[-1]
     inside = tokens < rows
     own = scores.gather(1, torch.where(inside, tokens, torch.zeros_like(tokens))[:, None])
-    best = scores.topk(min(TOP, rows), dim=1).values
+    best = scores.topk(min(CONFIDENCE_TOP, rows), dim=1).values
     first = scores.argmax(1)
     places = torch.arange(rows, device=scores.device)
     ahead = (scores > own) | ((scores == own) & (places < tokens[:, None]))

@@ -81,14 +81,24 @@ def model(place: ModelPlace, where: str, options: TrialOptions, *, like: Any = N
         raise out_of_memory(place.ref, error) from error
     except Exception as error:  # each loader, quantiser and file format has errors of its own
         raise refused(place.ref, error) from error
-    found, info = loaded
+    ready, info = loaded
     lost = sorted({*info["missing_keys"], *(str(row[0]) for row in info["mismatched_keys"])})
     if lost:
         words = f"{len(lost)} tensors are missing from the weights ({', '.join(lost[:3])} …)"
         if like is not None:
             raise BrokenDraft(f"{words}: transformers would draft with random numbers")
         raise ReadError(f"{place.ref}: {words}")
-    return found.eval()
+    return ready.eval()
+
+
+def rows(model: Any) -> int:
+    """Tokens that the model has an embedding for."""
+    return int(model.get_input_embeddings().weight.shape[0])
+
+
+def context(model: Any) -> int | None:
+    found = getattr(model.config.get_text_config(), "max_position_embeddings", None)
+    return found if isinstance(found, int) else None
 
 
 @contextlib.contextmanager
@@ -116,14 +126,14 @@ def encode(tokenizer: Any, prompt: Prompt, options: TrialOptions) -> list[int]:
     """A prompt as the model's chat template has it; as plain text where there is none."""
     if not getattr(tokenizer, "chat_template", None):
         return list(tokenizer(prompt.text)["input_ids"])
-    found = tokenizer.apply_chat_template(
+    encoded = tokenizer.apply_chat_template(
         [dict(message) for message in prompt.messages],
         add_generation_prompt=True,
         tokenize=True,
         return_dict=True,
         enable_thinking=options.thinking,
     )
-    return list(found["input_ids"])
+    return list(encoded["input_ids"])
 
 
 def refused(ref: str, error: Exception) -> ReadError:

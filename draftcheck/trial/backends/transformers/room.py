@@ -35,25 +35,25 @@ def check(target: str, draft: str, where: str, dtype: str, options: TrialOptions
                 f"{name}: not a model that writes text by itself ({model.role})",
                 hint="A head is measured in the engine that serves it: draftcheck probe URL.",
             )
-    there = free(where)
+    free_bytes = free(where)
     need = needed(ours, theirs, dtype, options)
-    if there is None or need is None or need <= there:
+    if free_bytes is None or need is None or need <= free_bytes:
         return
     raise ReadError(
         f"{target} and {draft} need {need / GIB:.1f} GiB in {dtype}, and {where} has"
-        f" {there / GIB:.1f} GiB free",
-        hint=_smaller(ours, theirs, there, dtype, options),
+        f" {free_bytes / GIB:.1f} GiB free",
+        hint=_smaller(ours, theirs, free_bytes, dtype, options),
     )
 
 
 def _smaller(
-    ours: ModelFacts, theirs: ModelFacts, there: int, dtype: str, options: TrialOptions
+    ours: ModelFacts, theirs: ModelFacts, free_bytes: int, dtype: str, options: TrialOptions
 ) -> str:
     """A plan that would fit, or where to look for one."""
     plans = []
     if dtype_bytes(dtype) != 2:
         half = needed(ours, theirs, "bfloat16", options)
-        if half is not None and half <= there:
+        if half is not None and half <= free_bytes:
             plans.append(f"--dtype bfloat16 needs {half / GIB:.1f} GiB")
     plans += ["--device auto spreads them over several GPUs", "--device cpu uses main memory"]
     return "; ".join(plans) + "; or take smaller models."
@@ -65,7 +65,7 @@ def needed(ours: ModelFacts, theirs: ModelFacts, dtype: str, options: TrialOptio
     pair = Comparison(ours, theirs, nothing, (), Behaviour(None, ""))
     context = max(options.tokens * 2, 256)
     limit = ours.config.scaled_context or ours.config.context
-    said = Circumstances(
+    circumstances = Circumstances(
         context=min(context, limit) if limit else context,
         sequences=SEQUENCES,
         dtype=None if dtype == "auto" else dtype,
@@ -73,13 +73,13 @@ def needed(ours: ModelFacts, theirs: ModelFacts, dtype: str, options: TrialOptio
     machine = Machine("here", (Gpu("here", 1 << 50),))
     import transformers
 
-    found = memory.fit(
-        pair, said, machine, engine="transformers", version=transformers.__version__,
+    fit = memory.fit(
+        pair, circumstances, machine, engine="transformers", version=transformers.__version__,
         order=ORDERS["pep440"],
     )  # fmt: skip
-    if found is None or not found.devices:
+    if fit is None or not fit.devices:
         return None
-    parts = found.devices[0].parts
+    parts = fit.devices[0].parts
     return sum(part.low for part in parts if part.owner in ("target", "draft"))
 
 

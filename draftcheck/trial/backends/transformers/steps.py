@@ -14,10 +14,8 @@ from typing import Any
 import torch
 from transformers import DynamicCache, StaticCache
 
-from draftcheck.trial.speed.speedup import Costs
+from draftcheck.trial.speed.speedup import WIDTHS, Costs
 
-WIDTHS = (2, 3, 5, 9, 17, 65)
-"""Tokens checked in one pass, for which the pass is timed."""
 REPEATS = 7
 GRAPH_REPEATS = 20
 

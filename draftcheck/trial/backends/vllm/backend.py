@@ -1,7 +1,9 @@
 """The trial with vLLM in this process: two engines side by side, one for each model.
 
 The draft reads a text as a prompt whose log-probabilities are asked for: vLLM gives the rank of
-each token and the likeliest others there.
+each token and the likeliest others there. At a temperature the draft proposes its first choice, as
+vLLM's drafts do. It cannot time single steps, which vLLM does not tell, nor translate vocabularies;
+what speculation is worth in vLLM itself is measured by the real run (--verify).
 """
 
 from __future__ import annotations
@@ -19,21 +21,22 @@ from draftcheck.errors import ReadError, UsageError
 from draftcheck.models import read as facts
 from draftcheck.models import refs
 from draftcheck.trial.backends.backend import (
-    BrokenDraft,
+    Backend,
+    BackendLimits,
     CannotVerify,
     TargetText,
     TrialOptions,
-    VerifiedRun,
+    check_rows,
+    draft_not_numbers,
+    target_not_numbers,
 )
 from draftcheck.trial.backends.sides import GREEDY
 from draftcheck.trial.backends.vllm.engine_output import EngineOutput
 from draftcheck.trial.prompts import Prompt
-from draftcheck.trial.simulate.traces import Floats, Ints, Trace
-from draftcheck.trial.speed.speedup import Costs
+from draftcheck.trial.result import VerifiedRun
+from draftcheck.trial.simulate.traces import CONFIDENCE_TOP, Floats, Ints, Trace
 from draftcheck.values.facts import ModelFacts
 
-TOP = 10
-"""llama.cpp's p is over so many; vLLM gives up to twenty."""
 MEMORY = 0.85
 """Share of the GPU that both engines together may take."""
 LEAST = 0.1
@@ -68,7 +71,7 @@ def _device() -> str:
     return str(current_platform.device_type)
 
 
-class VllmBackend:
+class VllmBackend(Backend):
     """Target and draft, each in an engine of its own."""
 
     name = "vllm"
@@ -81,6 +84,7 @@ class VllmBackend:
         device: str,
         output: EngineOutput,
     ) -> None:
+        super().__init__()
         self._refs = pair
         self._facts = read
         self._options = options
@@ -89,7 +93,6 @@ class VllmBackend:
         self._draft: Any = None
         self.device = device if device == "cpu" else f"{device}:0"
         self.dtype = options.dtype or ("float32" if device == "cpu" else "auto")
-        self.notes: list[str] = []
         self._too_long = 0
         contexts = [one.config.scaled_context or one.config.context for one in read]
         known = [size for size in contexts if size]
@@ -143,12 +146,9 @@ class VllmBackend:
         self._target = self._draft = None
         gc.collect()
 
-    def limits(self) -> Mapping[str, Any]:
-        rows = [one.config.vocab_size for one in self._facts]
-        return {
-            "target_rows": rows[0], "target_context": self._context,
-            "draft_rows": rows[1], "draft_context": self._context,
-        }  # fmt: skip
+    def limits(self) -> BackendLimits:
+        target, draft = (one.config.vocab_size for one in self._facts)
+        return BackendLimits(target, self._context, draft, self._context)
 
     # ---- the target's text ----
 
@@ -158,32 +158,30 @@ class VllmBackend:
         return loading.encode(self._target.get_tokenizer(), prompt, options)
 
     def generate(self, prompts: Sequence[Prompt], options: TrialOptions) -> list[TargetText]:
-        if options.temperature > 0 and GREEDY not in self.notes:
-            self.notes.append(GREEDY)
+        if options.temperature > 0 and GREEDY not in self.remarks:
+            self.remarks.append(GREEDY)
         rows = [(prompt.category, self.encode(prompt, options)) for prompt in prompts]
         # One more: the draft reads all of it as a prompt, and vLLM always adds a token.
         fitting = [row for row in rows if len(row[1]) + options.tokens < self._context]
         self._leave_out(len(rows) - len(fitting))
         settings = {**_settings(options), "logprobs": 0}  # of the token itself: to see NaN
         outputs = self._run(0, self._target, [ids for _, ids in fitting], settings)
-        found = []
+        texts = []
         for (category, ids), output in zip(fitting, outputs, strict=True):
             answer = output.outputs[0]
             if math.isnan(answer.cumulative_logprob):
-                raise ReadError(
-                    f"{self._refs[0]}: the target's logits are not numbers (NaN or inf)"
-                )
-            found.append(
+                raise target_not_numbers(self._refs[0])
+            texts.append(
                 TargetText(category, np.array(ids), np.array(answer.token_ids, dtype=np.int64))
             )
-        return found
+        return texts
 
     def _leave_out(self, count: int) -> None:
         if count:
             self._too_long += count
             words = "left out: too long for the context of"
-            self.notes = [note for note in self.notes if words not in note]
-            self.notes.append(f"{self._too_long} prompts {words} {self._context:,}")
+            self.remarks = [note for note in self.remarks if words not in note]
+            self.remarks.append(f"{self._too_long} prompts {words} {self._context:,}")
 
     def _run(
         self, side: int, engine: Any, ids: Sequence[list[int]], settings: Mapping[str, Any]
@@ -197,37 +195,24 @@ class VllmBackend:
             words = self._output.reason(error)
             raise ReadError(f"{self._refs[side]}: vLLM stopped: {words}") from error
 
-    # ---- what the draft thinks of it ----
+    # ---- the draft's choices ----
 
     def read(self, texts: Sequence[TargetText], options: TrialOptions) -> list[Trace]:
         texts = [text for text in texts if len(text.tokens)]
         fitting = [text for text in texts if len(text.prompt) + len(text.tokens) < self._context]
         self._leave_out(len(texts) - len(fitting))
         texts = fitting
-        rows = self._facts[1].config.vocab_size
         for text in texts:
-            top = int(max(text.prompt.max(), text.tokens.max()))
-            if rows is not None and top >= rows:
-                raise BrokenDraft(
-                    f"the target's text holds token {top}, and the draft has {rows:,} rows:"
-                    " the draft cannot read it"
-                )
+            check_rows(text, self._facts[1].config.vocab_size)
         whole = [[*text.prompt.tolist(), *text.tokens.tolist()] for text in texts]
-        settings = {"temperature": 0.0, "max_tokens": 1, "prompt_logprobs": TOP}
-        found = []
+        settings = {"temperature": 0.0, "max_tokens": 1, "prompt_logprobs": CONFIDENCE_TOP}
+        traces = []
         for text, output in zip(texts, self._run(1, self._draft, whole, settings), strict=True):
-            rank, sure = thoughts(output.prompt_logprobs[len(text.prompt) :], text.tokens)
-            found.append(Trace(text.prompt, text.tokens, rank, sure, text.category))
-        return found
-
-    # ---- seconds ----
-
-    def costs(self, sequences: int, context: int) -> Costs | None:
-        """Not told by vLLM; --verify gives the speed-up itself."""
-        return None
-
-    def floor(self) -> Costs | None:
-        return None
+            rank, sure = rank_and_confidence(
+                output.prompt_logprobs[len(text.prompt) :], text.tokens
+            )
+            traces.append(Trace(text.prompt, text.tokens, rank, sure, text.category))
+        return traces
 
     # ---- for real ----
 
@@ -294,14 +279,14 @@ class VllmBackend:
         return seconds, [list(output.outputs[0].token_ids) for output in outputs]
 
 
-def thoughts(places: Sequence[Mapping[int, Any]], tokens: Ints) -> tuple[Ints, Floats]:
+def rank_and_confidence(places: Sequence[Mapping[int, Any]], tokens: Ints) -> tuple[Ints, Floats]:
     """Ranks and confidence from vLLM's log-probabilities of a prompt: rank 1 is the likeliest."""
     rank = np.zeros(len(tokens), dtype=np.int64)
     sure = np.zeros(len(tokens))
     for i, (place, token) in enumerate(zip(places, tokens.tolist(), strict=True)):
-        logs = sorted((entry.logprob for entry in place.values()), reverse=True)[:TOP]
+        logs = sorted((entry.logprob for entry in place.values()), reverse=True)[:CONFIDENCE_TOP]
         if any(math.isnan(log) for log in logs):
-            raise BrokenDraft("the draft's logits are not numbers (NaN or inf)")
+            raise draft_not_numbers()
         rank[i] = _rank(place, token)
         sure[i] = math.exp(logs[0]) / sum(math.exp(log) for log in logs)
     return rank, sure
@@ -317,7 +302,7 @@ def _rank(place: Mapping[int, Any], token: int) -> int:
         entry.logprob > mine.logprob or (entry.logprob == mine.logprob and other < token)
         for other, entry in place.items()
     )
-    return better if better < TOP else int(mine.rank) - 1
+    return better if better < CONFIDENCE_TOP else int(mine.rank) - 1
 
 
 def _dtype(engine: Any) -> str:

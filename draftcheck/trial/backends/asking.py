@@ -37,7 +37,7 @@ class ServerAsker:
         self._seconds, self._sleep = seconds or SECONDS, sleep
 
     def post(self, path: str, body: Mapping[str, Any]) -> dict[str, Any]:
-        """The answer's object; a busy server is asked again, any other fault is Lost."""
+        """The answer's object; a busy server is asked again, any other fault is ServerLost."""
         for turn in range(TRIES):
             answer = self.site.post(path, body, self._seconds)
             if answer.status not in BUSY or turn == TRIES - 1:
@@ -53,23 +53,30 @@ class ServerAsker:
         return found
 
 
+def is_token_ids(found: Any) -> bool:
+    """Whether a server's answer is a list of token ids and nothing else."""
+    return isinstance(found, list) and all(
+        type(token) is int and 0 <= token < 1 << 31 for token in found
+    )
+
+
 def _pause(answer: ServerAnswer, turn: int) -> float:
     """What the server asks for, within reason."""
     try:
-        told = float(answer.headers.get("retry-after", ""))
+        seconds = float(answer.headers.get("retry-after", ""))
     except ValueError:
-        told = PAUSE * 2**turn
-    return min(max(told, 0.0), LONGEST_PAUSE)
+        seconds = PAUSE * 2**turn
+    return min(max(seconds, 0.0), LONGEST_PAUSE)
 
 
 def _refusal(answer: ServerAnswer, has_key: bool) -> str:
-    words = f"HTTP {answer.status}"
+    refusal = f"HTTP {answer.status}"
     if answer.refused:
-        words += ", the key was refused" if has_key else ", it wants a key (set OPENAI_API_KEY)"
+        refusal += ", the key was refused" if has_key else ", it wants a key (set OPENAI_API_KEY)"
     elif answer.status in BUSY:
-        words += f", still busy after {TRIES} tries"
+        refusal += f", still busy after {TRIES} tries"
     said = _said(answer.text)
-    return f"{words}: {said}" if said else words
+    return f"{refusal}: {said}" if said else refusal
 
 
 def _said(text: str) -> str:

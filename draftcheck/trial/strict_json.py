@@ -1,0 +1,59 @@
+"""Reads JSON files that somebody may have edited: a wrong one is told in a line, by file and key.
+
+The shape of a file is a type that msgspec checks; the types below bound texts and numbers, so that
+NaN, infinity and nonsense stay outside.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Any, Never, TypeVar
+
+import msgspec
+from msgspec import Meta
+
+from draftcheck.errors import ReadError
+
+LARGEST = 10**15
+Text = Annotated[str, Meta(max_length=4096)]
+Whole = Annotated[int, Meta(ge=-LARGEST, le=LARGEST)]
+Number = Annotated[int, Meta(ge=0, le=LARGEST)] | Annotated[float, Meta(ge=0, le=LARGEST)]
+AboveZero = Annotated[int, Meta(gt=0, le=LARGEST)] | Annotated[float, Meta(gt=0, le=LARGEST)]
+
+T = TypeVar("T")
+
+
+def load(file: Path, what: str, max_bytes: int) -> Any:
+    """What the file holds, of any shape; what: names the kind of file in errors."""
+    try:
+        with file.open("rb") as handle:
+            raw = handle.read(max_bytes + 1)
+    except OSError as error:
+        raise ReadError(f"{file}: {error.strerror}") from error
+    if len(raw) > max_bytes:
+        raise ReadError(f"{file}: more than {max_bytes:,} bytes: not {what}")
+    try:
+        return json.loads(raw, parse_constant=_refuse)
+    except (ValueError, RecursionError) as error:
+        raise ReadError(f"{file}: not {what}: not JSON: {error}") from error
+
+
+def convert(found: Any, shape: type[T], where: str, what: str) -> T:
+    """The same as an object of that shape."""
+    try:
+        return msgspec.convert(found, shape, str_keys=True)
+    except (msgspec.ValidationError, RecursionError) as error:
+        raise ReadError(f"{where}: not {what}: {_place_first(str(error))}") from error
+
+
+def _refuse(constant: str) -> Never:
+    raise ValueError(f"{constant} is not a number")
+
+
+def _place_first(message: str) -> str:
+    """msgspec's "Expected … - at `$.notes[1]`" -> "notes[1]: expected …"."""
+    words, _, place = message.replace("`", "").partition(" - at ")
+    words = words[:1].lower() + words[1:]
+    place = place.replace("$.", "").removeprefix("$")
+    return f"{place}: {words}" if place else words
