@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from draftcheck.deploy.deployment import FilePlace, Fix
+from draftcheck.values.results import PublicResult
 from draftcheck.values.words import Outcome, Severity, Verdict
 
 
@@ -62,7 +63,7 @@ class CheckedSetup:
 
 
 @dataclass(frozen=True, slots=True)
-class GateReport:
+class GateReport(PublicResult):
     """What the gate looked at and found."""
 
     looked_at: int
@@ -76,6 +77,13 @@ class GateReport:
     missing: tuple[str, ...] = ()
     """Models that neither the lock nor this disk has."""
     notes: tuple[str, ...] = field(default=())
+
+    def __repr__(self) -> str:
+        return (
+            f"<GateReport {self.verdict}: {self.looked_at} files, {len(self.setups)} setups,"
+            f" {self.count(Severity.ERROR)} errors, {self.count(Severity.WARNING)} warnings,"
+            f" {self.unchecked} not checked>"
+        )
 
     @property
     def verdict(self) -> Verdict:

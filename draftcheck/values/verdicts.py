@@ -9,6 +9,7 @@ from typing import Any
 from draftcheck.values.circumstances import Circumstances
 from draftcheck.values.comparison import Comparison
 from draftcheck.values.memory import MemoryFit
+from draftcheck.values.results import PublicResult
 from draftcheck.values.words import Outcome, Reaction, Severity, Verdict
 
 
@@ -82,7 +83,15 @@ class EngineVerdict:
 
 
 @dataclass(frozen=True, slots=True)
-class PairVerdict:
+class PairVerdict(PublicResult):
     comparison: Comparison
     engines: tuple[EngineVerdict, ...]
     verdict: Verdict
+
+    def __repr__(self) -> str:
+        draft = "no draft" if self.comparison.alone else repr(self.comparison.draft.ref)
+        told = [f"{entry.engine} {entry.version} {entry.verdict}" for entry in self.engines]
+        engines = ", ".join(told) if len(told) <= 2 else f"{len(told)} engines"
+        return (
+            f"<PairVerdict {self.verdict}: {draft} for {self.comparison.target.ref!r}; {engines}>"
+        )
