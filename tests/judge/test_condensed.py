@@ -25,7 +25,7 @@ from draftcheck.values.comparison import Comparison
 from draftcheck.values.facts import ModelFacts, Tensor
 from draftcheck.values.verdicts import EngineVerdict
 from tests.conftest import ROOT
-from tests.judge.test_rule_cases import cases
+from tests.judge.rule_cases import cases
 
 PAIR = ROOT / "fixtures" / "pair"
 
