@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.hub import Hub, models
-from tests.hub.process import Draftcheck, calm, reason, verdict
+from tests.hub.process import Draftcheck, assert_calm, reason, verdict
 from tests.hub.storm import Case, Outcome, Storm
 from tests.hub.words import tokenizer_json
 
@@ -209,9 +209,9 @@ def storm(
     running.close()
 
 
-def held_against(case: Case, outcome: Outcome) -> None:
+def assert_same_verdict(case: Case, outcome: Outcome) -> None:
     """What holds in any weather."""
-    calm(outcome.first)
+    assert_calm(outcome.first)
     assert not outcome.leaks, outcome.story
     assert outcome.bytes <= case.most_bytes, outcome.story
     assert len(outcome.log) <= case.most_requests, outcome.story
@@ -232,7 +232,7 @@ def fair(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
 @pytest.mark.parametrize("case", PASSING, ids=lambda case: case.name)
 def test_it_passes(case: Case, storm: Storm, fair: dict[str, dict[str, Any]]) -> None:
     outcome = storm.outcome(case)
-    held_against(case, outcome)
+    assert_same_verdict(case, outcome)
     assert outcome.first.code == 0, outcome.first.err + outcome.story
     assert verdict(outcome.first) == fair[case.command[1]]
     assert outcome.second is None or verdict(outcome.second) == fair[case.command[1]]
@@ -241,7 +241,7 @@ def test_it_passes(case: Case, storm: Storm, fair: dict[str, dict[str, Any]]) ->
 @pytest.mark.parametrize("case", LASTING, ids=lambda case: case.name)
 def test_it_lasts(case: Case, storm: Storm) -> None:
     outcome = storm.outcome(case)
-    held_against(case, outcome)
+    assert_same_verdict(case, outcome)
     line = reason(outcome.first)
     for word in case.says:
         assert word in line, line
@@ -274,7 +274,7 @@ def test_the_token_stays_with_the_api(hub: Hub, draftcheck: Draftcheck) -> None:
     draftcheck.token = TOKEN
     hub.fault("redirect", file=SHARD, to=f"{hub.elsewhere_url}/x", times=None)
     ran = draftcheck(*PAIR)
-    calm(ran)
+    assert_calm(ran)
     assert ran.code == 3, ran.err
     assert not hub.leaks and any(entry.had_token for entry in hub.log), hub.story()
     assert TOKEN not in ran.out + ran.err
