@@ -194,6 +194,9 @@ LASTING = [
 CASES = {case.name: case for case in (*PASSING, *LASTING)}
 
 
+WITH_A_TOKEN = Case("with a token", elsewhere(file=SHARD), PAIR, token=TOKEN)
+
+
 @pytest.fixture(scope="module")
 def storm(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
@@ -268,17 +271,16 @@ def test_every_read_is_of_one_commit(hub: Hub, draftcheck: Draftcheck) -> None:
     assert asked and all(before in path for path in asked), hub.story()
 
 
-def test_the_token_stays_with_the_api(hub: Hub, draftcheck: Draftcheck) -> None:
+@pytest.mark.parametrize("case", [WITH_A_TOKEN], ids=lambda case: case.name)
+def test_the_token_stays_with_the_api(case: Case, storm: Storm) -> None:
     """The way to the storage, to another host, and back."""
-    repos(hub)
-    draftcheck.token = TOKEN
-    hub.fault("redirect", file=SHARD, to=f"{hub.elsewhere_url}/x", times=None)
-    ran = draftcheck(*PAIR)
+    outcome = storm.outcome(case)
+    ran = outcome.first
     assert_calm(ran)
     assert ran.code == 3, ran.err
-    assert not hub.leaks and any(entry.had_token for entry in hub.log), hub.story()
+    assert not outcome.leaks and any(entry.had_token for entry in outcome.log), outcome.story
     assert TOKEN not in ran.out + ran.err
-    for path in draftcheck.home.rglob("*"):
+    for path in outcome.home.rglob("*"):
         assert not path.is_file() or TOKEN.encode() not in path.read_bytes(), path
 
 
