@@ -15,8 +15,6 @@ that `import draftcheck` stays instant.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 # These packages share their names with functions below. They are loaded first (they hold only a
@@ -27,6 +25,8 @@ import draftcheck.trial  # noqa: F401
 from draftcheck.settings import __version__
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
     from typing import Unpack
 
     from draftcheck.gate.results import GateReport
