@@ -7,6 +7,7 @@ import graphlib
 import json
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -132,3 +133,31 @@ def test_every_command_is_in_the_readme_and_has_help() -> None:
     for name in COMMANDS:
         assert f"draftcheck {name}" in readme
     assert cli.help
+
+
+def every_test() -> Iterator[tuple[str, ast.FunctionDef]]:
+    """Every test function, with the place where it stands."""
+    for path in sorted((ROOT / "tests").rglob("test_*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.FunctionDef) and node.name.startswith("test_"):
+                yield f"{path.relative_to(ROOT)}:{node.lineno} {node.name}", node
+
+
+def own_nodes(function: ast.AST) -> Iterator[ast.AST]:
+    """What a function does itself, without the functions inside it."""
+    for node in ast.iter_child_nodes(function):
+        yield node
+        if not isinstance(node, ast.FunctionDef | ast.Lambda | ast.ClassDef):
+            yield from own_nodes(node)
+
+
+def test_no_test_returns_before_its_first_assert() -> None:
+    """A test that returns early for some parameters passes without looking: filter those."""
+    wrong = []
+    for where, function in every_test():
+        asserts = [node.lineno for node in ast.walk(function) if isinstance(node, ast.Assert)]
+        first = min(asserts, default=function.end_lineno or 0)
+        returns = [node.lineno for node in own_nodes(function) if isinstance(node, ast.Return)]
+        if any(line < first for line in returns):
+            wrong.append(where)
+    assert not wrong, "\n".join(wrong)

@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from dataclasses import dataclass
 
 import click
 
-from draftcheck.cli.options import emit, report_options
+from draftcheck.cli.options import ReportOptions, emit, parsed_into, report_options
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CacheRequest:
+    """What `draftcheck cache` is asked."""
+
+    clear: bool
+    as_json: bool
+    report: ReportOptions
 
 
 @click.command("cache")
 @click.option("--clear", is_flag=True, help="Remove everything that is in it.")
 @click.option("--json", "as_json", is_flag=True, help="The same as --format json.")
 @report_options("text", "json")
-def command(clear: bool, as_json: bool, form: str, output: Path | None) -> int:
+@parsed_into(CacheRequest)
+def command(request: CacheRequest) -> int:
     """Look at what draftcheck keeps of models on the Hub, or clear it.
 
     It is kept by content in the user's cache folder (DRAFTCHECK_CACHE names another one), up to
@@ -24,7 +34,8 @@ def command(clear: bool, as_json: bool, form: str, output: Path | None) -> int:
     from draftcheck.report import cache as report
 
     store = HubCache(settings.cache(), settings.cache_limit())
-    cleared = store.clear() if clear else None
-    found = report.survey(store, cleared)
-    emit(report.FORMATS["json" if as_json else form](found), output)
+    cleared = store.clear() if request.clear else None
+    contents = report.survey(store, cleared)
+    form = "json" if request.as_json else request.report.form
+    emit(report.FORMATS[form](contents), request.report.output)
     return 0

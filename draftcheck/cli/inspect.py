@@ -2,15 +2,27 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 
 import click
 
-from draftcheck.cli.options import deep_option, emit, offline_option
+from draftcheck.cli.options import ReportOptions, deep_option, emit, offline_option, parsed_into
 from draftcheck.cli.progress import progress
 
 MOST_FAULTS = 20
 """Lines about broken weights; the report itself counts all of them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InspectRequest:
+    """What `draftcheck inspect` is asked."""
+
+    model: str
+    report: ReportOptions
+    """Its output is a facts file, beside the report."""
+    deep: bool
+    offline: bool
 
 
 @click.command("inspect")
@@ -30,7 +42,8 @@ MOST_FAULTS = 20
 )
 @deep_option
 @offline_option
-def command(model: str, form: str, output: Path | None, deep: bool, offline: bool) -> int:
+@parsed_into(InspectRequest)
+def command(request: InspectRequest) -> int:
     """Show what the files of MODEL say, without opinion."""
     from draftcheck.errors import ReadError, UsageError
     from draftcheck.judge.llama.loaded import loaded
@@ -40,12 +53,13 @@ def command(model: str, form: str, output: Path | None, deep: bool, offline: boo
     from draftcheck.report import exits
     from draftcheck.report.pair_formats import INSPECT
 
+    output = request.report.output
     if output is not None and not output.name.endswith(FACTS_SUFFIX):
         raise UsageError(f"{output}: a facts file must be called NAME{FACTS_SUFFIX}")
     with progress(quiet=False):
-        ref = parse(model)
-        facts = read(ref, offline=offline, deep=deep)
-    emit(INSPECT[form](facts, loaded(facts)), None)
+        ref = parse(request.model)
+        facts = read(ref, offline=request.offline, deep=request.deep)
+    emit(INSPECT[request.report.form](facts, loaded(facts)), None)
     if output is not None:
         try:
             stored.save(facts, output)

@@ -1,18 +1,75 @@
-"""Options that mean the same wherever they appear, and how a report leaves the program."""
+"""Options that mean the same wherever they appear, and how a report leaves the program.
+
+A command is a frozen dataclass, its request. click parses the words of the command line into
+values by name; `parsed_into(Request)` fills the request's fields with them and calls the command
+with it. A field that is a dataclass itself (ReportOptions, TrialKnobs, Circumstances) takes its own
+fields from the same values, so what commands share is declared once here and typed everywhere.
+"""
 
 from __future__ import annotations
 
+import functools
 import os
 import sys
 from collections.abc import Callable
+from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar, get_type_hints
 
 import click
 
 from draftcheck.errors import ReadError
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
+Request = TypeVar("Request")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReportOptions:
+    """Where the report goes, and in which form: the values of report_options."""
+
+    form: str
+    output: Path | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrialKnobs:
+    """How a measurement is made: the values of trial_options."""
+
+    prompts: Path | None
+    tokens: int
+    temperature: float
+    budget: float | None
+    backend: str | None
+    device: str | None
+
+
+def parsed_into(kind: type[Request]) -> Callable[[Callable[[Request], int]], Callable[..., int]]:
+    """A command that takes one request gets it filled with what click parsed."""
+
+    def decorate(command: Callable[[Request], int]) -> Callable[..., int]:
+        @functools.wraps(command)
+        def call(**values: object) -> int:
+            request = _fill(kind, values)
+            if values:
+                raise TypeError(f"{kind.__name__} has no field for {', '.join(values)}")
+            return command(request)
+
+        return call
+
+    return decorate
+
+
+def _fill(kind: type[Request], values: dict[str, object]) -> Request:
+    """Moves the values of kind's fields into a new object; those of inner dataclasses too."""
+    types = get_type_hints(kind)
+    given: dict[str, object] = {}
+    for field in fields(kind):  # type: ignore[arg-type]  # a TypeVar cannot say "a dataclass"
+        if is_dataclass(types[field.name]):
+            given[field.name] = _fill(types[field.name], values)
+        elif field.name in values:
+            given[field.name] = values.pop(field.name)
+    return kind(**given)
 
 
 def report_options(*formats: str) -> Decorator:
@@ -37,7 +94,7 @@ def report_options(*formats: str) -> Decorator:
 
 
 def circumstances_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """What the user may say about the deployment; names are those of types.Circumstances."""
+    """What the user may say about the deployment; names are those of values.Circumstances."""
     number = click.IntRange(1, 2**40)
     options = (
         click.option("--gpu", metavar="SPEC", help="t4, h200, 2x rtx-4090, 24GiB, auto."),

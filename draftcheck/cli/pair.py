@@ -2,30 +2,54 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from draftcheck.cli.options import (
     FILE,
+    ReportOptions,
+    TrialKnobs,
     circumstances_options,
     deep_option,
     emit,
     offline_option,
+    parsed_into,
     report_options,
     say,
     trial_options,
 )
 from draftcheck.cli.progress import progress
 from draftcheck.errors import ReadError, UsageError
+from draftcheck.values.circumstances import Circumstances
 
 if TYPE_CHECKING:
     from draftcheck.trial.result import Trial
     from draftcheck.values.verdicts import PairVerdict
 
-MEASURED = ("prompts", "tokens", "temperature", "budget", "backend", "device")
-"""Options of a trial."""
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PairRequest:
+    """What `draftcheck pair` is asked."""
+
+    target: str
+    draft: str | None
+    engines: tuple[str, ...]
+    method: str | None
+    circumstances: Circumstances
+    deep: bool
+    offline: bool
+    measure: bool
+    """Whether a trial is made."""
+    trial: TrialKnobs
+    trial_from: Path | None
+    """The JSON of a trial that was made before."""
+    strict: bool
+    quiet: bool
+    verbose: bool
+    report: ReportOptions
 
 
 @click.command("pair")
@@ -43,7 +67,7 @@ MEASURED = ("prompts", "tokens", "temperature", "budget", "backend", "device")
 @circumstances_options
 @deep_option
 @click.option(
-    "--trial", "wanted", is_flag=True, help="Also measure acceptance and speed-up (trial extra)."
+    "--trial", "measure", is_flag=True, help="Also measure acceptance and speed-up (trial extra)."
 )
 @trial_options
 @click.option(
@@ -54,22 +78,8 @@ MEASURED = ("prompts", "tokens", "temperature", "budget", "backend", "device")
 @click.option("--quiet", is_flag=True, help="Print nothing; the exit code is the answer.")
 @click.option("--verbose", is_flag=True, help="Also list the rules that passed.")
 @report_options("text", "json", "markdown")
-def command(
-    target: str,
-    draft: str | None,
-    engines: tuple[str, ...],
-    method: str | None,
-    wanted: bool,
-    trial_from: Path | None,
-    strict: bool,
-    offline: bool,
-    deep: bool,
-    quiet: bool,
-    verbose: bool,
-    form: str,
-    output: Path | None,
-    **said: Any,
-) -> int:
+@parsed_into(PairRequest)
+def command(request: PairRequest) -> int:
     """Say whether DRAFT can speculate for TARGET, engine by engine.
 
     TARGET and DRAFT are models of the Hub (org/name, org/name@revision, org/name:Q4_K_M,
@@ -82,35 +92,40 @@ def command(
     from draftcheck.report import exits
     from draftcheck.report.pair_formats import PAIR
 
-    how = {name: said.pop(name) for name in MEASURED}
-    if (wanted or trial_from) and draft is None:
+    if (request.measure or request.trial_from) and request.draft is None:
         raise UsageError("a trial needs a draft", hint="Name TARGET and DRAFT.")
-    asked = {"engines": engines, "method": method, **said}
-    with progress(quiet):
-        verdict = draftcheck.check(target, draft, offline=offline, deep=deep, **asked)
+    with progress(request.quiet):
+        verdict = draftcheck.check(
+            request.target,
+            request.draft,
+            engines=request.engines,
+            method=request.method,
+            circumstances=request.circumstances,
+            offline=request.offline,
+            deep=request.deep,
+        )
     trial, failed = None, None
-    if trial_from is not None:
-        trial = _earlier(verdict, trial_from)
-    elif wanted and draft is not None:
+    if request.trial_from is not None:
+        trial = _earlier(verdict, request.trial_from)
+    elif request.measure and request.draft is not None:
         try:
-            trial = _measure(verdict, target, draft, {**how, "dtype": said["dtype"]}, quiet)
+            trial = _measure(verdict, request.draft, request)
         except ReadError as error:  # the verdict stands without it
             failed = error
-    if trial is not None and said["draft_tokens"] is None and not trial.broken:
-        asked["draft_tokens"] = trial.length
-        verdict = draftcheck.decide(verdict.comparison, **asked)
-    if not quiet or output is not None:
-        emit(PAIR[form](verdict, trial, verbose, bool(engines)), output)
+    if trial is not None:
+        verdict = _at_its_length(verdict, trial, request)
+    report = request.report
+    if not request.quiet or report.output is not None:
+        shown = PAIR[report.form](verdict, trial, request.verbose, bool(request.engines))
+        emit(shown, report.output)
     for note in dict.fromkeys(n for _, facts in verdict.comparison.sides for n in facts.notes):
         exits.warn(note)
     if failed is not None:
         raise failed
-    return exits.code(verdict.verdict, strict=strict, trial=trial)
+    return exits.code(verdict.verdict, strict=request.strict, trial=trial)
 
 
-def _measure(
-    verdict: PairVerdict, target: str, draft: str, how: dict[str, Any], quiet: bool
-) -> Trial | None:
+def _measure(verdict: PairVerdict, draft: str, request: PairRequest) -> Trial | None:
     """A trial, when the verdict leaves room for one."""
     from draftcheck.report import exits
     from draftcheck.values.words import Verdict
@@ -120,7 +135,33 @@ def _measure(
         return None
     from draftcheck.trial.api import trial
 
-    return trial(target, draft, say=say(quiet), **how)
+    knobs = request.trial
+    return trial(
+        request.target,
+        draft,
+        prompts=knobs.prompts,
+        tokens=knobs.tokens,
+        temperature=knobs.temperature,
+        budget=knobs.budget,
+        backend=knobs.backend,
+        device=knobs.device,
+        dtype=request.circumstances.dtype,
+        say=say(request.quiet),
+    )
+
+
+def _at_its_length(verdict: PairVerdict, trial: Trial, request: PairRequest) -> PairVerdict:
+    """The verdict whose setups have the draft length that was best, unless the user named one."""
+    import draftcheck
+
+    if request.circumstances.draft_tokens is not None or trial.broken:
+        return verdict
+    return draftcheck.decide(
+        verdict.comparison,
+        engines=request.engines,
+        method=request.method,
+        circumstances=replace(request.circumstances, draft_tokens=trial.length),
+    )
 
 
 def _earlier(verdict: PairVerdict, file: Path) -> Trial:

@@ -2,11 +2,26 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 
 import click
 
-from draftcheck.cli.options import emit, report_options
+from draftcheck.cli.options import ReportOptions, emit, parsed_into, report_options
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProbeCommand:
+    """What `draftcheck probe` is asked."""
+
+    url: str
+    interval: float | None
+    prompt: str | None
+    model: str | None
+    api_key_file: Path | None
+    timeout: float
+    quiet: bool
+    report: ReportOptions
 
 
 @click.command("probe")
@@ -36,17 +51,8 @@ from draftcheck.cli.options import emit, report_options
 )
 @click.option("--quiet", is_flag=True, help="Print nothing; the exit code is the answer.")
 @report_options("text", "json", "markdown")
-def command(
-    url: str,
-    interval: float | None,
-    prompt: str | None,
-    model: str | None,
-    api_key_file: Path | None,
-    timeout: float,
-    quiet: bool,
-    form: str,
-    output: Path | None,
-) -> int:
+@parsed_into(ProbeCommand)
+def command(request: ProbeCommand) -> int:
     """Ask the running server at URL whether it is speculating now, and how well.
 
     URL is the server's address, as http://127.0.0.1:8080. Exit codes: 0 speculating,
@@ -58,12 +64,21 @@ def command(
     from draftcheck.report import exits
     from draftcheck.report import probe as report
 
-    if interval is not None and prompt is not None:
+    if request.interval is not None and request.prompt is not None:
         raise UsageError("--interval and --prompt exclude each other")
-    key = keys.read(api_key_file) if api_key_file is not None else None
-    if warning := keys.exposed(url, key):
+    key = keys.read(request.api_key_file) if request.api_key_file is not None else None
+    if warning := keys.exposed(request.url, key):
         exits.warn(warning)
-    found = probe(ProbeRequest(url, key, model, prompt, interval, timeout))
-    if not quiet or output is not None:
-        emit(report.FORMATS[form](found), output)
-    return report.CODES[found.state]
+    answer = probe(
+        ProbeRequest(
+            url=request.url,
+            key=key,
+            model=request.model,
+            prompt=request.prompt,
+            interval=request.interval,
+            seconds=request.timeout,
+        )
+    )
+    if not request.quiet or request.report.output is not None:
+        emit(report.FORMATS[request.report.form](answer), request.report.output)
+    return report.CODES[answer.state]

@@ -1,4 +1,8 @@
-"""A line on the terminal while models are read from far away."""
+"""A line on standard error that says how far the work is: bytes of models, or steps of a scan.
+
+On a terminal the line is written over; in a log each one is a line of its own, and rarer. Models
+are counted, never named: their names can hold anything.
+"""
 
 from __future__ import annotations
 
@@ -7,10 +11,16 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from draftcheck.scan.night import Say, StageProgress
 
 PATIENCE = 1.0
-"""Seconds before anything is shown."""
+"""Seconds before anything is shown of reading models."""
 EVERY = 0.1
+EVERY_STAGE, EVERY_LOG_LINE = 0.2, 30.0
+"""Seconds between two lines about a scan, on a terminal and in a log."""
 
 
 @contextmanager
@@ -24,24 +34,71 @@ def progress(quiet: bool) -> Iterator[Callable[[str], None]]:
         return
     from draftcheck.models.sources import progress as meter
 
-    line = _Line()
-    meter.listen(line.came)
+    line = ProgressLine(EVERY, patience=PATIENCE)
+    count = _ByteCount(line)
+    meter.listen(count.came)
     try:
-        yield line.say
+        yield count.say
     finally:
         meter.listen(None)
         line.wipe()
 
 
-class _Line:
-    """One line that is written over; files are counted, never named: names can hold anything."""
+@contextmanager
+def scan_progress(quiet: bool) -> Iterator[Say]:
+    """Show the stage of a scan, how much of it is done, and about how long the rest takes."""
+    if quiet:
+        yield lambda _: None
+        return
+    terminal = sys.stderr.isatty()
+    line = ProgressLine(EVERY_STAGE if terminal else EVERY_LOG_LINE, terminal=terminal)
 
-    def __init__(self) -> None:
-        self._start = self._shown = time.monotonic()
+    def say(step: StageProgress) -> None:
+        last = step.total is not None and step.done == step.total
+        if line.due or (last and terminal):
+            line.show(_stage_text(step))
+
+    try:
+        yield say
+    finally:
+        line.wipe()
+
+
+class ProgressLine:
+    """One line that changes, at most every so many seconds and not before some patience."""
+
+    def __init__(self, every: float, *, patience: float = 0.0, terminal: bool = True) -> None:
+        self._every, self._terminal = every, terminal
+        self._next = time.monotonic() + patience
+        self._width = 0
+
+    @property
+    def due(self) -> bool:
+        return time.monotonic() >= self._next
+
+    def show(self, text: str) -> None:
+        self._next = time.monotonic() + self._every
+        self._write("\r" + text.ljust(self._width) if self._terminal else text + "\n")
+        self._width = len(text)
+
+    def wipe(self) -> None:
+        if self._terminal and self._width:
+            self._write("\r" + " " * self._width + "\r")
+            self._width = 0
+
+    def _write(self, text: str) -> None:
+        sys.stderr.write(text)
+        sys.stderr.flush()
+
+
+class _ByteCount:
+    """Files and bytes that came so far; sources call it from several threads."""
+
+    def __init__(self, line: ProgressLine) -> None:
+        self._line = line
         self._names: set[str] = set()
         self._bytes = 0
         self._about = "reading"
-        self._width = 0
         self._lock = threading.Lock()
 
     def came(self, name: str, count: int, wait: float) -> None:
@@ -49,27 +106,26 @@ class _Line:
             if count:
                 self._names.add(name)
             self._bytes += count
-            now = time.monotonic()
-            soon = now - self._start < PATIENCE or now - self._shown < EVERY
-            if soon and wait < PATIENCE:
+            waits = wait >= PATIENCE
+            if not (waits or self._line.due):
                 return
-            self._shown = now
             files = len(self._names)
             text = f"{self._about}: {self._bytes / 1e6:,.1f} MB, {files} file{'s' * (files != 1)}"
-            self._write(f"{text}, waiting {wait:.0f} s" if wait >= PATIENCE else text)
+            self._line.show(f"{text}, waiting {wait:.0f} s" if waits else text)
 
     def say(self, text: str) -> None:
         """What the next bytes are for."""
         self._about = text
         self.came("", 0, 0.0)
 
-    def wipe(self) -> None:
-        if self._width:
-            self._write("")
-            sys.stderr.write("\r")
-            sys.stderr.flush()
 
-    def _write(self, text: str) -> None:
-        sys.stderr.write("\r" + text.ljust(self._width))
-        sys.stderr.flush()
-        self._width = len(text)
+def _stage_text(step: StageProgress) -> str:
+    of = f" of {step.total:,}" if step.total is not None else ""
+    left = f", about {_span(step.left)} left" if step.left is not None and step.left >= 1 else ""
+    return f"scan: {step.stage} {step.done:,}{of}{left}"
+
+
+def _span(seconds: float) -> str:
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"

@@ -3,19 +3,53 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
-from draftcheck.cli.options import circumstances_options, emit, offline_option, report_options
+from draftcheck.cli.options import (
+    ReportOptions,
+    circumstances_options,
+    emit,
+    offline_option,
+    parsed_into,
+    report_options,
+)
 from draftcheck.cli.progress import progress
+from draftcheck.values.circumstances import Circumstances
 
 if TYPE_CHECKING:
     from draftcheck.recommend.run import Recommendation, RecommendRequest
 
 SIZE = re.compile(r"(\d{1,6}(?:\.\d{1,6})?)\s*([KMBT]?)", re.IGNORECASE)
 UNITS = {"": 1, "K": 10**3, "M": 10**6, "B": 10**9, "T": 10**12}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecommendCommand:
+    """What `draftcheck recommend` is asked."""
+
+    target: str | None
+    folders: tuple[str, ...]
+    engines: tuple[str, ...]
+    method: str | None
+    limit: int
+    max_size: int | None
+    tags: tuple[str, ...]
+    candidates: tuple[str, ...]
+    local: bool
+    records: tuple[Path, ...]
+    """Reports of trials to rank by."""
+    measure: bool
+    """Whether the first drafts are measured."""
+    circumstances: Circumstances
+    strict: bool
+    offline: bool
+    quiet: bool
+    verbose: bool
+    report: ReportOptions
 
 
 def _size(ctx: click.Context, option: click.Parameter, text: str | None) -> int | None:
@@ -55,7 +89,7 @@ def _size(ctx: click.Context, option: click.Parameter, text: str | None) -> int 
 @click.option("--tag", "tags", multiple=True, help="Also look at models with this tag of the Hub.")
 @click.option(
     "--candidate",
-    "named",
+    "candidates",
     multiple=True,
     metavar="REF",
     help="Look at this model (repeatable), and search nowhere.",
@@ -80,18 +114,8 @@ def _size(ctx: click.Context, option: click.Parameter, text: str | None) -> int 
 @click.option("--quiet", is_flag=True, help="Print nothing; the exit code is the answer.")
 @click.option("--verbose", is_flag=True, help="List all that was turned away, and what it cost.")
 @report_options("text", "json", "markdown")
-def command(
-    target: str | None,
-    folders: tuple[str, ...],
-    local: bool,
-    measure: bool,
-    strict: bool,
-    quiet: bool,
-    verbose: bool,
-    form: str,
-    output: Path | None,
-    **said: Any,
-) -> int:
+@parsed_into(RecommendCommand)
+def command(request: RecommendCommand) -> int:
     """Name the best drafts for TARGET: from the Hub, or from the models on this disk.
 
     Ranked by what is known: a measured speed-up, else the verdict, the acceptance from which a
@@ -100,33 +124,34 @@ def command(
     from draftcheck.recommend.run import everything, exit_code, measured, recommend
     from draftcheck.report import recommend as report
 
-    target, places = _places(target, folders, local)
-    plan = _plan(local or bool(places), places, **said)
-    with progress(quiet) as say:
+    target, places = _places(request)
+    plan = _plan(request, places)
+    with progress(request.quiet) as say:
         answers = everything(plan, say) if target is None else [recommend(target, plan, say)]
-        if measure:
+        if request.measure:
             answers = [measured(answer, say) for answer in answers]
-    if not quiet or output is not None:
-        emit(report.FORMATS[form](answers, target is None, verbose), output)
-    _remarks(answers, quiet, verbose)
-    return exit_code(answers, strict=strict)
+    form, output = request.report.form, request.report.output
+    if not request.quiet or output is not None:
+        emit(report.FORMATS[form](answers, target is None, request.verbose), output)
+    _remarks(answers, request)
+    return exit_code(answers, strict=request.strict)
 
 
-def _places(
-    target: str | None, folders: tuple[str, ...], local: bool
-) -> tuple[str | None, tuple[Path, ...]]:
+def _places(request: RecommendCommand) -> tuple[str | None, tuple[Path, ...]]:
     """TARGET may be left out with --local: a folder of models is no target."""
     from draftcheck.errors import UsageError
     from draftcheck.recommend.local import is_model
 
-    places = tuple(Path(text).expanduser() for text in folders)
+    target, local = request.target, request.local
+    places = tuple(Path(text).expanduser() for text in request.folders)
     if target is None and not local:
         raise UsageError(
             "which TARGET?", hint="--local alone says which models on this disk go together."
         )
     if places and not local:
         raise UsageError(
-            f"{folders[0]}: one TARGET is enough", hint="Folders of models go with --local."
+            f"{request.folders[0]}: one TARGET is enough",
+            hint="Folders of models go with --local.",
         )
     if target is not None and local:
         first = Path(target).expanduser()
@@ -135,50 +160,36 @@ def _places(
     return target, places
 
 
-def _plan(
-    local: bool,
-    folders: tuple[Path, ...],
-    *,
-    engines: tuple[str, ...],
-    method: str | None,
-    limit: int,
-    max_size: int | None,
-    tags: tuple[str, ...],
-    named: tuple[str, ...],
-    records: tuple[Path, ...],
-    offline: bool,
-    **said: Any,
-) -> RecommendRequest:
+def _plan(request: RecommendCommand, places: tuple[Path, ...]) -> RecommendRequest:
     from draftcheck import settings
     from draftcheck.recommend.records import load
     from draftcheck.recommend.run import RecommendRequest
-    from draftcheck.values.circumstances import Circumstances
 
     return RecommendRequest(
-        engines=engines,
-        method=method,
-        circumstances=Circumstances(**said),
-        limit=limit,
-        largest=max_size,
-        tags=tags,
-        named=named,
-        local=local,
-        folders=folders,
-        offline=offline or settings.offline(),
-        records=load(records),
+        engines=request.engines,
+        method=request.method,
+        circumstances=request.circumstances,
+        limit=request.limit,
+        largest=request.max_size,
+        tags=request.tags,
+        named=request.candidates,
+        local=request.local or bool(places),
+        folders=places,
+        offline=request.offline or settings.offline(),
+        records=load(request.records),
     )
 
 
-def _remarks(answers: list[Recommendation], quiet: bool, verbose: bool) -> None:
+def _remarks(answers: list[Recommendation], request: RecommendCommand) -> None:
     from draftcheck.models.sources.progress import NetworkTally
     from draftcheck.report.exits import warn
 
-    if quiet:
+    if request.quiet:
         return
     for answer in answers:
         for note in answer.notes:
             warn(note)
-    if verbose:
+    if request.verbose:
         click.echo(
             f"{NetworkTally.requests:,} requests, {NetworkTally.nbytes / 1e6:,.1f} MB read",
             err=True,

@@ -2,12 +2,47 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import click
 
-from draftcheck.cli.options import FILE, emit, report_options, say, trial_options
+from draftcheck.cli.options import (
+    FILE,
+    ReportOptions,
+    TrialKnobs,
+    emit,
+    parsed_into,
+    report_options,
+    say,
+    trial_options,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrialRequest:
+    """What `draftcheck trial` is asked."""
+
+    target: str
+    draft: str
+    knobs: TrialKnobs
+    greedy_share: float
+    target_url: str | None
+    target_model: str | None
+    draft_url: str | None
+    seed: int
+    dtype: str | None
+    precision: float
+    no_cost: bool
+    verify: bool
+    reuse: Path | None
+    tree: Path | None
+    plot: Path | None
+    universal: bool
+    thinking: bool
+    trust_remote_code: bool
+    quiet: bool
+    report: ReportOptions
 
 
 @click.command("trial")
@@ -45,9 +80,8 @@ from draftcheck.cli.options import FILE, emit, report_options, say, trial_option
 @click.option("--trust-remote-code", is_flag=True, help="Run code from the models' repositories.")
 @click.option("--quiet", is_flag=True, help="No progress on standard error.")
 @report_options("text", "json", "markdown")
-def command(
-    no_cost: bool, plot: Path | None, quiet: bool, form: str, output: Path | None, **asked: Any
-) -> int:
+@parsed_into(TrialRequest)
+def command(request: TrialRequest) -> int:
     """Measure what DRAFT is worth to TARGET: one generation, one reading, every draft length.
 
     The target writes its own answers; the draft reads them once. From that follow acceptance and
@@ -57,10 +91,35 @@ def command(
     from draftcheck.report import trial as report
     from draftcheck.trial.api import trial
 
-    if plot is not None:
-        drawing.check(plot)
-    measured = trial(**asked, cost=not no_cost, say=say(quiet))
-    if plot is not None:
-        drawing.write(measured, plot)
-    emit(report.FORMATS[form](measured), output)
+    if request.plot is not None:
+        drawing.check(request.plot)
+    knobs = request.knobs
+    measured = trial(
+        request.target,
+        request.draft,
+        prompts=knobs.prompts,
+        tokens=knobs.tokens,
+        temperature=knobs.temperature,
+        greedy_share=request.greedy_share,
+        seed=request.seed,
+        backend=knobs.backend,
+        device=knobs.device,
+        dtype=request.dtype,
+        target_url=request.target_url,
+        target_model=request.target_model,
+        draft_url=request.draft_url,
+        precision=request.precision,
+        budget=knobs.budget,
+        cost=not request.no_cost,
+        verify=request.verify,
+        reuse=request.reuse,
+        tree=request.tree,
+        universal=request.universal,
+        thinking=request.thinking,
+        trust_remote_code=request.trust_remote_code,
+        say=say(request.quiet),
+    )
+    if request.plot is not None:
+        drawing.write(measured, request.plot)
+    emit(report.FORMATS[request.report.form](measured), request.report.output)
     return report.code(measured)

@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from dataclasses import dataclass
 
 import click
 
-from draftcheck.cli.options import emit, report_options
+from draftcheck.cli.options import ReportOptions, emit, parsed_into, report_options
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WhyRequest:
+    """What `draftcheck why` is asked."""
+
+    log: str | None
+    engine: str | None
+    report: ReportOptions
 
 
 @click.command("why")
@@ -17,7 +26,8 @@ from draftcheck.cli.options import emit, report_options
     help="Whose log it is, as vllm or llama.cpp@b9109. Default: all engines are looked for.",
 )
 @report_options("text", "json", "markdown")
-def command(log: str | None, engine: str | None, form: str, output: Path | None) -> int:
+@parsed_into(WhyRequest)
+def command(request: WhyRequest) -> int:
     """Explain an engine's log or error text: what it means, likely causes, what to do next.
 
     LOGFILE is a file or a pipe; - (or nothing) reads standard input. Exit codes: 0 explained,
@@ -26,6 +36,6 @@ def command(log: str | None, engine: str | None, form: str, output: Path | None)
     from draftcheck.report import why as report
     from draftcheck.why import run
 
-    explanation = run.read(log, engine)
-    emit(report.FORMATS[form](explanation), output)
+    explanation = run.read(request.log, request.engine)
+    emit(report.FORMATS[request.report.form](explanation), request.report.output)
     return 0 if explanation.items else 3

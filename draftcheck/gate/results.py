@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from draftcheck.values.findings import FilePlace, Finding
+from draftcheck.values.results import PublicResult
 from draftcheck.values.words import Outcome, Severity, Verdict
 
 
@@ -31,7 +32,7 @@ class CheckedDeployment:
 
 
 @dataclass(frozen=True, slots=True)
-class GateReport:
+class GateReport(PublicResult):
     """What the gate looked at and found."""
 
     looked_at: int
@@ -45,6 +46,13 @@ class GateReport:
     missing: tuple[str, ...] = ()
     """Models that neither the lock nor this disk has."""
     notes: tuple[str, ...] = field(default=())
+
+    def __repr__(self) -> str:
+        return (
+            f"<GateReport {self.verdict}: {self.looked_at} files, {len(self.setups)} setups,"
+            f" {self.count(Severity.ERROR)} errors, {self.count(Severity.WARNING)} warnings,"
+            f" {self.unchecked} not checked>"
+        )
 
     @property
     def verdict(self) -> Verdict:

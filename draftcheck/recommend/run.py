@@ -27,6 +27,7 @@ from draftcheck.recommend.search import DraftSearch
 from draftcheck.rulebook import book
 from draftcheck.values.circumstances import Circumstances
 from draftcheck.values.facts import ModelFacts
+from draftcheck.values.results import PublicResult
 from draftcheck.values.verdicts import EngineVerdict
 from draftcheck.values.words import Verdict
 
@@ -77,7 +78,9 @@ class LocalModel:
 
 
 @dataclass(frozen=True, slots=True)
-class Recommendation:
+class Recommendation(PublicResult):
+    """The drafts for one target, best first, and what was turned away."""
+
     target: ModelFacts
     plan: RecommendRequest
     drafts: tuple[RankedDraft, ...] = ()
@@ -89,6 +92,14 @@ class Recommendation:
     unseen: int = 0
     """Listed models that nobody looked at."""
     notes: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        best = [row.judged for row in self.drafts[:1]]
+        first = "".join(f", first {row.candidate.ref!r} ({row.verdict})" for row in best)
+        return (
+            f"<Recommendation for {self.target.ref!r}: {len(self.drafts)} drafts{first};"
+            f" {len(self.rejected)} turned away>"
+        )
 
 
 def recommend(text: str, plan: RecommendRequest, say: Say = lambda _: None) -> Recommendation:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TypedDict
 
 from draftcheck.values.memory import Machine
 
@@ -30,3 +31,19 @@ class Circumstances:
     """The devices that gpu names."""
     draft_gpu: int | None = None
     """Number of the device that holds the draft alone, from 0."""
+
+
+class CircumstanceWords(TypedDict, total=False):
+    """The circumstances that a user says word by word: keyword arguments of the Python API."""
+
+    context: int | None
+    sequences: int | None
+    tensor_parallel: int | None
+    draft_tensor_parallel: int | None
+    pipeline_parallel: int | None
+    dtype: str | None
+    kv_dtype: str | None
+    draft_tokens: int | None
+    memory_fraction: float | None
+    gpu: str | None
+    draft_gpu: int | None

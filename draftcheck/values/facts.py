@@ -10,6 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from draftcheck.values.results import PublicResult
+
 NO_TOKEN = -1
 """A special token that the files say does not exist (llama.cpp's LLAMA_TOKEN_NULL)."""
 
@@ -251,7 +253,7 @@ class HeadFacts:
 
 
 @dataclass(frozen=True, slots=True, eq=False)  # compared by identity: it is large
-class ModelFacts:
+class ModelFacts(PublicResult):
     """Everything read about one model."""
 
     ref: str
@@ -279,6 +281,10 @@ class ModelFacts:
     refused: str | None = None
     """Why none of its files could be read; then the listing is all that is known."""
     origin: Origin = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        about = (self.kind, self.role, self.config.model_type, self.refused and "not read")
+        return f"<ModelFacts {self.called!r}: {', '.join(filter(None, about))}>"
 
     @property
     def called(self) -> str:

@@ -10,6 +10,7 @@ from draftcheck.values.circumstances import Circumstances
 from draftcheck.values.comparison import Comparison
 from draftcheck.values.findings import Finding
 from draftcheck.values.memory import MemoryFit
+from draftcheck.values.results import PublicResult
 from draftcheck.values.words import Reaction, Verdict
 
 
@@ -65,7 +66,16 @@ class EngineVerdict:
 
 
 @dataclass(frozen=True, slots=True)
-class PairVerdict:
+class PairVerdict(PublicResult):
     comparison: Comparison
     engines: tuple[EngineVerdict, ...]
     verdict: Verdict
+
+    def __repr__(self) -> str:
+        facts = self.comparison.draft
+        draft = "no draft" if facts is None else repr(facts.ref)
+        told = [f"{entry.engine} {entry.version} {entry.verdict}" for entry in self.engines]
+        engines = ", ".join(told) if len(told) <= 2 else f"{len(told)} engines"
+        return (
+            f"<PairVerdict {self.verdict}: {draft} for {self.comparison.target.ref!r}; {engines}>"
+        )

@@ -50,8 +50,6 @@ def recorded() -> dict[str, dict[str, dict[str, Any]]]:
 RECORDED = recorded()
 PAIRS = {pair.name: pair for pair in vllm_pairs.PAIRS}
 EVERY = [(version, name) for version, rows in RECORDED.items() for name in rows]
-# What the CPU build, or the way it is installed, answers instead of the engine: version -> pairs.
-ELSEWHERE: dict[str, set[str]] = {}
 
 
 def ask(
@@ -85,14 +83,12 @@ def quotes(finding: Finding, text: str) -> bool:
 def test_same_answer(
     version: str, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    if name in ELSEWHERE.get(version, ()):
-        return
     asked = ask(PAIRS[name], tmp_path, monkeypatch, version)
     assert asked is not None
-    agrees(RECORDED[version][name], asked)
+    assert_agrees(RECORDED[version][name], asked)
 
 
-def agrees(row: dict[str, Any], asked: vllm_setups.Asked) -> None:
+def assert_agrees(row: dict[str, Any], asked: vllm_setups.Asked) -> None:
     assert row["argv"] == asked.argv, "record again: the setup has changed"
     verdict = asked.verdict
     decided, failed = deciding(verdict), {
@@ -140,8 +136,8 @@ def test_installed_vllm_gives_the_same_answer(
 
     version = __version__.partition("+")[0]
     asked = ask(PAIRS[name], tmp_path, monkeypatch, version)
-    if asked is None or name in ELSEWHERE.get(version, ()):
-        pytest.skip(f"vLLM {version} has no such method, or its CPU build answers otherwise")
+    if asked is None:
+        pytest.skip(f"vLLM {version} has no such method")
     import record_vllm
 
-    agrees({"argv": asked.argv, **record_vllm.answer(asked.argv)}, asked)
+    assert_agrees({"argv": asked.argv, **record_vllm.answer(asked.argv)}, asked)

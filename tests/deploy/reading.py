@@ -18,11 +18,11 @@ def read(text: str | bytes, name: str) -> Contents:
     lines = data.decode(encoding, "replace").split("\n")
     for word in all_words(found):
         assert word.place.file == name
-        check(word, lines)
+        assert_reads(word, lines)
     return found
 
 
-def check(word: Word, lines: list[str]) -> None:
+def assert_reads(word: Word, lines: list[str]) -> None:
     """raw is what the file has at the word's place; spans point at its letters."""
     place = word.place
     assert 1 <= place.line <= len(lines)

@@ -53,12 +53,12 @@ def test_rows_are_sound(name: str) -> None:
         assert change.why and (change.becomes or change.fix or change.effect != "gone")
 
 
-@pytest.mark.parametrize("name", TABLES)
+@pytest.mark.parametrize(
+    "name", [name for name in TABLES if load(name).complete and "names" in load(name).head]
+)
 def test_what_takes_a_names_place_exists(name: str) -> None:
     """A fix must not lead to the next error."""
     table = load(name)
-    if not table.complete or table.head.names is None:
-        return
     for change in table.changes:
         if not change.becomes:
             continue

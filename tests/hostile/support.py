@@ -33,7 +33,7 @@ def some(values: Sequence[T], salt: str) -> list[T]:
     return [value for value, kept in zip(values, keep, strict=True) if kept or LONG > 1]
 
 
-def calm(ran: Ran) -> None:
+def assert_calm(ran: Ran) -> None:
     """No bug report, at most one error, nothing that a terminal would obey."""
     assert ran.code in (0, 1, 2, 3), ran.err
     assert "Traceback" not in ran.err
@@ -60,7 +60,7 @@ def examine(
 ) -> Ran:
     """Inspect a model in all formats and judge it on both sides; return the first run."""
     first = run("inspect", model)
-    calm(first)
+    assert_calm(first)
     broken = tuple(codes) in (READ, REFERENCE)
     if broken:
         assert first.code == codes[0], first.err
@@ -72,20 +72,20 @@ def examine(
             assert first.err.startswith("warning: ")
     for form in ("json",) if broken else ("json", "markdown"):
         again = run("inspect", model, "--format", form)
-        calm(again)
+        assert_calm(again)
         assert (again.code, again.err) == (first.code, first.err)
         if form == "json" and not broken:
             assert strict_json(again.out)["schema_version"] == 1
     if good is not None:
         for form in forms:
-            judged(run, (model, good), codes, form)
-        judged(run, (good, model), codes, "text")
+            assert_judged(run, (model, good), codes, form)
+        assert_judged(run, (good, model), codes, "text")
     return first
 
 
-def judged(run: Run, pair: tuple[object, object], codes: Sequence[int], form: str) -> None:
+def assert_judged(run: Run, pair: tuple[object, object], codes: Sequence[int], form: str) -> None:
     ran = run("pair", *pair, "--format", form, *(["--verbose"] if form == "text" else []))
-    calm(ran)
+    assert_calm(ran)
     assert ran.code in codes, ran.err
     if not ran.out:
         assert ran.code in (2, 3)
@@ -127,7 +127,7 @@ def bounded(*arguments: object, memory: int = 3 * GIGABYTE // 2, seconds: float 
     *lines, peak = err.rstrip("\n").split("\n")
     assert peak.startswith("peak "), (process.returncode, err[-1500:])
     found = Bounded(process.returncode, out, "\n".join(lines), took, int(peak[5:]))
-    calm(found.ran)
+    assert_calm(found.ran)
     return found
 
 

@@ -29,7 +29,7 @@ from tests import make
 from tests.conftest import Run
 from tests.hostile.support import (
     LONG,
-    calm,
+    assert_calm,
     key,
     strict_json,
     strings,
@@ -392,8 +392,8 @@ def test_both_ways_to_read_a_tokenizer_agree(
         pairs = joined if form == "texts" else joined + pairs
     root = make.tokenizer(dict(zip(tokens, ids, strict=True)), added=("<s>",), merges=pairs)
     body = json.dumps(root, **layout).encode("utf-8", "surrogatepass")
-    agree(body)
-    agree(damaged_text(body, rng))
+    assert_agree(body)
+    assert_agree(damaged_text(body, rng))
 
 
 def damaged_text(body: bytes, rng: random.Random) -> bytes:
@@ -425,7 +425,7 @@ def damaged_text(body: bytes, rng: random.Random) -> bytes:
     return bytes(data)
 
 
-def agree(body: bytes) -> None:
+def assert_agree(body: bytes) -> None:
     """The same file with one member more at its end is always left to the JSON parser."""
     if not body.rstrip().endswith(b"}"):
         return
@@ -455,7 +455,7 @@ def shake(run: Run, path: Path, model: Path, good: Path, rounds: int, seed: int)
             arguments = pair if number % 3 == 0 else ("inspect", model)
             ran = run(*arguments, "--format", rng.choice(["json", "text", "markdown"]))
             try:
-                calm(ran)
+                assert_calm(ran)
             except AssertionError:
                 keep(data, path.name)
                 raise

@@ -16,8 +16,8 @@ from tests.hostile.support import (
     BROKEN,
     READ,
     REFERENCE,
+    assert_calm,
     bounded,
-    calm,
     examine,
     header,
     key,
@@ -297,7 +297,7 @@ def test_every_key_with_every_kind_of_value(run: Run, tmp_path: Path, name: str)
         again = run("inspect", saved, "--format", "json")
         pair = [run("pair", path, saved)] if name in KEYS[:3] else []
         for ran in (direct, again, *pair):
-            calm(ran)
+            assert_calm(ran)
             assert ran.code in ANY
         assert strict_json(again.out)["llama_cpp"] == strict_json(direct.out)["llama_cpp"]
 

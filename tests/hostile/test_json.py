@@ -14,8 +14,8 @@ from tests.conftest import Run
 from tests.hostile.support import (
     ANY,
     READ,
+    assert_calm,
     bounded,
-    calm,
     examine,
     some,
     sparse,
@@ -69,7 +69,7 @@ def test_broken_json(run: Run, good: Path, tmp_path: Path, fault: str) -> None:
         if name == "config.json":
             examine(run, folder, READ, good)
         ran = run("inspect", folder)
-        calm(ran)
+        assert_calm(ran)
         if name == "model.safetensors.index.json":  # the whole model lies beside it
             assert ran.code == 0 and f"warning: {name}: " in ran.err
         else:
@@ -120,17 +120,17 @@ def test_every_key_of_a_config_with_every_kind_of_value(
     for value in some(NONSENSE, key):
         (folder / "config.json").write_text(whole)
         one_changed(folder / "config.json", key, value)
-        light(run, folder, good, f"{key}: {value[:80]}")
+        assert_light(run, folder, good, f"{key}: {value[:80]}")
 
 
-def light(run: Run, model: Path, good: Path, what: str) -> None:
+def assert_light(run: Run, model: Path, good: Path, what: str) -> None:
     """Fewer runs than examine(): there are many values."""
     commands = [("inspect", model, "--format", "json"), ("inspect", model)]
     commands += [("pair", model, good, "--format", "json"), commands[0]]
     for command in {commands[0], commands[zlib.crc32(what.encode()) % 4]}:
         ran = run(*command)
         assert ran.code in ANY, (what, ran.err)
-        calm(ran)
+        assert_calm(ran)
         if not ran.out:
             assert "m/" in ran.err and ran.code == 3, (what, ran.err)
         elif "json" in command:
@@ -178,7 +178,7 @@ def test_rope_scaling(run: Run, good: Path, tmp_path: Path, scaling: dict[str, A
         (folder / "config.json").write_text(whole)
         value = json.dumps(scaling).replace('"NUMBER"', number)
         one_changed(folder / "config.json", "rope_scaling", value)
-        light(run, folder, good, value)
+        assert_light(run, folder, good, value)
 
 
 def tokenizer_with(folder: Path, old: str, new: str) -> Path:
@@ -250,14 +250,22 @@ def test_odd_but_legal_tokenizers(
     examine(run, tokenizer_with(make.folder(tmp_path / "m"), *change), ANY, good)
 
 
+@pytest.mark.parametrize("change", [
+    ('"merges": []', '"merges": [{"a": "b"}]'),
+    ('"vocab": {', '"vocab": [], "other": {'),
+])  # fmt: skip
+def test_nonsense_in_a_tokenizer_that_does_no_harm(
+    run: Run, tmp_path: Path, change: tuple[str, str]
+) -> None:
+    examine(run, tokenizer_with(make.folder(tmp_path / "m"), *change), ANY)
+
+
 @pytest.mark.parametrize(("change", "says"), [
     (('"merges": []', '"merges": 5'), "model.merges is not a list of pairs"),
     (('"merges": []', '"merges": [5]'), "model.merges is not a list of pairs"),
     (('"merges": []', '"merges": [null]'), "model.merges is not a list of pairs"),
     (('"merges": []', '"merges": [[1, 2]]'), "model.merges is not a list of pairs"),
-    (('"merges": []', '"merges": [{"a": "b"}]'), ""),
     (('"merges": []', '"merges": [["a", ["b"]]]'), "model.merges is not a list of pairs"),
-    (('"vocab": {', '"vocab": [], "other": {'), ""),
     (('"vocab": {', '"vocab": null, "other": {'), "no vocabulary"),
     (('"vocab": {', '"vocab": 5, "other": {'), "no vocabulary"),
     (('"vocab": {', '"vocab": [5], "other": {'), "pairs"),
@@ -283,9 +291,6 @@ def test_odd_but_legal_tokenizers(
 def test_tokenizers_that_cannot_be_read(
     run: Run, good: Path, tmp_path: Path, change: tuple[str, str], says: str
 ) -> None:
-    if says == "":  # nonsense, but of a kind that is no harm
-        examine(run, tokenizer_with(make.folder(tmp_path / "m"), *change), ANY)
-        return
     ran = examine(run, tokenizer_with(make.folder(tmp_path / "m"), *change), READ, good)
     assert "m/tokenizer.json" in ran.err
     assert says in ran.err
@@ -315,7 +320,7 @@ def test_every_key_of_a_tokenizer_config(run: Run, good: Path, tmp_path: Path, k
     for value in some(NONSENSE, key):
         write(folder / "tokenizer_config.json", "{}")
         one_changed(folder / "tokenizer_config.json", key, value)
-        light(run, folder, good, f"{key}: {value[:80]}")
+        assert_light(run, folder, good, f"{key}: {value[:80]}")
 
 
 TEMPLATES = [
@@ -372,7 +377,7 @@ def test_added_tokens_json(run: Run, good: Path, tmp_path: Path) -> None:
     write(folder / "merges.txt", b"#version: 0.2\na b\n\xff \xfe\n\n \n")
     for value in NONSENSE:
         write(folder / "added_tokens.json", f'{{"<x>": {value}}}')
-        light(run, folder, good, value[:80])
+        assert_light(run, folder, good, value[:80])
 
 
 @pytest.mark.parametrize(

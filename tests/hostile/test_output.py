@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from draftcheck.report.safe import LONGEST, markdown, safe, safe_block
 from tests import make
 from tests.conftest import ROOT, Run
-from tests.hostile.support import ANY, LONG, calm, examine, strict_json, unseen, write
+from tests.hostile.support import ANY, LONG, assert_calm, examine, strict_json, unseen, write
 
 FORMS = ("json", "text", "markdown")
 NASTY = {
@@ -127,7 +127,7 @@ def test_no_text_makes_the_report_long(
     )
     for code, command in ((0, ("inspect", model)), (1, ("pair", model, good_gguf))):
         ran = run(*command, "--format", form)
-        calm(ran)
+        assert_calm(ran)
         assert ran.code == code
         assert len(ran.out) < 200_000
 

@@ -26,8 +26,8 @@ from tests.hostile.support import (
     READ,
     REFERENCE,
     as_nobody,
+    assert_calm,
     bounded,
-    calm,
     examine,
     sparse,
     write,
@@ -65,7 +65,7 @@ def test_no_tokenizer_is_undecided(run: Run, good: Path, tmp_path: Path) -> None
 def test_references_that_name_nothing(run: Run, good: Path, name: str) -> None:
     for arguments in (("inspect", name), ("pair", name, good), ("pair", good, name)):
         ran = run(*arguments)
-        calm(ran)
+        assert_calm(ran)
         assert ran.code in (2, 3)
         assert ran.err.startswith("error: ") and ran.out == ""
 

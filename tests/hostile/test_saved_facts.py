@@ -23,7 +23,7 @@ from draftcheck.values.facts import (
 )
 from tests import make
 from tests.conftest import Run
-from tests.hostile.support import ANY, READ, calm, examine, some, strict_json, write
+from tests.hostile.support import ANY, READ, assert_calm, examine, some, strict_json, write
 
 GROUPS: dict[str, type] = {
     "tokenizer": TokenizerFacts,
@@ -60,7 +60,7 @@ def attempt(run: Run, path: Path, body: object, good: Path, must_fail: bool) -> 
     whole = body if isinstance(body, str) else json.dumps(body)
     write(path, whole)
     ran = run("inspect", path, "--format", "json")
-    calm(ran)
+    assert_calm(ran)
     assert ran.code == (3 if must_fail or not ran.out else 0), (whole[-300:], ran.err)
     if ran.code == 3:
         assert ran.out == "" and f"{path.name}: " in ran.err, whole[-300:]
@@ -68,7 +68,7 @@ def attempt(run: Run, path: Path, body: object, good: Path, must_fail: bool) -> 
     strict_json(ran.out)
     if zlib.crc32(whole.encode()) % 3 == 0:  # there are many
         judged = run("pair", path, good, "--format", "json")
-        calm(judged)
+        assert_calm(judged)
         assert judged.code in ANY
         strict_json(judged.out)
     return ran.err
@@ -221,7 +221,7 @@ def test_cut_off_anywhere(run: Run, tmp_path: Path, saved_gguf: dict[str, Any]) 
     for cut in range(0, len(whole), 97):
         write(path, whole[:cut])
         ran = run("inspect", path)
-        calm(ran)
+        assert_calm(ran)
         assert ran.code == 3
         assert "m.facts.json: not valid JSON" in ran.err
 

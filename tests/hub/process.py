@@ -62,7 +62,7 @@ def finish(child: subprocess.Popen[str]) -> Ran:
     return Ran(child.returncode, out, err or "")
 
 
-def calm(ran: Ran) -> None:
+def assert_calm(ran: Ran) -> None:
     """No bug report, nothing but lines of the three kinds, at most one of them an error."""
     assert ran.code in (0, 1, 2, 3), ran.err
     lines = ran.err.splitlines()
@@ -73,13 +73,13 @@ def calm(ran: Ran) -> None:
 
 def reason(ran: Ran) -> str:
     """The one line that says why a model could not be read."""
-    calm(ran)
+    assert_calm(ran)
     assert ran.code == 3, f"{ran.code}\n{ran.out}\n{ran.err}"
     [line] = [line for line in ran.err.splitlines() if line.startswith("error: ")]
     return line.removeprefix("error: ")
 
 
-def discreet(hub: Hub, *repos: str) -> None:
+def assert_discreet(hub: Hub, *repos: str) -> None:
     """No token but to the API, nobody led elsewhere, no file but of the repos that were named."""
     assert not hub.leaks, hub.story()
     assert not [entry for entry in hub.log if entry.origin == "elsewhere"], hub.story()
@@ -91,6 +91,6 @@ def discreet(hub: Hub, *repos: str) -> None:
 
 def verdict(ran: Ran) -> dict[str, Any]:
     """The part of the JSON that weather must not change."""
-    calm(ran)
+    assert_calm(ran)
     found = ran.json
     return {name: found[name] for name in ("vocabulary", "engines", "verdict")}

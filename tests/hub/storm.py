@@ -30,6 +30,7 @@ class Case:
     env: Mapping[str, str] = field(default_factory=dict)
     repair: Callable[[Hub], object] | None = None
     """Beyond faults: what makes the repos sound again."""
+    token: str | None = None
 
 
 @dataclass(frozen=True)
@@ -42,12 +43,14 @@ class Outcome:
     bytes: int
     leaks: list[Entry]
     second: Ran | None
+    home: Path
+    """The folder that draftcheck could write to."""
 
 
 def endure(case: Case, home: Path) -> Outcome:
     with Hub() as hub:
         case.arrange(hub)
-        draftcheck = Draftcheck(hub, home, **case.env)
+        draftcheck = Draftcheck(hub, home, case.token, **case.env)
         first = draftcheck(*case.command)
         log, story, size, leaks = hub.log, hub.story(), hub.bytes, hub.leaks
         hub.reset()
@@ -55,7 +58,7 @@ def endure(case: Case, home: Path) -> Outcome:
             case.repair(hub)
         spoilt = any(entry.faults and entry.body for entry in log)
         second = draftcheck(*case.command) if spoilt else None
-        return Outcome(first, log, story, size, leaks, second)
+        return Outcome(first, log, story, size, leaks, second, home)
 
 
 class Storm:

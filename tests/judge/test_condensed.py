@@ -25,7 +25,7 @@ from draftcheck.values.comparison import Comparison
 from draftcheck.values.facts import ModelFacts, Tensor
 from draftcheck.values.verdicts import EngineVerdict
 from tests.conftest import ROOT
-from tests.judge.test_rule_cases import cases
+from tests.judge.rule_cases import cases
 
 PAIR = ROOT / "fixtures" / "pair"
 
@@ -71,11 +71,11 @@ def test_every_case_gives_the_same_verdict(no_small_tables: None) -> None:
 def test_whole_pairs_give_the_same_verdicts_on_every_engine() -> None:
     for target, draft in (("target", "draft"), ("target.gguf", "draft.gguf")):
         facts = [read(parse(str(PAIR / name))) for name in (target, draft)]
-        same_everywhere(compare(*facts), small=16_000)
-        same_everywhere(compare(facts[0], None), small=16_000)
+        assert_same_everywhere(compare(*facts), small=16_000)
+        assert_same_everywhere(compare(facts[0], None), small=16_000)
 
 
-def same_everywhere(comparison: Comparison, small: int) -> None:
+def assert_same_everywhere(comparison: Comparison, small: int) -> None:
     """Every engine at its newest version, with and without a GPU."""
     restored = through_notes(comparison)
     assert restored.vocabulary == comparison.vocabulary
@@ -101,7 +101,7 @@ def test_real_vocabularies_give_the_same_verdicts(realdata: Path) -> None:
     for group in (files, folders):
         facts = [read(parse(str(path))) for path in group]
         for target, draft in combinations(facts, 2):
-            same_everywhere(compare(target, draft), small=24_000)
+            assert_same_everywhere(compare(target, draft), small=24_000)
 
 
 def test_fingerprints_tell_vocabularies_apart() -> None:

@@ -207,17 +207,17 @@ def test_every_kind_of_setup_is_checked() -> None:
 
 def checker(engine: str, method: book.Method) -> Callable[[str, Path], None]:
     if engine == "tabbyapi":
-        return tabby
+        return assert_tabby
     if engine == "ollama":
-        return modelfile
+        return assert_modelfile
     if method.id == "Triton":
-        return triton
+        return assert_triton
     if "<<'YAML'" in method.setup:
-        return trtllm_serve
-    return python if "import " in method.setup else command
+        return assert_trtllm_serve
+    return assert_python if "import " in method.setup else assert_command
 
 
-def python(setup: str, folder: Path) -> None:
+def assert_python(setup: str, folder: Path) -> None:
     tree = ast.parse(setup)
     seen = 0
     for node in ast.walk(tree):
@@ -236,7 +236,7 @@ def python(setup: str, folder: Path) -> None:
     assert seen
 
 
-def command(setup: str, folder: Path) -> None:
+def assert_command(setup: str, folder: Path) -> None:
     words = shlex.split(setup)
     assert {word for word in words if word.startswith("--")} <= FLAGS[words[0]]
 
@@ -245,29 +245,29 @@ def loaded(text: str) -> Any:
     return pytest.importorskip("yaml", reason="reads the config as the engine does").safe_load(text)
 
 
-def trtllm_serve(setup: str, folder: Path) -> None:
+def assert_trtllm_serve(setup: str, folder: Path) -> None:
     """The shell writes the file that the command reads."""
     lines = setup.splitlines()
-    command(lines[-1], folder)
+    assert_command(lines[-1], folder)
     subprocess.run(["sh", "-c", "\n".join(lines[:-1])], cwd=folder, check=True)
     body = loaded((folder / "speculative.yaml").read_text(encoding="utf-8"))
     assert set(body) <= {"speculative_config", "disable_overlap_scheduler"}
-    speculative(body["speculative_config"])
+    assert_speculative(body["speculative_config"])
 
 
-def triton(setup: str, folder: Path) -> None:
+def assert_triton(setup: str, folder: Path) -> None:
     body = loaded(setup)
     keys = {"model", "backend", "speculative_config", "disable_overlap_scheduler"}
     assert set(body) <= keys and body["backend"] == "pytorch"
-    speculative(body["speculative_config"])
+    assert_speculative(body["speculative_config"])
 
 
-def speculative(part: dict[str, Any]) -> None:
+def assert_speculative(part: dict[str, Any]) -> None:
     assert set(part) <= TRT_ANY | TRT[part["decoding_type"]]
     assert part["decoding_type"] == "AUTO" or part["max_draft_len"] > 0
 
 
-def tabby(setup: str, folder: Path) -> None:
+def assert_tabby(setup: str, folder: Path) -> None:
     body = loaded(setup)
     assert set(body) == {"draft_model", "model"}
     draft, model = body["draft_model"], body["model"]
@@ -282,7 +282,7 @@ def tabby(setup: str, folder: Path) -> None:
         assert isinstance(model.get(name, 0), int)
 
 
-def modelfile(setup: str, folder: Path) -> None:
+def assert_modelfile(setup: str, folder: Path) -> None:
     """What the shell writes, read as Ollama does: a command, a space, the rest of the line."""
     lines = setup.splitlines()
     subprocess.run(["sh", "-c", lines[0]], cwd=folder, check=True)

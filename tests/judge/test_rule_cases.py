@@ -1,39 +1,35 @@
-"""Every row of rules/engines/*.toml and rules/truth.toml against the small cases in fixtures/rules.
+"""Every row of rules/*.toml against its small cases in fixtures/rules (tests/judge/rule_cases.py).
 
-One folder per rule id, one file per case: two sets of facts, a question, and what the whole
-verdict must be. The first word of a file's name is the outcome of the folder's rule (pass, fail,
-unknown). pass-before-, pass-after- and pass-other-method- say that the rule is not asked there.
-A new rule needs no code here: its cases are found, and the last tests say which are missing.
+A new rule needs no code here: its cases are found, and test_rule_has_all_its_cases says which are
+missing. `pytest -k VLL900` runs all that there is about one rule.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 from functools import cache
-from pathlib import Path
-from typing import Any
 
 import pytest
 
-from draftcheck import versions
 from draftcheck.judge.compare import compare
-from draftcheck.judge.decide import Question, active, judge_engine
-from draftcheck.memory import gpu_specs
-from draftcheck.models import stored
+from draftcheck.judge.decide import Question, judge_engine
 from draftcheck.rulebook import book
 from draftcheck.rulebook.book import Engine, Rule
 from draftcheck.values.circumstances import Circumstances
-from draftcheck.values.comparison import Comparison
 from draftcheck.values.facts import ModelFacts
-from draftcheck.values.findings import Finding
 from draftcheck.values.verdicts import EngineVerdict
 from draftcheck.values.words import Outcome, Reaction, Severity
+from tests.judge.rule_cases import (
+    FOLDER,
+    OUTCOMES,
+    Case,
+    asked_rows,
+    cases,
+    cases_of,
+    finding,
+    rows,
+)
 
-FOLDER = Path(__file__).parents[2] / "fixtures" / "rules"
-OUTCOMES = {"pass": Outcome.OK, "fail": Outcome.FAIL, "unknown": Outcome.UNKNOWN}
-NOT_ASKED = ("pass-before-", "pass-after-", "pass-other-method-")
 LARGEST = 4400
 """Bytes; most files are far smaller."""
 
@@ -53,149 +49,82 @@ NEEDS_NO_FACTS = {
 }
 
 
-@dataclass(frozen=True)
-class Case:
-    """One file: which rule, what the name promises, and what it holds."""
-
-    path: Path
-    body: dict[str, Any]
-
-    @property
-    def rule(self) -> str:
-        return self.path.parent.name
-
-    @property
-    def name(self) -> str:
-        return f"{self.rule}/{self.path.stem}"
-
-    @property
-    def kind(self) -> str:
-        return self.path.stem.partition("-")[0]
-
-    @property
-    def asked(self) -> bool:
-        return not self.path.name.startswith(NOT_ASKED)
-
-    @property
-    def version(self) -> str:
-        return str(self.body["engine"]).partition("@")[2]
-
-    def facts(self, side: str) -> ModelFacts:
-        """The facts of one side; a tokenizer definition lies beside the case."""
-        body = dict(self.body[side])
-        tokenizer = dict(body.get("tokenizer", {}))
-        definition = tokenizer.pop("definition", None)
-        facts = stored.from_dict({**body, "tokenizer": tokenizer}, f"{self.name}: {side}")
-        if definition is None:
-            return facts
-        path = str(self.path.parent / definition)
-        return replace(facts, tokenizer=replace(facts.tokenizer, definition=path))
-
-    def question(self) -> Question:
-        engine, _, version = str(self.body["engine"]).partition("@")
-        said = {name: self.body[name] for name in book.CIRCUMSTANCES if name in self.body}
-        given = gpu_specs.placed(Circumstances(**said))
-        return Question(engine, version, self.body.get("method"), given)
-
-    def comparison(self) -> Comparison:
-        target = self.facts("target")
-        draft = self.facts("draft") if "draft" in self.body else None
-        return compare(target, draft)
-
-    def verdict(self) -> EngineVerdict:
-        return judge_engine(self.comparison(), self.question())
-
-
 @cache
-def cases() -> tuple[Case, ...]:
-    files = sorted(FOLDER.glob("*/*.json"))
-    return tuple(Case(file, json.loads(file.read_text(encoding="utf-8"))) for file in files)
+def rows_by_id() -> dict[str, list[tuple[Engine | None, Rule]]]:
+    found: dict[str, list[tuple[Engine | None, Rule]]] = {}
+    for engine, rule in rows():
+        found.setdefault(rule.id, []).append((engine, rule))
+    return found
 
 
-def cases_of(rule: str) -> list[Case]:
-    return [case for case in cases() if case.rule == rule]
-
-
-def rows() -> Iterator[tuple[Engine | None, Rule]]:
-    """Every row with its engine; no engine for the rules that hold everywhere."""
-    for name in sorted(book.engine_files()):
-        engine = book.load(name)
-        yield from ((engine, rule) for rule in engine.rules)
-    yield from ((None, rule) for rule in book.truth())
-
-
-def rule_ids() -> list[str]:
-    return sorted({rule.id for _, rule in rows()})
-
-
-def finding(verdict: EngineVerdict, rule: str) -> Finding | None:
-    return next((found for found in verdict.findings if found.rule == rule), None)
-
-
-def asked_rows(verdict: EngineVerdict) -> list[Rule]:
-    """The rows that hold for the version and method of a verdict."""
-    engine = book.load(verdict.engine)
-    for method in engine.methods:
-        there = versions.covers(engine.order, verdict.version, method.since, method.until)
-        if there and method.id == verdict.method:
-            general = [r for r in book.truth() if r.vocabulary in ("any", method.vocabulary)]
-            return active(engine, verdict.version, method) + general
-    return []
-
-
-every_case = pytest.mark.parametrize("case", cases(), ids=lambda case: case.name)
-every_rule = pytest.mark.parametrize("rule", rule_ids())
-every_row = pytest.mark.parametrize(
-    ("engine", "rule"),
-    [pytest.param(e, r, id=f"{r.id}-{r.since or 'first'}-{r.methods or 'all'}") for e, r in rows()],
-)
-
-
-# ---- the cases themselves ----
-
-
-@every_case
-def test_rule_sees_what_the_name_says(case: Case) -> None:
-    verdict = case.verdict()
-    found = finding(verdict, case.rule)
-    if not case.asked:
-        assert found is None
-        assert case.rule not in {rule.id for rule in asked_rows(verdict)}
-        return
-    assert found is not None, f"{case.rule} is not asked or does not apply: {verdict.notes}"
-    assert found.outcome == OUTCOMES[case.kind], found.saw
-
-
-@every_case
-def test_whole_verdict(case: Case) -> None:
-    verdict = case.verdict()
-    seen = (str(verdict.reaction), verdict.decided_by, str(verdict.verdict))
-    assert seen == tuple(case.body[name] for name in ("reaction", "decided_by", "verdict")), [
-        f"{found.rule} {found.outcome}: {found.saw}"
-        for found in verdict.findings
-        if found.outcome is not Outcome.OK
-    ]
-
-
-@every_case
-def test_file_is_small_and_named_well(case: Case) -> None:
+@pytest.mark.parametrize("case", cases(), ids=lambda case: case.name)
+def test_case(case: Case) -> None:
+    """The file is small, the rule sees what the name says, and the whole verdict is as written."""
     assert case.path.stat().st_size <= LARGEST
     assert case.kind in OUTCOMES
+    verdict = case.verdict()
+    found = finding(verdict, case.rule)
+    if case.asked:
+        assert found is not None, f"{case.rule} is not asked or does not apply: {verdict.notes}"
+        assert found.outcome == OUTCOMES[case.kind], found.saw
+    else:
+        assert found is None
+        assert case.rule not in {rule.id for rule in asked_rows(verdict)}
+    seen = (str(verdict.reaction), verdict.decided_by, str(verdict.verdict))
+    assert seen == tuple(case.body[name] for name in ("reaction", "decided_by", "verdict")), [
+        f"{entry.rule} {entry.outcome}: {entry.saw}"
+        for entry in verdict.findings
+        if entry.outcome is not Outcome.OK
+    ]
 
 
 # ---- completeness ----
 
 
 def test_every_folder_belongs_to_a_rule() -> None:
-    assert {path.name for path in FOLDER.iterdir()} <= set(rule_ids())
+    assert {path.name for path in FOLDER.iterdir()} <= rows_by_id().keys()
 
 
-@every_rule
-def test_rule_has_a_pass_and_a_fail(rule: str) -> None:
-    kinds = {case.kind for case in cases_of(rule)}
-    mine = [row for _, row in rows() if row.id == rule]
-    assert "pass" in kinds or any(map(always_fails, mine))
-    assert ("unknown" if mine[0].check in ONLY_UNKNOWN else "fail") in kinds
+@pytest.mark.parametrize("rule", sorted(rows_by_id()))
+def test_rule_has_all_its_cases(rule: str) -> None:
+    missing = list(missing_cases(rule, rows_by_id()[rule], cases_of(rule)))
+    assert not missing, "\n" + "\n".join(missing)
+
+
+def missing_cases(
+    name: str, own_rows: list[tuple[Engine | None, Rule]], own_cases: list[Case]
+) -> Iterator[str]:
+    """What to add: a pass and a fail, a fail inside each row's window, both sides of each edge."""
+    kinds = {case.kind for case in own_cases}
+    if "pass" not in kinds and not any(always_fails(rule) for _, rule in own_rows):
+        yield f"add fixtures/rules/{name}/pass-….json"
+    failing = "unknown" if own_rows[0][1].check in ONLY_UNKNOWN else "fail"
+    if failing not in kinds:
+        yield f"add fixtures/rules/{name}/{failing}-….json"
+    for engine, rule in own_rows:
+        kind = "unknown" if rule.check in ONLY_UNKNOWN else "fail"
+        verdicts = [case.verdict() for case in own_cases if case.kind == kind]
+        if not any(rule is row for verdict in verdicts for row in asked_rows(verdict)):
+            window = f"from {rule.since or 'the first version'} until {rule.until or 'now'}"
+            methods = f", methods {', '.join(rule.methods)}" if rule.methods else ""
+            yield f"add fixtures/rules/{name}/{kind}-….json {window}{methods}"
+        if engine is not None:
+            yield from missing_edges(engine, rule, own_cases)
+
+
+def missing_edges(engine: Engine, rule: Rule, own_cases: list[Case]) -> Iterator[str]:
+    """Each version from which a row holds, or does not any more, has a case there and before."""
+    at = {engine.order(case.version) for case in own_cases}
+    for edge in filter(None, (rule.since, rule.until)):
+        version = edge.removeprefix("<=")
+        here = engine.order(version)
+        if here <= engine.order(engine.oldest):
+            continue
+        if here not in at:
+            yield f"add fixtures/rules/{rule.id}/…-{version}.json: no case at {edge}"
+        before = here - 1 in at if engine.versions == "build" else any(v < here for v in at)
+        if not before:
+            yield f"add fixtures/rules/{rule.id}/….json: no case just before {edge}"
 
 
 def always_fails(row: Rule) -> bool:
@@ -203,48 +132,53 @@ def always_fails(row: Rule) -> bool:
     return row.check == "always" and not (row.since or row.until or row.methods)
 
 
-@every_row
-def test_row_has_a_failing_case_in_its_window(engine: Engine | None, rule: Rule) -> None:
-    kind = "unknown" if rule.check in ONLY_UNKNOWN else "fail"
-    verdicts = [case.verdict() for case in cases_of(rule.id) if case.kind == kind]
-    assert any(rule is row for verdict in verdicts for row in asked_rows(verdict))
+def test_what_is_missing_is_said() -> None:
+    """Without any case, a rule with a window needs a pass, a fail in it, and its edges."""
+    engine = book.load("vllm")
+    edged = next(
+        rule
+        for rule in engine.rules
+        if rule.since and engine.order(rule.since.removeprefix("<=")) > engine.order(engine.oldest)
+    )
+    missing = list(missing_cases(edged.id, [(engine, edged)], []))
+    folder = f"add fixtures/rules/{edged.id}"
+    assert missing[:2] == [f"{folder}/pass-….json", f"{folder}/fail-….json"]
+    assert missing[2].startswith(f"{folder}/fail-….json from {edged.since} until")
+    assert missing[3:5] == [
+        f"{folder}/…-{edged.since}.json: no case at {edged.since}",
+        f"{folder}/….json: no case just before {edged.since}",
+    ]
 
 
-@every_row
-def test_edges_have_a_case_on_both_sides(engine: Engine | None, rule: Rule) -> None:
-    if engine is None:
-        return
-    at = {engine.order(case.version) for case in cases_of(rule.id)}
-    for edge in (rule.since, rule.until):
-        if edge is None or engine.order(edge.removeprefix("<=")) <= engine.order(engine.oldest):
-            continue
-        here = engine.order(edge.removeprefix("<="))
-        assert here in at, f"no case at {edge}"
-        before = here - 1 in at if engine.versions == "build" else any(v < here for v in at)
-        assert before, f"no case just before {edge}"
+# ---- rows ----
 
 
-@every_row
-def test_a_note_leaves_the_engine_running(engine: Engine | None, rule: Rule) -> None:
-    assert rule.severity is not Severity.NOTE or rule.reaction is Reaction.RUNS
+def test_a_note_leaves_the_engine_running() -> None:
+    notes = [rule for _, rule in rows() if rule.severity is Severity.NOTE]
+    assert notes and not [rule.id for rule in notes if rule.reaction is not Reaction.RUNS]
 
 
-# ---- nothing read, nothing claimed ----
+def test_nothing_read_is_never_ok() -> None:
+    """With no fact read at all, every row is asked, and none says that all is well."""
+    wrong = []
+    for engine, rule in rows():
+        engine = engine or book.load("vllm")
+        version = engine.checked if rule.until is None else rule.since or engine.oldest
+        method = rule.methods[0] if rule.methods else None
+        verdict = nothing_read(engine.id, version.removeprefix("<="), method)
+        if not any(rule is row for row in asked_rows(verdict)):
+            wrong.append(f"{rule.id} is not asked at {version}")
+        found = finding(verdict, rule.id)
+        if rule.check not in NEEDS_NO_FACTS and found and found.outcome is Outcome.OK:
+            wrong.append(f"{rule.id} is ok at {version}: {found.saw}")
+    assert not wrong, "\n".join(wrong)
 
 
-@every_row
-def test_nothing_read_is_never_ok(engine: Engine | None, rule: Rule) -> None:
-    engine = engine or book.load("vllm")
-    version = engine.checked if rule.until is None else rule.since or engine.oldest
-    method = rule.methods[0] if rule.methods else None
+@cache
+def nothing_read(engine: str, version: str, method: str | None) -> EngineVerdict:
     target, draft = (ModelFacts(ref=f"org/{name}", kind="folder") for name in ("big", "small"))
-    said = Circumstances(tensor_parallel=2)
-    question = Question(engine.id, version.removeprefix("<="), method, said)
-    verdict = judge_engine(compare(target, draft), question)
-    assert any(rule is row for row in asked_rows(verdict))
-    found = finding(verdict, rule.id)
-    if rule.check not in NEEDS_NO_FACTS:
-        assert found is None or found.outcome is not Outcome.OK, found.saw
+    question = Question(engine, version, method, Circumstances(tensor_parallel=2))
+    return judge_engine(compare(target, draft), question)
 
 
 def test_allowances_are_used() -> None:

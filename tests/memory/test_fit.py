@@ -304,9 +304,16 @@ def test_quantised_weights_from_the_config_alone() -> None:
 PLANNED = json.loads((FIXTURES / "memory" / "vllm-0.32.0.json").read_text(encoding="utf-8"))
 
 
-@pytest.mark.parametrize("case", PLANNED["cases"], ids=lambda case: case["name"].replace(" ", "-"))
-def test_vllm_lays_it_out_like_its_planner(case: dict[str, Any]) -> None:
+def planned_cases(*, stops: bool) -> list[Any]:
     """Real models and random mixes of layers, alone and with a draft; null: vLLM stops."""
+    return [
+        pytest.param(case, id=case["name"].replace(" ", "-"))
+        for case in PLANNED["cases"]
+        if (case["bytes"] is None) == stops
+    ]
+
+
+def plan_as_vllm(case: dict[str, Any]) -> Any:
     models = tuple(
         shape.Shape(
             tuple(shape.LayerShape(**layer) for count, layer in rows for _ in range(count)),
@@ -316,8 +323,15 @@ def test_vllm_lays_it_out_like_its_planner(case: dict[str, Any]) -> None:
     )  # fmt: skip
     serve = paged.serving(VLLM, case["context"], 2.0, 1, case["batched"], case["spec"])
     tables = tuple(model.layers for model in models)
-    if case["bytes"] is None:
-        with pytest.raises(paged.NotPlanned):
-            paged.plan(models, serve, tables)
-        return
-    assert paged.plan(models, serve, tables).request == case["bytes"]
+    return paged.plan(models, serve, tables)
+
+
+@pytest.mark.parametrize("case", planned_cases(stops=False))
+def test_vllm_lays_it_out_like_its_planner(case: dict[str, Any]) -> None:
+    assert plan_as_vllm(case).request == case["bytes"]
+
+
+@pytest.mark.parametrize("case", planned_cases(stops=True))
+def test_what_vllms_planner_refuses_is_not_planned(case: dict[str, Any]) -> None:
+    with pytest.raises(paged.NotPlanned):
+        plan_as_vllm(case)

@@ -170,8 +170,13 @@ types = st.sampled_from(
 def test_any_config_gives_a_table_or_a_reason(kind: str | None, fields: dict[str, Any]) -> None:
     try:
         table = fit.table(facts("any", model_type=kind, **fields))
-    except (ReadError, ShapeUnknown):
-        return
+    except (ReadError, ShapeUnknown) as error:
+        assert str(error)
+    else:
+        assert_sensible(table)
+
+
+def assert_sensible(table: shape.Shape) -> None:
     for layer in table.layers:
         assert layer.width >= 0
         assert layer.state >= 0

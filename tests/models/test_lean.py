@@ -42,7 +42,7 @@ def lean(folder: Path, data: bytes, rows: int | None = None) -> tuple[Any, int]:
     return lean_tokenizer.read(source, "tokenizer.json", rows), sum(source.spans.values())
 
 
-def held_against_the_whole(found: Any, data: bytes) -> None:
+def assert_same_as_whole(found: Any, data: bytes) -> None:
     assert found is not None
     facts, definition = found
     whole = tokenizer_json.read(data, "x")
@@ -60,7 +60,7 @@ def test_a_tenth_of_a_tokenizer_tells_its_frame_and_length(
     if compact:
         data = json.dumps(json.loads(data), separators=(",", ":")).encode()
     found, count = lean(tmp_path, data)
-    held_against_the_whole(found, data)
+    assert_same_as_whole(found, data)
     assert count < 140_000
 
 
@@ -71,7 +71,7 @@ def test_added_tokens_inside_the_vocabulary(tmp_path: Path) -> None:
     data = json.dumps(body, ensure_ascii=False).encode()
     for rows in (30_000, 32_000, None):
         found, count = lean(tmp_path, data, rows)
-        held_against_the_whole(found, data)
+        assert_same_as_whole(found, data)
         assert count < 300_000
 
 
@@ -93,7 +93,7 @@ def test_tokens_that_look_like_the_end(tmp_path: Path, tokens: list[str]) -> Non
     data = json.dumps(body, ensure_ascii=False).encode()
     found, _ = lean(tmp_path, data)
     if found is not None:  # giving up is allowed, being wrong is not
-        held_against_the_whole(found, data)
+        assert_same_as_whole(found, data)
 
 
 def shuffled(body: dict[str, Any]) -> None:
@@ -131,7 +131,7 @@ def test_real_tokenizers(tmp_path: Path, realdata: Path) -> None:
     for path in sorted(realdata.rglob("tokenizer.json")):
         data = path.read_bytes()
         found, count = lean(tmp_path, data)
-        held_against_the_whole(found, data)
+        assert_same_as_whole(found, data)
         assert count < max(500_000, len(data) / 10), path
 
 

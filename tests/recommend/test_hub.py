@@ -12,7 +12,7 @@ import pytest
 from tests.conftest import Ran
 from tests.hub import Hub, models
 from tests.hub.log import Entry
-from tests.hub.process import Draftcheck, calm
+from tests.hub.process import Draftcheck, assert_calm
 from tests.hub.words import tokenizer_json
 
 pytest.importorskip("huggingface_hub")
@@ -87,7 +87,7 @@ def asked(world: Hub, tmp_path_factory: pytest.TempPathFactory) -> Ran:
     ran = Draftcheck(world, tmp_path_factory.mktemp("home"))(
         "recommend", TARGET, "--format", "json", "--gpu", "8x h200"
     )
-    calm(ran)
+    assert_calm(ran)
     COST[:] = world.log
     return ran
 
@@ -223,7 +223,7 @@ def test_a_hub_that_knows_no_expand_and_pages_shortly(hub: Hub, draftcheck: Draf
     fill(hub)
     hub.expands, hub.list_page = False, 4
     ran = draftcheck("recommend", TARGET, "--format", "json")
-    calm(ran)
+    assert_calm(ran)
     assert {row["draft"] for row in ran.json["candidates"]} >= {SMALL, TUNED, MIDDLE, HEAD}
 
 

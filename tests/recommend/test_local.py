@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from draftcheck.recommend import records
+from draftcheck.recommend import records, trials
 from tests import make
 from tests.conftest import FIXTURES, Run
 
@@ -228,9 +228,11 @@ def test_a_trial_says_how_much_faster(
 ) -> None:
     pytest.importorskip("torch")
     pytest.importorskip("transformers")
-    monkeypatch.setattr("draftcheck.recommend.trials.SECONDS", 0.5)
-    monkeypatch.setattr("draftcheck.trial.measure.BATCH", 2)
-    monkeypatch.setattr("draftcheck.trial.measure.CONTEXT", 64)
+    from draftcheck.trial import measure
+
+    monkeypatch.setattr(trials, "SECONDS", 0.5)
+    monkeypatch.setattr(measure, "BATCH", 2)
+    monkeypatch.setattr(measure, "CONTEXT", 64)
     measured: list[int] = []
     real = records.of
 

@@ -10,7 +10,7 @@ import pytest
 
 from tests import make
 from tests.hub import Hub, models
-from tests.hub.process import Draftcheck, calm
+from tests.hub.process import Draftcheck, assert_calm
 
 pytest.importorskip("huggingface_hub")
 pytestmark = pytest.mark.realdata
@@ -58,7 +58,7 @@ def test_drafts_for_qwen3_and_llama(hub: Hub, draftcheck: Draftcheck, realdata: 
     for number, name in enumerate(MODELS):
         add(hub, realdata, name, number)
     ran = draftcheck("recommend", "Qwen/Qwen3-32B", "--format", "json")
-    calm(ran)
+    assert_calm(ran)
     rows = ran.json["candidates"]
     assert [(row["draft"], row["verdict"], row["relation"]) for row in rows] == [
         ("Qwen/Qwen3-0.6B", "compatible", "identical"),

@@ -11,7 +11,7 @@ import pytest
 from tests.conftest import ROOT
 from tests.hub import Hub
 from tests.hub.process import HANGS, Draftcheck
-from tests.scan.world import TARGET, checkpoint, results, same
+from tests.scan.world import TARGET, assert_same, checkpoint, results
 
 pytest.importorskip("huggingface_hub")
 if sys.platform == "win32":
@@ -45,7 +45,7 @@ def test_two_nights(hub: Hub, tmp_path: Path, seed: int) -> None:
     quiet = Draftcheck(hub, tmp_path / "calm")
     assert quiet(*arguments(calm)).code == 0
     killed = disturbed(hub, tmp_path / "wild", wild, seed)
-    same(results(wild), results(calm))
+    assert_same(results(wild), results(calm))
     hub.add_repo("org/newcomer", checkpoint(layers=3))
     del hub.repos["org/draft-0"]
     hub.repos["org/draft-1"].commit(checkpoint(seed=1))
@@ -55,5 +55,5 @@ def test_two_nights(hub: Hub, tmp_path: Path, seed: int) -> None:
     killed += disturbed(hub, tmp_path / "wild", wild, seed + 100)
     expected = results(calm)
     assert {change.kind for change in expected["changes"]} >= {"new", "gone", "broke"}
-    same(results(wild), expected)
+    assert_same(results(wild), expected)
     assert killed >= 5, "too calm to prove anything"

@@ -9,7 +9,7 @@ import pytest
 from draftcheck.models import choose_gguf
 from tests import make
 from tests.hub import Hub, Virtual, models
-from tests.hub.process import Draftcheck, calm
+from tests.hub.process import Draftcheck, assert_calm
 from tests.scan.world import SMALL, TARGET, WORDS, results
 
 pytest.importorskip("huggingface_hub")
@@ -31,7 +31,7 @@ def test_heads_by_their_verifier_never_by_their_card_alone(
     hub.add_repo("lab/eagle-of-another", models.head("other/large9", WORDS, 128), **card)
     store = tmp_path / "s.db"
     ran = draftcheck("scan", "--target", TARGET, "--store", store, "--quiet")
-    calm(ran)
+    assert_calm(ran)
     found = drafts(store)[TARGET]
     assert {"lab/large-eagle3", "lab/plain-name"} <= found
     assert "lab/eagle-of-another" not in found
@@ -58,7 +58,7 @@ def test_gguf_files_are_paired_with_gguf_files(
     store = tmp_path / "s.db"
     target = "quant/large-GGUF:Q8_0"
     ran = draftcheck("scan", "--target", target, "--store", store, "--quiet")
-    calm(ran)
+    assert_calm(ran)
     assert ran.code == 0, ran.out
     assert drafts(store) == {target: {None, "quant/small-GGUF/small-Q8_0.gguf"}}
     hub.reset()
@@ -82,7 +82,7 @@ def test_a_head_beside_a_gguf_is_not_read_as_the_model(
     hub.add_repo("quant/small-GGUF", files)
     store = tmp_path / "s.db"
     target = "quant/large-GGUF:Q8_0"
-    calm(draftcheck("scan", "--target", target, "--store", store, "--quiet"))
+    assert_calm(draftcheck("scan", "--target", target, "--store", store, "--quiet"))
     assert drafts(store) == {target: {None, "quant/small-GGUF/small-Q8_0.gguf"}}
 
 
@@ -94,7 +94,7 @@ def test_targets_that_a_search_brings(hub: Hub, draftcheck: Draftcheck, tmp_path
     path.write_text('[[search]]\nauthor = "org"\nmin_parameters = "0.5B"\n')
     store = tmp_path / "s.db"
     ran = draftcheck("scan", path, "--store", store, "--quiet", "--format", "json")
-    calm(ran)
+    assert_calm(ran)
     assert [(t["ref"], t["source"]) for t in ran.json["targets"]] == [("org/large", "search")]
     assert drafts(store)["org/large"] >= {"org/draft-0", "org/tuned"}
     again = draftcheck("scan", path, "--store", store, "--quiet", "--format", "json")
@@ -105,7 +105,7 @@ def test_a_target_that_cannot_be_read(hub: Hub, draftcheck: Draftcheck, tmp_path
     store = tmp_path / "s.db"
     command = ("scan", "--target", TARGET, "--target", "org/nobody", "--store", store)
     ran = draftcheck(*command, "--quiet", "--format", "json")
-    calm(ran)
+    assert_calm(ran)
     assert ran.code == 3
     problems = {t["ref"]: t["problem"] for t in ran.json["targets"]}
     assert problems[TARGET] is None and "no such repo" in problems["org/nobody"]

@@ -10,7 +10,7 @@ import pytest
 from draftcheck.models.sources.hub import budget
 from draftcheck.models.sources.hub.budget import RequestBudget
 from tests.hub import Hub
-from tests.hub.process import Draftcheck, calm
+from tests.hub.process import Draftcheck, assert_calm
 from tests.scan.world import TARGET
 
 pytest.importorskip("huggingface_hub")
@@ -94,7 +94,7 @@ def test_connections_to_one_host() -> None:
 def test_a_whole_scan_is_never_told_429(hub: Hub, draftcheck: Draftcheck, tmp_path: Path) -> None:
     hub.quotas.set(3.0, api=6, resolvers=8)
     ran = draftcheck("scan", "--target", TARGET, "--store", tmp_path / "s.db", "--quiet")
-    calm(ran)
+    assert_calm(ran)
     assert ran.code == 0
     assert [entry for entry in hub.log if entry.status == 429] == [], hub.story()
     assert len(hub.log) > 20

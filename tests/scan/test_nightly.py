@@ -45,7 +45,7 @@ def commands(text: str) -> list[list[str]]:
     return [shlex.split(line.partition("||")[0])[1:] for line in found]
 
 
-def accepted(words: list[str]) -> None:
+def assert_accepted(words: list[str]) -> None:
     name, *rest = words
     if name not in COMMANDS:
         pytest.skip(f"there is no command {name} here")
@@ -63,7 +63,7 @@ def test_the_list_is_one() -> None:
 @pytest.mark.parametrize("words", commands((RECIPE / "nightly.sh").read_text()), ids=" ".join)
 def test_commands_of_the_script(words: list[str]) -> None:
     numbers = [word.replace("${MAX_TIME:-18000}", "18000") for word in words]
-    accepted(numbers)
+    assert_accepted(numbers)
 
 
 def test_the_workflow() -> None:
@@ -77,7 +77,8 @@ def test_the_workflow() -> None:
     }  # fmt: skip
     kept = [step["with"]["path"] for step in steps if "cache" in step.get("uses", "")]
     assert len(set(kept)) == 1 and "draftcheck-scan.db*" in kept[0]
-    assert body["permissions"]["issues"] == "write"
+    assert body["permissions"] == {}
+    assert body["jobs"]["scan"]["permissions"]["issues"] == "write"
     assert body["concurrency"]["cancel-in-progress"] is False
 
 

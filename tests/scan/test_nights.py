@@ -9,7 +9,7 @@ import pytest
 
 from tests.conftest import Ran
 from tests.hub import Hub
-from tests.hub.process import Draftcheck, calm
+from tests.hub.process import Draftcheck, assert_calm
 from tests.scan.world import TARGET, checkpoint, results
 
 pytest.importorskip("huggingface_hub")
@@ -25,7 +25,7 @@ def scan(draftcheck: Draftcheck, store: Path, *more: object, code: int = 0) -> R
     ran = draftcheck(
         "scan", "--target", TARGET, "--store", store, "--format", "json", "--quiet", *more
     )
-    calm(ran)
+    assert_calm(ran)
     assert ran.code == code, ran.err + ran.out
     return ran
 
@@ -209,7 +209,7 @@ def test_names_that_no_repo_can_have(hub: Hub, draftcheck: Draftcheck, store: Pa
     for name in ("evil/<script>", "evil/\x1b]0;x\x07", "evil/../x", "evil/a b"):
         hub.add_repo(name, checkpoint(layers=1))
     ran = draftcheck("scan", "--target", TARGET, "--store", store)
-    calm(Ran(ran.code, ran.out, ""))
+    assert_calm(Ran(ran.code, ran.out, ""))
     assert ran.code == 0 and "\x1b" not in ran.out + ran.err
     assert not [row for row in results(store)["models"] if "evil" in row.ref]
 

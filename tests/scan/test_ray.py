@@ -15,7 +15,7 @@ import pytest
 from tests.conftest import ROOT
 from tests.hub import Hub
 from tests.hub.process import HANGS, Draftcheck
-from tests.scan.world import TARGET, results, same
+from tests.scan.world import TARGET, assert_same, results
 
 pytestmark = pytest.mark.ray
 pytest.importorskip("ray", reason="Ray is not installed (the ray extra)")
@@ -82,7 +82,7 @@ def test_a_cluster_finds_what_threads_find(
         child.wait()
     assert killed is not None, "no worker was seen at work"
     assert child.returncode == 0, out + err
-    same(results(store), results(tmp_path / "local.db"))
+    assert_same(results(store), results(tmp_path / "local.db"))
 
 
 def test_no_cluster_there(draftcheck: Draftcheck, tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from tests.conftest import ROOT, Ran
 from tests.hub import Hub
-from tests.hub.process import Draftcheck, calm
+from tests.hub.process import Draftcheck, assert_calm
 from tests.scan.world import TARGET, checkpoint, results
 
 pytest.importorskip("huggingface_hub")
@@ -47,7 +47,7 @@ class Copy:
         ran = self._run(
             "scan", "--target", TARGET, "--store", self.store, "--format", "json", "--quiet", *more
         )
-        calm(ran)
+        assert_calm(ran)
         return ran
 
     def edit(self, old: str, new: str) -> None:

@@ -66,7 +66,7 @@ def results(path: Path) -> dict[str, Any]:
         }  # fmt: skip
 
 
-def same(one: dict[str, Any], other: dict[str, Any]) -> None:
+def assert_same(one: dict[str, Any], other: dict[str, Any]) -> None:
     """Result by result, so that a difference is named."""
     assert one.keys() == other.keys()
     for name, rows in one.items():

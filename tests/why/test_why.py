@@ -98,14 +98,23 @@ def quotes() -> Iterator[tuple[str, rulebook.Rule]]:
                 yield name, rule
 
 
+def owners_of(text: str) -> set[str]:
+    return {rule.id for _, rule in quotes() if rule.engine_says == text}
+
+
+VAGUE = {vague.partition(":")[0] for vague in BOOK.vague}
+"""Rules whose quotes would be found in any log."""
+QUOTED = sorted({rule.engine_says or "" for _, rule in quotes()})
+
+
 @pytest.mark.parametrize(
-    "text", sorted({rule.engine_says or "" for _, rule in quotes()}), ids=lambda text: text[:60]
+    "text",
+    [text for text in QUOTED if not owners_of(text) & VAGUE],
+    ids=lambda text: text[:60],
 )
 def test_every_quote_of_the_rulebook_is_explained(run: Run, tmp_path: Path, text: str) -> None:
     """Without a word of its own in messages.toml: what a rule quotes is found in a log."""
-    owners = {rule.id for _, rule in quotes() if rule.engine_says == text}
-    if any(vague.partition(":")[0] in owners for vague in BOOK.vague):
-        return
+    owners = owners_of(text)
     message = next(m for m in BOOK.messages if owners & {rule.id for rule in m.rules})
     said = text if message.match(patterns.plain(text)) is not None else message.example
     ran = explain(run, tmp_path, f"12:00:01 E some_function: {said.replace('…', '7')}")

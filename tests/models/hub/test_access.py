@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.hub import Hub, models
-from tests.hub.process import Draftcheck, calm, discreet, reason
+from tests.hub.process import Draftcheck, assert_calm, assert_discreet, reason
 
 pytest.importorskip("huggingface_hub")
 TOKEN = "hf_" + "T0kenOfTheTests" * 2
@@ -26,7 +26,7 @@ def hint(err: str) -> str:
     return " ".join(line for line in err.splitlines() if line.startswith("hint: "))
 
 
-def silent_about(token: str, *texts: str) -> None:
+def assert_silent_about(token: str, *texts: str) -> None:
     assert not any(token in text for text in texts)
 
 
@@ -34,7 +34,7 @@ def test_gated_without_a_token(hub: Hub, files: dict[str, bytes], draftcheck: Dr
     hub.add_repo("org/gated", {**files, "tokenizer.json": b"{}"}, gated="manual")
     ran = draftcheck("pair", "org/gated", "org/open", "--engine", "vllm")
     text = ran.out + ran.err
-    calm(ran)
+    assert_calm(ran)
     assert ran.code == 3 and "gated" in text and "org/gated" in text
     assert f"{hub.url}/org/gated" in text and "HF_TOKEN" in text, text
 
@@ -47,11 +47,11 @@ def test_gated_with_a_token_that_is_not_on_the_list(
     draftcheck.token = TOKEN
     ran = draftcheck("pair", "org/gated", "org/open", "--engine", "vllm")
     text = ran.out + ran.err
-    calm(ran)
+    assert_calm(ran)
     assert ran.code == 3 and "gated" in text and f"{hub.url}/org/gated" in text, text
     assert "HF_TOKEN" not in text, "somebody with a token needs access, not a token"
-    silent_about(TOKEN, ran.out, ran.err)
-    discreet(hub, "org/gated", "org/open")
+    assert_silent_about(TOKEN, ran.out, ran.err)
+    assert_discreet(hub, "org/gated", "org/open")
 
 
 def test_gated_and_opened_by_the_token(
@@ -61,10 +61,10 @@ def test_gated_and_opened_by_the_token(
     hub.add_repo("org/gated", files, gated="auto")
     draftcheck.token = TOKEN
     ran = draftcheck("pair", "org/gated", "org/open", "--format", "json")
-    calm(ran)
+    assert_calm(ran)
     assert ran.code == 0 and ran.json["verdict"] == "compatible"
-    silent_about(TOKEN, ran.out, ran.err)
-    discreet(hub, "org/gated", "org/open")
+    assert_silent_about(TOKEN, ran.out, ran.err)
+    assert_discreet(hub, "org/gated", "org/open")
     assert any(entry.origin == "cdn" for entry in hub.log)
 
 
@@ -74,7 +74,7 @@ def test_a_gated_target_is_compared_as_far_as_its_listing_goes(
     """Its tokenizer is the draft's own, byte by byte: the digests say so."""
     hub.add_repo("org/gated", files, gated="manual")
     ran = draftcheck("pair", "org/gated", "org/open", "--format", "json")
-    calm(ran)
+    assert_calm(ran)
     assert ran.code == 3 and "gated" in ran.err, ran.err
     assert ran.json["vocabulary"]["relation"] in ("identical", "padded", "unknown")
     assert ran.json["vocabulary"]["differing_ids"] == 0, ran.json["vocabulary"]
@@ -96,7 +96,7 @@ def test_missing_or_private(hub: Hub, files: dict[str, bytes], draftcheck: Draft
     hub.add_token(TOKEN, repos={"org/private"})
     ran = draftcheck("pair", "org/private", "org/open", HF_TOKEN=TOKEN)
     assert ran.code == 0, ran.err
-    discreet(hub, "org/private", "org/open")
+    assert_discreet(hub, "org/private", "org/open")
 
 
 def test_a_token_that_is_not_valid(
@@ -104,7 +104,7 @@ def test_a_token_that_is_not_valid(
 ) -> None:
     ran = draftcheck("pair", "org/open", "org/open", HF_TOKEN=TOKEN)
     assert "token" in reason(ran) and "HF_TOKEN" in hint(ran.err)
-    silent_about(TOKEN, ran.out, ran.err)
+    assert_silent_about(TOKEN, ran.out, ran.err)
     assert len(hub.log) <= 2, hub.story()
 
 
@@ -118,10 +118,10 @@ def test_renamed(hub: Hub, files: dict[str, bytes], draftcheck: Draftcheck) -> N
     hub.add_repo("old-org/old-name", files)
     hub.rename("old-org/old-name", "new-org/new-name")
     ran = draftcheck("pair", "old-org/old-name", "org/open", "--format", "json")
-    calm(ran)
+    assert_calm(ran)
     assert ran.code == 0 and "new-org/new-name" in ran.out + ran.err
     assert ran.json["target"]["ref"] == "old-org/old-name"
-    discreet(hub, "old-org/old-name", "new-org/new-name", "org/open")
+    assert_discreet(hub, "old-org/old-name", "new-org/new-name", "org/open")
 
 
 def test_no_such_revision(hub: Hub, files: dict[str, bytes], draftcheck: Draftcheck) -> None:
@@ -134,7 +134,7 @@ def test_no_such_file_or_tag(hub: Hub, draftcheck: Draftcheck) -> None:
     hub.add_repo("org/gguf", {"m-Q4_K_M.gguf": models.small_gguf(), "m-Q8_0.gguf": b"GGUF"})
     for reference in ("org/gguf/none.gguf", "org/gguf:Q2_K", "org/gguf"):
         ran = draftcheck("pair", reference, "org/gguf:Q4_K_M")
-        calm(ran)
+        assert_calm(ran)
         assert ran.code in (2, 3), ran.err
         assert "Q4_K_M" in ran.err and "Q8_0" in ran.err, "the choices are listed"
     assert not [entry for entry in hub.log if entry.origin == "cdn"]
@@ -164,5 +164,5 @@ def test_another_endpoint_under_a_path(hub: Hub, tmp_path: Path) -> None:
 @pytest.mark.parametrize("endpoint", ["nonsense", "ftp://x/y", "http://", "http://[::1"])
 def test_an_endpoint_that_is_none(endpoint: str, hub: Hub, draftcheck: Draftcheck) -> None:
     ran = draftcheck("pair", "org/a", "org/b", HF_ENDPOINT=endpoint)
-    calm(ran)
+    assert_calm(ran)
     assert ran.code in (2, 3) and "HF_ENDPOINT" in ran.err

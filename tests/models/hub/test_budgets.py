@@ -7,7 +7,7 @@ import json
 import pytest
 
 from tests.hub import Hub, Virtual, models
-from tests.hub.process import Draftcheck, calm, discreet
+from tests.hub.process import Draftcheck, assert_calm, assert_discreet
 from tests.hub.words import tokenizer_json
 
 pytest.importorskip("huggingface_hub")
@@ -26,7 +26,7 @@ def heads(hub: Hub, *names: str) -> int:
 
 def pair(draftcheck: Draftcheck, target: str, draft: str) -> dict[str, object]:
     ran = draftcheck("pair", target, draft, "--format", "json")
-    calm(ran)
+    assert_calm(ran)
     assert ran.code in (0, 1), ran.err + draftcheck.hub.story()
     return ran.json
 
@@ -48,7 +48,7 @@ def test_a_sharded_target_and_a_draft_with_another_tokenizer(
     tokenizers = len(tokenizer_json()) + len(tokenizer_json(seed=1))
     assert large.requests <= 2 * (SHARDS + 1) + 12, large.story()
     assert large.bytes <= 1.15 * (heads(large, "org/big", "org/other") + tokenizers), large.story()
-    discreet(large, "org/big", "org/other")
+    assert_discreet(large, "org/big", "org/other")
 
 
 def test_equal_digests_are_not_downloaded(large: Hub, draftcheck: Draftcheck) -> None:
@@ -74,7 +74,7 @@ def test_a_split_gguf_costs_its_first_part(hub: Hub, draftcheck: Draftcheck) -> 
     files = models.split_gguf("Q4_K_M/big-Q4_K_M", 5)
     hub.add_repo("org/big-gguf", {**files, "small-Q8_0.gguf": models.gguf(seed=1)})
     ran = draftcheck("inspect", "org/big-gguf:Q4_K_M", "--format", "json")
-    calm(ran)
+    assert_calm(ran)
     assert ran.code == 0, ran.err
     assert hub.requests <= 2 * 5 + 6, hub.story()
     assert hub.bytes <= 1.15 * heads(hub, "org/big-gguf"), hub.story()

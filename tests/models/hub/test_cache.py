@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.hub import Hub, Virtual, models
-from tests.hub.process import Draftcheck, calm, finish, reason, verdict
+from tests.hub.process import Draftcheck, assert_calm, finish, reason, verdict
 from tests.models.hub.test_weather import GGUFS, PAIR, SHARD, repos
 
 pytest.importorskip("huggingface_hub")
@@ -38,7 +38,7 @@ def test_two_processes_on_one_cache(hub: Hub, draftcheck: Draftcheck) -> None:
     children = [draftcheck.start(*command) for command in (PAIR, PAIR, GGUFS, GGUFS)]
     runs = [finish(child) for child in children]
     for ran in runs:
-        calm(ran)
+        assert_calm(ran)
         assert ran.code == 0, ran.err
     assert verdict(runs[0]) == verdict(runs[1]) and verdict(runs[2]) == verdict(runs[3])
     hub.reset()
@@ -104,7 +104,7 @@ def test_a_damaged_cache_is_as_good_as_none(hub: Hub, draftcheck: Draftcheck) ->
         for path in kept(draftcheck):
             path.write_bytes(damage(path.read_bytes()))
         ran = draftcheck(*PAIR)
-        calm(ran)
+        assert_calm(ran)
         assert ran.code == 0 and verdict(ran) == expected, (name, ran.err)
 
 
@@ -132,7 +132,7 @@ def test_a_cache_that_is_a_file(hub: Hub, draftcheck: Draftcheck) -> None:
     draftcheck.home.mkdir()
     (draftcheck.home / "cache").write_text("in the way")
     ran = draftcheck(*PAIR)
-    calm(ran)
+    assert_calm(ran)
     assert ran.code == 0, ran.err
 
 
@@ -200,7 +200,7 @@ def test_a_look_and_a_clearing(hub: Hub, draftcheck: Draftcheck) -> None:
     repos(hub)
     draftcheck(*PAIR)
     look = draftcheck("cache")
-    calm(look)
+    assert_calm(look)
     assert look.code == 0 and "org/big" in look.out
     assert draftcheck("cache", "--clear").code == 0
     assert not kept(draftcheck)

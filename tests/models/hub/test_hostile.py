@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.hub import LFS, Hub, Plain, Virtual, models
-from tests.hub.process import Draftcheck, calm, discreet, reason
+from tests.hub.process import Draftcheck, assert_calm, assert_discreet, reason
 from tests.hub.storm import Case, Storm
 from tests.models.hub.test_weather import SHAPE, WORDS
 
@@ -235,7 +235,7 @@ def storm(
 def test_a_hostile_repo(case: Case, storm: Storm) -> None:
     outcome = storm.outcome(case)
     ran = outcome.first
-    calm(ran)
+    assert_calm(ran)
     if case.says:
         line = reason(ran)
         assert len(line) < 500 and not any(ord(letter) < 32 for letter in line)
@@ -272,7 +272,7 @@ def test_pickles_only(hub: Hub, draftcheck: Draftcheck) -> None:
     hub.add_repo("org/bad", files)
     hub.add_repo("org/good", sound())
     ran = draftcheck("pair", "org/bad", "org/good", "--engine", "vllm")
-    calm(ran)
+    assert_calm(ran)
     assert ran.code == 3 or "pickle" in ran.out + ran.err
     assert not hub.asked("org/bad/pytorch_model.bin")
 
@@ -310,7 +310,7 @@ def test_pages_that_lead_elsewhere(hub: Hub, draftcheck: Draftcheck) -> None:
         hub.add_token(TOKEN)
         ran = other("pair", "org/a", "org/a", "--engine", "vllm")
         assert "org/a" in reason(ran)
-        discreet(hub, "org/a")
+        assert_discreet(hub, "org/a")
         assert hub.requests <= 110
 
 
@@ -318,6 +318,6 @@ def test_range_ignored_on_forty_gigabytes(hub: Hub, draftcheck: Draftcheck) -> N
     hub.add_repo("org/a", {"a-Q4_K_M.gguf": models.gguf(), "a-Q8_0.gguf": models.gguf()})
     hub.fault("ignore_range", origin="cdn", times=None)
     ran = draftcheck("pair", "org/a:Q4_K_M", "org/a:Q8_0")
-    calm(ran)
+    assert_calm(ran)
     assert ran.code in (0, 3), ran.err
     assert hub.bytes < 200_000_000, hub.story()

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from tests.hub import Hub
-from tests.hub.process import Draftcheck, calm, discreet, verdict
+from tests.hub.process import Draftcheck, assert_calm, assert_discreet, verdict
 from tests.models.hub.test_weather import GGUFS, PAIR, repos
 
 pytest.importorskip("huggingface_hub")
@@ -74,11 +74,11 @@ def test_the_same_verdict(
     repos(hub)
     KINDS[kind](hub)
     ran = draftcheck(*command)
-    calm(ran)
+    assert_calm(ran)
     assert ran.code == 0, ran.err + hub.story()
     assert ran.json["verdict"] in ("compatible", "degraded")
     assert hub.bytes < 1_000_000, hub.story()
-    discreet(hub, "org/big", "org/small", "org/gguf")
+    assert_discreet(hub, "org/big", "org/small", "org/gguf")
     assert not [entry for entry in hub.log if "xet" in entry.path]
     hub.log_book.clear()
     again = draftcheck(*command)
@@ -90,5 +90,5 @@ def test_letters_of_a_name(hub: Hub, draftcheck: Draftcheck) -> None:
     """The Hub leads Org/BIG to org/big."""
     repos(hub)
     ran = draftcheck("pair", "Org/BIG", "org/small", *PAIR[3:])
-    calm(ran)
+    assert_calm(ran)
     assert ran.code == 0, ran.err

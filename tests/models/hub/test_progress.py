@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from tests.hub import Hub
-from tests.hub.process import Draftcheck, calm, finish
+from tests.hub.process import Draftcheck, assert_calm, finish
 from tests.models.hub.test_weather import PAIR, SHARD, repos
 
 pytest.importorskip("huggingface_hub")
@@ -20,7 +20,7 @@ def test_progress_on_a_terminal_only(hub: Hub, draftcheck: Draftcheck) -> None:
     repos(hub)
     hub.fault("delay", file=SHARD, seconds=2.5)
     piped = draftcheck(*PAIR)
-    calm(piped)
+    assert_calm(piped)
     assert piped.code == 0 and not piped.err, "nothing but the report in a pipe"
     hub.fault("delay", file=SHARD, seconds=2.5)
     ours, theirs = pty.openpty()

@@ -10,7 +10,7 @@ import pytest
 
 from tests.conftest import Ran
 from tests.hub import Hub, Virtual, models
-from tests.hub.process import Draftcheck, calm
+from tests.hub.process import Draftcheck, assert_calm
 
 WORDS = 20_000
 SHAPE = {
@@ -60,7 +60,7 @@ def drafts() -> dict[str, models.Files]:
 
 
 def told(ran: Ran) -> Any:
-    calm(ran)
+    assert_calm(ran)
     found = ran.json
     engines = [
         [row[key] for key in ("engine", "method", "reaction", "verdict", "decided_by")]
@@ -120,6 +120,6 @@ def test_a_tokenizer_on_this_disk_is_not_downloaded(hub: Hub, tmp_path: Path) ->
     hub.add_repo("org/small", files)
     big = on_disk(tmp_path / "big", models.checkpoint(BIG, words=WORDS))
     ran = Draftcheck(hub, tmp_path / "home")("pair", big, "org/small", "--format", "json")
-    calm(ran)
+    assert_calm(ran)
     assert ran.json["vocabulary"]["relation"] == "identical" and ran.code == 0
     assert not hub.asked("org/small/tokenizer.json"), hub.story()

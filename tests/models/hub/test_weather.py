@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.hub import Hub, models
-from tests.hub.process import Draftcheck, calm, reason, verdict
+from tests.hub.process import Draftcheck, assert_calm, reason, verdict
 from tests.hub.storm import Case, Outcome, Storm
 from tests.hub.words import tokenizer_json
 
@@ -194,6 +194,9 @@ LASTING = [
 CASES = {case.name: case for case in (*PASSING, *LASTING)}
 
 
+WITH_A_TOKEN = Case("with a token", elsewhere(file=SHARD), PAIR, token=TOKEN)
+
+
 @pytest.fixture(scope="module")
 def storm(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
@@ -209,9 +212,9 @@ def storm(
     running.close()
 
 
-def held_against(case: Case, outcome: Outcome) -> None:
+def assert_same_verdict(case: Case, outcome: Outcome) -> None:
     """What holds in any weather."""
-    calm(outcome.first)
+    assert_calm(outcome.first)
     assert not outcome.leaks, outcome.story
     assert outcome.bytes <= case.most_bytes, outcome.story
     assert len(outcome.log) <= case.most_requests, outcome.story
@@ -232,7 +235,7 @@ def fair(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
 @pytest.mark.parametrize("case", PASSING, ids=lambda case: case.name)
 def test_it_passes(case: Case, storm: Storm, fair: dict[str, dict[str, Any]]) -> None:
     outcome = storm.outcome(case)
-    held_against(case, outcome)
+    assert_same_verdict(case, outcome)
     assert outcome.first.code == 0, outcome.first.err + outcome.story
     assert verdict(outcome.first) == fair[case.command[1]]
     assert outcome.second is None or verdict(outcome.second) == fair[case.command[1]]
@@ -241,7 +244,7 @@ def test_it_passes(case: Case, storm: Storm, fair: dict[str, dict[str, Any]]) ->
 @pytest.mark.parametrize("case", LASTING, ids=lambda case: case.name)
 def test_it_lasts(case: Case, storm: Storm) -> None:
     outcome = storm.outcome(case)
-    held_against(case, outcome)
+    assert_same_verdict(case, outcome)
     line = reason(outcome.first)
     for word in case.says:
         assert word in line, line
@@ -268,17 +271,16 @@ def test_every_read_is_of_one_commit(hub: Hub, draftcheck: Draftcheck) -> None:
     assert asked and all(before in path for path in asked), hub.story()
 
 
-def test_the_token_stays_with_the_api(hub: Hub, draftcheck: Draftcheck) -> None:
+@pytest.mark.parametrize("case", [WITH_A_TOKEN], ids=lambda case: case.name)
+def test_the_token_stays_with_the_api(case: Case, storm: Storm) -> None:
     """The way to the storage, to another host, and back."""
-    repos(hub)
-    draftcheck.token = TOKEN
-    hub.fault("redirect", file=SHARD, to=f"{hub.elsewhere_url}/x", times=None)
-    ran = draftcheck(*PAIR)
-    calm(ran)
+    outcome = storm.outcome(case)
+    ran = outcome.first
+    assert_calm(ran)
     assert ran.code == 3, ran.err
-    assert not hub.leaks and any(entry.had_token for entry in hub.log), hub.story()
+    assert not outcome.leaks and any(entry.had_token for entry in outcome.log), outcome.story
     assert TOKEN not in ran.out + ran.err
-    for path in draftcheck.home.rglob("*"):
+    for path in outcome.home.rglob("*"):
         assert not path.is_file() or TOKEN.encode() not in path.read_bytes(), path
 
 
