@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from draftcheck.judge.checks import heads, vocabulary
+from draftcheck.judge.checks.head_targets import mtp_layers_present
 from draftcheck.judge.checks.llama import BORROWERS, architecture, build_of
 from draftcheck.judge.checks.outcomes import UNTOLD, fail, not_applicable, ok, unknown
 from draftcheck.judge.llama import convert
@@ -15,7 +16,7 @@ from draftcheck.judge.llama.build import NotTold
 from draftcheck.values.comparison import Comparison
 from draftcheck.values.facts import ModelFacts
 from draftcheck.values.verdicts import EngineSetup
-from draftcheck.values.words import CheckOutcome
+from draftcheck.values.words import CheckOutcome, Outcome
 
 
 def _written(comparison: Comparison) -> Comparison:
@@ -209,20 +210,12 @@ def llama_mtp_missing(
 
     loads_without: only where this build loads such a file, because none of them is there.
     """
-    draft = comparison.drafter
-    if draft.head is None and draft.role is None:
-        return unknown("the draft's MTP layers were not read")
-    promised, head = _promised(draft), draft.head
-    if not promised or head is None:
-        return not_applicable("no MTP layers promised")
-    if head.mtp_present is None:
-        return unknown("MTP layers could not be counted among the tensor names")
-    words = f"{promised} MTP layers promised, {head.mtp_present} in the weights"
-    if head.mtp_present >= promised:
-        return ok(words)
+    draft, seen = comparison.drafter, mtp_layers_present(comparison, setup)
+    if seen.outcome is not Outcome.FAIL or draft.head is None:
+        return seen
     listed = setup.tables["llamacpp-architectures"].mtp.load_without
-    goes_on = not head.mtp_present and architecture(draft, setup) in listed
-    return fail(words) if goes_on == loads_without else not_applicable(words)
+    goes_on = not draft.head.mtp_present and architecture(draft, setup) in listed
+    return seen if goes_on == loads_without else not_applicable(seen.saw)
 
 
 def llama_mtp_single(comparison: Comparison, setup: EngineSetup) -> CheckOutcome:
