@@ -9,8 +9,8 @@ from typing import Any
 
 from draftcheck.deploy.deployment import Deployment, Document, DocumentTree, FilePlace, Word
 from draftcheck.gate import rows
+from draftcheck.gate.minimums import TrialDemand
 from draftcheck.gate.results import GateFinding
-from draftcheck.gate.trials import TrialDemand
 
 NAME = "draftcheck.toml"
 TEXT, COUNT, INDEX, NUMBER, SHARE = "text", "count", "index", "number", "share"

@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from draftcheck.errors import DraftcheckError
-from draftcheck.gate import lock as locks
 from draftcheck.gate import model_references
-from draftcheck.gate.lock import GateLock
+from draftcheck.gate.lock import format as locks
+from draftcheck.gate.lock.format import GateLock
 from draftcheck.gate.model_references import ModelReference
 from draftcheck.values.comparison import Comparison
 from draftcheck.values.facts import ModelFacts
@@ -70,7 +70,7 @@ class ModelReader:
         entry = self._lock.models[key]
         if reference.local and reference.ref is not None and reference.ref.kind != "facts":
             now = model_references.content(reference.ref)
-            if now != entry.get("content"):
+            if now != (entry.content or None):
                 return MissingModel(
                     "GAT003", key, f"{key} changed on this disk after it was locked"
                 )
@@ -78,10 +78,10 @@ class ModelReader:
         from draftcheck.judge.condensed import facts as condensed
 
         try:
-            facts = condensed.restore(entry.get("facts", {}), key)
+            facts = condensed.restore(entry.facts, key)
         except DraftcheckError as error:
             return MissingModel("GAT003", key, f"{locks.NAME}: {error.message}")
-        return KnownModel(key, replace(facts, revision=entry.get("revision")), True)
+        return KnownModel(key, replace(facts, revision=entry.revision), True)
 
     def _direct(self, reference: ModelReference) -> ModelFacts | MissingModel:
         if reference.key not in self._read:
@@ -146,15 +146,14 @@ class ModelReader:
         entry = self._lock.pairs.get(key)
         if entry is None:
             return None
-        now = [self._lock.models.get(side.key, {}).get("digest") for side in (target, draft)]
-        if entry.get("of") != now:
+        models = [self._lock.models.get(side.key) for side in (target, draft)]
+        if entry.of != [model.digest if model is not None else None for model in models]:
             saw = f"{locks.NAME}: what it says of {key} is about other contents of these models"
             return MissingModel("GAT003", key, saw)
-        if not set(locks.text_checks([engine])) <= set(entry.get("checks", ())):
+        if not set(locks.text_checks([engine])) <= set(entry.checks):
             saw = f"{locks.NAME}: {key} was locked before this version's checks for {engine}"
             return MissingModel("GAT003", key, saw)
-        notes = entry.get("notes")
-        return notes if isinstance(notes, dict) else {}
+        return entry.notes
 
 
 def _small(side: KnownModel) -> ModelFacts:

@@ -10,11 +10,10 @@ from pathlib import Path
 from draftcheck.deploy import discover
 from draftcheck.deploy.deployment import Deployment, FilePlace, Word
 from draftcheck.errors import DraftcheckError
-from draftcheck.gate import ignores, judging, model_references, rows, survey
-from draftcheck.gate import lock as locks
-from draftcheck.gate.lock import GateLock
+from draftcheck.gate import ignores, judging, minimums, model_references, rows, survey
+from draftcheck.gate.lock import format as locks
+from draftcheck.gate.lock.format import GateLock
 from draftcheck.gate.manifest import FileIgnore
-from draftcheck.gate.minimums import check as check_minimums
 from draftcheck.gate.model_references import ModelReference
 from draftcheck.gate.models import KnownModel, MissingModel, ModelReader
 from draftcheck.gate.results import CheckedSetup, GateFinding, GateReport
@@ -155,10 +154,13 @@ class _Gate:
             draft=alone.key if alone is not None else None,
         )
         if setup.wanted.anything:
-            trial, found = check_minimums(setup, target, alone, self._lock, self._survey.root)
-            checked = replace(checked, trial=trial)
+            trial, complaints = minimums.check(
+                deployment.name, setup.wanted, target, alone, self._lock, self._survey.root
+            )
+            checked = replace(checked, trial=trial.body if trial is not None else None)
             findings += [
-                rows.finding(rule, place, saw, fix=fix, setup=number) for rule, saw, fix in found
+                rows.finding(rule, place, saw, fix=fix, setup=number)
+                for rule, saw, fix in complaints
             ]
         return checked, findings
 

@@ -14,11 +14,11 @@ from draftcheck.deploy.kinds import choose
 from draftcheck.deploy.neighbours import KnownFolders
 from draftcheck.errors import ReadError
 from draftcheck.gate import ignores, manifest, rows
-from draftcheck.gate import lock as locks
 from draftcheck.gate.ignores import IgnoreComment
+from draftcheck.gate.lock import format as locks
 from draftcheck.gate.manifest import FileIgnore, GateManifest
+from draftcheck.gate.minimums import TrialDemand
 from draftcheck.gate.results import GateFinding
-from draftcheck.gate.trials import TrialDemand
 from draftcheck.rulebook import book
 
 PROGRAMS = (".py", ".ipynb")
