@@ -12,9 +12,11 @@ import json
 import math
 import shlex
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta
 
 from draftcheck.errors import ReadError
 from draftcheck.gate.lock import format as locks
@@ -22,25 +24,36 @@ from draftcheck.gate.lock.format import Figure, GateLock, LockedTrial
 from draftcheck.gate.models import KnownModel
 
 LARGEST = 16 << 20
+# Values of the manifest; the description is what a finding says that a value must be.
+MOST = 2**40 - 1
+Text = Annotated[str, Meta(pattern=r"\S", description="a text")]
+Count = Annotated[int, Meta(ge=1, le=MOST, description="a whole number from 1 on")]
+_AMOUNT, _PART = Meta(ge=0, le=MOST), Meta(ge=0, le=1)
+Number = Annotated[
+    Annotated[int, _AMOUNT] | Annotated[float, _AMOUNT],
+    Meta(description="a number that is not negative"),
+]
+Share = Annotated[
+    Annotated[int, _PART] | Annotated[float, _PART], Meta(description="a number from 0 to 1")
+]
 Complaint = tuple[str, str, str | None]
 """A rule of the gate, the evidence, and a fix of its own."""
 
 
-@dataclass(frozen=True, slots=True)
-class TrialDemand:
-    """What the manifest asks of a pair."""
+class TrialDemand(msgspec.Struct, frozen=True, kw_only=True):
+    """What the manifest asks of a pair: keys of [[pair]]."""
 
-    acceptance: float | None = None
-    speedup: float | None = None
-    trial: str | None = None
+    min_acceptance: Share | None = None
+    min_speedup: Number | None = None
+    trial: Text | None = None
     """File of `draftcheck trial --format json`."""
-    draft_tokens: int | None = None
-    temperature: float | None = None
-    backend: str | None = None
+    draft_tokens: Count | None = None
+    temperature: Number | None = None
+    backend: Text | None = None
 
     @property
     def anything(self) -> bool:
-        return self.acceptance is not None or self.speedup is not None
+        return self.min_acceptance is not None or self.min_speedup is not None
 
 
 def check(
@@ -217,8 +230,8 @@ def _shortfalls(trial: LockedTrial, wanted: TrialDemand) -> Iterator[tuple[str, 
         return
     acceptance, speedup, at = _at(trial, wanted.draft_tokens)
     for rule, name, reached, least in (
-        ("GAT008", "acceptance", acceptance, wanted.acceptance),
-        ("GAT009", "speed-up", speedup, wanted.speedup),
+        ("GAT008", "acceptance", acceptance, wanted.min_acceptance),
+        ("GAT009", "speed-up", speedup, wanted.min_speedup),
     ):
         if least is None:
             continue

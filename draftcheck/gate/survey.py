@@ -103,11 +103,11 @@ class Manifests:
     def versions(self, folder: Path) -> Mapping[str, str]:
         found: dict[str, str] = {}
         for each in self.of(folder):
-            found = {**each.versions, **found}
+            found = {**each.gate.versions, **found}
         return found
 
     def gpu(self, folder: Path) -> str | None:
-        return next((each.gpu for each in self.of(folder) if each.gpu), None)
+        return next((each.gate.gpu for each in self.of(folder) if each.gate.gpu), None)
 
 
 def interpret(contents: Contents | None) -> GateManifest:
@@ -181,7 +181,7 @@ def _names(
         names = list(dict.fromkeys([*names, *discover.here(Path())]))
     if names is None:
         names = discover.here(Path())
-    return list(discover.wanted(names, root, found.include, found.exclude))
+    return list(discover.wanted(names, root, found.gate.include, found.gate.exclude))
 
 
 def _below_versions(changed: set[str]) -> Iterator[str]:
@@ -253,10 +253,10 @@ def _own(
     survey.ignores += [entry for entry in found.ignores if entry not in survey.ignores]
     seen.findings += found.findings
     for pair in found.pairs:
-        versions = found.versions
-        setup = SurveyedDeployment(pair.deployment, paths, versions, found.gpu or gpu)
-        setup.wanted = pair.wanted
-        seen.setups.append(setup)
+        gate = found.gate
+        seen.setups.append(
+            SurveyedDeployment(pair.deployment, paths, gate.versions, gate.gpu or gpu, pair.wanted)
+        )
 
 
 def _not_understood(trouble: FileTrouble) -> GateFinding:

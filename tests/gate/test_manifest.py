@@ -45,6 +45,13 @@ def test_a_pair_is_judged(good: Repo) -> None:
         ("[paths]\n'/m' = 3\n", 2, "'/m' must be a text"),
         ("[gate]\nexclude = 'x'\n", 2, "'exclude' must be a list of texts"),
         ("[gate.versions]\nvlllm = '1'\n", 2, "there is no engine 'vlllm'"),
+        ("[gate.versions]\nvllm = 1\n", 2, "versions: 'vllm' must be a text"),
+        ("[gate]\nversions = 'x'\n", 2, "versions is written [versions]"),
+        (PAIR + "draft_gpu = -1\n", 6, "'draft_gpu' must be a whole number from 0 on"),
+        (PAIR + "min_speedup = nan\n", 6, "'min_speedup' must be a number that is not negative"),
+        (PAIR + "context = 1.0\n", 6, "'context' must be a whole number from 1 on"),
+        (PAIR + "method = ' '\n", 6, "'method' must be a text"),
+        (PAIR + "context = 0\nsequences = 0\n", 7, "'sequences' must be"),
     ],
 )
 def test_what_is_not_understood_is_said_with_its_line(
@@ -213,7 +220,8 @@ def test_the_documented_manifest_is_understood(good: Repo) -> None:
     assert [f["saw"] for f in report["findings"] if f["rule"] == "GAT014"] == []
     [setup] = [s for s in report["setups"] if s["name"] == "chat"]
     assert (setup["engine"], setup["version"]) == ("vllm", "0.15.1")
-    known = {*manifest.PAIR, *manifest.GATE, *manifest.IGNORE, *manifest.TOP}
+    tables = (manifest.PairTable, manifest.GateTable, manifest.IgnoreTable)
+    known = {*manifest.TOP, *(key for table in tables for key in table.__struct_fields__)}
     assert not [key for key in known if not re.search(rf"\b{key}\b", page)]
 
 
