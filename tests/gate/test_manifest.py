@@ -72,6 +72,15 @@ def test_broken_toml_is_a_finding(good: Repo) -> None:
     assert finding["rule"] == "GAT001"
 
 
+@pytest.mark.parametrize("number", ["9" * 5000, "0x" + "F" * 5000])
+def test_a_number_without_end_is_a_finding(number: str, good: Repo) -> None:
+    good.write("draftcheck.toml", f"[gate]\ngpu = {number}\n")
+    ran = good.gate("--format", "json")
+    assert ran.code == 3
+    [finding] = [f for f in ran.json["findings"] if f["file"] == "draftcheck.toml"]
+    assert "too many digits" in finding["saw"]
+
+
 def test_paths_of_containers(good: Repo) -> None:
     good.serve("serve.sh", "/srv/models/big", "/srv/one-draft")
     assert good.gate("serve.sh").code == 3

@@ -18,13 +18,13 @@ from draftcheck.deploy.kinds import (
     batch,
     compose,
     dockerfile,
+    draftcheck_toml,
     engine_yaml,
     ini,
     json_file,
     kubernetes,
     llama_swap,
     makefile,
-    manifest,
     modelfile,
     notebook,
     pbtxt,
@@ -54,7 +54,7 @@ class DeployFileKind(Protocol):
 
 # The first that claims a file reads it.
 KINDS: tuple[DeployFileKind, ...] = (
-    manifest,
+    draftcheck_toml,
     dockerfile,
     modelfile,
     makefile,

@@ -31,6 +31,7 @@ def read(view: TextView, gathered: ContentsBuilder) -> None:
     """One document of kind manifest, or why it is not TOML."""
     try:
         values = tomllib.loads(view.text.replace("\r\n", "\n"))
+        tree = _tree(view, values, (), _places(view), view.place(0, 0))
     except tomllib.TOMLDecodeError as error:
         gathered.trouble(
             _where(view, str(error)), f"not TOML: {_ERROR.sub('', str(error)).strip()}"
@@ -39,8 +40,10 @@ def read(view: TextView, gathered: ContentsBuilder) -> None:
     except RecursionError:
         gathered.trouble(view.place(0, 0), "not TOML: nested too deeply")
         return
-    places = _places(view)
-    gathered.document("manifest", _tree(view, values, (), places, view.place(0, 0)))
+    except ValueError:  # Python reads no number of more than 4,300 digits
+        gathered.trouble(view.place(0, 0), "not TOML: a number has too many digits")
+        return
+    gathered.document("manifest", tree)
 
 
 def _where(view: TextView, message: str) -> FilePlace:
