@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from fnmatch import fnmatchcase
 from typing import Any
 
 from draftcheck.deploy.deployment import (
@@ -28,6 +29,7 @@ from draftcheck.deploy.options import arguments, checks, documents, programs, re
 from draftcheck.deploy.options.findings import found
 from draftcheck.deploy.options.given import ENV, GivenOption, GivenOptions, parts
 from draftcheck.deploy.options.tables import OptionsAtVersion, OptionTable, load, view
+from draftcheck.rulebook import book
 
 NUMBERS = (
     "context", "sequences", "tensor_parallel", "draft_tensor_parallel", "pipeline_parallel",
@@ -202,7 +204,7 @@ def _method(
     if named is None or not named.text:
         lookup = setting.last("draft")
         if lookup is not None and lookup.option and lookup.text in lookup.option.not_a_model:
-            return table.methods.get(lookup.text, lookup.text), []
+            return _in_rulebook(lookup.text, table), []
         return (_turned(setting, fallback) or None), []
     if named.value is not None and named.value.unknown:
         return None, [
@@ -216,19 +218,27 @@ def _one(
 ) -> tuple[str | None, list[FileTrouble]]:
     table = setting.view.table
     off = named.option.off if named.option else ()
-    words = [table.methods.get(w, w) for w in parts(named) if w not in off]
+    words = [_in_rulebook(w, table) for w in parts(named) if w not in off]
     words = [w.upper() if table.head.get("upper") else w for w in words]
-    words = ["mtp" if w.endswith("_mtp") and "mtp" in known else w for w in words]
     if draft is None:
         words = [table.alone.get(word, word) for word in words]
     fitting = [word for word in words if word in known]
-    if draft is not None:  # of a list, the one that uses the draft
-        fitting.sort(key=lambda word: word.startswith("ngram"))
+    if draft is not None and len(fitting) > 1:  # of a list, the one that uses the draft
+        draftless = {row.id for row in book.load(table.engine).methods if "none" in row.drafts}
+        fitting.sort(key=draftless.__contains__)
     if fitting:
         return _turned(setting, fitting[0]), []
     if words and not setting.view.choices(named.name):
         return None, [FileTrouble(named.word.place, f"the rulebook knows no method {named.text}")]
     return None, []
+
+
+def _in_rulebook(word: str, table: OptionTable) -> str:
+    """A method as the rulebook calls it; [methods] of the table may say *_mtp."""
+    for spelling, method in table.methods.items():
+        if word == spelling or fnmatchcase(word, spelling.replace("[", "[[]")):
+            return method
+    return word
 
 
 def _turned(setting: GivenOptions, method: str) -> str:

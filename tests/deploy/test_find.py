@@ -19,7 +19,7 @@ JSON = '{"method": "draft_model", "model": "Qwen/Qwen3-0.6B", "num_speculative_t
 class Around:
     """Files beside the deploy file."""
 
-    choose: Mapping[str, str] = field(default_factory=dict)
+    files: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def names(self) -> list[str]:

@@ -8,8 +8,10 @@ import shutil
 import subprocess
 from pathlib import Path
 
+import msgspec
 import pytest
 
+from draftcheck.deploy.kinds import wrappers
 from draftcheck.deploy.options import findings, programs, tables
 from draftcheck.deploy.options.tables import OptionsAtVersion, load, view
 from draftcheck.rulebook import book, files
@@ -19,6 +21,15 @@ TABLES = sorted(
     for path in (files.folder() / "options").glob("*.toml")
     if not path.stem.endswith("-names")
 )
+
+
+def test_a_wrapper_stands_once_and_is_found_by_its_form() -> None:
+    rows = wrappers.rows()
+    names = [name for row in files.load("wrappers")["wrapper"] for name in row["names"]]
+    assert len(names) == len(set(names)) == len(rows)
+    assert {row.form for row in rows.values()} == set(wrappers.FORMS)
+    with pytest.raises(msgspec.ValidationError, match="optoins"):
+        msgspec.convert({"names": ["x"], "optoins": []}, wrappers.Wrapper)
 
 
 @pytest.mark.parametrize("name", TABLES)
