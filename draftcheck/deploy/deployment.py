@@ -1,7 +1,7 @@
-"""What travels inside the gate: places in files, commands, documents, deployments, findings.
+"""What travels through deploy/: places in files, words, commands, documents, deployments, findings.
 
-files/ turns a file into Commands and Documents and knows no engine; reading an engine's options
-out of them is the work of deployments, from tables in rules/. No I/O here.
+kinds/ turns a file into Commands and Documents and knows no engine; find.py reads the options of an
+engine out of them, by tables in rules/. No I/O here.
 """
 
 from __future__ import annotations

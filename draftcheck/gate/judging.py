@@ -10,7 +10,7 @@ from typing import Any
 from draftcheck.deploy.deployment import Deployment, FilePlace
 from draftcheck.errors import UsageError
 from draftcheck.gate import rows
-from draftcheck.gate.models import KnownModel
+from draftcheck.gate.known_models import KnownModel
 from draftcheck.gate.results import GateFinding
 from draftcheck.judge import repairs
 from draftcheck.judge.compare import compare

@@ -19,9 +19,9 @@ import msgspec
 from msgspec import Meta
 
 from draftcheck.errors import ReadError
+from draftcheck.gate.known_models import KnownModel
 from draftcheck.gate.lock import format as locks
 from draftcheck.gate.lock.format import Figure, GateLock, LockedTrial
-from draftcheck.gate.models import KnownModel
 
 LARGEST = 16 << 20
 # Values of the manifest; the description is what a finding says that a value must be.

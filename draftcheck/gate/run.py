@@ -1,4 +1,15 @@
-"""The gate: every setup of every file held against what is known of its models."""
+"""The gate: every setup of every file held against what is known of its models. A run, in order:
+
+1. survey.py lists the files, reads their deployments, and adds the pairs, paths and versions of
+   draftcheck.toml (manifest.py) and the comments that ignore a finding (ignores.py).
+2. lock/format.py reads draftcheck.lock: the models and pairs that can be believed.
+3. For each deployment that speculates, model_references.py tells which models its words mean, and
+   known_models.py what is known of them: from the lock, from this disk, or from the Hub.
+4. judging.py asks the judge about the pair, on the engine and version that the file means;
+   minimums.py holds a recorded trial against what the manifest asks for.
+5. What deploy/ found in the file, the verdict's findings and the lock's flaws become one list, each
+   at its place, ignored ones marked: the GateReport (results.py). fixing.py applies its changes.
+"""
 
 from __future__ import annotations
 
@@ -11,11 +22,11 @@ from draftcheck.deploy import discover
 from draftcheck.deploy.deployment import Deployment, FilePlace, Word
 from draftcheck.errors import DraftcheckError
 from draftcheck.gate import ignores, judging, minimums, model_references, rows, survey
+from draftcheck.gate.known_models import KnownModel, MissingModel, ModelReader
 from draftcheck.gate.lock import format as locks
 from draftcheck.gate.lock.format import GateLock
 from draftcheck.gate.manifest import FileIgnore
 from draftcheck.gate.model_references import ModelReference
-from draftcheck.gate.models import KnownModel, MissingModel, ModelReader
 from draftcheck.gate.results import CheckedSetup, GateFinding, GateReport
 from draftcheck.gate.survey import DeploySurvey, SurveyedDeployment, SurveyedFile
 from draftcheck.judge.decide import Question
@@ -24,9 +35,14 @@ from draftcheck.values.words import Severity, Verdict
 
 @dataclass(frozen=True, slots=True)
 class GateRequest:
+    """What `draftcheck gate` is asked for."""
+
     paths: tuple[str, ...] = ()
+    """Files and folders; none: all that git has here."""
     diff_base: str | None = None
+    """Only files that changed since this revision."""
     online: bool = False
+    """Whether models that the lock does not have are read from the Hub."""
     lock: Path | None = None
     """Another file than draftcheck.lock at the root."""
     versions: Mapping[str, str] = field(default_factory=dict)
@@ -41,14 +57,14 @@ class GateRun:
     data: dict[str, bytes]
 
 
-def run(options: GateRequest) -> GateRun:
+def run(request: GateRequest) -> GateRun:
     """Look at the files, judge what they set up."""
-    seen = survey.take(options.paths, options.diff_base, options.versions)
-    path = options.lock or seen.root / locks.NAME
+    surveyed = survey.take(request.paths, request.diff_base, request.versions)
+    path = request.lock or surveyed.root / locks.NAME
     lock = locks.load(path)
-    gate = _Gate(seen, lock, ModelReader(lock, online=options.online), discover.shown(path))
-    report = gate.report()
-    return GateRun(report, {file.name: file.data for file in seen.seen})
+    models = ModelReader(lock, online=request.online)
+    report = _Gate(surveyed, lock, models, discover.shown(path)).report()
+    return GateRun(report, {file.name: file.data for file in surveyed.seen})
 
 
 class _Gate:

@@ -1,4 +1,8 @@
-"""Files -> what is set up in them; shared by `gate` and `lock`. Judges nothing."""
+"""Files -> what is set up in them; the first step of `gate` and of `lock`. Judges nothing.
+
+take() finds the root, reads its manifest, lists the files (all, named ones, or changed ones), and
+looks into each that may be about an engine. Manifests of folders below the root add to it.
+"""
 
 from __future__ import annotations
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-from draftcheck.deploy.gathered import ContentsBuilder
+from draftcheck.deploy.contents import ContentsBuilder
 from draftcheck.deploy.kinds import wrappers
 from draftcheck.deploy.syntax.variables import MAX_VALUE, Variables
 from draftcheck.deploy.text import CommandArgument, TextView, joined
@@ -26,7 +26,7 @@ def claims(name: str, text: str) -> bool:
     return True
 
 
-def read(view: TextView, gathered: ContentsBuilder) -> None:
+def read(view: TextView, contents: ContentsBuilder) -> None:
     """Collect one command per line."""
     values = dict[str, TextView]()
     power = view.name.endswith(".ps1")
@@ -42,10 +42,10 @@ def read(view: TextView, gathered: ContentsBuilder) -> None:
             values[match[1].lower()] = line.slice(start, max(start, end))
             continue
         if len(line.text) > MAX_LINE:
-            gathered.trouble(line.place(0, 1), "too long a line")
+            contents.trouble(line.place(0, 1), "too long a line")
             continue
         args = _args(line, values, power)
-        wrappers.Unwrapping(gathered, Variables(), line.place()).emit(args)
+        wrappers.Unwrapping(contents, Variables(), line.place()).emit(args)
 
 
 def _logical(view: TextView, mark: str) -> list[TextView]:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
+from draftcheck.deploy.contents import ContentsBuilder
 from draftcheck.deploy.deployment import DocumentTree, FilePlace, Word
-from draftcheck.deploy.gathered import ContentsBuilder
 from draftcheck.deploy.text import TextView, joined
 
 NAMES = re.compile(r".+\.(?:pbtxt|prototxt)")
@@ -21,17 +21,17 @@ def claims(name: str, text: str) -> bool:
     return True
 
 
-def read(view: TextView, gathered: ContentsBuilder) -> None:
+def read(view: TextView, contents: ContentsBuilder) -> None:
     """One document."""
     tokens, bad = _tokens(view)
     if bad is not None:
-        gathered.trouble(view.place(bad, bad + 1), "not text of a protocol buffer")
+        contents.trouble(view.place(bad, bad + 1), "not text of a protocol buffer")
     reader = _PbtxtReader(view, tokens)
     tree = DocumentTree(view.place(0, 0), entries=tuple(reader.fields(0)))
     if reader.trouble is not None:
-        gathered.trouble(view.place(reader.trouble, reader.trouble), "nested too deeply")
+        contents.trouble(view.place(reader.trouble, reader.trouble), "nested too deeply")
     if tree.entries:
-        gathered.document("triton-pbtxt", tree)
+        contents.document("triton-pbtxt", tree)
 
 
 def _tokens(view: TextView) -> tuple[list[tuple[str, int, int]], int | None]:

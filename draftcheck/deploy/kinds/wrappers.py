@@ -15,8 +15,8 @@ from typing import Literal
 
 import msgspec
 
+from draftcheck.deploy.contents import ContentsBuilder
 from draftcheck.deploy.deployment import FilePlace, Word
-from draftcheck.deploy.gathered import ContentsBuilder
 from draftcheck.deploy.hints import hinted
 from draftcheck.deploy.syntax.variables import Variables, VariableValue, filled
 from draftcheck.deploy.text import CommandArgument, TextView, joined
@@ -64,7 +64,7 @@ def _form(name: str) -> str:
 class Unwrapping:
     """Takes wrappers off a command until the program itself is left."""
 
-    gathered: ContentsBuilder
+    contents: ContentsBuilder
     variables: Variables = field(default_factory=Variables)
     place: FilePlace | None = None
     image: Word | None = None
@@ -81,7 +81,7 @@ class Unwrapping:
             if rest is args:
                 break
             args = rest
-        self.gathered.command(args, self.place, self.image, self.env)
+        self.contents.command(args, self.place, self.image, self.env)
 
     def _inner(self, name: str, args: list[CommandArgument]) -> list[CommandArgument] | None:
         """The command inside; the same: none; None: it was read in another way."""
@@ -89,7 +89,7 @@ class Unwrapping:
         if row is not None:
             return FORMS[row.form](self, row, args)
         if _PYTHON.fullmatch(name) and len(args) > 2 and args[1].word.text == "-c":
-            inside(args[2].view, "-c.py", self.gathered)
+            inside(args[2].view, "-c.py", self.contents)
         return args
 
     def _command(self, row: Wrapper, args: list[CommandArgument]) -> list[CommandArgument]:
@@ -120,7 +120,7 @@ class Unwrapping:
         if positional:
             values["@"] = VariableValue(items=positional[1:])
         variables = Variables(values, set(self.variables.exported))
-        self.gathered.embedded.script(view, self.gathered, variables, self.image, self.env)
+        self.contents.embedded.script(view, self.contents, variables, self.image, self.env)
 
     def _env(self, row: Wrapper, args: list[CommandArgument]) -> list[CommandArgument]:
         at = _first(args, 1, row.options)
@@ -156,7 +156,7 @@ class Unwrapping:
         self.image, self.env = args[at].word, env
         inner = [*entry, *args[at + 1 :]]
         if not inner:
-            self.gathered.command([], self.place, self.image, env)
+            self.contents.command([], self.place, self.image, env)
         return inner
 
     def _image_file(self, row: Wrapper, args: list[CommandArgument]) -> list[CommandArgument]:
@@ -221,27 +221,27 @@ def base(arg: CommandArgument) -> str:
 
 
 def heredoc(
-    args: list[CommandArgument], text: TextView, files: list[str], gathered: ContentsBuilder
+    args: list[CommandArgument], text: TextView, files: list[str], contents: ContentsBuilder
 ) -> bool:
     """Read a here-document as what it becomes; False: the command itself still counts."""
     names = [base(arg) for arg in args if not arg.word.text.startswith("-")]
     program = names[0] if names else ""
     if files:
-        inside(text, files[-1], gathered)
+        inside(text, files[-1], contents)
     elif "tee" in names and len(names) > names.index("tee") + 1:
-        inside(text, names[names.index("tee") + 1], gathered)
+        inside(text, names[names.index("tee") + 1], contents)
     elif any(_form(name) == "shell" for name in names) or program == "ssh":
-        inside(text, "stdin.sh", gathered)
+        inside(text, "stdin.sh", contents)
     elif any(_PYTHON.fullmatch(name) for name in names):
-        inside(text, "stdin.py", gathered)
+        inside(text, "stdin.py", contents)
     elif _form(program) in ("kubectl", "container"):
-        inside(text, "stdin.yaml", gathered)
+        inside(text, "stdin.yaml", contents)
     else:
         return False
     return True
 
 
-def echoed(args: list[CommandArgument], name: str, gathered: ContentsBuilder) -> bool:
+def echoed(args: list[CommandArgument], name: str, contents: ContentsBuilder) -> bool:
     """Read what echo or printf writes to a script; False: they do not."""
     if base(args[0]) not in ("echo", "printf") or len(args) < 2:
         return False
@@ -253,7 +253,7 @@ def echoed(args: list[CommandArgument], name: str, gathered: ContentsBuilder) ->
             continue
         parts += [filled(arg.view, _NEWLINE, partial(_newline, arg.view)), _space(arg.view)]
     if parts:
-        inside(joined(parts), name, gathered)
+        inside(joined(parts), name, contents)
     return True
 
 
@@ -261,11 +261,11 @@ def _newline(view: TextView, match: re.Match[str]) -> TextView:
     return view.instead("\n", *match.span())
 
 
-def inside(view: TextView, name: str, gathered: ContentsBuilder) -> None:
+def inside(view: TextView, name: str, contents: ContentsBuilder) -> None:
     """Read a file that stands inside another."""
-    if hinted(view.text) and gathered.deeper(len(view.text)):
-        gathered.embedded.file(view, name, gathered)
-        gathered.depth -= 1
+    if hinted(view.text) and contents.deeper(len(view.text)):
+        contents.embedded.file(view, name, contents)
+        contents.depth -= 1
 
 
 def _first(args: list[CommandArgument], at: int, options: tuple[str, ...]) -> int:

@@ -1,4 +1,9 @@
-"""What is given, held against the engine's table: names, values, and what goes together."""
+"""The options of one command or file against the engine's table at its version.
+
+For each option in the order of the file: does this version have the name (if not, is it gone, too
+new, or misspelt), and does it take the value (values.py). Then the table's [[check]] rows: options
+that need each other, or exclude each other. Every finding is a row of rules/files.toml at a place.
+"""
 
 from __future__ import annotations
 

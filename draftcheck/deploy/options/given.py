@@ -1,4 +1,9 @@
-"""What a deployment gives an engine: options of a command line, environment, keys of a file."""
+"""The options that a deployment gives an engine: on a command line, by environment, as keys.
+
+arguments.py and documents.py fill a GivenOptions in the order of the file; checks.py, references.py
+and find.py then ask it by meaning ("draft") or by name ("--model-draft"). Where an option is given
+twice, the last counts.
+"""
 
 from __future__ import annotations
 

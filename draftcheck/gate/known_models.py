@@ -1,4 +1,9 @@
-"""What is known of the models: from the lock, from this disk, or, when asked for, from the Hub."""
+"""Facts of the models that deploy files name: from the lock, this disk or, when asked for, the Hub.
+
+The lock comes first, unless a model on this disk is no longer what was locked. Facts of the lock
+are condensed: a pair of them is compared by the notes that the lock keeps of the pair. What is not
+known is a MissingModel: the rule of the gate that says so, and why.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +32,7 @@ class MissingModel:
 
 @dataclass(frozen=True, slots=True)
 class KnownModel:
-    """A model."""
+    """A model whose facts are at hand."""
 
     key: str
     facts: ModelFacts
