@@ -66,7 +66,7 @@ def _of_command(
     table = load(start.table)
     told = versions.tell(table, command)
     setting = _setting(table, told, start.letter)
-    setting.arguments, setting.always = start.open, start.always
+    setting.python_arguments, setting.speculates_always = start.open, start.always
     _environment(setting, command)
     arguments.read(setting, start.words, start.positional)
     setting.entries = [entry for entry in setting.entries if entry.name not in start.own]
@@ -77,7 +77,7 @@ def _of_command(
 
 def _setting(table: OptionTable, told: KnownVersion, letter: str) -> GivenOptions:
     made = view(table, told.version, letter)
-    return GivenOptions(made, newer=told.version is not None and not made.sure)
+    return GivenOptions(made, newer_than_read=told.version is not None and not made.sure)
 
 
 def _environment(setting: GivenOptions, command: Command) -> None:
@@ -117,8 +117,8 @@ def _of_document(
     table = load(row["table"])
     told = versions.tell(table, None)
     setting = _setting(table, told, row.get("letter", ""))
-    setting.arguments = document.kind == "python-call" or bool(row.get("arguments"))
-    setting.partial = bool(row.get("partial"))
+    setting.python_arguments = document.kind == "python-call" or bool(row.get("arguments"))
+    setting.options_file = bool(row.get("partial"))
     documents.read(setting, document, row)
     documents.objects(setting)
     if document.kind == "python-call" and not setting.has(ASKS):
@@ -138,13 +138,13 @@ def _deployment(
             unknown.append(
                 FileTrouble(word.place, f"the {what} is {word.text}, which is not known")
             )
-    if speculates and target is None and not setting.opaque:
+    if speculates and target is None and not setting.may_hold_more:
         unknown.append(FileTrouble(place, "no target is named here"))
     findings = [
         *_of_this_file(setting, place.file, _broken(setting)),
         *_of_this_file(setting, place.file, checks.check(setting, speculates=speculates)),
     ]
-    if setting.broken or any(finding.rule == "FIL010" for finding in findings):
+    if setting.broken_json or any(finding.rule == "FIL010" for finding in findings):
         # Nothing to judge without a draft: what is wrong is said already.
         speculates = speculates and draft is not None
     return Deployment(
@@ -255,7 +255,7 @@ def _broken(setting: GivenOptions) -> list[FileFinding]:
             "FIL008", trouble.place, f"{entry.word.text}: {trouble.text}",
             source=_parser(setting.view),
         )
-        for entry, trouble in setting.broken
+        for entry, trouble in setting.broken_json
     ]  # fmt: skip
 
 

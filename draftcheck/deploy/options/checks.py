@@ -48,15 +48,15 @@ def check(setting: GivenOptions, *, speculates: bool) -> list[FileFinding]:
     view = setting.view
     read = view.table.order(view.version) >= view.table.order(view.table.oldest)
     inner = _knows_keys(setting)
-    glued, empty = {id(e) for e in setting.glued}, {id(e) for e in setting.empty}
+    unsplit, without = {id(e) for e in setting.unsplit}, {id(e) for e in setting.without_value}
     for entry in setting.entries:
         about = _about_speculation(entry)
         if not speculates and not about:
             continue
-        found_here = [_glued(setting, entry)] if id(entry) in glued else []
-        if read and id(entry) not in glued:
+        found_here = [_unsplit(setting, entry)] if id(entry) in unsplit else []
+        if read and id(entry) not in unsplit:
             found_here += _name(setting, entry, inner)
-        if id(entry) in empty and not setting.opaque:
+        if id(entry) in without and not setting.may_hold_more:
             found_here.append(_no_value(entry))
         found_here += optionvalues.check(view, entry)
         if not speculates:  # a name that resembles none of the engine's is a fork's own
@@ -80,7 +80,7 @@ def _softly(finding: FileFinding) -> FileFinding:
     return finding if mild else replace(finding, severity=Severity.WARNING)
 
 
-def _glued(setting: GivenOptions, entry: GivenOption) -> FileFinding:
+def _unsplit(setting: GivenOptions, entry: GivenOption) -> FileFinding:
     view = setting.view
     change = view.change(entry.name)
     name = change.becomes if change and change.becomes else entry.name
@@ -190,18 +190,18 @@ def _unknown(setting: GivenOptions, entry: GivenOption) -> Iterator[FileFinding]
     part, dot, last = entry.name.rpartition(".") if entry.kind == KEY else ("", "", entry.name)
     listed = _listed(view, entry, part)
     by_last = {other[len(part) + 1 if dot else 0 :]: other for other in listed}
-    setting.searched += 1
-    shown = near(last, by_last) if setting.searched <= MOST_SEARCHED else None
+    setting.spelling_searches += 1
+    shown = near(last, by_last) if setting.spelling_searches <= MOST_SEARCHED else None
     meant = by_last[shown] if shown else None
     speculative = re.search(r"spec|draft|assistant", entry.name) is not None
     if not listed or (meant is None and not view.table.complete and not speculative):
         return
-    if setting.arguments and not part and not (speculative and meant):
+    if setting.python_arguments and not part and not (speculative and meant):
         return
     silent = "refuses" not in view.table.head
     # Nothing like it, and no version: it may well be an option of a fork.
     foreign = not view.sure and shown is None
-    severity = "warning" if silent or setting.newer or foreign else ""
+    severity = "warning" if silent or setting.newer_than_read or foreign else ""
     if shown and entry.kind == KEY:
         last, shown = entry.word.text, _as_key(entry, shown)
     changes = edits.swap(entry.word, last, shown, safe=False) if shown else ()
@@ -242,13 +242,13 @@ def _together(setting: GivenOptions, row: OptionRule) -> Iterator[FileFinding]:
     view = setting.view
     if not view.holds(row) or not all(setting.last(name) for name in row.given):
         return
-    if row.missing and (setting.opaque or setting.has(row.missing)):
+    if row.missing and (setting.may_hold_more or setting.has(row.missing)):
         return
-    if setting.always and "method" in row.missing:
+    if setting.speculates_always and "method" in row.missing:
         return
     if (
         row.missing
-        and setting.partial
+        and setting.options_file
         and not set(row.given) & set(view.table.head.get("objects", ()))
     ):
         return

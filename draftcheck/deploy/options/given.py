@@ -66,26 +66,27 @@ class GivenOptions:
 
     view: OptionsAtVersion
     entries: list[GivenOption] = field(default_factory=list)
-    opaque: bool = False
-    """Options may hide in a variable that nothing defines: what is missing may be there."""
-    partial: bool = False
-    """A file of options: the command that names it may give more of them."""
+    may_hold_more: bool = False
+    """A variable that nothing defines may hold options: what is missing here may be there."""
+    options_file: bool = False
+    """These are the keys of a file; the command that names it may give more options."""
+    python_arguments: bool = False
+    """Keys are arguments of Python: there may be more of them than the command line has."""
+    speculates_always: bool = False
+    """The program does nothing but speculate, so no option need ask for it."""
+    newer_than_read: bool = False
+    """The version is newer than the newest whose options were read."""
     configs: dict[str, Word] = field(default_factory=dict)
     """Files of options that were read with the command -> where it names them."""
-    arguments: bool = False
-    """Keys are arguments of Python: there may be more than the command line has."""
     troubles: list[FileTrouble] = field(default_factory=list)
-    broken: list[tuple[GivenOption, FileTrouble]] = field(default_factory=list)
+    broken_json: list[tuple[GivenOption, FileTrouble]] = field(default_factory=list)
     """Options whose JSON could not be read."""
-    always: bool = False
-    """The program does nothing but speculate, so no option need say so."""
-    searched: int = 0
-    newer: bool = False
-    """The version is newer than what was read."""
-    glued: list[GivenOption] = field(default_factory=list)
+    unsplit: list[GivenOption] = field(default_factory=list)
     """--option=value where the engine does not take it apart."""
-    empty: list[GivenOption] = field(default_factory=list)
+    without_value: list[GivenOption] = field(default_factory=list)
     """Options at the end of the line whose value is missing."""
+    spelling_searches: int = 0
+    """Unknown names so far for which the nearest known one was looked for."""
 
     def add(self, entry: GivenOption) -> None:
         self.entries.append(entry)
