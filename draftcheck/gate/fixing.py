@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import difflib
 from bisect import bisect_left, insort
 from collections.abc import Iterable, Sequence
@@ -9,11 +10,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from draftcheck.deploy.deployment import Fix
+from draftcheck.deploy.text import SourceText, decoded
 from draftcheck.errors import ReadError
 from draftcheck.gate import writing
 from draftcheck.gate.results import GateFinding
 
-BOM = "\ufeff"
 Span = tuple[int, int, str]
 """From, up to, and what takes its place."""
 
@@ -43,8 +44,9 @@ def plan(findings: Iterable[GateFinding], read: dict[str, bytes]) -> list[Change
 
 
 def _change(name: str, data: bytes, findings: Sequence[GateFinding]) -> ChangedFile | None:
-    text, encoding, mark = _decode(data)
-    starts = _starts(text)
+    text, encoding = decoded(data)
+    mark = codecs.BOM_UTF8 if data.startswith(codecs.BOM_UTF8) and encoding == "utf-8" else b""
+    starts = SourceText(name, text).lines
     taken: list[Span] = []
     """In order, none overlapping another."""
     applied = 0
@@ -60,27 +62,8 @@ def _change(name: str, data: bytes, findings: Sequence[GateFinding]) -> ChangedF
             applied += 1
     for start, end, put in reversed(taken):
         text = text[:start] + put + text[end:]
-    after = (mark + text).encode(encoding)
+    after = mark + text.encode(encoding)
     return ChangedFile(name, data, after, applied) if after != data else None
-
-
-def _decode(data: bytes) -> tuple[str, str, str]:
-    try:
-        text, encoding = data.decode("utf-8"), "utf-8"
-    except UnicodeDecodeError:
-        text, encoding = data.decode("latin-1"), "latin-1"
-    mark = BOM if text.startswith(BOM) else ""
-    return text.removeprefix(BOM), encoding, mark
-
-
-def _starts(text: str) -> list[int]:
-    """Where each line begins."""
-    starts = [0]
-    at = text.find("\n")
-    while at >= 0:
-        starts.append(at + 1)
-        at = text.find("\n", at + 1)
-    return starts
 
 
 def _span(change: Fix, starts: Sequence[int], size: int) -> Span | None:
@@ -111,7 +94,7 @@ def patch(changes: Iterable[ChangedFile]) -> str:
     """A unified diff of all of them."""
     lines: list[str] = []
     for change in changes:
-        before, after = (_decode(data)[0] for data in (change.before, change.after))
+        before, after = (decoded(data)[0] for data in (change.before, change.after))
         for line in difflib.unified_diff(
             _lines(before), _lines(after), f"a/{change.name}", f"b/{change.name}", lineterm="\n"
         ):

@@ -16,6 +16,7 @@ from draftcheck.deploy import find as deployments
 from draftcheck.deploy.deployment import Contents, Deployment, FilePlace, FileTrouble
 from draftcheck.deploy.kinds import choose
 from draftcheck.deploy.neighbours import KnownFolders
+from draftcheck.deploy.text import decoded
 from draftcheck.errors import ReadError
 from draftcheck.gate import ignores, manifest, rows
 from draftcheck.gate.ignores import IgnoreComment
@@ -99,16 +100,10 @@ class Manifests:
         return Path(os.path.relpath(folder / text, self._root)).as_posix()
 
     def paths(self, folder: Path) -> Mapping[str, str]:
-        found: dict[str, str] = {}
-        for each in self.of(folder):
-            found = {**each.paths, **found}
-        return found
+        return {k: v for each in reversed(self.of(folder)) for k, v in each.paths.items()}
 
     def versions(self, folder: Path) -> Mapping[str, str]:
-        found: dict[str, str] = {}
-        for each in self.of(folder):
-            found = {**each.gate.versions, **found}
-        return found
+        return {k: v for each in reversed(self.of(folder)) for k, v in each.gate.versions.items()}
 
     def gpu(self, folder: Path) -> str | None:
         return next((each.gate.gpu for each in self.of(folder) if each.gate.gpu), None)
@@ -241,7 +236,7 @@ def _look(
     elif _speculates(data):
         seen.findings += [_not_understood(trouble) for trouble in contents.troubles]
     if ignores.MARK in data:
-        seen.ignores = ignores.find(_text(data), name)
+        seen.ignores = ignores.find(decoded(data)[0], name)
     return seen
 
 
@@ -270,10 +265,3 @@ def _not_understood(trouble: FileTrouble) -> GateFinding:
 def _speculates(data: bytes) -> bool:
     low = data.lower()
     return any(word in low for word in rows.speculation_words())
-
-
-def _text(data: bytes) -> str:
-    try:
-        return data.decode("utf-8").removeprefix("\ufeff")
-    except UnicodeDecodeError:
-        return data.decode("latin-1")

@@ -177,11 +177,8 @@ def _listed(view: TextView | None, contents: ContentsBuilder) -> list[CommandArg
     """The words of the exec form; None: it is the shell form."""
     if view is None or not view.text.lstrip().startswith("["):
         return None
-    try:
-        parsed = json_places.parse_view(view)
-    except json_places.NotJSON as error:
-        at = min(error.at, len(view.text))
-        contents.trouble(view.place(at, at), f"not the JSON list of an exec form: {error.why}")
+    parsed = json_places.parse_view(view, contents, "the JSON list of an exec form")
+    if parsed is None:
         return None
     found = list[CommandArgument]()
     for item in parsed.trees[0].items or ():

@@ -23,11 +23,8 @@ def read(view: TextView, contents: ContentsBuilder) -> None:
     """A document of engine arguments, or the commands that it describes."""
     if view.name != "model.json" and not _WORTH.search(view.text):
         return
-    try:
-        parsed = json_places.parse_view(view)
-    except json_places.NotJSON as error:
-        at = min(error.at, len(view.text))
-        contents.trouble(view.place(at, at), f"not JSON: {error.why}")
+    parsed = json_places.parse_view(view, contents, "JSON")
+    if parsed is None:
         return
     reader = ContainerReader(parsed, contents)
     for tree in parsed.trees:

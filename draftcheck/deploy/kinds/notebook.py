@@ -23,11 +23,8 @@ def claims(name: str, text: str) -> bool:
 
 def read(view: TextView, contents: ContentsBuilder) -> None:
     """Collect what the cells start; all cells share one program."""
-    try:
-        parsed = json_places.parse_view(view)
-    except json_places.NotJSON as error:
-        at = min(error.at, len(view.text))
-        contents.trouble(view.place(at, at), f"not a notebook: {error.why}")
+    parsed = json_places.parse_view(view, contents, "a notebook")
+    if parsed is None:
         return
     cells = parsed.trees[0].get("cells")
     code = list[TextView]()

@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable
 from typing import cast
 
+from draftcheck.deploy.contents import ContentsBuilder
 from draftcheck.deploy.deployment import DocumentTree, FilePlace, FileTrouble, Word
 from draftcheck.deploy.syntax.yaml_tree import ParsedYaml
 from draftcheck.deploy.text import TextView, joined
@@ -164,8 +165,8 @@ def _inner_spans(word: Word, first: int, end: int, value: str) -> tuple[tuple[in
     )
 
 
-def parse_view(view: TextView) -> ParsedYaml:
-    """A JSON file with places, comments and last commas allowed; raises NotJSON."""
+def parse_view(view: TextView, contents: ContentsBuilder, wanted: str) -> ParsedYaml | None:
+    """A JSON file with places, comments and last commas allowed; None: it is not what is wanted."""
     parsed = ParsedYaml()
 
     def make(value: str, first: int, end: int, kind: str) -> DocumentTree:
@@ -173,7 +174,12 @@ def parse_view(view: TextView) -> ParsedYaml:
         word = text.word(view.place(first, end), view.raw(first, end), kind)
         return parsed.keep(DocumentTree(word.place, word=word), text)
 
-    parsed.trees.append(_JsonReader(view.text, view.place, make, comments=True).document(0))
+    try:
+        parsed.trees.append(_JsonReader(view.text, view.place, make, comments=True).document(0))
+    except NotJSON as error:
+        at = min(error.at, len(view.text))
+        contents.trouble(view.place(at, at), f"not {wanted}: {error.why}")
+        return None
     return parsed
 
 
