@@ -16,6 +16,7 @@ import msgspec
 from msgspec import Meta
 
 from draftcheck.deploy.deployment import Deployment, Document, DocumentTree, FilePlace, Word
+from draftcheck.deploy.syntax.python_values import plain
 from draftcheck.gate import rows
 from draftcheck.gate.minimums import MOST, Count, Share, Text, TrialDemand
 from draftcheck.gate.results import GateFinding
@@ -215,7 +216,7 @@ class _ManifestReader:
                 values[key.text] = self._texts(value, key.text)
             else:
                 try:
-                    values[key.text] = msgspec.convert(_plain(value), types[key.text])
+                    values[key.text] = msgspec.convert(plain(value, []), types[key.text])
                 except msgspec.ValidationError:
                     self._say(key.place, f"{key.text!r} must be {_described(types[key.text])}")
         return values
@@ -242,13 +243,3 @@ def _near(name: str, known: Sequence[str]) -> str:
     near = difflib.get_close_matches(name.replace("-", "_"), known, 1, 0.6)
     near = near or difflib.get_close_matches(name, known, 1, 0.6)
     return f"; did you mean {near[0]!r}?" if near else ""
-
-
-def _plain(tree: DocumentTree) -> Any:
-    """The value as Python has it."""
-    if tree.entries is not None:
-        return {key.text: _plain(value) for key, value in tree.entries}
-    if tree.word is None:
-        return [_plain(item) for item in tree.items or ()]
-    text, kind = tree.word.text, tree.word.kind
-    return text == "true" if kind == "bool" else {"int": int, "float": float}.get(kind, str)(text)

@@ -6,10 +6,12 @@ import re
 
 from draftcheck.deploy.contents import ContentsBuilder
 from draftcheck.deploy.deployment import DocumentTree, FilePlace, Word
-from draftcheck.deploy.text import TextView, joined
+from draftcheck.deploy.syntax.variables import filled
+from draftcheck.deploy.text import TextView
 
 NAMES = re.compile(r".+\.(?:pbtxt|prototxt)")
 MAX_DEPTH = 60
+_ESCAPE = re.compile(r"\\(.)")
 _TOKEN = re.compile(
     r"(?P<blank>[\s,;]+|\#[^\n]*)|(?P<name>[A-Za-z_][\w.]*)|(?P<number>[-+]?\.?\d[\w.+-]*)"
     r"|(?P<string>\"(?:[^\"\\\n]|\\.)*\"|'(?:[^'\\\n]|\\.)*')|(?P<mark>[:{}\[\]<>])"
@@ -113,11 +115,10 @@ class _PbtxtReader:
 
     def _unescaped(self, start: int, end: int) -> TextView:
         """A string without its backslashes (the common ones)."""
-        parts, at = list[TextView](), start
-        for match in re.compile(r"\\(.)").finditer(self.view.text, start, end):
-            parts.append(self.view.slice(at, match.start()))
-            letter = self.view.slice(match.start() + 1, match.end())
-            letter.text = {"n": "\n", "t": "\t"}.get(letter.text, letter.text)
-            parts.append(letter)
-            at = match.end()
-        return joined([*parts, self.view.slice(at, end)])
+        inner = self.view.slice(start, end)
+
+        def letter(escape: re.Match[str]) -> TextView:
+            known = {"n": "\n", "t": "\t"}.get(escape[1], escape[1])
+            return inner.instead(known, *escape.span(1))
+
+        return filled(inner, _ESCAPE, letter)

@@ -9,8 +9,9 @@ from typing import cast
 
 from draftcheck.deploy.contents import ContentsBuilder
 from draftcheck.deploy.deployment import DocumentTree, FilePlace, FileTrouble, Word
+from draftcheck.deploy.syntax.variables import filled
 from draftcheck.deploy.syntax.yaml_tree import ParsedYaml
-from draftcheck.deploy.text import TextView, joined
+from draftcheck.deploy.text import TextView
 
 MAX_DEPTH = 60
 _BLANK = re.compile(r"[ \t\r\n]*")
@@ -24,6 +25,7 @@ _LITERALS = {
     "Infinity": "float",
     "-Infinity": "float",
 }
+_ESCAPE = re.compile(r"\\(?:u[0-9a-fA-F]{4}|.)")
 _LITERAL = re.compile("|".join(_LITERALS))
 
 
@@ -185,23 +187,12 @@ def parse_view(view: TextView, contents: ContentsBuilder, wanted: str) -> Parsed
 
 def _string_view(view: TextView, value: str, first: int, end: int) -> TextView:
     quoted = 1 if view.text[first : first + 1] == '"' else 0
-    first, end = first + quoted, end - quoted
-    if view.text[first:end] == value:
-        return view.slice(first, end)
-    parts, at, done = list[TextView](), first, 0
-    while at < end:
-        slash = view.text.find("\\", at, end)
-        stop = end if slash < 0 else slash
-        if stop > at:
-            parts.append(view.slice(at, stop))
-            done += stop - at
-        if stop < end:
-            letter = view.slice(stop, stop + 1)
-            letter.text = value[done : done + 1]
-            parts.append(letter)
-            done += 1
-            at = stop + (6 if view.text.startswith("u", stop + 1) else 2)
-        else:
-            at = stop
-    found = joined(parts)
-    return found if found.text == value else view.vague(value, first, end)
+    inner = view.slice(first + quoted, end - quoted)
+    if inner.text == value:
+        return inner
+
+    def letter(escape: re.Match[str]) -> TextView:
+        return inner.instead(json.loads(f'"{escape[0]}"'), *escape.span())
+
+    spelled = filled(inner, _ESCAPE, letter)
+    return spelled if spelled.text == value else view.vague(value, first + quoted, end - quoted)
