@@ -49,6 +49,15 @@ class Word:
         end_line, end_column = self._at(end - 1) if end > start else (line, column - 1)
         return FilePlace(self.place.file, line, column, end_line, end_column + 1)
 
+    def spans_of(self, start: int, end: int) -> tuple[tuple[int, int, int], ...]:
+        """The spans of text[start:end] as a word of its own."""
+        ends = [*(at for at, _, _ in self.spans[1:]), len(self.text) + 1]
+        return tuple(
+            (max(at - start, 0), line, column + max(start - at, 0))
+            for (at, line, column), after in zip(self.spans, ends, strict=False)
+            if after > start and at < max(end, start + 1)
+        )
+
     def _at(self, position: int) -> tuple[int, int]:
         index = bisect_right(self.spans, position, key=lambda span: span[0]) - 1
         start, line, column = self.spans[max(index, 0)]

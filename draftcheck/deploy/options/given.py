@@ -119,16 +119,6 @@ def tail(word: Word, start: int) -> Word:
     text = word.text[start:]
     if not word.spans:
         return Word(text, word.place, word.unknown)
-    whole = word.raw is not None and text in word.raw
-    spans = [
-        (max(at - start, 0), line, column + max(start - at, 0)) for at, line, column in word.spans
-    ]
-    kept = [span for span, after in zip(spans, [*spans[1:], None], strict=True)
-            if after is None or after[0] > 0]  # fmt: skip
-    return Word(
-        text,
-        word.part(start, len(word.text)),
-        word.unknown,
-        text if whole else None,
-        spans=tuple(kept),
-    )
+    end = len(word.text)
+    raw = text if word.raw is not None and text in word.raw else None
+    return Word(text, word.part(start, end), word.unknown, raw, spans=word.spans_of(start, end))

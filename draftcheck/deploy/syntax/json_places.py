@@ -158,13 +158,7 @@ def _inner_spans(word: Word, first: int, end: int, value: str) -> tuple[tuple[in
     quoted = 1 if word.text[first : first + 1] == '"' else 0
     if not word.spans or word.text[first + quoted : end - quoted] != value or not value:
         return ()
-    places = [(at, word.part(first + quoted + at, first + quoted + at)) for at in range(len(value))]
-    spans = [(at, place.line, place.column) for at, place in places]
-    return tuple(
-        span
-        for span, before in zip(spans, [None, *spans], strict=False)
-        if before is None or span[1:] != (before[1], before[2] + 1)
-    )
+    return word.spans_of(first + quoted, end - quoted)
 
 
 def parse_view(view: TextView, contents: ContentsBuilder, wanted: str) -> ParsedYaml | None:
