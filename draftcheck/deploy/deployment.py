@@ -169,8 +169,8 @@ class Deployment:
     """Whether the file asks for speculation at all."""
     configs: tuple[str, ...] = ()
     """Files beside it that the command names and that were read with it."""
-    said: Mapping[str, Any] = field(default_factory=dict)
-    """Circumstances by name (context, sequences, tensor_parallel, dtype …)."""
+    circumstances: Mapping[str, Any] = field(default_factory=dict)
+    """By name: context, sequences, tensor_parallel, dtype …"""
     name: str = ""
     """Of a pair of a manifest."""
     findings: tuple[FileFinding, ...] = ()

@@ -158,7 +158,7 @@ def _deployment(
         method=method,
         speculates=speculates,
         configs=tuple(setting.configs),
-        said=_said(setting),
+        circumstances=_circumstances(setting),
         findings=tuple(findings),
         unknown=tuple(unknown) if speculates else (),
     )
@@ -263,29 +263,29 @@ def _parser(of: OptionsAtVersion) -> str:
     return f"{of.table.engine}: json.loads at start-up"
 
 
-def _said(setting: GivenOptions) -> dict[str, Any]:
+def _circumstances(setting: GivenOptions) -> dict[str, Any]:
     """The circumstances that the file names, where they are plain."""
-    said: dict[str, Any] = {}
+    plain: dict[str, Any] = {}
     for name in NUMBERS:
         entry = setting.last(name)
         if entry is not None and entry.value is not None and not entry.value.unknown:
             match = HUMAN.fullmatch(entry.text.strip())
             number = int(float(match[1]) * SCALE[match[2]]) if match else 0
             if number > 0:
-                said[name] = number
+                plain[name] = number
     for name in ("dtype", "kv_dtype"):
         entry = setting.last(name)
         if entry is None or not entry.text or entry.text == "auto" or _open(entry):
             continue
         choices = setting.view.choices(entry.name)
         if not choices or entry.text in choices:
-            said[name] = DTYPES.get(entry.text, entry.text) if name == "dtype" else entry.text
+            plain[name] = DTYPES.get(entry.text, entry.text) if name == "dtype" else entry.text
     fraction = setting.last("memory_fraction")
     if fraction is not None and re.fullmatch(r"0?\.\d+|1(\.0*)?", fraction.text.strip()):
-        said["memory_fraction"] = float(fraction.text)
-    if setting.view.table.head.get("shared_context") and {"context", "sequences"} <= set(said):
-        said["context"] = max(said["context"] // said["sequences"], 1)
-    return said
+        plain["memory_fraction"] = float(fraction.text)
+    if setting.view.table.head.get("shared_context") and {"context", "sequences"} <= set(plain):
+        plain["context"] = max(plain["context"] // plain["sequences"], 1)
+    return plain
 
 
 def _open(entry: GivenOption) -> bool:

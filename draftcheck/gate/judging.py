@@ -57,7 +57,7 @@ def ask(deployment: Deployment, versions: Mapping[str, str], gpu: str | None) ->
         version = engine.version(text)
     except UsageError as error:
         version, told, doubt = engine.checked, "", error.message
-    said: dict[str, Any] = {k: v for k, v in deployment.said.items() if k in NAMES}
+    said: dict[str, Any] = {k: v for k, v in deployment.circumstances.items() if k in NAMES}
     said.setdefault("gpu", gpu)
     circumstances = gpu_specs.placed(Circumstances(**said))
     return DeploymentQuestion(

@@ -159,7 +159,7 @@ class _ManifestReader:
                 draft=words["draft"] if pair.draft else None,
                 method=pair.method,
                 speculates=True,
-                said={key: values[key] for key in CIRCUMSTANCES if key in values},
+                circumstances={key: values[key] for key in CIRCUMSTANCES if key in values},
                 name=pair.name,
             ),
             pair,

@@ -64,14 +64,14 @@ def run(request: GateRequest) -> GateRun:
     lock = locks.load(path)
     models = ModelReader(lock, online=request.online)
     report = _Gate(surveyed, lock, models, discover.shown(path)).report()
-    return GateRun(report, {file.name: file.data for file in surveyed.seen})
+    return GateRun(report, {file.name: file.data for file in surveyed.files})
 
 
 class _Gate:
     def __init__(
-        self, found: DeploySurvey, lock: GateLock | None, models: ModelReader, lock_name: str
+        self, surveyed: DeploySurvey, lock: GateLock | None, models: ModelReader, lock_name: str
     ) -> None:
-        self._survey, self._lock, self._models = found, lock, models
+        self._survey, self._lock, self._models = surveyed, lock, models
         self._lock_name = lock_name
         self._judge = judging.DeploymentJudge()
         self._setups: list[CheckedSetup] = []
@@ -80,7 +80,7 @@ class _Gate:
 
     def report(self) -> GateReport:
         findings: list[GateFinding] = []
-        for file in self._survey.seen:
+        for file in self._survey.files:
             findings += self._file(file)
         findings += self._lock_findings()
         findings = _ignored(_once(findings), self._survey)
@@ -235,15 +235,15 @@ def _unclear(deployment: Deployment, number: int) -> Iterator[GateFinding]:
             yield rows.finding("GAT001", word.place, saw, setup=number)
 
 
-def _ignored(findings: list[GateFinding], found: DeploySurvey) -> list[GateFinding]:
+def _ignored(findings: list[GateFinding], surveyed: DeploySurvey) -> list[GateFinding]:
     """The same, with those marked that a manifest ignores, and its idle ignores reported."""
-    rules = found.ignores
-    looked = {file.name for file in found.seen}
+    rules = surveyed.ignores
+    looked = {file.name for file in surveyed.files}
     used: set[int] = set()
     done = []
     for finding in findings:
         for number, entry in enumerate(rules):
-            if finding.ignored is None and _covers(entry, finding, found.root):
+            if finding.ignored is None and _covers(entry, finding, surveyed.root):
                 used.add(number)
                 finding = replace(finding, ignored=entry.reason)  # noqa: PLW2901
         done.append(finding)

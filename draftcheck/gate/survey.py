@@ -54,9 +54,13 @@ class SurveyedFile:
 
 @dataclass(slots=True)
 class DeploySurvey:
+    """What all files hold."""
+
     root: Path
     looked_at: int = 0
-    seen: list[SurveyedFile] = field(default_factory=list)
+    """Files in all."""
+    files: list[SurveyedFile] = field(default_factory=list)
+    """Those that are about an engine."""
     ignores: list[FileIgnore] = field(default_factory=list)
     """Of the manifests, whether they were looked at themselves or not."""
 
@@ -131,12 +135,12 @@ def take(
     explicit = {discover.shown(Path(path)) for path in paths}
     whole = discover.shown(root / manifest.NAME)
     if whole not in names and manifests.root().findings:  # it is read, so it must be right
-        survey.seen.append(SurveyedFile(whole, b"", findings=list(manifests.root().findings)))
+        survey.files.append(SurveyedFile(whole, b"", findings=list(manifests.root().findings)))
     for name in names:
-        seen = _look(name, name in explicit, survey, folders, manifests)
-        if seen is not None:
-            survey.seen.append(seen)
-            for setup in seen.setups:
+        file = _look(name, name in explicit, survey, folders, manifests)
+        if file is not None:
+            survey.files.append(file)
+            for setup in file.setups:
                 setup.versions = {**setup.versions, **(versions or {})}
     _started_elsewhere(survey)
     return survey
@@ -144,9 +148,9 @@ def take(
 
 def _started_elsewhere(survey: DeploySurvey) -> None:
     """A file of options that a command names is judged with it; alone it names no target."""
-    named = {name for s in survey.seen for setup in s.setups for name in setup.deployment.configs}
-    for seen in survey.seen:
-        for setup in seen.setups if seen.name in named else ():
+    named = {name for s in survey.files for setup in s.setups for name in setup.deployment.configs}
+    for file in survey.files:
+        for setup in file.setups if file.name in named else ():
             if setup.deployment.target is None:
                 setup.deployment = replace(setup.deployment, speculates=False, unknown=())
 
@@ -225,24 +229,24 @@ def _look(
     contents = choose.read(data, name, dotenv.beside(name, folders.beside(name)))
     if contents is None:
         return None
-    seen = SurveyedFile(name, data)
+    file = SurveyedFile(name, data)
     folder = Path(name).parent
     paths, versions = manifests.paths(folder), manifests.versions(folder)
     gpu = manifests.gpu(folder)
     for deployment in deployments.find(contents, folders.beside(name)):
-        seen.setups.append(SurveyedDeployment(deployment, paths, versions, gpu))
+        file.setups.append(SurveyedDeployment(deployment, paths, versions, gpu))
     if Path(name).name == manifest.NAME:
-        _own(contents, seen, survey, paths, gpu)
+        _own(contents, file, survey, paths, gpu)
     elif _speculates(data):
-        seen.findings += [_not_understood(trouble) for trouble in contents.troubles]
+        file.findings += [_not_understood(trouble) for trouble in contents.troubles]
     if ignores.MARK in data:
-        seen.ignores = ignores.find(decoded(data)[0], name)
-    return seen
+        file.ignores = ignores.find(decoded(data)[0], name)
+    return file
 
 
 def _own(
     contents: Contents,
-    seen: SurveyedFile,
+    file: SurveyedFile,
     survey: DeploySurvey,
     paths: Mapping[str, str],
     gpu: str | None,
@@ -250,10 +254,10 @@ def _own(
     """The pairs of a manifest of ours."""
     found = interpret(contents)
     survey.ignores += [entry for entry in found.ignores if entry not in survey.ignores]
-    seen.findings += found.findings
+    file.findings += found.findings
     for pair in found.pairs:
         gate = found.gate
-        seen.setups.append(
+        file.setups.append(
             SurveyedDeployment(pair.deployment, paths, gate.versions, gate.gpu or gpu, pair.wanted)
         )
 

@@ -94,7 +94,7 @@ def refresh(request: LockRequest) -> LockRefresh:
     path = request.path or surveyed.root / locks.NAME
     loaded = locks.load(path)
     old = loaded or GateLock()
-    setups = [s for file in surveyed.seen for s in file.setups if s.deployment.speculates]
+    setups = [s for file in surveyed.files for s in file.setups if s.deployment.speculates]
     pairs = [pair for setup in setups if (pair := _pair(setup, surveyed.root)) is not None]
     keys = {side.key for pair in pairs for side in pair if side is not None}
     if unknown := sorted(set(request.models) - keys):
