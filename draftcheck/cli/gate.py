@@ -69,13 +69,13 @@ def command(
     from draftcheck.report import exits, gate_formats
     from draftcheck.report.gate import NOTHING
 
-    options = GateRequest(files, diff_base, online, lock, _versions(engines))
-    ran = run(options)
+    request = GateRequest(files, diff_base, online, lock, _versions(engines))
+    ran = run(request)
     if diff:
         _show(ran)
         return exits.code(ran.report.verdict, strict=strict)
     if fix:
-        ran = _mend(ran, options)
+        ran = _mend(ran, request)
     report = ran.report
     if not quiet or output is not None:
         emit(gate_formats.FORMATS[form](report, verbose), output)
@@ -88,13 +88,13 @@ def _versions(engines: tuple[str, ...]) -> Mapping[str, str]:
     from draftcheck.errors import UsageError
     from draftcheck.rulebook import book
 
-    found = {}
+    versions = {}
     for text in engines:
         name, _, version = text.partition("@")
         if not version:
             raise UsageError(f"--engine {text!r} names no version", hint=f"{name}@VERSION")
-        found[name] = book.load(name).version(version)
-    return found
+        versions[name] = book.load(name).version(version)
+    return versions
 
 
 def _show(ran: GateRun) -> None:
@@ -110,7 +110,7 @@ def _show(ran: GateRun) -> None:
         click.echo("nothing to fix", err=True)
 
 
-def _mend(ran: GateRun, options: GateRequest) -> GateRun:
+def _mend(ran: GateRun, request: GateRequest) -> GateRun:
     """Apply, look again, until nothing is left to apply."""
     from draftcheck.gate import fixing
     from draftcheck.gate.run import run
@@ -123,5 +123,5 @@ def _mend(ran: GateRun, options: GateRequest) -> GateRun:
         for change in changes:
             fixing.write(change)
             click.echo(f"fixed {safe(change.name)} ({change.applied})", err=True)
-        ran = run(options)
+        ran = run(request)
     return ran

@@ -44,21 +44,21 @@ def command(
     Commit the lock: with it, `draftcheck gate` needs no network and no model files.
     """
     from draftcheck.errors import UsageError
-    from draftcheck.gate import relock
+    from draftcheck.gate.lock.refresh import LockRequest, complaints, refresh, summary
     from draftcheck.report.safe import safe
 
     if models and not update:
         raise UsageError("--model needs --update")
     with progress(quiet):
-        done = relock.run(files, update, models, path, offline=offline)
-    changed = done.text != done.before and bool(done.before is not None or done.locked.lock.models)
-    if changed and not check:
-        relock.write(done)
+        done = refresh(LockRequest(files, path, update, models, offline))
+    write = done.changed and not check
+    if write:
+        done.write()
     if not quiet:
-        for line in relock.words(done, written=changed and not check):
+        for line in summary(done, written=write):
             click.echo(safe(line, 1000))
-    for line in relock.complaints(done):
+    for line in complaints(done):
         click.echo(safe(line, 1000), err=True)
-    if done.locked.failed:
+    if done.failed:
         return 3
-    return 1 if check and changed else 0
+    return 1 if check and done.changed else 0

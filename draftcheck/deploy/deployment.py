@@ -1,7 +1,7 @@
 """What deploy files hold: words with their places, commands, documents, deployments.
 
-files/ turns a file into Commands and Documents and knows no engine; reading an engine's options
-out of them is the work of deployments, from tables in rules/. No I/O here.
+kinds/ turns a file into Commands and Documents and knows no engine; find.py reads the options of an
+engine out of them, by tables in rules/. No I/O here.
 """
 
 from __future__ import annotations
@@ -36,6 +36,15 @@ class Word:
         line, column = self._at(start)
         end_line, end_column = self._at(end - 1) if end > start else (line, column - 1)
         return FilePlace(self.place.file, line, column, end_line, end_column + 1)
+
+    def spans_of(self, start: int, end: int) -> tuple[tuple[int, int, int], ...]:
+        """The spans of text[start:end] as a word of its own."""
+        ends = [*(at for at, _, _ in self.spans[1:]), len(self.text) + 1]
+        return tuple(
+            (max(at - start, 0), line, column + max(start - at, 0))
+            for (at, line, column), after in zip(self.spans, ends, strict=False)
+            if after > start and at < max(end, start + 1)
+        )
 
     def _at(self, position: int) -> tuple[int, int]:
         index = bisect_right(self.spans, position, key=lambda span: span[0]) - 1
@@ -121,8 +130,8 @@ class Deployment:
     """Whether the file asks for speculation at all."""
     configs: tuple[str, ...] = ()
     """Files beside it that the command names and that were read with it."""
-    said: Mapping[str, Any] = field(default_factory=dict)
-    """Circumstances by name (context, sequences, tensor_parallel, dtype …)."""
+    circumstances: Mapping[str, Any] = field(default_factory=dict)
+    """By name: context, sequences, tensor_parallel, dtype …"""
     name: str = ""
     """Of a pair of a manifest."""
     findings: tuple[Finding, ...] = ()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import replace
+from fnmatch import fnmatchcase
 from typing import Any
 
 from draftcheck.deploy.deployment import Command, Contents, Deployment, Document, FileTrouble, Word
@@ -19,6 +20,7 @@ from draftcheck.deploy.options import arguments, checks, documents, programs, re
 from draftcheck.deploy.options.findings import found
 from draftcheck.deploy.options.given import ENV, GivenOption, GivenOptions, parts
 from draftcheck.deploy.options.tables import OptionsAtVersion, OptionTable, load, view
+from draftcheck.rulebook import book
 from draftcheck.rulebook.files import Names
 from draftcheck.values.dtypes import dtype_name
 from draftcheck.values.findings import FilePlace, Finding
@@ -57,7 +59,7 @@ def _of_command(
     table = load(start.table)
     told = versions.tell(table, command)
     setting = _setting(table, told, start.letter)
-    setting.arguments, setting.always = start.open, start.always
+    setting.python_arguments, setting.speculates_always = start.open, start.always
     _environment(setting, command)
     arguments.read(setting, start.words, start.positional)
     setting.entries = [entry for entry in setting.entries if entry.name not in start.own]
@@ -68,7 +70,7 @@ def _of_command(
 
 def _setting(table: OptionTable, told: KnownVersion, letter: str) -> GivenOptions:
     made = view(table, told.version, letter)
-    return GivenOptions(made, newer=told.version is not None and not made.sure)
+    return GivenOptions(made, newer_than_read=told.version is not None and not made.sure)
 
 
 def _environment(setting: GivenOptions, command: Command) -> None:
@@ -108,8 +110,8 @@ def _of_document(
     table = load(row.table)
     told = versions.tell(table, None)
     setting = _setting(table, told, row.letter)
-    setting.arguments = document.kind == "python-call" or row.arguments
-    setting.partial = row.partial
+    setting.python_arguments = document.kind == "python-call" or row.arguments
+    setting.options_file = row.partial
     documents.read(setting, document, row)
     documents.objects(setting)
     if document.kind == "python-call" and not setting.has(ASKS):
@@ -129,13 +131,13 @@ def _deployment(
             unknown.append(
                 FileTrouble(word.place, f"the {what} is {word.text}, which is not known")
             )
-    if speculates and target is None and not setting.opaque:
+    if speculates and target is None and not setting.may_hold_more:
         unknown.append(FileTrouble(place, "no target is named here"))
     findings = [
         *_of_this_file(setting, place.file, _broken(setting)),
         *_of_this_file(setting, place.file, checks.check(setting, speculates=speculates)),
     ]
-    if setting.broken or any(finding.rule == "FIL010" for finding in findings):
+    if setting.broken_json or any(finding.rule == "FIL010" for finding in findings):
         # Nothing to judge without a draft: what is wrong is said already.
         speculates = speculates and draft is not None
     return Deployment(
@@ -149,7 +151,7 @@ def _deployment(
         method=method,
         speculates=speculates,
         configs=tuple(setting.configs),
-        said=_said(setting),
+        circumstances=_circumstances(setting),
         findings=tuple(findings),
         unknown=tuple(unknown) if speculates else (),
     )
@@ -193,7 +195,7 @@ def _method(
     if named is None or not named.text:
         lookup = setting.last("draft")
         if lookup is not None and lookup.option and lookup.text in lookup.option.not_a_model:
-            return table.methods.get(lookup.text, lookup.text), []
+            return _in_rulebook(lookup.text, table), []
         return (_turned(setting, fallback) or None), []
     if named.value is not None and named.value.unknown:
         return None, [
@@ -207,19 +209,27 @@ def _one(
 ) -> tuple[str | None, list[FileTrouble]]:
     table = setting.view.table
     off = named.option.off if named.option else ()
-    words = [table.methods.get(w, w) for w in parts(named) if w not in off]
+    words = [_in_rulebook(w, table) for w in parts(named) if w not in off]
     words = [w.upper() if table.head.upper else w for w in words]
-    words = ["mtp" if w.endswith("_mtp") and "mtp" in known else w for w in words]
     if draft is None:
         words = [table.alone.get(word, word) for word in words]
     fitting = [word for word in words if word in known]
-    if draft is not None:  # of a list, the one that uses the draft
-        fitting.sort(key=lambda word: word.startswith("ngram"))
+    if draft is not None and len(fitting) > 1:  # of a list, the one that uses the draft
+        draftless = {row.id for row in book.load(table.engine).methods if "none" in row.drafts}
+        fitting.sort(key=draftless.__contains__)
     if fitting:
         return _turned(setting, fitting[0]), []
     if words and not setting.view.choices(named.name):
         return None, [FileTrouble(named.word.place, f"the rulebook knows no method {named.text}")]
     return None, []
+
+
+def _in_rulebook(word: str, table: OptionTable) -> str:
+    """A method as the rulebook calls it; [methods] of the table may say *_mtp."""
+    for spelling, method in table.methods.items():
+        if word == spelling or fnmatchcase(word, spelling.replace("[", "[[]")):
+            return method
+    return word
 
 
 def _turned(setting: GivenOptions, method: str) -> str:
@@ -236,7 +246,7 @@ def _broken(setting: GivenOptions) -> list[Finding]:
             "FIL008", trouble.place, f"{entry.word.text}: {trouble.text}",
             source=_parser(setting.view),
         )
-        for entry, trouble in setting.broken
+        for entry, trouble in setting.broken_json
     ]  # fmt: skip
 
 
@@ -244,29 +254,29 @@ def _parser(of: OptionsAtVersion) -> str:
     return f"{of.table.engine}: json.loads at start-up"
 
 
-def _said(setting: GivenOptions) -> dict[str, Any]:
+def _circumstances(setting: GivenOptions) -> dict[str, Any]:
     """The circumstances that the file names, where they are plain."""
-    said: dict[str, Any] = {}
+    plain: dict[str, Any] = {}
     for name in NUMBERS:
         entry = setting.last(name)
         if entry is not None and entry.value is not None and not entry.value.unknown:
             match = HUMAN.fullmatch(entry.text.strip())
             number = int(float(match[1]) * SCALE[match[2]]) if match else 0
             if number > 0:
-                said[name] = number
+                plain[name] = number
     for name in ("dtype", "kv_dtype"):
         entry = setting.last(name)
         if entry is None or not entry.text or entry.text == "auto" or _open(entry):
             continue
         choices = setting.view.choices(entry.name)
         if not choices or entry.text in choices:
-            said[name] = dtype_name(entry.text) if name == "dtype" else entry.text
+            plain[name] = dtype_name(entry.text) if name == "dtype" else entry.text
     fraction = setting.last("memory_fraction")
     if fraction is not None and re.fullmatch(r"0?\.\d+|1(\.0*)?", fraction.text.strip()):
-        said["memory_fraction"] = float(fraction.text)
-    if setting.view.table.head.shared_context and {"context", "sequences"} <= set(said):
-        said["context"] = max(said["context"] // said["sequences"], 1)
-    return said
+        plain["memory_fraction"] = float(fraction.text)
+    if setting.view.table.head.shared_context and {"context", "sequences"} <= set(plain):
+        plain["context"] = max(plain["context"] // plain["sequences"], 1)
+    return plain
 
 
 def _open(entry: GivenOption) -> bool:

@@ -14,7 +14,7 @@ MOST = 2000
 
 
 class KnownFolders:
-    """Knows every folder that was looked at once."""
+    """Lists and reads each folder once, however many deploy files lie in it."""
 
     def __init__(self, root: Path) -> None:
         self._root = root
@@ -50,7 +50,7 @@ class KnownFolders:
 
 
 class Neighbours:
-    """What deployments.find calls Beside."""
+    """The files around one folder: what find.py takes as SurroundingFiles."""
 
     def __init__(self, paths: Mapping[str, Path], here: Path) -> None:
         self._paths, self._here = paths, here

@@ -15,6 +15,15 @@ from draftcheck.deploy.syntax import templates
 from draftcheck.values.findings import FilePlace
 
 MAX_PIECES = 4000
+BOM = "\ufeff"
+
+
+def decoded(data: bytes) -> tuple[str, str]:
+    """The text of a file without its mark, and the encoding: UTF-8, or Latin-1 where it is not."""
+    try:
+        return data.decode("utf-8").removeprefix(BOM), "utf-8"
+    except UnicodeDecodeError:
+        return data.decode("latin-1"), "latin-1"
 
 
 class SourceText:

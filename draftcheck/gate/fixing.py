@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import codecs
 import difflib
 from bisect import bisect_left, insort
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from draftcheck.deploy.text import SourceText, decoded
 from draftcheck.errors import ReadError
 from draftcheck.gate import writing
 from draftcheck.values.findings import Finding, Fix
 
-BOM = "\ufeff"
 Span = tuple[int, int, str]
 """From, up to, and what takes its place."""
 
@@ -42,8 +43,9 @@ def plan(findings: Iterable[Finding], read: dict[str, bytes]) -> list[ChangedFil
 
 
 def _change(name: str, data: bytes, findings: Sequence[Finding]) -> ChangedFile | None:
-    text, encoding, mark = _decode(data)
-    starts = _starts(text)
+    text, encoding = decoded(data)
+    mark = codecs.BOM_UTF8 if data.startswith(codecs.BOM_UTF8) and encoding == "utf-8" else b""
+    starts = SourceText(name, text).lines
     taken: list[Span] = []
     """In order, none overlapping another."""
     applied = 0
@@ -59,27 +61,8 @@ def _change(name: str, data: bytes, findings: Sequence[Finding]) -> ChangedFile 
             applied += 1
     for start, end, put in reversed(taken):
         text = text[:start] + put + text[end:]
-    after = (mark + text).encode(encoding)
+    after = mark + text.encode(encoding)
     return ChangedFile(name, data, after, applied) if after != data else None
-
-
-def _decode(data: bytes) -> tuple[str, str, str]:
-    try:
-        text, encoding = data.decode("utf-8"), "utf-8"
-    except UnicodeDecodeError:
-        text, encoding = data.decode("latin-1"), "latin-1"
-    mark = BOM if text.startswith(BOM) else ""
-    return text.removeprefix(BOM), encoding, mark
-
-
-def _starts(text: str) -> list[int]:
-    """Where each line begins."""
-    starts = [0]
-    at = text.find("\n")
-    while at >= 0:
-        starts.append(at + 1)
-        at = text.find("\n", at + 1)
-    return starts
 
 
 def _span(change: Fix, starts: Sequence[int], size: int) -> Span | None:
@@ -110,7 +93,7 @@ def patch(changes: Iterable[ChangedFile]) -> str:
     """A unified diff of all of them."""
     lines: list[str] = []
     for change in changes:
-        before, after = (_decode(data)[0] for data in (change.before, change.after))
+        before, after = (decoded(data)[0] for data in (change.before, change.after))
         for line in difflib.unified_diff(
             _lines(before), _lines(after), f"a/{change.name}", f"b/{change.name}", lineterm="\n"
         ):

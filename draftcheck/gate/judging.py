@@ -10,7 +10,7 @@ from typing import Any
 from draftcheck.deploy.deployment import Deployment
 from draftcheck.errors import UsageError
 from draftcheck.gate import rows
-from draftcheck.gate.models import KnownModel
+from draftcheck.gate.known_models import KnownModel
 from draftcheck.judge import repairs
 from draftcheck.judge.compare import compare
 from draftcheck.judge.decide import BEST_FIRST, Question, judge
@@ -57,7 +57,7 @@ def ask(deployment: Deployment, versions: Mapping[str, str], gpu: str | None) ->
         version = engine.version(text)
     except UsageError as error:
         version, told, doubt = engine.checked, "", error.message
-    said: dict[str, Any] = {k: v for k, v in deployment.said.items() if k in NAMES}
+    said: dict[str, Any] = {k: v for k, v in deployment.circumstances.items() if k in NAMES}
     said.setdefault("gpu", gpu)
     circumstances = gpu_specs.placed(Circumstances(**said))
     return DeploymentQuestion(

@@ -1,44 +1,75 @@
-"""draftcheck.toml: pairs of our own, what paths mean, which files to look at."""
+"""draftcheck.toml: pairs of our own, what paths mean, which files to look at.
+
+deploy/kinds/draftcheck_toml.py has turned the file into a tree that knows the place of every key.
+Here each table of it is held against a class: a key that the class does not have, or a value that
+msgspec refuses for it, becomes a finding at that key; what is right counts all the same.
+"""
 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Annotated, Any, get_args
+
+import msgspec
+from msgspec import Meta
 
 from draftcheck.deploy.deployment import Deployment, Document, DocumentTree, Word
+from draftcheck.deploy.syntax.python_values import plain
 from draftcheck.gate import rows
-from draftcheck.gate.trials import TrialDemand
+from draftcheck.gate.minimums import MOST, Count, Share, Text, TrialDemand
 from draftcheck.values.findings import FilePlace, Finding
 
 NAME = "draftcheck.toml"
-TEXT, COUNT, INDEX, NUMBER, SHARE = "text", "count", "index", "number", "share"
-TEXTS, TABLE = "texts", "table"
-PAIR = {
-    "name": TEXT, "target": TEXT, "draft": TEXT, "engine": TEXT, "version": TEXT, "method": TEXT,
-    "gpu": TEXT, "context": COUNT, "sequences": COUNT, "dtype": TEXT, "kv_dtype": TEXT,
-    "tensor_parallel": COUNT, "draft_tensor_parallel": COUNT, "pipeline_parallel": COUNT,
-    "draft_tokens": COUNT,
-    "memory_fraction": SHARE, "draft_gpu": INDEX, "min_acceptance": SHARE, "min_speedup": NUMBER,
-    "trial": TEXT, "temperature": NUMBER, "backend": TEXT,
-}  # fmt: skip
-SAID = (
+Texts = Annotated[list[Text], Meta(description="a list of texts")]
+Index = Annotated[int, Meta(ge=0, le=MOST, description="a whole number from 0 on")]
+
+
+class PairTable(TrialDemand, kw_only=True, frozen=True):
+    """[[pair]]: two models, the engine that serves them, and what a trial of them must reach."""
+
+    name: Text
+    target: Text
+    engine: Text
+    draft: Text | None = None
+    version: Text | None = None
+    method: Text | None = None
+    gpu: Text | None = None
+    context: Count | None = None
+    sequences: Count | None = None
+    dtype: Text | None = None
+    kv_dtype: Text | None = None
+    tensor_parallel: Count | None = None
+    draft_tensor_parallel: Count | None = None
+    pipeline_parallel: Count | None = None
+    memory_fraction: Share | None = None
+    draft_gpu: Index | None = None
+
+
+class GateTable(msgspec.Struct, frozen=True):
+    """[gate]: which files are looked at, and what holds where they say nothing."""
+
+    include: Texts = msgspec.field(default_factory=list)
+    exclude: Texts = msgspec.field(default_factory=list)
+    gpu: Text | None = None
+    versions: dict[str, str] = msgspec.field(default_factory=dict)
+
+
+class IgnoreTable(msgspec.Struct, frozen=True):
+    """[[ignore]]: a finding that is accepted."""
+
+    rule: Text
+    file: Text
+    reason: Text
+
+
+TOP = ("pair", "paths", "gate", "ignore")
+CIRCUMSTANCES = (
     "gpu", "context", "sequences", "dtype", "kv_dtype", "tensor_parallel", "draft_tensor_parallel",
     "pipeline_parallel", "draft_tokens", "memory_fraction", "draft_gpu",
 )  # fmt: skip
-GATE = {"include": TEXTS, "exclude": TEXTS, "versions": TABLE, "gpu": TEXT}
-IGNORE = {"rule": TEXT, "file": TEXT, "reason": TEXT}
-TOP = ("pair", "paths", "gate", "ignore")
-KINDS = {
-    TEXT: "a text",
-    COUNT: "a whole number from 1 on",
-    INDEX: "a whole number from 0 on",
-    NUMBER: "a number that is not negative",
-    SHARE: "a number from 0 to 1",
-    TEXTS: "a list of texts",
-    TABLE: "a table of texts",
-}
+"""Keys of a pair that say how it runs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +77,7 @@ class ManifestPair:
     """A pair of the manifest."""
 
     deployment: Deployment
-    wanted: TrialDemand
+    wanted: PairTable
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,24 +94,20 @@ class FileIgnore:
 class GateManifest:
     pairs: tuple[ManifestPair, ...] = ()
     paths: Mapping[str, str] = field(default_factory=dict)
-    include: tuple[str, ...] = ()
-    exclude: tuple[str, ...] = ()
-    versions: Mapping[str, str] = field(default_factory=dict)
-    gpu: str | None = None
+    gate: GateTable = field(default_factory=GateTable)
     ignores: tuple[FileIgnore, ...] = ()
     findings: tuple[Finding, ...] = ()
 
 
 def interpret(document: Document, engines: Sequence[str]) -> GateManifest:
     """What a manifest says; what it says wrongly becomes findings."""
-    reader = _ManifestReader(engines)
-    return reader.manifest(document.tree)
+    return _ManifestReader(engines).manifest(document.tree)
 
 
 class _ManifestReader:
     def __init__(self, engines: Sequence[str]) -> None:
         self._engines = engines
-        self._found: list[Finding] = []
+        self._findings: list[Finding] = []
 
     def manifest(self, tree: DocumentTree) -> GateManifest:
         parts: dict[str, DocumentTree] = {}
@@ -89,44 +116,39 @@ class _ManifestReader:
                 parts[key.text] = value
             else:
                 self._unknown(key, TOP, "")
-        gate = self._table(parts.get("gate"), GATE, "gate")
-        versions = gate.get("versions", {})
-        written = parts["gate"].get("versions") if "gate" in parts else None
-        for key, _ in (written.entries or ()) if written is not None else ():
-            self._engine(key.text, key.place)
+        gate = GateTable()
+        if "gate" in parts:
+            gate = GateTable(**self._table(parts["gate"], GateTable, "gate"))
+            versions = parts["gate"].get("versions")
+            for key, _ in (versions.entries or ()) if versions is not None else ():
+                self._engine(key.text, key.place)
         names: dict[str, FilePlace] = {}
         return GateManifest(
-            pairs=tuple(
-                p for t in self._list(parts.get("pair"), "pair") for p in self._pair(t, names)
-            ),
-            paths=self._texts(parts.get("paths"), "paths"),
-            include=tuple(gate.get("include", ())),
-            exclude=tuple(gate.get("exclude", ())),
-            versions=versions,
-            gpu=gate.get("gpu"),
-            ignores=tuple(
-                i for t in self._list(parts.get("ignore"), "ignore") for i in self._ignore(t)
-            ),
-            findings=tuple(self._found),
+            pairs=tuple(p for t in self._list(parts, "pair") for p in self._pair(t, names)),
+            paths=self._texts(parts["paths"], "paths") if "paths" in parts else {},
+            gate=gate,
+            ignores=tuple(i for t in self._list(parts, "ignore") for i in self._ignore(t)),
+            findings=tuple(self._findings),
         )
 
     def _pair(self, tree: DocumentTree, names: dict[str, FilePlace]) -> Iterator[ManifestPair]:
-        values = self._table(tree, PAIR, "pair")
+        values = self._table(tree, PairTable, "pair")
+        missing = _missing(PairTable, values)
+        for name in missing:
+            self._say(tree.place, f"[[pair]] has no {name!r}")
+        if missing:
+            return
+        pair = PairTable(**values)
         words = {key.text: value.word for key, value in tree.entries or () if value.word}
-        for needed in ("name", "target", "engine"):
-            if needed not in values:
-                self._say(tree.place, f"[[pair]] has no {needed!r}")
-        if not {"name", "target", "engine"} <= set(values):
+        if pair.name in names:
+            before = names[pair.name].line
+            self._say(words["name"].place, f"a pair is called {pair.name!r} in line {before}")
             return
-        name = values["name"]
-        if name in names:
-            self._say(words["name"].place, f"a pair is called {name!r} in line {names[name].line}")
-            return
-        names[name] = words["name"].place
-        engine, _, version = values["engine"].partition("@")
+        names[pair.name] = words["name"].place
+        engine, _, version = pair.engine.partition("@")
         if not self._engine(engine, words["engine"].place):
             return
-        version = values.get("version", version)
+        version = pair.version or version
         yield ManifestPair(
             Deployment(
                 place=tree.place,
@@ -134,139 +156,90 @@ class _ManifestReader:
                 version=version or None,
                 version_from=NAME if version else "",
                 target=words["target"],
-                draft=words.get("draft"),
-                method=values.get("method"),
+                draft=words["draft"] if pair.draft else None,
+                method=pair.method,
                 speculates=True,
-                said={key: values[key] for key in SAID if key in values},
-                name=name,
+                circumstances={key: values[key] for key in CIRCUMSTANCES if key in values},
+                name=pair.name,
             ),
-            TrialDemand(
-                acceptance=values.get("min_acceptance"),
-                speedup=values.get("min_speedup"),
-                trial=values.get("trial"),
-                draft_tokens=values.get("draft_tokens"),
-                temperature=values.get("temperature"),
-                backend=values.get("backend"),
-            ),
+            pair,
         )
 
     def _ignore(self, tree: DocumentTree) -> Iterator[FileIgnore]:
-        values = self._table(tree, IGNORE, "ignore")
-        missing = [name for name in IGNORE if not str(values.get(name, "")).strip()]
+        values = self._table(tree, IgnoreTable, "ignore")
+        missing = _missing(IgnoreTable, values)
         if missing:
-            self._found.append(
-                rows.finding("GAT012", tree.place, f"[[ignore]] has no {missing[0]!r}")
-            )
+            saw = f"[[ignore]] has no {missing[0]!r}"
+            self._findings.append(rows.finding("GAT012", tree.place, saw))
         else:
-            yield FileIgnore(tree.place, values["rule"].lower(), values["file"], values["reason"])
+            ignore = IgnoreTable(**values)
+            yield FileIgnore(tree.place, ignore.rule.lower(), ignore.file, ignore.reason)
 
     def _engine(self, name: str, place: FilePlace) -> bool:
         if name not in self._engines:
             self._say(place, f"there is no engine {name!r}{_near(name, self._engines)}")
         return name in self._engines
 
-    def _list(self, tree: DocumentTree | None, name: str) -> tuple[DocumentTree, ...]:
-        if tree is None:
+    def _list(self, parts: Mapping[str, DocumentTree], name: str) -> tuple[DocumentTree, ...]:
+        """The tables that are written [[name]]."""
+        if name not in parts:
             return ()
-        if tree.items is None or any(item.entries is None for item in tree.items):
-            self._say(tree.place, f"{name} is written [[{name}]]")
+        items = parts[name].items
+        if items is None or any(item.entries is None for item in items):
+            self._say(parts[name].place, f"{name} is written [[{name}]]")
             return ()
-        return tree.items
+        return items
 
-    def _texts(self, tree: DocumentTree | None, name: str) -> dict[str, str]:
-        if tree is None:
-            return {}
+    def _entries(self, tree: DocumentTree, name: str) -> Iterable[tuple[Word, DocumentTree]]:
         if tree.entries is None:
             self._say(tree.place, f"{name} is written [{name}]")
-            return {}
-        found = {}
-        for key, value in tree.entries:
+        return tree.entries or ()
+
+    def _texts(self, tree: DocumentTree, name: str) -> dict[str, str]:
+        """A table whose keys are free and whose values are texts."""
+        texts = {}
+        for key, value in self._entries(tree, name):
             if value.word is None or value.word.kind != "str":
-                self._say(key.place, f"{name}: {key.text!r} must be {KINDS[TEXT]}")
+                self._say(key.place, f"{name}: {key.text!r} must be a text")
             else:
-                found[key.text] = value.word.text
-        return found
+                texts[key.text] = value.word.text
+        return texts
 
-    def _table(
-        self, tree: DocumentTree | None, known: Mapping[str, str], name: str
-    ) -> dict[str, Any]:
-        if tree is None:
-            return {}
-        if tree.entries is None:
-            self._say(tree.place, f"{name} is written [{name}]")
-            return {}
+    def _table(self, tree: DocumentTree, table: type[msgspec.Struct], name: str) -> dict[str, Any]:
+        """The values that a table's class takes, by key."""
+        types = {entry.name: entry.type for entry in msgspec.structs.fields(table)}
         values = {}
-        for key, value in tree.entries:
-            if key.text not in known:
-                self._unknown(key, tuple(known), f" in {name}")
-                continue
-            kind = known[key.text]
-            if kind == TABLE:
+        for key, value in self._entries(tree, name):
+            if key.text not in types:
+                self._unknown(key, tuple(types), f" in {name}")
+            elif types[key.text] == dict[str, str]:
                 values[key.text] = self._texts(value, key.text)
-                continue
-            found = READ[kind](value)
-            if found is None:
-                self._say(key.place, f"{key.text!r} must be {KINDS[kind]}")
             else:
-                values[key.text] = found
+                try:
+                    values[key.text] = msgspec.convert(plain(value, []), types[key.text])
+                except msgspec.ValidationError:
+                    self._say(key.place, f"{key.text!r} must be {_described(types[key.text])}")
         return values
 
     def _unknown(self, key: Word, known: Sequence[str], where: str) -> None:
         self._say(key.place, f"there is no key {key.text!r}{where}{_near(key.text, known)}")
 
     def _say(self, place: FilePlace, saw: str) -> None:
-        self._found.append(rows.finding("GAT014", place, saw))
+        self._findings.append(rows.finding("GAT014", place, saw))
+
+
+def _missing(table: type[msgspec.Struct], values: Mapping[str, Any]) -> list[str]:
+    fields = msgspec.structs.fields(table)
+    return [entry.name for entry in fields if entry.required and entry.name not in values]
+
+
+def _described(form: Any) -> str:
+    """What a value of this type is called."""
+    names = [meta.description for meta in getattr(form, "__metadata__", ()) if meta.description]
+    return names[0] if names else _described(get_args(form)[0])
 
 
 def _near(name: str, known: Sequence[str]) -> str:
     near = difflib.get_close_matches(name.replace("-", "_"), known, 1, 0.6)
     near = near or difflib.get_close_matches(name, known, 1, 0.6)
     return f"; did you mean {near[0]!r}?" if near else ""
-
-
-def _text(tree: DocumentTree) -> str | None:
-    word = tree.word
-    return word.text if word is not None and word.kind == "str" and word.text.strip() else None
-
-
-def _number(tree: DocumentTree) -> float | None:
-    if tree.word is None or tree.word.kind not in ("int", "float"):
-        return None
-    try:
-        value = float(tree.word.text.replace("_", ""))
-    except ValueError:
-        return None
-    if not 0 <= value < 2**40:
-        return None
-    return int(value) if tree.word.kind == "int" else value
-
-
-def _count(tree: DocumentTree) -> int | None:
-    value = _number(tree)
-    return value if isinstance(value, int) and value >= 1 else None
-
-
-def _index(tree: DocumentTree) -> int | None:
-    value = _number(tree)
-    return value if isinstance(value, int) else None
-
-
-def _share(tree: DocumentTree) -> float | None:
-    value = _number(tree)
-    return value if value is not None and value <= 1 else None
-
-
-def _list_of_texts(tree: DocumentTree) -> list[str] | None:
-    texts = [_text(item) for item in tree.items] if tree.items is not None else [None]
-    found = [text for text in texts if text is not None]
-    return found if len(found) == len(texts) else None
-
-
-READ: Mapping[str, Callable[[DocumentTree], Any]] = {
-    TEXT: _text,
-    COUNT: _count,
-    INDEX: _index,
-    NUMBER: _number,
-    SHARE: _share,
-    TEXTS: _list_of_texts,
-}

@@ -1,70 +1,113 @@
-"""What the manifest asks of a pair, held against the trial that is recorded for it."""
+"""What the manifest asks of a pair, held against the trial that was recorded for it.
+
+`draftcheck trial --format json` writes a file, the manifest names it, `draftcheck lock` keeps its
+figures. The gate takes them from the file where it is here, else from the lock. It first asks
+whether the trial was made under the pair's circumstances, then whether it reaches the minimums.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import json
+import math
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta
 
 from draftcheck.errors import ReadError
-from draftcheck.gate import lock as locks
-from draftcheck.gate import trials
-from draftcheck.gate.lock import GateLock
-from draftcheck.gate.models import KnownModel
-from draftcheck.gate.survey import SurveyedDeployment
+from draftcheck.gate.known_models import KnownModel
+from draftcheck.gate.lock import format as locks
+from draftcheck.gate.lock.format import Figure, GateLock, LockedTrial
 
-Said = tuple[str, str, str | None]
+LARGEST = 16 << 20
+# Values of the manifest; the description is what a finding says that a value must be.
+MOST = 2**40 - 1
+Text = Annotated[str, Meta(pattern=r"\S", description="a text")]
+Count = Annotated[int, Meta(ge=1, le=MOST, description="a whole number from 1 on")]
+_AMOUNT, _PART = Meta(ge=0, le=MOST), Meta(ge=0, le=1)
+Number = Annotated[
+    Annotated[int, _AMOUNT] | Annotated[float, _AMOUNT],
+    Meta(description="a number that is not negative"),
+]
+Share = Annotated[
+    Annotated[int, _PART] | Annotated[float, _PART], Meta(description="a number from 0 to 1")
+]
+Complaint = tuple[str, str, str | None]
 """A rule of the gate, the evidence, and a fix of its own."""
 
 
+class TrialDemand(msgspec.Struct, frozen=True, kw_only=True):
+    """What the manifest asks of a pair: keys of [[pair]]."""
+
+    min_acceptance: Share | None = None
+    min_speedup: Number | None = None
+    trial: Text | None = None
+    """File of `draftcheck trial --format json`."""
+    draft_tokens: Count | None = None
+    temperature: Number | None = None
+    backend: Text | None = None
+
+    @property
+    def anything(self) -> bool:
+        return self.min_acceptance is not None or self.min_speedup is not None
+
+
 def check(
-    setup: SurveyedDeployment,
+    name: str,
+    wanted: TrialDemand,
     target: KnownModel,
     draft: KnownModel | None,
     lock: GateLock | None,
     root: Path,
-) -> tuple[dict[str, Any] | None, list[Said]]:
-    """The figures that were found, and what there is to say about them."""
+) -> tuple[LockedTrial | None, list[Complaint]]:
+    """The figures that were recorded for the pair of this name, and what is wrong with them."""
     if draft is None:
         return None, [("GAT010", "trials measure a draft model, and this pair has none", None)]
-    name, wanted = setup.deployment.name, setup.wanted
-    figures, said = _figures(name, wanted.trial, lock, root)
-    if figures is None:
-        return None, [(rule, saw, _command(target, draft, wanted.trial)) for rule, saw in said]
-    sides = {
-        "target": (target.key, target.facts.revision),
-        "draft": (draft.key, draft.facts.revision),
-    }
-    others = list(trials.differences(figures, wanted, sides))
+    trial = _recorded_figures(name, wanted, lock, root)
+    if not isinstance(trial, LockedTrial):
+        rule, saw = trial
+        return None, [(rule, saw, _command(target, draft, wanted.trial))]
+    others = list(_differences(trial, wanted, target, draft))
     if others:
-        saw = f"{figures['file']}: {'; '.join(others)}"
-        return figures, [("GAT011", saw, _command(target, draft, wanted.trial))]
-    return figures, [(rule, saw, None) for rule, saw in trials.held(figures, wanted)]
+        saw = f"{trial.file}: {'; '.join(others)}"
+        return trial, [("GAT011", saw, _command(target, draft, wanted.trial))]
+    return trial, [(rule, saw, None) for rule, saw in _shortfalls(trial, wanted)]
 
 
-def _figures(
-    name: str, file: str | None, lock: GateLock | None, root: Path
-) -> tuple[dict[str, Any] | None, list[tuple[str, str]]]:
-    """From the trial's own file where it is here, else from the lock."""
-    kept = lock.trials.get(name) if lock is not None else None
+def recorded(wanted: TrialDemand, root: Path) -> LockedTrial | None:
+    """The figures that a lock keeps of the trial file that a pair names."""
+    if wanted.trial is None or not (root / wanted.trial).is_file():
+        return None
+    return read(root / wanted.trial, wanted.trial)
+
+
+def _recorded_figures(
+    name: str, wanted: TrialDemand, lock: GateLock | None, root: Path
+) -> LockedTrial | tuple[str, str]:
+    """From the trial's own file where it is here, else from the lock; or a rule and evidence."""
+    file = wanted.trial
+    locked = lock.trials.get(name) if lock is not None else None
     flaw = lock.flaw("trials", name) if lock is not None else None
     if flaw is not None:
-        return None, [(flaw.rule, f"{locks.NAME}: {flaw.saw}")]
-    if file is not None and (root / file).is_file():
-        try:
-            figures = trials.read(root / file, file)
-        except ReadError as error:
-            return None, [("GAT010", error.message)]
-        if kept is not None and kept.get("sha256") != figures["sha256"]:
-            return None, [("GAT003", f"{file} is not the trial that {locks.NAME} has")]
-        return figures, []
-    if kept is None:
+        return flaw.rule, f"{locks.NAME}: {flaw.saw}"
+    try:
+        here = recorded(wanted, root)
+    except ReadError as error:
+        return "GAT010", error.message
+    if here is not None:
+        if locked is not None and locked.sha256 != here.sha256:
+            return "GAT003", f"{file} is not the trial that {locks.NAME} has"
+        return here
+    if locked is None:
         where = f"{file} does not exist" if file else "the pair names no trial"
-        return None, [("GAT010", f"{where}, and {locks.NAME} has none for {name!r}")]
-    if file is not None and kept.get("file") != file:
-        return None, [("GAT003", f"{locks.NAME} has {kept.get('file')}, the pair names {file}")]
-    return kept, []
+        return "GAT010", f"{where}, and {locks.NAME} has none for {name!r}"
+    if file is not None and locked.file != file:
+        return "GAT003", f"{locks.NAME} has {locked.file}, the pair names {file}"
+    return locked
 
 
 def _command(target: KnownModel, draft: KnownModel, file: str | None) -> str:
@@ -74,9 +117,137 @@ def _command(target: KnownModel, draft: KnownModel, file: str | None) -> str:
     return f"Run `{shlex.join(words)}`, then `draftcheck lock`.{then}"
 
 
-def recorded(setups: list[SurveyedDeployment], root: Path) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Name of a pair -> the figures that a lock keeps of its trial."""
-    for setup in setups:
-        file = setup.wanted.trial
-        if file is not None and setup.deployment.name and (root / file).is_file():
-            yield setup.deployment.name, trials.read(root / file, file)
+# ---- reading a trial file ----
+
+
+def read(path: Path, shown: str) -> LockedTrial:
+    """The figures of a trial file that a lock keeps."""
+    try:
+        with path.open("rb") as file:
+            data = file.read(LARGEST + 1)
+    except OSError as error:
+        raise ReadError(f"{shown}: {error.strerror}") from error
+    if len(data) > LARGEST:
+        raise ReadError(f"{shown}: more than {LARGEST:,} bytes is no trial")
+    try:
+        body = json.loads(data)
+    except (ValueError, RecursionError) as error:
+        raise ReadError(f"{shown}: not the JSON of a trial: {str(error)[:120]}") from None
+    if not isinstance(body, dict):
+        raise ReadError(f"{shown}: not the JSON of a trial")
+    if isinstance(body.get("trial"), dict):  # of `draftcheck pair --trial`
+        body = {**body["trial"], "target": body.get("target"), "draft": body.get("draft")}
+    if "acceptance_rate" not in body or "backend" not in body:
+        raise ReadError(f"{shown}: not the JSON of `draftcheck trial --format json`")
+    return _figures(body, shown, hashlib.sha256(data).hexdigest())
+
+
+def _figures(body: Mapping[str, Any], shown: str, sha256: str) -> LockedTrial:
+    """By hand: a trial of any version will do, as long as the figures that count are figures."""
+
+    def number(value: Any) -> Figure:
+        if value is None:
+            return None
+        if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value):
+            return value
+        raise ReadError(f"{shown}: {str(value)[:40]!r} is not a figure of a trial")
+
+    def figure(name: str) -> str | Figure:
+        value = body.get(name)
+        return value if isinstance(value, str) else number(value)
+
+    columns = ("draft_tokens", "draft_efficiency", "speedup")
+    rate, best, rows = body["acceptance_rate"], body.get("best"), body.get("lengths")
+    return LockedTrial(
+        target=_model(body.get("target")),
+        draft=_model(body.get("draft")),
+        length=number(body.get("length")),
+        acceptance_rate=number(rate.get("value") if isinstance(rate, dict) else rate),
+        speedup=number(best.get("speedup") if isinstance(best, dict) else None),
+        broken=_reason(body.get("broken")),
+        incomplete=_reason(body.get("incomplete")),
+        lengths=[
+            [number(row.get(column)) for column in columns]
+            for row in (rows if isinstance(rows, list) else [])
+            if isinstance(row, dict)
+        ],
+        backend=figure("backend"),
+        device=figure("device"),
+        dtype=figure("dtype"),
+        temperature=figure("temperature"),
+        prompts=figure("prompts"),
+        tokens=figure("tokens"),
+        file=shown,
+        sha256=sha256,
+    )
+
+
+def _reason(value: Any) -> str | None:
+    return value[:400] if isinstance(value, str) and value else None
+
+
+def _model(side: Any) -> dict[str, str]:
+    if not isinstance(side, dict):
+        return {}
+    return {name: side[name] for name in ("ref", "revision") if isinstance(side.get(name), str)}
+
+
+# ---- holding it against the pair ----
+
+
+def _differences(
+    trial: LockedTrial, wanted: TrialDemand, target: KnownModel, draft: KnownModel
+) -> Iterator[str]:
+    """How the trial's circumstances differ from the pair's."""
+    for side, measured, model in (("target", trial.target, target), ("draft", trial.draft, draft)):
+        ref, revision = measured.get("ref"), measured.get("revision")
+        now = model.facts.revision
+        if ref is not None and not _same(ref, model.key):
+            yield f"its {side} is {ref}, not {model.key}"
+        elif now and revision and revision != now:
+            yield f"its {side} is revision {revision[:12]}, not {now[:12]}"
+    for name, measured_at, asked in (
+        ("temperature", trial.temperature, wanted.temperature),
+        ("backend", trial.backend, wanted.backend),
+    ):
+        if asked is not None and measured_at != asked:
+            yield f"its {name} is {measured_at}, not {asked}"
+
+
+def _same(ref: str, reference: str) -> bool:
+    """The same model; a trial may have been made elsewhere, and names its commit apart."""
+    name, ours = ref.partition("@")[0].removeprefix("./"), reference.partition("@")[0]
+    return name == ours or name.endswith(f"/{ours}")
+
+
+def _shortfalls(trial: LockedTrial, wanted: TrialDemand) -> Iterator[tuple[str, str]]:
+    """What falls short: a rule of the gate and the evidence; GAT010 where nothing was measured."""
+    if trial.broken:
+        yield "GAT008", f"the trial found the pair broken: {trial.broken[:200]}"
+        return
+    if trial.incomplete:
+        yield "GAT010", f"{trial.file} was not finished: {trial.incomplete}"
+        return
+    acceptance, speedup, at = _at(trial, wanted.draft_tokens)
+    for rule, name, reached, least in (
+        ("GAT008", "acceptance", acceptance, wanted.min_acceptance),
+        ("GAT009", "speed-up", speedup, wanted.min_speedup),
+    ):
+        if least is None:
+            continue
+        if reached is None:
+            yield "GAT010", f"{trial.file} has no {name}{at}"
+        elif reached < least:
+            yield rule, f"{name} {reached:.3g}{at}, the minimum is {least:g}"
+
+
+def _at(trial: LockedTrial, draft_tokens: int | None) -> tuple[float | None, float | None, str]:
+    """Acceptance and speed-up at the draft length of the pair, or the trial's own best."""
+    if draft_tokens is None:
+        at = f" at {trial.length} draft tokens" if trial.length else ""
+        return trial.acceptance_rate, trial.speedup, at
+    at = f" at {draft_tokens} draft tokens"
+    for tokens, acceptance, speedup in trial.lengths:
+        if tokens == draft_tokens:
+            return acceptance, speedup, at
+    return None, None, at

@@ -1,4 +1,9 @@
-"""A model as a deploy file names it -> the reference that the lock and the readers know it by."""
+"""A model as a deploy file names it -> the reference that the lock and the readers know it by.
+
+The text may be a path inside a container (the manifest says what that means here), a path from the
+root, from the file or from the current folder, or a name of the Hub. The key under which reports
+and the lock know the model does not depend on the machine.
+"""
 
 from __future__ import annotations
 

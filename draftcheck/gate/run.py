@@ -1,4 +1,15 @@
-"""The gate: every setup of every file held against what is known of its models."""
+"""The gate: every setup of every file held against what is known of its models. A run, in order:
+
+1. survey.py lists the files, reads their deployments, and adds the pairs, paths and versions of
+   draftcheck.toml (manifest.py) and the comments that ignore a finding (ignores.py).
+2. lock/format.py reads draftcheck.lock: the models and pairs that can be believed.
+3. For each deployment that speculates, model_references.py tells which models its words mean, and
+   known_models.py what is known of them: from the lock, from this disk, or from the Hub.
+4. judging.py asks the judge about the pair, on the engine and version that the file means;
+   minimums.py holds a recorded trial against what the manifest asks for.
+5. What deploy/ found in the file, the verdict's findings and the lock's flaws become one list, each
+   at its place, ignored ones marked: the GateReport (results.py). fixing.py applies its changes.
+"""
 
 from __future__ import annotations
 
@@ -10,13 +21,12 @@ from pathlib import Path
 from draftcheck.deploy import discover
 from draftcheck.deploy.deployment import Deployment, Word
 from draftcheck.errors import DraftcheckError
-from draftcheck.gate import ignores, judging, model_references, rows, survey
-from draftcheck.gate import lock as locks
-from draftcheck.gate.lock import GateLock
+from draftcheck.gate import ignores, judging, minimums, model_references, rows, survey
+from draftcheck.gate.known_models import KnownModel, MissingModel, ModelReader
+from draftcheck.gate.lock import format as locks
+from draftcheck.gate.lock.format import GateLock
 from draftcheck.gate.manifest import FileIgnore
-from draftcheck.gate.minimums import check as check_minimums
 from draftcheck.gate.model_references import ModelReference
-from draftcheck.gate.models import KnownModel, MissingModel, ModelReader
 from draftcheck.gate.results import CheckedDeployment, GateReport
 from draftcheck.gate.survey import DeploySurvey, SurveyedDeployment, SurveyedFile
 from draftcheck.judge.decide import Question
@@ -26,9 +36,14 @@ from draftcheck.values.words import Severity, Verdict
 
 @dataclass(frozen=True, slots=True)
 class GateRequest:
+    """What `draftcheck gate` is asked for."""
+
     paths: tuple[str, ...] = ()
+    """Files and folders; none: all that git has here."""
     diff_base: str | None = None
+    """Only files that changed since this revision."""
     online: bool = False
+    """Whether models that the lock does not have are read from the Hub."""
     lock: Path | None = None
     """Another file than draftcheck.lock at the root."""
     versions: Mapping[str, str] = field(default_factory=dict)
@@ -43,21 +58,21 @@ class GateRun:
     data: dict[str, bytes]
 
 
-def run(options: GateRequest) -> GateRun:
+def run(request: GateRequest) -> GateRun:
     """Look at the files, judge what they set up."""
-    seen = survey.take(options.paths, options.diff_base, options.versions)
-    path = options.lock or seen.root / locks.NAME
+    surveyed = survey.take(request.paths, request.diff_base, request.versions)
+    path = request.lock or surveyed.root / locks.NAME
     lock = locks.load(path)
-    gate = _Gate(seen, lock, ModelReader(lock, online=options.online), discover.shown(path))
-    report = gate.report()
-    return GateRun(report, {file.name: file.data for file in seen.seen})
+    models = ModelReader(lock, online=request.online)
+    report = _Gate(surveyed, lock, models, discover.shown(path)).report()
+    return GateRun(report, {file.name: file.data for file in surveyed.files})
 
 
 class _Gate:
     def __init__(
-        self, found: DeploySurvey, lock: GateLock | None, models: ModelReader, lock_name: str
+        self, surveyed: DeploySurvey, lock: GateLock | None, models: ModelReader, lock_name: str
     ) -> None:
-        self._survey, self._lock, self._models = found, lock, models
+        self._survey, self._lock, self._models = surveyed, lock, models
         self._lock_name = lock_name
         self._judge = judging.DeploymentJudge()
         self._setups: list[CheckedDeployment] = []
@@ -66,7 +81,7 @@ class _Gate:
 
     def report(self) -> GateReport:
         findings: list[Finding] = []
-        for file in self._survey.seen:
+        for file in self._survey.files:
             findings += self._file(file)
         findings += self._lock_findings()
         findings = _ignored(_once(findings), self._survey)
@@ -153,10 +168,13 @@ class _Gate:
             draft=draft.key if draft is not None else None,
         )
         if setup.wanted.anything:
-            trial, found = check_minimums(setup, target, draft, self._lock, self._survey.root)
-            checked = replace(checked, trial=trial)
+            trial, complaints = minimums.check(
+                deployment.name, setup.wanted, target, draft, self._lock, self._survey.root
+            )
+            checked = replace(checked, trial=trial.body if trial is not None else None)
             findings += [
-                rows.finding(rule, place, saw, fix=fix, setup=number) for rule, saw, fix in found
+                rows.finding(rule, place, saw, fix=fix, setup=number)
+                for rule, saw, fix in complaints
             ]
         return checked, findings
 
@@ -215,15 +233,15 @@ def _unclear(deployment: Deployment, number: int) -> Iterator[Finding]:
             yield rows.finding("GAT001", word.place, saw, setup=number)
 
 
-def _ignored(findings: list[Finding], found: DeploySurvey) -> list[Finding]:
+def _ignored(findings: list[Finding], surveyed: DeploySurvey) -> list[Finding]:
     """The same, with those marked that a manifest ignores, and its idle ignores reported."""
-    rules = found.ignores
-    looked = {file.name for file in found.seen}
+    rules = surveyed.ignores
+    looked = {file.name for file in surveyed.files}
     used: set[int] = set()
     done = []
     for finding in findings:
         for number, entry in enumerate(rules):
-            if finding.ignored is None and _covers(entry, finding, found.root):
+            if finding.ignored is None and _covers(entry, finding, surveyed.root):
                 used.add(number)
                 finding = replace(finding, ignored=entry.reason)  # noqa: PLW2901
         done.append(finding)

@@ -1,4 +1,8 @@
-"""Files -> what is set up in them; shared by `gate` and `lock`. Judges nothing."""
+"""Files -> what is set up in them; the first step of `gate` and of `lock`. Judges nothing.
+
+take() finds the root, reads its manifest, lists the files (all, named ones, or changed ones), and
+looks into each that may be about an engine. Manifests of folders below the root add to it.
+"""
 
 from __future__ import annotations
 
@@ -12,12 +16,13 @@ from draftcheck.deploy import find as deployments
 from draftcheck.deploy.deployment import Contents, Deployment, FileTrouble
 from draftcheck.deploy.kinds import choose
 from draftcheck.deploy.neighbours import KnownFolders
+from draftcheck.deploy.text import decoded
 from draftcheck.errors import ReadError
 from draftcheck.gate import ignores, manifest, rows
-from draftcheck.gate import lock as locks
 from draftcheck.gate.ignores import IgnoreComment
+from draftcheck.gate.lock import format as locks
 from draftcheck.gate.manifest import FileIgnore, GateManifest
-from draftcheck.gate.trials import TrialDemand
+from draftcheck.gate.minimums import TrialDemand
 from draftcheck.rulebook import book
 from draftcheck.values.findings import FilePlace, Finding
 
@@ -49,9 +54,13 @@ class SurveyedFile:
 
 @dataclass(slots=True)
 class DeploySurvey:
+    """What all files hold."""
+
     root: Path
     looked_at: int = 0
-    seen: list[SurveyedFile] = field(default_factory=list)
+    """Files in all."""
+    files: list[SurveyedFile] = field(default_factory=list)
+    """Those that are about an engine."""
     ignores: list[FileIgnore] = field(default_factory=list)
     """Of the manifests, whether they were looked at themselves or not."""
 
@@ -95,19 +104,13 @@ class Manifests:
         return Path(os.path.relpath(folder / text, self._root)).as_posix()
 
     def paths(self, folder: Path) -> Mapping[str, str]:
-        found: dict[str, str] = {}
-        for each in self.of(folder):
-            found = {**each.paths, **found}
-        return found
+        return {k: v for each in reversed(self.of(folder)) for k, v in each.paths.items()}
 
     def versions(self, folder: Path) -> Mapping[str, str]:
-        found: dict[str, str] = {}
-        for each in self.of(folder):
-            found = {**each.versions, **found}
-        return found
+        return {k: v for each in reversed(self.of(folder)) for k, v in each.gate.versions.items()}
 
     def gpu(self, folder: Path) -> str | None:
-        return next((each.gpu for each in self.of(folder) if each.gpu), None)
+        return next((each.gate.gpu for each in self.of(folder) if each.gate.gpu), None)
 
 
 def interpret(contents: Contents | None) -> GateManifest:
@@ -132,12 +135,12 @@ def take(
     explicit = {discover.shown(Path(path)) for path in paths}
     whole = discover.shown(root / manifest.NAME)
     if whole not in names and manifests.root().findings:  # it is read, so it must be right
-        survey.seen.append(SurveyedFile(whole, b"", findings=list(manifests.root().findings)))
+        survey.files.append(SurveyedFile(whole, b"", findings=list(manifests.root().findings)))
     for name in names:
-        seen = _look(name, name in explicit, survey, folders, manifests)
-        if seen is not None:
-            survey.seen.append(seen)
-            for setup in seen.setups:
+        file = _look(name, name in explicit, survey, folders, manifests)
+        if file is not None:
+            survey.files.append(file)
+            for setup in file.setups:
                 setup.versions = {**setup.versions, **(versions or {})}
     _started_elsewhere(survey)
     return survey
@@ -145,9 +148,9 @@ def take(
 
 def _started_elsewhere(survey: DeploySurvey) -> None:
     """A file of options that a command names is judged with it; alone it names no target."""
-    named = {name for s in survey.seen for setup in s.setups for name in setup.deployment.configs}
-    for seen in survey.seen:
-        for setup in seen.setups if seen.name in named else ():
+    named = {name for s in survey.files for setup in s.setups for name in setup.deployment.configs}
+    for file in survey.files:
+        for setup in file.setups if file.name in named else ():
             if setup.deployment.target is None:
                 setup.deployment = replace(setup.deployment, speculates=False, unknown=())
 
@@ -181,7 +184,7 @@ def _names(
         names = list(dict.fromkeys([*names, *discover.here(Path())]))
     if names is None:
         names = discover.here(Path())
-    return list(discover.wanted(names, root, found.include, found.exclude))
+    return list(discover.wanted(names, root, found.gate.include, found.gate.exclude))
 
 
 def _below_versions(changed: set[str]) -> Iterator[str]:
@@ -226,24 +229,24 @@ def _look(
     contents = choose.read(data, name, dotenv.beside(name, folders.beside(name)))
     if contents is None:
         return None
-    seen = SurveyedFile(name, data)
+    file = SurveyedFile(name, data)
     folder = Path(name).parent
     paths, versions = manifests.paths(folder), manifests.versions(folder)
     gpu = manifests.gpu(folder)
     for deployment in deployments.find(contents, folders.beside(name)):
-        seen.setups.append(SurveyedDeployment(deployment, paths, versions, gpu))
+        file.setups.append(SurveyedDeployment(deployment, paths, versions, gpu))
     if Path(name).name == manifest.NAME:
-        _own(contents, seen, survey, paths, gpu)
+        _own(contents, file, survey, paths, gpu)
     elif _speculates(data):
-        seen.findings += [_not_understood(trouble) for trouble in contents.troubles]
+        file.findings += [_not_understood(trouble) for trouble in contents.troubles]
     if ignores.MARK in data:
-        seen.ignores = ignores.find(_text(data), name)
-    return seen
+        file.ignores = ignores.find(decoded(data)[0], name)
+    return file
 
 
 def _own(
     contents: Contents,
-    seen: SurveyedFile,
+    file: SurveyedFile,
     survey: DeploySurvey,
     paths: Mapping[str, str],
     gpu: str | None,
@@ -251,12 +254,12 @@ def _own(
     """The pairs of a manifest of ours."""
     found = interpret(contents)
     survey.ignores += [entry for entry in found.ignores if entry not in survey.ignores]
-    seen.findings += found.findings
+    file.findings += found.findings
     for pair in found.pairs:
-        versions = found.versions
-        setup = SurveyedDeployment(pair.deployment, paths, versions, found.gpu or gpu)
-        setup.wanted = pair.wanted
-        seen.setups.append(setup)
+        gate = found.gate
+        file.setups.append(
+            SurveyedDeployment(pair.deployment, paths, gate.versions, gate.gpu or gpu, pair.wanted)
+        )
 
 
 def _not_understood(trouble: FileTrouble) -> Finding:
@@ -266,10 +269,3 @@ def _not_understood(trouble: FileTrouble) -> Finding:
 def _speculates(data: bytes) -> bool:
     low = data.lower()
     return any(word in low for word in rows.speculation_words())
-
-
-def _text(data: bytes) -> str:
-    try:
-        return data.decode("utf-8").removeprefix("\ufeff")
-    except UnicodeDecodeError:
-        return data.decode("latin-1")

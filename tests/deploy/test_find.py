@@ -89,7 +89,7 @@ def test_a_pair_with_its_circumstances() -> None:
     assert (found.engine, found.method, found.speculates) == ("vllm", "draft_model", True)
     assert found.target and found.target.text == "Qwen/Qwen3-8B@abc"
     assert found.draft and (found.draft.text, found.draft.place.line) == ("Qwen/Qwen3-0.6B", 5)
-    assert found.said == {
+    assert found.circumstances == {
         "tensor_parallel": 2, "pipeline_parallel": 2, "context": 32000, "sequences": 64,
         "kv_dtype": "fp8", "dtype": "float16", "memory_fraction": 0.85, "draft_tokens": 5,
     }  # fmt: skip
@@ -114,7 +114,7 @@ def test_references_of_llama_cpp(words: str, target: str, draft: str) -> None:
     found = one(f"llama-server {words} --spec-type draft-simple -c 8192 -np 4\n")
     assert found.target and found.draft
     assert (found.target.text, found.draft.text) == (target, draft)
-    assert found.said == {"context": 2048, "sequences": 4}, "-c is shared by all sequences"
+    assert found.circumstances == {"context": 2048, "sequences": 4}, "-c is shared by all sequences"
     assert not found.findings
 
 
@@ -127,7 +127,11 @@ def test_environment_sets_options_and_the_command_line_wins() -> None:
         "compose.yaml",
     )
     assert found.target and found.draft and found.target.text == "/m/t.gguf"
-    assert (found.version, found.method, found.said["context"]) == ("b10000", "draft-simple", 8192)
+    assert (found.version, found.method, found.circumstances["context"]) == (
+        "b10000",
+        "draft-simple",
+        8192,
+    )
     assert not found.findings
 
 
@@ -328,7 +332,7 @@ def test_tabbyapi_of_old() -> None:
 def test_modelfile() -> None:
     text = "FROM ./t.gguf\nDRAFT ./d.gguf\nPARAMETER num_draft 4\nPARAMETER num_ctx 8192\n"
     found = one(text, "Modelfile")
-    assert found.draft and found.draft.text == "./d.gguf" and found.said["context"] == 8192
+    assert found.draft and found.draft.text == "./d.gguf" and found.circumstances["context"] == 8192
     assert seen(found) == [("FIL003", 3, "error")]
     assert "draft_num_predict 4" in fixed(text, found.findings)
 
@@ -363,7 +367,9 @@ def test_presets_are_one_deployment_a_section() -> None:
         "spec-type = draft-mtp\n"
     )
     first, second = deployments(text, "models.ini")
-    assert first.target and first.draft and first.said == {"context": 8192, "draft_tokens": 8}
+    assert (
+        first.target and first.draft and first.circumstances == {"context": 8192, "draft_tokens": 8}
+    )
     assert seen(first) == [("FIL001", 7, "error")]
     assert "spec-draft-n-max = 8" in fixed(text, first.findings)
     assert second.target and (second.target.text, second.method) == ("org/x:Q8_0", "draft-mtp")

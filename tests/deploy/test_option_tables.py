@@ -10,8 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from draftcheck.deploy.kinds import wrappers
 from draftcheck.deploy.options import programs, tables
 from draftcheck.deploy.options.tables import OptionsAtVersion, load, view
+from draftcheck.errors import RuleError
 from draftcheck.rulebook import book, file_rules, files
 
 TABLES = sorted(
@@ -19,6 +21,18 @@ TABLES = sorted(
     for path in (files.folder() / "options").glob("*.toml")
     if not path.stem.endswith("-names")
 )
+
+
+def test_a_wrapper_stands_once_and_is_found_by_its_form() -> None:
+    rows = wrappers.rows()
+    listed = files.read("wrappers", wrappers.WrapperFile).wrapper
+    names = [name for row in listed for name in row.names]
+    assert len(names) == len(set(names)) == len(rows)
+    assert {row.form for row in rows.values()} == set(wrappers.FORMS)
+    with pytest.raises(RuleError, match="optoins"):
+        files.typed(
+            {"wrapper": [{"names": ["x"], "optoins": []}]}, wrappers.WrapperFile, "wrappers.toml"
+        )
 
 
 @pytest.mark.parametrize("name", TABLES)
@@ -54,7 +68,7 @@ def test_rows_are_sound(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", [name for name in TABLES if load(name).complete and "names" in load(name).head]
+    "name", [name for name in TABLES if load(name).complete and load(name).head.names]
 )
 def test_what_takes_a_names_place_exists(name: str) -> None:
     """A fix must not lead to the next error."""

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from draftcheck.gate import lock as locks
+from draftcheck.gate.lock import format as locks
 from tests import make
 from tests.conftest import ROOT, Run
 from tests.gate.conftest import Repo
@@ -169,7 +169,7 @@ def other_notes(lock: dict[str, Any]) -> None:
     """A pair whose entry is sound, but was made for other contents."""
     key = f"{BIG} + models/other"
     entry = {**lock["pairs"][key], "of": ["sha256:0", "sha256:1"]}
-    lock["pairs"][key] = locks.sign("pairs", key, entry)
+    lock["pairs"][key] = locks.sign("pairs", key, locks.LockedPair(**entry)).body
 
 
 TAMPERED: dict[str, tuple[Callable[[dict[str, Any]], None], str]] = {
@@ -226,6 +226,52 @@ def test_a_spoilt_lock_is_not_believed(
     ran = locked.gate("serve.sh", "--format", "json")
     assert ran.code == 3, ran.out
     assert any(f["file"] == "draftcheck.lock" and said in f["saw"] for f in ran.json["findings"])
+
+
+def unknown_field(entry: dict[str, Any]) -> None:
+    entry["more"] = 1
+
+
+def wrong_type(entry: dict[str, Any]) -> None:
+    entry["checks"] = "all"
+
+
+def no_notes(entry: dict[str, Any]) -> None:
+    del entry["notes"]
+
+
+@pytest.mark.parametrize("spoil", [unknown_field, wrong_type, no_notes])
+def test_an_entry_that_no_version_writes_is_named(
+    spoil: Callable[[dict[str, Any]], None], locked: Repo
+) -> None:
+    """Its digest is right, so somebody made it on purpose: it is named with its key."""
+    shutil.rmtree(locked.path / "models")
+    lock, key = locked.locked, f"{BIG} + models/other"
+    entry = lock["pairs"][key]
+    spoil(entry)
+    entry["digest"] = locks.digest("pairs", key, entry)
+    locked.write("draftcheck.lock", json.dumps(lock, indent=2))
+    ran = locked.gate("--format", "json")
+    [flaw] = [f for f in ran.json["findings"] if f["file"] == "draftcheck.lock"]
+    assert (flaw["rule"], ran.code) == ("GAT004", 3)
+    assert f"pairs: the entry {key!r} is none that this version writes" in flaw["saw"]
+
+
+def test_locks_of_earlier_versions_keep_working(repo: Repo) -> None:
+    """format1.lock was written by 0.1.0; nothing else is here, not even the models."""
+    text = (Path(__file__).parent / "format1.lock").read_text(encoding="ascii")
+    lock = locks.parse(text.encode())
+    assert (lock.flaws, locks.dumps(lock)) == ({}, text)
+    repo.write("draftcheck.lock", text)
+    repo.write(
+        "draftcheck.toml",
+        '[[pair]]\nname = "chat"\ntarget = "models/big"\ndraft = "models/small"\n'
+        'engine = "vllm@0.15.1"\nmin_acceptance = 0.6\ntrial = "trial.json"\n',
+    )
+    ran = repo.gate("--format", "json")
+    [setup] = ran.json["setups"]
+    assert (ran.code, setup["verdict"]) == (0, "compatible"), ran.out
+    assert (setup["trial"]["speedup"], setup["trial"]["lengths"][0]) == (1.9, [2, 0.8, 1.5])
 
 
 def test_locking_again_mends_what_was_edited(locked: Repo) -> None:

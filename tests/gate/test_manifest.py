@@ -46,6 +46,13 @@ def test_a_pair_is_judged(good: Repo) -> None:
         ("[paths]\n'/m' = 3\n", 2, "'/m' must be a text"),
         ("[gate]\nexclude = 'x'\n", 2, "'exclude' must be a list of texts"),
         ("[gate.versions]\nvlllm = '1'\n", 2, "there is no engine 'vlllm'"),
+        ("[gate.versions]\nvllm = 1\n", 2, "versions: 'vllm' must be a text"),
+        ("[gate]\nversions = 'x'\n", 2, "versions is written [versions]"),
+        (PAIR + "draft_gpu = -1\n", 6, "'draft_gpu' must be a whole number from 0 on"),
+        (PAIR + "min_speedup = nan\n", 6, "'min_speedup' must be a number that is not negative"),
+        (PAIR + "context = 1.0\n", 6, "'context' must be a whole number from 1 on"),
+        (PAIR + "method = ' '\n", 6, "'method' must be a text"),
+        (PAIR + "context = 0\nsequences = 0\n", 7, "'sequences' must be"),
     ],
 )
 def test_what_is_not_understood_is_said_with_its_line(
@@ -64,6 +71,15 @@ def test_broken_toml_is_a_finding(good: Repo) -> None:
     assert ran.code == 3
     [finding] = [f for f in ran.json["findings"] if f["file"] == "draftcheck.toml"]
     assert finding["rule"] == "GAT001"
+
+
+@pytest.mark.parametrize("number", ["9" * 5000, "0x" + "F" * 5000])
+def test_a_number_without_end_is_a_finding(number: str, good: Repo) -> None:
+    good.write("draftcheck.toml", f"[gate]\ngpu = {number}\n")
+    ran = good.gate("--format", "json")
+    assert ran.code == 3
+    [finding] = [f for f in ran.json["findings"] if f["file"] == "draftcheck.toml"]
+    assert "too many digits" in finding["saw"]
 
 
 def test_paths_of_containers(good: Repo) -> None:
@@ -214,7 +230,8 @@ def test_the_documented_manifest_is_understood(good: Repo) -> None:
     assert [f["saw"] for f in report["findings"] if f["rule"] == "GAT014"] == []
     [setup] = [s for s in report["setups"] if s["name"] == "chat"]
     assert (setup["engine"], setup["version"]) == ("vllm", "0.15.1")
-    known = {*manifest.PAIR, *manifest.GATE, *manifest.IGNORE, *manifest.TOP}
+    tables = (manifest.PairTable, manifest.GateTable, manifest.IgnoreTable)
+    known = {*manifest.TOP, *(key for table in tables for key in table.__struct_fields__)}
     assert not [key for key in known if not re.search(rf"\b{key}\b", page)]
 
 

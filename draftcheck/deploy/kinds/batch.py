@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-from draftcheck.deploy.gathered import ContentsBuilder
+from draftcheck.deploy.contents import ContentsBuilder
 from draftcheck.deploy.kinds import wrappers
-from draftcheck.deploy.syntax.variables import MAX_VALUE, Variables
+from draftcheck.deploy.syntax.variables import Variables, filled
 from draftcheck.deploy.text import CommandArgument, TextView, joined
 
 NAMES = re.compile(r".+\.(?:bat|cmd|ps1)")
@@ -26,7 +26,7 @@ def claims(name: str, text: str) -> bool:
     return True
 
 
-def read(view: TextView, gathered: ContentsBuilder) -> None:
+def read(view: TextView, contents: ContentsBuilder) -> None:
     """Collect one command per line."""
     values = dict[str, TextView]()
     power = view.name.endswith(".ps1")
@@ -42,10 +42,10 @@ def read(view: TextView, gathered: ContentsBuilder) -> None:
             values[match[1].lower()] = line.slice(start, max(start, end))
             continue
         if len(line.text) > MAX_LINE:
-            gathered.trouble(line.place(0, 1), "too long a line")
+            contents.trouble(line.place(0, 1), "too long a line")
             continue
         args = _args(line, values, power)
-        wrappers.Unwrapping(gathered, Variables(), line.place()).emit(args)
+        wrappers.Unwrapping(contents, Variables(), line.place()).emit(args)
 
 
 def _logical(view: TextView, mark: str) -> list[TextView]:
@@ -64,9 +64,9 @@ def _logical(view: TextView, mark: str) -> list[TextView]:
 def _args(line: TextView, values: dict[str, TextView], power: bool) -> list[CommandArgument]:
     found = list[CommandArgument]()
     starts = _STARTS.match(line.text)
-    filled = _filled(line.slice(starts.end() if starts else 0, len(line.text)), values)
-    for start, end, text in _words(filled, power):
-        word = text.word(filled.place(start, end), filled.raw(start, end))
+    line = _filled(line.slice(starts.end() if starts else 0, len(line.text)), values)
+    for start, end, text in _words(line, power):
+        word = text.word(line.place(start, end), line.raw(start, end))
         unknown = _VARIABLE.search(text.text)
         if not found:
             word = replace(word, text=re.sub(r"^.*\\", "", word.text).removesuffix(".exe"))
@@ -103,11 +103,9 @@ def _words(view: TextView, power: bool) -> list[tuple[int, int, TextView]]:
 
 
 def _filled(view: TextView, values: dict[str, TextView]) -> TextView:
-    parts, at, length = list[TextView](), 0, 0
-    for match in _VARIABLE.finditer(view.text):
-        known = values.get((match[1] or match[2]).lower())
-        if known is not None and length + len(known.text) < MAX_VALUE:
-            length += len(known.text)
-            parts += [view.slice(at, match.start()), known]
-            at = match.end()
-    return joined([*parts, view.slice(at, len(view.text))])
+    """Known variables filled in; the others stay as they are spelled."""
+
+    def value(match: re.Match[str]) -> TextView:
+        return values.get((match[1] or match[2]).lower(), view.slice(*match.span()))
+
+    return filled(view, _VARIABLE, value)

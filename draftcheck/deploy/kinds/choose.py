@@ -1,6 +1,7 @@
 """Files -> commands and documents with places. Knows no engine; runs, expands and fetches nothing.
 
-A kind of file is a module with NAMES, claims(name, text) and read(view, gathered), named in KINDS.
+A kind of file is a module with NAMES, claims(name, text) and read(view, contents), named in KINDS.
+could() asks by name alone, might() takes a fast look at the bytes, read() does the work.
 """
 
 from __future__ import annotations
@@ -11,20 +12,20 @@ from dataclasses import replace
 from functools import cache
 from typing import Protocol
 
+from draftcheck.deploy.contents import ContentsBuilder
 from draftcheck.deploy.deployment import Contents, FileTrouble
-from draftcheck.deploy.gathered import ContentsBuilder
 from draftcheck.deploy.hints import hinted_bytes
 from draftcheck.deploy.kinds import (
     batch,
     compose,
     dockerfile,
+    draftcheck_toml,
     engine_yaml,
     ini,
     json_file,
     kubernetes,
     llama_swap,
     makefile,
-    manifest,
     modelfile,
     notebook,
     pbtxt,
@@ -49,13 +50,13 @@ class DeployFileKind(Protocol):
     def claims(self, name: str, text: str) -> bool:
         """Whether a file with such a name and this text is of this kind."""
 
-    def read(self, view: TextView, gathered: ContentsBuilder) -> None:
+    def read(self, view: TextView, contents: ContentsBuilder) -> None:
         """Collect what it holds."""
 
 
 # The first that claims a file reads it.
 KINDS: tuple[DeployFileKind, ...] = (
-    manifest,
+    draftcheck_toml,
     dockerfile,
     modelfile,
     makefile,
@@ -119,11 +120,11 @@ class _Embedded:
     script = staticmethod(shell.inside)
 
     @staticmethod
-    def file(view: TextView, name: str, gathered: ContentsBuilder) -> None:
+    def file(view: TextView, name: str, contents: ContentsBuilder) -> None:
         """Read a text as the file that it becomes."""
         kind = kind_of(name, view.text)
         if kind is not None:
-            kind.read(replace(view, name=_base(name)), gathered)
+            kind.read(replace(view, name=_base(name)), contents)
 
 
 def read(data: bytes, name: str, outside: Mapping[str, str] | None = None) -> Contents | None:
@@ -144,14 +145,14 @@ def read(data: bytes, name: str, outside: Mapping[str, str] | None = None) -> Co
     kind = kind_of(name, text)
     if kind is None:
         return None
-    gathered = ContentsBuilder(_Embedded(), outside=outside or {})
+    contents = ContentsBuilder(_Embedded(), outside=outside or {})
     if trouble is not None:
-        gathered.troubles.append(trouble)
+        contents.troubles.append(trouble)
     view = TextView.whole(SourceText(name, text), _base(name))
     if _TEMPLATE_SUFFIX.search(name.lower()) and not name.endswith(".tpl"):
         view.text = templates.hidden(text)
-    kind.read(view, gathered)
-    return gathered.contents()
+    kind.read(view, contents)
+    return contents.built()
 
 
 def _decoded(data: bytes, name: str) -> tuple[str, FileTrouble | None]:

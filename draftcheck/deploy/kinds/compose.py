@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from draftcheck.deploy.gathered import ContentsBuilder
+from draftcheck.deploy.contents import ContentsBuilder
 from draftcheck.deploy.kinds.containers import ContainerReader
 from draftcheck.deploy.syntax.variables import interpolated
 from draftcheck.deploy.syntax.yaml_tree import parse
@@ -18,11 +18,11 @@ def claims(name: str, text: str) -> bool:
     return "compose" in name or ("\nservices:" in f"\n{text}" and "image:" in text)
 
 
-def read(view: TextView, gathered: ContentsBuilder) -> None:
+def read(view: TextView, contents: ContentsBuilder) -> None:
     """Collect the services' commands."""
-    parsed = parse(view, gathered)
+    parsed = parse(view, contents)
     reader = ContainerReader(
-        parsed, gathered, lambda text: interpolated(text, None, gathered.outside)
+        parsed, contents, lambda text: interpolated(text, None, contents.outside)
     )
     for tree in parsed.trees:
         services = tree.get("services")

@@ -6,8 +6,8 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
+from draftcheck.deploy.contents import ContentsBuilder, split
 from draftcheck.deploy.deployment import DocumentTree, Word
-from draftcheck.deploy.gathered import ContentsBuilder, split
 from draftcheck.deploy.hints import hinted
 from draftcheck.deploy.kinds import shell, wrappers
 from draftcheck.deploy.options import programs
@@ -30,7 +30,7 @@ class ContainerReader:
     """Turns parts of a tree into commands; fill says how variables are filled in."""
 
     parsed: ParsedYaml
-    gathered: ContentsBuilder
+    contents: ContentsBuilder
     fill: Fill = field(default=as_it_is)
 
     def arg(self, tree: DocumentTree) -> CommandArgument | None:
@@ -55,7 +55,7 @@ class ContainerReader:
         view = self.parsed.view(tree)
         if view is None or tree.word is None or tree.word.kind == "null":
             return []
-        return split(self.fill(view), self.gathered)
+        return split(self.fill(view), self.contents)
 
     def image(self, tree: DocumentTree | None) -> Word | None:
         """An image: a text, or a mapping of repository and tag."""
@@ -99,11 +99,11 @@ class ContainerReader:
     ) -> None:
         """Add a command without its wrappers."""
         if args or image:
-            wrapped = wrappers.Unwrapping(self.gathered, Variables(), place, image, env or {})
+            wrapped = wrappers.Unwrapping(self.contents, Variables(), place, image, env or {})
             if args:
                 wrapped.emit(args)
             else:
-                self.gathered.command([], place, image, env)
+                self.contents.command([], place, image, env)
 
     def script(
         self, tree: DocumentTree, image: Word | None = None, env: dict[str, Word] | None = None
@@ -112,13 +112,13 @@ class ContainerReader:
         for item in tree.items if tree.items is not None else (tree,):
             view = self.parsed.view(item)
             if view is not None and hinted(view.text):
-                shell.inside(self.fill(view), self.gathered, None, image, env)
+                shell.inside(self.fill(view), self.contents, None, image, env)
 
     def file(self, tree: DocumentTree, name: str) -> None:
         """Read a scalar as a file of its own."""
         view = self.parsed.view(tree)
         if view is not None:
-            wrappers.inside(view, name, self.gathered)
+            wrappers.inside(view, name, self.contents)
 
 
 def started(

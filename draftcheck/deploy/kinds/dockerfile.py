@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field, replace
 
+from draftcheck.deploy.contents import ContentsBuilder
 from draftcheck.deploy.deployment import Word
-from draftcheck.deploy.gathered import ContentsBuilder
 from draftcheck.deploy.kinds import shell, wrappers
 from draftcheck.deploy.syntax import json_places
 from draftcheck.deploy.syntax.shell_words import Lexer
@@ -38,7 +38,7 @@ class _Stage:
     built_on: bool = False
 
 
-def read(view: TextView, gathered: ContentsBuilder) -> None:
+def read(view: TextView, contents: ContentsBuilder) -> None:
     """Collect what each stage starts."""
     stages, arguments = dict[str, _Stage](), dict[str, TextView]()
     stage: _Stage | None = None
@@ -55,10 +55,10 @@ def read(view: TextView, gathered: ContentsBuilder) -> None:
         elif name == "ARG":
             _pairs(rest, arguments if stage is None else stage.values, arguments)
         elif stage is not None:
-            _within(stage, name, rest, gathered)
+            _within(stage, name, rest, contents)
     for each in found:
         if not each.built_on and (each is found[-1] or each.entry or each.command):
-            _start(each, gathered)
+            _start(each, contents)
 
 
 def _instructions(view: TextView) -> list[TextView]:
@@ -133,7 +133,7 @@ def _pairs(
     return found
 
 
-def _within(stage: _Stage, name: str, rest: TextView, gathered: ContentsBuilder) -> None:
+def _within(stage: _Stage, name: str, rest: TextView, contents: ContentsBuilder) -> None:
     if name == "ENV":
         stage.env.update(_pairs(rest, stage.values, {}))
     elif name == "ENTRYPOINT":
@@ -144,44 +144,41 @@ def _within(stage: _Stage, name: str, rest: TextView, gathered: ContentsBuilder)
         at = 0
         while match := _OPTION.match(rest.text, at):
             at = match.end()
-        _run(stage, rest.slice(at, len(rest.text)), gathered)
+        _run(stage, rest.slice(at, len(rest.text)), contents)
     elif name in ("COPY", "ADD"):
-        _copy(rest, gathered)
+        _copy(rest, contents)
 
 
-def _run(stage: _Stage, rest: TextView, gathered: ContentsBuilder) -> None:
+def _run(stage: _Stage, rest: TextView, contents: ContentsBuilder) -> None:
     heredoc = _HEREDOC.match(rest.text)
     if heredoc:
         first = rest.text.find("\n")
         body = rest.slice(first + 1, max(rest.text.rstrip().rfind("\n") + 1, first + 1))
         rest = body if first >= 0 else rest
-    _script(stage, rest, gathered)
+    _script(stage, rest, contents)
 
 
-def _copy(rest: TextView, gathered: ContentsBuilder) -> None:
+def _copy(rest: TextView, contents: ContentsBuilder) -> None:
     match, first = _HEREDOC.search(rest.text), rest.text.find("\n")
     if match and first > match.end():
         target = rest.text[match.end() : first].split()
         last = max(rest.text.rstrip().rfind("\n") + 1, first + 1)
-        wrappers.inside(rest.slice(first + 1, last), target[-1] if target else "", gathered)
+        wrappers.inside(rest.slice(first + 1, last), target[-1] if target else "", contents)
 
 
 def _script(
-    stage: _Stage, view: TextView, gathered: ContentsBuilder, image: Word | None = None
+    stage: _Stage, view: TextView, contents: ContentsBuilder, image: Word | None = None
 ) -> None:
     variables = Variables({name: VariableValue(text) for name, text in stage.values.items()})
-    shell.inside(view, gathered, variables, image, stage.env)
+    shell.inside(view, contents, variables, image, stage.env)
 
 
-def _listed(view: TextView | None, gathered: ContentsBuilder) -> list[CommandArgument] | None:
+def _listed(view: TextView | None, contents: ContentsBuilder) -> list[CommandArgument] | None:
     """The words of the exec form; None: it is the shell form."""
     if view is None or not view.text.lstrip().startswith("["):
         return None
-    try:
-        parsed = json_places.parse_view(view)
-    except json_places.NotJSON as error:
-        at = min(error.at, len(view.text))
-        gathered.trouble(view.place(at, at), f"not the JSON list of an exec form: {error.why}")
+    parsed = json_places.parse_view(view, contents, "the JSON list of an exec form")
+    if parsed is None:
         return None
     found = list[CommandArgument]()
     for item in parsed.trees[0].items or ():
@@ -193,15 +190,15 @@ def _listed(view: TextView | None, gathered: ContentsBuilder) -> list[CommandArg
     return found
 
 
-def _start(stage: _Stage, gathered: ContentsBuilder) -> None:
+def _start(stage: _Stage, contents: ContentsBuilder) -> None:
     """What the stage's image runs."""
-    entry, command = _listed(stage.entry, gathered), _listed(stage.command, gathered)
-    wrapped = wrappers.Unwrapping(gathered, Variables(), None, stage.image, stage.env)
+    entry, command = _listed(stage.entry, contents), _listed(stage.command, contents)
+    wrapped = wrappers.Unwrapping(contents, Variables(), None, stage.image, stage.env)
     if stage.entry is not None and entry is None:
-        _script(stage, stage.entry, gathered, stage.image)
+        _script(stage, stage.entry, contents, stage.image)
     elif entry is None and stage.command is not None and command is None:
-        _script(stage, stage.command, gathered, stage.image)
+        _script(stage, stage.command, contents, stage.image)
     elif entry or command:
         wrapped.emit([*(entry or ()), *(command or ())])
     elif stage.image is not None:
-        gathered.command([], stage.image.place, stage.image, stage.env)
+        contents.command([], stage.image.place, stage.image, stage.env)

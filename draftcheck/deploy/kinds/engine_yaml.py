@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from draftcheck.deploy.gathered import ContentsBuilder
+from draftcheck.deploy.contents import ContentsBuilder
 from draftcheck.deploy.syntax.yaml_tree import parse
 from draftcheck.deploy.text import TextView
 
@@ -58,9 +58,9 @@ def _kind(name: str, text: str) -> str | None:
     return None
 
 
-def read(view: TextView, gathered: ContentsBuilder) -> None:
+def read(view: TextView, contents: ContentsBuilder) -> None:
     """One document per YAML document."""
     kind = _kind(view.name, view.text)
-    for tree in parse(view, gathered).trees:
+    for tree in parse(view, contents).trees:
         if tree.entries is not None and kind is not None:
-            gathered.document(kind, tree)
+            contents.document(kind, tree)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
+from draftcheck.deploy.contents import ContentsBuilder, split
 from draftcheck.deploy.deployment import DocumentTree, Word
-from draftcheck.deploy.gathered import ContentsBuilder, split
 from draftcheck.deploy.kinds import wrappers
 from draftcheck.deploy.syntax.variables import Variables, filled, interpolated
 from draftcheck.deploy.text import CommandArgument, TextView, joined
@@ -31,7 +31,7 @@ def claims(name: str, text: str) -> bool:
     return bool(re.search(r"^[ \t]*\[", text, re.MULTILINE))
 
 
-def read(view: TextView, gathered: ContentsBuilder) -> None:
+def read(view: TextView, contents: ContentsBuilder) -> None:
     """Collect the commands of units and programs; anything else in an .ini is a preset."""
     found = sections(view)
     env, image = dict[str, Word](), None
@@ -39,7 +39,7 @@ def read(view: TextView, gathered: ContentsBuilder) -> None:
     for section in found:
         for key, value in section.settings:
             if key.text in ("Environment", "environment"):
-                _environment(value, env, values, gathered)
+                _environment(value, env, values, contents)
             elif key.text == "Image":
                 image = value.word()
     runs = False
@@ -48,14 +48,14 @@ def read(view: TextView, gathered: ContentsBuilder) -> None:
         for key, value in section.settings:
             if key.text in _STARTS:
                 runs = True
-                _start(value, values, env, image, gathered, words)
+                _start(value, values, env, image, contents, words)
         if words:
-            wrappers.Unwrapping(gathered, Variables(), None, image, env).emit(words)
+            wrappers.Unwrapping(contents, Variables(), None, image, env).emit(words)
         elif image is not None and section.heading.text == "Container":
             runs = True
-            gathered.command([], image.place, image, env)
+            contents.command([], image.place, image, env)
     if found and not runs and view.name.endswith(".ini"):
-        gathered.document("llama-preset", _tree(view, found))
+        contents.document("llama-preset", _tree(view, found))
 
 
 def sections(view: TextView) -> list[IniSection]:
@@ -106,9 +106,9 @@ def _logical(view: TextView) -> list[TextView]:
 
 
 def _environment(
-    value: TextView, env: dict[str, Word], values: dict[str, TextView], gathered: ContentsBuilder
+    value: TextView, env: dict[str, Word], values: dict[str, TextView], contents: ContentsBuilder
 ) -> None:
-    for arg in split(value, gathered):
+    for arg in split(value, contents):
         view = arg.view
         for match in re.finditer(r"([A-Za-z_]\w*)=", view.text):
             if match.start() and view.text[match.start() - 1] != ",":
@@ -124,17 +124,17 @@ def _start(
     values: dict[str, TextView],
     env: dict[str, Word],
     image: Word | None,
-    gathered: ContentsBuilder,
+    contents: ContentsBuilder,
     words: list[CommandArgument],
 ) -> None:
     place = value.place()
     if image is not None:
-        words.extend(split(interpolated(value, values), gathered))
+        words.extend(split(interpolated(value, values), contents))
         return
     prefix = _PREFIX.match(value.text)
     value = value.slice(prefix.end() if prefix else 0, len(value.text))
     text = filled(interpolated(value, values), _SPECIFIER, lambda _: None)
-    wrappers.Unwrapping(gathered, Variables(), place, None, env).emit(split(text, gathered))
+    wrappers.Unwrapping(contents, Variables(), place, None, env).emit(split(text, contents))
 
 
 def _tree(view: TextView, found: list[IniSection]) -> DocumentTree:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from draftcheck.deploy.gathered import ContentsBuilder
+from draftcheck.deploy.contents import ContentsBuilder
 from draftcheck.deploy.kinds import kubernetes, yaml_file
 from draftcheck.deploy.kinds.containers import ContainerReader
 from draftcheck.deploy.syntax import json_places
@@ -19,22 +19,19 @@ def claims(name: str, text: str) -> bool:
     return True
 
 
-def read(view: TextView, gathered: ContentsBuilder) -> None:
+def read(view: TextView, contents: ContentsBuilder) -> None:
     """A document of engine arguments, or the commands that it describes."""
     if view.name != "model.json" and not _WORTH.search(view.text):
         return
-    try:
-        parsed = json_places.parse_view(view)
-    except json_places.NotJSON as error:
-        at = min(error.at, len(view.text))
-        gathered.trouble(view.place(at, at), f"not JSON: {error.why}")
+    parsed = json_places.parse_view(view, contents, "JSON")
+    if parsed is None:
         return
-    reader = ContainerReader(parsed, gathered)
+    reader = ContainerReader(parsed, contents)
     for tree in parsed.trees:
         if tree.entries is None and tree.items is None:
             continue
         if view.name == "model.json" and tree.get("model") is not None:
-            gathered.document("triton-model", tree)
+            contents.document("triton-model", tree)
         elif tree.get("apiVersion") is not None:
             kubernetes.objects(reader, [tree])
         else:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
+from draftcheck.deploy.contents import ContentsBuilder
 from draftcheck.deploy.deployment import DocumentTree, Word
-from draftcheck.deploy.gathered import ContentsBuilder
 from draftcheck.deploy.kinds.containers import ContainerReader, mappings, references, started
 from draftcheck.deploy.syntax.yaml_tree import parse
 from draftcheck.deploy.text import TextView
@@ -20,10 +20,10 @@ def claims(name: str, text: str) -> bool:
     return bool(_API.search(text) and _KIND.search(text))
 
 
-def read(view: TextView, gathered: ContentsBuilder) -> None:
+def read(view: TextView, contents: ContentsBuilder) -> None:
     """Collect containers and files."""
-    parsed = parse(view, gathered)
-    reader = ContainerReader(parsed, gathered)
+    parsed = parse(view, contents)
+    reader = ContainerReader(parsed, contents)
     objects(reader, parsed.trees)
 
 

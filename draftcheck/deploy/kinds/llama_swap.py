@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from functools import partial
 
+from draftcheck.deploy.contents import ContentsBuilder
 from draftcheck.deploy.deployment import DocumentTree
-from draftcheck.deploy.gathered import ContentsBuilder
 from draftcheck.deploy.kinds.containers import ContainerReader
 from draftcheck.deploy.syntax.variables import filled
 from draftcheck.deploy.syntax.yaml_tree import ParsedYaml, parse
@@ -23,16 +23,16 @@ def claims(name: str, text: str) -> bool:
     return bool(_MODELS.search(text) and _CMD.search(text))
 
 
-def read(view: TextView, gathered: ContentsBuilder) -> None:
+def read(view: TextView, contents: ContentsBuilder) -> None:
     """Collect each model's command."""
-    parsed = parse(view, gathered)
+    parsed = parse(view, contents)
     for tree in parsed.trees:
         shared = _macros(parsed, tree.get("macros"))
         models = tree.get("models")
         for key, model in (models.entries or ()) if models else ():
             macros = {**shared, **_macros(parsed, model.get("macros"))}
             macros["MODEL_ID"] = view.instead(key.text, 0, 0)
-            reader = ContainerReader(parsed, gathered, partial(_filled, macros=macros))
+            reader = ContainerReader(parsed, contents, partial(_filled, macros=macros))
             command = model.get("cmd")
             if command is not None:
                 env = reader.environment(model.get("env"))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from draftcheck.deploy.gathered import ContentsBuilder
+from draftcheck.deploy.contents import ContentsBuilder
 from draftcheck.deploy.kinds import shell
 from draftcheck.deploy.syntax.variables import filled
 from draftcheck.deploy.text import TextView
@@ -21,7 +21,7 @@ def claims(name: str, text: str) -> bool:
     return True
 
 
-def read(view: TextView, gathered: ContentsBuilder) -> None:
+def read(view: TextView, contents: ContentsBuilder) -> None:
     """Collect the commands of all recipes."""
     just = bool(_JUST.fullmatch(view.name))
     reference = _HOLE if just else _REFERENCE
@@ -36,7 +36,7 @@ def read(view: TextView, gathered: ContentsBuilder) -> None:
         if match and match[2] not in ("!", "+"):
             values[match[1]] = _value(line, match.end(), values, reference, just)
     for recipe in recipes:
-        shell.inside(_filled(recipe, values, reference), gathered)
+        shell.inside(_filled(recipe, values, reference), contents)
 
 
 def _logical(view: TextView) -> list[TextView]:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
+from draftcheck.deploy.contents import ContentsBuilder
 from draftcheck.deploy.deployment import DocumentTree, Word
-from draftcheck.deploy.gathered import ContentsBuilder
 from draftcheck.deploy.text import TextView
 
 NAMES = re.compile(r"modelfile(?:[.-].*)?|.*\.modelfile")
@@ -18,7 +18,7 @@ def claims(name: str, text: str) -> bool:
     return True
 
 
-def read(view: TextView, gathered: ContentsBuilder) -> None:
+def read(view: TextView, contents: ContentsBuilder) -> None:
     """One document: an entry per instruction, its name in capitals."""
     entries, skip = list[tuple[Word, DocumentTree]](), 0
     for start, end in view.lines():
@@ -30,13 +30,13 @@ def read(view: TextView, gathered: ContentsBuilder) -> None:
             closing = view.text.find(_QUOTES, quotes + 3)
             skip = len(view.text) if closing < 0 else closing + 3
             if closing < 0:
-                gathered.trouble(view.place(quotes, quotes + 3), "a quote is never closed")
+                contents.trouble(view.place(quotes, quotes + 3), "a quote is never closed")
         key = view.slice(*match.span(1))
         name = Word(key.text.upper(), key.place(), raw=key.raw(), spans=key.spans())
         last = match.end() + len(view.text[match.end() : end].rstrip())
         entries.append((name, _value(view, name.text, match.end(), last)))
     if entries:
-        gathered.document("modelfile", DocumentTree(view.place(0, 0), entries=tuple(entries)))
+        contents.document("modelfile", DocumentTree(view.place(0, 0), entries=tuple(entries)))
 
 
 def _value(view: TextView, name: str, start: int, end: int) -> DocumentTree:

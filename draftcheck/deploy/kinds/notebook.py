@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
+from draftcheck.deploy.contents import ContentsBuilder
 from draftcheck.deploy.deployment import DocumentTree
-from draftcheck.deploy.gathered import ContentsBuilder
 from draftcheck.deploy.kinds import python_file, shell, wrappers
 from draftcheck.deploy.syntax import json_places
 from draftcheck.deploy.syntax.yaml_tree import ParsedYaml
@@ -21,13 +21,10 @@ def claims(name: str, text: str) -> bool:
     return True
 
 
-def read(view: TextView, gathered: ContentsBuilder) -> None:
+def read(view: TextView, contents: ContentsBuilder) -> None:
     """Collect what the cells start; all cells share one program."""
-    try:
-        parsed = json_places.parse_view(view)
-    except json_places.NotJSON as error:
-        at = min(error.at, len(view.text))
-        gathered.trouble(view.place(at, at), f"not a notebook: {error.why}")
+    parsed = json_places.parse_view(view, contents, "a notebook")
+    if parsed is None:
         return
     cells = parsed.trees[0].get("cells")
     code = list[TextView]()
@@ -38,32 +35,32 @@ def read(view: TextView, gathered: ContentsBuilder) -> None:
             continue
         magic = _CELL_MAGIC.match(source.text)
         if magic is None:
-            code.append(_without_magics(source, gathered))
+            code.append(_without_magics(source, contents))
             continue
         rest = source.slice(magic.end(), len(source.text))
         if magic[1] == "writefile":
-            wrappers.inside(rest, magic[2].split()[-1] if magic[2].split() else "", gathered)
+            wrappers.inside(rest, magic[2].split()[-1] if magic[2].split() else "", contents)
         elif magic[1] in ("bash", "sh", "script"):
-            _script(rest, gathered)
+            _script(rest, contents)
         elif magic[1] in ("time", "timeit", "capture"):
-            code.append(_without_magics(rest, gathered))
-    _python(code, gathered)
+            code.append(_without_magics(rest, contents))
+    _python(code, contents)
 
 
-def _python(code: list[TextView], gathered: ContentsBuilder) -> None:
+def _python(code: list[TextView], contents: ContentsBuilder) -> None:
     """All cells as one program; cell by cell where that is not Python."""
     if not code:
         return
-    whole, alone = ContentsBuilder(gathered.embedded), ContentsBuilder(gathered.embedded)
+    whole, alone = ContentsBuilder(contents.embedded), ContentsBuilder(contents.embedded)
     python_file.read(joined(code), whole)
     found = whole
     if whole.troubles:
         for cell in code:
             python_file.read(cell, alone)
         found = alone
-    gathered.commands.extend(found.commands)
-    gathered.documents.extend(found.documents)
-    gathered.troubles.extend(found.troubles)
+    contents.commands.extend(found.commands)
+    contents.documents.extend(found.documents)
+    contents.troubles.extend(found.troubles)
 
 
 def _source(parsed: ParsedYaml, tree: DocumentTree | None) -> TextView | None:
@@ -72,7 +69,7 @@ def _source(parsed: ParsedYaml, tree: DocumentTree | None) -> TextView | None:
     return joined(views) if views else None
 
 
-def _without_magics(source: TextView, gathered: ContentsBuilder) -> TextView:
+def _without_magics(source: TextView, contents: ContentsBuilder) -> TextView:
     """The Python of a cell; shell lines are read, they and magics become blank."""
     text, at = list[str](), 0
     while at < len(source.text):
@@ -84,7 +81,7 @@ def _without_magics(source: TextView, gathered: ContentsBuilder) -> TextView:
                 following = source.text.find("\n", end + 1)
                 end = len(source.text) if following < 0 else following
             if source.text[start] == "!":
-                _script(source.slice(start + 1, end), gathered)
+                _script(source.slice(start + 1, end), contents)
             size = end - start
             text.append(source.text[at:start] + ("pass".ljust(size) if size > 3 else " " * size))
         else:
@@ -99,5 +96,5 @@ def _without_magics(source: TextView, gathered: ContentsBuilder) -> TextView:
     return joined([replace(source, text=blanked), last])
 
 
-def _script(view: TextView, gathered: ContentsBuilder) -> None:
-    shell.inside(view, gathered)
+def _script(view: TextView, contents: ContentsBuilder) -> None:
+    shell.inside(view, contents)

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import re
 
+from draftcheck.deploy.contents import ContentsBuilder
 from draftcheck.deploy.deployment import DocumentTree, Word
-from draftcheck.deploy.gathered import ContentsBuilder
-from draftcheck.deploy.text import TextView, joined
+from draftcheck.deploy.syntax.variables import filled
+from draftcheck.deploy.text import TextView
 from draftcheck.values.findings import FilePlace
 
 NAMES = re.compile(r".+\.(?:pbtxt|prototxt)")
 MAX_DEPTH = 60
+_ESCAPE = re.compile(r"\\(.)")
 _TOKEN = re.compile(
     r"(?P<blank>[\s,;]+|\#[^\n]*)|(?P<name>[A-Za-z_][\w.]*)|(?P<number>[-+]?\.?\d[\w.+-]*)"
     r"|(?P<string>\"(?:[^\"\\\n]|\\.)*\"|'(?:[^'\\\n]|\\.)*')|(?P<mark>[:{}\[\]<>])"
@@ -22,17 +24,17 @@ def claims(name: str, text: str) -> bool:
     return True
 
 
-def read(view: TextView, gathered: ContentsBuilder) -> None:
+def read(view: TextView, contents: ContentsBuilder) -> None:
     """One document."""
     tokens, bad = _tokens(view)
     if bad is not None:
-        gathered.trouble(view.place(bad, bad + 1), "not text of a protocol buffer")
+        contents.trouble(view.place(bad, bad + 1), "not text of a protocol buffer")
     reader = _PbtxtReader(view, tokens)
     tree = DocumentTree(view.place(0, 0), entries=tuple(reader.fields(0)))
     if reader.trouble is not None:
-        gathered.trouble(view.place(reader.trouble, reader.trouble), "nested too deeply")
+        contents.trouble(view.place(reader.trouble, reader.trouble), "nested too deeply")
     if tree.entries:
-        gathered.document("triton-pbtxt", tree)
+        contents.document("triton-pbtxt", tree)
 
 
 def _tokens(view: TextView) -> tuple[list[tuple[str, int, int]], int | None]:
@@ -114,11 +116,10 @@ class _PbtxtReader:
 
     def _unescaped(self, start: int, end: int) -> TextView:
         """A string without its backslashes (the common ones)."""
-        parts, at = list[TextView](), start
-        for match in re.compile(r"\\(.)").finditer(self.view.text, start, end):
-            parts.append(self.view.slice(at, match.start()))
-            letter = self.view.slice(match.start() + 1, match.end())
-            letter.text = {"n": "\n", "t": "\t"}.get(letter.text, letter.text)
-            parts.append(letter)
-            at = match.end()
-        return joined([*parts, self.view.slice(at, end)])
+        inner = self.view.slice(start, end)
+
+        def letter(escape: re.Match[str]) -> TextView:
+            known = {"n": "\n", "t": "\t"}.get(escape[1], escape[1])
+            return inner.instead(known, *escape.span(1))
+
+        return filled(inner, _ESCAPE, letter)

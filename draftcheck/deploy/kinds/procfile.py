@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from draftcheck.deploy.gathered import ContentsBuilder
+from draftcheck.deploy.contents import ContentsBuilder
 from draftcheck.deploy.kinds import shell
 from draftcheck.deploy.text import TextView
 
@@ -17,9 +17,9 @@ def claims(name: str, text: str) -> bool:
     return True
 
 
-def read(view: TextView, gathered: ContentsBuilder) -> None:
+def read(view: TextView, contents: ContentsBuilder) -> None:
     """Collect one command per line."""
     for start, end in view.lines():
         match = _LINE.match(view.text, start, end)
         if match:
-            shell.inside(view.slice(match.end(), end), gathered)
+            shell.inside(view.slice(match.end(), end), contents)

@@ -6,8 +6,8 @@ import ast
 import re
 import warnings
 
+from draftcheck.deploy.contents import ContentsBuilder, split
 from draftcheck.deploy.deployment import DocumentTree, Word
-from draftcheck.deploy.gathered import ContentsBuilder, split
 from draftcheck.deploy.kinds import shell, wrappers
 from draftcheck.deploy.syntax.python_values import PythonScope, PythonValues
 from draftcheck.deploy.syntax.variables import Variables
@@ -42,7 +42,7 @@ def claims(name: str, text: str) -> bool:
     return name.endswith(".py") or bool(re.match(r"#!.*\bpython", text))
 
 
-def read(view: TextView, gathered: ContentsBuilder) -> None:
+def read(view: TextView, contents: ContentsBuilder) -> None:
     """Collect calls and commands."""
     if not _WORTH.search(view.text):
         return
@@ -55,14 +55,14 @@ def read(view: TextView, gathered: ContentsBuilder) -> None:
         line, column = error.lineno or 1, max((error.offset or 1) - 1, 0)
         start = values.lines[min(max(line, 1), len(values.lines)) - 1]
         at = min(start + column, len(view.text))
-        gathered.trouble(view.place(at, at), f"not Python 3: {error.msg}")
+        contents.trouble(view.place(at, at), f"not Python 3: {error.msg}")
         return
     except (ValueError, RecursionError, MemoryError) as error:
-        gathered.trouble(view.place(0, 0), f"not readable as Python: {type(error).__name__}")
+        contents.trouble(view.place(0, 0), f"not readable as Python: {type(error).__name__}")
         return
     values = PythonValues(view)
     for call, scope in _calls(tree, values):
-        _call(call, scope, values, gathered)
+        _call(call, scope, values, contents)
 
 
 def _calls(tree: ast.Module, values: PythonValues) -> list[tuple[ast.Call, PythonScope]]:
@@ -161,12 +161,12 @@ def _grows(node: ast.Call, scope: PythonScope, values: PythonValues) -> None:
 
 
 def _call(
-    node: ast.Call, scope: PythonScope, values: PythonValues, gathered: ContentsBuilder
+    node: ast.Call, scope: PythonScope, values: PythonValues, contents: ContentsBuilder
 ) -> None:
     name = values.dotted(node.func)
     last = name.rpartition(".")[2] or getattr(node.func, "attr", "")
     if name in _STARTS and node.args:
-        _program(node, name, scope, values, gathered)
+        _program(node, name, scope, values, contents)
     elif last in _INSTALLS:
         words = [values.read(value, scope).word for value in node.args]
         place = values.place(node)
@@ -176,9 +176,9 @@ def _call(
             for word in (*said, *words)
             if word is not None
         ]
-        gathered.command(args, place)
+        contents.command(args, place)
     elif last in _NAMES or any(_tells(last, keyword.arg) for keyword in node.keywords):
-        _document(node, name, scope, values, gathered)
+        _document(node, name, scope, values, contents)
 
 
 def _tells(callee: str, keyword: str | None) -> bool:
@@ -189,7 +189,7 @@ def _tells(callee: str, keyword: str | None) -> bool:
 
 
 def _document(
-    node: ast.Call, name: str, scope: PythonScope, values: PythonValues, gathered: ContentsBuilder
+    node: ast.Call, name: str, scope: PythonScope, values: PythonValues, contents: ContentsBuilder
 ) -> None:
     entries = values.keywords(node, scope)
     if isinstance(node.func, ast.Attribute):
@@ -197,11 +197,11 @@ def _document(
         word = receiver.word
         if word is not None and word.unknown is None:
             entries.append((Word("self", values.place(node.func.value)), receiver))
-    gathered.document("python-call", DocumentTree(values.place(node), entries=tuple(entries)), name)
+    contents.document("python-call", DocumentTree(values.place(node), entries=tuple(entries)), name)
 
 
 def _program(
-    node: ast.Call, name: str, scope: PythonScope, values: PythonValues, gathered: ContentsBuilder
+    node: ast.Call, name: str, scope: PythonScope, values: PythonValues, contents: ContentsBuilder
 ) -> None:
     """A program that is started: a list of words, or a text for a shell."""
     whole = name.startswith(("os.exec", "asyncio.create_subprocess_exec"))
@@ -215,7 +215,7 @@ def _program(
     env = dict[str, Word]()
     if tree.items is None:
         if tree.word is not None and id(tree.word) in values.texts:
-            shell.inside(values.text_view(tree.word), gathered)
+            shell.inside(values.text_view(tree.word), contents)
         return
     args = list[CommandArgument]()
     for item in tree.items:
@@ -224,5 +224,5 @@ def _program(
             continue
         view = values.text_view(word)
         joined = isinstance(node.args[0], ast.Call) and " " in word.text and word.raw is not None
-        args.extend(split(view, gathered) if joined else [CommandArgument(word, view)])
-    wrappers.Unwrapping(gathered, Variables(), values.place(node), None, env).emit(args)
+        args.extend(split(view, contents) if joined else [CommandArgument(word, view)])
+    wrappers.Unwrapping(contents, Variables(), values.place(node), None, env).emit(args)

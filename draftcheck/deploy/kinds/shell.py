@@ -6,8 +6,8 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from draftcheck.deploy.contents import ContentsBuilder
 from draftcheck.deploy.deployment import Word
-from draftcheck.deploy.gathered import ContentsBuilder
 from draftcheck.deploy.kinds import wrappers
 from draftcheck.deploy.syntax.shell_words import Lexer, Operator, RawWord
 from draftcheck.deploy.syntax.templates import HOLE
@@ -34,23 +34,23 @@ def claims(name: str, text: str) -> bool:
     return bool(re.fullmatch(_SUFFIX, name) or _SHEBANG.match(text))
 
 
-def read(view: TextView, gathered: ContentsBuilder) -> None:
+def read(view: TextView, contents: ContentsBuilder) -> None:
     """Collect the commands of a script."""
-    ShellScript(view, gathered).run()
+    ShellScript(view, contents).run()
 
 
 def inside(
     view: TextView,
-    gathered: ContentsBuilder,
+    contents: ContentsBuilder,
     variables: Variables | None = None,
     image: Word | None = None,
     env: Mapping[str, Word] | None = None,
 ) -> None:
     """Collect the commands of a script that stands in another file."""
     variables = variables or Variables()
-    if gathered.deeper(len(view.text) + len(variables.values)):
-        ShellScript(view, gathered, variables, image, env or {}).run()
-        gathered.depth -= 1
+    if contents.deeper(len(view.text) + len(variables.values)):
+        ShellScript(view, contents, variables, image, env or {}).run()
+        contents.depth -= 1
 
 
 @dataclass(slots=True)
@@ -58,7 +58,7 @@ class ShellScript:
     """A walk through a script, top to bottom, every branch taken."""
 
     view: TextView
-    gathered: ContentsBuilder
+    contents: ContentsBuilder
     variables: Variables = field(default_factory=Variables)
     image: Word | None = None
     env: Mapping[str, Word] = field(default_factory=dict)
@@ -79,9 +79,9 @@ class ShellScript:
         while at < len(tokens):
             token = tokens[at]
             at += 1
-            if self.gathered.left < 0:
+            if self.contents.left < 0:
                 place = self.view.place(token.start, token.end)
-                self.gathered.trouble(place, "too long a script: the rest is not read")
+                self.contents.trouble(place, "too long a script: the rest is not read")
                 return
             if isinstance(token, RawWord):
                 self._words.append(token)
@@ -98,7 +98,7 @@ class ShellScript:
                 self._flush()
         self._flush()
         for start, text in lexer.troubles:
-            self.gathered.trouble(self.view.place(start, start + 1), text)
+            self.contents.trouble(self.view.place(start, start + 1), text)
 
     def _paren(self, tokens: list[RawWord | Operator], at: int, token: Operator) -> int:
         """An array, a function, or a group."""
@@ -120,7 +120,7 @@ class ShellScript:
         while at < len(tokens):
             token = tokens[at]
             at += 1
-            if isinstance(token, RawWord) and self.gathered.spend(WORD):
+            if isinstance(token, RawWord) and self.contents.spend(WORD):
                 items.extend(self.variables.expand(token, self.view))
             elif isinstance(token, Operator) and token.text == ")":
                 break
@@ -139,7 +139,7 @@ class ShellScript:
             self._words.clear()  # the pattern of a case
 
     def _flush(self) -> None:
-        self.gathered.spend(STATEMENT)
+        self.contents.spend(STATEMENT)
         words, self._words = self._words, []
         written, self._written = self._written, []
         words = self._structure(words)
@@ -220,7 +220,7 @@ class ShellScript:
         args, before = list[CommandArgument](), 0
         for word in words:
             args.extend(self.variables.expand(word, self.view))
-            if not self.gathered.spend(WORD * (len(args) - before)):
+            if not self.contents.spend(WORD * (len(args) - before)):
                 return
             before = len(args)
         if bare == "set" and len(args) > 1 and args[1].word.text == "--":
@@ -229,7 +229,7 @@ class ShellScript:
         env = {**self.env, **self.variables.environment(), **env}
         place = self.view.place(words[0].start, words[-1].end)
         if not self._bodies(args, written):
-            wrappers.Unwrapping(self.gathered, self.variables, place, self.image, env).emit(args)
+            wrappers.Unwrapping(self.contents, self.variables, place, self.image, env).emit(args)
 
     def _declare(self, words: list[RawWord]) -> None:
         exports = words[0].bare == "export" or any(word.bare == "-x" for word in words)
@@ -250,5 +250,5 @@ class ShellScript:
         names = [self.variables.text(target, self.view)[0].text for target in files]
         if body is not None:
             text, _, _ = self.variables.text(body, self.view)
-            return wrappers.heredoc(args, text, names, self.gathered)
-        return bool(names) and wrappers.echoed(args, names[-1], self.gathered)
+            return wrappers.heredoc(args, text, names, self.contents)
+        return bool(names) and wrappers.echoed(args, names[-1], self.contents)

@@ -1,95 +1,76 @@
-"""Commands that start other commands: sudo, env, bash -c, docker run, kubectl run …"""
+"""Commands that start other commands: sudo, env, bash -c, docker run, kubectl run …
+
+rules/wrappers.toml says which programs do so and where the inner command begins. A wrapper is taken
+off, what is left may be another one, until the program itself stands first. A script inside quotes
+is read like a file of its own.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cache, partial
+from typing import Literal
 
+from draftcheck.deploy.contents import ContentsBuilder
 from draftcheck.deploy.deployment import Word
-from draftcheck.deploy.gathered import ContentsBuilder
 from draftcheck.deploy.hints import hinted
 from draftcheck.deploy.syntax.variables import Variables, VariableValue, filled
 from draftcheck.deploy.text import CommandArgument, TextView, joined
+from draftcheck.rulebook import files as rulefiles
+from draftcheck.rulebook.files import Names, RuleRow
 from draftcheck.values.findings import FilePlace
 
-SHELLS = {"sh", "bash", "zsh", "dash", "ash", "ksh"}
 _PYTHON = re.compile(r"(?:python|pypy)[\d.]*(?:\.exe)?")
 _CLUSTER_C = re.compile(r"-[a-zA-Z]*c")
 _NEWLINE = re.compile(r"\\n")
 _ASSIGNED = re.compile(r"[A-Za-z_]\w*=")
-# Options of a wrapper that take a value of their own, and how many words come before the command.
-_WRAPPERS: dict[str, tuple[frozenset[str], int]] = {
-    name: (frozenset(options.split()), skip)
-    for name, options, skip in (
-        ("exec", "-a", 0),
-        ("command", "", 0),
-        ("builtin", "", 0),
-        ("nohup", "", 0),
-        ("setsid", "", 0),
-        ("time", "-f -o", 0),
-        ("nice", "-n", 0),
-        ("ionice", "-c -n", 0),
-        ("stdbuf", "-i -o -e", 0),
-        ("unbuffer", "", 0),
-        ("timeout", "-k -s --kill-after --signal", 1),
-        ("numactl", "-N -m -C -i -p --cpunodebind --membind --physcpubind --interleave", 0),
-        ("taskset", "", 1),
-        ("chrt", "", 1),
-        ("sudo", "-u -g -h -p -C -r -t -U --user --group", 0),
-        ("doas", "-u -C", 0),
-        ("gosu", "", 1),
-        ("su-exec", "", 1),
-        ("tini", "-p", 0),
-        ("dumb-init", "", 0),
-        ("catchsegv", "", 0),
-        ("systemd-inhibit", "", 0),
-        ("caffeinate", "-t -w", 0),
+_NO_CONTAINER = ("compose", "build", "pull", "service", "stack")
+"""Subcommands of a container program behind which `run` means something else."""
+
+
+class Wrapper(RuleRow, frozen=True):
+    """A row of rules/wrappers.toml: how a program names the command that it starts."""
+
+    names: Names
+    form: Literal["command", "shell", "eval", "quoted", "env", "container", "kubectl", "image"] = (
+        "command"
     )
-}
-# name and subcommand; options with values are too many to list: the first likely word starts it.
-_RUNNERS: dict[str, tuple[tuple[str, ...], frozenset[str]]] = {
-    name: (tuple(subcommands.split()), frozenset(options.split()))
-    for name, subcommands, options in (
-        ("uv", "run", "--with --python -p --project --directory --extra --group --index-url"),
-        ("poetry", "run", ""),
-        ("pipenv", "run", ""),
-        ("pdm", "run", ""),
-        ("hatch", "run", ""),
-        ("pixi", "run", "-e --environment"),
-        ("conda", "run", "-n --name -p --prefix"),
-        ("mamba", "run", "-n --name -p --prefix"),
-        ("micromamba", "run", "-n --name -p --prefix"),
-        ("op", "run", "--env-file"),
-        ("doppler", "run", ""),
-        ("accelerate", "launch", "--config_file --num_processes"),
-        ("srun", "", "-N -n -w -p -A -J -c -t -o -e -G --nodes --ntasks --partition"),
-        ("mpirun", "", "-n -np -H -hostfile --hostfile -x"),
-        ("systemd-run", "", "-p -u -E --unit --slice"),
-        ("nsys", "profile", "-o -t --output --trace"),
-        ("xvfb-run", "", "-n -s"),
-    )
-}
-_SCREEN = frozenset(["-S", "-dmS", "-DmS", "-c", "-e", "-h", "-s", "-t", "-T", "-Logfile"])
-_APPTAINER = frozenset(
-    ["-B", "--bind", "-H", "--home", "-W", "--workdir", "--env", "--env-file", "--pwd", "--overlay"]
-)
-_CONTAINERS = {"docker", "podman", "nerdctl", "docker.exe"}
-_FLAGS = {
-    "-d", "-i", "-t", "-P", "-q", "--detach", "--interactive", "--tty", "--rm", "--init",
-    "--privileged", "--publish-all", "--read-only", "--no-healthcheck", "--oom-kill-disable",
-    "--sig-proxy", "--quiet", "--replace", "--rmi", "--disable-content-trust", "--no-hosts",
-    "--no-hostname", "--systemd", "--tls-verify",
-}  # fmt: skip
-_SINGLE_LETTERS = re.compile(r"-[ditPq]+")
+    subcommands: Names = ()
+    options: Names = ()
+    flags: Names = ()
+    skip: int = 0
+
+    def takes_value(self, option: str) -> bool:
+        """Whether the next word belongs to an option of a container program: -it does not."""
+        letters = {flag[1:] for flag in self.flags}
+        cluster = len(option) > 1 and set(option[1:]) <= letters
+        return option not in self.flags and not cluster
+
+
+class WrapperFile(RuleRow, frozen=True):
+    """rules/wrappers.toml."""
+
+    wrapper: tuple[Wrapper, ...]
+
+
+@cache
+def rows() -> Mapping[str, Wrapper]:
+    """The rows by name of the program."""
+    listed = rulefiles.read("wrappers", WrapperFile).wrapper
+    return {name: row for row in listed for name in row.names}
+
+
+def _form(name: str) -> str:
+    return rows()[name].form if name in rows() else ""
 
 
 @dataclass(slots=True)
 class Unwrapping:
     """Takes wrappers off a command until the program itself is left."""
 
-    gathered: ContentsBuilder
+    contents: ContentsBuilder
     variables: Variables = field(default_factory=Variables)
     place: FilePlace | None = None
     image: Word | None = None
@@ -106,38 +87,32 @@ class Unwrapping:
             if rest is args:
                 break
             args = rest
-        self.gathered.command(args, self.place, self.image, self.env)
+        self.contents.command(args, self.place, self.image, self.env)
 
     def _inner(self, name: str, args: list[CommandArgument]) -> list[CommandArgument] | None:
         """The command inside; the same: none; None: it was read in another way."""
-        if name in SHELLS:
-            return self._shell(args)
-        if name == "env":
-            return self._env(args)
-        if name in _WRAPPERS:
-            options, skip = _WRAPPERS[name]
-            return args[_first(args, 1, options) + skip :]
-        if name in _RUNNERS:
-            return self._runner(name, args)
-        if name in _CONTAINERS:
-            return self._container(args)
-        if name in ("kubectl", "oc") and len(args) > 2 and args[1].word.text == "run":
-            return self._kubectl(args)
-        if name == "eval" and len(args) > 1:
-            parts = [view for arg in args[1:] for view in (arg.view, _space(arg.view))]
-            self._script(joined(parts))
-            return None
-        if name in ("ssh", "tmux", "screen", "su", "script", "watch"):
-            rest = self._quoted(args)
-            plain = name == "screen" and rest is args
-            return args[_first(args, 1, _SCREEN) :] if plain else rest
-        if name in ("apptainer", "singularity"):
-            return self._image_file(args)
+        row = rows().get(name)
+        if row is not None:
+            return FORMS[row.form](self, row, args)
         if _PYTHON.fullmatch(name) and len(args) > 2 and args[1].word.text == "-c":
-            inside(args[2].view, "-c.py", self.gathered)
+            inside(args[2].view, "-c.py", self.contents)
         return args
 
-    def _shell(self, args: list[CommandArgument]) -> list[CommandArgument] | None:
+    def _command(self, row: Wrapper, args: list[CommandArgument]) -> list[CommandArgument]:
+        at = 1
+        if row.subcommands:
+            if len(args) < 2 or args[1].word.text not in row.subcommands:
+                return args
+            at = 2
+        return args[_first(args, at, row.options) + row.skip :]
+
+    def _eval(self, row: Wrapper, args: list[CommandArgument]) -> list[CommandArgument] | None:
+        if len(args) < 2:
+            return args
+        self._script(joined([view for arg in args[1:] for view in (arg.view, _space(arg.view))]))
+        return None
+
+    def _shell(self, row: Wrapper, args: list[CommandArgument]) -> list[CommandArgument] | None:
         for at, arg in enumerate(args[1:-1], start=1):
             if _CLUSTER_C.fullmatch(arg.word.text):
                 self._script(args[at + 1].view, args[at + 2 :])
@@ -151,10 +126,10 @@ class Unwrapping:
         if positional:
             values["@"] = VariableValue(items=positional[1:])
         variables = Variables(values, set(self.variables.exported))
-        self.gathered.embedded.script(view, self.gathered, variables, self.image, self.env)
+        self.contents.embedded.script(view, self.contents, variables, self.image, self.env)
 
-    def _env(self, args: list[CommandArgument]) -> list[CommandArgument]:
-        at = _first(args, 1, frozenset(("-u", "-C", "--unset", "--chdir")))
+    def _env(self, row: Wrapper, args: list[CommandArgument]) -> list[CommandArgument]:
+        at = _first(args, 1, row.options)
         env = dict(self.env)
         while at < len(args) and (match := _ASSIGNED.match(args[at].word.text)):
             view = args[at].view
@@ -163,32 +138,23 @@ class Unwrapping:
         self.env = env
         return args[at:]
 
-    def _runner(self, name: str, args: list[CommandArgument]) -> list[CommandArgument]:
-        subcommands, options = _RUNNERS[name]
-        at = 1
-        if subcommands:
-            if len(args) < 2 or args[1].word.text not in subcommands:
-                return args
-            at = 2
-        return args[_first(args, at, options) :]
-
-    def _quoted(self, args: list[CommandArgument]) -> list[CommandArgument] | None:
+    def _quoted(self, row: Wrapper, args: list[CommandArgument]) -> list[CommandArgument] | None:
         last = args[-1]
         if len(args) > 1 and re.search(r"\s", last.view.text):
             self._script(last.view)
             return None
-        return args
+        return args[_first(args, 1, row.options) :] if row.options else args
 
-    def _container(self, args: list[CommandArgument]) -> list[CommandArgument]:
+    def _container(self, row: Wrapper, args: list[CommandArgument]) -> list[CommandArgument]:
         at = 1
-        while at < len(args) and args[at].word.text not in ("run", "create", "exec"):
-            if args[at].word.text in ("compose", "build", "pull", "service", "stack"):
+        while at < len(args) and args[at].word.text not in row.subcommands:
+            if args[at].word.text in _NO_CONTAINER:
                 return args
             at += 1
         if at >= len(args):
             return args
         runs = args[at].word.text != "exec"
-        at, entry, env = self._container_options(args, at + 1)
+        at, entry, env = self._container_options(row, args, at + 1)
         if at >= len(args):
             return args
         if not runs:
@@ -196,21 +162,20 @@ class Unwrapping:
         self.image, self.env = args[at].word, env
         inner = [*entry, *args[at + 1 :]]
         if not inner:
-            self.gathered.command([], self.place, self.image, env)
+            self.contents.command([], self.place, self.image, env)
         return inner
 
-    def _image_file(self, args: list[CommandArgument]) -> list[CommandArgument]:
-        """apptainer exec [options] docker://image command"""
-        if len(args) < 3 or args[1].word.text not in ("exec", "run"):
+    def _image_file(self, row: Wrapper, args: list[CommandArgument]) -> list[CommandArgument]:
+        if len(args) < 3 or args[1].word.text not in row.subcommands:
             return args
-        at = _first(args, 2, _APPTAINER)
+        at = _first(args, 2, row.options)
         if at < len(args) and args[at].word.text.startswith("docker://"):
             view = args[at].view
             self.image = view.slice(len("docker://"), len(view.text)).word()
         return args[at + 1 :]
 
     def _container_options(
-        self, args: list[CommandArgument], at: int
+        self, row: Wrapper, args: list[CommandArgument], at: int
     ) -> tuple[int, list[CommandArgument], dict[str, Word]]:
         entry, env = list[CommandArgument](), dict[str, Word]()
         while at < len(args) and args[at].word.text.startswith("-"):
@@ -218,7 +183,7 @@ class Unwrapping:
             name, equals, _ = view.text.partition("=")
             value = view.slice(len(name) + 1, len(view.text)) if equals else None
             at += 1
-            if value is None and name not in _FLAGS and not _SINGLE_LETTERS.fullmatch(name):
+            if value is None and row.takes_value(name):
                 value = args[at].view if at < len(args) else None
                 at += 1
             if value is None:
@@ -230,7 +195,9 @@ class Unwrapping:
                 env[key] = value.slice(len(key) + 1, len(value.text)).word()
         return at, entry, env
 
-    def _kubectl(self, args: list[CommandArgument]) -> list[CommandArgument]:
+    def _kubectl(self, row: Wrapper, args: list[CommandArgument]) -> list[CommandArgument]:
+        if len(args) < 3 or args[1].word.text not in row.subcommands:
+            return args
         end = next((i for i, arg in enumerate(args) if arg.word.text == "--"), len(args))
         for at, arg in enumerate(args[:end]):
             if arg.word.text.startswith("--image="):
@@ -240,33 +207,47 @@ class Unwrapping:
         return args[end + 1 :] if self.image is not None and end < len(args) else args
 
 
+FORMS: Mapping[
+    str, Callable[[Unwrapping, Wrapper, list[CommandArgument]], list[CommandArgument] | None]
+] = {
+    "command": Unwrapping._command,
+    "shell": Unwrapping._shell,
+    "eval": Unwrapping._eval,
+    "quoted": Unwrapping._quoted,
+    "env": Unwrapping._env,
+    "container": Unwrapping._container,
+    "kubectl": Unwrapping._kubectl,
+    "image": Unwrapping._image_file,
+}
+
+
 def base(arg: CommandArgument) -> str:
     """The name of a program without its folder."""
     return arg.word.text.rsplit("/", 1)[-1]
 
 
 def heredoc(
-    args: list[CommandArgument], text: TextView, choose: list[str], gathered: ContentsBuilder
+    args: list[CommandArgument], text: TextView, files: list[str], contents: ContentsBuilder
 ) -> bool:
     """Read a here-document as what it becomes; False: the command itself still counts."""
     names = [base(arg) for arg in args if not arg.word.text.startswith("-")]
     program = names[0] if names else ""
-    if choose:
-        inside(text, choose[-1], gathered)
+    if files:
+        inside(text, files[-1], contents)
     elif "tee" in names and len(names) > names.index("tee") + 1:
-        inside(text, names[names.index("tee") + 1], gathered)
-    elif any(name in SHELLS for name in names) or program == "ssh":
-        inside(text, "stdin.sh", gathered)
+        inside(text, names[names.index("tee") + 1], contents)
+    elif any(_form(name) == "shell" for name in names) or program == "ssh":
+        inside(text, "stdin.sh", contents)
     elif any(_PYTHON.fullmatch(name) for name in names):
-        inside(text, "stdin.py", gathered)
-    elif program in ("kubectl", "oc", *_CONTAINERS):
-        inside(text, "stdin.yaml", gathered)
+        inside(text, "stdin.py", contents)
+    elif _form(program) in ("kubectl", "container"):
+        inside(text, "stdin.yaml", contents)
     else:
         return False
     return True
 
 
-def echoed(args: list[CommandArgument], name: str, gathered: ContentsBuilder) -> bool:
+def echoed(args: list[CommandArgument], name: str, contents: ContentsBuilder) -> bool:
     """Read what echo or printf writes to a script; False: they do not."""
     if base(args[0]) not in ("echo", "printf") or len(args) < 2:
         return False
@@ -278,7 +259,7 @@ def echoed(args: list[CommandArgument], name: str, gathered: ContentsBuilder) ->
             continue
         parts += [filled(arg.view, _NEWLINE, partial(_newline, arg.view)), _space(arg.view)]
     if parts:
-        inside(joined(parts), name, gathered)
+        inside(joined(parts), name, contents)
     return True
 
 
@@ -286,14 +267,14 @@ def _newline(view: TextView, match: re.Match[str]) -> TextView:
     return view.instead("\n", *match.span())
 
 
-def inside(view: TextView, name: str, gathered: ContentsBuilder) -> None:
+def inside(view: TextView, name: str, contents: ContentsBuilder) -> None:
     """Read a file that stands inside another."""
-    if hinted(view.text) and gathered.deeper(len(view.text)):
-        gathered.embedded.file(view, name, gathered)
-        gathered.depth -= 1
+    if hinted(view.text) and contents.deeper(len(view.text)):
+        contents.embedded.file(view, name, contents)
+        contents.depth -= 1
 
 
-def _first(args: list[CommandArgument], at: int, options: frozenset[str]) -> int:
+def _first(args: list[CommandArgument], at: int, options: tuple[str, ...]) -> int:
     """The index of the first word that is no option and no option's value."""
     while at < len(args) and args[at].word.text.startswith("-"):
         text = args[at].word.text

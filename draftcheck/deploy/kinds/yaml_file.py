@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, replace
 
+from draftcheck.deploy.contents import ContentsBuilder
 from draftcheck.deploy.deployment import DocumentTree, Word
-from draftcheck.deploy.gathered import ContentsBuilder
 from draftcheck.deploy.kinds.containers import ContainerReader, references, started
 from draftcheck.deploy.syntax.yaml_tree import parse
 from draftcheck.deploy.text import CommandArgument, TextView
@@ -43,10 +43,10 @@ def claims(name: str, text: str) -> bool:
     return True
 
 
-def read(view: TextView, gathered: ContentsBuilder) -> None:
+def read(view: TextView, contents: ContentsBuilder) -> None:
     """Collect everything that looks like a command."""
-    parsed = parse(view, gathered)
-    reader = ContainerReader(parsed, gathered)
+    parsed = parse(view, contents)
+    reader = ContainerReader(parsed, contents)
     for tree in parsed.trees:
         walk(reader, tree)
 
@@ -103,7 +103,7 @@ def _mapping(reader: ContainerReader, mapping: DocumentTree, above: _Above, seen
             _options(reader, value, above, env)
             seen.add(id(value))
     if mapping.get("engine_kwargs") is not None and mapping.get("model_loading_config") is not None:
-        reader.gathered.document("ray-llm", mapping)
+        reader.contents.document("ray-llm", mapping)
     words[:0] = started(reader, mapping.get("modelCommand"), above.model)
     if words:
         reader.emit(references(words, env), above.image, env)

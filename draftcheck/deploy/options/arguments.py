@@ -22,7 +22,7 @@ def read(setting: GivenOptions, words: Sequence[Word], positional: str = "") -> 
         word = words[at]
         if not word.text.startswith("-") or word.text == "-" or NEGATIVE.match(word.text):
             if word.unknown and word.unknown in word.text and (taken or at > 0):
-                setting.opaque = True
+                setting.may_hold_more = True
             elif not taken:
                 taken = _positional(setting, word, positional)
             at += 1
@@ -42,7 +42,7 @@ def _add(setting: GivenOptions, name: str, word: Word, values: Sequence[Word], t
     option = setting.view.meant(name)
     entry = GivenOption(name, word, value, option=option, takes=takes)
     if takes == "1" and value is None:
-        setting.empty.append(entry)
+        setting.without_value.append(entry)
     setting.add(entry)
 
 
@@ -53,8 +53,8 @@ def _plain(setting: GivenOptions, words: Sequence[Word], at: int) -> int:
     head, equals, _ = name.partition("=")
     if equals and view.ever(name) is None and (view.ever(head) or view.change(head)):
         value = tail(word, len(head) + 1)
-        setting.glued.append(GivenOption(head, word, value, option=view.meant(head)))
-        setting.add(setting.glued[-1])
+        setting.unsplit.append(GivenOption(head, word, value, option=view.meant(head)))
+        setting.add(setting.unsplit[-1])
         return 1
     span = view.now(name) or view.ever(name)
     if span is None:

@@ -1,4 +1,9 @@
-"""What is given, held against the engine's table: names, values, and what goes together."""
+"""The options of one command or file against the engine's table at its version.
+
+For each option in the order of the file: does this version have the name (if not, is it gone, too
+new, or misspelt), and does it take the value (values.py). Then the table's [[check]] rows: options
+that need each other, or exclude each other. Every finding is a row of rules/files.toml at a place.
+"""
 
 from __future__ import annotations
 
@@ -43,15 +48,15 @@ def check(setting: GivenOptions, *, speculates: bool) -> list[Finding]:
     view = setting.view
     read = view.table.order(view.version) >= view.table.order(view.table.oldest)
     inner = _knows_keys(setting)
-    glued, empty = {id(e) for e in setting.glued}, {id(e) for e in setting.empty}
+    unsplit, without = {id(e) for e in setting.unsplit}, {id(e) for e in setting.without_value}
     for entry in setting.entries:
         about = _about_speculation(entry)
         if not speculates and not about:
             continue
-        found_here = [_glued(setting, entry)] if id(entry) in glued else []
-        if read and id(entry) not in glued:
+        found_here = [_unsplit(setting, entry)] if id(entry) in unsplit else []
+        if read and id(entry) not in unsplit:
             found_here += _name(setting, entry, inner)
-        if id(entry) in empty and not setting.opaque:
+        if id(entry) in without and not setting.may_hold_more:
             found_here.append(_no_value(entry))
         found_here += optionvalues.check(view, entry)
         if not speculates:  # a name that resembles none of the engine's is a fork's own
@@ -75,7 +80,7 @@ def _softly(finding: Finding) -> Finding:
     return finding if mild else replace(finding, severity=Severity.WARNING)
 
 
-def _glued(setting: GivenOptions, entry: GivenOption) -> Finding:
+def _unsplit(setting: GivenOptions, entry: GivenOption) -> Finding:
     view = setting.view
     change = view.change(entry.name)
     name = change.becomes if change and change.becomes else entry.name
@@ -185,18 +190,18 @@ def _unknown(setting: GivenOptions, entry: GivenOption) -> Iterator[Finding]:
     part, dot, last = entry.name.rpartition(".") if entry.kind == KEY else ("", "", entry.name)
     listed = _listed(view, entry, part)
     by_last = {other[len(part) + 1 if dot else 0 :]: other for other in listed}
-    setting.searched += 1
-    shown = near(last, by_last) if setting.searched <= MOST_SEARCHED else None
+    setting.spelling_searches += 1
+    shown = near(last, by_last) if setting.spelling_searches <= MOST_SEARCHED else None
     meant = by_last[shown] if shown else None
     speculative = re.search(r"spec|draft|assistant", entry.name) is not None
     if not listed or (meant is None and not view.table.complete and not speculative):
         return
-    if setting.arguments and not part and not (speculative and meant):
+    if setting.python_arguments and not part and not (speculative and meant):
         return
     silent = view.table.head.refuses is None
     # Nothing like it, and no version: it may well be an option of a fork.
     foreign = not view.sure and shown is None
-    severity = "warning" if silent or setting.newer or foreign else ""
+    severity = "warning" if silent or setting.newer_than_read or foreign else ""
     if shown and entry.kind == KEY:
         last, shown = entry.word.text, _as_key(entry, shown)
     changes = edits.swap(entry.word, last, shown, safe=False) if shown else ()
@@ -237,11 +242,11 @@ def _together(setting: GivenOptions, row: OptionRule) -> Iterator[Finding]:
     view = setting.view
     if not view.holds(row) or not all(setting.last(name) for name in row.given):
         return
-    if row.missing and (setting.opaque or setting.has(row.missing)):
+    if row.missing and (setting.may_hold_more or setting.has(row.missing)):
         return
-    if setting.always and "method" in row.missing:
+    if setting.speculates_always and "method" in row.missing:
         return
-    if row.missing and setting.partial and not set(row.given) & set(view.table.head.objects):
+    if row.missing and setting.options_file and not set(row.given) & set(view.table.head.objects):
         return
     if not all(_among(setting, name, values, row.whole) for name, values in row.where.items()):
         return

@@ -77,7 +77,7 @@ def option(setting: GivenOptions, key: Word, tree: DocumentTree) -> None:
     name = _option_name(view, key.text)
     row = view.meant(name)
     if row is not None and row.object and _made_elsewhere(view, tree):
-        setting.opaque = True
+        setting.may_hold_more = True
         setting.add(GivenOption(name, key, tree.word, KEY, DocumentTree(tree.place), row))
         setting.troubles.append(FileTrouble(tree.place, f"{key.text} is made by a call"))
         return
@@ -152,12 +152,12 @@ def objects(setting: GivenOptions) -> None:
         if not isinstance(tree, FileTrouble) and tree.entries is None:
             tree = FileTrouble(word.place, "not a JSON object")
         if isinstance(tree, FileTrouble):
-            setting.opaque = True
+            setting.may_hold_more = True
             if word.unknown:
                 text = f"{entry.word.text}: {word.unknown} is not known"
                 setting.troubles.append(FileTrouble(word.place, text))
             else:
-                setting.broken.append((entry, tree))
+                setting.broken_json.append((entry, tree))
             continue
         setting.entries[at] = GivenOption(
             entry.name, entry.word, word, entry.kind, tree, entry.option

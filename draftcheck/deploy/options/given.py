@@ -1,4 +1,9 @@
-"""What a deployment gives an engine: options of a command line, environment, keys of a file."""
+"""The options that a deployment gives an engine: on a command line, by environment, as keys.
+
+arguments.py and documents.py fill a GivenOptions in the order of the file; checks.py, references.py
+and find.py then ask it by meaning ("draft") or by name ("--model-draft"). Where an option is given
+twice, the last counts.
+"""
 
 from __future__ import annotations
 
@@ -62,26 +67,27 @@ class GivenOptions:
 
     view: OptionsAtVersion
     entries: list[GivenOption] = field(default_factory=list)
-    opaque: bool = False
-    """Options may hide in a variable that nothing defines: what is missing may be there."""
-    partial: bool = False
-    """A file of options: the command that names it may give more of them."""
+    may_hold_more: bool = False
+    """A variable that nothing defines may hold options: what is missing here may be there."""
+    options_file: bool = False
+    """These are the keys of a file; the command that names it may give more options."""
+    python_arguments: bool = False
+    """Keys are arguments of Python: there may be more of them than the command line has."""
+    speculates_always: bool = False
+    """The program does nothing but speculate, so no option need ask for it."""
+    newer_than_read: bool = False
+    """The version is newer than the newest whose options were read."""
     configs: dict[str, Word] = field(default_factory=dict)
     """Files of options that were read with the command -> where it names them."""
-    arguments: bool = False
-    """Keys are arguments of Python: there may be more than the command line has."""
     troubles: list[FileTrouble] = field(default_factory=list)
-    broken: list[tuple[GivenOption, FileTrouble]] = field(default_factory=list)
+    broken_json: list[tuple[GivenOption, FileTrouble]] = field(default_factory=list)
     """Options whose JSON could not be read."""
-    always: bool = False
-    """The program does nothing but speculate, so no option need say so."""
-    searched: int = 0
-    newer: bool = False
-    """The version is newer than what was read."""
-    glued: list[GivenOption] = field(default_factory=list)
+    unsplit: list[GivenOption] = field(default_factory=list)
     """--option=value where the engine does not take it apart."""
-    empty: list[GivenOption] = field(default_factory=list)
+    without_value: list[GivenOption] = field(default_factory=list)
     """Options at the end of the line whose value is missing."""
+    spelling_searches: int = 0
+    """Unknown names so far for which the nearest known one was looked for."""
 
     def add(self, entry: GivenOption) -> None:
         self.entries.append(entry)
@@ -114,16 +120,6 @@ def tail(word: Word, start: int) -> Word:
     text = word.text[start:]
     if not word.spans:
         return Word(text, word.place, word.unknown)
-    whole = word.raw is not None and text in word.raw
-    spans = [
-        (max(at - start, 0), line, column + max(start - at, 0)) for at, line, column in word.spans
-    ]
-    kept = [span for span, after in zip(spans, [*spans[1:], None], strict=True)
-            if after is None or after[0] > 0]  # fmt: skip
-    return Word(
-        text,
-        word.part(start, len(word.text)),
-        word.unknown,
-        text if whole else None,
-        spans=tuple(kept),
-    )
+    end = len(word.text)
+    raw = text if word.raw is not None and text in word.raw else None
+    return Word(text, word.part(start, end), word.unknown, raw, spans=word.spans_of(start, end))

@@ -7,9 +7,11 @@ import re
 from collections.abc import Callable
 from typing import cast
 
+from draftcheck.deploy.contents import ContentsBuilder
 from draftcheck.deploy.deployment import DocumentTree, FileTrouble, Word
+from draftcheck.deploy.syntax.variables import filled
 from draftcheck.deploy.syntax.yaml_tree import ParsedYaml
-from draftcheck.deploy.text import TextView, joined
+from draftcheck.deploy.text import TextView
 from draftcheck.values.findings import FilePlace
 
 MAX_DEPTH = 60
@@ -24,6 +26,7 @@ _LITERALS = {
     "Infinity": "float",
     "-Infinity": "float",
 }
+_ESCAPE = re.compile(r"\\(?:u[0-9a-fA-F]{4}|.)")
 _LITERAL = re.compile("|".join(_LITERALS))
 
 
@@ -156,17 +159,11 @@ def _inner_spans(word: Word, first: int, end: int, value: str) -> tuple[tuple[in
     quoted = 1 if word.text[first : first + 1] == '"' else 0
     if not word.spans or word.text[first + quoted : end - quoted] != value or not value:
         return ()
-    places = [(at, word.part(first + quoted + at, first + quoted + at)) for at in range(len(value))]
-    spans = [(at, place.line, place.column) for at, place in places]
-    return tuple(
-        span
-        for span, before in zip(spans, [None, *spans], strict=False)
-        if before is None or span[1:] != (before[1], before[2] + 1)
-    )
+    return word.spans_of(first + quoted, end - quoted)
 
 
-def parse_view(view: TextView) -> ParsedYaml:
-    """A JSON file with places, comments and last commas allowed; raises NotJSON."""
+def parse_view(view: TextView, contents: ContentsBuilder, wanted: str) -> ParsedYaml | None:
+    """A JSON file with places, comments and last commas allowed; None: it is not what is wanted."""
     parsed = ParsedYaml()
 
     def make(value: str, first: int, end: int, kind: str) -> DocumentTree:
@@ -174,29 +171,23 @@ def parse_view(view: TextView) -> ParsedYaml:
         word = text.word(view.place(first, end), view.raw(first, end), kind)
         return parsed.keep(DocumentTree(word.place, word=word), text)
 
-    parsed.trees.append(_JsonReader(view.text, view.place, make, comments=True).document(0))
+    try:
+        parsed.trees.append(_JsonReader(view.text, view.place, make, comments=True).document(0))
+    except NotJSON as error:
+        at = min(error.at, len(view.text))
+        contents.trouble(view.place(at, at), f"not {wanted}: {error.why}")
+        return None
     return parsed
 
 
 def _string_view(view: TextView, value: str, first: int, end: int) -> TextView:
     quoted = 1 if view.text[first : first + 1] == '"' else 0
-    first, end = first + quoted, end - quoted
-    if view.text[first:end] == value:
-        return view.slice(first, end)
-    parts, at, done = list[TextView](), first, 0
-    while at < end:
-        slash = view.text.find("\\", at, end)
-        stop = end if slash < 0 else slash
-        if stop > at:
-            parts.append(view.slice(at, stop))
-            done += stop - at
-        if stop < end:
-            letter = view.slice(stop, stop + 1)
-            letter.text = value[done : done + 1]
-            parts.append(letter)
-            done += 1
-            at = stop + (6 if view.text.startswith("u", stop + 1) else 2)
-        else:
-            at = stop
-    found = joined(parts)
-    return found if found.text == value else view.vague(value, first, end)
+    inner = view.slice(first + quoted, end - quoted)
+    if inner.text == value:
+        return inner
+
+    def letter(escape: re.Match[str]) -> TextView:
+        return inner.instead(json.loads(f'"{escape[0]}"'), *escape.span())
+
+    spelled = filled(inner, _ESCAPE, letter)
+    return spelled if spelled.text == value else view.vague(value, first + quoted, end - quoted)

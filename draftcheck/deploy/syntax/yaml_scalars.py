@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 
+from draftcheck.deploy.syntax.variables import filled
 from draftcheck.deploy.text import TextView, joined
 
 _BLANKS = re.compile(r"[ \t]*")
 _BREAKS = re.compile(r"[ \t\r\n]*")
+_DOUBLED = re.compile("''")
 _ESCAPED = {"x": 2, "u": 4, "U": 8}
 
 
@@ -18,7 +20,7 @@ def scalar(view: TextView, value: str, start: int, end: int, style: str | None) 
     elif style == '"' and "\\" in view.text[start:end]:
         found = _escaped(view, value, start + 1, end - 1)
     elif style == "'" and "''" in view.text[start + 1 : end - 1]:
-        found = _doubled(view, value, start + 1, end - 1)
+        found = _doubled(view, start + 1, end - 1)
     else:
         inner = 1 if style in ("'", '"') else 0
         found = _lines(view, value, start + inner, end - inner)
@@ -99,17 +101,11 @@ def _break(source: TextView, text: str, at: int) -> TextView:
     return TextView(source.source, text, [0], [offset], source.extent)
 
 
-def _doubled(view: TextView, value: str, start: int, end: int) -> TextView | None:
-    if "\n" in view.text[start:end]:
+def _doubled(view: TextView, start: int, end: int) -> TextView | None:
+    inner = view.slice(start, end)
+    if "\n" in inner.text:
         return None
-    parts, at = list[TextView](), start
-    while True:
-        quote = view.text.find("''", at, end)
-        if quote < 0:
-            parts.append(view.slice(at, end))
-            return joined(parts)
-        parts.append(view.slice(at, quote + 1))
-        at = quote + 2
+    return filled(inner, _DOUBLED, lambda quotes: inner.slice(quotes.start(), quotes.start() + 1))
 
 
 def _escaped(view: TextView, value: str, start: int, end: int) -> TextView | None:

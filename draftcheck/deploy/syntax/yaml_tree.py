@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from draftcheck.deploy.contents import ContentsBuilder
 from draftcheck.deploy.deployment import DocumentTree, Word
-from draftcheck.deploy.gathered import ContentsBuilder
 from draftcheck.deploy.syntax import templates
 from draftcheck.deploy.syntax.yaml_scalars import scalar
 from draftcheck.deploy.text import TextView
@@ -154,7 +154,7 @@ class _TreeBuilder:
         self._add(tree, None, self.sizes[id(tree)])
 
 
-def parse(view: TextView, gathered: ContentsBuilder) -> ParsedYaml:
+def parse(view: TextView, contents: ContentsBuilder) -> ParsedYaml:
     """The documents of a YAML text; what stops the parser is said, what came before is kept."""
     parsed, troubles = _attempt(view)
     if troubles and templates.present(view.text):
@@ -162,13 +162,13 @@ def parse(view: TextView, gathered: ContentsBuilder) -> ParsedYaml:
         filled = replace(view, text=templates.hidden_lines(view.text))
         again, left = _attempt(filled)
         if not left:
-            gathered.trouble(place, "a template, not YAML: what it fills in is not known")
+            contents.trouble(place, "a template, not YAML: what it fills in is not known")
             return again
-        gathered.trouble(place, "a template, not YAML, and not readable without its templates")
+        contents.trouble(place, "a template, not YAML, and not readable without its templates")
         if len(again.trees) >= len(parsed.trees):
             parsed, troubles = again, left
     for trouble in troubles:
-        gathered.trouble(*trouble)
+        contents.trouble(*trouble)
     return parsed
 
 

@@ -1,4 +1,9 @@
-"""What is known of the models: from the lock, from this disk, or, when asked for, from the Hub."""
+"""Facts of the models that deploy files name: from the lock, this disk or, when asked for, the Hub.
+
+The lock comes first, unless a model on this disk is no longer what was locked. Facts of the lock
+are condensed: a pair of them is compared by the notes that the lock keeps of the pair. What is not
+known is a MissingModel: the rule of the gate that says so, and why.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +12,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from draftcheck.errors import DraftcheckError
-from draftcheck.gate import lock as locks
 from draftcheck.gate import model_references
-from draftcheck.gate.lock import GateLock
+from draftcheck.gate.lock import format as locks
+from draftcheck.gate.lock.format import GateLock
 from draftcheck.gate.model_references import ModelReference
 from draftcheck.values.comparison import Comparison
 from draftcheck.values.facts import ModelFacts
@@ -27,7 +32,7 @@ class MissingModel:
 
 @dataclass(frozen=True, slots=True)
 class KnownModel:
-    """A model."""
+    """A model whose facts are at hand."""
 
     key: str
     facts: ModelFacts
@@ -70,7 +75,7 @@ class ModelReader:
         entry = self._lock.models[key]
         if reference.local and reference.ref is not None and reference.ref.kind != "facts":
             now = model_references.content(reference.ref)
-            if now != entry.get("content"):
+            if now != (entry.content or None):
                 return MissingModel(
                     "GAT003", key, f"{key} changed on this disk after it was locked"
                 )
@@ -78,10 +83,10 @@ class ModelReader:
         from draftcheck.judge.condensed import facts as condensed
 
         try:
-            facts = condensed.restore(entry.get("facts", {}), key)
+            facts = condensed.restore(entry.facts, key)
         except DraftcheckError as error:
             return MissingModel("GAT003", key, f"{locks.NAME}: {error.message}")
-        return KnownModel(key, replace(facts, revision=entry.get("revision")), True)
+        return KnownModel(key, replace(facts, revision=entry.revision), True)
 
     def _direct(self, reference: ModelReference) -> ModelFacts | MissingModel:
         if reference.key not in self._read:
@@ -146,15 +151,14 @@ class ModelReader:
         entry = self._lock.pairs.get(key)
         if entry is None:
             return None
-        now = [self._lock.models.get(side.key, {}).get("digest") for side in (target, draft)]
-        if entry.get("of") != now:
+        models = [self._lock.models.get(side.key) for side in (target, draft)]
+        if entry.of != [model.digest if model is not None else None for model in models]:
             saw = f"{locks.NAME}: what it says of {key} is about other contents of these models"
             return MissingModel("GAT003", key, saw)
-        if not set(locks.text_checks([engine])) <= set(entry.get("checks", ())):
+        if not set(locks.text_checks([engine])) <= set(entry.checks):
             saw = f"{locks.NAME}: {key} was locked before this version's checks for {engine}"
             return MissingModel("GAT003", key, saw)
-        notes = entry.get("notes")
-        return notes if isinstance(notes, dict) else {}
+        return entry.notes
 
 
 def _small(side: KnownModel) -> ModelFacts:

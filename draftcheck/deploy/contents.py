@@ -1,4 +1,7 @@
-"""What a reader collects from one file, and the arguments that commands are made of."""
+"""Collects the commands and documents of one file while a module of kinds/ reads it.
+
+The builder also keeps the budget: a file that holds a script that holds a file … ends somewhere.
+"""
 
 from __future__ import annotations
 
@@ -29,14 +32,14 @@ class Embedded(Protocol):
     def script(
         self,
         view: TextView,
-        gathered: ContentsBuilder,
+        contents: ContentsBuilder,
         variables: Variables,
         image: Word | None,
         env: Mapping[str, Word],
     ) -> None:
         """Read a shell script."""
 
-    def file(self, view: TextView, name: str, gathered: ContentsBuilder) -> None:
+    def file(self, view: TextView, name: str, contents: ContentsBuilder) -> None:
         """Read a text as the file that it becomes."""
 
 
@@ -90,7 +93,7 @@ class ContentsBuilder:
         if len(self.troubles) < MAX_FOUND and FileTrouble(place, text) not in self.troubles[-50:]:
             self.troubles.append(FileTrouble(place, text))
 
-    def contents(self) -> Contents:
+    def built(self) -> Contents:
         """Everything, as it travels on."""
         return Contents(tuple(self.commands), tuple(self.documents), tuple(self.troubles))
 
@@ -105,7 +108,7 @@ def around(words: Iterable[Word]) -> FilePlace:
     return replace(first, end_line=last.end_line, end_column=last.end_column)
 
 
-def split(view: TextView, gathered: ContentsBuilder) -> list[CommandArgument]:
+def split(view: TextView, contents: ContentsBuilder) -> list[CommandArgument]:
     """The words of a string that a program splits like a shell, without expanding anything."""
     lexer = Lexer(view, plain=True)
     found = []
@@ -115,5 +118,5 @@ def split(view: TextView, gathered: ContentsBuilder) -> list[CommandArgument]:
         place = view.place(token.start, token.end)
         found.append(CommandArgument(text.word(place, view.raw(token.start, token.end)), text))
     for at, text_ in lexer.troubles:
-        gathered.trouble(view.place(at, at + 1), text_)
+        contents.trouble(view.place(at, at + 1), text_)
     return found

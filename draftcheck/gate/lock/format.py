@@ -1,8 +1,9 @@
-"""draftcheck.lock: what is known of the models that deploy files name, small and reviewable.
+"""The file draftcheck.lock: a JSON object with one table per kind of entry, small and reviewable.
 
-Every entry carries a digest over itself and the reference it is for, so that an entry that was
-edited, cut or moved is noticed. The digest is no signature: whoever can run `draftcheck lock`
-can write one.
+models: a model's condensed facts. pairs: what two models say only together. trials: the figures of
+a measurement. Every entry carries a digest over itself and the name it stands under, so that an
+entry that was edited, cut or moved is noticed; the others are still believed. The digest is no
+signature: whoever can run `draftcheck lock` can write one.
 """
 
 from __future__ import annotations
@@ -13,17 +14,85 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, TypeVar
+
+import msgspec
+from msgspec import UNSET, UnsetType
 
 from draftcheck.errors import ReadError
 
 NAME = "draftcheck.lock"
 FORMAT = 1
 LARGEST = 64 << 20
-KINDS = ("models", "pairs", "trials")
 DEPTH = 5
 """What lies deeper is written on one line."""
 JOIN = " + "
+Figure = int | float | None
+Entry = TypeVar("Entry", bound="LockEntry")
+
+
+class LockEntry(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
+    """What every entry has; fields are written in the order in which they are declared."""
+
+    @property
+    def body(self) -> dict[str, Any]:
+        """As the file has it; without a digest before it is signed."""
+        plain: dict[str, Any] = msgspec.to_builtins(self)
+        return plain if plain["digest"] else {k: v for k, v in plain.items() if k != "digest"}
+
+
+class LockedModel(LockEntry, frozen=True, kw_only=True):
+    """A model as the gate knows it."""
+
+    kind: str
+    revision: str | None
+    draftcheck: str
+    """The version that read it."""
+    facts: dict[str, Any]
+    content: str | UnsetType | None = UNSET
+    """Of a model on this disk: a digest over its files."""
+    digest: str = ""
+
+
+class LockedPair(LockEntry, frozen=True, kw_only=True):
+    """What can be said of two models only with the texts of their tokens."""
+
+    of: list[str]
+    """The digests of the two models that it was made from."""
+    checks: list[str]
+    """Checks whose answers are in notes."""
+    notes: dict[str, Any]
+    digest: str = ""
+
+
+class LockedTrial(LockEntry, frozen=True, kw_only=True):
+    """The figures of a trial file."""
+
+    target: dict[str, str]
+    draft: dict[str, str]
+    length: Figure
+    acceptance_rate: Figure
+    speedup: Figure
+    broken: str | None
+    incomplete: str | UnsetType | None = UNSET
+    lengths: list[Annotated[list[Figure], msgspec.Meta(min_length=3, max_length=3)]]
+    """Draft tokens, draft efficiency and speed-up, for each length that was looked at."""
+    backend: str | Figure
+    device: str | Figure
+    dtype: str | Figure
+    temperature: str | Figure
+    prompts: str | Figure
+    tokens: str | Figure
+    file: str
+    sha256: str
+    digest: str = ""
+
+
+KINDS: Mapping[str, type[LockEntry]] = {
+    "models": LockedModel,
+    "pairs": LockedPair,
+    "trials": LockedTrial,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,12 +108,11 @@ class LockFlaw:
 class GateLock:
     """The entries that can be believed, and what is wrong with the others."""
 
-    models: dict[str, dict[str, Any]] = field(default_factory=dict)
-    pairs: dict[str, dict[str, Any]] = field(default_factory=dict)
-    trials: dict[str, dict[str, Any]] = field(default_factory=dict)
+    models: dict[str, LockedModel] = field(default_factory=dict)
+    pairs: dict[str, LockedPair] = field(default_factory=dict)
+    trials: dict[str, LockedTrial] = field(default_factory=dict)
     flaws: dict[str, LockFlaw] = field(default_factory=dict)
     """By kind and key ("models Qwen/Qwen3-8B"), or "" for the whole file."""
-    lines: Mapping[str, int] = field(default_factory=dict)
 
     def flaw(self, kind: str, key: str) -> LockFlaw | None:
         return self.flaws.get("") or self.flaws.get(f"{kind} {key}")
@@ -61,8 +129,9 @@ def digest(kind: str, key: str, entry: Mapping[str, Any]) -> str:
     return "sha256:" + hashlib.sha256(text.encode()).hexdigest()
 
 
-def sign(kind: str, key: str, entry: Mapping[str, Any]) -> dict[str, Any]:
-    return {**entry, "digest": digest(kind, key, entry)}
+def sign(kind: str, key: str, entry: Entry) -> Entry:
+    """The entry with its digest."""
+    return msgspec.structs.replace(entry, digest=digest(kind, key, entry.body))
 
 
 def text_checks(engines: Iterable[str]) -> list[str]:
@@ -115,26 +184,30 @@ def parse(data: bytes) -> GateLock:
     if other := sorted(set(root) ^ {"draftcheck_lock", *KINDS}):
         return _spoilt("GAT004", 1, f"the part {other[0][:80]!r} is missing, or not one of a lock")
     lines = _lines(text)
-    lock = GateLock(lines=lines)
+    lock = GateLock()
     for kind in KINDS:
-        _believe(lock, kind, root.get(kind, {}))
+        _believe(lock, kind, root[kind], lines)
     return lock
 
 
-def _believe(lock: GateLock, kind: str, entries: Any) -> None:
+def _believe(lock: GateLock, kind: str, entries: Any, lines: Mapping[str, int]) -> None:
+    """Take over the entries that are whole and unchanged."""
     if not isinstance(entries, dict):
         lock.flaws[""] = LockFlaw("GAT004", 1, f"{kind} is not a table")
         return
-    kept = getattr(lock, kind)
     for key, entry in entries.items():
-        line = lock.lines.get(f"{kind} {key}", 1)
+        about = f"{kind}: the entry {key[:200]!r}"
         if not isinstance(entry, dict) or not isinstance(entry.get("digest"), str):
-            saw = f"{kind}: the entry {key[:200]!r} has no digest"
+            saw = f"{about} has no digest"
         elif entry["digest"] != digest(kind, key, entry):
-            saw = f"{kind}: the entry {key[:200]!r} does not match its digest"
+            saw = f"{about} does not match its digest"
         else:
-            kept[key] = entry
-            continue
+            try:
+                getattr(lock, kind)[key] = msgspec.convert(entry, KINDS[kind])
+                continue
+            except msgspec.ValidationError as error:
+                saw = f"{about} is none that this version writes: {str(error)[:200]}"
+        line = lines.get(f"{kind} {key}", 1)
         lock.flaws[f"{kind} {key}"] = LockFlaw("GAT004", line, saw)
 
 
@@ -156,7 +229,7 @@ def _no_constant(text: str) -> None:
 
 
 def _lines(text: str) -> dict[str, int]:
-    """Kind and key -> line, as write() lays them out."""
+    """Kind and key -> line, as dumps() lays them out."""
     found: dict[str, int] = {}
     kind = ""
     for number, line in enumerate(text.split("\n"), 1):
@@ -171,8 +244,8 @@ def dumps(lock: GateLock) -> str:
     """Stable order, a field a line, so that a review shows what changed."""
     body: dict[str, Any] = {"draftcheck_lock": FORMAT}
     for kind in KINDS:
-        entries = getattr(lock, kind)
-        body[kind] = {key: entries[key] for key in sorted(entries)}
+        entries: Mapping[str, LockEntry] = getattr(lock, kind)
+        body[kind] = {key: entries[key].body for key in sorted(entries)}
     return _pretty(body, 0) + "\n"
 
 

@@ -6,8 +6,8 @@ import re
 import tomllib
 from typing import Any
 
+from draftcheck.deploy.contents import ContentsBuilder
 from draftcheck.deploy.deployment import DocumentTree, Word
-from draftcheck.deploy.gathered import ContentsBuilder
 from draftcheck.deploy.text import TextView
 from draftcheck.values.findings import FilePlace
 
@@ -28,20 +28,23 @@ def claims(name: str, text: str) -> bool:
     return True
 
 
-def read(view: TextView, gathered: ContentsBuilder) -> None:
+def read(view: TextView, contents: ContentsBuilder) -> None:
     """One document of kind manifest, or why it is not TOML."""
     try:
         values = tomllib.loads(view.text.replace("\r\n", "\n"))
+        tree = _tree(view, values, (), _places(view), view.place(0, 0))
     except tomllib.TOMLDecodeError as error:
-        gathered.trouble(
+        contents.trouble(
             _where(view, str(error)), f"not TOML: {_ERROR.sub('', str(error)).strip()}"
         )
         return
     except RecursionError:
-        gathered.trouble(view.place(0, 0), "not TOML: nested too deeply")
+        contents.trouble(view.place(0, 0), "not TOML: nested too deeply")
         return
-    places = _places(view)
-    gathered.document("manifest", _tree(view, values, (), places, view.place(0, 0)))
+    except ValueError:  # Python reads no number of more than 4,300 digits
+        contents.trouble(view.place(0, 0), "not TOML: a number has too many digits")
+        return
+    contents.document("manifest", tree)
 
 
 def _where(view: TextView, message: str) -> FilePlace:
