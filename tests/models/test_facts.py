@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import assume, given
+from hypothesis import given
 from hypothesis import strategies as st
 
 from draftcheck.models import read as facts
@@ -99,13 +99,12 @@ def test_merges_flattened_are_the_decoded_ones(
 ) -> None:
     raw = json.dumps(entries, ensure_ascii=ascii_only, **layout).encode("utf-8", "surrogatepass")
     flat = merges.flatten(raw)
-    assume(flat is not None)  # else it is left to the parser
-    assert flat is not None
     if entries and isinstance(entries[0], str):
         lines = "\n".join(entries).replace(" ", "\n")
     else:
         lines = "\n".join(part for pair in entries for part in pair).replace(" ", "\u0120")
-    assert flat == lines.encode("utf-8", "surrogatepass")
+    # None: it is left to the parser.
+    assert flat in (None, lines.encode("utf-8", "surrogatepass"))
 
 
 def test_usual_merges_are_flattened() -> None:
