@@ -22,8 +22,8 @@ from tests.conftest import ROOT, Run
 HOLDER = """
 import sys, time
 from pathlib import Path
-from draftcheck.scan.store import Store
-store = Store.open(Path(sys.argv[1]))
+from draftcheck.scan.store import ScanStore
+store = ScanStore.open(Path(sys.argv[1]))
 print("open", flush=True)
 time.sleep(600)
 """
