@@ -15,7 +15,7 @@ _MAKERS = re.compile(r"\b(nvidia|geforce|tesla|quadro|amd|radeon|instinct|apple)
 
 
 def named(text: str) -> Gpu | None:
-    """The one GPU of that name in the table; None when there is none, or several."""
+    """Find the one GPU of that name in the table; None when there is none, or several."""
     rows = names().get(slug(text), [])
     return rows[0] if len(rows) == 1 else None
 
@@ -27,7 +27,7 @@ def slug(text: str) -> str:
 
 
 def usable_of_unified(memory: int) -> int:
-    """What Metal lets one process take of the machine's memory."""
+    """Tell what Metal lets one process take of the machine's memory."""
     table = files.load("gpus")["unified"]
     over, under = table["share" if memory <= table["up_to_gib"] * GIB else "share_above"]
     return int(memory * over // under)
@@ -36,19 +36,19 @@ def usable_of_unified(memory: int) -> int:
 @cache
 def names() -> dict[str, list[Gpu]]:
     """Every spelling -> the GPUs that it can mean."""
-    found: dict[str, list[Gpu]] = {}
+    spellings: dict[str, list[Gpu]] = {}
     table = files.load("gpus")
     for row in table["gpu"]:
         gpu = _row(row, table["held_back"])
         for name in (row["name"], *row.get("aliases", ())):
-            found.setdefault(name, []).append(gpu)
+            spellings.setdefault(name, []).append(gpu)
     for row in table["apple"]:
         for gib in row["gib"]:
             memory = usable_of_unified(gib * GIB)
             gpu = Gpu(f"{row['chip']}-{gib}gb", memory, bandwidth=row["bandwidth"] * 10**9)
             for name in (gpu.name, row["chip"]):
-                found.setdefault(name, []).append(gpu)
-    return found
+                spellings.setdefault(name, []).append(gpu)
+    return spellings
 
 
 def _row(row: dict[str, Any], held_back: dict[str, int]) -> Gpu:

@@ -19,15 +19,16 @@ class Profile:
         self.engine, self.values = engine, values
 
     def get(self, name: str, default: Any = None) -> Any:
+        """Look a habit up by its key in rules/memory.toml."""
         return self.values.get(name, default)
 
     def range(self, name: str) -> tuple[int, int, int]:
-        """A [low, typical, high] row of MiB, in bytes."""
+        """Turn a [low, typical, high] row of MiB into bytes."""
         low, typical, high = self.values.get(name, (0, 0, 0))
         return low * MIB, typical * MIB, high * MIB
 
     def step(self, name: str, memory: int) -> int:
-        """A value that the engine picks by the size of the GPU: rows of [value, below GiB]."""
+        """Find what the engine picks by the size of the GPU: rows of [value, below GiB]."""
         rows = self.values[name]
         for value, below in rows:
             if below and memory < below * GIB:
@@ -35,7 +36,7 @@ class Profile:
         return int(rows[-1][0])
 
     def kv_bits(self, kv_dtype: str | None, float_bytes: int) -> tuple[str, float]:
-        """The name and the bits per element of the cache's type."""
+        """Find the name and the bits per element of the cache's type."""
         types = files.load("memory")["kv_bits"]
         known = self.values["kv_types"]
         word = (kv_dtype or known[0]).lower()
@@ -50,11 +51,12 @@ class Profile:
         return word, float(bits) if bits is not None else 8.0 * float_bytes
 
     def takes(self, kv_dtype: str | None) -> bool:
+        """Whether the engine has a KV cache of this type."""
         return kv_dtype is None or kv_dtype.lower() in self.values["kv_types"]
 
 
 def load(engine: str, version: str, order: Callable[[str], Any]) -> Profile | None:
-    """The profile of an engine's version; None where its memory is not modelled."""
+    """Find the habits of an engine's version; None where its memory is not modelled."""
     table = files.load("memory")["engine"]
     row = table.get(engine)
     if row is not None and "like" in row:

@@ -17,10 +17,10 @@ from tests.scan import work
 
 ORPHANS = """
 import sys
-from draftcheck.scan.executors import Local
+from draftcheck.scan.executors import LocalRunner
 from tests.scan import work
 if __name__ == "__main__":
-    for _ in Local(2).run(work.sleep, [sys.argv[1]] * 20, "cpu", lambda: False):
+    for _ in LocalRunner(2).run(work.sleep, [sys.argv[1]] * 20, "cpu", lambda: False):
         pass
 """
 
