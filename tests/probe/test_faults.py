@@ -380,6 +380,6 @@ def test_every_cause_in_the_code_has_its_words() -> None:
             if bound in row:
                 versions.build(row[bound])
     known = {row["id"] for row in rows}
-    code = "".join(path.read_text() for path in (ROOT / "draftcheck/probing").glob("*.py"))
+    code = "".join(path.read_text() for path in (ROOT / "draftcheck/probe").rglob("*.py"))
     used = set(re.findall(r'cause="([a-z-]+)"', code))
     assert used and used <= known
