@@ -1,4 +1,9 @@
-"""What was seen in a log -> what it means, the likeliest cause first. Decides; never prints."""
+"""What was seen in a log -> what it means, the likeliest cause first. Decides; never prints.
+
+Engines name what is wrong, blame something else (HIDES_CAUSE), or fail later for an earlier error
+(CONSEQUENCE). So a message is explained by the others: the causes that a row lists are held
+against the messages that prove them, and a consequence points at the first real cause.
+"""
 
 from __future__ import annotations
 
@@ -10,11 +15,20 @@ from draftcheck import versions
 from draftcheck.errors import DraftcheckError
 from draftcheck.rulebook import book as rulebook
 from draftcheck.rulebook.book import Rule
-from draftcheck.why.messages import KINDS, Condition, Message, MessageBook, MessageCause
+from draftcheck.why.messages import (
+    KINDS,
+    Condition,
+    Message,
+    MessageBook,
+    MessageCause,
+    MessageKind,
+)
 from draftcheck.why.scan import LogMatch, LogNumbers, ScannedLog, Sighting
 
 PLACEHOLDERS = {"target": "TARGET", "draft": "DRAFT"}
 LONGEST_NAME = 200
+ROOTS = (MessageKind.CAUSE, MessageKind.HIDES_CAUSE)
+"""Kinds of lines that other lines follow from."""
 SHARED = "The engine has one message for several faults."
 
 
@@ -64,6 +78,8 @@ class RecognisedMessage:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
+    """What a log tells."""
+
     name: str
     nbytes: int
     lines: int
@@ -80,10 +96,11 @@ class Explanation:
 def explain(
     name: str, scanned: ScannedLog, book: MessageBook, messages: Sequence[Message], asked: LoggedRun
 ) -> Explanation:
+    """Put what was seen in order, and say what it means."""
     run = _run(scanned, messages, asked)
-    there = _there(messages, scanned.seen, run.engine)
+    reported = _reported(messages, scanned.seen, run.engine)
     kinds = {message.id: message.kind for message in messages}
-    items = tuple(_item(message, there, scanned.seen, kinds, run) for message in there)
+    items = tuple(_item(message, reported, scanned.seen, kinds, run) for message in reported)
     return Explanation(
         name=name,
         nbytes=scanned.nbytes,
@@ -97,48 +114,44 @@ def explain(
     )
 
 
-def _there(
+def _reported(
     messages: Iterable[Message], seen: Mapping[str, Sighting], engine: str | None
 ) -> list[Message]:
     """What is to be reported: causes first, in the order of the log."""
-    there = [message for message in messages if _holds(message, seen)]
-    line = {message.id: seen[message.at].hits[0].line for message in there}
-    told = {line[m.id] for m in there if m.kind in ("cause", "masks")}
+    holding = [message for message in messages if _holds(message, seen)]
+    line = {message.id: seen[message.matched_as].hits[0].line for message in holding}
+    roots = {line[m.id] for m in holding if m.kind in ROOTS}
     # The same words of two engines: those of the engine that ran.
-    own = {line[m.id] for m in there if engine in m.engines}
-    there = [
+    of_engine = {line[m.id] for m in holding if engine in m.engines}
+    reported = [
         m
-        for m in there
-        if (m.kind != "follows" or line[m.id] not in told)
-        and (not m.engines or engine in m.engines or line[m.id] not in own)
+        for m in holding
+        if (m.kind != MessageKind.CONSEQUENCE or line[m.id] not in roots)
+        and (not m.engines or engine in m.engines or line[m.id] not in of_engine)
     ]
-    return sorted(there, key=lambda m: (KINDS.index(m.kind), line[m.id]))
+    return sorted(reported, key=lambda m: (KINDS.index(m.kind), line[m.id]))
 
 
 def _run(scanned: ScannedLog, messages: Sequence[Message], asked: LoggedRun) -> LoggedRun:
     """Engine, version and models as the log names them; what was asked for wins."""
-    engine = asked.engine or _ran(scanned, messages)
-    found: dict[str, str] = {}
+    engine = asked.engine or _engine_of(scanned, messages)
+    values: dict[str, str] = {}
     for message in messages:
-        if message.kind == "sign" and message.at in scanned.seen:
+        if message.kind == MessageKind.ABOUT_RUN and message.matched_as in scanned.seen:
             if message.engines and engine not in message.engines:
                 continue
-            for hit in scanned.seen[message.at].hits:
-                found = {**hit.values, **found}
-    return LoggedRun(
-        engine,
-        asked.version or _version(engine, found.get("version")),
-        found.get("target"),
-        found.get("draft"),
-    )
+            for hit in scanned.seen[message.matched_as].hits:
+                values = {**hit.values, **values}
+    version = asked.version or _version(engine, values.get("version"))
+    return LoggedRun(engine, version, values.get("target"), values.get("draft"))
 
 
-def _ran(scanned: ScannedLog, messages: Iterable[Message]) -> str | None:
+def _engine_of(scanned: ScannedLog, messages: Iterable[Message]) -> str | None:
     """The engine of the first line that can only be one engine's."""
     engines: dict[int, set[str]] = {}
     for message in messages:
-        if message.engines and message.at in scanned.seen:
-            line = scanned.seen[message.at].hits[0].line
+        if message.engines and message.matched_as in scanned.seen:
+            line = scanned.seen[message.matched_as].hits[0].line
             engines[line] = engines.get(line, set(message.engines)) & set(message.engines)
     return next((min(engines[line]) for line in sorted(engines) if len(engines[line]) == 1), None)
 
@@ -158,11 +171,11 @@ def _version(name: str | None, text: str | None) -> str | None:
 def _holds(message: Message, seen: Mapping[str, Sighting]) -> bool:
     """Whether a message is to be reported."""
     return (
-        message.kind != "sign"
-        and message.at in seen
+        message.kind != MessageKind.ABOUT_RUN
+        and message.matched_as in seen
         and all(other in seen for other in message.needs)
         and not any(other in seen for other in message.absent)
-        and all(_within(condition, seen[message.at]) for condition in message.when)
+        and all(_within(condition, seen[message.matched_as]) for condition in message.when)
     )
 
 
@@ -180,12 +193,12 @@ def _stat(numbers: LogNumbers, stat: str) -> float:
 
 def _item(
     message: Message,
-    there: Sequence[Message],
+    reported: Sequence[Message],
     seen: Mapping[str, Sighting],
     kinds: Mapping[str, str],
     run: LoggedRun,
 ) -> RecognisedMessage:
-    sighting = seen[message.at]
+    sighting = seen[message.matched_as]
     rules = _rules(message, run)
     reasons = _reasons(message, rules, seen, kinds)
     return RecognisedMessage(
@@ -198,7 +211,7 @@ def _item(
         meaning=message.meaning or _meaning(rules),
         reasons=reasons,
         next=tuple(_filled(text, run) for text in _next(message, rules)),
-        because=_because(message, reasons, there, seen),
+        because=_because(message, reasons, reported, seen),
         since=message.since,
         until=message.until,
         source=message.source,
@@ -245,7 +258,7 @@ def _reason(
         return LikelyCause(cause.says, cause.rules)
     # A named cause before a mere note; then the earliest.
     hit, kind = min(lines, key=lambda line: (KINDS.index(line[1]), line[0].line))
-    return LikelyCause(cause.says, cause.rules, hit, kind == KINDS[0])
+    return LikelyCause(cause.says, cause.rules, hit, kind == MessageKind.CAUSE)
 
 
 def _next(message: Message, rules: Sequence[Rule]) -> Iterable[str]:
@@ -258,18 +271,18 @@ def _next(message: Message, rules: Sequence[Rule]) -> Iterable[str]:
 def _because(
     message: Message,
     reasons: Sequence[LikelyCause],
-    there: Sequence[Message],
+    reported: Sequence[Message],
     seen: Mapping[str, Sighting],
 ) -> LogMatch | None:
     """The error that a masking or following line stems from: the first real cause."""
-    if message.kind not in ("masks", "follows"):
+    if message.kind not in (MessageKind.HIDES_CAUSE, MessageKind.CONSEQUENCE):
         return None
     proved = [reason.seen for reason in reasons if reason.proved]
-    if proved or message.kind == "masks":
+    if proved or message.kind == MessageKind.HIDES_CAUSE:
         return proved[0] if proved else None
-    # `there` is sorted: causes stand before masks, and each in the order of the log.
-    first = next((m for m in there if m.kind in ("cause", "masks")), None)
-    return seen[first.at].hits[0] if first is not None else None
+    # They are sorted: causes stand before what hides one, and each in the order of the log.
+    first = next((m for m in reported if m.kind in ROOTS), None)
+    return seen[first.matched_as].hits[0] if first is not None else None
 
 
 def _values(sighting: Sighting) -> dict[str, str]:

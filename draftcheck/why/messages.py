@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from enum import StrEnum
 from functools import cache
 from typing import Any
 
@@ -19,8 +20,24 @@ from draftcheck.rulebook.book import BASES, Engine, Rule
 from draftcheck.why.patterns import Pattern, compile_text
 
 FILE = "messages"
-KINDS = ("cause", "masks", "measured", "note", "follows", "sign")
-"""In the order of the report: a named cause first; `sign` rows tell about the run only."""
+
+
+class MessageKind(StrEnum):
+    """What a message does for its reader, in the order of the report."""
+
+    CAUSE = "cause"
+    """It names what is wrong."""
+    HIDES_CAUSE = "masks"
+    """It blames something else; the row lists what may really be wrong."""
+    MEASURED = "measured"
+    NOTE = "note"
+    CONSEQUENCE = "follows"
+    """It comes of an earlier error."""
+    ABOUT_RUN = "sign"
+    """It tells the version or a model's name, and is not reported."""
+
+
+KINDS = tuple(MessageKind)
 STATS = ("mean", "last", "most")
 ID = re.compile(r"WHY\d{3}")
 _SENTENCE = re.compile(r"(?<=[.!?]) (?=[A-Z])")
@@ -80,20 +97,20 @@ class Message:
     like: str | None = None
 
     @property
-    def at(self) -> str:
-        """The message whose lines it looks at: its own, or those of the row it is like."""
+    def matched_as(self) -> str:
+        """The id under which its lines are recorded: its own, or that of the row it is like."""
         return self.like or self.id
 
     def match(self, line: str) -> dict[str, str] | None:
-        for pattern in self.patterns:
-            found = pattern.match(line)
-            if found is not None:
-                return found
-        return None
+        """What the named gaps hold in a line, by the first pattern that fits; None: none does."""
+        matches = (pattern.match(line) for pattern in self.patterns)
+        return next((values for values in matches if values is not None), None)
 
 
 @dataclass(frozen=True, slots=True)
 class MessageBook:
+    """Every message that can be explained."""
+
     names: Mapping[str, str]
     """Engine id -> its name."""
     messages: tuple[Message, ...]
@@ -110,6 +127,7 @@ def load() -> MessageBook:
 
 
 def parse(data: Mapping[str, Any]) -> MessageBook:
+    """Check the rows of the file, and add the rulebook's own quotes."""
     if extra := set(data) - {"names", "unknown", "message"}:
         raise RuleError(f"{FILE}.toml: unknown table {sorted(extra)[0]!r}")
     names = data.get("names", {})
@@ -141,12 +159,12 @@ def parse(data: Mapping[str, Any]) -> MessageBook:
 
 def _quotes() -> dict[tuple[str, str], list[Rule]]:
     """(engine, text) -> the rule rows that quote it, in the rulebook's order."""
-    found: dict[tuple[str, str], list[Rule]] = {}
+    quotes: dict[tuple[str, str], list[Rule]] = {}
     for name in book.engine_files():
         for rule in book.load(name).rules:
             if rule.engine_says:
-                found.setdefault((name, rule.engine_says), []).append(rule)
-    return found
+                quotes.setdefault((name, rule.engine_says), []).append(rule)
+    return quotes
 
 
 def _owner(
@@ -166,7 +184,7 @@ def _derived(engine: str, text: str, rules: list[Rule]) -> Message:
     number = list(dict.fromkeys(r.engine_says for r in same if r.engine_says)).index(text)
     return Message(
         id=rules[0].id if number == 0 else f"{rules[0].id}-{number + 1}",
-        kind="cause",
+        kind=MessageKind.CAUSE,
         engines=(engine,),
         patterns=quoted(text),
         source=rules[-1].source,
@@ -261,8 +279,8 @@ def _fields(row: Mapping[str, Any], where: str) -> None:
         raise RuleError(f"{where}: kind {row['kind']!r} is not one of {', '.join(KINDS)}")
     if row["basis"] not in BASES:
         raise RuleError(f"{where}: basis {row['basis']!r} is not one of {', '.join(BASES)}")
-    told = "meaning" in row or "says_of" in row
-    if row["kind"] != "sign" and not told:
+    explained = "meaning" in row or "says_of" in row
+    if row["kind"] != MessageKind.ABOUT_RUN and not explained:
         raise RuleError(f"{where}: 'meaning' is missing")
     for name in _REQUIRED | ({"meaning"} & set(row)):
         if not str(row[name]).strip():
@@ -297,14 +315,14 @@ def _quotes_it(engine: Engine, rules: Iterable[Rule], rule_id: str, version: str
 def _patterns(
     row: Mapping[str, Any], rules: Iterable[Rule], before: Mapping[str, Message]
 ) -> Iterator[Pattern]:
-    own = row.get("pattern", ())
-    for text in (own,) if isinstance(own, str) else own:
+    spellings = row.get("pattern", ())
+    for text in (spellings,) if isinstance(spellings, str) else spellings:
         yield compile_text(text)
     if "like" in row:
         if row["like"] not in before:
             raise RuleError(f"'like' names {row['like']!r}, which does not stand before it")
         yield from before[row["like"]].patterns
-    if not own:  # a pattern of its own replaces a quote that is no literal text
+    if not spellings:  # a pattern of its own replaces a quote that is no literal text
         for text in dict.fromkeys(rule.engine_says for rule in rules):
             yield from quoted(text or "", tuple(row.get("names", ())))
 
