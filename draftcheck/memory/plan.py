@@ -6,6 +6,7 @@ on top comes what the engine itself needs, one function for each of the five way
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
@@ -75,32 +76,17 @@ def cache_of(question: MemoryQuestion, *, floor: bool = False) -> Cache:
 
 def weigh(question: MemoryQuestion) -> tuple[Weights | None, Weights | None]:
     """Weigh both models on one rank."""
-    profile = question.profile
-    itself = question.role == "itself"
-    ours = weights.measure(
-        question.target.facts,
-        question.target.shape,
-        profile,
-        ranks=question.ranks,
-        dtype=question.dtype,
-        with_mtp=itself,
-    )
+    target, draft, itself = question.target, question.draft, question.role == "itself"
+    measure = functools.partial(weights.measure, profile=question.profile, dtype=question.dtype)
+    ours = measure(target.facts, target.shape, ranks=question.ranks, with_mtp=itself)
     if ours is not None and question.stages > 1:
         ours = replace(ours, stages=stages.weigh(question, ours))
-    if question.draft is None or itself:
+    if draft is None or itself:
         return ours, None
-    theirs = weights.measure(
-        question.draft.facts,
-        question.draft.shape,
-        profile,
-        ranks=question.draft_ranks,
-        dtype=question.dtype,
-        with_mtp=True,
-        shared_rows=question.target.shape.vocab
-        if question.role in profile.get("shares_head_tables", ())
-        else 0,
-    )
-    return ours, theirs
+    shares = question.role in question.profile.get("shares_head_tables", ())
+    rows = target.shape.vocab if shares else 0
+    ranks = question.draft_ranks
+    return ours, measure(draft.facts, draft.shape, ranks=ranks, with_mtp=True, shared_rows=rows)
 
 
 def devices(

@@ -77,16 +77,28 @@ def measure(
         return _by_files(facts) or _by_config(facts, shape, profile, ranks, dtype)
     if facts.gguf is not None:
         return _gguf(facts, tensors, with_mtp=with_mtp)
-    return _torch(
-        facts,
-        tensors,
-        shape,
-        profile,
-        ranks=ranks,
-        dtype=dtype,
-        with_mtp=with_mtp,
-        rows=shared_rows,
-    )
+    size, sure = run_bytes(facts, profile, dtype)
+    sizes: list[int] = []
+    encoders = shared = 0
+    for name, tensor in _loaded(facts, tensors, with_mtp=with_mtp):
+        stored = tensor.nbytes or 0
+        if tensor.dtype in FLOATS and not KEPT.search(name):
+            stored = stored // FLOATS[tensor.dtype] * size
+        stored = _share(name, tensor, stored, ranks, shape)
+        if shared_rows and tensor.shape[:1] == (shared_rows,) and TABLES.search(name):
+            shared += stored
+            continue
+        sizes.append(stored)
+        if ENCODERS.search(name):
+            encoders += stored
+    total = sum(sizes)
+    exact = sure and ranks == 1 and not shared
+    spread = 0 if exact else total // 50
+    slack = segments(sizes) - total if profile.get("allocator") else 0
+    notes = () if sure else ("the type that the weights are loaded in is not known",)
+    # Shared only when it is equal to the target's, which no header tells.
+    high = total + spread + shared if sure else total * 2 + shared
+    return Weights(total, total - spread, high, exact, encoders, slack=max(slack, 0), notes=notes)
 
 
 def _by_files(facts: ModelFacts) -> Weights | None:
@@ -139,41 +151,6 @@ def _gguf(facts: ModelFacts, tensors: Mapping[str, Tensor], *, with_mtp: bool) -
         high = total + 4 * unknown
         return Weights(total + 2 * unknown, total + unknown // 4, high, False, notes=(note,))
     return Weights(total, total, total, exact=True)
-
-
-def _torch(
-    facts: ModelFacts,
-    tensors: Mapping[str, Tensor],
-    shape: Shape | None,
-    profile: Profile,
-    *,
-    ranks: int,
-    dtype: str | None,
-    with_mtp: bool,
-    rows: int,
-) -> Weights:
-    size, sure = run_bytes(facts, profile, dtype)
-    sizes: list[int] = []
-    total = encoders = shared = 0
-    for name, tensor in _loaded(facts, tensors, with_mtp=with_mtp):
-        stored = tensor.nbytes or 0
-        if tensor.dtype in FLOATS and not KEPT.search(name):
-            stored = stored // FLOATS[tensor.dtype] * size
-        stored = _share(name, tensor, stored, ranks, shape)
-        if rows and tensor.shape[:1] == (rows,) and TABLES.search(name):
-            shared += stored
-            continue
-        sizes.append(stored)
-        total += stored
-        if ENCODERS.search(name):
-            encoders += stored
-    exact = sure and ranks == 1 and not shared
-    spread = 0 if exact else total // 50
-    slack = segments(sizes) - total if profile.get("allocator") else 0
-    notes = () if sure else ("the type that the weights are loaded in is not known",)
-    # Shared only when it is equal to the target's, which no header tells.
-    high = total + spread + shared if sure else total * 2 + shared
-    return Weights(total, total - spread, high, exact, encoders, slack=max(slack, 0), notes=notes)
 
 
 def run_bytes(facts: ModelFacts, profile: Profile, dtype: str | None) -> tuple[int, bool]:
