@@ -131,7 +131,7 @@ def recommend(text: str, plan: RecommendRequest, say: Say = quiet) -> Recommenda
             target, asked, bool(plan.engines), search, frozenset(itertools.chain(*bases)),
             reading.own_tokenizer(ref), shared=not screen.translates(asked),
         )  # fmt: skip
-        results, unseen = _look(reader, plan, candidates, context, say)
+        results, unseen = _CandidateFunnel(reader, context, plan.limit, say).look(candidates)
     finally:
         reader.close()
     return _answer(target, plan, asked, [*early, *results], unseen, notes)
@@ -266,89 +266,86 @@ def _gather(
     return candidates, early, tuple(notes)
 
 
-def _look(
-    reader: CandidateReader,
-    plan: RecommendRequest,
-    candidates: Sequence[Candidate],
-    context: CandidateContext,
-    say: Say,
-) -> tuple[list[JudgedCandidate | Rejection], int]:
-    """What becomes of each; the most promising are looked at first, and not all of many."""
-    results: list[JudgedCandidate | Rejection] = []
-    rows = []
-    for row in sorted(candidates, key=lambda row: _promise(row, context.search)):
-        if _is_target(row, context):
-            continue
-        refused = screen.by_listing(row, context.search) if row.source != "named" else None
-        if refused is None:
-            rows.append(row)
-        else:
-            results.append(refused)
-    searched = any(row.source == "hub" for row in rows)
-    least, each = LEAST_READ, READ_PER_ROW
-    if context.search.gguf:
-        least, each = LEAST_GGUFS_READ, GGUFS_READ_PER_ROW
-    most = max(least, each * plan.limit) if searched else len(rows)
-    near, further = _open(reader, rows, context, most, say)
-    done = reader.judge(near[:most], context, lambda text: say(f"looking at {text}"))
-    same = [reader.known(row) for row in near[most:]]
-    unread = [row for row in (*same, *further) if isinstance(row, Rejection)]
-    return [*done, *unread, *results], len(near[most:]) + len(further) - len(unread)
+@dataclass(frozen=True, slots=True)
+class _CandidateFunnel:
+    """Looks at candidates, the most promising first, and not at all of many."""
 
+    reader: CandidateReader
+    context: CandidateContext
+    limit: int
+    say: Say
 
-def _open(
-    reader: CandidateReader,
-    rows: Sequence[Candidate],
-    context: CandidateContext,
-    most: int,
-    say: Say,
-) -> tuple[list[OpenedCandidate], list[Candidate | Rejection]]:
-    """Candidates in the order of reading, those with the target's own tokenizer first.
+    def look(
+        self, candidates: Sequence[Candidate]
+    ) -> tuple[list[JudgedCandidate | Rejection], int]:
+        """What becomes of each, and how many were not looked at."""
+        results: list[JudgedCandidate | Rejection] = []
+        rows = []
+        for row in sorted(candidates, key=lambda row: _promise(row, self.context.search)):
+            if self._is_target(row):
+                continue
+            by_listing = screen.by_listing(row, self.context.search)
+            if by_listing is None or row.source == "named":
+                rows.append(row)
+            else:
+                results.append(by_listing)
+        least, each = LEAST_READ, READ_PER_ROW
+        if self.context.search.gguf:
+            least, each = LEAST_GGUFS_READ, GGUFS_READ_PER_ROW
+        searched = any(row.source == "hub" for row in rows)
+        most = max(least, each * self.limit) if searched else len(rows)
+        near, further = self._open(rows, most)
+        done = self.reader.judge(
+            near[:most], self.context, lambda text: self.say(f"looking at {text}")
+        )
+        same = [self.reader.known(row) for row in near[most:]]
+        unread = [row for row in (*same, *further) if isinstance(row, Rejection)]
+        return [*done, *unread, *results], len(near[most:]) + len(further) - len(unread)
 
-    Opens more until there are as many near ones as will be read. Behind them, what could not be
-    opened, and what was too far away to be.
-    """
-    local_rows = [OpenedCandidate(row) for row in rows if row.source not in REMOTE]
-    remote = [row for row in rows if row.source in REMOTE]
-    opened: list[OpenedCandidate] = []
-    lost: list[Candidate | Rejection] = []
-    asked = 0
+    def _open(
+        self, rows: Sequence[Candidate], most: int
+    ) -> tuple[list[OpenedCandidate], list[Candidate | Rejection]]:
+        """Candidates in the order of reading, those with the target's own tokenizer first.
 
-    def near(row: OpenedCandidate) -> bool:
-        return _near(row, reader, context.search)
+        Opens more until there are as many near ones as will be read. Behind them, what could not be
+        opened, and what was too far away to be.
+        """
+        on_disk = [OpenedCandidate(row) for row in rows if row.source not in REMOTE]
+        remote = [row for row in rows if row.source in REMOTE]
+        opened: list[OpenedCandidate] = []
+        lost: list[Candidate | Rejection] = []
+        asked = 0
+        while asked < min(len(remote), MOST_OPENED) and sum(map(self._near, opened)) < most:
+            batch = remote[asked : asked + OPENED_AT_ONCE]
+            for row in self.reader.open(batch, lambda text: self.say(f"opening {text}")):
+                (opened if isinstance(row, OpenedCandidate) else lost).append(row)  # type: ignore[arg-type]
+            asked += len(batch)
+        # Behind the near ones, first one model of each tokenizer: it tells about all of them.
+        nth: Counter[frozenset[str]] = Counter()
+        place = {}
+        for row in sorted(opened, key=lambda row: not self._near(row)):
+            digests = frozenset(row.candidate.digests.values())
+            place[row.candidate.ref] = 0 if self._near(row) else 1 + nth[digests]
+            nth[digests] += 1
+        opened.sort(key=lambda row: place[row.candidate.ref])
+        return [*on_disk, *opened], [*lost, *remote[asked:]]
 
-    while asked < min(len(remote), MOST_OPENED) and sum(map(near, opened)) < most:
-        batch = remote[asked : asked + OPENED_AT_ONCE]
-        for row in reader.open(batch, lambda text: say(f"opening {text}")):
-            (opened if isinstance(row, OpenedCandidate) else lost).append(row)  # type: ignore[arg-type]
-        asked += len(batch)
-    # Behind the near ones, first one model of each tokenizer: it tells about all of them.
-    nth: Counter[frozenset[str]] = Counter()
-    place = {}
-    for row in sorted(opened, key=lambda row: not near(row)):
-        digests = frozenset(row.candidate.digests.values())
-        place[row.candidate.ref] = 0 if near(row) else 1 + nth[digests]
-        nth[digests] += 1
-    opened.sort(key=lambda row: place[row.candidate.ref])
-    return [*local_rows, *opened], [*lost, *remote[asked:]]
+    def _is_target(self, candidate: Candidate) -> bool:
+        if candidate.source == "named":
+            return False
+        target = self.context.target
+        if candidate.ref in (self.context.search.repo, target.ref):
+            return True
+        on_disk = candidate.source != "hub" and target.kind in ("folder", "gguf")
+        path = candidate.path or candidate.ref
+        return on_disk and os.path.realpath(path) == os.path.realpath(target.ref)
 
-
-def _is_target(candidate: Candidate, context: CandidateContext) -> bool:
-    if candidate.source == "named":
-        return False
-    target = context.target.ref
-    if candidate.ref in (context.search.repo, target):
-        return True
-    on_disk = candidate.source != "hub" and context.target.kind in ("folder", "gguf")
-    path = candidate.path or candidate.ref
-    return on_disk and os.path.realpath(path) == os.path.realpath(target)
-
-
-def _near(row: OpenedCandidate, reader: CandidateReader, search: DraftSearch) -> bool:
-    """The target's own tokenizer; or a head, a GGUF, a relative, of which no digest tells."""
-    if not reader.digests.isdisjoint(row.candidate.digests.values()):
-        return True
-    return row.candidate.source == "named" or _promise(row.candidate, search)[0] <= 1
+    def _near(self, row: OpenedCandidate) -> bool:
+        """The target's own tokenizer; or a head, a GGUF, a relative, of which no digest tells."""
+        candidate = row.candidate
+        if not self.reader.digests.isdisjoint(candidate.digests.values()):
+            return True
+        return candidate.source == "named" or _promise(candidate, self.context.search)[0] <= 1
 
 
 def _promise(candidate: Candidate, search: DraftSearch) -> tuple[int, int, str]:
