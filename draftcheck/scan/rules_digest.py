@@ -60,7 +60,7 @@ def _shared() -> str:
 
 
 def _value(found: Any) -> Any:
-    """Plain JSON for whatever a rule file is loaded into; fields with their default are left out."""
+    """Plain JSON for what a rule file is loaded into; fields with their default are left out."""
     if isinstance(found, msgspec.Struct):
         fields = {field.name: field for field in msgspec.structs.fields(found)}
         return {
