@@ -1,10 +1,14 @@
-"""KV caches and recurrent states in bytes, by the way an engine lays them out."""
+"""KV caches and recurrent states in bytes, by the way an engine lays them out.
+
+There are five ways (rules/tables/memory.toml: `cache`), one function each: the layers of target
+and draft under a load -> bytes on one rank.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from draftcheck.memory import paged, profiles, shape
 from draftcheck.memory.profiles import Profile
@@ -41,43 +45,34 @@ class Cache:
     note: str = ""
 
 
-Rows = tuple[LayerShape, ...]
-Fold = Callable[[Profile, ServedLoad, Shape, Rows, Shape | None, Rows], Cache]
+Layers = tuple[LayerShape, ...]
+Fold = Callable[[Profile, ServedLoad, Shape, Shape | None], Cache]
 
 
-def cells(
-    profile: Profile,
-    load: ServedLoad,
-    target: Shape,
-    rows: Rows,
-    draft: Shape | None,
-    draft_rows: Rows,
-) -> Cache:
+def cells(profile: Profile, load: ServedLoad, target: Shape, draft: Shape | None) -> Cache:
     """llama.cpp: one stream of padded cells per sequence; float32 states, one row each."""
     copies = 0
     if load.role in profile.rollback_roles:
         known = profiles.table().rollback.architectures
         copies = load.draft_tokens if target.arch in known else 0
-    ours = cell_bytes(profile, load, rows, load.bits, copies)
-    theirs = cell_bytes(profile, load, draft_rows, load.draft_bits, 0) if draft else 0
-    return Cache(ours, theirs)
+    pad, count = profile.pad, load.sequences
+    stream = _up(_up(load.context * count, pad) // count, pad)
 
+    def bytes_of(model: Shape, bits: float, copies: int) -> int:
+        return layer_cells(profile, model.layers, stream, count, count, bits, copies, False)
 
-def cell_bytes(profile: Profile, load: ServedLoad, rows: Rows, bits: float, copies: int) -> int:
-    pad = profile.pad
-    whole = _up(load.context * load.sequences, pad)
-    stream = _up(whole // load.sequences, pad)
-    return layer_cells(profile, rows, stream, load.sequences, load.sequences, bits, copies, False)
+    ours = bytes_of(target, load.bits, copies)
+    return Cache(ours, bytes_of(draft, load.draft_bits, 0) if draft else 0)
 
 
 def layer_cells(
-    profile: Profile, rows: Rows, stream: int, streams: int, sequences: int, bits: float,
+    profile: Profile, layers: Layers, stream: int, streams: int, sequences: int, bits: float,
     copies: int, unified: bool,
 ) -> int:  # fmt: skip
-    """Bytes of all layers with `stream` cells per stream."""
+    """Sum up all layers with `stream` cells per stream; copies: of a state, to roll back to."""
     total = 0
     pad = profile.pad
-    for layer in rows:
+    for layer in layers:
         # DeepSeek-V4's caches are never shared between sequences.
         one = streams if not layer.ratio else sequences
         shared = sequences if unified and not layer.ratio else 1
@@ -100,21 +95,14 @@ def layer_cells(
     return total
 
 
-def pool(
-    profile: Profile,
-    load: ServedLoad,
-    target: Shape,
-    rows: Rows,
-    draft: Shape | None,
-    draft_rows: Rows,
-) -> Cache:
+def pool(profile: Profile, load: ServedLoad, target: Shape, draft: Shape | None) -> Cache:
     """SGLang: one cell per token; states with a copy per draft token."""
     tokens = load.context * load.sequences
     steps = load.draft_tokens if load.role else 0
 
-    def bytes_of(model: Shape, layers: Rows, bits: float, ranks: int) -> int:
+    def bytes_of(model: Shape, bits: float, ranks: int) -> int:
         total = 0
-        for layer in layers:
+        for layer in model.layers:
             heads = 1 if layer.kind == shape.MLA else max(1, layer.kv_heads // ranks)
             width = heads * (layer.k + (0 if layer.kind == shape.MLA else layer.v)) + layer.index
             total += tokens * math.ceil(width * bits / 8)
@@ -124,27 +112,19 @@ def pool(
                 total += (window + state) * load.sequences * (1 + steps)
         return total
 
-    ours = bytes_of(target, rows, load.bits, load.ranks)
-    theirs = bytes_of(draft, draft_rows, load.bits, load.draft_ranks) if draft else 0
-    local = any(layer.window is not None for layer in rows)
-    state = any(layer.state_kind for layer in rows)
+    ours = bytes_of(target, load.bits, load.ranks)
+    theirs = bytes_of(draft, load.bits, load.draft_ranks) if draft else 0
+    local = any(layer.window is not None for layer in target.layers)
     note = "windows are counted at full length" if local else ""
-    return Cache(ours, theirs, exact=not local and not state, note=note)
+    return Cache(ours, theirs, exact=not local and not target.recurrent, note=note)
 
 
-def growing(
-    profile: Profile,
-    load: ServedLoad,
-    target: Shape,
-    rows: Rows,
-    draft: Shape | None,
-    draft_rows: Rows,
-) -> Cache:
+def growing(profile: Profile, load: ServedLoad, target: Shape, draft: Shape | None) -> Cache:
     """transformers: exactly the tokens there are; windows of W - 1; float32 states."""
 
-    def bytes_of(model: Shape, layers: Rows) -> int:
+    def bytes_of(model: Shape) -> int:
         total = 0
-        for layer in layers:
+        for layer in model.layers:
             tokens = load.context
             if layer.window is not None:
                 tokens = min(tokens, max(layer.window - 1, 1))
@@ -157,56 +137,37 @@ def growing(
                 total += (window + layer.state * 4) * load.sequences
         return total
 
-    states = any(layer.state_kind for layer in rows)
-    return Cache(
-        bytes_of(target, rows), bytes_of(draft, draft_rows) if draft else 0, exact=not states
-    )
+    theirs = bytes_of(draft) if draft else 0
+    return Cache(bytes_of(target), theirs, exact=not target.recurrent)
 
 
-def pages(
-    profile: Profile,
-    load: ServedLoad,
-    target: Shape,
-    rows: Rows,
-    draft: Shape | None,
-    draft_rows: Rows,
-) -> Cache:
+def pages(profile: Profile, load: ServedLoad, target: Shape, draft: Shape | None) -> Cache:
     """ExLlamaV3: whole pages; the draft's cache is as long as the target's."""
     tokens = _up(load.context * load.sequences, profile.page)
 
-    def bytes_of(layers: Rows, bits: float) -> int:
+    def bytes_of(model: Shape, bits: float) -> int:
         total = 0
-        for layer in layers:
+        for layer in model.layers:
             total += math.ceil(tokens * layer.width * bits / 8)
             if layer.state_kind:
                 total += 4 * (layer.conv * layer.kernel + layer.state) * load.sequences
         return total
 
-    exact = not any(layer.state_kind or layer.kind == shape.MLA for layer in rows)
-    theirs = bytes_of(draft_rows, load.draft_bits) if draft else 0
-    return Cache(bytes_of(rows, load.bits), theirs, exact)
+    exact = not any(layer.state_kind or layer.kind == shape.MLA for layer in target.layers)
+    theirs = bytes_of(draft, load.draft_bits) if draft else 0
+    return Cache(bytes_of(target, load.bits), theirs, exact)
 
 
-def pool_of_blocks(
-    profile: Profile,
-    load: ServedLoad,
-    target: Shape,
-    rows: Rows,
-    draft: Shape | None,
-    draft_rows: Rows,
-) -> Cache:
+def pool_of_blocks(profile: Profile, load: ServedLoad, target: Shape, draft: Shape | None) -> Cache:
     """vLLM: target and draft share the blocks of one pool."""
     steps = load.draft_tokens if load.role else 0
-    serve = paged.serving(profile, load.context, load.bits / 8, load.ranks, load.batched, steps)
-    alone = paged.plan((target,), serve, (rows,))
-    both = alone
-    if draft is not None:
-        ranks = replace(serve, tensor_parallel=load.ranks)
-        both = paged.plan((target, draft), ranks, (rows, draft_rows))
+    serve = paged.Serving(profile, load.context, load.bits / 8, load.ranks, load.batched, steps)
+    alone = paged.plan((target,), serve)
+    both = alone if draft is None else paged.plan((target, draft), serve)
     total = both.request * load.sequences
     ours = min(alone.request * load.sequences, total)
-    exact = profile.state_exact or not any(layer.state_kind for layer in rows)
-    exact = exact and not any(layer.index for layer in rows)
+    exact = profile.state_exact or not target.recurrent
+    exact = exact and not any(layer.index for layer in target.layers)
     return Cache(ours, total - ours, exact, reserve=both.block_bytes)
 
 

@@ -35,10 +35,10 @@ print(json.dumps(rows))
 
 
 def ask() -> tuple[Gpu, ...]:
-    """The GPUs of this machine, with what is free on each; a UsageError when none answers."""
+    """Ask for the GPUs of this machine and what is free on each; an error when none answers."""
     for question in (_nvidia, _torch, _rocm, _metal):
-        if found := question():
-            return found
+        if answer := question():
+            return answer
     raise UsageError(
         "--gpu auto: no GPU answers here (nvidia-smi, torch, rocm-smi, Metal)",
         hint="Name the GPU that will serve, such as rtx-4090 or 24GiB.",
@@ -46,7 +46,7 @@ def ask() -> tuple[Gpu, ...]:
 
 
 def here() -> Machine | None:
-    """The GPUs of this machine where there are any; never an error."""
+    """Ask for the GPUs of this machine where there are any; never an error."""
     if not present():
         return None
     try:
@@ -83,8 +83,9 @@ def _output(*command: str, seconds: float = SECONDS) -> str:
 def _nvidia() -> tuple[Gpu, ...]:
     text = _output("nvidia-smi", f"--query-gpu={_SMI}", "--format=csv,noheader,nounits")
     rows = [[cell.strip() for cell in row] for row in csv.reader(text.splitlines())]
-    found = [gpu for row in rows if len(row) == 6 and (gpu := _smi_row(row))]
-    return tuple(_visible(found, [row[1] for row in rows if len(row) == 6]))
+    rows = [row for row in rows if len(row) == 6]
+    listed = [gpu for row in rows if (gpu := _smi_row(row))]
+    return tuple(_visible(listed, [row[1] for row in rows]))
 
 
 def _smi_row(row: list[str]) -> Gpu | None:
@@ -104,20 +105,20 @@ def _smi_row(row: list[str]) -> Gpu | None:
     )
 
 
-def _visible(found: list[Gpu], uuids: list[str]) -> list[Gpu]:
+def _visible(listed: list[Gpu], uuids: list[str]) -> list[Gpu]:
     """Those that CUDA_VISIBLE_DEVICES leaves; all of them where it says nothing that we read."""
     wanted = os.environ.get("CUDA_VISIBLE_DEVICES")
-    if wanted is None or len(uuids) != len(found):
-        return found
+    if wanted is None or len(uuids) != len(listed):
+        return listed
     kept = []
     for word in filter(None, (part.strip() for part in wanted.split(","))):
-        if word.isdigit() and int(word) < len(found):
-            kept.append(found[int(word)])
+        if word.isdigit() and int(word) < len(listed):
+            kept.append(listed[int(word)])
             continue
         matches = [i for i, uuid in enumerate(uuids) if word and uuid.startswith(word)]
         if len(matches) != 1:
             break  # CUDA, too, stops at the first one that it does not know
-        kept.append(found[matches[0]])
+        kept.append(listed[matches[0]])
     return kept
 
 
@@ -154,7 +155,7 @@ def _rocm() -> tuple[Gpu, ...]:
         cards = json.loads(text or "{}")
     except ValueError:
         return ()
-    found = []
+    answering = []
     for name, card in cards.items() if isinstance(cards, dict) else ():
         if not isinstance(card, dict):
             continue
@@ -164,8 +165,8 @@ def _rocm() -> tuple[Gpu, ...]:
             label = str(card.get("Card Series") or card.get("Card series") or name)
             known = gpus.named(label)
             free = int(total) - int(used) if used.isdigit() else None
-            found.append(Gpu(label, int(total), free, known.bandwidth if known else None))
-    return tuple(found)
+            answering.append(Gpu(label, int(total), free, known.bandwidth if known else None))
+    return tuple(answering)
 
 
 def _metal() -> tuple[Gpu, ...]:

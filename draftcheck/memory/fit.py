@@ -1,9 +1,22 @@
-"""Bytes on the GPU: whether target, draft and both caches fit, and how far one can go."""
+"""Whether target, draft and both caches fit on the GPUs, and how far one can go.
+
+two models' facts          rules/tables/memory.toml  --gpu, --context, --kv-dtype …
+       │ from_config, from_gguf     │ profiles             │ gpu_specs, gpus, drivers
+Shape: a table of layers     Profile: an engine's     Machine, Circumstances
+       │                     habits at a version             │
+       └───────────────┬────────────┴────────────────────────┘
+                MemoryQuestion (question.py)
+                       │ weights, caches (paged: vLLM's planner), stages: bytes of each thing
+                plan.devices: for every GPU its parts, each exact, modelled or a constant
+                       │
+         fit: the answer ─── search: the inverse (longest context, most sequences, the
+                                     smallest change that would fit)
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from msgspec import structs
@@ -24,6 +37,7 @@ MOST_OWN = 64
 """Prediction layers of a model; real ones have one to three."""
 CONTEXT = 8192
 """Tokens per sequence unless the user says otherwise; never silently the model's maximum."""
+WORST_LAST = (Fit.FITS, Fit.TIGHT, Fit.CANNOT_TELL, Fit.DOES_NOT_FIT)
 
 
 def fit(
@@ -36,24 +50,23 @@ def fit(
     order: Callable[[str], Any],
     drafts: tuple[str, ...] = ("full",),
 ) -> MemoryFit | None:
-    """Whether the pair fits; None for an engine whose memory is not modelled.
+    """Say whether the pair fits; None for an engine whose memory is not modelled.
 
     drafts: what the method takes, as in the rulebook ("none" and "itself" need no draft).
     """
     profile = profiles.load(engine, version, order)
     if profile is None:
         return None
-    notes: list[str] = []
-    context = _context(comparison.target, circumstances, notes)
+    asking = _QuestionBuilder(comparison, circumstances, machine, profile)
+    notes = asking.notes
+    context = asking.context()
     sequences = circumstances.sequences or 1
     empty = MemoryFit(
-        machine.spec, engine, version, context, sequences, _kv_name(profile, circumstances, notes),
+        machine.spec, engine, version, context, sequences, asking.kv_name(),
         Fit.CANNOT_TELL, when_full=structs.asdict(profile.when_full),
     )  # fmt: skip
     try:
-        question = _question(
-            comparison, circumstances, machine, profile, drafts, context, sequences, notes
-        )
+        question = asking.build(drafts, context, sequences)
         ours, theirs = plan.weigh(question)
         if ours is None or (theirs is None and question.draft and question.role != "itself"):
             side = "target" if ours is None else "draft"
@@ -64,9 +77,8 @@ def fit(
     except NotPlanned:
         why = f"{engine} cannot lay out caches of these two models in one pool"
         return replace(empty, notes=(*notes, why))
-    for found in (ours, theirs):
-        notes += found.notes if found else ()
-    answer = max((device.answer for device in devices), key=ORDER.index)
+    notes += (*ours.notes, *(theirs.notes if theirs else ()))
+    answer = max((device.answer for device in devices), key=WORST_LAST.index)
     return replace(
         empty,
         answer=answer,
@@ -82,98 +94,127 @@ def fit(
     )
 
 
-ORDER = (Fit.FITS, Fit.TIGHT, Fit.CANNOT_TELL, Fit.DOES_NOT_FIT)
-
-
 def table(facts: ModelFacts) -> Shape:
-    """The per-layer table of one model; Unknown says what is missing."""
+    """Make the per-layer table of one model; ShapeUnknown says what is missing."""
     return from_gguf.read(facts) if facts.gguf is not None else from_config.read(facts)
 
 
-def _context(target: ModelFacts, circumstances: Circumstances, notes: list[str]) -> int:
-    if circumstances.context is not None:
-        return circumstances.context
-    longest = target.config.scaled_context or target.config.context
-    if longest is not None and 0 < longest < CONTEXT:
-        notes.append(f"context {longest:,}, the target's maximum; --context asks for another")
-        return longest
-    notes.append(f"context {CONTEXT:,} is assumed; --context asks for another")
-    return CONTEXT
+@dataclass
+class _QuestionBuilder:
+    """Makes the question, and notes what it had to assume."""
 
+    comparison: Comparison
+    circumstances: Circumstances
+    machine: Machine
+    profile: Profile
+    notes: list[str] = field(default_factory=list)
 
-def _kv_name(profile: Profile, circumstances: Circumstances, notes: list[str]) -> str:
-    name, _ = profile.kv_bits(circumstances.kv_dtype, 2)
-    if not profile.takes(circumstances.kv_dtype):
-        known = ", ".join(profile.kv_types)
-        notes.append(f"{profile.engine} has no KV cache of type {name} (it takes {known})")
-        name, _ = profile.kv_bits(None, 2)
-    return name
+    def context(self) -> int:
+        """Tokens per sequence."""
+        if self.circumstances.context is not None:
+            return self.circumstances.context
+        config = self.comparison.target.config
+        longest = config.scaled_context or config.context
+        if longest is not None and 0 < longest < CONTEXT:
+            note = f"context {longest:,}, the target's maximum; --context asks for another"
+            self.notes.append(note)
+            return longest
+        self.notes.append(f"context {CONTEXT:,} is assumed; --context asks for another")
+        return CONTEXT
 
+    def kv_name(self) -> str:
+        """The type of the KV cache, in the engine's word."""
+        profile, kv_dtype = self.profile, self.circumstances.kv_dtype
+        name, _ = profile.kv_bits(kv_dtype, 2)
+        if not profile.takes(kv_dtype):
+            known = ", ".join(profile.kv_types)
+            self.notes.append(f"{profile.engine} has no KV cache of type {name} (it takes {known})")
+            name, _ = profile.kv_bits(None, 2)
+        return name
 
-def _question(
-    comparison: Comparison,
-    circumstances: Circumstances,
-    machine: Machine,
-    profile: Profile,
-    drafts: tuple[str, ...],
-    context: int,
-    sequences: int,
-    notes: list[str],
-) -> MemoryQuestion:
-    role, draft = _draft(comparison, profile, circumstances, drafts, notes)
-    stages = _stages(circumstances, profile, notes)
-    ranks = _ranks(circumstances, machine, profile, stages, notes)
-    alone = circumstances.draft_gpu
-    if alone is not None and alone >= len(machine.devices):
-        raise UsageError(f"--draft-gpu {alone}: there are {len(machine.devices)} GPUs, from 0 on")
-    kv_dtype = circumstances.kv_dtype if profile.takes(circumstances.kv_dtype) else None
-    return MemoryQuestion(
-        profile=profile,
-        devices=machine.devices,
-        target=PlannedModel(
-            comparison.target, _table(comparison.target, profile, circumstances, notes)
-        ),
-        draft=draft,
-        role=role,
-        context=context,
-        sequences=sequences,
-        kv_dtype=kv_dtype,
-        dtype=circumstances.dtype,
-        ranks=ranks,
-        draft_ranks=circumstances.draft_tensor_parallel or ranks,
-        draft_tokens=circumstances.draft_tokens or profile.draft_tokens,
-        fraction=circumstances.memory_fraction,
-        draft_gpu=alone if draft is not None else None,
-        sequences_said=circumstances.sequences is not None,
-        stages=stages,
-    )
-
-
-def _draft(
-    comparison: Comparison,
-    profile: Profile,
-    circumstances: Circumstances,
-    drafts: tuple[str, ...],
-    notes: list[str],
-) -> tuple[str, PlannedModel | None]:
-    """The draft's role and table; the target's own prediction layers count as a draft."""
-    facts = comparison.draft
-    if set(drafts) <= {"none"}:
-        return "", None
-    if "itself" in drafts and comparison.one_model:
-        table = _table(comparison.target, profile, circumstances, notes)
-        own = [layer for layer in table.layers if layer.attends][-1:]
-        count = min(_own_layers(comparison.target), MOST_OWN)
-        return "itself", PlannedModel(
-            comparison.target, replace(table, layers=tuple(own * count), floor=None)
+    def build(self, drafts: tuple[str, ...], context: int, sequences: int) -> MemoryQuestion:
+        """Put it all together."""
+        circumstances, machine, profile = self.circumstances, self.machine, self.profile
+        role, draft = self._draft(drafts)
+        stages = self._stages()
+        ranks = self._ranks(stages)
+        draft_gpu = circumstances.draft_gpu
+        if draft_gpu is not None and draft_gpu >= len(machine.devices):
+            raise UsageError(
+                f"--draft-gpu {draft_gpu}: there are {len(machine.devices)} GPUs, from 0 on"
+            )
+        return MemoryQuestion(
+            profile=profile,
+            devices=machine.devices,
+            target=self._planned(self.comparison.target),
+            draft=draft,
+            role=role,
+            context=context,
+            sequences=sequences,
+            kv_dtype=circumstances.kv_dtype if profile.takes(circumstances.kv_dtype) else None,
+            dtype=circumstances.dtype,
+            ranks=ranks,
+            draft_ranks=circumstances.draft_tensor_parallel or ranks,
+            draft_tokens=circumstances.draft_tokens or profile.draft_tokens,
+            fraction=circumstances.memory_fraction,
+            draft_gpu=draft_gpu if draft is not None else None,
+            sequences_said=circumstances.sequences is not None,
+            stages=stages,
         )
-    if facts is None:
-        return "", None
-    role = facts.role or "full"
-    if role in plan.NO_CACHE:
-        table = _table(comparison.target, profile, circumstances, notes)
-        return role, PlannedModel(facts, replace(table, layers=(), floor=None))
-    return role, PlannedModel(facts, _table(facts, profile, circumstances, notes))
+
+    def _draft(self, drafts: tuple[str, ...]) -> tuple[str, PlannedModel | None]:
+        """The draft's role and table; the target's own prediction layers count as a draft."""
+        target, draft = self.comparison.target, self.comparison.draft
+        if set(drafts) <= {"none"}:
+            return "", None
+        if "itself" in drafts and self.comparison.one_model:
+            planned = self._planned(target)
+            last = [layer for layer in planned.shape.layers if layer.attends][-1:]
+            layers = tuple(last * min(_own_layers(target), MOST_OWN))
+            return "itself", replace(
+                planned, shape=replace(planned.shape, layers=layers, floor=None)
+            )
+        if draft is None:
+            return "", None
+        role = draft.role or "full"
+        if role in plan.NO_CACHE:
+            shape = self._planned(target).shape
+            return role, PlannedModel(draft, replace(shape, layers=(), floor=None))
+        return role, self._planned(draft)
+
+    def _planned(self, facts: ModelFacts) -> PlannedModel:
+        """A model with its table, in the type that the engine computes in."""
+        shape = table(facts)
+        self.notes += shape.notes
+        if facts.gguf is None:
+            size, _ = weights.run_bytes(facts, self.profile, self.circumstances.dtype)
+            shape = replace(shape, float_bytes=size)
+        return PlannedModel(facts, shape)
+
+    def _stages(self) -> int:
+        """Stages of a pipeline; engines that split by layers have them anyway, by free memory."""
+        stages = self.circumstances.pipeline_parallel or 1
+        if stages > 1 and self.profile.stages is None:
+            engine = self.profile.engine
+            self.notes.append(f"{engine} has no pipeline stages: layers go where memory is free")
+            return 1
+        return stages
+
+    def _ranks(self, stages: int) -> int:
+        """Ranks of a tensor-parallel group; engines that split by layers have one."""
+        if self.profile.split != "tensor":
+            return 1
+        count = len(self.machine.devices)
+        ranks = self.circumstances.tensor_parallel
+        if count > 1 and stages * (ranks or 1) > count:
+            options = [f"--tensor-parallel {ranks}"] if ranks else []
+            options += [f"--pipeline-parallel {stages}"] if stages > 1 else []
+            raise UsageError(f"{' '.join(options)}: --gpu names {count} GPUs")
+        if ranks is None:
+            if count > stages:
+                self.notes.append(f"tensor parallel over {count // stages} GPUs is assumed")
+            return count // stages if count > 1 else 1
+        return ranks
 
 
 def _own_layers(facts: ModelFacts) -> int:
@@ -183,49 +224,6 @@ def _own_layers(facts: ModelFacts) -> int:
         kind, value = facts.gguf.keys.get(key, ("", 0))
         return int(value) if kind.startswith(("uint", "int")) and value > 0 else 1
     return facts.config.mtp_layers or 1
-
-
-def _table(
-    facts: ModelFacts, profile: Profile, circumstances: Circumstances, notes: list[str]
-) -> Shape:
-    found = table(facts)
-    notes += found.notes
-    if facts.gguf is not None:
-        return found
-    size, _ = weights.run_bytes(facts, profile, circumstances.dtype)
-    return replace(found, float_bytes=size)
-
-
-def _stages(circumstances: Circumstances, profile: Profile, notes: list[str]) -> int:
-    """Stages of a pipeline; engines that split by layers have them anyway, by free memory."""
-    asked = circumstances.pipeline_parallel or 1
-    if asked > 1 and profile.stages is None:
-        notes.append(f"{profile.engine} has no pipeline stages: layers go where memory is free")
-        return 1
-    return asked
-
-
-def _ranks(
-    circumstances: Circumstances,
-    machine: Machine,
-    profile: Profile,
-    stages: int,
-    notes: list[str],
-) -> int:
-    """Ranks of a tensor-parallel group; engines that split by layers have one."""
-    if profile.split != "tensor":
-        return 1
-    count = len(machine.devices)
-    asked = circumstances.tensor_parallel
-    if count > 1 and stages * (asked or 1) > count:
-        words = [f"--tensor-parallel {asked}"] if asked else []
-        words += [f"--pipeline-parallel {stages}"] if stages > 1 else []
-        raise UsageError(f"{' '.join(words)}: --gpu names {count} GPUs")
-    if asked is None:
-        if count > stages:
-            notes.append(f"tensor parallel over {count // stages} GPUs is assumed")
-        return count // stages if count > 1 else 1
-    return asked
 
 
 def _per_token(question: MemoryQuestion) -> tuple[int, int]:

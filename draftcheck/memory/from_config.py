@@ -12,7 +12,7 @@ from draftcheck.memory.shape import LayerShape, Shape
 from draftcheck.values.dtypes import dtype_bytes
 from draftcheck.values.facts import ModelFacts
 
-WORDS = {
+KIND_NAMES = {
     "full_attention": "full", "attention": "full", "global": "full", "global_attention": "full",
     "compressed_sparse_attention": "other", "sliding_attention": "sliding",
     "local_attention": "sliding", "sliding": "sliding", "chunked_attention": "chunked",
@@ -29,10 +29,11 @@ class ConfigFields:
         self.values, self.defaults, self.where = values, defaults, where
 
     def raw(self, name: str) -> Any:
+        """Look a field up, unchecked."""
         return self.values[name] if name in self.values else self.defaults.get(name)
 
     def number(self, *names: str, least: int = 1, most: int = shape.MAX_SIDE) -> int | None:
-        """The first of these fields that is there; absurd numbers are refused by name."""
+        """Find the first of these fields that is there; absurd numbers are refused by name."""
         for places in (self.values, self.defaults):
             for name in names:
                 value = places.get(name)
@@ -50,10 +51,11 @@ class ConfigFields:
         return None
 
     def need(self, *names: str) -> int:
-        found = self.number(*names)
-        if found is None:
+        """Find one of these fields, or give up."""
+        number = self.number(*names)
+        if number is None:
             raise ShapeUnknown(f"{names[0]} is not given")
-        return found
+        return number
 
 
 class ShapeUnknown(Exception):
@@ -61,7 +63,7 @@ class ShapeUnknown(Exception):
 
 
 def read(facts: ModelFacts) -> Shape:
-    """The table of a checkpoint folder; Unknown when its config does not say enough."""
+    """Make the table of a checkpoint folder; ShapeUnknown when its config says too little."""
     config = facts.config
     name = config.model_type or ""
     tables = config_defaults()
@@ -78,10 +80,10 @@ def read(facts: ModelFacts) -> Shape:
         raise ShapeUnknown("config.json gives no number of layers")
     family = profiles.table().family.get(name, PLAIN_CONFIG)
     notes: list[str] = []
-    words, doubt = _words(config.layer_kinds, fields, family, count, notes, name in tables)
+    kinds, least = _kinds(config.layer_kinds, fields, family, count, notes, name in tables)
     build = _LayerBuilder(fields, family)
-    layers = _share(tuple(build.layer(word, i) for i, word in enumerate(words)), fields)
-    floor = _share(tuple(build.layer(w, i) for i, w in enumerate(doubt)), fields) if doubt else None
+    layers = _share(tuple(build.layer(kind) for kind in kinds), fields)
+    floor = _share(tuple(build.layer(kind) for kind in least), fields) if least else None
     if name not in tables:
         notes.append(f"model type {name or 'none'!r} is not known: plain attention is assumed")
     return Shape(
@@ -113,26 +115,26 @@ def _feed_forward(fields: ConfigFields, hidden: int) -> int:
     return max(dense, expert * used) or 4 * hidden
 
 
-def _words(
-    kinds: Sequence[str] | None,
+def _kinds(
+    listed: Sequence[str] | None,
     fields: ConfigFields,
     family: ConfigFamily,
     count: int,
     notes: list[str],
     known: bool,
 ) -> tuple[list[str], list[str] | None]:
-    """One word per layer, and what they may be instead where the config leaves it open."""
+    """The kind of each layer, and what they may be instead where the config leaves it open."""
     pattern = fields.raw("hybrid_override_pattern")
-    if kinds or isinstance(pattern, str):
-        said = list(kinds or pattern)[:count]
-        words = [WORDS.get(word, "other") for word in said]
-        words += ["full"] * (count - len(words))
-        if "other" in words:
-            odd = next(word for word in said if WORDS.get(word, "other") == "other")
+    if listed or isinstance(pattern, str):
+        names = list(listed or pattern)[:count]
+        kinds = [KIND_NAMES.get(name, "other") for name in names]
+        kinds += ["full"] * (count - len(kinds))
+        if "other" in kinds:
+            odd = names[kinds.index("other")]
             notes.append(f"layers of kind {odd[:40]!r} are not known: full attention is the bound")
-            floor = ["none" if word == "other" else word for word in words]
-            return ["full" if word == "other" else word for word in words], floor
-        return words, None
+            least = ["none" if kind == "other" else kind for kind in kinds]
+            return ["full" if kind == "other" else kind for kind in kinds], least
+        return kinds, None
     if family.layers is not None:
         return RULES[family.layers](fields, family, count), None
     slides = (
@@ -274,7 +276,7 @@ class _LayerBuilder:
             raise shape.bad(fields.where, "num_key_value_heads", given)
         return given or self.heads
 
-    def layer(self, word: str, number: int) -> LayerShape:
+    def layer(self, word: str) -> LayerShape:
         if word == "none":
             return LayerShape(kind=shape.NONE)
         if word == "mamba":

@@ -25,25 +25,26 @@ class GgufKeys:
         self.keys, self.arch, self.where = keys, arch, where
 
     def number(self, name: str, least: int = 0, most: int = shape.MAX_SIDE) -> int | None:
-        """A whole number; of an array its largest. Absurd ones are refused by name."""
+        """Find a whole number; of an array its largest. Absurd ones are refused by name."""
         values = self.values(name, least, most)
         return None if values is None else max(values, default=None)
 
     def values(
         self, name: str, least: int = 0, most: int = shape.MAX_SIDE
     ) -> tuple[int, ...] | None:
+        """Find the whole numbers of a key, one or an array of them."""
         full = f"{self.arch}.{name}"
         kind, value = self.keys.get(full, ("", None))
         if value is None or isinstance(value, GgufArray) or "float" in kind or "string" in kind:
             return None
-        found = tuple(value) if isinstance(value, array | list) else (int(value),)
-        for number in found:
+        numbers = tuple(value) if isinstance(value, array | list) else (int(value),)
+        for number in numbers:
             if not least <= number <= most:
                 raise shape.bad(self.where, full, number)
-        return found
+        return numbers
 
     def per_layer(self, name: str, count: int, default: int) -> list[int]:
-        """One number per layer from a number or an array."""
+        """Find one number per layer, from a number or an array."""
         values = self.values(name)
         if values is None:
             return [default] * count
@@ -54,7 +55,7 @@ class GgufKeys:
 
 
 def read(facts: ModelFacts) -> Shape:
-    """The table of a GGUF; Unknown when its keys do not say enough."""
+    """Make the table of a GGUF; ShapeUnknown when its keys do not say enough."""
     assert facts.gguf is not None
     arch = facts.config.model_type or ""
     keys = GgufKeys(facts.gguf.keys, arch, facts.ref)
@@ -155,19 +156,19 @@ def _compressed(keys: GgufKeys, layers: list[LayerShape]) -> list[LayerShape]:
     """DeepSeek-V4: a window of raw keys, and every 4th or 128th token compressed."""
     ratios = keys.values("attention.compress_ratios") or ()
     size = keys.number("attention.indexer.key_length") or 0
-    found = []
-    for i, base in enumerate(layers):
-        layer = base
+    compressed = []
+    for i, layer in enumerate(layers):
         ratio = ratios[i] if i < len(ratios) else 0
         if ratio == INDEXED:
             # What is being compressed lies in float32 rows, with its scores.
             state = 2 * 2 * INDEXED * 2 * (layer.k + size)
-            layer = replace(layer, ratio=ratio, index=size, state_kind=shape.LINEAR, state=state)
+            changes: dict[str, Any] = {"index": size, "state_kind": shape.LINEAR, "state": state}
         elif ratio > 1:
-            state = 2 * ratio * layer.k
-            layer = replace(layer, ratio=ratio, state_kind=shape.LINEAR, state=state)
-        found.append(layer if ratio > 1 else replace(layer, ratio=1))
-    return found
+            changes = {"state_kind": shape.LINEAR, "state": 2 * ratio * layer.k}
+        else:
+            changes = {}
+        compressed.append(replace(layer, ratio=max(ratio, 1), **changes))
+    return compressed
 
 
 def _add_history(keys: GgufKeys, layers: list[LayerShape]) -> None:

@@ -24,7 +24,7 @@ _SIZE = re.compile(r"(\d{1,9}(?:\.\d{1,9})?)\s*(gib|gb|g|mib|mb|m)", re.IGNORECA
 
 
 def parse(spec: str) -> Machine:
-    """The machine that a --gpu text means; a UsageError says what could be meant."""
+    """Find the machine that a --gpu text means; a UsageError says what could be meant."""
     if spec.strip().lower() == "auto":
         return Machine("auto", drivers.ask())
     devices: list[Gpu] = []
@@ -36,12 +36,12 @@ def parse(spec: str) -> Machine:
     return Machine(spec.strip(), tuple(devices))
 
 
-def placed(said: Circumstances) -> Circumstances:
-    """The circumstances with the devices that their ``gpu`` names, and what these can do."""
-    if said.gpu is None:
-        return said
-    machine = parse(said.gpu)
-    return replace(said, machine=machine, capability=machine.capability)
+def placed(circumstances: Circumstances) -> Circumstances:
+    """Add the devices that the circumstances' ``gpu`` names, and what these can do."""
+    if circumstances.gpu is None:
+        return circumstances
+    machine = parse(circumstances.gpu)
+    return replace(circumstances, machine=machine, capability=machine.capability)
 
 
 def _several(part: str, spec: str) -> Iterator[Gpu]:

@@ -59,7 +59,7 @@ def _table() -> GpuFile:
 
 
 def named(text: str) -> Gpu | None:
-    """The one GPU of that name in the table; None when there is none, or several."""
+    """Find the one GPU of that name in the table; None when there is none, or several."""
     rows = names().get(slug(text), [])
     return rows[0] if len(rows) == 1 else None
 
@@ -71,7 +71,7 @@ def slug(text: str) -> str:
 
 
 def usable_of_unified(memory: int) -> int:
-    """What Metal lets one process take of the machine's memory."""
+    """Tell what Metal lets one process take of the machine's memory."""
     unified = _table().unified
     small = memory <= unified.up_to_gib * GIB
     over, under = unified.share if small else unified.share_above
@@ -81,19 +81,19 @@ def usable_of_unified(memory: int) -> int:
 @cache
 def names() -> dict[str, list[Gpu]]:
     """Every spelling -> the GPUs that it can mean."""
-    found: dict[str, list[Gpu]] = {}
+    spellings: dict[str, list[Gpu]] = {}
     table = _table()
     for row in table.gpu:
         gpu = _gpu(row, table.held_back)
         for name in (row.name, *row.aliases):
-            found.setdefault(name, []).append(gpu)
+            spellings.setdefault(name, []).append(gpu)
     for chip in table.apple:
         for gib in chip.gib:
             memory = usable_of_unified(gib * GIB)
             gpu = Gpu(f"{chip.chip}-{gib}gb", memory, bandwidth=chip.bandwidth * 10**9)
             for name in (gpu.name, chip.chip):
-                found.setdefault(name, []).append(gpu)
-    return found
+                spellings.setdefault(name, []).append(gpu)
+    return spellings
 
 
 def _gpu(row: GpuRow, kept: HeldBack) -> Gpu:

@@ -45,6 +45,7 @@ class BlockPlan:
 
     @property
     def request(self) -> int:
+        """Bytes that one request holds."""
         return self.block_bytes * self.blocks
 
 
@@ -52,40 +53,32 @@ class BlockPlan:
 class Serving:
     """The circumstances that the planner looks at."""
 
+    profile: Profile
     context: int
     kv_bytes: float
     tensor_parallel: int
-    in_flight: int
+    batched: int
+    """Tokens that one step may process."""
     spec_tokens: int
-    state_copies: int
-    group_ratio: float
-    block: int
+
+    @property
+    def in_flight(self) -> int:
+        """Tokens whose steps may not be done yet."""
+        return self.batched * self.profile.in_flight
+
+    @property
+    def block(self) -> int:
+        """Tokens per block, unless a state needs more."""
+        return self.profile.block
 
 
-def serving(
-    profile: Profile, context: int, kv_bytes: float, ranks: int, batched: int, spec_tokens: int
-) -> Serving:
-    return Serving(
-        context=context,
-        kv_bytes=kv_bytes,
-        tensor_parallel=ranks,
-        in_flight=batched * profile.in_flight,
-        spec_tokens=spec_tokens,
-        state_copies=profile.state_copies,
-        group_ratio=profile.group_ratio,
-        block=profile.block,
-    )
-
-
-def plan(
-    models: tuple[Shape, ...], serve: Serving, rows: tuple[tuple[LayerShape, ...], ...]
-) -> BlockPlan:
-    """The pool for these models together; rows are their layers."""
-    block = _block(models[0], rows[0], serve)
-    page = _state_page(rows[0], serve, block)
+def plan(models: tuple[Shape, ...], serve: Serving) -> BlockPlan:
+    """Lay out the pool for these models together, the target first."""
+    block = _block(models[0], serve)
+    page = _state_page(models[0], serve, block)
     specs: list[LayerSpec] = []
-    for model, layers in zip(models, rows, strict=True):
-        for layer in layers:
+    for model in models:
+        for layer in model.layers:
             specs += _specs(model, layer, serve, block, page)
     if not specs:
         return BlockPlan(0, 0)
@@ -108,7 +101,7 @@ def _groups(specs: list[LayerSpec], serve: Serving) -> BlockPlan:
     """Groups of equally many layers; each group holds its own blocks of a request."""
     buckets = Counter(specs)
     fewest, most = min(buckets.values()), max(buckets.values())
-    size = most if most < fewest * serve.group_ratio else fewest
+    size = most if most < fewest * serve.profile.group_ratio else fewest
     blocks = sum(-(-count // size) * _blocks(spec, serve) for spec, count in buckets.items())
     return BlockPlan(specs[0].page * size, blocks)
 
@@ -126,25 +119,25 @@ def _alike(specs: list[LayerSpec]) -> bool:
 def _unify(specs: list[LayerSpec]) -> list[LayerSpec]:
     """Every page as large as the largest: by more tokens per block, else by padding."""
     largest = max(spec.page for spec in specs)
-    found = []
+    unified = []
     for spec in specs:
         if spec.page == largest:
-            found.append(spec)
+            unified.append(spec)
         elif spec.kind == STATE:
-            found.append(replace(spec, page=largest))
+            unified.append(replace(spec, page=largest))
         elif largest % spec.page == 0:
-            found.append(replace(spec, block=spec.block * (largest // spec.page), page=largest))
+            unified.append(replace(spec, block=spec.block * (largest // spec.page), page=largest))
         elif spec.kind == LATENT:
             raise NotPlanned
         else:
-            found.append(replace(spec, page=largest, padded=True))
-    return found
+            unified.append(replace(spec, page=largest, padded=True))
+    return unified
 
 
 def _blocks(spec: LayerSpec, serve: Serving) -> int:
     """Blocks that one request of the whole context holds of this layer."""
     if spec.kind == STATE:
-        return serve.state_copies + serve.spec_tokens
+        return serve.profile.state_copies + serve.spec_tokens
     tokens = serve.context
     if spec.kind == SLIDING:
         tokens = min(spec.window - 1 + serve.in_flight, serve.context)
@@ -153,10 +146,10 @@ def _blocks(spec: LayerSpec, serve: Serving) -> int:
     return -(-tokens // spec.block) + (spec.kind == SLIDING)
 
 
-def _block(model: Shape, layers: tuple[LayerShape, ...], serve: Serving) -> int:
+def _block(model: Shape, serve: Serving) -> int:
     """Tokens per block: more of them where a recurrent state must fit one block."""
-    states = [_state(model, layer, serve) for layer in layers if layer.state_kind]
-    attention = [layer for layer in layers if layer.attends]
+    states = [_state(model, layer, serve) for layer in model.layers if layer.state_kind]
+    attention = [layer for layer in model.layers if layer.attends]
     if not states or not attention:
         return serve.block
     latent = any(layer.kind == shape.MLA for layer in attention)
@@ -176,35 +169,36 @@ def _token(layer: LayerShape, serve: Serving) -> int:
     return int(_heads(layer, serve.tensor_parallel) * (layer.k + layer.v) * serve.kv_bytes)
 
 
-def _state_page(rows: tuple[LayerShape, ...], serve: Serving, block: int) -> int:
+def _state_page(target: Shape, serve: Serving, block: int) -> int:
     """The page that every recurrent state is padded to: that of the target's attention."""
-    if not any(layer.state_kind for layer in rows):
+    if not target.recurrent:
         return 0
-    return block * max((_token(layer, serve) for layer in rows if layer.attends), default=0)
+    tokens = (_token(layer, serve) for layer in target.layers if layer.attends)
+    return block * max(tokens, default=0)
 
 
 def _specs(
     model: Shape, layer: LayerShape, serve: Serving, block: int, page: int
 ) -> list[LayerSpec]:
-    found = []
+    specs = []
     if layer.attends:
         kind = {shape.MLA: LATENT, shape.SLIDING: SLIDING, shape.CHUNKED: CHUNKED}.get(
             layer.kind, FULL
         )
         heads = _heads(layer, serve.tensor_parallel)
         width = block * _token(layer, serve)
-        found.append(LayerSpec(kind, block, width, heads, (layer.k, layer.v), layer.window or 0))
+        specs.append(LayerSpec(kind, block, width, heads, (layer.k, layer.v), layer.window or 0))
         if layer.index:
             # One key in 8 bits with a float32 scale per 128 elements.
             index = layer.index + layer.index // 128 * 4
-            found.append(LayerSpec(LATENT, block, block * index, 1, (index, 0)))
+            specs.append(LayerSpec(LATENT, block, block * index, 1, (index, 0)))
     if layer.state_kind:
         state = _state(model, layer, serve)
         if page and state > page:
             raise NotPlanned  # a draft's state; vLLM stops at an assertion
         size = (layer.conv, layer.state)
-        found.append(LayerSpec(STATE, block, page or state, layer.kernel, size))
-    return found
+        specs.append(LayerSpec(STATE, block, page or state, layer.kernel, size))
+    return specs
 
 
 def _state(model: Shape, layer: LayerShape, serve: Serving) -> int:

@@ -1,9 +1,14 @@
-"""What lies on each device: weights, caches, workspace, the engine's reserve; and what it has."""
+"""What lies on each device: weights, caches, workspace, the engine's reserve; and what it has.
+
+Weights and caches are shared out (by ranks, or by free memory where an engine splits by layers);
+on top comes what the engine itself needs, one function for each of the five ways of caching.
+"""
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from draftcheck.memory import caches, profiles, stages, weights
 from draftcheck.memory.caches import Cache, ServedLoad
@@ -18,18 +23,31 @@ WEIGHTS, CACHE, WORKSPACE = "weights", "cache", "workspace"
 NO_CACHE = ("medusa", "mlp_speculator")
 
 
+@dataclass(frozen=True, slots=True)
+class LoadedDevice:
+    """A device with its share of both models: what an engine's overhead depends on."""
+
+    question: MemoryQuestion
+    gpu: Gpu
+    cache: Cache
+    ours: Weights
+    theirs: Weights | None
+    share: float
+
+
 def load_of(question: MemoryQuestion) -> ServedLoad:
-    profile, target = question.profile, question.target.shape
-    _, bits = profile.kv_bits(question.kv_dtype, target.float_bytes)
-    own = question.kv_dtype if profile.kv_of_draft else None
+    """Say what is to be served, in the terms of the caches."""
+    profile = question.profile
+    _, bits = profile.kv_bits(question.kv_dtype, question.target.shape.float_bytes)
+    draft_dtype = question.kv_dtype if profile.kv_of_draft else None
     draft_bytes = question.draft.shape.float_bytes if question.draft else 2
-    _, draft_bits = profile.kv_bits(own, draft_bytes)
-    memory = min(gpu.memory for gpu in question.devices)
+    _, draft_bits = profile.kv_bits(draft_dtype, draft_bytes)
     batched = 2048
-    if profile.batched_tokens:
-        batched = profiles.step(profile.batched_tokens, memory)
-        if any(word in question.devices[0].name.lower() for word in profile.small_batch):
-            batched = profile.batched_tokens[0][0]
+    if rows := profile.batched_tokens:
+        name = question.devices[0].name.lower()
+        small = any(word in name for word in profile.small_batch)
+        memory = min(gpu.memory for gpu in question.devices)
+        batched = rows[0][0] if small else profiles.step(rows, memory)
     return ServedLoad(
         context=question.context,
         sequences=question.sequences,
@@ -44,92 +62,74 @@ def load_of(question: MemoryQuestion) -> ServedLoad:
 
 
 def cache_of(question: MemoryQuestion, *, floor: bool = False) -> Cache:
-    """Both caches; floor: what they are at least where the files leave layers open."""
+    """Lay out both caches; floor: what they are at least where the files leave layers open."""
+
+    def layers_of(shape: Shape) -> Shape:
+        least = shape.floor if floor else None
+        return shape if least is None else replace(shape, layers=least)
+
     fold = caches.FOLDS[question.profile.cache]
-    target = question.target.shape
-    rows = target.floor if floor and target.floor is not None else target.layers
-    draft = question.draft.shape if question.draft else None
-    if draft is None or question.role in NO_CACHE:
-        return fold(question.profile, load_of(question), target, rows, None, ())
-    theirs = draft.floor if floor and draft.floor is not None else draft.layers
-    return fold(question.profile, load_of(question), target, rows, draft, theirs)
+    cached = question.draft is not None and question.role not in NO_CACHE
+    draft = layers_of(question.draft.shape) if question.draft and cached else None
+    return fold(question.profile, load_of(question), layers_of(question.target.shape), draft)
 
 
 def weigh(question: MemoryQuestion) -> tuple[Weights | None, Weights | None]:
-    """Both models' weights on one rank."""
-    profile = question.profile
-    itself = question.role == "itself"
-    ours = weights.measure(
-        question.target.facts,
-        question.target.shape,
-        profile,
-        ranks=question.ranks,
-        dtype=question.dtype,
-        with_mtp=itself,
-    )
+    """Weigh both models on one rank."""
+    target, draft, itself = question.target, question.draft, question.role == "itself"
+    measure = functools.partial(weights.measure, profile=question.profile, dtype=question.dtype)
+    ours = measure(target.facts, target.shape, ranks=question.ranks, with_mtp=itself)
     if ours is not None and question.stages > 1:
         ours = replace(ours, stages=stages.weigh(question, ours))
-    if question.draft is None or itself:
+    if draft is None or itself:
         return ours, None
-    theirs = weights.measure(
-        question.draft.facts,
-        question.draft.shape,
-        profile,
-        ranks=question.draft_ranks,
-        dtype=question.dtype,
-        with_mtp=True,
-        shared_rows=question.target.shape.vocab
-        if question.role in profile.shares_head_tables
-        else 0,
-    )
-    return ours, theirs
+    shares = question.role in question.profile.shares_head_tables
+    rows = target.shape.vocab if shares else 0
+    ranks = question.draft_ranks
+    return ours, measure(draft.facts, draft.shape, ranks=ranks, with_mtp=True, shared_rows=rows)
 
 
 def devices(
     question: MemoryQuestion, ours: Weights, theirs: Weights | None
 ) -> tuple[DeviceFit, ...]:
-    """The parts on every device that is used; stage by stage where there is a pipeline."""
+    """List the parts on every device; stage by stage where there is a pipeline."""
     if question.stages == 1:
-        return _devices(question, ours, theirs)
-    found: list[DeviceFit] = []
-    for number, stage in enumerate(stages.questions(question)):
-        draft = theirs if stage.last else None
-        found += _devices(stage, ours.stages[number], draft)
-    return tuple(found)
+        return tuple(_devices(question, ours, theirs))
+    return tuple(
+        device
+        for number, stage in enumerate(stages.questions(question))
+        for device in _devices(stage, ours.stages[number], theirs if stage.last else None)
+    )
 
 
 def _devices(
     question: MemoryQuestion, ours: Weights, theirs: Weights | None
-) -> tuple[DeviceFit, ...]:
+) -> Iterator[DeviceFit]:
     cache = cache_of(question)
     low = cache_of(question, floor=True)
     if question.profile.split == "tensor":
-        count = max(question.ranks, 1)
-        shares = [1.0] * count
+        shares = [1.0] * max(question.ranks, 1)
     else:
         free = [max(gpu.available, 1) for gpu in question.devices]
-        if question.draft_gpu is not None and theirs is not None:
-            at = question.draft_gpu
-            free[at] = max(free[at] - theirs.nbytes - cache.draft, 1)
+        alone = question.draft_gpu
+        if alone is not None and theirs is not None:
+            free[alone] = max(free[alone] - theirs.nbytes - cache.draft, 1)
         shares = [one / sum(free) for one in free]
-    found = []
+    overhead = OVERHEADS[question.profile.cache]
     for number, share in enumerate(shares):
         gpu = question.devices[min(number, len(question.devices) - 1)]
-        own = _draft_share(question, number, share)
         parts = [
-            *_weights(ours, TARGET, share),
-            *_cache(cache.target, low.target, cache, TARGET, share),
+            _weights(ours, TARGET, share),
+            _cache(cache.target, low.target, cache, TARGET, share),
         ]
         if question.role:
+            draft_share = _draft_share(question, number, share)
             if theirs is not None:
-                parts += _weights(theirs, DRAFT, own)
-            parts += _cache(cache.draft, low.draft, cache, DRAFT, own)
-        parts += OVERHEADS[question.profile.cache](question, gpu, cache, ours, theirs, share)
-        found.append(
-            DeviceFit(gpu.name, _available(question, gpu), tuple(p for p in parts if p.high > 0),
-                      _slack(question, gpu))
-        )  # fmt: skip
-    return tuple(found)
+                parts.append(_weights(theirs, DRAFT, draft_share))
+            parts.append(_cache(cache.draft, low.draft, cache, DRAFT, draft_share))
+        parts += overhead(LoadedDevice(question, gpu, cache, ours, theirs, share))
+        there = tuple(part for part in parts if part.high > 0)
+        yield DeviceFit(gpu.name, _available(question, gpu), there, _slack(question, gpu))
 
 
 def _draft_share(question: MemoryQuestion, number: int, share: float) -> float:
@@ -162,21 +162,21 @@ def _part(name: str, owner: str, size: float, basis: Basis, low: float, high: fl
     return MemoryPart(name, owner, int(size), basis, int(low), int(high))
 
 
-def _weights(found: Weights, owner: str, share: float) -> Iterator[MemoryPart]:
+def _weights(model: Weights, owner: str, share: float) -> MemoryPart:
     whole = share in (0.0, 1.0)
-    basis = Basis.EXACT if found.exact and whole else Basis.MODELLED
+    basis = Basis.EXACT if model.exact and whole else Basis.MODELLED
     spread = 0.0 if whole else 0.03
-    yield _part(
-        WEIGHTS, owner, found.nbytes * share, basis, found.low * share * (1 - spread),
-        found.high * share * (1 + spread),
+    return _part(
+        WEIGHTS, owner, model.nbytes * share, basis, model.low * share * (1 - spread),
+        model.high * share * (1 + spread),
     )  # fmt: skip
 
 
-def _cache(size: int, low: int, cache: Cache, owner: str, share: float) -> Iterator[MemoryPart]:
+def _cache(size: int, low: int, cache: Cache, owner: str, share: float) -> MemoryPart:
     whole = share in (0.0, 1.0)
     exact = cache.exact and whole and low == size
     spread = 0.0 if cache.exact and whole else 0.1
-    yield MemoryPart(
+    return MemoryPart(
         CACHE,
         owner,
         int(size * share),
@@ -197,16 +197,9 @@ def _widths(shape: Shape) -> int:
     return 3 * shape.feed_forward + 4 * shape.hidden
 
 
-def _cells_overhead(
-    question: MemoryQuestion,
-    gpu: Gpu,
-    cache: Cache,
-    ours: Weights,
-    theirs: Weights | None,
-    share: float,
-) -> Iterator[MemoryPart]:
+def _cells_overhead(device: LoadedDevice) -> Iterator[MemoryPart]:
     """llama.cpp: one compute buffer per context and device."""
-    profile = question.profile
+    question, profile = device.question, device.question.profile
     pad, batch = profile.pad, profile.batch
     held = -(-question.context // pad) * pad
     rows = batch
@@ -224,21 +217,15 @@ def _cells_overhead(
         sides.append((question.draft.shape, DRAFT, few))
     for shape, owner, outputs in sides:
         size = buffer(shape, outputs)
-        unsure = shape.moe or any(layer.state_kind for layer in shape.layers)
+        unsure = shape.moe or shape.recurrent
         low, high = (0.4, 3.0) if unsure else (0.9, 1.5)
         yield _part(WORKSPACE, owner, size, Basis.MODELLED, size * low, size * high)
     yield _constant("driver context", question.profile.context_mib)
 
 
-def _paged_overhead(
-    question: MemoryQuestion,
-    gpu: Gpu,
-    cache: Cache,
-    ours: Weights,
-    theirs: Weights | None,
-    share: float,
-) -> Iterator[MemoryPart]:
+def _paged_overhead(device: LoadedDevice) -> Iterator[MemoryPart]:
     """vLLM: the profile run, the sampler's logits, CUDA graphs, one block for nobody."""
+    question, reserve = device.question, device.cache.reserve
     shape, load = question.target.shape, load_of(question)
     rows = question.sequences if question.sequences_said else question.profile.sequences
     size = load.batched * _widths(shape) * shape.float_bytes / question.ranks
@@ -250,19 +237,13 @@ def _paged_overhead(
     )  # fmt: skip
     yield _constant("CUDA graphs", question.profile.graphs_mib)
     yield _constant("driver context", question.profile.context_mib)
-    if cache.reserve:
-        yield _part("null block", ENGINE, cache.reserve, Basis.EXACT, cache.reserve, cache.reserve)
+    if reserve:
+        yield _part("null block", ENGINE, reserve, Basis.EXACT, reserve, reserve)
 
 
-def _pool_overhead(
-    question: MemoryQuestion,
-    gpu: Gpu,
-    cache: Cache,
-    ours: Weights,
-    theirs: Weights | None,
-    share: float,
-) -> Iterator[MemoryPart]:
+def _pool_overhead(device: LoadedDevice) -> Iterator[MemoryPart]:
     """SGLang: what mem_fraction_static leaves free for activations and graphs."""
+    question, gpu, theirs = device.question, device.gpu, device.theirs
     usable = gpu.usable
     if question.fraction is not None:
         reserve = int(usable * (1 - question.fraction))
@@ -285,14 +266,7 @@ def _pool_overhead(
     yield _constant("driver context", question.profile.context_mib)
 
 
-def _growing_overhead(
-    question: MemoryQuestion,
-    gpu: Gpu,
-    cache: Cache,
-    ours: Weights,
-    theirs: Weights | None,
-    share: float,
-) -> Iterator[MemoryPart]:
+def _growing_overhead(device: LoadedDevice) -> Iterator[MemoryPart]:
     """transformers: the allocator's rounding, and prefill or the copy of growing caches.
 
     The blocks of the prefill's activations are what the caches grow into afterwards: every
@@ -300,7 +274,8 @@ def _growing_overhead(
     drafted tokens at once needs a mask, and with one the keys and values of a layer are
     repeated for every query head.
     """
-    slack = (ours.slack + (theirs.slack if theirs else 0)) * share
+    question, cache, share = device.question, device.cache, device.share
+    slack = (device.ours.slack + (device.theirs.slack if device.theirs else 0)) * share
     yield _part("allocator rounding", ENGINE, slack, Basis.MODELLED, 0, slack * 2)
     shape = question.target.shape
     tokens = question.context * question.sequences
@@ -322,15 +297,9 @@ def _growing_overhead(
     yield _constant("driver context", question.profile.context_mib)
 
 
-def _pages_overhead(
-    question: MemoryQuestion,
-    gpu: Gpu,
-    cache: Cache,
-    ours: Weights,
-    theirs: Weights | None,
-    share: float,
-) -> Iterator[MemoryPart]:
+def _pages_overhead(device: LoadedDevice) -> Iterator[MemoryPart]:
     """ExLlamaV3: activations of a 2048-token chunk inside its reserve per device."""
+    question = device.question
     shape = question.target.shape
     size = 2048 * _widths(shape) * 2
     reserve = question.profile.reserve_mib * MIB

@@ -107,7 +107,7 @@ class Profile(RuleRow, frozen=True, kw_only=True):
     reserve_mib: int = 0
 
     def kv_bits(self, kv_dtype: str | None, float_bytes: int) -> tuple[str, float]:
-        """The name and the bits per element of the cache's type."""
+        """Find the name and the bits per element of the cache's type."""
         types = table().kv_bits
         word = (kv_dtype or self.kv_types[0]).lower()
         if kv_dtype is not None and word not in self.kv_types and word not in types:
@@ -120,6 +120,7 @@ class Profile(RuleRow, frozen=True, kw_only=True):
         return word, types.get(word, 8.0 * float_bytes)
 
     def takes(self, kv_dtype: str | None) -> bool:
+        """Whether the engine has a KV cache of this type."""
         return kv_dtype is None or kv_dtype.lower() in self.kv_types
 
 
@@ -135,7 +136,7 @@ NEEDED = {
 
 
 def step(rows: Steps, memory: int) -> int:
-    """The value that an engine picks for a GPU of this size."""
+    """Find what an engine picks for a GPU of this size."""
     return next((value for value, below in rows if below and memory < below * GIB), rows[-1][0])
 
 
@@ -170,11 +171,12 @@ class MemoryFile(RuleRow, frozen=True):
 
 
 def table() -> MemoryFile:
+    """Read the whole file."""
     return files.read(FILE, MemoryFile)
 
 
 def load(engine: str, version: str, order: Callable[[str], Any]) -> Profile | None:
-    """The profile of an engine's version; None where its memory is not modelled."""
+    """Find the habits of an engine's version; None where its memory is not modelled."""
     rows = table().engine
     row = rows.get(engine)
     if row is None:

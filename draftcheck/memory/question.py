@@ -44,4 +44,5 @@ class MemoryQuestion:
     """Whether this is the stage that makes the logits and holds the draft."""
 
     def without_draft(self) -> MemoryQuestion:
+        """Ask the same of the target alone."""
         return replace(self, draft=None, role="", draft_gpu=None)

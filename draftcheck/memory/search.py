@@ -9,48 +9,44 @@ from draftcheck.memory import plan
 from draftcheck.memory.paged import NotPlanned
 from draftcheck.memory.question import MemoryQuestion
 from draftcheck.memory.weights import Weights
-from draftcheck.values.memory import Fit, Limits
+from draftcheck.values.memory import DeviceFit, Fit, Limits
 
 MOST_SEQUENCES = 1 << 16
 LONGEST = 1 << 24
 """Tokens; only models that state no maximum are searched so far."""
+Good = Callable[[DeviceFit], bool]
 
 
-Good = Callable[[MemoryQuestion, Weights, Weights | None], bool]
+def _typically(device: DeviceFit) -> bool:
+    """Whether the typical figure stays within a device."""
+    return device.required <= device.available
+
+
+def _surely(device: DeviceFit) -> bool:
+    """Whether the upper end of the range stays within it, too."""
+    return device.answer is Fit.FITS
 
 
 def limits(
-    question: MemoryQuestion, ours: Weights, theirs: Weights | None, good: Good | None = None
+    question: MemoryQuestion, ours: Weights, theirs: Weights | None, good: Good = _typically
 ) -> Limits:
-    """The longest context at these sequences, and the most sequences at this context."""
+    """Find the longest context at these sequences, and the most sequences at this context."""
     longest = question.target.shape.max_context or LONGEST
-    holds = good or fits
 
     def context(value: int) -> bool:
-        return holds(replace(question, context=value), ours, theirs)
+        return _fits(replace(question, context=value), ours, theirs, good)
 
     def sequences(value: int) -> bool:
-        return holds(replace(question, sequences=value), ours, theirs)
+        return _fits(replace(question, sequences=value), ours, theirs, good)
 
     return Limits(_most(context, longest), _most(sequences, MOST_SEQUENCES))
 
 
-def fits(question: MemoryQuestion, ours: Weights, theirs: Weights | None) -> bool:
-    """Whether the typical figure stays within every device."""
+def _fits(question: MemoryQuestion, ours: Weights, theirs: Weights | None, good: Good) -> bool:
     try:
-        found = plan.devices(question, ours, theirs)
+        return all(good(device) for device in plan.devices(question, ours, theirs))
     except NotPlanned:
         return False
-    return all(device.required <= device.available for device in found)
-
-
-def fits_surely(question: MemoryQuestion, ours: Weights, theirs: Weights | None) -> bool:
-    """Whether the upper end of the range stays within every device, too."""
-    try:
-        found = plan.devices(question, ours, theirs)
-    except NotPlanned:
-        return False
-    return all(device.answer is Fit.FITS for device in found)
 
 
 def _most(good: Callable[[int], bool], limit: int) -> int | None:
@@ -72,8 +68,8 @@ def _most(good: Callable[[int], bool], limit: int) -> int | None:
 def changes(
     question: MemoryQuestion, ours: Weights, theirs: Weights | None, *, tight: bool
 ) -> tuple[str, ...]:
-    """What would make it fit, the smallest first; a tight fit asks for one that is sure."""
-    return tuple(_changes(question, ours, theirs, fits_surely if tight else fits))
+    """List what would make it fit, the smallest first; a tight fit asks for one that is sure."""
+    return tuple(_changes(question, ours, theirs, _surely if tight else _typically))
 
 
 def _changes(
@@ -82,26 +78,26 @@ def _changes(
     smaller = question.profile.smaller_kv
     if smaller and question.kv_dtype is None:
         other = replace(question, kv_dtype=smaller)
-        if good(other, ours, theirs):
+        if _fits(other, ours, theirs, good):
             yield f"--kv-dtype {smaller}"
-    found = limits(question, ours, theirs, good)
-    if found.sequences is not None and found.sequences < question.sequences:
-        yield f"--sequences {found.sequences:,}"
-    if found.context is not None and found.context < question.context:
-        yield f"--context {_round(found.context)}"
+    most = limits(question, ours, theirs, good)
+    if most.sequences is not None and most.sequences < question.sequences:
+        yield f"--sequences {most.sequences:,}"
+    if most.context is not None and most.context < question.context:
+        yield f"--context {_round(most.context)}"
     if question.draft is None:
         return
     if len(question.devices) > 1 and question.draft_gpu is None:
         for number in range(len(question.devices)):
-            if good(replace(question, draft_gpu=number, draft_ranks=1), ours, theirs):
+            if _fits(replace(question, draft_gpu=number, draft_ranks=1), ours, theirs, good):
                 yield f"--draft-gpu {number}"
                 break
-    if good(question.without_draft(), alone(question, ours), None):
+    if _fits(question.without_draft(), alone(question, ours), None, good):
         yield "no draft: the target alone fits"
 
 
 def alone(question: MemoryQuestion, ours: Weights) -> Weights:
-    """The target's weights without its prediction layers; headers are long, so seldom anew."""
+    """Weigh the target without its prediction layers; headers are long, so seldom anew."""
     if question.role != "itself":
         return ours
     return plan.weigh(question.without_draft())[0] or ours

@@ -45,6 +45,7 @@ class LayerShape:
 
     @property
     def attends(self) -> bool:
+        """Whether it keeps keys of its own."""
         return bool(self.k)
 
     @property
@@ -75,7 +76,12 @@ class Shape:
     """What the layers may be instead, at least, where the files leave it open."""
     notes: tuple[str, ...] = ()
 
+    @property
+    def recurrent(self) -> bool:
+        """Whether some layer keeps a recurrent state."""
+        return any(layer.state_kind for layer in self.layers)
+
 
 def bad(where: str, field: str, value: object) -> ReadError:
-    """A number that no model can have: refused by the field's name."""
+    """Refuse a number that no model can have, by the field's name."""
     return ReadError(f"{where}: {field} is {str(value)[:40]}, not a number that a model can have")

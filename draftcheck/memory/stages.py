@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -40,18 +41,15 @@ CUTS: dict[str, Callable[[int, int], list[int]]] = {
 
 
 def runs(question: MemoryQuestion) -> list[range]:
-    """The layers of every stage, as the engine cuts them."""
+    """Cut the layers into stages, as the engine does."""
     assert question.profile.stages is not None
     sizes = CUTS[question.profile.stages](len(question.target.shape.layers), question.stages)
-    found, first = [], 0
-    for size in sizes:
-        found.append(range(first, first + size))
-        first += size
-    return found
+    ends = list(itertools.accumulate(sizes))
+    return [range(end - size, end) for size, end in zip(sizes, ends, strict=True)]
 
 
 def questions(question: MemoryQuestion) -> Iterator[MemoryQuestion]:
-    """The question of every stage: its layers, and the draft on the last one only."""
+    """Ask the question of every stage: its layers, and the draft on the last one only."""
     shape = question.target.shape
     cut = runs(question)
     for number, run in enumerate(cut):
@@ -74,21 +72,21 @@ def _devices(question: MemoryQuestion, number: int) -> tuple[Gpu, ...]:
 
 
 def weigh(question: MemoryQuestion, whole: Weights) -> tuple[Weights, ...]:
-    """The weights of every stage; by share where no header lists them."""
+    """Weigh every stage; by share where no header lists its tensors."""
     facts = question.target.facts
     cut = runs(question)
     if not facts.weights.tensors:
         total = max(len(question.target.shape.layers), 1)
         return tuple(_share(whole, len(run) / total) for run in cut)
-    found = []
+    weighed = []
     for number, run in enumerate(cut):
         part = _part(facts, run, first=number == 0, last=number == len(cut) - 1)
         stage = weights.measure(
             part, question.target.shape, question.profile, ranks=question.ranks,
             dtype=question.dtype, with_mtp=question.role == "itself",
         )  # fmt: skip
-        found.append(stage or _share(whole, 0.0))
-    return tuple(found)
+        weighed.append(stage or _share(whole, 0.0))
+    return tuple(weighed)
 
 
 def _share(whole: Weights, share: float) -> Weights:

@@ -50,7 +50,6 @@ class Weights:
     exact: bool
     encoders: int = 0
     """Of these, vision and audio parts."""
-    on_host: int = 0
     slack: int = 0
     """What PyTorch's allocator rounds them up by."""
     notes: tuple[str, ...] = ()
@@ -68,7 +67,7 @@ def measure(
     with_mtp: bool = False,
     shared_rows: int = 0,
 ) -> Weights | None:
-    """The model's weights; None when nothing says how large they are.
+    """Weigh a model; None when nothing says how large it is.
 
     with_mtp: its own prediction layers are loaded. shared_rows: a head whose tables of so many
     rows may be the target's own.
@@ -78,16 +77,28 @@ def measure(
         return _by_files(facts) or _by_config(facts, shape, profile, ranks, dtype)
     if facts.gguf is not None:
         return _gguf(facts, tensors, with_mtp=with_mtp)
-    return _torch(
-        facts,
-        tensors,
-        shape,
-        profile,
-        ranks=ranks,
-        dtype=dtype,
-        with_mtp=with_mtp,
-        rows=shared_rows,
-    )
+    size, sure = run_bytes(facts, profile, dtype)
+    sizes: list[int] = []
+    encoders = shared = 0
+    for name, tensor in _loaded(facts, tensors, with_mtp=with_mtp):
+        stored = tensor.nbytes or 0
+        if tensor.dtype in FLOATS and not KEPT.search(name):
+            stored = stored // FLOATS[tensor.dtype] * size
+        stored = _share(name, tensor, stored, ranks, shape)
+        if shared_rows and tensor.shape[:1] == (shared_rows,) and TABLES.search(name):
+            shared += stored
+            continue
+        sizes.append(stored)
+        if ENCODERS.search(name):
+            encoders += stored
+    total = sum(sizes)
+    exact = sure and ranks == 1 and not shared
+    spread = 0 if exact else total // 50
+    slack = segments(sizes) - total if profile.allocator else 0
+    notes = () if sure else ("the type that the weights are loaded in is not known",)
+    # Shared only when it is equal to the target's, which no header tells.
+    high = total + spread + shared if sure else total * 2 + shared
+    return Weights(total, total - spread, high, exact, encoders, slack=max(slack, 0), notes=notes)
 
 
 def _by_files(facts: ModelFacts) -> Weights | None:
@@ -105,13 +116,12 @@ def _by_config(
     facts: ModelFacts, shape: Shape | None, profile: Profile, ranks: int, dtype: str | None
 ) -> Weights | None:
     """No file was seen: count what a decoder of this shape has."""
-    found = None
-    if shape is not None:
-        size, _ = run_bytes(facts, profile, dtype)
-        found = parameters.estimate(facts, shape, size)
-    if found is None:
+    if shape is None:
         return None
-    total = found[1] // ranks
+    estimate = parameters.estimate(facts, shape, run_bytes(facts, profile, dtype)[0])
+    if estimate is None:
+        return None
+    total = estimate[1] // ranks
     note = f"{facts.ref}: weights are counted from its config, no header was read"
     return Weights(total, total * 95 // 100, total * 110 // 100, exact=False, notes=(note,))
 
@@ -124,7 +134,7 @@ def _gguf(facts: ModelFacts, tensors: Mapping[str, Tensor], *, with_mtp: bool) -
     own = facts.gguf.keys.get(f"{arch}.nextn_predict_layers", ("", 0))[1]
     count = facts.config.layers or 0
     first = count - own if isinstance(own, int) and 0 < own < count else None
-    total = host = unknown = 0
+    total = unknown = 0
     for name, tensor in tensors.items():
         match = GGUF_LAYER.match(name)
         # A file of prediction layers alone is loaded for their sake.
@@ -134,58 +144,21 @@ def _gguf(facts: ModelFacts, tensors: Mapping[str, Tensor], *, with_mtp: bool) -
         if tensor.nbytes is None:
             unknown += math.prod(tensor.shape)
             continue
-        if ON_HOST.match(name) and not (tied and name == "token_embd.weight"):
-            host += tensor.nbytes
-            continue
-        total += tensor.nbytes
+        if not ON_HOST.match(name) or (tied and name == "token_embd.weight"):
+            total += tensor.nbytes
     if unknown:
         note = f"tensors of unknown type ({unknown:,} elements) are counted at 1 to 4 bytes each"
         high = total + 4 * unknown
         return Weights(total + 2 * unknown, total + unknown // 4, high, False, notes=(note,))
-    return Weights(total, total, total, exact=True, on_host=host)
-
-
-def _torch(
-    facts: ModelFacts,
-    tensors: Mapping[str, Tensor],
-    shape: Shape | None,
-    profile: Profile,
-    *,
-    ranks: int,
-    dtype: str | None,
-    with_mtp: bool,
-    rows: int,
-) -> Weights:
-    size, sure = run_bytes(facts, profile, dtype)
-    sizes: list[int] = []
-    total = encoders = shared = 0
-    for name, tensor in _loaded(facts, tensors, with_mtp=with_mtp):
-        stored = tensor.nbytes or 0
-        if tensor.dtype in FLOATS and not KEPT.search(name):
-            stored = stored // FLOATS[tensor.dtype] * size
-        stored = _share(name, tensor, stored, ranks, shape)
-        if rows and tensor.shape[:1] == (rows,) and TABLES.search(name):
-            shared += stored
-            continue
-        sizes.append(stored)
-        total += stored
-        if ENCODERS.search(name):
-            encoders += stored
-    exact = sure and ranks == 1 and not shared
-    spread = 0 if exact else total // 50
-    slack = segments(sizes) - total if profile.allocator else 0
-    notes = () if sure else ("the type that the weights are loaded in is not known",)
-    # Shared only when it is equal to the target's, which no header tells.
-    high = total + spread + shared if sure else total * 2 + shared
-    return Weights(total, total - spread, high, exact, encoders, slack=max(slack, 0), notes=notes)
+    return Weights(total, total, total, exact=True)
 
 
 def run_bytes(facts: ModelFacts, profile: Profile, dtype: str | None) -> tuple[int, bool]:
-    """Bytes of the float type that the engine runs in, and whether that is sure."""
+    """Find the bytes of the float type that the engine runs in, and whether that is sure."""
     if asked := dtype_bytes(dtype):
         return asked, True
-    if own := dtype_bytes(facts.config.dtype):
-        return 2 if profile.halves_float32 else own, True
+    if stated := dtype_bytes(facts.config.dtype):
+        return 2 if profile.halves_float32 else stated, True
     stored = {t.dtype for t in (facts.weights.tensors or {}).values() if t.dtype in FLOATS}
     if profile.halves_float32:
         return 2, True
@@ -229,7 +202,7 @@ def _share(name: str, tensor: Tensor, stored: int, ranks: int, shape: Shape | No
 
 
 def segments(sizes: list[int]) -> int:
-    """Bytes that PyTorch's caching allocator takes from the driver for these tensors.
+    """Count the bytes that PyTorch's caching allocator takes from the driver for these tensors.
 
     Requests of more than 1 MiB come from segments of 20 MiB, from 10 MiB on from one of their
     own in steps of 2 MiB; smaller ones share segments of 2 MiB (c10/cuda/CUDACachingAllocator).

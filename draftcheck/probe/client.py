@@ -42,11 +42,13 @@ class ServerAddress:
 
     @property
     def url(self) -> str:
+        """Write it as people do."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"{self.scheme}://{host}:{self.port}{self.path}"
 
     @property
     def loopback(self) -> bool:
+        """Whether it is this machine."""
         try:
             return self.host == "localhost" or ipaddress.ip_address(self.host).is_loopback
         except ValueError:
@@ -54,7 +56,7 @@ class ServerAddress:
 
 
 def parse(text: str) -> ServerAddress:
-    """The base address in a URL; an endpoint such as /v1 at its end is dropped."""
+    """Read the base address in a URL; an endpoint such as /v1 at its end is dropped."""
     if not _SCHEME.match(text):
         hint = f"Write http://{text}" if "@" not in text else "Write http://HOST:PORT"
         raise UsageError("the URL has no scheme", hint=hint)
@@ -87,6 +89,7 @@ class ServerAnswer:
 
     @property
     def ok(self) -> bool:
+        """Whether it is a whole answer with status 200."""
         return self.status == 200 and self.fault is None
 
     @property
@@ -95,7 +98,7 @@ class ServerAnswer:
         return self.status in (401, 403)
 
     def json(self) -> Any:
-        """The parsed body of a good answer, or None."""
+        """Parse the body of a good answer; None for any other."""
         if not self.ok:
             return None
         try:
@@ -104,7 +107,7 @@ class ServerAnswer:
             return None
 
     def object(self) -> dict[str, Any]:
-        """The parsed body if it is an object, else an empty one."""
+        """Parse the body; an empty object where it is none."""
         body = self.json()
         return body if isinstance(body, dict) else {}
 
@@ -122,6 +125,7 @@ class ProbedServer:
 
     @property
     def has_key(self) -> bool:
+        """Whether a key is sent along."""
         return self._key is not None
 
     def again(self) -> None:
@@ -144,18 +148,17 @@ class ProbedServer:
         return answer
 
     def _follow(self, path: str, seconds: float) -> ServerAnswer:
-        end, at = time.monotonic() + seconds, path
+        end, here = time.monotonic() + seconds, path
         for _ in range(REDIRECTS + 1):
-            answer = self._exchange("GET", at, None, end - time.monotonic())
+            answer = self._exchange("GET", here, None, end - time.monotonic())
             if answer.status not in (301, 302, 303, 307, 308):
                 return answer
-            target = self._inside(at, answer.headers.get("location", ""))
+            location = answer.headers.get("location", "")
+            target = self._inside(here, location)
             if target is None:
-                where = _shown(self.base, answer.headers.get("location", ""))
-                return ServerAnswer(
-                    path, answer.status, answer.headers, fault=f"redirects to {where}"
-                )
-            at = target
+                fault = f"redirects to {_shown(self.base, location)}"
+                return ServerAnswer(path, answer.status, answer.headers, fault=fault)
+            here = target
         return ServerAnswer(path, answer.status, answer.headers, fault="redirects in a circle")
 
     def _inside(self, path: str, location: str) -> str | None:

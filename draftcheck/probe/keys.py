@@ -13,7 +13,7 @@ _KEY = re.compile(rb"[\x21-\x7e]+")
 
 
 def read(path: Path) -> str:
-    """The one word in the file; says what is wrong without quoting it."""
+    """Read the one word in the file; says what is wrong without quoting it."""
     try:
         with path.open("rb") as file:
             raw = file.read(LONGEST + 1)
@@ -27,7 +27,7 @@ def read(path: Path) -> str:
 
 
 def exposed(url: str, key: str | None) -> str | None:
-    """A warning when the key would cross a network unencrypted."""
+    """Warn when the key would cross a network unencrypted."""
     base = parse(url)
     if key is None or base.scheme == "https" or base.loopback:
         return None

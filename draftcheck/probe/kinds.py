@@ -26,14 +26,16 @@ class ServerKind(Protocol):
     OWNERS: frozenset[str]
     """What it writes as owner of its models in /v1/models."""
 
-    def looks_like(self, site: ProbedServer) -> str | None:
+    def looks_like(self, server: ProbedServer) -> str | None:
         """By what else it can be told, or None."""
 
-    def version(self, site: ProbedServer) -> str | None: ...
+    def version(self, server: ProbedServer) -> str | None:
+        """Ask for its version; None where it does not tell."""
 
-    def read(self, site: ProbedServer, model: str | None) -> ServerReading: ...
+    def read(self, server: ProbedServer, model: str | None) -> ServerReading:
+        """Ask for what it tells about speculation, without a prompt."""
 
-    def ask(self, site: ProbedServer, model: str | None, prompt: str) -> CompletionReply | None:
+    def ask(self, server: ProbedServer, model: str | None, prompt: str) -> CompletionReply | None:
         """Send the prompt; None: nothing was sent, because the answer would not tell."""
 
 
@@ -49,13 +51,13 @@ KINDS: tuple[ServerKind, ...] = (
 )
 
 
-def recognise(site: ProbedServer) -> tuple[ServerKind, str] | None:
-    """The kind of server and by what it was told: its models' owner first, that is one question."""
-    owners = openai.owners(site)
+def recognise(server: ProbedServer) -> tuple[ServerKind, str] | None:
+    """Find the kind of server, and by what: its models' owner first, that is one question."""
+    owners = openai.owners(server)
     for kind in KINDS:
         if owners & kind.OWNERS:
             return kind, f"owned_by {min(owners & kind.OWNERS)} in {openai.MODELS}"
     for kind in KINDS:
-        if (seen := kind.looks_like(site)) is not None:
+        if (seen := kind.looks_like(server)) is not None:
             return kind, seen
     return None

@@ -14,6 +14,8 @@ _LABEL = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
 
 @dataclass(frozen=True, slots=True)
 class Sample:
+    """One value of a counter or gauge."""
+
     labels: Mapping[str, str]
     value: float
 
@@ -28,23 +30,23 @@ class Metrics:
             self.samples.setdefault(name, []).append(sample)
 
     def counter(self, name: str) -> int | None:
-        """The sum over all engines of one process; with or without the ending _total."""
+        """Sum a counter over all engines of one process; with or without the ending _total."""
         values = [sample.value for sample in self._of(name)]
         return round(sum(values)) if values else None
 
     def mean(self, name: str) -> float | None:
-        """The mean of a gauge over all ranks."""
+        """Average a gauge over all ranks."""
         values = [sample.value for sample in self.samples.get(name, [])]
         return sum(values) / len(values) if values else None
 
     def positions(self, name: str) -> tuple[int, ...]:
-        """A counter with a position label, summed by position."""
-        found: dict[int, float] = {}
+        """Sum a counter with a position label by position."""
+        sums: dict[int, float] = {}
         for sample in self._of(name):
             position = sample.labels.get("position", "")
             if _POSITION.fullmatch(position):
-                found[int(position)] = found.get(int(position), 0) + sample.value
-        return tuple(round(found.get(at, 0)) for at in range(max(found, default=-1) + 1))
+                sums[int(position)] = sums.get(int(position), 0) + sample.value
+        return tuple(round(sums.get(position, 0)) for position in range(max(sums, default=-1) + 1))
 
     def _of(self, name: str) -> list[Sample]:
         return self.samples.get(f"{name}_total") or self.samples.get(name) or []

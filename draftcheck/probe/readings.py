@@ -87,11 +87,12 @@ class ServerCounts:
 
     @property
     def says_nothing(self) -> bool:
+        """Whether no figure can be made of it."""
         return not self.weight and self.told_length is None and self.told_rate is None
 
 
 def since(later: ServerCounts, earlier: ServerCounts) -> ServerCounts | None:
-    """What was added between two readings; None when a counter went back (a restart)."""
+    """Tell what was added between two readings; None when a counter went back (a restart)."""
     pairs = [
         (getattr(later, name), getattr(earlier, name))
         for name in ("drafts", "drafted", "accepted", "generated")

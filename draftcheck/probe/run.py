@@ -1,6 +1,13 @@
 """Ask a running server whether it is speculating now, and how well.
 
-Sends no prompt unless one is given, changes no setting, loads no model.
+    client     one GET at a time, with limits; each address is asked once per reading
+    kinds      which kind of server it is: by its models' owner, else by an address of its own
+    servers/   one module per kind: its addresses -> a ServerReading (switch, counters, a cause)
+    verdict    readings -> a state; the newest figures that say something decide
+    causes     the likely cause and what to do, from rules/probes.toml
+
+Sends no prompt unless one is given, changes no setting, loads no model. With a prompt or an
+interval the server is read twice, and what the counters gained decides.
 """
 
 from __future__ import annotations
@@ -15,6 +22,7 @@ from draftcheck.probe.client import ProbedServer, ServerAnswer, parse
 from draftcheck.probe.kinds import ServerKind, recognise
 from draftcheck.probe.readings import (
     CompletionReply,
+    ProbeCause,
     ProbeResult,
     ProbeState,
     ServerCounts,
@@ -41,99 +49,117 @@ class ProbeRequest:
     sleep: Callable[[float], None] = time.sleep
 
 
-def probe(question: ProbeRequest) -> ProbeResult:
+def probe(request: ProbeRequest) -> ProbeResult:
     """Recognise the server, read it, and judge what it tells."""
-    site = ProbedServer(parse(question.url), question.key, question.seconds)
-    first = site.get(openai.MODELS)
+    server = ProbedServer(parse(request.url), request.key, request.seconds)
+    first = server.get(openai.MODELS)
     if not first.reached:
         hint = "Is the server running, and is this its address?"
-        raise ReadError(f"{site.base.url}: {first.fault}", hint=hint)
-    found = recognise(site)
-    if found is None:
-        return _stranger(site)
-    kind, seen = found
-    server = ServerIdentity(kind.ENGINE, kind.version(site), seen)
-    reading = kind.read(site, question.model)
-    if question.prompt is not None:
-        return _with_prompt(site, kind, server, reading, question)
-    if question.interval is not None:
-        return _with_interval(site, kind, server, reading, question)
-    return _result(site, server, reading)
+        raise ReadError(f"{server.base.url}: {first.fault}", hint=hint)
+    recognised = recognise(server)
+    if recognised is None:
+        return _stranger(server)
+    run = _ProbeRun(request, server, *recognised)
+    reading = run.read()
+    if request.prompt is not None:
+        return run.with_prompt(reading, request.prompt)
+    if request.interval is not None:
+        return run.with_interval(reading, request.interval)
+    return run.result(reading)
 
 
-def _with_prompt(
-    site: ProbedServer,
-    kind: ServerKind,
-    server: ServerIdentity,
-    before: ServerReading,
-    question: ProbeRequest,
-) -> ProbeResult:
-    """One completion: its own figures, or what the counters gained meanwhile."""
-    reply = kind.ask(site, question.model or before.model, question.prompt or "")
-    if reply is None:
-        note = "the prompt was not sent: the answer would not tell, or no such model is loaded"
-        return _result(site, server, before, notes=(note,))
-    after = _settled(site, kind, question, before, reply)
-    if reply.fault is not None:
-        return _failed(site, server, after, reply.fault)
-    if reply.draftless:
-        after = replace(after, switch=SpeculationSwitch.OFF, cause="never-drafts")
-    if reply.counts is not None:
-        return _result(site, server, after, prompt=reply.counts)
-    note = "other requests that ran at the same time are counted too"
-    return _result(site, server, after, prompt=_gained(after, before), notes=(note,))
+class _ProbeRun:
+    """One server of a known kind, asked once or twice."""
 
+    def __init__(
+        self, request: ProbeRequest, server: ProbedServer, kind: ServerKind, seen: str
+    ) -> None:
+        self._request, self._server, self._kind = request, server, kind
+        self._identity = ServerIdentity(kind.ENGINE, kind.version(server), seen)
 
-def _settled(
-    site: ProbedServer,
-    kind: ServerKind,
-    question: ProbeRequest,
-    before: ServerReading,
-    reply: CompletionReply,
-) -> ServerReading:
-    """A second reading; counters may follow the answer by a moment."""
-    for pause in (0.0, 0.3, 1.0):
-        question.sleep(pause)
-        site.again()
-        after = kind.read(site, question.model)
-        if reply.counts is not None or reply.fault is not None or after.counts != before.counts:
-            break
-    return after
+    def read(self) -> ServerReading:
+        """Ask for what it tells now."""
+        return self._kind.read(self._server, self._request.model)
 
+    def with_prompt(self, before: ServerReading, prompt: str) -> ProbeResult:
+        """Send one completion: its own figures, or what the counters gained meanwhile."""
+        reply = self._kind.ask(self._server, self._request.model or before.model, prompt)
+        if reply is None:
+            note = "the prompt was not sent: the answer would not tell, or no such model is loaded"
+            return self.result(before, notes=(note,))
+        after = self._settled(before, reply)
+        if reply.fault is not None:
+            return self._failed(after, reply.fault)
+        if reply.draftless:
+            after = replace(after, switch=SpeculationSwitch.OFF, cause="never-drafts")
+        if reply.counts is not None:
+            return self.result(after, prompt=reply.counts)
+        note = "other requests that ran at the same time are counted too"
+        return self.result(after, prompt=_gained(after, before), notes=(note,))
 
-def _failed(
-    site: ProbedServer, server: ServerIdentity, reading: ServerReading, fault: str
-) -> ProbeResult:
-    probe = _result(site, server, reading, notes=(f"the prompt failed: {fault}",))
-    if probe.state is ProbeState.NOT_SPECULATING or reading.cause is not None:
-        return probe
-    named = causes.find("prompt-failed", server.engine, server.version)
-    return replace(probe, state=ProbeState.UNKNOWN, causes=named)
+    def _settled(self, before: ServerReading, reply: CompletionReply) -> ServerReading:
+        """A second reading; counters may follow the answer by a moment."""
+        for pause in (0.0, 0.3, 1.0):
+            self._request.sleep(pause)
+            self._server.again()
+            after = self.read()
+            if reply.counts is not None or reply.fault is not None or after.counts != before.counts:
+                break
+        return after
 
+    def _failed(self, reading: ServerReading, fault: str) -> ProbeResult:
+        result = self.result(reading, notes=(f"the prompt failed: {fault}",))
+        if result.state is ProbeState.NOT_SPECULATING or reading.cause is not None:
+            return result
+        return replace(result, state=ProbeState.UNKNOWN, causes=self._causes("prompt-failed"))
 
-def _with_interval(
-    site: ProbedServer,
-    kind: ServerKind,
-    server: ServerIdentity,
-    before: ServerReading,
-    question: ProbeRequest,
-) -> ProbeResult:
-    """Two readings, and what happened between them."""
-    if before.counts is None:
-        note = "one reading only: this server gives no counters to compare"
-        return _result(site, server, before, notes=(note,))
-    start = time.monotonic()
-    question.sleep(question.interval or 0)
-    seconds = time.monotonic() - start
-    site.again()
-    after = kind.read(site, question.model)
-    gained = _gained(after, before)
-    notes: tuple[str, ...] = ()
-    if gained is None:
-        notes = ("no rates for the interval: the counters went back or away (a restart?)",)
-    elif gained.says_nothing:
-        notes = ("nothing was drafted in the interval",)
-    return _result(site, server, after, interval=gained, seconds=seconds, notes=notes)
+    def with_interval(self, before: ServerReading, interval: float) -> ProbeResult:
+        """Read it again after a while, and tell what happened between."""
+        if before.counts is None:
+            note = "one reading only: this server gives no counters to compare"
+            return self.result(before, notes=(note,))
+        start = time.monotonic()
+        self._request.sleep(interval)
+        seconds = time.monotonic() - start
+        self._server.again()
+        after = self.read()
+        gained = _gained(after, before)
+        notes: tuple[str, ...] = ()
+        if gained is None:
+            notes = ("no rates for the interval: the counters went back or away (a restart?)",)
+        elif gained.says_nothing:
+            notes = ("nothing was drafted in the interval",)
+        return self.result(after, interval=gained, seconds=seconds, notes=notes)
+
+    def result(
+        self,
+        reading: ServerReading,
+        *,
+        prompt: ServerCounts | None = None,
+        interval: ServerCounts | None = None,
+        seconds: float | None = None,
+        notes: tuple[str, ...] = (),
+    ) -> ProbeResult:
+        """Judge a reading and the figures that came with it."""
+        state, cause = verdict.judge(reading, prompt, interval)
+        if cause == "needs-key" and self._server.has_key:
+            cause = "key-refused"
+        return ProbeResult(
+            self._server.base.url,
+            state,
+            self._identity,
+            reading,
+            reading.counts,
+            interval,
+            seconds,
+            prompt,
+            self._causes(cause) if cause is not None else (),
+            (*reading.notes, *notes),
+            tuple(self._server.asked),
+        )
+
+    def _causes(self, cause: str) -> tuple[ProbeCause, ...]:
+        return causes.find(cause, self._identity.engine, self._identity.version)
 
 
 def _gained(after: ServerReading, before: ServerReading) -> ServerCounts | None:
@@ -142,47 +168,17 @@ def _gained(after: ServerReading, before: ServerReading) -> ServerCounts | None:
     return since(after.counts, before.counts)
 
 
-def _result(
-    site: ProbedServer,
-    server: ServerIdentity,
-    reading: ServerReading,
-    *,
-    prompt: ServerCounts | None = None,
-    interval: ServerCounts | None = None,
-    seconds: float | None = None,
-    notes: tuple[str, ...] = (),
-) -> ProbeResult:
-    state, cause = verdict.judge(reading, prompt, interval)
-    if cause == "needs-key" and site.has_key:
-        cause = "key-refused"
-    named = causes.find(cause, server.engine, server.version) if cause is not None else ()
-    return ProbeResult(
-        site.base.url,
-        state,
-        server,
-        reading,
-        reading.counts,
-        interval,
-        seconds,
-        prompt,
-        named,
-        (*reading.notes, *notes),
-        tuple(site.asked),
-    )
-
-
-def _stranger(site: ProbedServer) -> ProbeResult:
+def _stranger(server: ProbedServer) -> ProbeResult:
     """No kind was recognised: say what stood in the way."""
-    first = site.get(openai.MODELS)
-    cause, notes = _obstacle(site, first)
+    cause, notes = _obstacle(server, server.get(openai.MODELS))
     named = causes.find(cause, None, None)
-    asked = tuple(site.asked)
-    return ProbeResult(site.base.url, ProbeState.UNKNOWN, causes=named, notes=notes, asked=asked)
+    asked = tuple(server.asked)
+    return ProbeResult(server.base.url, ProbeState.UNKNOWN, causes=named, notes=notes, asked=asked)
 
 
-def _obstacle(site: ProbedServer, first: ServerAnswer) -> tuple[str, tuple[str, ...]]:
+def _obstacle(server: ProbedServer, first: ServerAnswer) -> tuple[str, tuple[str, ...]]:
     if first.refused:
-        return ("key-refused" if site.has_key else "needs-key"), ()
+        return ("key-refused" if server.has_key else "needs-key"), ()
     if first.fault is not None:
         return "no-answer", (f"{first.path}: {first.fault}",)
     if first.status >= 500:

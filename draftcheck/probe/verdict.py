@@ -10,7 +10,7 @@ Verdict = tuple[ProbeState, str | None]
 
 
 def judge(reading: ServerReading, *latest: ServerCounts | None) -> Verdict:
-    """The newest figures that say something decide; the server's own word comes after them."""
+    """Decide by the newest figures that say something; the server's own word comes after."""
     if reading.switch is SpeculationSwitch.OFF:
         return ProbeState.NOT_SPECULATING, reading.cause or "off"
     untold = reading.switch is SpeculationSwitch.UNTOLD

@@ -37,16 +37,15 @@ class Candidate:
     tags: tuple[str, ...] = ()
     base_models: tuple[str, ...] = ()
     """What its card names: of a draft, mostly its donor. Never a proof of its target."""
-    library: str | None = None
     task: str | None = None
     downloads: int = 0
     likes: int = 0
-    modified: str | None = None
     gated: bool = False
     disabled: bool = False
 
     @property
     def author(self) -> str:
+        """Who owns the repo."""
         return self.ref.partition("/")[0] if self.source == "hub" else ""
 
     @property
@@ -65,8 +64,13 @@ class Candidate:
 
     @property
     def looks_like_a_head(self) -> bool:
+        """Whether its name, tags or classes speak of a head."""
         words = (self.ref, *self.tags, *self.architectures, self.model_type or "")
         return any(sign in word.lower() for word in words for sign in HEAD_WORDS)
+
+    def reject(self, rule: str, saw: str, verdict: Verdict = Verdict.INCOMPATIBLE) -> Rejection:
+        """Turn it away, for a reason."""
+        return Rejection(self.ref, rule, saw, verdict, self.revision, self.source)
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,6 +44,7 @@ class StepBytes:
 
     @property
     def nbytes(self) -> float:
+        """All of it."""
         return self.weights + self.experts + self.cache
 
 
@@ -62,24 +63,28 @@ class DraftPrice:
 
     @property
     def hopeless(self) -> bool:
+        """Whether no acceptance pays for it."""
         return self.ratio is not None and self.break_even is None
 
 
-def price(comparison: Comparison, said: Circumstances) -> DraftPrice:
-    """What the draft of a pair costs under these circumstances."""
+def price(comparison: Comparison, circumstances: Circumstances) -> DraftPrice:
+    """Price the draft of a pair under these circumstances."""
     target, draft = comparison.target, comparison.drafter
-    context = said.context or CONTEXT
-    kept = kv_per_token(draft, context, said.kv_dtype)
+    context = circumstances.context or CONTEXT
+    kept = kv_per_token(draft, context, circumstances.kv_dtype)
     if kept is None or cache_bytes(target, 1) is None:
         context = 0  # then weights alone are held against each other
-    ours, theirs = step(target, context, said.kv_dtype), step(draft, context, said.kv_dtype)
+    ours, theirs = (
+        step(target, context, circumstances.kv_dtype),
+        step(draft, context, circumstances.kv_dtype),
+    )
     if ours is None or theirs is None or not ours.nbytes:
         return DraftPrice(kv_per_token=kept)
-    fast, near = _bandwidths(said)
-    ranks = said.tensor_parallel or 1
+    fast, near = _bandwidths(circumstances)
+    ranks = circumstances.tensor_parallel or 1
     costs = Costs(
         draft_step=(theirs.nbytes + _borrowed(target, draft))
-        / (near * (said.draft_tensor_parallel or ranks)),
+        / (near * (circumstances.draft_tensor_parallel or ranks)),
         target_step=ours.nbytes / (fast * ranks),
         verify={},  # as a step: what is read once serves all tokens that are checked
         how="bytes read",
@@ -90,7 +95,7 @@ def price(comparison: Comparison, said: Circumstances) -> DraftPrice:
 
 @lru_cache(maxsize=4)  # a target is held against many drafts
 def step(facts: ModelFacts, context: int, kv_dtype: str | None = None) -> StepBytes | None:
-    """What a step of one model reads; None when the files do not tell."""
+    """Count what a step of one model reads; None when the files do not tell."""
     tensors = facts.weights.tensors
     if not tensors:
         return None
@@ -118,13 +123,13 @@ def step(facts: ModelFacts, context: int, kv_dtype: str | None = None) -> StepBy
 
 
 def kv_per_token(facts: ModelFacts, context: int, kv_dtype: str | None = None) -> int | None:
-    """Bytes of cache that a token of such a context takes; layers with a window keep fewer."""
-    found = cache_bytes(facts, context, kv_dtype)
-    return None if found is None else found // context
+    """Count the cache that a token of such a context takes; layers with a window keep less."""
+    whole = cache_bytes(facts, context, kv_dtype)
+    return None if whole is None else whole // context
 
 
 def cache_bytes(facts: ModelFacts, context: int, kv_dtype: str | None = None) -> int | None:
-    """Keys and values of one sequence of this length."""
+    """Count the keys and values of one sequence of this length."""
     if facts.role in plan.NO_CACHE:
         return 0
     try:
@@ -155,13 +160,17 @@ def _borrowed(target: ModelFacts, draft: ModelFacts) -> int:
     return max((_bytes(target, tensor) for tensor in heads or tables), default=0)
 
 
-def _bandwidths(said: Circumstances) -> tuple[float, float]:
+def _bandwidths(circumstances: Circumstances) -> tuple[float, float]:
     """Of the device of the target, and of the draft's; 1 where only their ratio matters."""
-    devices = said.machine.devices if said.machine is not None else ()
-    if said.draft_gpu is None or not 0 <= said.draft_gpu < len(devices) or len(devices) < 2:
+    devices = circumstances.machine.devices if circumstances.machine is not None else ()
+    if (
+        circumstances.draft_gpu is None
+        or not 0 <= circumstances.draft_gpu < len(devices)
+        or len(devices) < 2
+    ):
         return 1.0, 1.0
-    mine = devices[said.draft_gpu].bandwidth
-    others = [gpu.bandwidth for i, gpu in enumerate(devices) if i != said.draft_gpu]
+    mine = devices[circumstances.draft_gpu].bandwidth
+    others = [gpu.bandwidth for i, gpu in enumerate(devices) if i != circumstances.draft_gpu]
     if mine is None or None in others:
         return 1.0, 1.0
     return float(min(other for other in others if other is not None)), float(mine)

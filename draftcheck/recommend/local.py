@@ -17,20 +17,20 @@ from draftcheck import settings
 from draftcheck.errors import ReadError
 from draftcheck.models import choose_gguf
 from draftcheck.models.sources import ollama
+from draftcheck.models.sources.hub.listing import COMMIT
 from draftcheck.recommend.candidates import Candidate
 
 DEEPEST = 6
 MOST = 20_000
 """Folders that are looked at in one place."""
 REPO = re.compile(r"models--(?P<owner>[\w.-]+?)--(?P<name>[\w.-]+)")
-COMMIT = re.compile(r"[0-9a-f]{40}")
 WEIGHTS = (".safetensors", ".bin", ".pt", ".pth")
 SKIPPED = ("blobs", ".git", "__pycache__", "node_modules", ".locks", "refs", ".no_exist", "trees")
 LONGEST = 1 << 20
 
 
 def find(folders: tuple[Path, ...] = ()) -> Iterator[Candidate]:
-    """Every model in the usual places, or in these folders alone; each once."""
+    """Find every model in the usual places, or in these folders alone; each once."""
     seen: set[str] = set()
     for source, root in [("folder", path) for path in folders] or places():
         for found in _walk(root, source):
@@ -44,14 +44,14 @@ def find(folders: tuple[Path, ...] = ()) -> Iterator[Candidate]:
 
 
 def check(folders: tuple[Path, ...]) -> None:
-    """A folder that was named must be one."""
+    """Refuse a folder that was named and is none."""
     for folder in folders:
         if not folder.is_dir():
             raise ReadError(f"{folder}: no such folder")
 
 
 def places() -> list[tuple[str, Path]]:
-    """Where programs keep models, as far as it is there."""
+    """List where programs keep models, as far as it is there."""
     home = Path.home()
     found = [("hub-cache", settings.hub_cache())]
     found += [("lm-studio", path) for path in _lm_studio(home)]
@@ -73,15 +73,15 @@ def _lm_studio(home: Path) -> list[Path]:
         base = Path(pointer) if pointer else base
     except (OSError, ValueError):
         pass
-    found = [base / "models", home / ".cache" / "lm-studio" / "models"]
+    folders = [base / "models", home / ".cache" / "lm-studio" / "models"]
     try:
         file = base / "settings.json"
         body = json.loads(file.read_bytes()[:LONGEST])
         named = body.get("downloadsFolder") if isinstance(body, dict) else None
-        found += [Path(named)] if isinstance(named, str) and named else []
+        folders += [Path(named)] if isinstance(named, str) and named else []
     except (OSError, ValueError, RecursionError):
         pass
-    return found
+    return folders
 
 
 def _llama(home: Path) -> list[Path]:
@@ -159,14 +159,10 @@ def _names(folder: Path) -> set[str]:
 def _folders(folder: Path) -> list[Path]:
     try:
         with os.scandir(folder) as entries:
-            found = [
-                Path(entry.path)
-                for entry in entries
-                if entry.is_dir() and entry.name not in SKIPPED
-            ]
+            below = [entry for entry in entries if entry.is_dir() and entry.name not in SKIPPED]
     except OSError:
         return []
-    return sorted(found)
+    return sorted(Path(entry.path) for entry in below)
 
 
 def _age(path: Path) -> float:

@@ -17,7 +17,7 @@ SHORTEST = 3
 
 
 def short(name: str) -> str:
-    """org/Qwen3-32B-AWQ -> Qwen3-32B: the name that heads and repacks of it carry."""
+    """Cut org/Qwen3-32B-AWQ to Qwen3-32B: the name that heads and repacks of it carry."""
     last = name.replace("\\", "/").rstrip("/").split("/")[-1].removesuffix(".gguf")
     previous = ""
     while previous != last:
@@ -27,7 +27,7 @@ def short(name: str) -> str:
 
 
 def family(name: str) -> str:
-    """Qwen/Qwen2.5-72B-Instruct -> Qwen2: what comes before the size, less the minor version."""
+    """Cut Qwen/Qwen2.5-72B-Instruct to Qwen2: what comes before the size and minor version."""
     whole = short(name)
     size = SIZE.search(whole)
     stem = whole[: size.start()] if size else whole
@@ -44,4 +44,5 @@ def mentions(text: str, name: str) -> bool:
 
 
 def is_toy(name: str) -> bool:
+    """Whether a name says that the weights are random."""
     return TOY.search(name) is not None

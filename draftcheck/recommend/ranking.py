@@ -47,6 +47,7 @@ class RankedDraft:
 
     @property
     def speedup(self) -> float | None:
+        """As measured."""
         return self.record.speedup if self.record else None
 
     @property
@@ -57,7 +58,7 @@ class RankedDraft:
 
 
 def rank(judged: Iterable[JudgedCandidate], target: str, records: Records) -> list[RankedDraft]:
-    """Best first; equal ones by popularity, then by name."""
+    """Order drafts, best first; equal ones by popularity, then by name."""
     rows = []
     for entry in judged:
         record = records.get((target, entry.candidate.ref))
@@ -68,7 +69,7 @@ def rank(judged: Iterable[JudgedCandidate], target: str, records: Records) -> li
 
 
 def why(judged: JudgedCandidate, record: TrialRecord | None = None) -> str:
-    """What is known of a draft, in one sentence."""
+    """Say what is known of a draft, in one sentence."""
     parts = []
     if record is not None and record.speedup is not None:
         parts.append(f"measured {record.speedup:.2f}x ({record.where})")
@@ -91,6 +92,7 @@ def why(judged: JudgedCandidate, record: TrialRecord | None = None) -> str:
 
 
 def nbytes(count: int) -> str:
+    """Write a number of bytes for people."""
     return f"{count / 1024:,.0f} KiB" if count >= 10 * 1024 else f"{count:,} bytes"
 
 

@@ -1,4 +1,9 @@
-"""Reads candidates one by one, several at a time, and drops each as early as its files allow."""
+"""Reads candidates, several at a time, and drops each as early as its files allow.
+
+For one candidate, the cheapest first: the list of its files (one request; the digest of its
+tokenizer comes with it), config.json, its tokenizer (once for all who have the same file, and at
+most twelve different ones), the headers of its weights. screen.py says what speaks against it.
+"""
 
 from __future__ import annotations
 
@@ -51,7 +56,7 @@ class CandidateContext:
     target: ModelFacts
     questions: Sequence[Question]
     explicit: bool
-    what: DraftSearch
+    search: DraftSearch
     lineage: frozenset[str] = frozenset()
     tokenizer: bytes | None = None
     """The target's tokenizer file, where it lies on this disk: not to be downloaded again."""
@@ -93,7 +98,7 @@ class CandidateReader:
         self._lock = threading.Lock()
 
     def target(self, ref: ModelRef) -> ModelFacts:
-        """The facts of the target; what cannot be read is an error here."""
+        """Read the target; what cannot be read is an error here."""
         if ref.kind == "facts":
             return stored.load(ref.path, ref.text)
         model = self.opener.open(ref)
@@ -110,25 +115,27 @@ class CandidateReader:
         return facts
 
     def open(
-        self, found: Sequence[Candidate], say: Say = quiet
+        self, candidates: Sequence[Candidate], say: Say = quiet
     ) -> list[OpenedCandidate | Rejection]:
-        """The list of files of each: one request, unless it is known; digests come with it."""
+        """List the files of each: one request, unless it is known; digests come with it."""
         self.opener.hub.prepare()
-        return self._each(self._open, found, say)
+        return self._each(self._open, candidates, say)
 
     def judge(
-        self, rows: Sequence[OpenedCandidate], asked: CandidateContext, say: Say = quiet
+        self, rows: Sequence[OpenedCandidate], context: CandidateContext, say: Say = quiet
     ) -> list[Result]:
-        """What becomes of each candidate."""
-        return self._each(lambda row: self._judge(row, asked), rows, say)
+        """Read and judge each candidate."""
+        return self._each(lambda row: self._judge(row, context), rows, say)
 
     def known(self, row: OpenedCandidate) -> Rejection | None:
-        """What another model with the same tokenizer has shown; heads have none of their own."""
-        found = row.candidate
-        for digest in found.digests.values():
+        """Reject by what another model with the same tokenizer has shown; heads have none."""
+        candidate = row.candidate
+        for digest in candidate.digests.values():
             known = self._known.get(digest)
-            if known is not None and known.against is not None and not found.looks_like_a_head:
-                return Rejection(found.ref, OTHER_TEXTS, known.against, revision=found.revision)
+            if known is not None and known.against is not None and not candidate.looks_like_a_head:
+                return Rejection(
+                    candidate.ref, OTHER_TEXTS, known.against, revision=candidate.revision
+                )
         return None
 
     def _each(self, work: Callable[[Any], Any], rows: Sequence[Any], say: Say) -> list[Any]:
@@ -145,76 +152,76 @@ class CandidateReader:
         finally:
             pool.shutdown(wait=True, cancel_futures=True)
 
-    def _open(self, found: Candidate) -> OpenedCandidate | Rejection:
+    def _open(self, candidate: Candidate) -> OpenedCandidate | Rejection:
         try:
-            ref = reference(found, gguf=self.gguf)
+            ref = reference(candidate, gguf=self.gguf)
             if ref.kind != "hub":
-                return OpenedCandidate(found)
+                return OpenedCandidate(candidate)
             model = self.opener.open(ref)
         except (ReadError, UsageError) as error:
-            return unread(found, error)
+            return unread(candidate, error)
         name = tokenizer.main_file(model.source) if model.gguf is None else None
         digest = model.source.digest(name) if name else None
         return OpenedCandidate(
-            replace(found, digests={name: digest} if name and digest else {}), model
+            replace(candidate, digests={name: digest} if name and digest else {}), model
         )
 
-    def _judge(self, row: OpenedCandidate, asked: CandidateContext) -> Result:
+    def _judge(self, row: OpenedCandidate, context: CandidateContext) -> Result:
         """Drop it as soon as something speaks against it, else hold it against the rules."""
-        found = row.candidate
+        candidate = row.candidate
         try:
-            facts = self._facts(row, asked)
+            facts = self._facts(row, context)
             if isinstance(facts, Rejection):
                 return facts
             return screen.judge(
-                replace(found, ref=facts.ref),
-                compare(asked.target, facts),
-                asked.questions,
-                explicit=asked.explicit,
-                what=asked.what,
-                lineage=asked.lineage,
+                replace(candidate, ref=facts.ref),
+                compare(context.target, facts),
+                context.questions,
+                explicit=context.explicit,
+                search=context.search,
+                lineage=context.lineage,
             )
         except (ReadError, UsageError) as error:
-            return unread(found, error)
+            return unread(candidate, error)
         finally:  # a tokenizer is ten megabytes, and there are many candidates
             if row.model is not None and row.model.repo is not None:
                 row.model.repo.forget()
 
-    def _facts(self, row: OpenedCandidate, asked: CandidateContext) -> ModelFacts | Rejection:
-        found, model = row.candidate, row.model
+    def _facts(self, row: OpenedCandidate, context: CandidateContext) -> ModelFacts | Rejection:
+        candidate, model = row.candidate, row.model
         if model is None:
-            return local_facts(found)
-        if asked.tokenizer is not None and model.remote:
-            _offer(model, asked.tokenizer)
-        if found.gated and isinstance(model.source, HubSource):
+            return local_facts(candidate)
+        if context.tokenizer is not None and model.remote:
+            _offer(model, context.tokenizer)
+        if candidate.gated and isinstance(model.source, HubSource):
             try:
                 model.source.probe()
             except GatedError as error:
-                return self._closed(found, error)
+                return self._closed(candidate, error)
         if model.gguf is None and model.remote:
-            refused = self.known(row) or self._early(found, model, asked)
+            refused = self.known(row) or self._early(candidate, model, context)
             if refused is not None:
                 model.settle(None)  # it was read as far as was needed
                 return refused
         return read_opened(model)
 
-    def _closed(self, found: Candidate, error: GatedError) -> Rejection:
-        same = not self.digests.isdisjoint(found.digests.values())
-        words = "; its tokenizer is the target's: worth asking for access" if same else ""
+    def _closed(self, candidate: Candidate, error: GatedError) -> Rejection:
+        same = not self.digests.isdisjoint(candidate.digests.values())
+        hint = "; its tokenizer is the target's: worth asking for access" if same else ""
         return Rejection(
-            found.ref, "read", error.message + words, Verdict.UNDECIDED, found.revision
+            candidate.ref, "read", error.message + hint, Verdict.UNDECIDED, candidate.revision
         )
 
     def _early(
-        self, found: Candidate, model: OpenedModel, asked: CandidateContext
+        self, candidate: Candidate, model: OpenedModel, context: CandidateContext
     ) -> Rejection | None:
         """config.json, then the tokenizer: before any header is read."""
         about, raw = config.read(model.source, generation=False)
         role = heads.role(about, raw, None)
-        if role not in screen.NO_HEAD or found.looks_like_a_head:
+        if role not in screen.NO_HEAD or candidate.looks_like_a_head:
             return None
-        refused = screen.by_config(found, about, role, asked.target, shared=asked.shared)
-        if refused is not None or not asked.shared:
+        refused = screen.by_config(candidate, about, role, context.target, shared=context.shared)
+        if refused is not None or not context.shared:
             return refused
         name = tokenizer.main_file(model.source)
         digest = model.source.digest(name) if name else None
@@ -223,43 +230,50 @@ class CandidateReader:
         with self._lock:
             if digest not in self._known and len(self._known) >= MOST_TOKENIZERS:
                 words = f"its tokenizer is another one, and {MOST_TOKENIZERS} others were read"
-                return Rejection(found.ref, "tokenizer", words, Verdict.UNDECIDED, found.revision)
+                return Rejection(
+                    candidate.ref, "tokenizer", words, Verdict.UNDECIDED, candidate.revision
+                )
             known = self._known.setdefault(digest, KnownTokenizer())
         with known.lock:  # the same file is downloaded by one of them, and taken from the cache
             if not known.read:
-                known.against = _against(model, asked.target)
+                known.against = _against(model, context.target)
                 known.read = True
         if known.against is not None:
-            return Rejection(found.ref, OTHER_TEXTS, known.against, revision=found.revision)
+            return Rejection(candidate.ref, OTHER_TEXTS, known.against, revision=candidate.revision)
         return None
 
     def close(self) -> None:
+        """End the connections."""
         self.opener.close()
 
 
-def reference(found: Candidate, *, gguf: bool = False) -> ModelRef:
-    """What to open: a candidate of a list is pinned to the commit that was listed.
+def reference(candidate: Candidate, *, gguf: bool = False) -> ModelRef:
+    """Say what to open: a candidate of a list is pinned to the commit that was listed.
 
     gguf: of a repo with a checkpoint and GGUF files, the latter.
     """
-    if found.source != "hub":
-        return parse(found.ref)
-    ggufs = choose_gguf.models(found.files or ())
-    if not ggufs or not (gguf or found.kind == "gguf"):
-        return ModelRef(found.ref, "hub", repo=found.ref, revision=found.revision)
+    if candidate.source != "hub":
+        return parse(candidate.ref)
+    ggufs = choose_gguf.models(candidate.files or ())
+    if not ggufs or not (gguf or candidate.kind == "gguf"):
+        return ModelRef(candidate.ref, "hub", repo=candidate.ref, revision=candidate.revision)
     file = choose_gguf.usual(ggufs)
-    text = found.ref if len(ggufs) == 1 and found.kind == "gguf" else f"{found.ref}/{file}"
-    return ModelRef(text, "hub", repo=found.ref, revision=found.revision, file=file)
+    text = (
+        candidate.ref if len(ggufs) == 1 and candidate.kind == "gguf" else f"{candidate.ref}/{file}"
+    )
+    return ModelRef(text, "hub", repo=candidate.ref, revision=candidate.revision, file=file)
 
 
-def local_facts(found: Candidate) -> ModelFacts:
-    """A model on this disk, under the name that the user knows."""
-    [facts] = read_all(parse(found.path or found.ref), offline=True)
-    if found.path is None:
+def local_facts(candidate: Candidate) -> ModelFacts:
+    """Read a model on this disk, under the name that the user knows."""
+    [facts] = read_all(parse(candidate.path or candidate.ref), offline=True)
+    if candidate.path is None:
         return facts
     # Engines take the name of a repo, but a GGUF only by its path.
-    name = found.path if facts.gguf is not None else None
-    return replace(facts, ref=found.ref, name=name, revision=found.revision or facts.revision)
+    name = candidate.path if facts.gguf is not None else None
+    return replace(
+        facts, ref=candidate.ref, name=name, revision=candidate.revision or facts.revision
+    )
 
 
 def _offer(model: OpenedModel, data: bytes) -> None:
@@ -280,7 +294,7 @@ def _digests(model: OpenedModel, name: str) -> frozenset[str]:
 
 
 def own_tokenizer(ref: ModelRef) -> bytes | None:
-    """The tokenizer file of a folder on this disk."""
+    """Read the tokenizer file of a folder on this disk."""
     if ref.kind != "folder":
         return None
     from draftcheck.models.sources.folder import FolderSource

@@ -34,19 +34,19 @@ class TrialRecord:
 
 
 def load(paths: Iterable[Path]) -> dict[tuple[str, str], TrialRecord]:
-    """Reports in files and folders; of several about one pair, the last in order of names."""
-    found: dict[tuple[str, str], TrialRecord] = {}
+    """Read reports in files and folders; of several about one pair, the last by name counts."""
+    records: dict[tuple[str, str], TrialRecord] = {}
     for path in paths:
         for file in _files(path):
             body = _read(file, strict=file == path)
             if body is not None:
                 record = parse(body)
-                found[record.target, record.draft] = record
-    return found
+                records[record.target, record.draft] = record
+    return records
 
 
 def of(trial: Trial) -> TrialRecord:
-    """The same of a trial that was just measured."""
+    """Keep of a trial that was just measured what counts here."""
     rows = [row.speedup for row in (*trial.lengths, *trial.thresholds) if row.speedup is not None]
     return TrialRecord(
         trial.target,
@@ -60,7 +60,7 @@ def of(trial: Trial) -> TrialRecord:
 
 
 def parse(body: Mapping[str, Any]) -> TrialRecord:
-    """A report of `draftcheck trial`, as its JSON has it."""
+    """Read the JSON report of `draftcheck trial`."""
     rows = [*_list(body.get("lengths")), *_list(body.get("thresholds"))]
     speeds = [_number(row.get("speedup")) for row in rows if isinstance(row, dict)]
     verified = body.get("verified")

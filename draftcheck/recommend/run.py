@@ -1,11 +1,26 @@
-"""A target -> its drafts, ranked: where to look, how much to look at, and the answer."""
+"""A target -> its drafts, ranked: where to look, how much to look at, and the answer.
+
+A funnel, from cheap to dear; whoever falls out keeps the reason (a Rejection):
+
+    search, local   rows of the Hub's list, models on this disk, or what the user names
+      screen        by the row alone: task, files, size              nothing to read
+      _open         the list of files, 100 models at a time          one request each
+      reading       config.json; the tokenizer, once per file        kilobytes; 10 MB at most twelve
+                    headers of the weights -> facts                  a few requests
+      screen.judge  rules, memory, what ties a head, cost            arithmetic
+      ranking       the order, by what is known                      arithmetic
+      trials        the first three, measured (--trial)              minutes on a GPU
+
+Of a long list not all are looked at: the most promising first, by names, cards and digests of
+tokenizers, until enough of them are near the target (_promise, _near).
+"""
 
 from __future__ import annotations
 
 import itertools
 import os
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -21,7 +36,13 @@ from draftcheck.recommend import local, names, reading, screen, trials
 from draftcheck.recommend import search as hub
 from draftcheck.recommend.candidates import Candidate, Rejection
 from draftcheck.recommend.ranking import RankedDraft, Records, rank
-from draftcheck.recommend.reading import CandidateContext, CandidateReader, OpenedCandidate
+from draftcheck.recommend.reading import (
+    CandidateContext,
+    CandidateReader,
+    OpenedCandidate,
+    Say,
+    quiet,
+)
 from draftcheck.recommend.screen import JudgedCandidate
 from draftcheck.recommend.search import DraftSearch
 from draftcheck.rulebook import book
@@ -32,16 +53,15 @@ from draftcheck.values.verdicts import EngineVerdict
 from draftcheck.values.words import Verdict
 
 LIMIT = 10
-TRIED = 3
-ROUND, OPENED = 100, 600
-"""Models of a search whose list of files is asked for, at a time and at most."""
-LOOKED, PER_ROW = 80, 6
+TRIALS = 3
+OPENED_AT_ONCE, MOST_OPENED = 100, 600
+"""Models of a search whose list of files is asked for."""
+LEAST_READ, READ_PER_ROW = 80, 6
 """Models of these that are read: so many, or so many for each one that is to be shown."""
-GGUF_LOOKED, GGUF_PER_ROW = 20, 2
+LEAST_GGUFS_READ, GGUFS_READ_PER_ROW = 20, 2
 """The same of GGUF files, whose headers are megabytes."""
-THERE = ("hub", "named", "beside")
+REMOTE = ("hub", "named", "beside")
 """Sources whose models may have to be opened over the network."""
-Say = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,12 +94,13 @@ class LocalModel:
 
     @property
     def group(self) -> tuple[str | None, bool]:
+        """Models of one group may draft for each other: one vocabulary, one kind of files."""
         return self.family, self.facts.gguf is None
 
 
 @dataclass(frozen=True, slots=True)
 class Recommendation(PublicResult):
-    """The drafts for one target, best first, and what was turned away."""
+    """The drafts of one target, best first, and what became of all others."""
 
     target: ModelFacts
     plan: RecommendRequest
@@ -102,31 +123,31 @@ class Recommendation(PublicResult):
         )
 
 
-def recommend(text: str, plan: RecommendRequest, say: Say = lambda _: None) -> Recommendation:
-    """The best drafts for one target."""
+def recommend(text: str, plan: RecommendRequest, say: Say = quiet) -> Recommendation:
+    """Find the best drafts for one target."""
     ref = parse(text)
     asked = _questions(plan)
-    session = CandidateReader(offline=plan.offline)
+    reader = CandidateReader(offline=plan.offline)
     try:
         say("reading the target")
-        target = session.target(ref)
+        target = reader.target(ref)
         if target.role not in screen.NO_HEAD:
             raise UsageError(f"{text}: a head ({target.role}), not a target")
-        what = hub.wanted(target, tags=plan.tags, largest=plan.largest)
-        found, early, notes = _gather(session, plan, what, say)
-        own = frozenset(c.base_models for c in found if c.ref == what.repo)
-        held = CandidateContext(
-            target, asked, bool(plan.engines), what, frozenset(itertools.chain(*own)),
+        search = hub.wanted(target, tags=plan.tags, largest=plan.largest)
+        candidates, early, notes = _gather(reader, plan, search, say)
+        bases = [c.base_models for c in candidates if c.ref == search.repo]
+        context = CandidateContext(
+            target, asked, bool(plan.engines), search, frozenset(itertools.chain(*bases)),
             reading.own_tokenizer(ref), shared=not screen.translates(asked),
         )  # fmt: skip
-        results, unseen = _look(session, plan, found, held, say)
+        results, unseen = _CandidateFunnel(reader, context, plan.limit, say).look(candidates)
     finally:
-        session.close()
+        reader.close()
     return _answer(target, plan, asked, [*early, *results], unseen, notes)
 
 
-def everything(plan: RecommendRequest, say: Say = lambda _: None) -> list[Recommendation]:
-    """Which of the models on this disk can draft for which: one answer per target that has any.
+def everything(plan: RecommendRequest, say: Say = quiet) -> list[Recommendation]:
+    """Find which of the models on this disk can draft for which: one answer per target.
 
     Pairs are made only inside families of one vocabulary, and of heads with what they name.
     """
@@ -156,32 +177,32 @@ def _pairs_of(
     target = row.facts
     if target.role != "full":
         return
-    what = hub.wanted(target, largest=plan.largest)
+    search = hub.wanted(target, largest=plan.largest)
     for other in others:
-        if other is not row and _may_draft(target, other, what):
+        if other is not row and _may_draft(target, other, search):
             comparison = compare(target, other.facts)
             yield screen.judge(
-                other.candidate, comparison, asked, explicit=bool(plan.engines), what=what
+                other.candidate, comparison, asked, explicit=bool(plan.engines), search=search
             )
 
 
-def measured(answer: Recommendation, say: Say = lambda _: None) -> Recommendation:
-    """The same after a trial of the first few whole models, ranked anew."""
+def measured(answer: Recommendation, say: Say = quiet) -> Recommendation:
+    """Try the first few whole models, and rank anew."""
     whole = [row.judged for row in answer.drafts if row.judged.role == "full"]
     unmeasured = [
         j for j in whole if (answer.target.ref, j.candidate.ref) not in answer.plan.records
     ]
-    called = {j.candidate.path or j.candidate.ref: j for j in unmeasured[:TRIED]}
+    called = {j.candidate.path or j.candidate.ref: j for j in unmeasured[:TRIALS]}
     records, rejected = dict(answer.plan.records), list(answer.rejected)
     notes = list(answer.notes)
-    for name, found in trials.run(answer.target.called, list(called), say):
+    for name, record in trials.run(answer.target.called, list(called), say):
         judged = called[name]
-        if isinstance(found, str):
-            notes.append(f"{judged.candidate.ref}: no trial: {found}")
+        if isinstance(record, str):
+            notes.append(f"{judged.candidate.ref}: no trial: {record}")
             continue
-        records[answer.target.ref, judged.candidate.ref] = found
-        if found.broken:
-            rejected.insert(0, Rejection(judged.candidate.ref, "trial", found.broken))
+        records[answer.target.ref, judged.candidate.ref] = record
+        if record.broken:
+            rejected.insert(0, Rejection(judged.candidate.ref, "trial", record.broken))
     broken = {row.draft for row in rejected if row.rule == "trial"}
     plan = replace(answer.plan, records=records)
     left = (row.judged for row in answer.drafts if row.judged.candidate.ref not in broken)
@@ -194,20 +215,20 @@ def measured(answer: Recommendation, say: Say = lambda _: None) -> Recommendatio
 def _at_its_length(row: RankedDraft, answer: Recommendation) -> RankedDraft:
     """The setup with the draft length that the trial found best."""
     length, entry = row.record.length if row.record else None, row.judged.engine
-    said = answer.plan.circumstances
-    if length is None or entry.setup is None or said.draft_tokens is not None:
+    circumstances = answer.plan.circumstances
+    if length is None or entry.setup is None or circumstances.draft_tokens is not None:
         return row
     draft = row.judged.candidate.path or row.judged.candidate.ref
     facts = read_all(parse(answer.target.called), parse(draft), offline=answer.plan.offline)
-    given = questions.settle(replace(said, draft_tokens=length))
+    at_length = questions.settle(replace(circumstances, draft_tokens=length))
     engine = f"{entry.engine}@{entry.version}"
-    asked = questions.ask([engine], method=entry.method, circumstances=given)
-    told = judge(compare(*facts), asked, explicit=True).engines[0]
-    return replace(row, judged=replace(row.judged, engine=replace(entry, setup=told.setup)))
+    asked = questions.ask([engine], method=entry.method, circumstances=at_length)
+    setup = judge(compare(*facts), asked, explicit=True).engines[0].setup
+    return replace(row, judged=replace(row.judged, engine=replace(entry, setup=setup)))
 
 
 def exit_code(answers: Sequence[Recommendation], *, strict: bool) -> int:
-    """0: some draft, or the target's own layers, will do; 1: none; 3: none could be decided."""
+    """Say 0 if some draft, or the target's own layers, will do; 1: none; 3: none was decided."""
     for answer in answers:
         verdicts = [row.judged.verdict for row in answer.drafts]
         verdicts += [entry.verdict for entry in answer.alone if uses_own_layers(entry)]
@@ -229,127 +250,130 @@ def _questions(plan: RecommendRequest) -> list[Question]:
 
 
 def _gather(
-    session: CandidateReader, plan: RecommendRequest, what: DraftSearch, say: Say
+    reader: CandidateReader, plan: RecommendRequest, search: DraftSearch, say: Say
 ) -> tuple[list[Candidate], list[Rejection], tuple[str, ...]]:
     """Where candidates come from: those named, this disk, the caches, or the Hub."""
     rows: list[Candidate | Rejection] = [Candidate(text, "named") for text in plan.named]
     if not plan.named:
-        rows += session.beside
+        rows += reader.beside
     notes: list[str] = []
     if plan.local or plan.folders:
         local.check(plan.folders)
         rows += local.find(plan.folders)
     elif plan.offline and not plan.named:
-        known = session.opener.hub.known()
+        known = reader.opener.hub.known()
         rows += [Candidate(repo, revision=commit) for repo, commit in known.items()]
         rows += [row for row in local.find() if row.source == "hub-cache"]
         notes.append("offline: only what was read or downloaded from the Hub before was looked at")
     elif not plan.named:
         say("searching the Hub")
         failures: list[ReadError] = []
-        rows += hub.search(session.opener.hub, what, failures)
+        rows += hub.search(reader.opener.hub, search, failures)
         notes += dict.fromkeys(f"a search ended early: {error.message}" for error in failures)
-    found = [row for row in rows if isinstance(row, Candidate)]
+    candidates = [row for row in rows if isinstance(row, Candidate)]
     early = [row for row in rows if isinstance(row, Rejection)]
-    return found, early, tuple(notes)
+    return candidates, early, tuple(notes)
 
 
-def _look(
-    session: CandidateReader,
-    plan: RecommendRequest,
-    found: Sequence[Candidate],
-    held: CandidateContext,
-    say: Say,
-) -> tuple[list[JudgedCandidate | Rejection], int]:
-    """What becomes of each; the most promising are looked at first, and not all of many."""
-    results: list[JudgedCandidate | Rejection] = []
-    rows = []
-    for row in sorted(found, key=lambda row: _promise(row, held.what)):
-        if _is_target(row, held):
-            continue
-        refused = screen.by_listing(row, held.what) if row.source != "named" else None
-        if refused is None:
-            rows.append(row)
-        else:
-            results.append(refused)
-    searched = any(row.source == "hub" for row in rows)
-    least, each = (GGUF_LOOKED, GGUF_PER_ROW) if held.what.gguf else (LOOKED, PER_ROW)
-    most = max(least, each * plan.limit) if searched else len(rows)
-    near, further = _open(session, rows, held, most, say)
-    done = session.judge(near[:most], held, lambda text: say(f"looking at {text}"))
-    same = [session.known(row) for row in near[most:]]
-    unread = [row for row in (*same, *further) if isinstance(row, Rejection)]
-    return [*done, *unread, *results], len(near[most:]) + len(further) - len(unread)
+@dataclass(frozen=True, slots=True)
+class _CandidateFunnel:
+    """Looks at candidates, the most promising first, and not at all of many."""
+
+    reader: CandidateReader
+    context: CandidateContext
+    limit: int
+    say: Say
+
+    def look(
+        self, candidates: Sequence[Candidate]
+    ) -> tuple[list[JudgedCandidate | Rejection], int]:
+        """What becomes of each, and how many were not looked at."""
+        results: list[JudgedCandidate | Rejection] = []
+        rows = []
+        for row in sorted(candidates, key=lambda row: _promise(row, self.context.search)):
+            if self._is_target(row):
+                continue
+            by_listing = screen.by_listing(row, self.context.search)
+            if by_listing is None or row.source == "named":
+                rows.append(row)
+            else:
+                results.append(by_listing)
+        least, each = LEAST_READ, READ_PER_ROW
+        if self.context.search.gguf:
+            least, each = LEAST_GGUFS_READ, GGUFS_READ_PER_ROW
+        searched = any(row.source == "hub" for row in rows)
+        most = max(least, each * self.limit) if searched else len(rows)
+        near, further = self._open(rows, most)
+        done = self.reader.judge(
+            near[:most], self.context, lambda text: self.say(f"looking at {text}")
+        )
+        same = [self.reader.known(row) for row in near[most:]]
+        unread = [row for row in (*same, *further) if isinstance(row, Rejection)]
+        return [*done, *unread, *results], len(near[most:]) + len(further) - len(unread)
+
+    def _open(
+        self, rows: Sequence[Candidate], most: int
+    ) -> tuple[list[OpenedCandidate], list[Candidate | Rejection]]:
+        """Candidates in the order of reading, those with the target's own tokenizer first.
+
+        Opens more until there are as many near ones as will be read. Behind them, what could not be
+        opened, and what was too far away to be.
+        """
+        on_disk = [OpenedCandidate(row) for row in rows if row.source not in REMOTE]
+        remote = [row for row in rows if row.source in REMOTE]
+        opened: list[OpenedCandidate] = []
+        lost: list[Candidate | Rejection] = []
+        asked = 0
+        while asked < min(len(remote), MOST_OPENED) and sum(map(self._near, opened)) < most:
+            batch = remote[asked : asked + OPENED_AT_ONCE]
+            for row in self.reader.open(batch, lambda text: self.say(f"opening {text}")):
+                (opened if isinstance(row, OpenedCandidate) else lost).append(row)  # type: ignore[arg-type]
+            asked += len(batch)
+        # Behind the near ones, first one model of each tokenizer: it tells about all of them.
+        nth: Counter[frozenset[str]] = Counter()
+        place = {}
+        for row in sorted(opened, key=lambda row: not self._near(row)):
+            digests = frozenset(row.candidate.digests.values())
+            place[row.candidate.ref] = 0 if self._near(row) else 1 + nth[digests]
+            nth[digests] += 1
+        opened.sort(key=lambda row: place[row.candidate.ref])
+        return [*on_disk, *opened], [*lost, *remote[asked:]]
+
+    def _is_target(self, candidate: Candidate) -> bool:
+        if candidate.source == "named":
+            return False
+        target = self.context.target
+        if candidate.ref in (self.context.search.repo, target.ref):
+            return True
+        on_disk = candidate.source != "hub" and target.kind in ("folder", "gguf")
+        path = candidate.path or candidate.ref
+        return on_disk and os.path.realpath(path) == os.path.realpath(target.ref)
+
+    def _near(self, row: OpenedCandidate) -> bool:
+        """The target's own tokenizer; or a head, a GGUF, a relative, of which no digest tells."""
+        candidate = row.candidate
+        if not self.reader.digests.isdisjoint(candidate.digests.values()):
+            return True
+        return candidate.source == "named" or _promise(candidate, self.context.search)[0] <= 1
 
 
-def _open(
-    session: CandidateReader, rows: Sequence[Candidate], held: CandidateContext, most: int, say: Say
-) -> tuple[list[OpenedCandidate], list[Candidate | Rejection]]:
-    """Candidates in the order of reading, those with the target's own tokenizer first.
-
-    Opens more until there are as many near ones as will be read. Behind them, what could not be
-    opened, and what was too far away to be.
-    """
-    here = [OpenedCandidate(row) for row in rows if row.source not in THERE]
-    there = [row for row in rows if row.source in THERE]
-    if not there:
-        return here, []
-    near: list[OpenedCandidate] = []
-    lost: list[Candidate | Rejection] = []
-    done = 0
-    while done < min(len(there), OPENED) and sum(_near(r, session, held.what) for r in near) < most:
-        rows = there[done : done + ROUND]
-        for row in session.open(rows, lambda text: say(f"opening {text}")):
-            (near if isinstance(row, OpenedCandidate) else lost).append(row)  # type: ignore[arg-type]
-        done += len(rows)
-    near.sort(key=lambda row: not _near(row, session, held.what))
-    return [*here, *_one_of_each(near, session, held.what)], [*lost, *there[done:]]
-
-
-def _one_of_each(
-    rows: list[OpenedCandidate], session: CandidateReader, what: DraftSearch
-) -> list[OpenedCandidate]:
-    """Behind the near ones, first one model of each tokenizer: it tells about all of them."""
-    nth: Counter[frozenset[str]] = Counter()
-    keys = {}
-    for row in rows:
-        digests = frozenset(row.candidate.digests.values())
-        keys[row.candidate.ref] = 0 if _near(row, session, what) else 1 + nth[digests]
-        nth[digests] += 1
-    return sorted(rows, key=lambda row: keys[row.candidate.ref])
-
-
-def _is_target(found: Candidate, held: CandidateContext) -> bool:
-    if found.source == "named":
-        return False
-    if found.ref in (held.what.repo, held.target.ref):
-        return True
-    here = found.source != "hub" and held.target.kind in ("folder", "gguf")
-    return here and os.path.realpath(found.path or found.ref) == os.path.realpath(held.target.ref)
-
-
-def _near(row: OpenedCandidate, session: CandidateReader, what: DraftSearch) -> bool:
-    """The target's own tokenizer; or a head, a GGUF, a relative, of which no digest tells."""
-    if not session.digests.isdisjoint(row.candidate.digests.values()):
-        return True
-    return row.candidate.source == "named" or _promise(row.candidate, what)[0] <= 1
-
-
-def _promise(found: Candidate, what: DraftSearch) -> tuple[int, int, str]:
+def _promise(candidate: Candidate, search: DraftSearch) -> tuple[int, int, str]:
     """How near a listed model is to the target; only the order of looking depends on it."""
-    named = any(names.mentions(found.ref, name) for name in what.names)
-    carded = what.repo is not None and what.repo in found.base_models
-    small = found.looks_like_a_head or "draft" in found.ref.lower()
-    typed = what.model_type in (found.model_type, *found.tags)
-    if found.source != "hub" or (small and (named or carded)):
+    ref = candidate.ref
+    named = any(names.mentions(ref, name) for name in search.names)
+    carded = search.repo is not None and search.repo in candidate.base_models
+    small = candidate.looks_like_a_head or "draft" in ref.lower()
+    typed = search.model_type in (candidate.model_type, *candidate.tags)
+    same_author = candidate.author == search.author
+    if candidate.source != "hub" or (small and (named or carded)):
         level = 0
-    elif names.family(found.ref) == what.family or (typed and found.author == what.author):
+    elif names.family(ref) == search.family or (typed and same_author):
         level = 1
-    elif typed or found.author == what.author:
+    elif typed or same_author:
         level = 2
     else:
         level = 3 if named or carded or small else 4
-    return level, -found.downloads, found.ref
+    return level, -candidate.downloads, ref
 
 
 def _answer(
@@ -402,13 +426,13 @@ def _read_disk(plan: RecommendRequest, say: Say) -> tuple[list[LocalModel], list
     return rows, unread
 
 
-def _may_draft(target: ModelFacts, other: LocalModel, what: DraftSearch) -> bool:
+def _may_draft(target: ModelFacts, other: LocalModel, search: DraftSearch) -> bool:
     """Whether a pair is worth a judgement: smaller, or a head that names the target."""
     draft = other.facts
     if (target.gguf is None) is not (draft.gguf is None):
         return False
     if draft.role not in screen.NO_HEAD:
-        said = draft.verifier or other.candidate.ref
-        return any(names.mentions(said, name) for name in what.names)
+        made_for = draft.verifier or other.candidate.ref
+        return any(names.mentions(made_for, name) for name in search.names)
     ours, theirs = target.weights.parameters, draft.weights.parameters
     return bool(ours and theirs and theirs <= screen.LARGEST * ours)

@@ -1,4 +1,10 @@
-"""From cheap to dear: list, config, rules, memory, cost. Each rejection keeps its reason."""
+"""What speaks against a candidate, stage by stage, from cheap to dear.
+
+by_listing needs a row of the Hub's list, by_config a config.json, judge the facts of both models:
+rules and memory, then what ties a head to the target, then the cost. Whoever is turned away keeps
+the reason (a Rejection); who is left is a JudgedCandidate. The stages follow each other in
+reading.py, the whole funnel is drawn in run.py.
+"""
 
 from __future__ import annotations
 
@@ -58,47 +64,49 @@ class JudgedCandidate:
     revision: str | None = None
 
 
-def by_listing(found: Candidate, what: DraftSearch) -> Rejection | None:
-    """What the list alone speaks against; None: it has to be looked at."""
-    if found.disabled:
-        return _no(found, "listing", "disabled by the Hub")
-    if found.source == "hub" and names.is_toy(found.ref):
-        return _no(found, "listing", "its name says that its weights are random, for tests")
-    if found.task is not None and found.task not in TASKS:
-        return _no(found, "listing", f"a model for {found.task}")
-    kind = found.kind
+def by_listing(candidate: Candidate, search: DraftSearch) -> Rejection | None:
+    """Reject what the list alone speaks against; None: it has to be looked at."""
+    if candidate.disabled:
+        return candidate.reject("listing", "disabled by the Hub")
+    if candidate.source == "hub" and names.is_toy(candidate.ref):
+        return candidate.reject("listing", "its name says that its weights are random, for tests")
+    if candidate.task is not None and candidate.task not in TASKS:
+        return candidate.reject("listing", f"a model for {candidate.task}")
+    kind = candidate.kind
     if kind == "adapter":
-        return _no(found, "listing", "an adapter, not a model of its own")
+        return candidate.reject("listing", "an adapter, not a model of its own")
     if kind == "other":
-        return _no(found, "listing", "no weights among its files")
-    if found.files is None:
-        return _by_size(found, what)
-    if kind == "gguf" and not what.gguf:
-        return _no(found, "listing", "GGUF files only; the target is a checkpoint")
-    if what.gguf and not any(name.endswith(".gguf") for name in found.files):
-        return _no(found, "listing", "no GGUF file; the target is one")
-    return _by_size(found, what)
+        return candidate.reject("listing", "no weights among its files")
+    if candidate.files is None:
+        return _by_size(candidate, search)
+    if kind == "gguf" and not search.gguf:
+        return candidate.reject("listing", "GGUF files only; the target is a checkpoint")
+    if search.gguf and not any(name.endswith(".gguf") for name in candidate.files):
+        return candidate.reject("listing", "no GGUF file; the target is one")
+    return _by_size(candidate, search)
 
 
-def _by_size(found: Candidate, what: DraftSearch) -> Rejection | None:
+def _by_size(candidate: Candidate, search: DraftSearch) -> Rejection | None:
     """Elements of packed weights are fewer than parameters: enough to be too many, never less."""
-    if found.parameters is None:
+    if candidate.parameters is None:
         return None
-    if what.largest is not None and found.parameters > what.largest:
-        return _no(found, "max-size", f"{short_count(found.parameters)} parameters listed")
-    if what.parameters is None or found.looks_like_a_head:
+    if search.largest is not None and candidate.parameters > search.largest:
+        return candidate.reject(
+            "max-size", f"{short_count(candidate.parameters)} parameters listed"
+        )
+    if search.parameters is None or candidate.looks_like_a_head:
         return None
-    return too_large(found, found.parameters, what.parameters)
+    return too_large(candidate, candidate.parameters, search.parameters)
 
 
-def too_large(found: Candidate, theirs: int, ours: int) -> Rejection | None:
-    """A draft that is hardly smaller than its target saves nothing."""
+def too_large(candidate: Candidate, theirs: int, ours: int) -> Rejection | None:
+    """Reject a draft that is hardly smaller than its target: it saves nothing."""
     if theirs <= LARGEST * ours:
         return None
-    words = (
+    sizes = (
         f"draft {short_count(theirs)} parameters, target {short_count(ours)} ({theirs / ours:.0%})"
     )
-    return _no(found, NOT_SMALLER, words)
+    return candidate.reject(NOT_SMALLER, sizes)
 
 
 def translates(questions: Sequence[Question]) -> bool:
@@ -106,98 +114,100 @@ def translates(questions: Sequence[Question]) -> bool:
     for question in questions:
         engine = book.load(question.engine)
         version = engine.version(question.version)
-        there = [
+        methods = [
             method
             for method in engine.methods
             if versions.covers(engine.order, version, method.since, method.until)
             and "full" in method.drafts
             and (method.automatic if question.method is None else method.id == question.method)
         ]
-        if there and there[0].vocabulary != "shared":
+        if methods and methods[0].vocabulary != "shared":
             return True
     return False
 
 
 def by_config(
-    found: Candidate,
+    candidate: Candidate,
     config: ConfigFacts,
     role: str | None,
     target: ModelFacts,
     *,
     shared: bool = True,
 ) -> Rejection | None:
-    """What config.json alone speaks against; shared: both must speak the same ids."""
+    """Reject what config.json alone speaks against; shared: both must use the same ids."""
     if role not in NO_HEAD:
         return None
     ours, theirs = target.config, config
     same = (ours.layers, ours.hidden, ours.feed_forward)
     if None not in same and same == (theirs.layers, theirs.hidden, theirs.feed_forward):
-        words = f"{theirs.layers} layers of {theirs.hidden:,}, as the target"
+        same_size = f"{theirs.layers} layers of {theirs.hidden:,}, as the target"
         if (ours.experts or 0) <= (theirs.experts or 0):
-            return _no(found, NOT_SMALLER, f"{words}: a copy of it, however it is packed")
+            return candidate.reject(NOT_SMALLER, f"{same_size}: a copy of it, however it is packed")
     rows, mine = target.rows, theirs.vocab_size
     if rows is None or mine is None or not shared:
         return None
     gap = abs(rows - mine)
     if gap > ROWS_APART and gap > SHARE_APART * max(rows, mine):
-        return _no(found, "config", f"a vocabulary of {mine:,} rows, the target has {rows:,}")
+        return candidate.reject("config", f"a vocabulary of {mine:,} rows, the target has {rows:,}")
     return None
 
 
 def judge(
-    found: Candidate,
+    candidate: Candidate,
     comparison: Comparison,
     questions: Sequence[Question],
     *,
     explicit: bool,
-    what: DraftSearch,
+    search: DraftSearch,
     lineage: Collection[str] = (),
 ) -> JudgedCandidate | Rejection:
-    """Rules, memory and cost; the facts may be whole ones or restored from a store.
+    """Hold a pair against rules, memory and cost; facts may be whole or restored from a store.
 
     lineage: the models that the target was made from; a head of one of them is not turned away.
     """
     target, draft = comparison.target, comparison.drafter
     ours, theirs = target.weights.parameters, draft.weights.parameters
     if ours and theirs and draft.role in NO_HEAD:
-        refused = too_large(found, theirs, ours)
+        refused = too_large(candidate, theirs, ours)
         if refused is not None:
             return refused
     pair = judge_pair(comparison, questions, explicit=explicit)
     if not pair.engines:
-        return _no(found, "format", "no engine of the rulebook takes these two kinds of files")
-    elsewhere = _made_for_another(found, draft, pair.engines, lineage)
+        return candidate.reject(
+            "format", "no engine of the rulebook takes these two kinds of files"
+        )
+    elsewhere = _made_for_another(candidate, draft, pair.engines, lineage)
     if elsewhere is not None:
         return elsewhere
     if not usable(pair.verdict):
-        return _refused(found, pair.engines, pair.verdict, draft)
-    best = [entry for entry in pair.engines if usable(entry.verdict)]
-    engine = _speaker(best, explicit)
+        return _refused(candidate, pair.engines, pair.verdict, draft)
+    takers = [entry for entry in pair.engines if usable(entry.verdict)]
+    engine = _speaker(takers, explicit)
     tie = ""
     if draft.role not in NO_HEAD:
-        tied = _tie(found, draft, what, lineage)
+        tied = _tie(candidate, draft, search, lineage)
         if isinstance(tied, Rejection):
             return tied
         tie = tied
     price = costs.price(comparison, questions[0].circumstances if questions else _NOTHING)
     if price.hopeless:
-        words = f"a step of it reads {price.ratio:.0%} of what a step of the target reads"
-        return _no(found, "cost", f"{words}: no acceptance pays for that")
-    if what.largest is not None and theirs is not None and theirs > what.largest:
-        return _no(found, "max-size", f"{short_count(theirs)} parameters")
+        reads = f"a step of it reads {price.ratio:.0%} of what a step of the target reads"
+        return candidate.reject("cost", f"{reads}: no acceptance pays for that")
+    if search.largest is not None and theirs is not None and theirs > search.largest:
+        return candidate.reject("max-size", f"{short_count(theirs)} parameters")
     return JudgedCandidate(
-        candidate=found,
+        candidate=candidate,
         role=draft.role or "full",
         verdict=pair.verdict,
         engine=engine,
-        engines=tuple(dict.fromkeys(entry.engine for entry in best)),
+        engines=tuple(dict.fromkeys(entry.engine for entry in takers)),
         relation=comparison.vocabulary.relation,
         price=price,
         parameters=theirs,
         size_ratio=theirs / ours if ours and theirs else None,
         tie=tie,
         warnings=tuple(f.title for f in _failed(engine, Severity.WARNING)),
-        revision=draft.revision or found.revision,
+        revision=draft.revision or candidate.revision,
     )
 
 
@@ -211,7 +221,7 @@ def _speaker(engines: Sequence[EngineVerdict], explicit: bool) -> EngineVerdict:
 
 
 def _made_for_another(
-    found: Candidate,
+    candidate: Candidate,
     draft: ModelFacts,
     engines: Sequence[EngineVerdict],
     lineage: Collection[str],
@@ -219,40 +229,40 @@ def _made_for_another(
     """A head that names another target, whatever its card says: the reason before all others."""
     for finding in (finding for entry in engines for finding in entry.findings):
         if finding.rule == OTHER_VERIFIER and finding.outcome is Outcome.FAIL:
-            own = draft.verifier is not None and draft.verifier in lineage
-            return None if own else _no(found, OTHER_VERIFIER, finding.saw)
+            related = draft.verifier is not None and draft.verifier in lineage
+            return None if related else candidate.reject(OTHER_VERIFIER, finding.saw)
     return None
 
 
 def _tie(
-    found: Candidate, draft: ModelFacts, what: DraftSearch, lineage: Collection[str]
+    candidate: Candidate, draft: ModelFacts, search: DraftSearch, lineage: Collection[str]
 ) -> str | Rejection:
     """What says that a head was made for this target; its card alone may name a donor."""
     if draft.verifier in lineage:
         return "verifier of its base"
     made_for = names.short(draft.verifier) if draft.verifier else ""
-    ours = [name.lower() for name in what.names]
+    ours = [name.lower() for name in search.names]
     if made_for.lower() in ours:
         return "verifier"
-    if any(names.mentions(name, made_for) for name in what.names):
+    if any(names.mentions(name, made_for) for name in search.names):
         return "verifier of its base"
     if draft.verifier and REPO.fullmatch(draft.verifier):
-        return _no(found, OTHER_VERIFIER, f"the head was made for {draft.verifier[:200]}")
-    if any(names.mentions(found.ref, name) for name in what.names):
+        return candidate.reject(OTHER_VERIFIER, f"the head was made for {draft.verifier[:200]}")
+    if any(names.mentions(candidate.ref, name) for name in search.names):
         return "name"
-    if what.repo is not None and what.repo in found.base_models:
+    if search.repo is not None and search.repo in candidate.base_models:
         return "card"
-    if found.source == "named":
+    if candidate.source == "named":
         return "you"
-    return _no(found, "head", "it names no target, and nothing ties it to this one")
+    return candidate.reject("head", "it names no target, and nothing ties it to this one")
 
 
 def _refused(
-    found: Candidate, engines: Sequence[EngineVerdict], verdict: Verdict, draft: ModelFacts
+    candidate: Candidate, engines: Sequence[EngineVerdict], verdict: Verdict, draft: ModelFacts
 ) -> Rejection:
     """The finding that speaks against the pair on most engines."""
     if verdict is Verdict.UNDECIDED and draft.refused:
-        return _no(found, "read", draft.refused, verdict)
+        return candidate.reject("read", draft.refused, verdict)
     wanted = Outcome.FAIL if verdict is Verdict.INCOMPATIBLE else Outcome.UNKNOWN
     rows = [
         finding
@@ -263,17 +273,11 @@ def _refused(
     ]
     if not rows:
         notes = [note for entry in engines if entry.verdict is verdict for note in entry.notes]
-        return _no(found, "engine", notes[0] if notes else "no engine runs it", verdict)
+        return candidate.reject("engine", notes[0] if notes else "no engine runs it", verdict)
     [(rule, _)] = Counter(finding.rule for finding in rows).most_common(1)
     first = next(finding for finding in rows if finding.rule == rule)
-    return _no(found, rule, first.saw, verdict)
+    return candidate.reject(rule, first.saw, verdict)
 
 
 def _failed(engine: EngineVerdict, severity: Severity) -> list[Finding]:
     return [f for f in engine.findings if f.outcome is Outcome.FAIL and f.severity is severity]
-
-
-def _no(
-    found: Candidate, rule: str, saw: str, verdict: Verdict = Verdict.INCOMPATIBLE
-) -> Rejection:
-    return Rejection(found.ref, rule, saw, verdict, found.revision, found.source)

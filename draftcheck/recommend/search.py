@@ -13,6 +13,7 @@ from typing import Any
 
 from draftcheck.errors import DraftcheckError, ReadError
 from draftcheck.models.sources.hub.client import OfflineError, RetryableError
+from draftcheck.models.sources.hub.listing import COMMIT
 from draftcheck.models.sources.hub.repos import Hub
 from draftcheck.models.sources.hub.search import HubQuery
 from draftcheck.recommend import names
@@ -21,10 +22,9 @@ from draftcheck.values.facts import ModelFacts
 from draftcheck.values.words import Verdict
 
 REPO = re.compile(r"[A-Za-z0-9_][\w.-]{0,95}/[A-Za-z0-9_][\w.-]{0,95}", re.ASCII)
-COMMIT = re.compile(r"[0-9a-f]{40}")
 LIGHT = (
-    "sha", "lastModified", "gated", "disabled", "tags", "safetensors", "baseModels", "siblings",
-    "downloads", "likes", "library_name", "pipeline_tag",
+    "sha", "gated", "disabled", "tags", "safetensors", "baseModels", "siblings", "downloads",
+    "likes", "pipeline_tag",
 )  # fmt: skip
 """Fields that cost little in a list of a thousand; config and gguf bring chat templates along."""
 RICH = (*LIGHT, "config", "gguf")
@@ -58,7 +58,7 @@ class DraftSearch:
 def wanted(
     target: ModelFacts, *, tags: tuple[str, ...] = (), largest: int | None = None
 ) -> DraftSearch:
-    """What the facts of a target say about where its drafts may be."""
+    """Read from the facts of a target where its drafts may be."""
     repo, inside = _repo(target), _named_inside(target)
     called = [*inside, *([repo] if repo else [])]
     if not repo and target.kind != "ollama":  # its file has no name of its own
@@ -79,16 +79,16 @@ def wanted(
 
 
 def search(
-    hub: Hub, what: DraftSearch, failures: list[ReadError] | None = None
+    hub: Hub, wanted: DraftSearch, failures: list[ReadError] | None = None
 ) -> Iterator[Candidate | Rejection]:
-    """Every listed model that may be of use, once each, the nearest questions first.
+    """Ask for every listed model that may be of use, once each, the nearest questions first.
 
     failures: questions that were not answered; an error when there was no answer at all.
     """
     seen: set[str] = set()
     failed: list[ReadError] = [] if failures is None else failures
     everything = HubQuery(fields=LIGHT, rows=1000)
-    for question in (*questions(what), everything):
+    for question in (*questions(wanted), everything):
         if question is everything and len(seen) >= FEW:
             break
         try:
@@ -97,9 +97,7 @@ def search(
             raise
         except ReadError as error:
             failed.append(error)
-            if isinstance(
-                error, RetryableError
-            ):  # the network: no other question would fare better
+            if isinstance(error, RetryableError):  # the network: other questions would fail too
                 break
     if failed and not seen:
         raise ReadError(
@@ -108,42 +106,37 @@ def search(
         )
 
 
-def questions(what: DraftSearch) -> list[HubQuery]:
-    """What is asked of the list, in this order."""
-    form = ("gguf",) if what.gguf else ()
+def questions(wanted: DraftSearch) -> list[HubQuery]:
+    """Say what is asked of the list, in this order."""
+    form = ("gguf",) if wanted.gguf else ()
     near = HubQuery(fields=RICH, rows=NEAR)
     far = HubQuery(fields=LIGHT, rows=FAR)
-    found = [replace(near, filters=(f"base_model:{what.repo}",))] if what.repo else []
-    found += [replace(near, search=name) for name in what.names]
-    if what.author:
-        found.append(replace(far, author=what.author, filters=form))
-    if what.family and what.family not in what.names:
-        found.append(replace(far, search=what.family, filters=form))
-    if what.model_type:
-        most = what.largest or (what.parameters or 0) // 2
+    queries = [replace(near, filters=(f"base_model:{wanted.repo}",))] if wanted.repo else []
+    queries += [replace(near, search=name) for name in wanted.names]
+    if wanted.author:
+        queries.append(replace(far, author=wanted.author, filters=form))
+    if wanted.family and wanted.family not in wanted.names:
+        queries.append(replace(far, search=wanted.family, filters=form))
+    if wanted.model_type:
+        most = wanted.largest or (wanted.parameters or 0) // 2
         size = f"max:{max(most // 10**6, 1)}M" if most else ""
-        found.append(replace(far, filters=(what.model_type, *form), parameters=size))
-    found += [replace(far, filters=(tag,), search=what.family) for tag in HEAD_TAGS if what.family]
-    found += [replace(far, filters=(tag,)) for tag in what.tags]
-    return found
-
-
-def listed(hub: Hub, question: HubQuery) -> Iterator[Candidate | Rejection]:
-    """The rows of one question."""
-    for row in hub.search(question):
-        yield candidate(row)
+        queries.append(replace(far, filters=(wanted.model_type, *form), parameters=size))
+    heads = HEAD_TAGS if wanted.family else ()
+    queries += [replace(far, filters=(tag,), search=wanted.family) for tag in heads]
+    queries += [replace(far, filters=(tag,)) for tag in wanted.tags]
+    return queries
 
 
 def _fresh(hub: Hub, question: HubQuery, seen: set[str]) -> Iterator[Candidate | Rejection]:
-    for found in listed(hub, question):
-        name = found.ref if isinstance(found, Candidate) else found.draft
+    for row in map(candidate, hub.search(question)):
+        name = row.ref if isinstance(row, Candidate) else row.draft
         if name not in seen:
             seen.add(name)
-            yield found
+            yield row
 
 
 def candidate(row: Mapping[str, Any]) -> Candidate | Rejection:
-    """One row of the list; a name that no repo can have is turned away here."""
+    """Read one row of the list; a name that no repo can have is turned away here."""
     name = str(row.get("id") or row.get("modelId"))
     if REPO.fullmatch(name) is None or ".." in name or "--" in name:
         return Rejection(name[:LONGEST], "listing", "not a name that a repo can have")
@@ -162,21 +155,17 @@ def candidate(row: Mapping[str, Any]) -> Candidate | Rejection:
         packed=packed or _packed(tags, _object(tensors.get("parameters"))),
         tags=tags,
         base_models=_bases(row, tags),
-        library=_text(row.get("library_name")),
         task=_text(row.get("pipeline_tag")),
         downloads=_count(row.get("downloads")),
         likes=_count(row.get("likes")),
-        modified=_text(row.get("lastModified")),
         gated=row.get("gated") not in (None, False),
         disabled=row.get("disabled") is True,
     )
 
 
-def unread(found: Candidate, error: DraftcheckError) -> Rejection:
-    """A model that vanished, is closed, or does not make sense."""
-    return Rejection(
-        found.ref, "read", error.message, Verdict.UNDECIDED, found.revision, found.source
-    )
+def unread(row: Candidate, error: DraftcheckError) -> Rejection:
+    """Reject a model that vanished, is closed, or does not make sense."""
+    return row.reject("read", error.message, Verdict.UNDECIDED)
 
 
 def _repo(target: ModelFacts) -> str | None:
@@ -191,14 +180,14 @@ def _named_inside(target: ModelFacts) -> list[str]:
     """What a GGUF says it was converted from, or is called."""
     keys = target.gguf.keys if target.gguf is not None else {}
     texts = {key: value for key, (_, value) in keys.items() if isinstance(value, str)}
-    found = []
+    inside = []
     for key in ("general.base_model.0.repo_url", "general.source.repo_url"):
         repo = "/".join(texts.get(key, "").rstrip("/").split("/")[-2:])
-        found += [repo] if REPO.fullmatch(repo) else []
+        inside += [repo] if REPO.fullmatch(repo) else []
     parts = [texts.get(f"general.{key}", "") for key in ("basename", "size_label")]
     if all(parts):
-        found.append("-".join(parts)[:LONGEST])
-    return found
+        inside.append("-".join(parts)[:LONGEST])
+    return inside
 
 
 def _packed(tags: tuple[str, ...], parameters: Mapping[str, Any]) -> bool:

@@ -22,15 +22,8 @@ class VerdictOrigin:
     version: str
 
 
-@dataclass(frozen=True, slots=True)
-class News:
-    kind: str
-    cause: str
-    why: str
-
-
 def kind(before: str | None, after: str | None) -> str | None:
-    """The word for a change of verdict; None: nothing that anybody waits for."""
+    """Find the word for a change of verdict; None: nothing that anybody waits for."""
     was, is_now = before in USABLE, after in USABLE
     if before is None:
         return "new" if is_now else None
@@ -46,17 +39,17 @@ def kind(before: str | None, after: str | None) -> str | None:
 
 
 def cause(before: VerdictOrigin, after: VerdictOrigin, *, gated: bool = False) -> str:
-    """What is not the same any more; `several` where one alone cannot be blamed."""
-    found = _moved(before, after)
-    if gated and any(name.endswith("-files") for name in found):
+    """Name what is not the same any more; `several` where one alone cannot be blamed."""
+    moved = _moved(before, after)
+    if gated and any(name.endswith("-files") for name in moved):
         return "gated"
-    return found[0] if len(found) == 1 else "several"
+    return moved[0] if len(moved) == 1 else "several"
 
 
 def blame(
     before: VerdictOrigin, after: VerdictOrigin, verdicts: tuple[str | None, str | None, str]
 ) -> str:
-    """The cause where files and rules changed; verdicts: before, the old files now, after."""
+    """Name the cause where files and rules changed; verdicts: before, the old files now, after."""
     was, between, is_now = verdicts
     moved = _moved(before, after)
     files = [name for name in moved if name.endswith("-files")]
@@ -69,29 +62,22 @@ def blame(
 
 
 def _moved(before: VerdictOrigin, after: VerdictOrigin) -> list[str]:
-    files = [
-        name
-        for name, old, new in (
-            ("target-files", before.target_facts, after.target_facts),
-            ("draft-files", before.draft_facts, after.draft_facts),
-        )
-        if old != new
-    ]
-    found = list(files)
-    if before.version != after.version:
-        found.append("engine-version")  # its rules changed with it
-    elif before.rules != after.rules:
-        found.append("rule")
-    if before.settings != after.settings:
-        found.append("settings")
-    return found
+    newer = before.version != after.version
+    differs = {
+        "target-files": before.target_facts != after.target_facts,
+        "draft-files": before.draft_facts != after.draft_facts,
+        "engine-version": newer,
+        "rule": before.rules != after.rules and not newer,  # an engine's rules change with it
+        "settings": before.settings != after.settings,
+    }
+    return [name for name, moved in differs.items() if moved]
 
 
-def words(
-    row: Mapping[str, Any] | None, made: str, before: VerdictOrigin | None, after: VerdictOrigin
+def sentence(
+    row: Mapping[str, Any], cause: str, before: VerdictOrigin | None, after: VerdictOrigin
 ) -> str:
-    """One sentence: what changed, and the finding that speaks now."""
-    known = {
+    """Say what changed, and the finding that speaks now."""
+    phrases = {
         "engine-version": f"version {before.version if before else '?'} became {after.version}",
         "rule": "the rules changed",
         "target-files": "the target's files changed",
@@ -102,20 +88,17 @@ def words(
         "new-target": "the target is new",
         "newly-asked": "the engine is new in the scan",
     }
-    moved = known.get(made, "")
+    moved = phrases.get(cause, "")
     if not moved and before is not None:
-        moved = " and ".join(known[name] for name in _moved(before, after))
-    seen = first(row)
-    return f"{moved}; {seen}" if seen else moved
+        moved = " and ".join(phrases[name] for name in _moved(before, after))
+    finding = _best_finding(row)
+    return f"{moved}; {finding}" if finding else moved
 
 
-def first(row: Mapping[str, Any] | None) -> str:
+def _best_finding(row: Mapping[str, Any]) -> str:
     """The finding that explains a verdict best: what failed, else what is unknown."""
-    if row is None:
-        return ""
-    found = json.loads(row["findings"])
     ranked = sorted(
-        (entry for entry in found if entry[2] != "note"),
+        (entry for entry in json.loads(row["findings"]) if entry[2] != "note"),
         key=lambda entry: (entry[0] != row["decided_by"], entry[1] != "fail", entry[2] != "error"),
     )
     if not ranked:

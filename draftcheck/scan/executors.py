@@ -36,7 +36,8 @@ class Runner(Protocol):
         """kind: io, cpu or gpu; over: when it says so, no new task is begun."""
         ...
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """End what was started for it."""
 
 
 class LocalRunner:
@@ -51,6 +52,7 @@ class LocalRunner:
     def run(
         self, work: Callable[[A], R], items: Iterable[A], kind: str, over: Callable[[], bool]
     ) -> Iterator[tuple[A, R]]:
+        """Waiting tasks in threads, a few computing ones here, many in processes."""
         source = iter(items)
         if kind == "io":
             with ThreadPoolExecutor(self._connections) as threads:
@@ -116,6 +118,7 @@ class LocalRunner:
                 self.session.budget.stopped.set()
 
     def close(self) -> None:
+        """End the processes, without waiting for them."""
         if self._pool is not None:
             self._pool.shutdown(wait=False, cancel_futures=True)
             self._pool = None

@@ -13,7 +13,7 @@ from draftcheck.judge.condensed import pairs as condensed_pairs
 from draftcheck.judge.decide import Question, judge
 from draftcheck.memory import gpu_specs
 from draftcheck.scan.rows import ALONE
-from draftcheck.scan.store import text
+from draftcheck.scan.store import stable_json
 from draftcheck.scan.tasks import restored
 from draftcheck.values.circumstances import Circumstances
 from draftcheck.values.facts import ModelFacts
@@ -60,13 +60,12 @@ VerdictColumns = dict[str, Any]
 
 
 def ask(engines: Sequence[str], said: Mapping[str, Any]) -> dict[str, Question]:
-    """The questions by their texts; auto is what is installed here, once and for all."""
-    given = _circumstances(text(dict(said)))
-    found = questions.ask(engines, circumstances=given)
-    names = [text for text in engines if text != "auto"] or [q.engine for q in found]
-    if len(names) != len(found):  # auto among others
-        names = [f"{q.engine}@{q.version}" if q.version else q.engine for q in found]
-    return dict(zip(names, found, strict=True))
+    """Make the questions, by their texts; auto is what is installed here, once and for all."""
+    asked = questions.ask(engines, circumstances=_circumstances(stable_json(dict(said))))
+    names = [text for text in engines if text != "auto"] or [q.engine for q in asked]
+    if len(names) != len(asked):  # auto among others
+        names = [f"{q.engine}@{q.version}" if q.version else q.engine for q in asked]
+    return dict(zip(names, asked, strict=True))
 
 
 @lru_cache(maxsize=4)
@@ -75,10 +74,10 @@ def _circumstances(said: str) -> Circumstances:
 
 
 def judge_pairs(task: JudgeTask) -> list[tuple[str, list[VerdictColumns]]]:
-    """For every draft its rows, in order."""
+    """Judge a target with some drafts; for every draft its rows, in order."""
     target = _restored(task.target)
     asked_for = ask(task.asked, task.said)
-    found = []
+    results = []
     for draft in task.drafts:
         if draft.known is None:
             comparison = condensed_pairs.compare(target, None)
@@ -89,8 +88,8 @@ def judge_pairs(task: JudgeTask) -> list[tuple[str, list[VerdictColumns]]]:
             verdict = judge(comparison, [question], explicit=task.explicit)
             relation = str(verdict.comparison.vocabulary.relation)
             rows += [_row(asked, entry, relation, draft) for entry in verdict.engines]
-        found.append((draft.known.ref if draft.known else ALONE, rows))
-    return found
+        results.append((draft.known.ref if draft.known else ALONE, rows))
+    return results
 
 
 _models: dict[tuple[str, str], ModelFacts] = {}
@@ -120,13 +119,13 @@ def _row(asked: str, entry: EngineVerdict, relation: str, draft: StoredDraft) ->
         "decided_by": entry.decided_by,
         "basis": entry.basis,
         "relation": None if draft.known is None else relation,
-        "findings": text(
+        "findings": stable_json(
             [[f.rule, str(f.outcome), str(f.severity), str(f.reaction), f.saw] for f in failed]
         ),
         "passed": len(entry.findings) - len(failed),
         "setup": entry.setup,
-        "memory": None if entry.memory is None else text(_memory(entry.memory)),
-        "notes": text(list(entry.notes)),
+        "memory": None if entry.memory is None else stable_json(_memory(entry.memory)),
+        "notes": stable_json(list(entry.notes)),
     }
 
 

@@ -16,10 +16,10 @@ from draftcheck.scan.targets import HubSearch
 
 
 def pages(source: Hub, search: HubSearch) -> Iterator[list[RepoRow]]:
-    """One part of the list, page by page; names that no repo can have are left out."""
+    """Ask for one part of the list, page by page; names that no repo can have are left out."""
     for page in source.pages(_question(search)):
-        found = (hub.candidate(row) for row in page)
-        yield [_repo(row) for row in found if not isinstance(row, Rejection)]
+        rows = (hub.candidate(row) for row in page)
+        yield [_repo(row) for row in rows if not isinstance(row, Rejection)]
 
 
 def _question(search: HubSearch) -> HubQuery:
@@ -50,13 +50,11 @@ def _repo(row: Candidate) -> RepoRow:
 
 
 def _refused(row: Candidate) -> str | None:
-    """Whatever the target is."""
+    """What the listing speaks against, whatever the target is."""
     if row.revision is None:
         return "its listing names no commit"
-    spoken = screen.by_listing(row, DraftSearch(gguf=row.kind == "gguf"))
-    if spoken is not None:
-        return spoken.saw
-    return None
+    rejection = screen.by_listing(row, DraftSearch(gguf=row.kind == "gguf"))
+    return rejection.saw if rejection is not None else None
 
 
 def _kind(row: Candidate) -> str:

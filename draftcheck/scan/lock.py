@@ -51,6 +51,7 @@ class StoreLock:
             os.pwrite(self._fd, json.dumps(body).encode(), 0)
 
     def close(self) -> None:
+        """Let others in."""
         with contextlib.suppress(OSError):
             os.ftruncate(self._fd, 0)
         os.close(self._fd)

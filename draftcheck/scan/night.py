@@ -1,4 +1,8 @@
-"""One run of a scan: its settings, its clock, its progress, and what it has found so far."""
+"""One run of a scan: its settings, its clock, its progress, and what its stages found so far.
+
+Every stage gets the night, asks its runner for results and hands them to its writer at once, so
+that a night that is killed, or cut short by --max-time, loses only what was under way.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +40,7 @@ Say = Callable[[StageProgress], None]
 
 
 class StageClock:
-    """Durations only, by a clock that nobody sets."""
+    """How long a night has run, by a clock that nobody sets."""
 
     def __init__(self, seconds: float | None) -> None:
         self._start = time.monotonic()
@@ -46,14 +50,18 @@ class StageClock:
 
     @property
     def spent(self) -> float:
+        """Seconds since it began."""
         return time.monotonic() - self._start
 
     def over(self, share: float = 1.0) -> bool:
+        """Whether this share of the time that was given is over."""
         return self._seconds is not None and self.spent >= self._seconds * share
 
 
 @dataclass
 class ScanNight:
+    """What the stages of one scan share."""
+
     job: ScanJob
     store: ScanStore
     writer: ScanWriter
@@ -64,7 +72,7 @@ class ScanNight:
     retry: bool = False
     offline: bool = False
     counts: Counter[str] = field(default_factory=Counter)
-    found: list[str] = field(default_factory=list)
+    searched: list[str] = field(default_factory=list)
     """Targets that searches brought, in the Hub's order."""
     named: dict[str, ModelRef] = field(default_factory=dict)
     """Models that were named, at their commits."""
@@ -83,9 +91,11 @@ class ScanNight:
         return before is None or before.get("candidates") != settings(self.job)["candidates"]
 
     def count(self, name: str, more: int) -> None:
+        """Add to a count of the summary."""
         self.counts[name] += more
 
     def step(self, stage: str, done: int, total: int | None, left: float | None = None) -> None:
+        """Tell who watches how far a stage is."""
         self.say(StageProgress(stage, done, total, left))
 
     def run(
@@ -98,7 +108,7 @@ class ScanNight:
         kind: str = "io",
         share: float = READING,
     ) -> Iterator[tuple[A, R]]:
-        """Results of the tasks as they come, with progress; fewer when time is up."""
+        """Do tasks and give their results as they come; fewer when time is up."""
         if total is None:
             items = list(items)
             total = len(items)
@@ -120,7 +130,7 @@ class ScanNight:
         items: Iterable[A],
         total: int | None = None,
     ) -> Iterator[tuple[A, R | TaskProblem]]:
-        """The same for tasks that read; what failed is tried once more before it counts."""
+        """Do tasks that read; what failed is tried once more before it counts."""
         failed: list[A] = []
         for item, result in self.run(stage, work, items, total):
             if isinstance(result, TaskProblem) and not result.missing:
@@ -130,15 +140,13 @@ class ScanNight:
         yield from self.run(f"{stage}, again", work, failed)
 
     def families(self) -> dict[str, str | None]:
-        """Family by digest of the vocabulary file."""
+        """List the vocabularies that were read: family by digest of the file."""
         return {row[0]: row[1] for row in self.store.rows("SELECT digest, family FROM tokenizers")}
 
 
 def settings(job: ScanJob) -> dict[str, Any]:
-    """The job as it is kept with a scan; targets and trials in plain values."""
-    found = asdict(job)
-    found["said"] = dict(job.said)
-    plain: dict[str, Any] = _plain(found)
+    """Write a job in plain values, as it is kept with its scan."""
+    plain: dict[str, Any] = _plain(asdict(job))
     return plain
 
 

@@ -1,7 +1,8 @@
-"""What has to be done: from what is listed and stored, no I/O.
+"""What has to be done, from what is listed and stored. No I/O.
 
-Work grows with models: a repo is turned away by its listing, then by the digest of its vocabulary
-file; only members of a target's family are read, and only inside families pairs are formed.
+Work grows with models, not with pairs of them: a repo is turned away by its listing, then by the
+digest of its vocabulary file; only members of a target's family are read, and pairs are formed
+only inside families.
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ from draftcheck.values.sizes import short_count
 
 FULL = (None, "full")
 NO_DRAFT = ("encoder",)
+READABLE = ("read", "gated")
+"""States of models that have facts, if only those that a closed repo shows."""
 UNSEEN = ("gguf", "head", "bare")
 """Kinds whose vocabulary no digest of a file tells."""
 
@@ -38,28 +41,27 @@ class ScanAim:
 def aim(
     targets: Iterable[ModelRow], families: Iterable[str | None], named: Iterable[str]
 ) -> ScanAim:
-    """families: of the targets' vocabulary files, as read by themselves."""
-    found = [model for model in targets if model.status in ("read", "gated")]
-    sizes = [model.parameters for model in found]
-    known = [size for size in sizes if size is not None]
-    kin = {model.family for model in found} | set(families)
+    """Sum the targets up; families: of their vocabulary files, as read by themselves."""
+    models = [model for model in targets if model.status in READABLE]
+    known = [model.parameters for model in models if model.parameters is not None]
+    kin = {model.family for model in models} | set(families)
     return ScanAim(
-        largest=max(known) if known and len(known) == len(sizes) else None,
-        ggufs=any(model.kind == "gguf" for model in found),
-        checkpoints=any(model.kind != "gguf" for model in found),
+        largest=max(known) if known and len(known) == len(models) else None,
+        ggufs=any(model.kind == "gguf" for model in models),
+        checkpoints=any(model.kind != "gguf" for model in models),
         families=frozenset(family for family in kin if family),
         named=frozenset(named),
-        targets=tuple(dict.fromkeys(repo_of(model.ref) for model in found)),
+        targets=tuple(dict.fromkeys(repo_of(model.ref) for model in models)),
     )
 
 
 def repo_of(ref: str) -> str:
-    """org/name of org/name@revision, org/name:tag and org/name/file.gguf."""
+    """Cut org/name out of org/name@revision, org/name:tag and org/name/file.gguf."""
     return "/".join(ref.partition("@")[0].partition(":")[0].split("/")[:2])
 
 
 def by_listing(repo: RepoRow, aim: ScanAim) -> str | None:
-    """What the listing speaks against, for every target; None: it has to be looked at."""
+    """Say what the listing speaks against, for every target; None: it has to be looked at."""
     if repo.name in aim.named:
         return None
     if repo.refused is not None:
@@ -81,7 +83,7 @@ def by_listing(repo: RepoRow, aim: ScanAim) -> str | None:
 def by_vocabulary(
     repo: RepoRow, aim: ScanAim, vocabularies: Mapping[str, str | None]
 ) -> str | None:
-    """What the digest of the vocabulary file speaks against.
+    """Say what the digest of the vocabulary file speaks against.
 
     vocabularies: family by digest; None: the file could not be read.
     """
@@ -126,11 +128,11 @@ class PlannedPairs:
 def pairs(
     targets: Sequence[str], sides: Mapping[str, CardedModel], pins: Iterable[PinRow]
 ) -> PlannedPairs:
-    """Targets with the smaller members of their family, with heads made for them, with pins."""
+    """Pair targets with the smaller members of their family, heads made for them, and pins."""
     members: dict[tuple[str, str], list[CardedModel]] = {}
     heads: list[CardedModel] = []
     for side in sides.values():
-        if side.model.status not in ("read", "gated"):
+        if side.model.status not in READABLE:
             continue
         if side.model.role in FULL and side.family is not None:
             members.setdefault((side.model.kind, side.family), []).append(side)
@@ -143,19 +145,19 @@ def pairs(
     drafts = {}
     for ref in targets:
         target = sides.get(ref)
-        if target is None or target.model.status not in ("read", "gated"):
+        if target is None or target.model.status not in READABLE:
             continue
         near = members.get((target.model.kind, target.family or ""), [])
-        found = [side.model.ref for side in near if smaller(side.model, target.model)]
-        found += [side.model.ref for side in heads if tied(side, target.model)]
-        drafts[ref] = (ALONE, *sorted({*found, *pinned.get(ref, [])} - {ref}))
-    taken = {draft for found in drafts.values() for draft in found} | set(targets)
+        refs = [side.model.ref for side in near if smaller(side.model, target.model)]
+        refs += [side.model.ref for side in heads if tied(side, target.model)]
+        drafts[ref] = (ALONE, *sorted({*refs, *pinned.get(ref, [])} - {ref}))
+    taken = {draft for refs in drafts.values() for draft in refs} | set(targets)
     rejected = {ref: _why(side, targets) for ref, side in sides.items() if ref not in taken}
     return PlannedPairs(drafts, rejected)
 
 
 def smaller(draft: ModelRow, target: ModelRow) -> bool:
-    """Worth a look: a draft that is hardly smaller than its target saves nothing."""
+    """Whether a draft is small enough for a look: one hardly smaller saves nothing."""
     if draft.ref == target.ref:
         return False
     if draft.parameters is None or target.parameters is None:
@@ -183,7 +185,7 @@ def _claims(name: str, bases: Collection[str], target: str) -> bool:
 
 def _why(side: CardedModel, targets: Collection[str]) -> str:
     model = side.model
-    if model.status not in ("read", "gated"):
+    if model.status not in READABLE:
         return model.problem or model.status
     if model.role in NO_DRAFT:
         return "no language model that writes text"
@@ -193,8 +195,3 @@ def _why(side: CardedModel, targets: Collection[str]) -> str:
     if side.family is None:
         return "its vocabulary was not read"
     return "not smaller than any target of its family, or of no target's family"
-
-
-def batches(items: Sequence[str], size: int) -> Iterator[Sequence[str]]:
-    for at in range(0, len(items), size):
-        yield items[at : at + size]

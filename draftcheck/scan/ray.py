@@ -42,8 +42,8 @@ def open_cluster(
     return Cluster(ray, address, connections, workers)
 
 
-def done(work: Callable[[A], R], item: A) -> tuple[R, int, int]:
-    """A task in a worker: its result, and what it asked of the network."""
+def count_requests(work: Callable[[A], R], item: A) -> tuple[R, int, int]:
+    """Do a task in a worker; its result, and what it asked of the network."""
     before = progress.NetworkTally.requests, progress.NetworkTally.nbytes
     result = work(item)
     return (
@@ -54,6 +54,7 @@ def done(work: Callable[[A], R], item: A) -> tuple[R, int, int]:
 
 
 def version() -> str:
+    """Tell a worker's version of draftcheck."""
     return __version__
 
 
@@ -79,7 +80,7 @@ class Cluster:
     ) -> None:
         self._ray = ray
         self.session = tasks.start(connections)
-        told = {name: os.environ[name] for name in SETTINGS if name in os.environ}
+        environment = {name: os.environ[name] for name in SETTINGS if name in os.environ}
         _answers(address)
         try:
             ray.init(
@@ -88,25 +89,26 @@ class Cluster:
                 num_cpus=None if address else workers,
                 log_to_driver=False,
                 logging_level=logging.ERROR,
-                runtime_env={"env_vars": told} if told else None,
+                runtime_env={"env_vars": environment} if environment else None,
             )
         except (ConnectionError, RuntimeError, ValueError, OSError) as error:
             raise ReadError(
                 f"no Ray cluster at {address or 'this machine'}: {error!s:.200}"
             ) from error
         self._cpus = max(1, int(ray.cluster_resources().get("CPU", 1)))
-        there = ray.get(ray.remote(num_cpus=0.25)(version).remote())
-        if there != __version__:
+        remote_version = ray.get(ray.remote(num_cpus=0.25)(version).remote())
+        if remote_version != __version__:
             self.close()
-            raise UsageError(f"the cluster has draftcheck {there}, this is {__version__}")
+            raise UsageError(f"the cluster has draftcheck {remote_version}, this is {__version__}")
 
     def run(
         self, work: Callable[[A], R], items: Iterable[A], kind: str, over: Callable[[], bool]
     ) -> Iterator[tuple[A, R]]:
+        """Some tasks ahead of what was asked for, each with what its kind needs."""
         needs = dict(NEEDS[kind])
         if "GPU" not in self._ray.cluster_resources():
             needs.pop("num_gpus", None)  # it would wait for ever
-        remote = self._ray.remote(max_retries=RETRIES, **needs)(done)
+        remote = self._ray.remote(max_retries=RETRIES, **needs)(count_requests)
         ahead = AHEAD * int(self._cpus / NEEDS[kind]["num_cpus"])
         source = iter(items)
         jobs: dict[Any, A] = {}
@@ -133,8 +135,8 @@ class Cluster:
             return work(item)  # every worker died under it: here at least one sees why
         progress.NetworkTally.requests += requests
         progress.NetworkTally.nbytes += nbytes
-        found: R = result
-        return found
+        return result  # type: ignore[no-any-return]
 
     def close(self) -> None:
+        """Leave the cluster."""
         self._ray.shutdown()

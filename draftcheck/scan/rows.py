@@ -94,8 +94,9 @@ class ModelRow:
     """Equal: the same token texts at the same ids."""
     family: str | None = None
     """Equal: the same vocabulary apart from added tokens. Pairs are formed inside a family."""
-    voice: str | None = None
-    """Equal: the token texts of a pair need not be held side by side."""
+    tokenizer_fingerprint: str | None = None
+    """Of everything that a pair's vocabularies are compared by: the token texts of two models with
+    the same one need not be held side by side."""
     parameters: int | None = None
     nbytes: int | None = None
     architecture: str | None = None

@@ -1,4 +1,19 @@
-"""A whole night: list, screen, read, pair, judge, try; and what changed since the last one."""
+"""A whole night, and what changed since the last one.
+
+    stages     list the Hub           one request a page; who is there, at which commit
+               screen                 by listing, by files, by the vocabulary's digest
+               read                   headers of targets and of who is left -> condensed facts
+    verdicts   pair up                members of a target's family, heads made for it, pins
+               note                   vocabularies that differ, side by side, once for all pairs
+               judge                  pairs whose facts, rules or settings changed
+    trials     measure                the best pairs of each target, if asked for
+    writing    finish                 drop what is no pair any more; the scan is complete
+
+Each step is a set of tasks (tasks.py, judging.py) that an executor runs anywhere; this process
+alone writes to the store, result by result. So a night can be killed at any point: the next one
+finds in the store what is done, and does the rest under the same number. What changed against the
+last complete scan is noted with the verdicts, each change with its cause (changes.py).
+"""
 
 from __future__ import annotations
 
@@ -10,7 +25,7 @@ from draftcheck.models.sources import progress
 from draftcheck.scan import stages, trials, verdicts
 from draftcheck.scan.executors import LocalRunner, Runner
 from draftcheck.scan.night import Say, ScanNight, StageClock, settings
-from draftcheck.scan.plan import repo_of
+from draftcheck.scan.plan import READABLE, repo_of
 from draftcheck.scan.rows import ChangeRow, ModelRow, PinRow, ScanRow, TargetRow, VerdictRow
 from draftcheck.scan.store import ScanStore
 from draftcheck.scan.targets import ScanJob
@@ -57,13 +72,13 @@ def scan(
 ) -> ScanSummary:
     """Bring the store up to date; it can be killed at any point and run again."""
     with ScanStore.open(path) as store:
-        made = runner or LocalRunner()
+        executor = runner or LocalRunner()
         try:
             night = ScanNight(
                 job,
                 store,
                 ScanWriter(store, settings(job)),
-                made,
+                executor,
                 session(),
                 StageClock(max_time),
                 say,
@@ -72,13 +87,13 @@ def scan(
             )
             _run(night)
         finally:
-            made.close()
+            executor.close()
             session().opener.close()
         return summary(store, resumed=night.writer.resumed)
 
 
 def _run(night: ScanNight) -> None:
-    asked = progress.NetworkTally.requests, progress.NetworkTally.nbytes
+    requests, nbytes = progress.NetworkTally.requests, progress.NetworkTally.nbytes
     if night.offline:
         stages.recall(night)
     else:
@@ -88,52 +103,51 @@ def _run(night: ScanNight) -> None:
         stages.read_targets(night)
         stages.screen(night)
     for repo, says in night.vanished.items():
-        night.writer.gone(repo, says)
+        night.writer.mark_gone(repo, says)
     sides = stages.sides(night)
     pairs = verdicts.pair_up(night, sides)
     if not night.offline:
         verdicts.take_notes(night, pairs, sides)
     verdicts.judge_all(night, pairs, sides)
     trials.try_best(night, sides)
-    night.counts["requests"] = progress.NetworkTally.requests - asked[0]
-    night.counts["bytes"] = progress.NetworkTally.nbytes - asked[1]
+    night.counts["requests"] = progress.NetworkTally.requests - requests
+    night.counts["bytes"] = progress.NetworkTally.nbytes - nbytes
     causes = _causes(night)
     night.writer.finish(None if night.clock.cut else pairs, causes, night.counts, night.clock.spent)
 
 
 def _causes(night: ScanNight) -> dict[str, tuple[str, str]]:
     """Why models are no candidates any more: a word and a sentence."""
-    found = {name: ("vanished", says) for name, says in night.vanished.items()}
+    causes = {name: ("vanished", says) for name, says in night.vanished.items()}
     for ref, problem in night.lost.items():
-        found[ref] = ("vanished" if problem.missing else "unreadable", problem.says)
+        causes[ref] = ("vanished" if problem.missing else "unreadable", problem.says)
     commits = {repo.name: repo.sha for repo in stages.repos(night)}
     for model in night.store.models():
-        if model.status in ("unreadable", "gone"):
+        if model.status not in READABLE:
             cause = "vanished" if model.status == "gone" else "unreadable"
-            found.setdefault(model.ref, (cause, model.problem or model.status))
+            causes.setdefault(model.ref, (cause, model.problem or model.status))
         elif why := night.turned_away.get(repo_of(model.ref)):
             moved = commits.get(repo_of(model.ref)) != model.revision
-            found.setdefault(model.ref, ("draft-files" if moved else "left-list", why))
-    return found
+            causes.setdefault(model.ref, ("draft-files" if moved else "left-list", why))
+    return causes
 
 
 def summary(store: ScanStore, *, resumed: bool = False) -> ScanSummary:
-    """The latest scan in a few lines."""
+    """Sum up the latest scan."""
     latest = store.scans()[-1]
-    pins = store.pins()
     usable: dict[str, set[str]] = {target.ref: set() for target in store.targets()}
     for row in store.rows(
         "SELECT DISTINCT target, draft FROM verdicts WHERE verdict IN ('compatible', 'degraded')"
         " AND draft <> ''"
     ):
         usable.setdefault(row[0], set()).add(row[1])
-    problems = [m for m in store.models() if m.status in ("unreadable", "gone")]
+    problems = [model for model in store.models() if model.status not in READABLE]
     return ScanSummary(
         scan=latest,
         resumed=resumed,
         targets=tuple(store.targets()),
         changes=tuple(store.changes(latest.number)),
-        pins=tuple(_pinned(store, pin) for pin in pins),
+        pins=tuple(_pinned(store, pin) for pin in store.pins()),
         problems=tuple(problems[:PROBLEMS]),
         usable={target: len(drafts) for target, drafts in usable.items()},
     )
@@ -156,14 +170,14 @@ def _pinned(store: ScanStore, pin: PinRow) -> PinnedPair:
         )
     order = max if pin.engines else min
     chosen: VerdictRow = order(rows, key=lambda row: RANK.index(row.verdict))
-    seen = [f"{saw.rule}: {saw.saw}" for saw in chosen.findings if saw.severity == "error"]
-    why = f"{chosen.engine} {chosen.version}" + (f": {seen[0]}" if seen else "")
+    errors = [f"{row.rule}: {row.saw}" for row in chosen.findings if row.severity == "error"]
+    why = f"{chosen.engine} {chosen.version}" + (f": {errors[0]}" if errors else "")
     return PinnedPair(pin, chosen.verdict, why)
 
 
 def _unread(store: ScanStore, pin: PinRow) -> str:
     for ref in (pin.target, pin.draft):
         model = store.model(ref)
-        if model is None or model.status not in ("read", "gated"):
+        if model is None or model.status not in READABLE:
             return f"{ref}: {model.problem if model else 'not read'}"
     return ""

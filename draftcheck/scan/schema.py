@@ -1,9 +1,15 @@
-"""The tables of the store, one step per version. Steps that were released never change."""
+"""The tables of the store, one step per version. Steps that were released never change.
+
+A name that code has outgrown stays as it is in the file and is translated by NAMES, so that a
+store of any age can be read as it is.
+"""
 
 from __future__ import annotations
 
 APPLICATION = 0x64726368
 """PRAGMA application_id: this SQLite file is a scan store."""
+NAMES = {"tokenizer_fingerprint": "voice"}
+"""Fields of rows whose columns are called otherwise."""
 
 FIRST = """
 CREATE TABLE scans (

@@ -1,9 +1,16 @@
-"""The first half of a night: what is there now, who is worth reading, and reading them."""
+"""The first half of a night: what there is now, who is worth reading, and reading them.
+
+list_hub, find_named and find_missing bring the list up to date (one request a page, one for each
+model that no page had); read_targets reads what was named; screen turns the others away by what
+is cheapest to know (listing, then files, then the vocabulary's digest) and reads who is left.
+Offline, recall takes the last scan's list instead. Nothing is read twice: the store knows the
+commit that each repo and model was last read at.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 
 from draftcheck.models.refs import ModelRef, parse
@@ -20,7 +27,7 @@ GIVERS = 5
 
 
 def list_hub(night: ScanNight) -> None:
-    """Every page of the list; targets that the user described rather than named."""
+    """Ask for every page of the list, and for targets that were described rather than named."""
     hub = night.session.opener.hub
     for search in night.job.candidates:
         for page in listing.pages(hub, search):
@@ -33,7 +40,7 @@ def list_hub(night: ScanNight) -> None:
     for search in night.job.searches:
         for page in listing.pages(hub, search):
             night.writer.page(page)
-            night.found += [
+            night.searched += [
                 repo.name
                 for repo in page
                 if repo.kind == "full" and repo.refused is None
@@ -42,79 +49,73 @@ def list_hub(night: ScanNight) -> None:
 
 
 def find_named(night: ScanNight) -> None:
-    """The commits of models that were named, where no page of the list had them."""
-    seen = {repo.name: repo for repo in repos(night)}
+    """Find the commits of models that were named, where no page of the list had them."""
+    listed = {repo.name: repo for repo in repos(night)}
     todo = []
     for text in night.job.refs():
         ref = parse(text)
         if ref.kind != "hub" or (ref.revision is not None and COMMIT.fullmatch(ref.revision)):
             night.named[text] = ref
-        elif ref.revision is None and ref.repo in seen:
-            night.named[text] = replace(ref, revision=seen[ref.repo].sha)
+        elif ref.revision is None and ref.repo in listed:
+            night.named[text] = replace(ref, revision=listed[ref.repo].sha)
         else:
             todo.append(tasks.CommitTask(ref))
-    for task, found in night.read("commits", tasks.look, todo):
+    for task, result in night.read("commits", tasks.find_commit, todo):
         ref = task.ref
-        if isinstance(found, tasks.TaskProblem):
-            night.lost[ref.text] = found
+        if isinstance(result, tasks.TaskProblem):
+            night.lost[ref.text] = result
             before = night.store.model(ref.text)
-            if found.passing and before is not None and before.revision is not None:
+            if result.passing and before is not None and before.revision is not None:
                 # What was read at the last commit that could be asked for stays.
                 night.named[ref.text] = replace(ref, revision=before.revision)
                 if ref.revision is None:
-                    night.writer.seen(ref.repo, None)
+                    night.writer.mark_seen(ref.repo, None)
             continue
-        night.named[ref.text] = replace(ref, revision=found[1])
+        _, commit = result
+        night.named[ref.text] = replace(ref, revision=commit)
         if ref.revision is None:
-            night.writer.page([RepoRow(ref.repo, found[1], "full")])
+            night.writer.page([RepoRow(ref.repo, commit, "full")])
 
 
 def find_missing(night: ScanNight) -> None:
-    """Models with verdicts that no page had: gone, or only overlooked between two pages."""
+    """Look for models with verdicts that no page had: gone, or overlooked between two pages."""
     if night.other_candidates or night.clock.cut:
         return
     drafts = {row[0] for row in night.store.rows("SELECT DISTINCT draft FROM pairs")}
-    wanted = {"/".join(draft.split("/")[:2]) for draft in drafts}
+    wanted = {plan.repo_of(draft) for draft in drafts}
     unseen = night.store.rows("SELECT name FROM repos WHERE seen < ?", night.writer.number)
     names = sorted({row[0] for row in unseen} & wanted)
     todo = [tasks.CommitTask(ModelRef(name, "hub", repo=name)) for name in names]
-    for task, found in night.read("missing", tasks.look, todo):
+    for task, result in night.read("missing", tasks.find_commit, todo):
         repo = task.ref.repo
-        if not isinstance(found, tasks.TaskProblem):
-            if found[0] == repo or repo in night.job.refs():
-                night.writer.seen(repo, found[1])
+        if not isinstance(result, tasks.TaskProblem):
+            name, commit = result
+            if name == repo or repo in night.job.refs():
+                night.writer.mark_seen(repo, commit)
             else:
-                night.vanished[repo] = f"{repo} is called {found[0]} now"
-        elif found.missing:
-            night.vanished[repo] = found.says
+                night.vanished[repo] = f"{repo} is called {name} now"
+        elif result.missing:
+            night.vanished[repo] = result.says
         else:
-            night.writer.seen(repo, None)
+            night.writer.mark_seen(repo, None)
 
 
 def repos(night: ScanNight) -> Iterator[RepoRow]:
-    """What this scan's list has."""
+    """List what this scan's list has."""
     query = (
         "SELECT name, sha, listed, files_sha, tokenizer, gguf, problem FROM repos"
         " WHERE seen = ? ORDER BY name"
     )
     for row in night.store.rows(query, night.writer.number):
-        about = json.loads(row["listed"])
-        about["bases"] = tuple(about["bases"])
-        yield RepoRow(
-            name=row["name"],
-            sha=row["sha"],
-            files_sha=row["files_sha"],
-            tokenizer=row["tokenizer"],
-            gguf=row["gguf"],
-            problem=row["problem"],
-            **about,
-        )
+        values = dict(row)
+        values |= json.loads(values.pop("listed"))
+        yield RepoRow(**{**values, "bases": tuple(values["bases"])})
 
 
 def read_targets(night: ScanNight) -> None:
-    """Targets and everything else that was named, before anybody is compared with them."""
+    """Read targets and all else that was named, before anybody is compared with them."""
     listed = {repo.name: repo for repo in repos(night)}
-    for name in night.found:
+    for name in night.searched:
         night.named.setdefault(name, ModelRef(name, "hub", repo=name, revision=listed[name].sha))
     plain = [ref for text, ref in night.named.items() if _plain(ref)]
     _files(night, [listed[ref.repo] for ref in plain if ref.repo in listed])
@@ -125,7 +126,7 @@ def read_targets(night: ScanNight) -> None:
 
 
 def _name_targets(night: ScanNight) -> None:
-    chosen = dict.fromkeys((*night.job.all_targets(), *night.found))
+    chosen = dict.fromkeys((*night.job.all_targets(), *night.searched))
     known = {model.ref: model for model in night.store.models()}
     night.targets = [
         TargetRow(
@@ -152,21 +153,17 @@ def _trouble(night: ScanNight, known: dict[str, ModelRow], text: str) -> str | N
 def screen(night: ScanNight) -> None:
     """Turn repos away, the cheapest reason first, and read those that are left."""
     aim = _aim(night)
-    left, reasons = _split(night, ((repo, plan.by_listing(repo, aim)) for repo in repos(night)))
-    _turn_away(night, "listing", reasons)
+    left = _turn_away(night, "listing", repos(night), lambda repo: plan.by_listing(repo, aim))
     night.count("candidates", len(left))
     _files(night, left)
     wanted = {repo.name for repo in left}
     looked = [repo for repo in repos(night) if repo.name in wanted]
-    night.writer.rejected((r.name, "files", r.problem) for r in looked if r.problem is not None)
+    night.writer.reject((r.name, "files", r.problem) for r in looked if r.problem is not None)
     left = [repo for repo in looked if repo.files_sha == repo.sha and repo.problem is None]
     _vocabularies(night, left)
     aim = _aim(night)
     families = night.families()
-    left, reasons = _split(
-        night, ((repo, plan.by_vocabulary(repo, aim, families)) for repo in left)
-    )
-    _turn_away(night, "digest", reasons)
+    left = _turn_away(night, "digest", left, lambda repo: plan.by_vocabulary(repo, aim, families))
     # Side by side, so that a vocabulary is parsed once for all who have it.
     left.sort(key=lambda repo: (repo.tokenizer or "", repo.name))
     ready = [r for r in left if r.kind in plan.UNSEEN or r.tokenizer in families]
@@ -174,7 +171,7 @@ def screen(night: ScanNight) -> None:
 
 
 def ref_of(repo: RepoRow) -> ModelRef:
-    """The model that stands for a repo."""
+    """Name the model that stands for a repo."""
     if repo.kind == "gguf" and repo.gguf:
         text = f"{repo.name}/{repo.gguf}"
         return ModelRef(text, "hub", repo=repo.name, revision=repo.sha, file=repo.gguf)
@@ -190,35 +187,32 @@ def _aim(night: ScanNight) -> ScanAim:
     return plan.aim(targets, kin, [ref.repo for ref in night.named.values() if ref.kind == "hub"])
 
 
-def _split(
-    night: ScanNight, judged: Iterable[tuple[RepoRow, str | None]]
-) -> tuple[list[RepoRow], list[tuple[str, str]]]:
-    left, reasons = [], []
-    for repo, why in judged:
-        if why is None:
-            left.append(repo)
-        else:
-            reasons.append((repo.name, why))
-    return left, reasons
+def _turn_away(
+    night: ScanNight,
+    stage: str,
+    listed: Iterable[RepoRow],
+    against: Callable[[RepoRow], str | None],
+) -> list[RepoRow]:
+    """Those that nothing speaks against; the others keep the reason."""
+    reasons = [(repo, against(repo)) for repo in listed]
+    turned_away = {repo.name: why for repo, why in reasons if why is not None}
+    night.writer.reject((name, stage, why) for name, why in turned_away.items())
+    night.turned_away.update(turned_away)
+    return [repo for repo, why in reasons if why is None]
 
 
-def _turn_away(night: ScanNight, stage: str, reasons: list[tuple[str, str]]) -> None:
-    night.writer.rejected((name, stage, why) for name, why in reasons)
-    night.turned_away.update(reasons)
-
-
-def _files(night: ScanNight, found: list[RepoRow]) -> None:
-    todo = [tasks.FilesTask(repo.name, repo.sha) for repo in found if repo.files_sha != repo.sha]
-    for task, done in night.read("files", tasks.files, todo):
+def _files(night: ScanNight, listed: list[RepoRow]) -> None:
+    todo = [tasks.FilesTask(repo.name, repo.sha) for repo in listed if repo.files_sha != repo.sha]
+    for task, done in night.read("files", tasks.list_files, todo):
         night.writer.files(task.repo, task.sha, done)
         if isinstance(done, tasks.TaskProblem) and done.missing:
             night.vanished[task.repo] = done.says
 
 
-def _vocabularies(night: ScanNight, found: list[RepoRow]) -> None:
+def _vocabularies(night: ScanNight, listed: list[RepoRow]) -> None:
     known = night.families()
     givers: dict[str, list[RepoRow]] = {}
-    for repo in found:
+    for repo in listed:
         if repo.tokenizer is not None and repo.tokenizer not in known:
             givers.setdefault(repo.tokenizer, []).append(repo)
     todo = (
@@ -226,7 +220,7 @@ def _vocabularies(night: ScanNight, found: list[RepoRow]) -> None:
         for digest, rows in sorted(givers.items())
         for some in [sorted(rows, key=lambda repo: (repo.gated, repo.name))[:GIVERS]]
     )
-    for task, done in night.read("vocabularies", tasks.vocabulary, todo, len(givers)):
+    for task, done in night.read("vocabularies", tasks.read_vocabulary, todo, len(givers)):
         night.writer.vocabulary(task.digest, done)
         night.count("vocabularies", 1)
 
@@ -248,14 +242,14 @@ def _read(night: ScanNight, stage: str, models: list[tuple[ModelRef, RepoRow | N
         todo.append((ref, repo))
     about = {ref.text: (ref, repo) for ref, repo in todo}
     work = (model_task(night, ref) for ref, repo in todo)
-    for task, result in night.read(stage, tasks.read, work, len(todo)):
+    for task, result in night.read(stage, tasks.read_model, work, len(todo)):
         ref, repo = about[task.ref.text]
         night.writer.model(ref.text, ref.revision, result, repo)
         night.count("unreadable" if isinstance(result, tasks.TaskProblem) else "read", 1)
 
 
 def ref_at(night: ScanNight, model: ModelRow) -> ModelRef:
-    """A model of the store, at the commit that its facts are of."""
+    """Name a model of the store at the commit that its facts are of."""
     ref = night.named.get(model.ref)
     if ref is None:
         repo = "/".join(model.ref.split("/")[:2])
@@ -264,7 +258,7 @@ def ref_at(night: ScanNight, model: ModelRow) -> ModelRef:
 
 
 def model_task(night: ScanNight, ref: ModelRef) -> tasks.ModelTask:
-    """A task with the list of files, where the store has it for this commit."""
+    """Make a task with the list of files, where the store has it for this commit."""
     if ref.kind != "hub":
         return tasks.ModelTask(ref)
     query = "SELECT files FROM repos WHERE name = ? AND files_sha = ? AND files IS NOT NULL"
@@ -272,14 +266,19 @@ def model_task(night: ScanNight, ref: ModelRef) -> tasks.ModelTask:
     return tasks.ModelTask(ref, None if row is None else unpack(row[0], f"files of {ref.repo}"))
 
 
+def stored_task(night: ScanNight, model: ModelRow) -> tasks.ModelTask:
+    """Make a task for a model of the store, at the commit that its facts are of."""
+    return model_task(night, ref_at(night, model))
+
+
 def recall(night: ScanNight) -> None:
-    """Without the network: what the last scan saw is what there is."""
+    """Go by what the last scan saw, without the network."""
     before = night.writer.number - (not night.writer.resumed)
     night.writer.recall(before)
     known = {model.ref: model for model in night.store.models()}
     targets = night.store.targets()
-    night.found += [target.ref for target in targets if target.source == "search"]
-    for text in (*night.job.refs(), *night.found):
+    night.searched += [target.ref for target in targets if target.source == "search"]
+    for text in (*night.job.refs(), *night.searched):
         ref = parse(text)
         revision = known[text].revision if text in known else None
         night.named[text] = replace(ref, revision=revision) if ref.kind == "hub" else ref
@@ -291,23 +290,21 @@ def recall(night: ScanNight) -> None:
 
 
 def sides(night: ScanNight) -> dict[str, CardedModel]:
-    """Models of this scan: listed now, or named."""
+    """List the models of this scan: listed now, or named."""
     families = night.families()
     listed: dict[str, RepoRow | None] = {}
     for repo in repos(night):
         listed[ref_of(repo).text] = repo
         listed[repo.name] = repo
-    found = {}
+    models = {}
     for model in night.store.models():
         source = listed.get(model.ref)
-        if source is None and model.ref not in night.named:
-            continue
-        if model.ref in night.lost and model.ref not in night.named:
-            continue
         if source and source.name in night.vanished:
             continue
-        if source and source.name in night.turned_away and model.ref not in night.named:
+        if model.ref not in night.named and (
+            source is None or model.ref in night.lost or source.name in night.turned_away
+        ):
             continue
         family = model.family or families.get((source.tokenizer if source else None) or "")
-        found[model.ref] = CardedModel(model, family, source.bases if source else ())
-    return found
+        models[model.ref] = CardedModel(model, family, source.bases if source else ())
+    return models

@@ -6,11 +6,13 @@ store whole, so a scan that is killed loses nothing but what it was doing.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import sqlite3
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -34,14 +36,10 @@ from draftcheck.scan.rows import (
 BUSY_SECONDS = 30.0
 LARGEST = 64 << 20
 """Bytes that one packed value may have unpacked: the store is a file like any other."""
-MODEL = (
-    "ref, kind, revision, status, problem, role, verifier, fingerprint, family, voice,"
-    " parameters, nbytes, architecture, context, downloads, likes, facts, since"
+MODEL = ", ".join(
+    schema.NAMES.get(field.name, field.name) + f" AS {field.name}" for field in fields(ModelRow)
 )
-VERDICT = (
-    "target, draft, asked, engine, version, version_checked, method, reaction, verdict,"
-    " decided_by, basis, relation, findings, passed, setup, memory, notes, since"
-)
+VERDICT = ", ".join(field.name for field in fields(VerdictRow))
 ROOM = "Free some space and run the same command again: it goes on where it stopped."
 
 
@@ -75,6 +73,7 @@ class ScanStore:
             raise
 
     def close(self) -> None:
+        """Give the file and its lock back."""
         self.db.close()
         if self._lock is not None:
             self._lock.close()
@@ -87,7 +86,7 @@ class ScanStore:
 
     @contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:
-        """All of it or nothing."""
+        """Write all that is done inside, or nothing of it."""
         with translated(self.path):
             self.db.execute("BEGIN IMMEDIATE")
             try:
@@ -99,13 +98,12 @@ class ScanStore:
             self.db.execute("COMMIT")
 
     def rows(self, query: str, *values: Any) -> Iterator[sqlite3.Row]:
+        """Ask for any rows; the query stands where its answer is used."""
         with translated(self.path):
             yield from self.db.execute(query, values)
 
-    # What is in it
-
     def scans(self) -> list[ScanRow]:
-        """Every scan, oldest first."""
+        """List every scan, oldest first."""
         query = (
             "SELECT number, state, started, finished, draftcheck, settings, counts, seconds"
             " FROM scans ORDER BY number"
@@ -113,47 +111,50 @@ class ScanStore:
         return [ScanRow(**_values(row, "settings", "counts")) for row in self.rows(query)]
 
     def latest(self) -> ScanRow | None:
-        """The newest scan that came to an end; while the first one runs, that one."""
-        found = self.scans()
-        ended = [scan for scan in found if scan.state != "running"]
-        return next(reversed(ended or found), None)
+        """Name the newest scan that came to an end; while the first one runs, that one."""
+        scans = self.scans()
+        ended = [scan for scan in scans if scan.state != "running"]
+        return next(reversed(ended or scans), None)
 
     def targets(self) -> list[TargetRow]:
+        """List the targets in the order of the job."""
         query = "SELECT ref, source, problem FROM targets ORDER BY place, ref"
         return [TargetRow(*row) for row in self.rows(query)]
 
     def pins(self) -> list[PinRow]:
+        """List the pairs that somebody relies on."""
         query = "SELECT target, draft, engines FROM pins ORDER BY target, draft"
-        return [PinRow(row[0], row[1], tuple(_json(row[2]))) for row in self.rows(query)]
+        return [PinRow(row[0], row[1], tuple(json.loads(row[2]))) for row in self.rows(query)]
 
     def models(self) -> Iterator[ModelRow]:
-        """Every model that was read or tried, by name."""
+        """List every model that was read or tried, by name."""
         for row in self.rows(f"SELECT {MODEL} FROM models ORDER BY ref"):
             yield ModelRow(**dict(row))
 
     def model(self, ref: str) -> ModelRow | None:
+        """Find one model by its name."""
         row = next(self.rows(f"SELECT {MODEL} FROM models WHERE ref = ?", ref), None)
         return None if row is None else ModelRow(**dict(row))
 
     def body(self, digest: str) -> dict[str, Any]:
-        """What is kept of a model: its condensed facts, and how to download it."""
+        """Unpack what is kept of a model: its condensed facts, and how to download it."""
         row = next(self.rows("SELECT body FROM facts WHERE digest = ?", digest), None)
         if row is None:
             raise StoreError(f"{self.path}: facts {digest[:20]!r} are missing")
-        found = unpack(row[0], f"{self.path}: facts {digest[:20]!r}")
-        if not isinstance(found, dict):
+        body = unpack(row[0], f"{self.path}: facts {digest[:20]!r}")
+        if not isinstance(body, dict):
             raise StoreError(f"{self.path}: facts {digest[:20]!r} are no object")
-        return found
+        return body
 
     def facts(self, digest: str) -> dict[str, Any]:
-        """Condensed facts (draftcheck.condensed), by Model.facts."""
-        found: dict[str, Any] = self.body(digest)["facts"]
-        return found
+        """Unpack the condensed facts (judge/condensed) that ModelRow.facts names."""
+        facts: dict[str, Any] = self.body(digest)["facts"]
+        return facts
 
     def verdicts(
         self, *, target: str | None = None, draft: str | None = None, engine: str | None = None
     ) -> Iterator[VerdictRow]:
-        """Verdicts by target, draft and engine; draft "" means the target by itself."""
+        """List verdicts by target, draft and engine; draft "" means the target by itself."""
         wanted = {"target": target, "draft": draft, "engine": engine}
         given = {name: value for name, value in wanted.items() if value is not None}
         where = " AND ".join(f"{name} = ?" for name in given)
@@ -162,7 +163,7 @@ class ScanStore:
             yield verdict_row(row)
 
     def trials(self, *, target: str | None = None) -> Iterator[TrialRow]:
-        """Measurements, the newest of a pair last."""
+        """List measurements, the newest of a pair last."""
         query = (
             "SELECT target, draft, target_revision, draft_revision, backend, state, problem, body,"
             " since FROM trials"
@@ -173,7 +174,7 @@ class ScanStore:
             yield TrialRow(**_values(row, "body"))
 
     def changes(self, scan: int | None = None) -> list[ChangeRow]:
-        """What a scan changed; by default the latest."""
+        """List what a scan changed; by default the latest."""
         if scan is None:
             latest = self.latest()
             scan = latest.number if latest else 0
@@ -183,37 +184,46 @@ class ScanStore:
             " LEFT JOIN pins p ON p.target = c.target AND p.draft = c.draft"
             " WHERE scan = ? ORDER BY c.target, c.draft, asked, slot"
         )
-        found = [_values(row) for row in self.rows(query, scan)]
-        changed = ({"draft": row["draft"] or None, "pinned": bool(row["pinned"])} for row in found)
-        return [ChangeRow(**{**row, **more}) for row, more in zip(found, changed, strict=True)]
+        rows = [dict(row) for row in self.rows(query, scan)]
+        for row in rows:
+            row |= {"draft": row["draft"] or None, "pinned": bool(row["pinned"])}
+        return [ChangeRow(**row) for row in rows]
 
     def rejected(self) -> Iterator[RejectedRow]:
-        """Listed repos that are no candidates, with the stage and the reason."""
+        """List repos that are no candidates, with the stage and the reason."""
         query = "SELECT name, stage, why FROM repos WHERE why IS NOT NULL ORDER BY name"
         for row in self.rows(query):
             yield RejectedRow(*row)
 
 
 def verdict_row(row: sqlite3.Row) -> VerdictRow:
-    values = dict(row)
+    """Turn a row of the table into plain values."""
+    values = _values(row, "findings", "notes")
     values["draft"] = values["draft"] or None
     values["version_checked"] = bool(values["version_checked"])
-    values["findings"] = tuple(FailedRuleRow(*entry) for entry in _json(values["findings"]))
-    values["memory"] = None if values["memory"] is None else MemoryRow.of(_json(values["memory"]))
-    values["notes"] = tuple(_json(values["notes"]))
+    values["findings"] = tuple(FailedRuleRow(*entry) for entry in values["findings"])
+    values["memory"] = MemoryRow.of(json.loads(values["memory"] or "null"))
+    values["notes"] = tuple(values["notes"])
     return VerdictRow(**values)
 
 
-def pack(value: Any) -> bytes:
-    """The same value always gives the same bytes: digests are taken of them."""
-    return zlib.compress(text(value).encode(), 6)
-
-
-def text(value: Any) -> str:
+def stable_json(value: Any) -> str:
+    """Write a value so that equal values always give the same text."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
 
 
+def digest_of(value: Any) -> str:
+    """Name a plain value by its content; stores hold these digests, so they never change."""
+    return hashlib.sha256(stable_json(value).encode()).hexdigest()[:40]
+
+
+def pack(value: Any) -> bytes:
+    """Compress a plain value for the store."""
+    return zlib.compress(stable_json(value).encode(), 6)
+
+
 def unpack(data: bytes, where: str) -> Any:
+    """Undo pack; a store is a file like any other, so its sizes are not trusted."""
     try:
         unpacker = zlib.decompressobj()
         raw = unpacker.decompress(data, LARGEST)
@@ -224,13 +234,8 @@ def unpack(data: bytes, where: str) -> Any:
         raise StoreError(f"{where}: damaged") from None
 
 
-def _json(value: Any) -> Any:
-    return json.loads(value)
-
-
 def _values(row: sqlite3.Row, *json_columns: str) -> dict[str, Any]:
-    found = dict(row)
-    return {**found, **{name: _json(found[name]) for name in json_columns}}
+    return {**dict(row), **{name: json.loads(row[name]) for name in json_columns}}
 
 
 def _connect_to_read(path: Path) -> sqlite3.Connection:

@@ -75,16 +75,17 @@ class ScanJob:
     trials: ScanTrials = ScanTrials()
 
     def refs(self) -> tuple[str, ...]:
-        """Every model that was named, targets first, each once."""
+        """List every model that was named, targets first, each once."""
         pinned = [ref for pin in self.pins for ref in (pin.target, pin.draft)]
         return tuple(dict.fromkeys((*self.targets, *pinned, *self.named)))
 
     def all_targets(self) -> tuple[str, ...]:
+        """List the targets that were named, those of pins among them."""
         return tuple(dict.fromkeys((*self.targets, *(pin.target for pin in self.pins))))
 
 
 def load(path: Path) -> ScanJob:
-    """The job that a TOML file describes; strict about what it does not know."""
+    """Read the job that a TOML file describes; strict about what it does not know."""
     try:
         with path.open("rb") as file:
             data = file.read(LONGEST_FILE + 1)
@@ -100,14 +101,14 @@ def load(path: Path) -> ScanJob:
 
 
 def merge(job: ScanJob, **options: Any) -> ScanJob:
-    """The same with what the command line adds; what it says about a deployment wins."""
-    said = {name: value for name, value in options.pop("said", {}).items() if value is not None}
+    """Add what the command line says to a job; what it says about a deployment wins."""
+    given = {name: value for name, value in options.pop("said", {}).items() if value is not None}
     whole = {name: value for name, value in options.items() if value is not None}
     for name in ("targets", "named", "pins"):
         whole[name] = (*getattr(job, name), *whole.get(name, ()))
     if not whole.get("engines"):
         whole["engines"] = job.engines
-    return check(replace(job, said={**job.said, **said}, **whole))
+    return check(replace(job, said={**job.said, **given}, **whole))
 
 
 def check(job: ScanJob) -> ScanJob:
@@ -126,7 +127,7 @@ def check(job: ScanJob) -> ScanJob:
 
 
 def count(text: Any, where: str) -> int:
-    """Parameters: 8B, 600M, or a number."""
+    """Read a number of parameters: 8B, 600M, or plain."""
     if type(text) is int and 0 <= text < 1 << 60:
         return text
     match = COUNT.fullmatch(text) if isinstance(text, str) else None
@@ -139,12 +140,12 @@ def _job(root: Mapping[str, Any], where: str) -> ScanJob:
     _known(root, {"engines", "target", "search", "candidates", "trial", *SAID}, where)
     targets, pins = [], []
     for number, row in enumerate(_tables(root, "target", where), 1):
-        at = f"{where}: target {number}"
-        _known(row, {"ref", "pins", "engines"}, at)
-        ref = _text(row.get("ref"), f"{at}: ref")
+        place = f"{where}: target {number}"
+        _known(row, {"ref", "pins", "engines"}, place)
+        ref = _text(row.get("ref"), f"{place}: ref")
         targets.append(ref)
-        engines = tuple(_texts(row, "engines", at))
-        pins += [PinRow(ref, draft, engines) for draft in _texts(row, "pins", at)]
+        engines = tuple(_texts(row, "engines", place))
+        pins += [PinRow(ref, draft, engines) for draft in _texts(row, "pins", place)]
     rows = _tables(root, "candidates", where)
     named = [ref for row in rows for ref in _texts(row, "refs", f"{where}: candidates")]
     searches = [
@@ -166,11 +167,11 @@ def _job(root: Mapping[str, Any], where: str) -> ScanJob:
 
 
 def _said(root: Mapping[str, Any], where: str) -> dict[str, Any]:
-    found = {name: root[name] for name in SAID if name in root}
-    for name, value in found.items():
+    given = {name: root[name] for name in SAID if name in root}
+    for name, value in given.items():
         if type(value) not in SAID[name] or (not isinstance(value, str) and value < 0):
             raise UsageError(f"{where}: {name} {str(value)[:40]!r} is not sensible")
-    return found
+    return given
 
 
 def _search(row: Mapping[str, Any], where: str, more: Iterable[str] = ()) -> HubSearch:

@@ -1,4 +1,4 @@
-"""The work of a scan in pieces: each is a function of plain values and may be done twice.
+"""The tasks of a scan: each is a function of plain values and may be done twice.
 
 Arguments and results can be pickled, so a task runs in a thread, a process or on a cluster. None
 writes to the store. What cannot be read is a result, not an exception.
@@ -6,7 +6,6 @@ writes to the store. What cannot be read is a result, not an exception.
 
 from __future__ import annotations
 
-import hashlib
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -24,13 +23,15 @@ from draftcheck.models.sources.hub import listing
 from draftcheck.models.sources.hub.answers import NotOnHub
 from draftcheck.models.sources.hub.budget import RequestBudget
 from draftcheck.models.sources.hub.client import OfflineError, RetryableError
-from draftcheck.scan.store import text
+from draftcheck.scan import schema
+from draftcheck.scan.store import digest_of
 from draftcheck.values.facts import ModelFacts, TokenizerFacts
 
 CONNECTIONS = 8
 LONGEST_WAIT = 330.0
 """Seconds: Hubs count requests in windows of five minutes."""
-VOICE = ("kind", "pre", "merges", "behaviour", "length", "base_size")
+TOKENIZER_FIELDS = ("kind", "pre", "merges", "behaviour", "length", "base_size")
+"""Facts of a tokenizer that its fingerprint is made of, besides its table of tokens."""
 
 HEAVY = threading.Lock()
 """Whole vocabularies are worked on one at a time: threads would only multiply the memory."""
@@ -68,6 +69,8 @@ class FilesTask:
 
 @dataclass(frozen=True, slots=True)
 class FilesDone:
+    """The files of a repo, and which of them matter."""
+
     body: dict[str, Any]
     tokenizer: str | None
     gguf: str | None
@@ -92,6 +95,8 @@ class VocabularyTask:
 
 @dataclass(frozen=True, slots=True)
 class VocabularyDone:
+    """What a vocabulary file is by itself."""
+
     fingerprint: str | None
     family: str | None
     size: int
@@ -99,11 +104,13 @@ class VocabularyDone:
 
 @dataclass(frozen=True, slots=True)
 class ModelDone:
+    """What was read of a model."""
+
     body: dict[str, Any]
     """facts: condensed; download: how to fetch it."""
     revision: str | None
-    about: dict[str, Any] = field(default_factory=dict)
-    """Columns of the store's models."""
+    columns: dict[str, Any] = field(default_factory=dict)
+    """Of the store's table of models."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,51 +136,49 @@ _session: list[TaskSession] = []
 
 
 def session() -> TaskSession:
+    """The session of this process."""
     if not _session:
         _session.append(TaskSession())
     return _session[0]
 
 
 def start(connections: int = CONNECTIONS) -> TaskSession:
-    """A fresh session for this process."""
+    """Begin a fresh session for this process."""
     _session[:] = [TaskSession(connections)]
     _ = _session[0].opener.hub  # made once, before threads want it
     return _session[0]
 
 
-def look(task: CommitTask) -> tuple[str, str] | TaskProblem:
-    """The name and the commit."""
+def find_commit(task: CommitTask) -> tuple[str, str] | TaskProblem:
+    """Ask for the name and the commit that a repo has now."""
     return tried(lambda: session().opener.hub.commit(task.ref.repo, task.ref.revision))
 
 
-def files(task: FilesTask) -> FilesDone | TaskProblem:
-    """One request."""
+def list_files(task: FilesTask) -> FilesDone | TaskProblem:
+    """List the files of a repo, by one request."""
 
     def work() -> FilesDone:
-        found = session().opener.hub.listing(task.repo, task.sha)
-        model = ModelTask(
-            ModelRef(task.repo, "hub", repo=task.repo, revision=task.sha), found.dump()
-        )
+        listed = session().opener.hub.listing(task.repo, task.sha)
         digest = None
-        if any("/" not in name and not name.endswith(".gguf") for name in found.files):
-            source = session().opener.hub.open(task.repo, task.sha, known=found).folder()
+        if any("/" not in name and not name.endswith(".gguf") for name in listed.files):
+            source = session().opener.hub.open(task.repo, task.sha, known=listed).folder()
             name = tokenizer.main_file(source)
             digest = source.digest(name) if name else None
             digest = f"{name}:{digest}" if digest else None
-        return FilesDone(dict(model.files or {}), digest, choose_gguf.usual(found.files))
+        return FilesDone(dict(listed.dump()), digest, choose_gguf.usual(listed.files))
 
     return tried(work)
 
 
-def vocabulary(task: VocabularyTask) -> VocabularyDone | TaskProblem:
-    """Read the file once, from the first repo that gives it."""
-    problem = TaskProblem(f"no repo gives {task.digest[:80]}", passing=True)
+def read_vocabulary(task: VocabularyTask) -> VocabularyDone | TaskProblem:
+    """Read a vocabulary file once, from the first repo that gives it."""
+    done: VocabularyDone | TaskProblem
+    done = TaskProblem(f"no repo gives {task.digest[:80]}", passing=True)
     for model in task.models:
-        found = tried(lambda model=model: _vocabulary(_open(model), task.digest))  # type: ignore[misc]
-        if not isinstance(found, TaskProblem):
-            return found
-        problem = found
-    return problem
+        done = tried(lambda model=model: _vocabulary(_open(model), task.digest))  # type: ignore[misc]
+        if not isinstance(done, TaskProblem):
+            break
+    return done
 
 
 def _vocabulary(opened: OpenedModel, digest: str) -> VocabularyDone:
@@ -182,14 +187,13 @@ def _vocabulary(opened: OpenedModel, digest: str) -> VocabularyDone:
         raise ReadError(f"{opened.ref.text}: no longer has {digest[:80]}")
     opened.source.expect({name: opened.source.files()[name]})
     with HEAVY:
-        found = tokenizer.alone(opened.source) or TokenizerFacts()
-        facts = ModelFacts("", "hub", tokenizer=found)
-        size = len(found.tokens or ())
+        facts = ModelFacts("", "hub", tokenizer=tokenizer.alone(opened.source) or TokenizerFacts())
+        size = len(facts.tokenizer.tokens or ())
         return VocabularyDone(condensed.fingerprint(facts), condensed.family(facts), size)
 
 
-def read(task: ModelTask) -> ModelDone | TaskProblem:
-    """Everything that a verdict needs of one model."""
+def read_model(task: ModelTask) -> ModelDone | TaskProblem:
+    """Read everything that a verdict needs of one model."""
 
     def work() -> ModelDone:
         facts = _facts(task)
@@ -197,7 +201,7 @@ def read(task: ModelTask) -> ModelDone | TaskProblem:
             entry = condensed.condense(facts)
         entry.pop("revision", None)  # a new commit with the same files changes nothing
         body = {"facts": entry, "download": [_download(facts, task.ref), facts.downloaded]}
-        return ModelDone(body, facts.revision or task.ref.revision, _about(facts, entry))
+        return ModelDone(body, facts.revision or task.ref.revision, _columns(facts, entry))
 
     return tried(work)
 
@@ -222,7 +226,7 @@ def _open(task: ModelTask) -> OpenedModel:
     return session().opener.open(task.ref, known=known)
 
 
-def _about(facts: ModelFacts, entry: Mapping[str, Any]) -> dict[str, Any]:
+def _columns(facts: ModelFacts, entry: Mapping[str, Any]) -> dict[str, Any]:
     table: Mapping[str, Any] = entry.get("table", {})
     architecture = (facts.config.architectures or (facts.config.model_type,))[0]
     return {
@@ -233,7 +237,7 @@ def _about(facts: ModelFacts, entry: Mapping[str, Any]) -> dict[str, Any]:
         "verifier": facts.verifier,
         "fingerprint": table.get("digest"),
         "family": table.get("family", table.get("digest")),
-        "voice": _voice(facts, entry),
+        schema.NAMES["tokenizer_fingerprint"]: _tokenizer_fingerprint(facts, entry),
         "parameters": facts.weights.parameters,
         "nbytes": facts.weights.nbytes,
         "architecture": architecture,
@@ -241,17 +245,17 @@ def _about(facts: ModelFacts, entry: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _voice(facts: ModelFacts, entry: Mapping[str, Any]) -> str:
-    """Equal on both sides: nothing about the pair's vocabulary needs the token texts."""
-    about = {name: getattr(facts.tokenizer, name) for name in VOICE}
+def _tokenizer_fingerprint(facts: ModelFacts, entry: Mapping[str, Any]) -> str:
+    """A digest of all that two vocabularies are compared by; see ModelRow."""
+    about = {name: getattr(facts.tokenizer, name) for name in TOKENIZER_FIELDS}
     parts = [about, entry.get("table"), entry.get("ids"), facts.rows, dict(facts.tokenizer.files)]
     if facts.tokenizer.tokens is not None:
         parts.pop()  # the texts are what counts, not the file that they stand in
-    return hashlib.sha256(text(parts).encode()).hexdigest()[:40]
+    return digest_of(parts)
 
 
-def notes(task: PairNotesTask) -> dict[str, Any] | TaskProblem:
-    """What only both vocabularies together tell."""
+def note_pair(task: PairNotesTask) -> dict[str, Any] | TaskProblem:
+    """Hold two vocabularies side by side, and note what only both together tell."""
 
     def work() -> dict[str, Any]:
         from draftcheck.judge.compare import compare
@@ -263,14 +267,14 @@ def notes(task: PairNotesTask) -> dict[str, Any] | TaskProblem:
 
 
 def restored(ref: str, body: Mapping[str, Any], revision: str | None = None) -> ModelFacts:
-    """Facts from the store."""
+    """Restore the facts of a model from its row in the store."""
     facts = condensed.restore(body.get("facts"), ref)
     download, downloaded = body.get("download") or (None, None)
     return replace(facts, download=download, downloaded=downloaded, revision=revision)
 
 
 def tried(work: Callable[[], T]) -> T | TaskProblem:
-    """The result, or the reason for which there is none."""
+    """Do some work; the reason where it fails."""
     try:
         return work()
     except (RetryableError, OfflineError) as error:

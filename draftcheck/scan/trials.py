@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -13,7 +12,7 @@ from draftcheck.scan import stages, tasks
 from draftcheck.scan.night import ScanNight
 from draftcheck.scan.plan import FULL, CardedModel
 from draftcheck.scan.rows import ModelRow, TrialRow
-from draftcheck.scan.store import text
+from draftcheck.scan.store import digest_of
 from draftcheck.scan.targets import ScanTrials
 
 PATTERNS = ("*.json", "*.safetensors", "*.model", "*.txt", "*.jinja")
@@ -46,7 +45,8 @@ def try_best(night: ScanNight, sides: Mapping[str, CardedModel]) -> None:
             ours, theirs = sides[target.ref].model, sides[draft].model
             key = _key(ours, theirs, how)
             if (target.ref, draft, key) not in known:
-                todo.append(TrialTask(key, _task(night, ours), _task(night, theirs), how))
+                target_task = stages.stored_task(night, ours)
+                todo.append(TrialTask(key, target_task, stages.stored_task(night, theirs), how))
     for task, result in night.run("trials", measure, todo, kind="gpu", share=1.0):
         if isinstance(result, tasks.TaskProblem) and result.passing:
             continue
@@ -79,11 +79,7 @@ def _best(night: ScanNight, sides: Mapping[str, CardedModel], target: str) -> li
 def _key(target: ModelRow, draft: ModelRow, how: ScanTrials) -> str:
     parts = [target.revision, target.facts, draft.revision, draft.facts]
     parts += [how.backend, str(how.tokens), str(how.prompts), str(how.device)]
-    return hashlib.sha256(text(parts).encode()).hexdigest()[:40]
-
-
-def _task(night: ScanNight, model: ModelRow) -> tasks.ModelTask:
-    return stages.model_task(night, stages.ref_at(night, model))
+    return digest_of(parts)
 
 
 def measure(task: TrialTask) -> dict[str, Any] | tasks.TaskProblem:

@@ -1,12 +1,14 @@
-"""The second half of a night: pairs, their notes, their verdicts, and trials of the best."""
+"""The second half of a night: pairs, what their vocabularies say together, and their verdicts.
+
+A pair is judged again only when its basis changes: the digest of both models' facts, of the
+settings, of the engines' rules, and of the notes about its two vocabularies.
+"""
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import Any
 
 from draftcheck.errors import ReadError
 from draftcheck.scan import judging, plan, stages, tasks
@@ -15,8 +17,8 @@ from draftcheck.scan.night import ScanNight
 from draftcheck.scan.plan import CardedModel, PlannedPairs
 from draftcheck.scan.rows import ALONE, ModelRow
 from draftcheck.scan.rules_digest import rules_digest
-from draftcheck.scan.store import text
-from draftcheck.scan.writing import Again, VerdictInputs
+from draftcheck.scan.store import digest_of
+from draftcheck.scan.writing import JudgeAgain, VerdictInputs
 
 BATCH = 24
 """Drafts of one target that are judged together."""
@@ -24,15 +26,15 @@ Notes = dict[tuple[str, str], str]
 
 
 def pair_up(night: ScanNight, sides: Mapping[str, CardedModel]) -> PlannedPairs:
-    """Who is held against whom; everybody else keeps a reason."""
-    found = plan.pairs([target.ref for target in night.targets], sides, night.job.pins)
-    night.writer.rejected((plan.repo_of(ref), "header", why) for ref, why in found.rejected.items())
-    night.counts["pairs"] = len(found)
-    return found
+    """Decide who is held against whom; everybody else keeps a reason."""
+    pairs = plan.pairs([target.ref for target in night.targets], sides, night.job.pins)
+    night.writer.reject((plan.repo_of(ref), "header", why) for ref, why in pairs.rejected.items())
+    night.counts["pairs"] = len(pairs)
+    return pairs
 
 
 def take_notes(night: ScanNight, pairs: PlannedPairs, sides: Mapping[str, CardedModel]) -> None:
-    """Vocabularies that differ are held side by side, once for all who have them."""
+    """Hold vocabularies that differ side by side, once for all who have them."""
     known = set(_notes(night))
     todo: dict[tuple[str, str], tuple[str, str]] = {}
     for target, draft in pairs:
@@ -40,12 +42,10 @@ def take_notes(night: ScanNight, pairs: PlannedPairs, sides: Mapping[str, Carded
         if key is not None and key not in known:
             todo.setdefault(key, (target, draft))
     work = (
-        tasks.PairNotesTask(
-            key, _model(night, sides[pair[0]].model), _model(night, sides[pair[1]].model)
-        )
+        tasks.PairNotesTask(key, *(stages.stored_task(night, sides[ref].model) for ref in pair))
         for key, pair in todo.items()
     )
-    for task, done in night.run("notes", tasks.notes, work, len(todo), kind="cpu"):
+    for task, done in night.run("notes", tasks.note_pair, work, len(todo), kind="cpu"):
         if isinstance(done, tasks.TaskProblem):
             night.count("unnoted", 1)
         else:
@@ -56,27 +56,23 @@ def _key(sides: Mapping[str, CardedModel], target: str, draft: str) -> tuple[str
     """The two vocabularies, where only their texts side by side tell how they differ."""
     if draft == ALONE:
         return None
-    ours, theirs = sides[target].model, sides[draft].model
-    if ours.fingerprint is None or theirs.fingerprint is None or ours.voice == theirs.voice:
-        return None
-    return ours.voice or "", theirs.voice or ""
+    models = sides[target].model, sides[draft].model
+    ours, theirs = (model.tokenizer_fingerprint or "" for model in models)
+    unread = any(model.fingerprint is None for model in models)
+    return None if unread or ours == theirs else (ours, theirs)
 
 
 def _notes(night: ScanNight) -> Notes:
     return {(row[0], row[1]): row[2] for row in night.store.rows("SELECT * FROM notes")}
 
 
-def _model(night: ScanNight, model: ModelRow) -> tasks.ModelTask:
-    return stages.model_task(night, stages.ref_at(night, model))
-
-
 def judge_all(night: ScanNight, pairs: PlannedPairs, sides: Mapping[str, CardedModel]) -> None:
-    """Every pair whose facts, rules or settings are not those of its verdicts."""
+    """Judge every pair whose facts, rules or settings are not those of its verdicts."""
     job = night.job
     questions = judging.ask(job.engines, job.said)
     asked = tuple(questions)
     rules = {name: rules_digest(q.engine) for name, q in questions.items()}
-    given = _digest([dict(job.said), list(asked), bool(job.engines)])
+    settings = digest_of([dict(job.said), list(asked), bool(job.engines)])
     notes = _notes(night)
     bases = {
         (row[0], row[1]): row[2]
@@ -85,37 +81,36 @@ def judge_all(night: ScanNight, pairs: PlannedPairs, sides: Mapping[str, CardedM
     todo: dict[str, list[str]] = {}
     fresh: dict[tuple[str, str], tuple[str, tuple[str, str, str]]] = {}
     for target, draft in pairs:
-        made = (_facts(sides, target), _facts(sides, draft), given)
+        digests = (_facts(sides, target), _facts(sides, draft), settings)
         key = _key(sides, target, draft)
-        basis = _digest([*made, rules, None if key is None else notes.get(key)])
+        basis = digest_of([*digests, rules, None if key is None else notes.get(key)])
         if bases.get((target, draft)) != basis:
             todo.setdefault(target, []).append(draft)
-            fresh[target, draft] = basis, made
+            fresh[target, draft] = basis, digests
 
     def work() -> Iterator[JudgeTask]:
         for target, drafts in todo.items():
-            known = _known(night, sides[target].model)
-            for some in plan.batches(drafts, BATCH):
-                sent = tuple(_draft(night, sides, target, draft, notes) for draft in some)
-                yield JudgeTask(known, sent, asked, dict(job.said), bool(job.engines))
+            stored = _stored(night, sides[target].model)
+            for first in range(0, len(drafts), BATCH):
+                batch = drafts[first : first + BATCH]
+                sent = tuple(_draft(night, sides, target, draft, notes) for draft in batch)
+                yield JudgeTask(stored, sent, asked, dict(job.said), bool(job.engines))
 
     total = sum(-(-len(drafts) // BATCH) for drafts in todo.values())
     for task, results in night.run(
         "verdicts", judging.judge_pairs, work(), total, kind="cpu", share=1.0
     ):
         for draft, rows in results:
-            target = task.target.ref
+            pair = task.target.ref, draft
             whole = [{**row, "rules": rules[row["asked"]]} for row in rows]
-            gated = any(
-                sides[ref].model.status == "gated" for ref in (target, draft) if ref != ALONE
-            )
-            basis, made = fresh[target, draft]
-            source = VerdictInputs(made, gated, _again(night, task, draft))
-            night.writer.judged(target, draft, basis, source, whole)
+            gated = any(sides[ref].model.status == "gated" for ref in pair if ref != ALONE)
+            basis, digests = fresh[pair]
+            inputs = VerdictInputs(digests, gated, _judge_again(night, task, draft))
+            night.writer.verdicts(pair, basis, inputs, whole)
             night.count("verdicts", len(rows))
 
 
-def _again(night: ScanNight, task: JudgeTask, draft: str) -> Again:
+def _judge_again(night: ScanNight, task: JudgeTask, draft: str) -> JudgeAgain:
     """The same pair with the files that it had before; their facts stay until a scan ends."""
 
     def judge(target_facts: str, draft_facts: str) -> dict[tuple[str, str], str]:
@@ -137,7 +132,7 @@ def _facts(sides: Mapping[str, CardedModel], ref: str) -> str:
     return "" if ref == ALONE else sides[ref].model.facts or ""
 
 
-def _known(night: ScanNight, model: ModelRow) -> StoredModel:
+def _stored(night: ScanNight, model: ModelRow) -> StoredModel:
     digest = model.facts or ""
     return StoredModel(model.ref, digest, night.store.body(digest), model.revision)
 
@@ -149,8 +144,4 @@ def _draft(
         return StoredDraft(None)
     key = _key(sides, target, draft)
     body = notes.get(key) if key is not None else None
-    return StoredDraft(_known(night, sides[draft].model), json.loads(body) if body else None)
-
-
-def _digest(value: Any) -> str:
-    return hashlib.sha256(text(value).encode()).hexdigest()[:40]
+    return StoredDraft(_stored(night, sides[draft].model), json.loads(body) if body else None)

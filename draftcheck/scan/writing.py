@@ -1,8 +1,12 @@
-"""Results into the store, each in one transaction; what changed is noted in the same one."""
+"""One scan's results into the store, each in one transaction; what changed is noted in the same.
+
+A verdict stands under target, draft, question and slot, and a change under the same key and the
+number of the scan. A change is always against the last *complete* scan: when a scan was killed or
+cut short, the next one goes on under its number, and what it noted before keeps its `before`.
+"""
 
 from __future__ import annotations
 
-import hashlib
 import json
 import sqlite3
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -15,29 +19,30 @@ from draftcheck.scan import changes
 from draftcheck.scan.changes import VerdictOrigin
 from draftcheck.scan.plan import PlannedPairs, repo_of
 from draftcheck.scan.rows import PinRow, RepoRow, TargetRow, TrialRow
-from draftcheck.scan.store import ScanStore, pack, text
+from draftcheck.scan.store import ScanStore, digest_of, pack, stable_json
 from draftcheck.scan.tasks import FilesDone, ModelDone, TaskProblem, VocabularyDone
 from draftcheck.settings import __version__
 
 FORMAT = f"{condensed.FORMAT}:"
 """What digests of facts start with: facts in another form are read anew."""
-COLUMNS = (
-    "kind", "status", "problem", "role", "verifier", "fingerprint", "family", "voice",
-    "parameters", "nbytes", "architecture", "context",
-)  # fmt: skip
+LISTED = ("kind", "parameters", "packed", "gated", "downloads", "likes", "refused")
+"""Fields of a RepoRow that are kept as the Hub's listing gave them."""
+VERDICT_KEY = ("target", "draft", "asked", "slot")
+SAME_VERDICT = "target = ? AND draft = ? AND asked = ? AND slot = ?"
 
-
-Again = Callable[[str, str], Mapping[tuple[str, str], str]]
+VerdictValues = Mapping[str, Any] | sqlite3.Row
+"""The columns of one verdict: to be written, or as they stand in the store."""
+JudgeAgain = Callable[[str, str], Mapping[tuple[str, str], str]]
 
 
 @dataclass(frozen=True, slots=True)
 class VerdictInputs:
     """What the verdicts of a pair were made from."""
 
-    made: tuple[str, str, str]
-    """Digests of the target's facts, of the draft's, and of the settings."""
+    digests: tuple[str, str, str]
+    """Of the target's facts, of the draft's, and of the settings."""
     gated: bool = False
-    again: Again | None = None
+    judge_again: JudgeAgain | None = None
     """Judges other facts, by their digests, as of now: tells files from rules as a cause."""
 
 
@@ -58,10 +63,11 @@ class ScanWriter:
                 "INSERT INTO scans (number, state, started, draftcheck, settings)"
                 " VALUES (?, 'running', ?, ?, ?) ON CONFLICT (number) DO UPDATE SET state ="
                 " 'running', draftcheck = excluded.draftcheck, settings = excluded.settings",
-                (self.number, now(), __version__, text(dict(settings))),
+                (self.number, now(), __version__, stable_json(dict(settings))),
             )
 
     def targets(self, targets: Sequence[TargetRow], pins: Iterable[PinRow]) -> None:
+        """Write the targets in the order of the list, and the pairs that somebody relies on."""
         with self.store.transaction() as db:
             db.execute("DELETE FROM targets")
             db.executemany(
@@ -71,38 +77,36 @@ class ScanWriter:
             db.execute("DELETE FROM pins")
             db.executemany(
                 "INSERT OR REPLACE INTO pins VALUES (?, ?, ?)",
-                [(pin.target, pin.draft, text(list(pin.engines))) for pin in pins],
+                [(pin.target, pin.draft, stable_json(list(pin.engines))) for pin in pins],
             )
 
     def page(self, repos: Iterable[RepoRow]) -> None:
-        """A page of the Hub's list."""
+        """Write a page of the Hub's list."""
         with self.store.transaction() as db:
             db.executemany(
                 "INSERT INTO repos (name, sha, seen, listed, why, stage) VALUES (?, ?, ?, ?, ?, ?)"
                 " ON CONFLICT (name) DO UPDATE SET sha = excluded.sha, seen = excluded.seen,"
                 " listed = excluded.listed, why = excluded.why, stage = excluded.stage",
                 [
-                    (r.name, r.sha, self.number, text(_listed(r)), r.refused,
+                    (r.name, r.sha, self.number, _listed(r), r.refused,
                      "listing" if r.refused else None)
                     for r in repos
                 ],
             )  # fmt: skip
 
-    def seen(self, name: str, sha: str | None) -> None:
-        """A repo that no page had is still there; sha: its commit, where it could be asked."""
-        with self.store.transaction() as db:
-            db.execute(
-                "UPDATE repos SET seen = ?, sha = coalesce(?, sha) WHERE name = ?",
-                (self.number, sha, name),
-            )
+    def mark_seen(self, name: str, sha: str | None) -> None:
+        """Mark a repo that no page had as there; sha: its commit, where it could be asked."""
+        self._execute(
+            "UPDATE repos SET seen = ?, sha = coalesce(?, sha) WHERE name = ?",
+            (self.number, sha, name),
+        )
 
     def recall(self, before: int) -> None:
-        """What an earlier scan saw counts as seen again."""
-        with self.store.transaction() as db:
-            db.execute("UPDATE repos SET seen = ? WHERE seen = ?", (self.number, before))
+        """Mark all that an earlier scan saw as seen again."""
+        self._execute("UPDATE repos SET seen = ? WHERE seen = ?", (self.number, before))
 
-    def rejected(self, reasons: Iterable[tuple[str, str, str]]) -> None:
-        """Repo, stage, why."""
+    def reject(self, reasons: Iterable[tuple[str, str, str]]) -> None:
+        """Write why repos are no candidates: repo, stage, sentence."""
         with self.store.transaction() as db:
             db.executemany(
                 "UPDATE repos SET stage = ?, why = ? WHERE name = ?",
@@ -110,50 +114,51 @@ class ScanWriter:
             )
 
     def files(self, name: str, sha: str, done: FilesDone | TaskProblem) -> None:
-        with self.store.transaction() as db:
-            if isinstance(done, TaskProblem):
-                db.execute(
-                    "UPDATE repos SET files_sha = ?, files = NULL, tokenizer = NULL, gguf = NULL,"
-                    " problem = ? WHERE name = ?",
-                    (None if done.passing else sha, done.says[:300], name),
-                )
-            else:
-                db.execute(
-                    "UPDATE repos SET files_sha = ?, files = ?, tokenizer = ?, gguf = ?,"
-                    " problem = NULL WHERE name = ?",
-                    (sha, pack(done.body), done.tokenizer, done.gguf, name),
-                )
+        """Write the list of files of a repo at a commit, or why there is none."""
+        values: tuple[Any, ...]
+        if isinstance(done, TaskProblem):
+            values = (None if done.passing else sha, None, None, None, done.says[:300])
+        else:
+            values = (sha, pack(done.body), done.tokenizer, done.gguf, None)
+        self._execute(
+            "UPDATE repos SET files_sha = ?, files = ?, tokenizer = ?, gguf = ?, problem = ?"
+            " WHERE name = ?",
+            (*values, name),
+        )
 
     def vocabulary(self, digest: str, done: VocabularyDone | TaskProblem) -> None:
-        if isinstance(done, TaskProblem) and done.passing:
+        """Write what a vocabulary file is, or why it cannot be read."""
+        values: tuple[Any, ...]
+        if not isinstance(done, TaskProblem):
+            values = (done.fingerprint, done.family, done.size, None)
+        elif done.passing:
             return
-        with self.store.transaction() as db:
-            row: tuple[Any, ...] = (digest, None, None, None)
-            if not isinstance(done, TaskProblem):
-                row = (digest, done.fingerprint, done.family, done.size)
-            says = done.says[:300] if isinstance(done, TaskProblem) else None
-            db.execute("INSERT OR REPLACE INTO tokenizers VALUES (?, ?, ?, ?, ?)", (*row, says))
+        else:
+            values = (None, None, None, done.says[:300])
+        self._execute("INSERT OR REPLACE INTO tokenizers VALUES (?, ?, ?, ?, ?)", (digest, *values))
 
     def model(
         self, ref: str, tried: str | None, done: ModelDone | TaskProblem, repo: RepoRow | None
     ) -> None:
-        """Facts of a model; where it could not be read, what was known before stays."""
-        popular = (repo.downloads, repo.likes) if repo else (None, None)
+        """Write the facts of a model; where it could not be read, what was known before stays."""
         with self.store.transaction() as db:
             if isinstance(done, TaskProblem):
                 self._unread(db, ref, tried, done)
                 return
-            digest = FORMAT + hashlib.sha256(text(done.body).encode()).hexdigest()[:40]
-            db.execute("INSERT OR IGNORE INTO facts VALUES (?, ?)", (digest, pack(done.body)))
+            facts = FORMAT + digest_of(done.body)
+            db.execute("INSERT OR IGNORE INTO facts VALUES (?, ?)", (facts, pack(done.body)))
             old = db.execute("SELECT facts, since FROM models WHERE ref = ?", (ref,)).fetchone()
-            since = old["since"] if old and old["facts"] == digest else self.number
-            values = [done.about[name] for name in COLUMNS]
-            db.execute(
-                f"INSERT OR REPLACE INTO models (ref, revision, tried, {', '.join(COLUMNS)},"
-                " downloads, likes, facts, since, scan)"
-                f" VALUES ({', '.join('?' * (len(COLUMNS) + 8))})",
-                (ref, done.revision, tried, *values, *popular, digest, since, self.number),
-            )
+            _insert(db, "models", {
+                "ref": ref,
+                "revision": done.revision,
+                "tried": tried,
+                **done.columns,
+                "downloads": repo.downloads if repo else None,
+                "likes": repo.likes if repo else None,
+                "facts": facts,
+                "since": old["since"] if old and old["facts"] == facts else self.number,
+                "scan": self.number,
+            })  # fmt: skip
 
     def _unread(
         self, db: sqlite3.Connection, ref: str, tried: str | None, done: TaskProblem
@@ -170,90 +175,88 @@ class ScanWriter:
             (ref, tried, status, done.says[:1000], done.passing, self.number, self.number),
         )
 
-    def gone(self, repo: str, says: str) -> None:
-        with self.store.transaction() as db:
-            db.execute(
-                "UPDATE models SET status = 'gone', problem = ?, passing = 0, tried = NULL,"
-                " scan = ? WHERE ref = ? OR substr(ref, 1, ?) = ?",  # or a file of that repo
-                (says[:1000], self.number, repo, len(repo) + 1, f"{repo}/"),
-            )
+    def mark_gone(self, repo: str, says: str) -> None:
+        """Mark the models of a repo that vanished."""
+        self._execute(
+            "UPDATE models SET status = 'gone', problem = ?, passing = 0, tried = NULL,"
+            " scan = ? WHERE ref = ? OR substr(ref, 1, ?) = ?",  # or a file of that repo
+            (says[:1000], self.number, repo, len(repo) + 1, f"{repo}/"),
+        )
 
     def notes(self, key: tuple[str, str], body: Mapping[str, Any]) -> None:
-        with self.store.transaction() as db:
-            db.execute("INSERT OR REPLACE INTO notes VALUES (?, ?, ?)", (*key, text(dict(body))))
+        """Write what two vocabularies side by side tell."""
+        self._execute(
+            "INSERT OR REPLACE INTO notes VALUES (?, ?, ?)", (*key, stable_json(dict(body)))
+        )
 
     def trial(self, key: str, row: TrialRow) -> None:
-        with self.store.transaction() as db:
-            db.execute(
-                "INSERT OR REPLACE INTO trials VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                (row.target, row.draft, key, row.target_revision, row.draft_revision, row.backend,
-                 row.state, row.problem, text(dict(row.body)), self.number),
-            )  # fmt: skip
+        """Write a measurement, or why it failed."""
+        self._execute(
+            "INSERT OR REPLACE INTO trials VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            (row.target, row.draft, key, row.target_revision, row.draft_revision, row.backend,
+             row.state, row.problem, stable_json(dict(row.body)), self.number),
+        )  # fmt: skip
 
-    def judged(
+    def verdicts(
         self,
-        target: str,
-        draft: str,
+        pair: tuple[str, str],
         basis: str,
-        given: VerdictInputs,
+        inputs: VerdictInputs,
         rows: Sequence[Mapping[str, Any]],
     ) -> None:
-        """The verdicts of a pair."""
+        """Write the verdicts of a pair, and note which of them changed."""
+        target, draft = pair
         with self.store.transaction() as db:
-            old = _verdicts(db, target, draft)
-            pair = db.execute(
-                "SELECT * FROM pairs WHERE target = ? AND draft = ?", (target, draft)
+            left = _verdicts(db, pair)
+            known = db.execute(
+                "SELECT * FROM pairs WHERE target = ? AND draft = ?", pair
             ).fetchone()
             for row in rows:
-                before = old.pop((row["asked"], row["slot"]), None)
-                self._put(db, target, draft, row, before, pair, given)
-            for before in old.values():
-                self._drop(db, before, "not-asked", "the engine does not take this pair any more")
+                old = left.pop((row["asked"], row["slot"]), None)
+                same = old is not None and old["verdict"] == row["verdict"]
+                since = old["since"] if old is not None and same else self.number
+                values = {"target": target, "draft": draft, **row, "since": since}
+                _insert(db, "verdicts", values)
+                if not self.first:
+                    self._compare(db, values, old, known, inputs)
+            for old in left.values():
+                self._drop(db, old, "not-asked", "the engine does not take this pair any more")
+            since = known["since"] if known else self.number
             db.execute(
                 "INSERT OR REPLACE INTO pairs VALUES (?, ?, ?, ?, ?, ?, ?)",
-                (target, draft, basis, *given.made, pair["since"] if pair else self.number),
+                (target, draft, basis, *inputs.digests, since),
             )
 
-    def _put(
+    def _compare(
         self,
         db: sqlite3.Connection,
-        target: str,
-        draft: str,
         row: Mapping[str, Any],
-        before: sqlite3.Row | None,
+        old: sqlite3.Row | None,
         pair: sqlite3.Row | None,
-        given: VerdictInputs,
+        inputs: VerdictInputs,
     ) -> None:
-        after = VerdictOrigin(*given.made, row["rules"], row["version"])
-        same = before is not None and before["verdict"] == row["verdict"]
-        since = before["since"] if before is not None and same else self.number
-        values = {"target": target, "draft": draft, **row, "since": since}
-        db.execute(
-            f"INSERT OR REPLACE INTO verdicts ({', '.join(values)})"
-            f" VALUES ({', '.join('?' * len(values))})",
-            tuple(values.values()),
-        )
-        was = before["verdict"] if before is not None else None
-        kind = changes.kind(was, row["verdict"])
-        if kind is None and not self._noted(db, target, draft, row):
+        """Note a verdict that is not what it was, and find out why."""
+        was = old["verdict"] if old is not None else None
+        if changes.kind(was, row["verdict"]) is None and self._noted(db, row) is None:
             return
-        old = None
-        if before is not None and pair is not None:
-            old = VerdictOrigin(
-                pair["target_facts"], pair["draft_facts"], pair["settings"], before["rules"],
-                before["version"],
+        before, after = None, VerdictOrigin(*inputs.digests, row["rules"], row["version"])
+        if old is not None and pair is not None:
+            before = VerdictOrigin(
+                pair["target_facts"], pair["draft_facts"], pair["settings"], old["rules"],
+                old["version"],
             )  # fmt: skip
-            cause = changes.cause(old, after, gated=given.gated)
-            if cause == "several" and given.again is not None:
-                old_files = given.again(old.target_facts, old.draft_facts)
+            cause = changes.cause(before, after, gated=inputs.gated)
+            if cause == "several" and inputs.judge_again is not None:
+                old_files = inputs.judge_again(before.target_facts, before.draft_facts)
                 between = old_files.get((row["asked"], row["slot"]))
-                cause = changes.blame(old, after, (was, between, row["verdict"]))
+                cause = changes.blame(before, after, (was, between, row["verdict"]))
         else:
-            cause = self._newness(db, target, pair)
-        words = changes.words(row, cause, old, after)
-        self._note(db, target, draft, row, was, row["verdict"], cause, words)
+            cause = self._newness(db, row["target"], pair)
+        why = changes.sentence(row, cause, before, after)
+        self._note(db, row, (was, row["verdict"]), cause, why)
 
     def _newness(self, db: sqlite3.Connection, target: str, pair: sqlite3.Row | None) -> str:
+        """What is new where there was no verdict: the question, the draft or the target."""
         if pair is not None and pair["since"] < self.number:
             return "newly-asked"
         query = "SELECT 1 FROM pairs WHERE target = ? AND since < ? LIMIT 1"
@@ -261,50 +264,37 @@ class ScanWriter:
         return "new-model" if known else "new-target"
 
     def _drop(self, db: sqlite3.Connection, row: sqlite3.Row, cause: str, why: str) -> None:
-        key = (row["target"], row["draft"], row["asked"], row["slot"])
         db.execute(
-            "DELETE FROM verdicts WHERE target = ? AND draft = ? AND asked = ? AND slot = ?", key
+            f"DELETE FROM verdicts WHERE {SAME_VERDICT}", [row[name] for name in VERDICT_KEY]
         )
-        self._note(db, row["target"], row["draft"], row, row["verdict"], None, cause, why)
+        self._note(db, row, (row["verdict"], None), cause, why)
 
-    def _noted(
-        self, db: sqlite3.Connection, target: str, draft: str, row: Mapping[str, Any]
-    ) -> bool:
-        query = (
-            "SELECT 1 FROM changes WHERE scan = ? AND target = ? AND draft = ? AND asked = ?"
-            " AND slot = ?"
-        )
-        key = (self.number, target, draft, row["asked"], row["slot"])
-        return db.execute(query, key).fetchone() is not None
+    def _change_key(self, row: VerdictValues) -> tuple[Any, ...]:
+        return self.number, *(row[name] for name in VERDICT_KEY)
+
+    def _noted(self, db: sqlite3.Connection, row: VerdictValues) -> sqlite3.Row | None:
+        """The change that this scan noted for a verdict before it was interrupted."""
+        query = f"SELECT before FROM changes WHERE scan = ? AND {SAME_VERDICT}"
+        noted: sqlite3.Row | None = db.execute(query, self._change_key(row)).fetchone()
+        return noted
 
     def _note(
         self,
         db: sqlite3.Connection,
-        target: str,
-        draft: str,
-        row: Mapping[str, Any] | sqlite3.Row,
-        before: str | None,
-        after: str | None,
+        row: VerdictValues,
+        verdicts: tuple[str | None, str | None],
         cause: str,
         why: str,
     ) -> None:
-        """A change against the last complete scan, however often this one was interrupted."""
+        """Note a change; verdicts: before and after."""
         if self.first:
             return
-        key = (self.number, target, draft, row["asked"], row["slot"])
-        noted = db.execute(
-            "SELECT before FROM changes WHERE scan = ? AND target = ? AND draft = ? AND asked = ?"
-            " AND slot = ?",
-            key,
-        ).fetchone()
+        before, after = verdicts
+        noted = self._noted(db, row)
         before = noted["before"] if noted is not None else before
-        kind = changes.kind(before, after)
-        db.execute(
-            "DELETE FROM changes WHERE scan = ? AND target = ? AND draft = ? AND asked = ?"
-            " AND slot = ?",
-            key,
-        )
-        if kind is not None:
+        key = self._change_key(row)
+        db.execute(f"DELETE FROM changes WHERE scan = ? AND {SAME_VERDICT}", key)
+        if (kind := changes.kind(before, after)) is not None:
             db.execute(
                 "INSERT INTO changes VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
                 (*key, kind, row["engine"], row["version"], row["method"], before, after, cause,
@@ -318,7 +308,7 @@ class ScanWriter:
         counts: Mapping[str, int],
         seconds: float,
     ) -> None:
-        """The end of a scan; pairs: None when it was cut short.
+        """Write the end of a scan; pairs: None when it was cut short.
 
         causes: for models that are no candidates any more, the cause and a sentence.
         """
@@ -328,13 +318,14 @@ class ScanWriter:
             db.execute(
                 "UPDATE scans SET state = ?, finished = ?, counts = ?, seconds = ?"
                 " WHERE number = ?",
-                ("partial" if pairs is None else "complete", now(), text(dict(counts)),
+                ("partial" if pairs is None else "complete", now(), stable_json(dict(counts)),
                  round(seconds, 3), self.number),
             )  # fmt: skip
 
     def _clean(
         self, db: sqlite3.Connection, pairs: PlannedPairs, causes: Mapping[str, tuple[str, str]]
     ) -> None:
+        """Drop the verdicts of pairs that are none any more, and facts that nobody has."""
         wanted = set(pairs)
         usual = ("left-list", "it is no candidate any more")
         for row in db.execute("SELECT target, draft FROM pairs").fetchall():
@@ -343,35 +334,38 @@ class ScanWriter:
                 continue
             refs = (row["draft"], repo_of(row["draft"]), row["target"], repo_of(row["target"]))
             cause, why = next((causes[ref] for ref in refs if ref in causes), usual)
-            for before in _verdicts(db, *key).values():
-                self._drop(db, before, cause, why)
+            for old in _verdicts(db, key).values():
+                self._drop(db, old, cause, why)
             db.execute("DELETE FROM pairs WHERE target = ? AND draft = ?", key)
         db.execute(
             "DELETE FROM facts WHERE digest NOT IN"
             " (SELECT facts FROM models WHERE facts IS NOT NULL)"
         )
 
+    def _execute(self, query: str, values: Sequence[Any]) -> None:
+        with self.store.transaction() as db:
+            db.execute(query, values)
 
-def _verdicts(
-    db: sqlite3.Connection, target: str, draft: str
-) -> dict[tuple[str, str], sqlite3.Row]:
+
+def _insert(db: sqlite3.Connection, table: str, values: Mapping[str, Any]) -> None:
+    """Insert or replace one row, given by column."""
+    marks = ", ".join("?" * len(values))
+    db.execute(
+        f"INSERT OR REPLACE INTO {table} ({', '.join(values)}) VALUES ({marks})",
+        tuple(values.values()),
+    )
+
+
+def _verdicts(db: sqlite3.Connection, pair: tuple[str, str]) -> dict[tuple[str, str], sqlite3.Row]:
     query = "SELECT * FROM verdicts WHERE target = ? AND draft = ?"
-    return {(row["asked"], row["slot"]): row for row in db.execute(query, (target, draft))}
+    return {(row["asked"], row["slot"]): row for row in db.execute(query, pair)}
 
 
-def _listed(repo: RepoRow) -> dict[str, Any]:
-    return {
-        "kind": repo.kind,
-        "parameters": repo.parameters,
-        "packed": repo.packed,
-        "gated": repo.gated,
-        "bases": list(repo.bases[:8]),
-        "downloads": repo.downloads,
-        "likes": repo.likes,
-        "refused": repo.refused,
-    }
+def _listed(repo: RepoRow) -> str:
+    about = {name: getattr(repo, name) for name in LISTED}
+    return stable_json({**about, "bases": list(repo.bases[:8])})
 
 
 def now() -> str:
-    """For people to read; nothing is ordered by it."""
+    """The time for people to read; nothing is ordered by it."""
     return datetime.now(UTC).isoformat(timespec="seconds")

@@ -1,4 +1,9 @@
-"""What was seen in a log -> what it means, the likeliest cause first. Decides; never prints."""
+"""What was seen in a log -> what it means, the likeliest cause first. Decides; never prints.
+
+Engines name what is wrong, blame something else (HIDES_CAUSE), or fail later for an earlier error
+(CONSEQUENCE). So a message is explained by the others: the causes that a row lists are held
+against the messages that prove them, and a consequence points at the first real cause.
+"""
 
 from __future__ import annotations
 
@@ -10,11 +15,20 @@ from draftcheck import versions
 from draftcheck.errors import DraftcheckError
 from draftcheck.rulebook import book as rulebook
 from draftcheck.rulebook.book import Rule
-from draftcheck.why.messages import KINDS, Condition, Message, MessageBook, MessageCause
+from draftcheck.why.messages import (
+    KINDS,
+    Condition,
+    Message,
+    MessageBook,
+    MessageCause,
+    MessageKind,
+)
 from draftcheck.why.scan import LogMatch, LogNumbers, ScannedLog, Sighting
 
 PLACEHOLDERS = {"target": "TARGET", "draft": "DRAFT"}
 LONGEST_NAME = 200
+ROOTS = (MessageKind.CAUSE, MessageKind.HIDES_CAUSE)
+"""Kinds of lines that other lines follow from."""
 SHARED = "The engine has one message for several faults."
 
 
@@ -64,6 +78,8 @@ class RecognisedMessage:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
+    """What a log tells."""
+
     name: str
     nbytes: int
     lines: int
@@ -80,67 +96,136 @@ class Explanation:
 def explain(
     name: str, scanned: ScannedLog, book: MessageBook, messages: Sequence[Message], asked: LoggedRun
 ) -> Explanation:
-    run = _run(scanned, messages, asked)
-    there = _there(messages, scanned.seen, run.engine)
-    kinds = {message.id: message.kind for message in messages}
-    items = tuple(_item(message, there, scanned.seen, kinds, run) for message in there)
+    """Put what was seen in order, and say what it means."""
+    explainer = _Explainer(scanned.seen, messages, asked)
+    items = tuple(explainer.item(message) for message in explainer.reported)
     return Explanation(
         name=name,
         nbytes=scanned.nbytes,
         lines=scanned.lines,
         complete=scanned.complete,
         binary=scanned.binary,
-        run=run,
+        run=explainer.run,
         items=items,
         known=len(messages),
-        send=() if items else tuple(_filled(text, run) for text in book.unknown),
+        send=() if items else tuple(_filled(text, explainer.run) for text in book.unknown),
     )
 
 
-def _there(
-    messages: Iterable[Message], seen: Mapping[str, Sighting], engine: str | None
-) -> list[Message]:
-    """What is to be reported: causes first, in the order of the log."""
-    there = [message for message in messages if _holds(message, seen)]
-    line = {message.id: seen[message.at].hits[0].line for message in there}
-    told = {line[m.id] for m in there if m.kind in ("cause", "masks")}
-    # The same words of two engines: those of the engine that ran.
-    own = {line[m.id] for m in there if engine in m.engines}
-    there = [
-        m
-        for m in there
-        if (m.kind != "follows" or line[m.id] not in told)
-        and (not m.engines or engine in m.engines or line[m.id] not in own)
-    ]
-    return sorted(there, key=lambda m: (KINDS.index(m.kind), line[m.id]))
+class _Explainer:
+    """What was seen in one log, and the run that wrote it."""
 
+    def __init__(
+        self, seen: Mapping[str, Sighting], messages: Sequence[Message], asked: LoggedRun
+    ) -> None:
+        self._seen = seen
+        self._kinds = {message.id: message.kind for message in messages}
+        self.run = self._find_run(messages, asked)
+        self.reported = self._find_reported(messages)
 
-def _run(scanned: ScannedLog, messages: Sequence[Message], asked: LoggedRun) -> LoggedRun:
-    """Engine, version and models as the log names them; what was asked for wins."""
-    engine = asked.engine or _ran(scanned, messages)
-    found: dict[str, str] = {}
-    for message in messages:
-        if message.kind == "sign" and message.at in scanned.seen:
-            if message.engines and engine not in message.engines:
+    def _first_line(self, message: Message) -> LogMatch:
+        return self._seen[message.matched_as].hits[0]
+
+    def _find_run(self, messages: Sequence[Message], asked: LoggedRun) -> LoggedRun:
+        """Engine, version and models as the log names them; what was asked for wins."""
+        seen = [message for message in messages if message.matched_as in self._seen]
+        engine = asked.engine or self._find_engine(seen)
+        values: dict[str, str] = {}
+        for message in seen:
+            if message.kind != MessageKind.ABOUT_RUN:
                 continue
-            for hit in scanned.seen[message.at].hits:
-                found = {**hit.values, **found}
-    return LoggedRun(
-        engine,
-        asked.version or _version(engine, found.get("version")),
-        found.get("target"),
-        found.get("draft"),
-    )
+            if not message.engines or engine in message.engines:
+                for hit in self._seen[message.matched_as].hits:
+                    values = {**hit.values, **values}
+        version = asked.version or _version(engine, values.get("version"))
+        return LoggedRun(engine, version, values.get("target"), values.get("draft"))
 
+    def _find_engine(self, seen: Sequence[Message]) -> str | None:
+        """The engine of the first line that can only be one engine's."""
+        engines: dict[int, set[str]] = {}
+        for message in seen:
+            if message.engines:
+                line = self._first_line(message).line
+                engines[line] = engines.get(line, set(message.engines)) & set(message.engines)
+        sure = (min(engines[line]) for line in sorted(engines) if len(engines[line]) == 1)
+        return next(sure, None)
 
-def _ran(scanned: ScannedLog, messages: Iterable[Message]) -> str | None:
-    """The engine of the first line that can only be one engine's."""
-    engines: dict[int, set[str]] = {}
-    for message in messages:
-        if message.engines and message.at in scanned.seen:
-            line = scanned.seen[message.at].hits[0].line
-            engines[line] = engines.get(line, set(message.engines)) & set(message.engines)
-    return next((min(engines[line]) for line in sorted(engines) if len(engines[line]) == 1), None)
+    def _find_reported(self, messages: Sequence[Message]) -> list[Message]:
+        """What is to be reported: causes first, in the order of the log."""
+        engine = self.run.engine
+        holding = [message for message in messages if self._holds(message)]
+        line = {message.id: self._first_line(message).line for message in holding}
+        roots = {line[m.id] for m in holding if m.kind in ROOTS}
+        # The same words of two engines: those of the engine that ran.
+        of_engine = {line[m.id] for m in holding if engine in m.engines}
+        reported = [
+            m
+            for m in holding
+            if (m.kind != MessageKind.CONSEQUENCE or line[m.id] not in roots)
+            and (not m.engines or engine in m.engines or line[m.id] not in of_engine)
+        ]
+        return sorted(reported, key=lambda m: (KINDS.index(m.kind), line[m.id]))
+
+    def _holds(self, message: Message) -> bool:
+        """Whether a message is to be reported."""
+        return (
+            message.kind != MessageKind.ABOUT_RUN
+            and message.matched_as in self._seen
+            and all(other in self._seen for other in message.needs)
+            and not any(other in self._seen for other in message.absent)
+            and all(_within(when, self._seen[message.matched_as]) for when in message.when)
+        )
+
+    def item(self, message: Message) -> RecognisedMessage:
+        """Say what one message means."""
+        run, sighting = self.run, self._seen[message.matched_as]
+        rules = _rules(message, run)
+        reasons = self._reasons(message, rules)
+        return RecognisedMessage(
+            id=message.id,
+            kind=message.kind,
+            engines=(run.engine,) if run.engine in message.engines else message.engines,
+            hits=tuple(sighting.hits),
+            count=sighting.count,
+            values=_values(sighting),
+            meaning=message.meaning or _meaning(rules),
+            reasons=reasons,
+            next=tuple(_filled(text, run) for text in _next(message, rules)),
+            because=self._because(message, reasons),
+            since=message.since,
+            until=message.until,
+            source=message.source,
+            basis=message.basis,
+        )
+
+    def _reasons(self, message: Message, rules: Sequence[Rule]) -> tuple[LikelyCause, ...]:
+        """Those that the log proves; or all in the order of the row, what it speaks for first."""
+        reasons = [self._reason(cause) for cause in message.causes]
+        proved = tuple(reason for reason in reasons if reason.proved)
+        named = {rule for cause in message.causes for rule in cause.rules}
+        others = (rule for rule in rules if rule.id not in named)
+        reasons += [LikelyCause(f"{rule.title}.", (rule.id,)) for rule in others]
+        return proved or tuple(sorted(reasons, key=lambda reason: reason.seen is None))
+
+    def _reason(self, cause: MessageCause) -> LikelyCause:
+        proofs = [other for other in cause.seen if other in self._seen]
+        lines = [(self._seen[other].hits[0], self._kinds[other]) for other in proofs]
+        if not lines:
+            return LikelyCause(cause.says, cause.rules)
+        # A named cause before a mere note; then the earliest.
+        hit, kind = min(lines, key=lambda line: (KINDS.index(line[1]), line[0].line))
+        return LikelyCause(cause.says, cause.rules, hit, kind == MessageKind.CAUSE)
+
+    def _because(self, message: Message, reasons: Sequence[LikelyCause]) -> LogMatch | None:
+        """The error that a masking or following line stems from: the first real cause."""
+        if message.kind not in (MessageKind.HIDES_CAUSE, MessageKind.CONSEQUENCE):
+            return None
+        proved = [reason.seen for reason in reasons if reason.proved]
+        if proved or message.kind == MessageKind.HIDES_CAUSE:
+            return proved[0] if proved else None
+        # They are sorted: causes stand before what hides one, and each in the order of the log.
+        first = next((m for m in self.reported if m.kind in ROOTS), None)
+        return self._first_line(first) if first is not None else None
 
 
 def _version(name: str | None, text: str | None) -> str | None:
@@ -155,17 +240,6 @@ def _version(name: str | None, text: str | None) -> str | None:
         return None
 
 
-def _holds(message: Message, seen: Mapping[str, Sighting]) -> bool:
-    """Whether a message is to be reported."""
-    return (
-        message.kind != "sign"
-        and message.at in seen
-        and all(other in seen for other in message.needs)
-        and not any(other in seen for other in message.absent)
-        and all(_within(condition, seen[message.at]) for condition in message.when)
-    )
-
-
 def _within(condition: Condition, sighting: Sighting) -> bool:
     for name, low, high in condition.bounds:
         numbers = sighting.numbers.get(name)
@@ -176,34 +250,6 @@ def _within(condition: Condition, sighting: Sighting) -> bool:
 
 def _stat(numbers: LogNumbers, stat: str) -> float:
     return {"mean": numbers.mean, "last": numbers.last, "most": numbers.most}[stat]
-
-
-def _item(
-    message: Message,
-    there: Sequence[Message],
-    seen: Mapping[str, Sighting],
-    kinds: Mapping[str, str],
-    run: LoggedRun,
-) -> RecognisedMessage:
-    sighting = seen[message.at]
-    rules = _rules(message, run)
-    reasons = _reasons(message, rules, seen, kinds)
-    return RecognisedMessage(
-        id=message.id,
-        kind=message.kind,
-        engines=(run.engine,) if run.engine in message.engines else message.engines,
-        hits=tuple(sighting.hits),
-        count=sighting.count,
-        values=_values(sighting),
-        meaning=message.meaning or _meaning(rules),
-        reasons=reasons,
-        next=tuple(_filled(text, run) for text in _next(message, rules)),
-        because=_because(message, reasons, there, seen),
-        since=message.since,
-        until=message.until,
-        source=message.source,
-        basis=message.basis,
-    )
 
 
 def _rules(message: Message, run: LoggedRun) -> list[Rule]:
@@ -221,55 +267,11 @@ def _meaning(rules: Sequence[Rule]) -> str:
     return f"{rules[0].title}. {rules[0].why}"
 
 
-def _reasons(
-    message: Message,
-    rules: Sequence[Rule],
-    seen: Mapping[str, Sighting],
-    kinds: Mapping[str, str],
-) -> tuple[LikelyCause, ...]:
-    """Those that the log proves; or all in the order of the row, what it speaks for first."""
-    if not message.causes:
-        return tuple(LikelyCause(f"{rule.title}.", (rule.id,)) for rule in rules)
-    reasons = [_reason(cause, seen, kinds) for cause in message.causes]
-    proved = [reason for reason in reasons if reason.proved]
-    named = {rule for cause in message.causes for rule in cause.rules}
-    reasons += [LikelyCause(f"{rule.title}.", (rule.id,)) for rule in rules if rule.id not in named]
-    return tuple(proved or sorted(reasons, key=lambda reason: reason.seen is None))
-
-
-def _reason(
-    cause: MessageCause, seen: Mapping[str, Sighting], kinds: Mapping[str, str]
-) -> LikelyCause:
-    lines = [(seen[other].hits[0], kinds[other]) for other in cause.seen if other in seen]
-    if not lines:
-        return LikelyCause(cause.says, cause.rules)
-    # A named cause before a mere note; then the earliest.
-    hit, kind = min(lines, key=lambda line: (KINDS.index(line[1]), line[0].line))
-    return LikelyCause(cause.says, cause.rules, hit, kind == KINDS[0])
-
-
 def _next(message: Message, rules: Sequence[Rule]) -> Iterable[str]:
     yield from message.next
     if not message.causes:
         yield from dict.fromkeys(rule.fix for rule in rules)
         yield from (f"$ draftcheck rules {rule.id}" for rule in rules)
-
-
-def _because(
-    message: Message,
-    reasons: Sequence[LikelyCause],
-    there: Sequence[Message],
-    seen: Mapping[str, Sighting],
-) -> LogMatch | None:
-    """The error that a masking or following line stems from: the first real cause."""
-    if message.kind not in ("masks", "follows"):
-        return None
-    proved = [reason.seen for reason in reasons if reason.proved]
-    if proved or message.kind == "masks":
-        return proved[0] if proved else None
-    # `there` is sorted: causes stand before masks, and each in the order of the log.
-    first = next((m for m in there if m.kind in ("cause", "masks")), None)
-    return seen[first.at].hits[0] if first is not None else None
 
 
 def _values(sighting: Sighting) -> dict[str, str]:

@@ -9,8 +9,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from enum import StrEnum
 from functools import cache
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any, Literal
 
 from msgspec import Meta, structs
 
@@ -23,14 +24,29 @@ from draftcheck.why.patterns import Pattern, compile_text
 
 FILE = "messages"
 TABLE = f"{FILE}.toml [[message]]"
-MessageKind = Literal["cause", "masks", "measured", "note", "follows", "sign"]
-KINDS: tuple[str, ...] = get_args(MessageKind)
-"""In the order of the report: a named cause first; `sign` rows tell about the run only."""
 _SENTENCE = re.compile(r"(?<=[.!?]) (?=[A-Z])")
 _OPEN_END = re.compile(r"[.!?]( …)?[ .]*$")
 _LAST_VALUE = re.compile(r"(.*[a-z])[ :=]*[(\['\"]?…[)\]'\"]?")
 LEAST, LEAST_OPEN = 12, 28
 """Literal characters of a quote, and of one that begins with anything."""
+
+
+class MessageKind(StrEnum):
+    """What a message does for its reader, in the order of the report."""
+
+    CAUSE = "cause"
+    """It names what is wrong."""
+    HIDES_CAUSE = "masks"
+    """It blames something else; the row lists what may really be wrong."""
+    MEASURED = "measured"
+    NOTE = "note"
+    CONSEQUENCE = "follows"
+    """It comes of an earlier error."""
+    ABOUT_RUN = "sign"
+    """It tells the version or a model's name, and is not reported."""
+
+
+KINDS = tuple(MessageKind)
 
 
 class MessageCause(RuleRow, frozen=True):
@@ -90,7 +106,7 @@ class MessageRow(MessageText, frozen=True, kw_only=True):
     """Names for the gaps of those quotes."""
 
     def __post_init__(self) -> None:
-        if not self.meaning.strip() and self.kind != "sign" and not self.says_of:
+        if not self.meaning.strip() and self.kind != MessageKind.ABOUT_RUN and not self.says_of:
             raise ValueError("'meaning' is missing")
 
 
@@ -104,16 +120,14 @@ class Message(MessageText, frozen=True, kw_only=True):
     """The rule rows that quote this message."""
 
     @property
-    def at(self) -> str:
-        """The message whose lines it looks at: its own, or those of the row it is like."""
+    def matched_as(self) -> str:
+        """The id under which its lines are recorded: its own, or that of the row it is like."""
         return self.like or self.id
 
     def match(self, line: str) -> dict[str, str] | None:
-        for pattern in self.patterns:
-            found = pattern.match(line)
-            if found is not None:
-                return found
-        return None
+        """What the named gaps hold in a line, by the first pattern that fits; None: none does."""
+        matches = (pattern.match(line) for pattern in self.patterns)
+        return next((values for values in matches if values is not None), None)
 
 
 class WhatToSend(RuleRow, frozen=True):
@@ -130,6 +144,8 @@ class MessageFile(RuleRow, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class MessageBook:
+    """Every message that can be explained."""
+
     names: Mapping[str, str]
     """Engine id -> its name."""
     messages: tuple[Message, ...]
@@ -151,7 +167,7 @@ def parse(data: dict[str, Any]) -> MessageBook:
 
 
 def from_file(file: MessageFile) -> MessageBook:
-    """The messages of a file and of the rulebook, with references that lead somewhere."""
+    """Make the messages of a file and of the rulebook, with references that lead somewhere."""
     quotes = _quotes()
     rows: dict[str, Message] = {}
     for row in file.message:
@@ -175,12 +191,12 @@ def from_file(file: MessageFile) -> MessageBook:
 
 def _quotes() -> dict[tuple[str, str], list[Rule]]:
     """(engine, text) -> the rule rows that quote it, in the rulebook's order."""
-    found: dict[tuple[str, str], list[Rule]] = {}
+    quotes: dict[tuple[str, str], list[Rule]] = {}
     for name in book.engine_files():
         for rule in book.load(name).rules:
             if rule.engine_says:
-                found.setdefault((name, rule.engine_says), []).append(rule)
-    return found
+                quotes.setdefault((name, rule.engine_says), []).append(rule)
+    return quotes
 
 
 def _owner(
@@ -200,7 +216,7 @@ def _derived(engine: str, text: str, rules: list[Rule]) -> Message:
     number = list(dict.fromkeys(r.engine_says for r in same if r.engine_says)).index(text)
     return Message(
         id=rules[0].id if number == 0 else f"{rules[0].id}-{number + 1}",
-        kind="cause",
+        kind=MessageKind.CAUSE,
         engines=(engine,),
         patterns=quoted(text),
         source=rules[-1].source,

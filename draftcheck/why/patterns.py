@@ -23,7 +23,7 @@ _SHAPE = bytes(
 
 
 def shape(text: bytes) -> bytes:
-    """Letters only: other characters become blanks, digits vanish, line ends stay.
+    """Keep letters only: other characters become blanks, digits vanish, line ends stay.
 
     If a line contains a text, the line's shape contains the text's shape.
     """
@@ -31,7 +31,7 @@ def shape(text: bytes) -> bytes:
 
 
 def plain(line: str) -> str:
-    """A line with one kind of quotes, those of JSON strings too."""
+    """Write a line with one kind of quotes, those of JSON strings too."""
     return line.replace('\\"', "'").translate(_QUOTES)
 
 
@@ -49,36 +49,36 @@ class Pattern:
 
     def fits(self, line: bytes) -> bool:
         """Whether a line of this shape may match."""
-        at = 0
+        start = 0
         for part in self.shapes:
-            at = line.find(part, at)
-            if at < 0:
+            start = line.find(part, start)
+            if start < 0:
                 return False
-            at += len(part)
+            start += len(part)
         return True
 
     def match(self, line: str) -> dict[str, str] | None:
-        """What the named gaps hold, or None; the line must be plain.
+        """Find what the named gaps hold, or None; the line must be plain.
 
         Taking the first place of each part in turn is enough: if any match exists, this finds one.
         """
         first = self.pieces[0]
-        at = line.find(first)
-        if at < 0:
+        start = line.find(first)
+        if start < 0:
             return None
-        at += len(first)
-        found: dict[str, str] = {}
+        gap = start + len(first)
+        values: dict[str, str] = {}
         for number, piece in enumerate(self.pieces[1:]):
-            end = line.find(piece, at) if piece else len(line)
+            end = line.find(piece, gap) if piece else len(line)
             if end < 0:
                 return None
-            if number == 0:  # the nearest start makes the tightest gap
-                at = line.rfind(first, 0, end) + len(first) if piece else at
+            if number == 0 and piece:  # the nearest start makes the tightest gap
+                gap = line.rfind(first, 0, end) + len(first)
             name = self.names[number]
             if name is not None:
-                found[name] = _value(line[at:end], last=not piece)
-            at = end + len(piece)
-        return found
+                values[name] = _value(line[gap:end], last=not piece)
+            gap = end + len(piece)
+        return values
 
 
 def _value(text: str, *, last: bool) -> str:
@@ -89,20 +89,20 @@ def _value(text: str, *, last: bool) -> str:
 
 
 def compile_text(text: str, names: tuple[str, ...] = ()) -> Pattern:
-    """A pattern; names given apart are for the gaps of texts that have none of their own."""
-    own = tuple(found[1] for found in _GAP.finditer(text))
+    """Make a pattern; names given apart are for the gaps of texts that have none of their own."""
+    gaps = tuple(gap[1] for gap in _GAP.finditer(text))
     # "a … b" also means "a b": what stands there may be nothing at all.
     split = _GAP.split(text.replace(" … ", " …"))[::2]
     pieces = tuple(plain(piece) for piece in split)
     if not pieces[0] or "" in pieces[1:-1]:
         raise RuleError(f"{text!r}: literal text must stand before and between the gaps")
-    if len(names) > len(own):
-        raise RuleError(f"{text!r}: {len(names)} names for {len(own)} gaps")
+    if len(names) > len(gaps):
+        raise RuleError(f"{text!r}: {len(names)} names for {len(gaps)} gaps")
     parts = [part.encode() for piece in pieces for part in piece.split("'") if part]
     word = max(_words(pieces), key=len, default=b"")
     if len(word) < SHORTEST:
         raise RuleError(f"{text!r}: no word of {SHORTEST} letters to look for")
-    named = tuple(names[i] or None if i < len(names) else name for i, name in enumerate(own))
+    named = tuple(names[i] or None if i < len(names) else name for i, name in enumerate(gaps))
     return Pattern(text, pieces, named, word, tuple(shape(part) for part in parts))
 
 

@@ -1,6 +1,7 @@
 """An engine's log -> what its messages mean, and what to do next.
 
-messages.py holds what engines say, scan.py finds it in a log, explain.py puts it in order.
+source.py reads a log in blocks, messages.py holds what engines say (as patterns.py matches it),
+scan.py finds it in the log, explain.py puts it in order.
 """
 
 from __future__ import annotations

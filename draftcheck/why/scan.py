@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from draftcheck.why.messages import Message
+from draftcheck.why.messages import Message, MessageKind
 from draftcheck.why.patterns import plain, shadows, shape, shared
 
 LONG_LINE, OVERLAP = 8192, 2048
@@ -48,6 +48,7 @@ class LogNumbers:
     most: float = 0.0
 
     def add(self, value: float) -> None:
+        """Count one more line's number."""
         self.least = min(self.least, value) if self.count else value
         self.most = max(self.most, value) if self.count else value
         self.count += 1
@@ -56,6 +57,7 @@ class LogNumbers:
 
     @property
     def mean(self) -> float:
+        """Over all lines."""
         return self.total / self.count if self.count else 0.0
 
 
@@ -69,6 +71,7 @@ class Sighting:
     numbers: dict[str, LogNumbers] = field(default_factory=dict)
 
     def add(self, hit: LogMatch) -> None:
+        """Count one more line, and keep it if it is one of the first."""
         if self.last == hit.line:  # twice in one line
             return
         self.last = hit.line
@@ -121,7 +124,7 @@ class _LogReader:
         self.state = state
         self.by_word: dict[bytes, dict[str, Message]] = {}
         for message in messages:
-            if message.at == message.id:
+            if message.matched_as == message.id:
                 for pattern in message.patterns:
                     self.by_word.setdefault(pattern.word, {})[message.id] = message
         self.left = MOST
@@ -158,17 +161,17 @@ class _LogReader:
         for part in _parts(line):
             shown = part.decode("utf-8", "replace")
             text = plain(shown)
-            found = []
+            hits = []
             for message in candidates:
                 values = message.match(text)
                 if values is not None:
-                    found.append((message, LogMatch(number, _around(shown, text, message), values)))
-            self._record(found)
+                    hits.append((message, LogMatch(number, _around(shown, text, message), values)))
+            self._record(hits)
 
-    def _record(self, found: Sequence[tuple[Message, LogMatch]]) -> None:
+    def _record(self, hits: Sequence[tuple[Message, LogMatch]]) -> None:
         """Keep what one line said, less what another message says more exactly."""
-        for message, hit in found:
-            if any(self._says_more(other, message) for other, _ in found):
+        for message, hit in hits:
+            if any(self._says_more(other, message) for other, _ in hits):
                 continue
             sighting = self.state.seen.setdefault(message.id, Sighting())
             sighting.add(hit)
@@ -190,7 +193,7 @@ class _LogReader:
 
 def says_more(one: Message, other: Message) -> bool:
     """Whether one is the more exact of two messages that a line matches."""
-    if one is other or "sign" in (one.kind, other.kind):
+    if one is other or MessageKind.ABOUT_RUN in (one.kind, other.kind):
         return False
     mine, theirs = one.patterns[0], other.patterns[0]
     if any(shadows(mine, pattern) for pattern in other.patterns):

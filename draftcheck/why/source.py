@@ -30,6 +30,7 @@ class LogSource:
         """Whether there was more than is read."""
 
     def blocks(self) -> Iterator[bytes]:
+        """Read it, block by block; what cannot be read is one error."""
         if self.name == STANDARD_INPUT:
             yield from self._limited(_standard_input())
             return
@@ -58,7 +59,7 @@ class LogSource:
 
 
 def named(name: str | None) -> LogSource:
-    """The log that was asked for; without a name, what is piped in."""
+    """Find the log that was asked for; without a name, what is piped in."""
     if name is None and (sys.stdin is None or sys.stdin.isatty()):
         raise UsageError("no log was named", hint="Name a file, or pipe a log into `why -`.")
     return LogSource(name or STANDARD_INPUT)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from array import array
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -30,7 +31,7 @@ VLLM = profile("vllm", "0.32.0")
 def cells(name: str, context: int = 8192, sequences: int = 1, bits: float = 16) -> int:
     table = fit.table(facts(name))
     load = ServedLoad(context, sequences, bits, bits)
-    return caches.cells(LLAMA, load, table, table.layers, None, ()).target
+    return caches.cells(LLAMA, load, table, None).target
 
 
 def blocks(name: str, draft: str | None = None, **given: Any) -> int:
@@ -40,8 +41,7 @@ def blocks(name: str, draft: str | None = None, **given: Any) -> int:
     other = fit.table(facts(draft)) if draft else None
     role = "full" if draft else ""
     load = ServedLoad(given.pop("context"), 1, 16, 16, role=role, batched=8192, **given)
-    rows = other.layers if other else ()
-    found = caches.pool_of_blocks(VLLM, load, target, target.layers, other, rows)
+    found = caches.pool_of_blocks(VLLM, load, target, other)
     return found.target + found.draft
 
 
@@ -84,10 +84,8 @@ def test_states_per_sequence() -> None:
     for name, per_slot in (("Qwen3-Next-80B-A3B", 79_036_416), ("Qwen3.5-9B", 52_690_944)):
         table = fit.table(facts(name))
         states = tuple(layer for layer in table.layers if layer.state_kind)
-        assert (
-            caches.cells(LLAMA, ServedLoad(256, 1, 16, 16), table, states, None, ()).target
-            == per_slot
-        )
+        load = ServedLoad(256, 1, 16, 16)
+        assert caches.cells(LLAMA, load, replace(table, layers=states), None).target == per_slot
 
 
 # ---- llama.cpp ----
@@ -125,18 +123,16 @@ def test_llama_cpp_kept_the_latent_twice_before_b7832() -> None:
     table = fit.table(facts("DeepSeek-V3"))
     load = ServedLoad(8192, 1, 16, 16)
     for version, width in (("b7831", 576 + 512), ("b7832", 576)):
-        found = caches.cells(profile("llama.cpp", version), load, table, table.layers, None, ())
+        found = caches.cells(profile("llama.cpp", version), load, table, None)
         assert found.target == 8192 * 61 * width * 2
 
 
 def test_rollback_copies_of_recurrent_states() -> None:
     """LFM2 with EAGLE-3, MTP …: one more row per draft token; a plain draft needs none."""
     table = shape_of("lfm2", LFM2)
-    plain = caches.cells(
-        LLAMA, ServedLoad(8192, 4, 16, 16, role="full"), table, table.layers, None, ()
-    )
+    plain = caches.cells(LLAMA, ServedLoad(8192, 4, 16, 16, role="full"), table, None)
     load = ServedLoad(8192, 4, 16, 16, role="eagle3", draft_tokens=3)
-    rolled = caches.cells(LLAMA, load, table, table.layers, None, ())
+    rolled = caches.cells(LLAMA, load, table, None)
     assert rolled.target - plain.target == 103_284_736 - 101_318_656
 
 
@@ -160,8 +156,6 @@ def shape_of(arch: str, keys: dict[str, Any]) -> shape.Shape:
     }
     stored["general.architecture"] = ("string", arch.encode())
     model = ModelFacts(ref="model.gguf", kind="gguf", gguf=GgufFacts(3, stored))
-    from dataclasses import replace
-
     return fit.table(replace(model, config=replace(model.config, model_type=arch)))
 
 
@@ -215,11 +209,9 @@ def test_vllm_pads_groups_for_one_more_layer() -> None:
     """gpt-oss with an EAGLE-3 layer of its own attention: 18 sliding layers padded to 19."""
     target = fit.table(facts("gpt-oss-120b"))
     full = next(layer for layer in target.layers if layer.window is None)
-    from dataclasses import replace
-
     head = replace(target, layers=(full,))
     load = ServedLoad(131072, 1, 16, 16, role="eagle3", draft_tokens=3, batched=8192)
-    found = caches.pool_of_blocks(VLLM, load, target, target.layers, head, head.layers)
+    found = caches.pool_of_blocks(VLLM, load, target, head)
     assert found.target + found.draft == 5_743_411_200
 
 
@@ -231,18 +223,16 @@ def test_vllm_states_share_the_blocks_of_attention() -> None:
     for changes, nbytes in (({}, 1_058_570_240), (single, 1_227_259_904)):
         target = fit.table(facts(name, **changes))
         own = [layer for layer in target.layers if layer.attends][-1:]
-        from dataclasses import replace
-
         mtp = replace(target, layers=tuple(own))
         load = ServedLoad(32768, 1, 16, 16, role="itself", draft_tokens=2, batched=8192)
-        found = caches.pool_of_blocks(VLLM, load, target, target.layers, mtp, mtp.layers)
+        found = caches.pool_of_blocks(VLLM, load, target, mtp)
         assert found.target + found.draft == nbytes
 
 
 def test_vllm_before_0_26_holds_one_batch() -> None:
     table = fit.table(facts("gemma-3-27b"))
     load = ServedLoad(32768, 1, 16, 16, batched=8192)
-    found = caches.pool_of_blocks(profile("vllm", "0.25.1"), load, table, table.layers, None, ())
+    found = caches.pool_of_blocks(profile("vllm", "0.25.1"), load, table, None)
     assert found.target < blocks("gemma-3-27b", context=32768)
 
 
@@ -259,9 +249,7 @@ def test_transformers_keeps_the_latent_since_5_15() -> None:
     table = fit.table(facts("DeepSeek-V3"))
     load = ServedLoad(1, 1, 16, 16)
     for version, nbytes in (("5.14.0", 4_997_120), ("5.15.0", 70_272)):
-        found = caches.growing(
-            profile("transformers", version), load, table, table.layers, None, ()
-        )
+        found = caches.growing(profile("transformers", version), load, table, None)
         assert found.target == nbytes
 
 
@@ -321,9 +309,8 @@ def plan_as_vllm(case: dict[str, Any]) -> Any:
         )
         for rows in case["models"]
     )  # fmt: skip
-    serve = paged.serving(VLLM, case["context"], 2.0, 1, case["batched"], case["spec"])
-    tables = tuple(model.layers for model in models)
-    return paged.plan(models, serve, tables)
+    serve = paged.Serving(VLLM, case["context"], 2.0, 1, case["batched"], case["spec"])
+    return paged.plan(models, serve)
 
 
 @pytest.mark.parametrize("case", planned_cases(stops=False))

@@ -46,7 +46,7 @@ def cache(engine: str, table: shape.Shape, context: int, sequences: int = 1) -> 
     assert profile is not None
     fold = caches.FOLDS[profile.cache]
     load = ServedLoad(context, sequences, 16, 16)
-    return fold(profile, load, table, table.layers, None, ()).target
+    return fold(profile, load, table, None).target
 
 
 @few

@@ -16,6 +16,7 @@ from draftcheck.scan import schema
 from draftcheck.scan.lock import StoreHeld
 from draftcheck.scan.rows import TargetRow
 from draftcheck.scan.store import ScanStore, StoreError
+from draftcheck.scan.tasks import ModelDone
 from draftcheck.scan.writing import ScanWriter
 from tests.conftest import ROOT, Run
 
@@ -180,3 +181,15 @@ def test_a_clock_that_jumps(path: Path, monkeypatch: pytest.MonkeyPatch) -> None
             latest = store.latest()
             assert latest is not None and latest.number == writer.number
     assert numbers == [1, 2, 3]
+
+
+def test_a_field_with_a_new_name_stands_in_its_old_column(path: Path) -> None:
+    """So that a store of any age is read, and extended, as it is."""
+    columns = {"kind": "folder", "status": "read", "voice": "a digest"}
+    with ScanStore.open(path) as store:
+        writer = ScanWriter(store, {})
+        writer.model("org/x", "sha", ModelDone({"facts": {}}, "sha", columns), None)
+        assert next(store.rows("SELECT voice FROM models"))[0] == "a digest"
+        model = store.model("org/x")
+        assert model is not None and model.tokenizer_fingerprint == "a digest"
+        assert list(store.models()) == [model]

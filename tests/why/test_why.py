@@ -651,7 +651,7 @@ ROW = {
     ("change", "words"),
     [
         ({"id": "LCP1"}, "'id' must match"),
-        ({"kind": "guess"}, "'kind' 'guess' is not one of cause, follows, masks"),
+        ({"kind": "guess"}, "'kind' 'guess' is not one of cause, masks, measured"),
         ({"basis": "hearsay"}, "'basis' 'hearsay' is not one of"),
         ({"colour": "red"}, "unknown field 'colour'"),
         ({"source": None}, "'source' is missing"),

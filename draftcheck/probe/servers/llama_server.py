@@ -21,61 +21,63 @@ OWNERS = frozenset({"llamacpp"})
 COUNTER = "llamacpp:spec_decode_num_"
 
 
-def looks_like(site: ProbedServer) -> str | None:
+def looks_like(server: ProbedServer) -> str | None:
     """Its Server header, also when it refuses or still loads."""
-    if site.get(openai.MODELS).headers.get("server") == "llama.cpp":
+    if server.get(openai.MODELS).headers.get("server") == "llama.cpp":
         return "the header Server: llama.cpp"
-    return "the answer to /props" if "build_info" in site.get("/props").object() else None
+    return "the answer to /props" if "build_info" in server.get("/props").object() else None
 
 
-def version(site: ProbedServer) -> str | None:
-    return openai.text(site.get("/props").object().get("build_info"))
+def version(server: ProbedServer) -> str | None:
+    """Ask for its version."""
+    return openai.text(server.get("/props").object().get("build_info"))
 
 
-def read(site: ProbedServer, model: str | None) -> ServerReading:
+def read(server: ProbedServer, model: str | None) -> ServerReading:
     """Ask for the slots and the counters, but never wake or load a model for it."""
-    if site.get("/props").status == 503:
+    if server.get("/props").status == 503:
         return ServerReading(cause="loading")
-    props = site.get("/props").object()
+    props = server.get("/props").object()
     query = ""
     if props.get("role") == "router":
-        loaded = _loaded(site)
+        loaded = _loaded(server)
         name = model if model is not None else loaded[0] if len(loaded) == 1 else None
         if name not in loaded or name is None:
             return ServerReading(
                 cause="router", notes=(f"loaded: {', '.join(loaded[:20]) or 'none'}",)
             )
         query, model = f"?model={quote(name, safe='')}&autoload=false", name
-        props = site.get("/props" + query).object()
-    model = model or openai.text(props.get("model_alias")) or openai.first_model(site)
+        props = server.get("/props" + query).object()
+    model = model or openai.text(props.get("model_alias")) or openai.first_model(server)
     if props.get("is_sleeping") is True:
         return ServerReading(cause="sleeping", model=model)
-    return _slots(site, query, model)
+    return _slots(server, query, model)
 
 
-def _loaded(site: ProbedServer) -> list[str]:
+def _loaded(server: ProbedServer) -> list[str]:
     """Names of the models that a router keeps loaded."""
-    found = []
-    for entry in openai.models(site):
+    names = []
+    for entry in openai.models(server):
         status = entry.get("status")
         if isinstance(status, Mapping) and status.get("value") == "loaded":
-            found.append(openai.text(entry.get("id")) or "")
-    return found
+            names.append(openai.text(entry.get("id")) or "")
+    return names
 
 
-def _slots(site: ProbedServer, query: str, model: str | None) -> ServerReading:
-    answer = site.get("/slots" + query)
+def _slots(server: ProbedServer, query: str, model: str | None) -> ServerReading:
+    answer = server.get("/slots" + query)
     body = answer.json()
     slots = [s for s in body if isinstance(s, dict)] if isinstance(body, list) else []
-    told = [s["speculative"] for s in slots if isinstance(s.get("speculative"), bool)]
-    counts = _counts(site, query)
-    if not told:
+    flags = [s["speculative"] for s in slots if isinstance(s.get("speculative"), bool)]
+    counts = _counts(server, query)
+    if not flags:
         cause = None if counts is not None else "needs-key" if answer.refused else "slots-off"
         return ServerReading(counts=counts, model=model, cause=cause)
     asked = _types(slots)
-    says = f"speculative: {str(any(told)).lower()} in {sum(told) or len(told)} of {len(told)} slots"
+    among = f"{sum(flags) or len(flags)} of {len(flags)} slots"
+    says = f"speculative: {str(any(flags)).lower()} in {among}"
     says += f", asked for: {asked or 'nothing'} (/slots)" if asked is not None else " (/slots)"
-    if any(told):
+    if any(flags):
         notes = () if counts else ("acceptance is counted only with --metrics, or with --prompt",)
         return ServerReading(
             SpeculationSwitch.ON, says, counts, method=asked or None, model=model, notes=notes
@@ -94,8 +96,8 @@ def _types(slots: list[dict[str, Any]]) -> str | None:
     return None
 
 
-def _counts(site: ProbedServer, query: str) -> ServerCounts | None:
-    answer = site.get("/metrics" + query)
+def _counts(server: ProbedServer, query: str) -> ServerCounts | None:
+    answer = server.get("/metrics" + query)
     if not answer.ok:
         return None
     metrics = Metrics(answer.text, "llamacpp:")
@@ -111,13 +113,13 @@ def _counts(site: ProbedServer, query: str) -> ServerCounts | None:
     )
 
 
-def ask(site: ProbedServer, model: str | None, prompt: str) -> CompletionReply:
+def ask(server: ProbedServer, model: str | None, prompt: str) -> CompletionReply:
     """One completion; its timings hold the draft's figures when a draft was made."""
     body: dict[str, Any] = {"prompt": prompt, "n_predict": openai.MOST_TOKENS, "temperature": 0}
     path = "/completion"
-    if site.get("/props").object().get("role") == "router":
+    if server.get("/props").object().get("role") == "router":
         path, body["model"] = "/completion?autoload=false", model
-    answer = openai.complete(site, path, body)
+    answer = openai.complete(server, path, body)
     if (fault := openai.fault(answer)) is not None:
         return CompletionReply(fault=fault)
     timings = answer.object().get("timings")

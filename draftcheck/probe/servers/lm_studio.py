@@ -13,38 +13,40 @@ ENGINE = "lm-studio"
 OWNERS = frozenset({"organization_owner"})
 
 
-def looks_like(site: ProbedServer) -> str | None:
+def looks_like(server: ProbedServer) -> str | None:
     """Its own list of models says how each is quantised and whether it is loaded."""
-    named = any("compatibility_type" in entry and "state" in entry for entry in _listed(site))
+    named = any("compatibility_type" in entry and "state" in entry for entry in _listed(server))
     return "the answer to /api/v0/models" if named else None
 
 
-def _listed(site: ProbedServer) -> list[dict[str, Any]]:
-    data = site.get("/api/v0/models").object().get("data")
+def _listed(server: ProbedServer) -> list[dict[str, Any]]:
+    data = server.get("/api/v0/models").object().get("data")
     return [entry for entry in data if isinstance(entry, dict)] if isinstance(data, list) else []
 
 
-def version(site: ProbedServer) -> str | None:
+def version(server: ProbedServer) -> str | None:
+    """Not told."""
     return None
 
 
-def _loaded(site: ProbedServer) -> list[str]:
-    entries = [entry for entry in _listed(site) if entry.get("state") == "loaded"]
+def _loaded(server: ProbedServer) -> list[str]:
+    entries = [entry for entry in _listed(server) if entry.get("state") == "loaded"]
     named = [openai.text(e.get("id")) for e in entries if e.get("type") != "embeddings"]
     return [name for name in named if name is not None]
 
 
-def read(site: ProbedServer, model: str | None) -> ServerReading:
-    name = model or next(iter(_loaded(site)), None)
+def read(server: ProbedServer, model: str | None) -> ServerReading:
+    """Only which model is loaded can be told without a prompt."""
+    name = model or next(iter(_loaded(server)), None)
     return ServerReading(model=name, cause="only-by-request" if name else "no-model")
 
 
-def ask(site: ProbedServer, model: str | None, prompt: str) -> CompletionReply | None:
+def ask(server: ProbedServer, model: str | None, prompt: str) -> CompletionReply | None:
     """One completion; stats names the draft model and its tokens when there was one."""
-    if model not in _loaded(site):
+    if model not in _loaded(server):
         return None  # the request would load it
     body = {"model": model, "prompt": prompt, "max_tokens": openai.MOST_TOKENS, "temperature": 0}
-    answer = openai.complete(site, "/api/v0/completions", body)
+    answer = openai.complete(server, "/api/v0/completions", body)
     if (fault := openai.fault(answer)) is not None:
         return CompletionReply(fault=fault)
     whole = answer.object()

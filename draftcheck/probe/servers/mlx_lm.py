@@ -10,22 +10,24 @@ ENGINE = "mlx-lm"
 OWNERS: frozenset[str] = frozenset()
 
 
-def looks_like(site: ProbedServer) -> str | None:
+def looks_like(server: ProbedServer) -> str | None:
     """Python's plain HTTP server, and models without an owner."""
-    plain = site.get(openai.MODELS).headers.get("server", "").startswith("BaseHTTP/")
-    listed = openai.models(site)
+    plain = server.get(openai.MODELS).headers.get("server", "").startswith("BaseHTTP/")
+    listed = openai.models(server)
     bare = bool(listed) and all(set(entry) == {"id", "object", "created"} for entry in listed)
     return "the form of /v1/models" if plain and bare else None
 
 
-def version(site: ProbedServer) -> str | None:
+def version(server: ProbedServer) -> str | None:
+    """Not told."""
     return None
 
 
-def read(site: ProbedServer, model: str | None) -> ServerReading:
+def read(server: ProbedServer, model: str | None) -> ServerReading:
+    """Nothing is told."""
     return ServerReading(model=model, cause="not-told")
 
 
-def ask(site: ProbedServer, model: str | None, prompt: str) -> CompletionReply | None:
+def ask(server: ProbedServer, model: str | None, prompt: str) -> CompletionReply | None:
     """Not sent: the answer would not tell."""
     return None

@@ -16,22 +16,24 @@ _DRAFT = re.compile(r"^DRAFT\s", re.MULTILINE | re.IGNORECASE)
 _LENGTH = re.compile(r"^draft_num_predict\s+(\d{1,9})\s*$", re.MULTILINE)
 
 
-def looks_like(site: ProbedServer) -> str | None:
-    running = site.get("/").text.strip() == "Ollama is running"
+def looks_like(server: ProbedServer) -> str | None:
+    """Its greeting."""
+    running = server.get("/").text.strip() == "Ollama is running"
     return "the greeting at /" if running else None
 
 
-def version(site: ProbedServer) -> str | None:
-    return openai.text(site.get("/api/version").object().get("version"))
+def version(server: ProbedServer) -> str | None:
+    """Ask for its version."""
+    return openai.text(server.get("/api/version").object().get("version"))
 
 
-def read(site: ProbedServer, model: str | None) -> ServerReading:
+def read(server: ProbedServer, model: str | None) -> ServerReading:
     """Look at one loaded model, by default the first."""
-    loaded = _names(site.get("/api/ps").object().get("models"))
+    loaded = _names(server.get("/api/ps").object().get("models"))
     name = model or next(iter(loaded), None)
     if name is None:
         return ServerReading(cause="no-model")
-    shown = site.post("/api/show", {"model": name}, site.seconds)
+    shown = server.post("/api/show", {"model": name}, server.seconds)
     body = shown.object()
     if not body:
         return ServerReading(model=name, cause="no-model" if shown.status == 404 else "no-info")
@@ -70,6 +72,6 @@ def _names(models: Any) -> list[str]:
     return [name for name in found if name is not None]
 
 
-def ask(site: ProbedServer, model: str | None, prompt: str) -> CompletionReply | None:
+def ask(server: ProbedServer, model: str | None, prompt: str) -> CompletionReply | None:
     """Not sent: its answers hold no draft figures."""
     return None

@@ -15,42 +15,43 @@ PROMPT_SECONDS = 60.0
 """A completion waits for other requests, a question about the state does not."""
 
 
-def models(site: ProbedServer) -> list[dict[str, Any]]:
-    """The entries of /v1/models."""
-    data = site.get(MODELS).object().get("data")
+def models(server: ProbedServer) -> list[dict[str, Any]]:
+    """List the entries of /v1/models."""
+    data = server.get(MODELS).object().get("data")
     return [entry for entry in data if isinstance(entry, dict)] if isinstance(data, list) else []
 
 
-def owners(site: ProbedServer) -> set[str]:
-    """Who the server says owns its models: most servers put their own name there."""
-    return {entry["owned_by"] for entry in models(site) if isinstance(entry.get("owned_by"), str)}
+def owners(server: ProbedServer) -> set[str]:
+    """List who owns the models: most servers put their own name there."""
+    return {entry["owned_by"] for entry in models(server) if isinstance(entry.get("owned_by"), str)}
 
 
-def first_model(site: ProbedServer) -> str | None:
-    """The id of the first model listed."""
-    return next((text(entry.get("id")) for entry in models(site)), None)
+def first_model(server: ProbedServer) -> str | None:
+    """Find the id of the first model listed."""
+    return next((text(entry.get("id")) for entry in models(server)), None)
 
 
 def text(value: object, longest: int = 300) -> str | None:
-    """A text worth keeping, cut where no name goes on."""
+    """Take a text worth keeping, cut where no name goes on."""
     return value[:longest] if isinstance(value, str) and value else None
 
 
 def count(value: object) -> int | None:
-    """A number that can be a count; anything else is nothing told."""
+    """Take a number that can be a count; anything else tells nothing."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     return int(value) if math.isfinite(value) and 0 <= value < 2**63 else None
 
 
 def number(value: object) -> float | None:
+    """Take a finite number; anything else tells nothing."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     return float(value) if abs(value) < 2**63 and math.isfinite(value) else None
 
 
 def figures(drafted: int | None, accepted: int | None, generated: int | None) -> ServerCounts:
-    """What one answer tells; tokens per pass follow, as the first token needs no pass of its own.
+    """Count what one answer tells; tokens per pass follow: the first token needs no pass.
 
     How many of the passes held a draft is not told.
     """
@@ -62,13 +63,13 @@ def figures(drafted: int | None, accepted: int | None, generated: int | None) ->
     )
 
 
-def complete(site: ProbedServer, path: str, body: Mapping[str, Any]) -> ServerAnswer:
-    """One short completion at temperature 0."""
-    return site.post(path, body, max(PROMPT_SECONDS, site.seconds))
+def complete(server: ProbedServer, path: str, body: Mapping[str, Any]) -> ServerAnswer:
+    """Ask for one short completion at temperature 0."""
+    return server.post(path, body, max(PROMPT_SECONDS, server.seconds))
 
 
 def fault(answer: ServerAnswer) -> str | None:
-    """Why a completion gave nothing, or None."""
+    """Say why a completion gave nothing, or None."""
     if answer.fault is not None:
         return answer.fault
     if answer.status != 200:

@@ -19,32 +19,35 @@ ENGINE = "sglang"
 OWNERS = frozenset({"sglang"})
 
 
-def looks_like(site: ProbedServer) -> str | None:
+def looks_like(server: ProbedServer) -> str | None:
     """Its metrics, or its settings."""
-    metrics = site.get("/metrics")
+    metrics = server.get("/metrics")
     if metrics.ok and Metrics(metrics.text, "sglang:").samples:
         return "the counters sglang:… in /metrics"
-    return "the answer to /server_info" if "speculative_algorithm" in _info(site).object() else None
+    return (
+        "the answer to /server_info" if "speculative_algorithm" in _info(server).object() else None
+    )
 
 
-def _info(site: ProbedServer) -> ServerAnswer:
+def _info(server: ProbedServer) -> ServerAnswer:
     """The settings; the address without a verb came at the end of 2025."""
-    answer = site.get("/server_info")
-    return answer if answer.status != 404 else site.get("/get_server_info")
+    answer = server.get("/server_info")
+    return answer if answer.status != 404 else server.get("/get_server_info")
 
 
-def version(site: ProbedServer) -> str | None:
-    return openai.text(_info(site).object().get("version"))
+def version(server: ProbedServer) -> str | None:
+    """Ask for its version."""
+    return openai.text(_info(server).object().get("version"))
 
 
-def read(site: ProbedServer, model: str | None) -> ServerReading:
+def read(server: ProbedServer, model: str | None) -> ServerReading:
     """Only what concerns speculation is taken out: the settings also hold keys."""
-    answer = _info(site)
+    answer = _info(server)
     info = answer.object()
-    name = model or openai.text(info.get("served_model_name")) or openai.first_model(site)
+    name = model or openai.text(info.get("served_model_name")) or openai.first_model(server)
     if "speculative_algorithm" not in info:
         cause = "needs-key" if answer.refused else "no-info"
-        return ServerReading(counts=_counts(site, None, None), model=name, cause=cause)
+        return ServerReading(counts=_counts(server, None, None), model=name, cause=cause)
     algorithm = openai.text(info["speculative_algorithm"])
     if algorithm is None:
         says = "speculative_algorithm: none (/server_info)"
@@ -52,7 +55,7 @@ def read(site: ProbedServer, model: str | None) -> ServerReading:
     return ServerReading(
         SpeculationSwitch.SET,
         f"speculative_algorithm: {algorithm} (/server_info)",
-        _counts(site, _mean_length(info), openai.count(info.get("speculative_num_draft_tokens"))),
+        _counts(server, _mean_length(info), openai.count(info.get("speculative_num_draft_tokens"))),
         method=algorithm,
         draft=openai.text(info.get("speculative_draft_model_path")),
         model=name,
@@ -68,9 +71,9 @@ def _mean_length(info: Mapping[str, Any]) -> float | None:
     return sum(lengths) / len(lengths) if lengths else None
 
 
-def _counts(site: ProbedServer, length: float | None, width: int | None) -> ServerCounts | None:
+def _counts(server: ProbedServer, length: float | None, width: int | None) -> ServerCounts | None:
     """Counters need --enable-metrics; accepted tokens follow from them."""
-    answer = site.get("/metrics")
+    answer = server.get("/metrics")
     metrics = Metrics(answer.text if answer.ok else "", "sglang:")
     passes = metrics.counter("sglang:spec_verify_calls")
     generated = metrics.counter("sglang:generation_tokens")
@@ -89,10 +92,10 @@ def _counts(site: ProbedServer, length: float | None, width: int | None) -> Serv
     return ServerCounts(passes, drafted, accepted, generated, told_length=length, told_rate=rate)
 
 
-def ask(site: ProbedServer, model: str | None, prompt: str) -> CompletionReply:
+def ask(server: ProbedServer, model: str | None, prompt: str) -> CompletionReply:
     """The native endpoint: its meta_info holds the figures of this request."""
     sampling = {"max_new_tokens": openai.MOST_TOKENS, "temperature": 0}
-    answer = openai.complete(site, "/generate", {"text": prompt, "sampling_params": sampling})
+    answer = openai.complete(server, "/generate", {"text": prompt, "sampling_params": sampling})
     if (fault := openai.fault(answer)) is not None:
         return CompletionReply(fault=fault)
     meta = answer.object().get("meta_info")

@@ -13,20 +13,21 @@ ENGINE = "tabbyapi"
 OWNERS = frozenset({"tabbyAPI"})
 
 
-def looks_like(site: ProbedServer) -> str | None:
+def looks_like(server: ProbedServer) -> str | None:
     """Its service description needs no key."""
-    software = site.get("/.well-known/serviceinfo").object().get("software")
+    software = server.get("/.well-known/serviceinfo").object().get("software")
     named = isinstance(software, Mapping) and software.get("name") == "TabbyAPI"
     return "the answer to /.well-known/serviceinfo" if named else None
 
 
-def version(site: ProbedServer) -> str | None:
+def version(server: ProbedServer) -> str | None:
+    """Not told."""
     return None
 
 
-def read(site: ProbedServer, model: str | None) -> ServerReading:
+def read(server: ProbedServer, model: str | None) -> ServerReading:
     """The loaded model's card named its draft while ExLlamaV2 ran it; the draft list does now."""
-    answer = site.get("/v1/model")
+    answer = server.get("/v1/model")
     card = answer.object()
     name = model or openai.text(card.get("id"))
     if not card:
@@ -36,9 +37,9 @@ def read(site: ProbedServer, model: str | None) -> ServerReading:
     if draft is not None:
         return _loaded(draft, "/v1/model", name)
     # An admin's key lists every draft on the disk instead of the loaded one.
-    if site.get("/v1/auth/permission").object().get("permission") != "api":
+    if server.get("/v1/auth/permission").object().get("permission") != "api":
         return ServerReading(model=name, cause="admin-key")
-    listed = site.get("/v1/model/draft/list").object().get("data")
+    listed = server.get("/v1/model/draft/list").object().get("data")
     draft = _name(listed[0]) if isinstance(listed, list) and listed else None
     if draft is not None:
         return _loaded(draft, "/v1/model/draft/list", name)
@@ -54,6 +55,6 @@ def _name(card: Any) -> str | None:
     return openai.text(card.get("id")) if isinstance(card, Mapping) else None
 
 
-def ask(site: ProbedServer, model: str | None, prompt: str) -> CompletionReply | None:
+def ask(server: ProbedServer, model: str | None, prompt: str) -> CompletionReply | None:
     """Not sent: the answer would not tell (its usage holds no draft figures)."""
     return None

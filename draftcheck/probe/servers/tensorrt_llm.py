@@ -10,18 +10,21 @@ ENGINE = "tensorrt-llm"
 OWNERS = frozenset({"tensorrt_llm"})
 
 
-def looks_like(site: ProbedServer) -> str | None:
+def looks_like(server: ProbedServer) -> str | None:
+    """By its models' owner alone."""
     return None
 
 
-def version(site: ProbedServer) -> str | None:
-    return openai.text(site.get("/version").object().get("version"))
+def version(server: ProbedServer) -> str | None:
+    """Ask for its version."""
+    return openai.text(server.get("/version").object().get("version"))
 
 
-def read(site: ProbedServer, model: str | None) -> ServerReading:
-    return ServerReading(model=model or openai.first_model(site), cause="not-read")
+def read(server: ProbedServer, model: str | None) -> ServerReading:
+    """Not read: see above."""
+    return ServerReading(model=model or openai.first_model(server), cause="not-read")
 
 
-def ask(site: ProbedServer, model: str | None, prompt: str) -> CompletionReply | None:
+def ask(server: ProbedServer, model: str | None, prompt: str) -> CompletionReply | None:
     """Not sent: the answer would not tell."""
     return None

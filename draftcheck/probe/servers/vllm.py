@@ -22,21 +22,22 @@ COUNTER = "vllm:spec_decode_num_"
 OLD_RATE = "vllm:spec_decode_draft_acceptance_rate"
 
 
-def looks_like(site: ProbedServer) -> str | None:
+def looks_like(server: ProbedServer) -> str | None:
     """Its metrics need no key."""
-    metrics = site.get("/metrics")
+    metrics = server.get("/metrics")
     named = metrics.ok and bool(Metrics(metrics.text, "vllm:").samples)
     return "the counters vllm:… in /metrics" if named else None
 
 
-def version(site: ProbedServer) -> str | None:
-    return openai.text(site.get("/version").object().get("version"))
+def version(server: ProbedServer) -> str | None:
+    """Ask for its version."""
+    return openai.text(server.get("/version").object().get("version"))
 
 
-def read(site: ProbedServer, model: str | None) -> ServerReading:
+def read(server: ProbedServer, model: str | None) -> ServerReading:
     """Counters, or their absence."""
-    name = model or openai.first_model(site)
-    answer = site.get("/metrics")
+    name = model or openai.first_model(server)
+    answer = server.get("/metrics")
     metrics = Metrics(answer.text if answer.ok else "", "vllm:")
     if not metrics.samples:
         kept_off = answer.ok and "# TYPE " in answer.text
@@ -63,24 +64,24 @@ def read(site: ProbedServer, model: str | None) -> ServerReading:
     )
 
 
-def ask(site: ProbedServer, model: str | None, prompt: str) -> CompletionReply:
+def ask(server: ProbedServer, model: str | None, prompt: str) -> CompletionReply:
     """One completion; most servers show its effect only in the counters."""
     body = {"prompt": prompt, "max_tokens": openai.MOST_TOKENS, "temperature": 0}
-    answer = openai.complete(site, "/v1/completions", {"model": model, **body} if model else body)
+    answer = openai.complete(server, "/v1/completions", {"model": model, **body} if model else body)
     if (fault := openai.fault(answer)) is not None:
         return CompletionReply(fault=fault)
     metrics = answer.object().get("metrics")
-    told = metrics.get("speculative_decoding") if isinstance(metrics, Mapping) else None
-    return CompletionReply(_told(told)) if isinstance(told, Mapping) else CompletionReply()
+    figures = metrics.get("speculative_decoding") if isinstance(metrics, Mapping) else None
+    return CompletionReply(_counts(figures)) if isinstance(figures, Mapping) else CompletionReply()
 
 
-def _told(told: Mapping[str, Any]) -> ServerCounts:
+def _counts(figures: Mapping[str, Any]) -> ServerCounts:
     """The figures of --per-request-spec-decode-metrics (0.29.0 and newer)."""
-    histogram = told.get("acceptance_histogram")
+    histogram = figures.get("acceptance_histogram")
     steps = [openai.count(n) or 0 for n in histogram] if isinstance(histogram, list) else []
     return ServerCounts(
-        openai.count(told.get("num_spec_steps")),
-        openai.count(told.get("num_draft_tokens")),
-        openai.count(told.get("num_accepted_draft_tokens")),
-        by_position=tuple(sum(steps[at:]) for at in range(1, min(len(steps), 257))),
+        openai.count(figures.get("num_spec_steps")),
+        openai.count(figures.get("num_draft_tokens")),
+        openai.count(figures.get("num_accepted_draft_tokens")),
+        by_position=tuple(sum(steps[first:]) for first in range(1, min(len(steps), 257))),
     )
