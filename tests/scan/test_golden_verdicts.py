@@ -68,13 +68,13 @@ def test_the_digest_is_of_values_not_of_files(monkeypatch: pytest.MonkeyPatch) -
     name = "vllm"
     before = rules_digest.values_digest(name)
     engine = book.load(name)
-    again = book.Engine(**{f: getattr(engine, f) for f in reversed(engine.__dataclass_fields__)})
+    again = book.Engine(**{f: getattr(engine, f) for f in reversed(engine.__struct_fields__)})
     monkeypatch.setattr(book, "load", lambda _: again)
     assert rules_digest.values_digest(name) == before
     rule = engine.rules[0]
-    others = {f: getattr(rule, f) for f in rule.__dataclass_fields__}
+    others = {f: getattr(rule, f) for f in rule.__struct_fields__}
     changed = book.Rule(**{**others, "until": "99"})
-    parts = {f: getattr(engine, f) for f in engine.__dataclass_fields__}
+    parts = {f: getattr(engine, f) for f in engine.__struct_fields__}
     other = book.Engine(**{**parts, "rules": (changed, *engine.rules[1:])})
     monkeypatch.setattr(book, "load", lambda _: other)
     assert rules_digest.values_digest(name) != before
