@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from draftcheck.errors import ReadError
 from draftcheck.models import read as facts
 from draftcheck.models import refs, stored
 from draftcheck.models.readers.gguf import ggml_types
@@ -123,6 +124,17 @@ def test_families_share_a_decoded_vocabulary(tmp_path: Path) -> None:
     assert first is not None and second is not None
     assert first[33] is second[33]
     assert (first[256], second[256]) == (b"<s>", b"<other>")
+
+
+def test_vocabulary_and_merges_are_the_models_own(tmp_path: Path) -> None:
+    """Others of these names stand before the model, and texts like our marks in their place."""
+    decoy = {"vocab": {"decoy": 0}, "merges": []}
+    body = {"version": decoy, **{k: v for k, v in make.tokenizer().items() if k != "version"}}
+    found = read(make.folder(tmp_path / "a", tokenizer_json=body)).tokenizer
+    assert found.base_size == 256 and b"decoy" not in (found.tokens or ())
+    body["model"] |= {"vocab": "cut out here", "merges": "cut out here"}
+    with pytest.raises(ReadError, match="no vocabulary"):
+        read(make.folder(tmp_path / "b", tokenizer_json=body))
 
 
 def test_special_tokens_know_their_file(tmp_path: Path) -> None:

@@ -3,9 +3,9 @@
 The file is one object of small members and a model with two large ones. `vocab` and `merges` are
 cut out as raw bytes. The vocabulary is decoded once for all files that have the same bytes
 there, as the models of a family mostly do; of the merges, two thirds of the file, only the
-digest is wanted, which `merges.flatten` makes without decoding them. Whatever msgspec refuses
-(a lone surrogate, NaN, members that the tokenizers library does not write) goes through the
-patient parser of `jsonfile`, which either accepts it or says what is wrong with it.
+digest is wanted, which `merges.flatten` makes without decoding them. Whatever is laid out
+otherwise, or msgspec refuses (a lone surrogate, NaN), goes through the patient parser of
+`jsonfile`, which either accepts it or says what is wrong with it.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from __future__ import annotations
 import gc
 import hashlib
 import json
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -23,7 +24,8 @@ import msgspec
 
 from draftcheck.errors import ReadError
 from draftcheck.models.readers import jsonfile
-from draftcheck.models.readers.tokenizer import merges, vocabulary
+from draftcheck.models.readers.tokenizer import vocabulary
+from draftcheck.models.readers.tokenizer.merges import flatten
 
 # What tokenizers assumes when a field of the model is absent.
 _MODEL_DEFAULTS = {
@@ -57,24 +59,9 @@ class TokenizerDefinition:
 
 
 _LARGE = ("vocab", "merges")
-_NULL = msgspec.Raw(b"null")
-
-
-class TokenizerFile(msgspec.Struct, forbid_unknown_fields=True):
-    """The members of a tokenizer.json as the tokenizers library writes them."""
-
-    model: dict[str, msgspec.Raw]
-    version: msgspec.Raw = _NULL
-    truncation: msgspec.Raw = _NULL
-    padding: msgspec.Raw = _NULL
-    added_tokens: msgspec.Raw = _NULL
-    normalizer: msgspec.Raw = _NULL
-    pre_tokenizer: msgspec.Raw = _NULL
-    post_processor: msgspec.Raw = _NULL
-    decoder: msgspec.Raw = _NULL
-
-
-_DECODER = msgspec.json.Decoder(TokenizerFile)
+_VOCAB = re.compile(rb'"vocab"[ \t\n\r]*:[ \t\n\r]*')
+_MERGES = re.compile(rb'\}[ \t\n\r]*,[ \t\n\r]*"merges"[ \t\n\r]*:[ \t\n\r]*(?=\[)')
+_MARK = b'"cut out here"'
 
 
 def read(data: bytes, where: str) -> TokenizerDefinition:
@@ -144,19 +131,29 @@ FileParts = tuple[dict[str, Any], dict[str, Any], BaseVocabulary, str | None]
 
 
 def _cut(data: bytes, where: str) -> FileParts:
-    """The parts of a file in the usual form, with vocabulary and merges as bytes."""
-    members = msgspec.structs.asdict(_DECODER.decode(data))
-    model = {name: bytes(raw) for name, raw in members.pop("model").items()}
-    root = {name: bytes(raw) for name, raw in members.items()}
-    if "vocab" not in model or any(map(jsonfile.crowded, [*root.values(), *model.values()])):
+    """The parts of a file in the usual form, with vocabulary and merges cut out as bytes.
+
+    Strings hold no bare quotes, so the two names stand where members begin. The rest, with a
+    mark in the place of each, must decode to a model that has the marks under these names.
+    """
+    vocab = _VOCAB.search(data)
+    merges = _MERGES.search(data, vocab.end()) if vocab else None
+    if vocab is None or merges is None:
         raise msgspec.DecodeError("not the usual form")
-    vocab, pairs = model["vocab"], model.get("merges", b"null")
-    return (
-        {name: msgspec.json.decode(raw) for name, raw in root.items()},
-        {name: None if name in _LARGE else msgspec.json.decode(raw) for name, raw in model.items()},
-        _once("vocab", vocab, lambda raw: _base(msgspec.json.decode(raw), where)),
-        _once("merges", pairs, lambda raw: _raw_digest(raw, where)),
+    end = data.rfind(b"]", merges.end()) + 1
+    table, pairs = data[vocab.end() : merges.start() + 1], data[merges.end() : end]
+    rest = (
+        data[: vocab.end()] + _MARK + data[merges.start() + 1 : merges.end()] + _MARK + data[end:]
     )
+    if rest.count(_MARK) != 2 or any(map(jsonfile.crowded, (table, pairs, rest))):
+        raise msgspec.DecodeError("not the usual form")
+    root = msgspec.json.decode(rest)
+    model = root.get("model") if isinstance(root, dict) else None
+    mark = msgspec.json.decode(_MARK)
+    if not isinstance(model, dict) or any(model.get(name) != mark for name in _LARGE):
+        raise msgspec.DecodeError("not the usual form")
+    base = _once("vocab", table, lambda raw: _base(msgspec.json.decode(raw), where))
+    return root, model, base, _once("merges", pairs, lambda raw: _raw_digest(raw, where))
 
 
 def _whole(data: bytes, where: str) -> FileParts:
@@ -187,7 +184,7 @@ def _base(vocab: Any, where: str) -> BaseVocabulary:
 
 
 def _raw_digest(raw: bytes, where: str) -> str | None:
-    flat = merges.flatten(raw)
+    flat = flatten(raw)
     if flat is not None:
         return hashlib.sha256(flat).hexdigest()
     return _digest_of(msgspec.json.decode(raw), where)
