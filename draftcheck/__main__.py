@@ -11,7 +11,9 @@ OBJECTS = 50_000
 
 def run() -> None:
     gc.set_threshold(OBJECTS)
-    sys.exit(main())
+    code = main()
+    gc.freeze()  # else the interpreter looks through everything again on its way out
+    sys.exit(code)
 
 
 if __name__ == "__main__":
