@@ -10,6 +10,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import click
 import pytest
 
 from draftcheck.cli import COMMANDS, cli
@@ -126,6 +127,14 @@ def test_a_verdict_imports_nothing_heavy() -> None:
         [sys.executable, "-c", code, *pair], capture_output=True, text=True, check=True
     )
     assert not set(json.loads(done.stderr.splitlines()[-1])) & set(HEAVY)
+
+
+def test_the_list_of_commands_says_what_each_says_itself() -> None:
+    context = click.Context(cli)
+    for name, text in COMMANDS.items():
+        command = cli.get_command(context, name)
+        assert command is not None and command.help is not None
+        assert " ".join(command.help.split("\n\n")[0].split()) == text
 
 
 def test_every_command_is_in_the_readme_and_has_help() -> None:

@@ -12,21 +12,23 @@ import click
 from draftcheck.settings import __version__
 
 COMMANDS = {
-    "cache": "draftcheck.cli.cache",
-    "gate": "draftcheck.cli.gate",
-    "inspect": "draftcheck.cli.inspect",
-    "lock": "draftcheck.cli.lock",
-    "pair": "draftcheck.cli.pair",
-    "probe": "draftcheck.cli.probe",
-    "recommend": "draftcheck.cli.recommend",
-    "report": "draftcheck.cli.report",
-    "rules": "draftcheck.cli.rules",
-    "scan": "draftcheck.cli.scan",
-    "trial": "draftcheck.cli.trial",
-    "why": "draftcheck.cli.why",
+    "cache": "Look at what draftcheck keeps of models on the Hub, or clear it.",
+    "gate": "Check the speculation setups in deploy FILES; without "
+    "FILES, in all that git has here.",
+    "inspect": "Show what the files of MODEL say, without opinion.",
+    "lock": "Write draftcheck.lock: what the gate needs to know of the "
+    "models that deploy files name.",
+    "pair": "Say whether DRAFT can speculate for TARGET, engine by engine.",
+    "probe": "Ask the running server at URL whether it is speculating now, and how well.",
+    "recommend": "Name the best drafts for TARGET: from the Hub, or from the models on this disk.",
+    "report": "Write a static site of everything that a scan's store knows.",
+    "rules": "List the rulebook, or show one rule: reaction, versions, why, fix, source.",
+    "scan": "Keep a store of verdicts fresh: targets x drafts x engines, night after night.",
+    "trial": "Measure what DRAFT is worth to TARGET: one generation, one "
+    "reading, every draft length.",
+    "why": "Explain an engine's log or error text: what it means, likely causes, what to do next.",
 }
-
-
+"""Module of this package -> the first lines of its help, so that --help imports none of them."""
 EXTRAS = {"numpy": "trial"}
 """Modules that the core does without -> the extra that brings them."""
 
@@ -40,8 +42,20 @@ class LazyGroup(click.Group):
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
         if name not in COMMANDS:
             return None
-        command: click.Command = importlib.import_module(COMMANDS[name]).command
+        command: click.Command = importlib.import_module(f"draftcheck.cli.{name}").command
         return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the list as click does."""
+        limit = formatter.width - 6 - max(map(len, COMMANDS))
+        rows = [(name, _cut(text, limit)) for name, text in COMMANDS.items()]
+        with formatter.section("Commands"):
+            formatter.write_dl(rows)
+
+
+def _cut(text: str, limit: int) -> str:
+    """A command's help in one line."""
+    return click.Command(None, help=text).get_short_help_str(limit)
 
 
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})

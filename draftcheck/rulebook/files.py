@@ -73,7 +73,7 @@ def _read_once(name: str, kind: Any) -> Any:
     kept = _kept(path, name)
     try:
         return msgspec.json.decode(kept.read_bytes(), type=kind)
-    except (OSError, msgspec.DecodeError, RecursionError):
+    except (OSError, ValueError, msgspec.DecodeError, RecursionError):
         data = parse(path)
         _keep(kept, data)
         return typed(data, kind, f"{name}.toml")

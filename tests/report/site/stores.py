@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from draftcheck.report.site.data import SiteData
+from draftcheck.scan import schema
 from draftcheck.scan.rows import ChangeRow, ModelRow, ScanRow, VerdictRow
 from draftcheck.scan.store import ScanStore
 
@@ -47,7 +48,7 @@ def fill(path: Path, site: SiteData) -> Path:
 
 
 def _insert(db: Any, table: str, values: Values) -> None:
-    names = ", ".join(values)
+    names = ", ".join(schema.NAMES.get(name, name) for name in values)
     marks = ", ".join("?" for _ in values)
     db.execute(f"INSERT INTO {table} ({names}) VALUES ({marks})", list(values.values()))
 
