@@ -99,8 +99,9 @@ def test_hostile_names_stay_text(small: Written, opened: Open) -> None:
     assert {HOSTILE[0], HOSTILE[1], HOSTILE[2]} <= shown
     for row in page.locator("table.list tbody tr").all()[:8]:
         row.locator("th a").click()
-        assert page.locator("#pair").is_visible()
+        page.locator("#pair").wait_for(state="visible")
         page.keyboard.press("Escape")
+        page.locator("#pair").wait_for(state="hidden")
     assert page.evaluate("window.hit") is None
     assert page.locator("script").count() == 2 and page.locator("img").count() == 0
 
