@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from draftcheck.scan.ray import count_requests
 from tests.conftest import ROOT
 from tests.hub import Hub
 from tests.hub.process import HANGS, Draftcheck
@@ -48,7 +49,7 @@ def kill_one_at_work(root: int, patience: float) -> str | None:
     end = time.monotonic() + patience
     while time.monotonic() < end:
         for pid, name in descendants(root):
-            if name.startswith("ray::done"):
+            if name.startswith(f"ray::{count_requests.__name__}"):
                 os.kill(pid, signal.SIGKILL)
                 return name
         time.sleep(0.05)
