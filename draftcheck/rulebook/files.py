@@ -17,6 +17,7 @@ import re
 from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
+from threading import RLock
 from typing import Annotated, Any, TypeVar, cast
 
 import msgspec
@@ -39,6 +40,10 @@ _WORDINGS = (
     (r"Expected (.*), got (.*)", r"{key} must be \1, not \2"),
     (r"Invalid enum value (.*)", r"{key} \1 is not one of {choices}"),
 )
+
+
+_READING = RLock()
+"""msgspec works out what a type holds at its first use, and crashes if two threads do so at once."""
 
 
 class RuleRow(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -64,7 +69,8 @@ def names(*under: str) -> tuple[str, ...]:
 def read(name: str, kind: type[T]) -> T:
     """The file rules/NAME.toml as an object of this type."""
     once: Any = _read_once  # typed as a cache it would lose T
-    return cast(T, once(name, kind))
+    with _READING:
+        return cast(T, once(name, kind))
 
 
 @cache

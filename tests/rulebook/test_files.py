@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import tomllib
 from pathlib import Path
 
 import pytest
 
 from draftcheck.rulebook import files
+from tests.conftest import ROOT
 
 
 @pytest.fixture
@@ -62,3 +65,16 @@ def test_a_cache_that_cannot_be_written_is_no_error(
     (tmp_path / "draftcheck").write_text("in the way", encoding="utf-8")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     assert again("truth")["rule"]
+
+
+def test_threads_may_read_a_file_for_the_first_time_together() -> None:
+    """In a process of its own: msgspec crashed there, with a signal."""
+    code = (
+        "import sys; sys.setswitchinterval(1e-6);"
+        "from concurrent.futures import ThreadPoolExecutor;"
+        "from draftcheck.memory import profiles;"
+        "pool = ThreadPoolExecutor(8);"
+        "assert len({id(t) for t in pool.map(lambda _: profiles.table(), range(64))}) == 1"
+    )
+    for _ in range(5):
+        subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT)
