@@ -43,7 +43,7 @@ _WORDINGS = (
 
 
 _READING = RLock()
-"""msgspec works out what a type holds at its first use, and crashes if two threads do so at once."""
+"""msgspec works out what a type holds at its first use; two threads at once would crash there."""
 
 
 class RuleRow(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
