@@ -3,7 +3,7 @@
 import gc
 import sys
 
-from draftcheck.cli import main
+from draftcheck.cli import main, streams
 
 OBJECTS = 50_000
 """New objects between two looks for cycles: most commands are done before one would pay."""
@@ -11,6 +11,7 @@ OBJECTS = 50_000
 
 def run() -> None:
     gc.set_threshold(OBJECTS)
+    streams.guard()
     code = main()
     gc.freeze()  # else the interpreter looks through everything again on its way out
     sys.exit(code)

@@ -11,6 +11,8 @@ from draftcheck.errors import UsageError
 
 Key = Callable[[str], Any]
 _BUILD = re.compile(r"b?(\d{1,9})")
+LONGEST = 100
+"""Characters of a version; thousands of digits are none, and Python refuses to read them."""
 
 
 @lru_cache(maxsize=4096)
@@ -18,7 +20,7 @@ def build(text: str) -> int:
     """b10586, or 10586 -> 10586."""
     match = _BUILD.fullmatch(text)
     if match is None:
-        raise UsageError(f"{text!r} is not a build such as b10586")
+        raise UsageError(f"{text[:LONGEST]!r} is not a build such as b10586")
     return int(match[1])
 
 
@@ -28,9 +30,11 @@ def pep440(text: str) -> Any:
     from packaging.version import InvalidVersion, Version
 
     try:
+        if len(text) > LONGEST:
+            raise InvalidVersion
         return Version(text.removeprefix("v"))
     except InvalidVersion:
-        raise UsageError(f"{text!r} is not a version such as 0.15.1") from None
+        raise UsageError(f"{text[:LONGEST]!r} is not a version such as 0.15.1") from None
 
 
 ORDERS: Mapping[str, Key] = {"build": build, "pep440": pep440}

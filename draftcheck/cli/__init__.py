@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import importlib
 import io
+import os
 import sys
 from collections.abc import Sequence
 
@@ -29,6 +31,8 @@ COMMANDS = {
     "why": "Explain an engine's log or error text: what it means, likely causes, what to do next.",
 }
 """Module of this package -> the first lines of its help, so that --help imports none of them."""
+FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EMFILE, errno.ENFILE}
+"""The disk or the process has no room."""
 EXTRAS = {"numpy": "trial"}
 """Modules that the core does without -> the extra that brings them."""
 
@@ -69,9 +73,19 @@ def cli() -> None:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command line and return its exit code; no exception leaves it."""
-    from draftcheck.errors import DraftcheckError
+    from draftcheck.cli import streams
 
     _show_everything()
+    code = _run(arguments)
+    if reason := streams.lost():
+        _say(f"standard output: the report could not be written: {reason}", None)
+        return code or 3
+    return code
+
+
+def _run(arguments: Sequence[str] | None) -> int:
+    from draftcheck.errors import DraftcheckError
+
     try:
         code = cli.main(args=arguments, prog_name="draftcheck", standalone_mode=False)
         return code if isinstance(code, int) else 0
@@ -79,6 +93,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         click.echo(error.format_message(), err=True)
         return 2
     except click.ClickException as error:
+        from draftcheck.report.safe import safe
+
+        error.message = safe(error.message, 500)
         error.show()
         return 2
     except (click.Abort, KeyboardInterrupt):
@@ -90,17 +107,27 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except MemoryError:
         _say("not enough memory to read these models", None)
         return 3
-    except BrokenPipeError:
-        # The reader of our output went away: nobody is left to tell.
-        sys.stderr.close()
-        return 0
     except Exception as error:
+        if isinstance(error, OSError) and (reason := _environment(error)):
+            _say(reason, None)
+            return 3
         if isinstance(error, ModuleNotFoundError) and error.name in EXTRAS:
             extra = EXTRAS[error.name]
             _say(f"this needs {error.name}", f"pip install 'draftcheck-llm[{extra}]'")
             return 2
         _bug()
         return 70
+
+
+def _environment(error: OSError) -> str | None:
+    """What is wrong with the machine, if that is it: no fault of ours, and none of a model."""
+    try:
+        os.getcwd()  # noqa: PTH109
+    except OSError:
+        return "the current folder no longer exists"
+    if error.errno in FULL:
+        return f"{error.filename or 'a file'}: cannot be written: {error.strerror}"
+    return None
 
 
 def _show_everything() -> None:

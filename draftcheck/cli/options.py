@@ -9,6 +9,7 @@ fields from the same values, so what commands share is declared once here and ty
 from __future__ import annotations
 
 import functools
+import math
 import os
 import sys
 from collections.abc import Callable
@@ -18,6 +19,7 @@ from typing import Any, TypeVar, get_type_hints
 
 import click
 
+from draftcheck import atomic
 from draftcheck.errors import ReadError
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
@@ -42,6 +44,18 @@ class TrialKnobs:
     budget: float | None
     backend: str | None
     device: str | None
+
+
+class FiniteRange(click.FloatRange):
+    """A float range that takes no NaN, which lies between any two numbers, and no infinity."""
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        number: float = super().convert(value, param, ctx)
+        if not math.isfinite(number):
+            self.fail(f"{value!r} is not a finite number.", param, ctx)
+        return number
 
 
 def parsed_into(kind: type[Request]) -> Callable[[Callable[[Request], int]], Callable[..., int]]:
@@ -108,7 +122,7 @@ def circumstances_options(function: Callable[..., Any]) -> Callable[..., Any]:
         ),
         click.option(
             "--memory-fraction",
-            type=click.FloatRange(0, 1, min_open=True),
+            type=FiniteRange(0, 1, min_open=True),
             metavar="F",
             help="Share of the GPU that the engine may use.",
         ),
@@ -163,14 +177,14 @@ def trial_options(function: Callable[..., Any]) -> Callable[..., Any]:
         ),
         click.option(
             "--temperature",
-            type=click.FloatRange(0, 10),
+            type=FiniteRange(0, 10),
             default=0.0,
             show_default=True,
             help="Of the target's answers; 0: greedy.",
         ),
         click.option(
             "--budget",
-            type=click.FloatRange(0),
+            type=FiniteRange(0),
             metavar="SECONDS",
             help="Stop measuring after this long.",
         ),
@@ -209,7 +223,11 @@ def emit(text: str, output: Path | None) -> None:
     if output is None:
         click.echo(text, color=colour())
         return
+    data = (click.unstyle(text) + "\n").encode("utf-8", "backslashreplace")
     try:
-        output.write_text(click.unstyle(text) + "\n", encoding="utf-8")
+        if output.exists() and not output.is_file():  # a pipe, a terminal, a device
+            output.write_bytes(data)
+        else:
+            atomic.write(output.resolve(), data)  # what a link points to; the link stays
     except OSError as error:
         raise ReadError(f"{output}: cannot be written: {error.strerror}") from error

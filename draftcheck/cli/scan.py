@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from draftcheck.cli.options import (
+    FiniteRange,
     ReportOptions,
     circumstances_options,
     emit,
@@ -98,24 +99,24 @@ class ScanRequest:
 @click.option("--search", metavar="TEXT", help="Only models with this in their names.")
 @click.option("--max-size", metavar="N", help="Only drafts of at most so many parameters: 8B.")
 @click.option(
-    "--limit", type=click.IntRange(1), metavar="N", help="Rows of the Hub's list to look at."
+    "--limit", type=click.IntRange(1, 2**40), metavar="N", help="Rows of the Hub's list to look at."
 )
 @circumstances_options
 @click.option(
     "--max-time",
-    type=click.FloatRange(0, min_open=True),
+    type=FiniteRange(0, min_open=True),
     metavar="SECONDS",
     help="Stop in good order after this long; the next run goes on.",
 )
 @click.option(
     "--trials",
-    type=click.IntRange(0),
+    type=click.IntRange(0, 2**40),
     metavar="N",
     help="Measure the best N drafts of each target.",
 )
 @click.option("--retry", is_flag=True, help="Read again what could not be read before.")
 @click.option("--executor", default="local", show_default=True, metavar="local|ray[:ADDRESS]")
-@click.option("--workers", type=click.IntRange(1), metavar="N", help="Processes that judge.")
+@click.option("--workers", type=click.IntRange(1, 4096), metavar="N", help="Processes that judge.")
 @click.option(
     "--connections",
     type=click.IntRange(1, 64),

@@ -1,0 +1,52 @@
+"""Numbers that no command can use are refused where they are given."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.conftest import Run
+from tests.hostile.support import assert_calm
+
+PAIR, PROBE = ("pair", "a", "b"), ("probe", "http://127.0.0.1:9")
+OPTIONS = [
+    (PAIR, "--memory-fraction"),
+    (PAIR, "--context"),
+    (PAIR, "--tensor-parallel"),
+    (PAIR, "--draft-gpu"),
+    (PROBE, "--interval"),
+    (PROBE, "--timeout"),
+    (("trial", "a", "b"), "--temperature"),
+    (("trial", "a", "b"), "--precision"),
+    (("trial", "a", "b"), "--budget"),
+    (("trial", "a", "b"), "--tokens"),
+    (("trial", "a", "b"), "--seed"),
+    (("scan",), "--max-time"),
+    (("scan",), "--limit"),
+    (("scan",), "--workers"),
+    (("recommend", "a"), "--limit"),
+]
+
+
+@pytest.mark.parametrize("value", ["nan", "inf", "-inf", "1e400", "9" * 400, "9" * 5000, "-1e9"])
+@pytest.mark.parametrize(("command", "option"), OPTIONS, ids=lambda value: str(value))
+def test_numbers_out_of_bounds(run: Run, command: tuple[str, ...], option: str, value: str) -> None:
+    ran = run(*command, option, value)
+    assert ran.code == 2, ran.err
+    assert "Traceback" not in ran.err
+    assert option in ran.err
+    assert all(len(line) < 1000 for line in ran.err.splitlines())
+
+
+@pytest.mark.parametrize("digits", [101, 5000])
+@pytest.mark.parametrize("engine", ["vllm@0.", "llama.cpp@b"])
+def test_versions_of_thousands_of_digits(run: Run, engine: str, digits: int) -> None:
+    ran = run(*PAIR, "--engine", engine + "9" * digits)
+    assert ran.code == 2
+    assert_calm(ran)
+
+
+def test_control_characters_of_arguments_are_not_repeated(run: Run) -> None:
+    ran = run("gate", "--\x1b[2J\u202e")
+    assert ran.code == 2
+    assert "\x1b" not in ran.err
+    assert "\u202e" not in ran.err
