@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN = $(VENV)/bin
 PIP = $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test rule-case test-engines llama-library lint types wheel bench bench-scan golden docs clean
+.PHONY: demo test fuzz rule-case test-engines llama-library lint types wheel bench bench-scan golden docs clean
 
 $(VENV)/.core: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -27,6 +27,9 @@ demo: $(VENV)/.core          ## from nothing to a verdict on the embedded pair, 
 
 test: $(VENV)/.dev           ## the whole suite
 	$(BIN)/python -m pytest -q -n auto --dist loadfile
+
+fuzz: $(VENV)/.dev           ## MINUTES=10 [SURFACE=deploy] [SEED=…]: attack every surface; says seed and input
+	$(BIN)/python -m tests.fuzz $(SURFACE) --minutes '$(or $(MINUTES),10)' $(if $(SEED),--seed $(SEED))
 
 rule-case: $(VENV)/.dev      ## ID=VLL900 ENGINE=vllm@0.30.0 [METHOD=…] [KIND=fail]: a case to edit
 	$(BIN)/python -m tests.judge.make_rule_case '$(ID)' '$(ENGINE)' --method '$(METHOD)' \
