@@ -47,7 +47,7 @@ def test_the_harness_sees_what_it_looks_for(
         if what == "runs":
             Path(harness.CANARY).touch()
         if what == "raw":
-            click.echo("\x1b[2J")
+            click.echo("\u202e")
         if what == "hangs":
             while True:
                 pass
