@@ -11,10 +11,11 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
-from tests.fuzz.harness import Case, generator, limit_process, run, shrunk
+from tests.fuzz.harness import CODES_SEEN, Case, generator, limit_process, run, shrunk
 from tests.fuzz.surfaces import SURFACES
 
 HANGS = 300
@@ -51,17 +52,21 @@ def main() -> int:
     for name in names:
         share = asked.minutes * 60 / len(names) if asked.minutes else None
         cases = asked.cases or (10**9 if share else SURFACES[name].suite)
-        done, wrong = attack(name, seed, cases, share)
-        print(f"{name}: {done:,} cases, {len(wrong)} failures", flush=True)
+        done, wrong, codes = attack(name, seed, cases, share)
+        seen = ", ".join(f"{how} x {count:,}" for how, count in sorted(codes.items()))
+        print(f"{name}: {done:,} cases, {len(wrong)} failures ({seen})", flush=True)
         total += done
         failures += len(wrong)
     print(f"{total:,} cases, {failures} failures, seed {seed}")
     return 1 if failures else 0
 
 
-def attack(name: str, seed: int, cases: int, seconds: float | None) -> tuple[int, list[str]]:
+def attack(
+    name: str, seed: int, cases: int, seconds: float | None
+) -> tuple[int, list[str], Counter[str]]:
     """Cases of a surface in processes of their own; one that dies is a failure, and goes on."""
     wrong: list[str] = []
+    codes: Counter[str] = Counter()
     until = time.time() + seconds if seconds else None
     at = 0
     while at < cases and (until is None or time.time() < until):
@@ -73,16 +78,18 @@ def attack(name: str, seed: int, cases: int, seconds: float | None) -> tuple[int
                 word, _, rest = line.partition(" ")
                 if word == "case":
                     at = int(rest)
+                elif word == "codes":
+                    codes.update(json.loads(rest))
                 elif word == "wrong":
                     wrong.append(rest)
                     print(f"  {name} --seed {seed} --case {at}: {json.loads(rest)}", flush=True)
         if process.returncode == 0:
-            return at + 1, wrong
+            return at + 1, wrong, codes
         said = f"the process died with {process.returncode}"
         wrong.append(said)
         print(f"  {name} --seed {seed} --case {at}: {said}", flush=True)
         at += 1
-    return at, wrong
+    return at, wrong, codes
 
 
 def _lines(process: subprocess.Popen[str]) -> Iterator[str]:
@@ -112,6 +119,7 @@ def work(name: str, seed: int, start: int, cases: int, until: float | None) -> i
                 small, found = shrunk(case, folder / "case", found)
                 text = f"{found}\n{described(small)}"
                 print(f"wrong {json.dumps(text)}", flush=True)
+        print(f"codes {json.dumps(CODES_SEEN)}", flush=True)
     return 0
 
 

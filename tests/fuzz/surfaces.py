@@ -495,12 +495,9 @@ class Locks(Surface):
 def _sign(body: Any) -> None:
     for kind, entries in body.items() if isinstance(body, dict) else ():
         for key, entry in entries.items() if isinstance(entries, dict) else ():
-            if isinstance(entry, dict) and "digest" in entry:
-                for word in (kind, kind.removesuffix("s")):
-                    if entry["digest"] == "":
-                        break
-                    with contextlib.suppress(TypeError, ValueError, RecursionError):
-                        entry["digest"] = digest(word, key, entry)
+            if isinstance(entry, dict):
+                with contextlib.suppress(TypeError, ValueError, RecursionError):
+                    entry["digest"] = digest(kind, key, entry)
 
 
 class SavedTrials(Surface):
@@ -518,7 +515,7 @@ class SavedTrials(Surface):
         if rng.random() < 0.2:
             data = mutate.damaged_bytes(data, rng)
         manifest = (
-            f'[[pair]]\ntarget = "{TARGET}"\ndraft = "{DRAFT}"\nengine = "vllm@0.15.1"\n'
+            f'[[pair]]\ntarget = "{TARGET}"\ndraft = "{DRAFT}"\nengine = "vllm@0.32.0"\n'
             'trial = "trials/x.json"\nmin_speedup = 1.2\n'
         )
         return Case(
