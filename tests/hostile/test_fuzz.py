@@ -27,6 +27,7 @@ from draftcheck.models.readers.tokenizer import sentencepiece, tekken, tiktoken,
 from draftcheck.models.readers.weights import safetensors_header
 from tests import make
 from tests.conftest import Run
+from tests.fuzz.mutate import damaged_bytes as damaged
 from tests.hostile.support import (
     LONG,
     assert_calm,
@@ -126,32 +127,6 @@ def allowed(call: Callable[[], object], *errors: type[Exception]) -> object:
 def objects(*names: str) -> st.SearchStrategy[dict[str, Any]]:
     """Objects with some of the members that a reader looks for."""
     return st.dictionaries(st.one_of(st.sampled_from(names), WORDS), JSON, max_size=6)
-
-
-def damaged(base: bytes, rng: random.Random) -> bytes:
-    """A few bytes turned, written over, put in, taken out or cut off."""
-    data = bytearray(base)
-    for _ in range(rng.choice([1, 1, 1, 2, 4, 8])):
-        at = rng.randrange(len(data) + 1)
-        kind = rng.randrange(7)
-        if kind == 0 and at < len(data):
-            data[at] ^= 1 << rng.randrange(8)
-        elif kind == 1:
-            data[at : at + 1] = rng.randbytes(1)
-        elif kind == 2:
-            data[at:at] = rng.randbytes(rng.randrange(1, 9))
-        elif kind == 3:
-            del data[at : at + rng.choice([1, 2, 8, 100])]
-        elif kind == 4:
-            word = rng.choice([0, 1, 2**31, 2**32, 2**40, 2**62, 2**63, 2**64 - 1])
-            data[at : at + 8] = struct.pack("<Q", word)
-        elif kind == 5:
-            piece = bytes(data[at : at + rng.randrange(1, 40)])
-            other = rng.randrange(len(data) + 1)
-            data[other:other] = piece
-        elif rng.random() < 0.3:
-            del data[at:]
-    return bytes(data)
 
 
 # Parsers
