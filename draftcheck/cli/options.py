@@ -9,6 +9,7 @@ fields from the same values, so what commands share is declared once here and ty
 from __future__ import annotations
 
 import functools
+import math
 import os
 import sys
 from collections.abc import Callable
@@ -22,6 +23,18 @@ from draftcheck.errors import ReadError
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 Request = TypeVar("Request")
+
+
+class FiniteFloat(click.FloatRange):
+    """A number within bounds; nan passes every comparison, and infinity an open end."""
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        number: float = super().convert(value, param, ctx)
+        if not math.isfinite(number):
+            self.fail(f"{value!r} is not a finite number.", param, ctx)
+        return number
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -163,14 +176,14 @@ def trial_options(function: Callable[..., Any]) -> Callable[..., Any]:
         ),
         click.option(
             "--temperature",
-            type=click.FloatRange(0, 10),
+            type=FiniteFloat(0, 10),
             default=0.0,
             show_default=True,
             help="Of the target's answers; 0: greedy.",
         ),
         click.option(
             "--budget",
-            type=click.FloatRange(0),
+            type=FiniteFloat(0),
             metavar="SECONDS",
             help="Stop measuring after this long.",
         ),

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from draftcheck.cli.options import ReportOptions, emit, parsed_into, report_options
+from draftcheck.cli.options import FiniteFloat, ReportOptions, emit, parsed_into, report_options
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,7 +28,7 @@ class ProbeCommand:
 @click.argument("url")
 @click.option(
     "--interval",
-    type=click.FloatRange(0.1, 86400),
+    type=FiniteFloat(0.1, 86400),
     metavar="SECONDS",
     help="Read twice, this far apart, and judge what happened in between.",
 )
@@ -43,7 +43,7 @@ class ProbeCommand:
 )
 @click.option(
     "--timeout",
-    type=click.FloatRange(0.1, 600),
+    type=FiniteFloat(0.1, 600),
     default=10.0,
     show_default=True,
     metavar="SECONDS",

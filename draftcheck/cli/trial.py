@@ -9,6 +9,7 @@ import click
 
 from draftcheck.cli.options import (
     FILE,
+    FiniteFloat,
     ReportOptions,
     TrialKnobs,
     emit,
@@ -51,7 +52,7 @@ class TrialRequest:
 @trial_options
 @click.option(
     "--greedy-share",
-    type=click.FloatRange(0, 1),
+    type=FiniteFloat(0, 1),
     default=0.0,
     show_default=True,
     help="With a temperature: share of the requests that are greedy all the same.",
@@ -59,11 +60,11 @@ class TrialRequest:
 @click.option("--target-url", metavar="URL", help="A server of the target; only the draft is here.")
 @click.option("--target-model", metavar="NAME", help="What that server calls the target.")
 @click.option("--draft-url", metavar="URL", help="A llama-server of the draft.")
-@click.option("--seed", type=int, default=0, show_default=True)
+@click.option("--seed", type=click.IntRange(0, (1 << 31) - 1), default=0, show_default=True)
 @click.option("--dtype", help="Type to compute in. Default: the model's own; float32 on a CPU.")
 @click.option(
     "--precision",
-    type=click.FloatRange(0, 1),
+    type=FiniteFloat(0, 1),
     default=0.03,
     show_default=True,
     help="Stop when acceptance is known to within this.",

@@ -27,6 +27,7 @@ REDIRECTS = 3
 ROUND = 3
 """All questions of one reading together take at most this many times the limit of one."""
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
+_HOST = re.compile(r"[\w.:\[\]/-]{1,200}")
 _ENDPOINT = re.compile(r"/(v1(/.*)?|metrics|slots|props|health)$")
 _UNSEEN = re.compile(r"[\x00-\x20\x7f]")
 
@@ -58,7 +59,8 @@ class ServerAddress:
 def parse(text: str) -> ServerAddress:
     """Read the base address in a URL; an endpoint such as /v1 at its end is dropped."""
     if not _SCHEME.match(text):
-        hint = f"Write http://{text}" if "@" not in text else "Write http://HOST:PORT"
+        # What may hold a password or a key is not repeated.
+        hint = f"Write http://{text}" if _HOST.fullmatch(text) else "Write http://HOST:PORT"
         raise UsageError("the URL has no scheme", hint=hint)
     try:
         parts = urlsplit(text)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 _LINE = re.compile(r"([A-Za-z_:][\w:]*)(?:\{(.*)\})?[ \t]+(\S+)(?:[ \t]+\S+)?[ \t\r]*")
 _POSITION = re.compile(r"[0-9]{1,3}")
-_LABEL = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
+_LABEL = re.compile(r'\b(\w+)="((?:[^"\\]|\\.)*)"')
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -38,9 +39,8 @@ def load(paths: Iterable[Path]) -> dict[tuple[str, str], TrialRecord]:
     records: dict[tuple[str, str], TrialRecord] = {}
     for path in paths:
         for file in _files(path):
-            body = _read(file, strict=file == path)
-            if body is not None:
-                record = parse(body)
+            record = _read(file, strict=file == path)
+            if record is not None:
                 records[record.target, record.draft] = record
     return records
 
@@ -79,14 +79,17 @@ def parse(body: Mapping[str, Any]) -> TrialRecord:
 
 def _files(path: Path) -> Iterator[Path]:
     if path.is_dir():
-        yield from sorted(path.rglob("*.json"))[:MOST]
+        found = list(islice(path.rglob("*.json"), MOST + 1))
+        if len(found) > MOST:
+            raise ReadError(f"{path}: more than {MOST:,} JSON files: not a folder of trials")
+        yield from (file for file in sorted(found) if file.is_file())
     elif path.exists():
         yield path
     else:
         raise ReadError(f"{path}: no such file or folder of trials")
 
 
-def _read(file: Path, *, strict: bool) -> Mapping[str, Any] | None:
+def _read(file: Path, *, strict: bool) -> TrialRecord | None:
     """The report in a file; in a folder, other files are passed over."""
     try:
         if file.stat().st_size > MAX_BYTES:
@@ -94,8 +97,7 @@ def _read(file: Path, *, strict: bool) -> Mapping[str, Any] | None:
         body = json.loads(file.read_bytes())
         if not isinstance(body, dict) or "lengths" not in body:
             raise ValueError("not a report of draftcheck trial --format json")
-        parse(body)
-        return body
+        return parse(body)
     except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         if strict:
             raise ReadError(f"{file}: not a trial's report: {str(error)[:120]}") from None

@@ -6,6 +6,7 @@ then the result is written again, and the keys of the file must be those that we
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -40,7 +41,10 @@ def parse(found: Any, where: str) -> Trial:
 
 
 def _other_keys(found: Any, written: Any, place: str) -> Iterator[str]:
-    """Keys of the file that we would not write, and those we would write with a value."""
+    """Keys of the file that we would not write, and those we would write with a value.
+
+    Also figures that follow from others and come out beyond all bounds.
+    """
     if isinstance(found, dict) and isinstance(written, dict) and written:
         before = f"{place}." if place else ""
         for name in found:
@@ -54,3 +58,5 @@ def _other_keys(found: Any, written: Any, place: str) -> Iterator[str]:
     elif isinstance(found, list) and isinstance(written, list):
         for number, (one, other) in enumerate(zip(found, written, strict=False)):
             yield from _other_keys(one, other, f"{place}[{number}]")
+    elif isinstance(written, float) and not math.isfinite(written):
+        yield f"{place}: no number comes of these figures"

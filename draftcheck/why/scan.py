@@ -138,27 +138,30 @@ class _LogReader:
         shapes = shape(data).split(b"\n")
         lines: list[bytes] = []
         for number, kind in enumerate(shapes):
-            if kind in self.dull:
-                continue
             if candidates := self._candidates(kind):
                 lines = lines or data.split(b"\n")
                 self._match(self.state.lines + number + 1, lines[number], candidates)
-            elif len(self.dull) < KNOWN_SHAPES and len(kind) <= LONGEST_SHAPE:
-                self.dull.add(kind)
         self.state.lines += len(shapes) - 1
 
     def _candidates(self, kind: bytes) -> list[Message]:
         """The messages that a line of this shape may hold."""
+        if kind in self.dull:
+            return []
         words = self.by_word.keys() & kind.split()
         found = {id: message for word in words for id, message in self.by_word[word].items()}
-        return [
+        fitting = [
             message
             for message in found.values()
             if any(pattern.fits(kind) for pattern in message.patterns)
         ]
+        if not fitting and len(self.dull) < KNOWN_SHAPES and len(kind) <= LONGEST_SHAPE:
+            self.dull.add(kind)
+        return fitting
 
     def _match(self, number: int, line: bytes, candidates: Sequence[Message]) -> None:
         for part in _parts(line):
+            if len(part) < len(line):  # one of many: each is only held against what it may be
+                candidates = self._candidates(shape(part))
             shown = part.decode("utf-8", "replace")
             text = plain(shown)
             hits = []

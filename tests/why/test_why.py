@@ -597,6 +597,24 @@ def test_memory_stays_small(monkeypatch: pytest.MonkeyPatch) -> None:
     assert peak < 12 * size
 
 
+def test_the_work_grows_with_the_log_and_no_faster(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One line with the words of every message, and then nothing but carriage returns."""
+    words = {pattern.word.decode() for message in BOOK.messages for pattern in message.patterns}
+    everything = " ".join([*sorted(words), *(message.example for message in OWN)])
+    line = everything.replace("\n", " ").encode() + b"\r" * 200_000 + b"x\r" * 100_000
+    tried: list[str] = []
+    real = messages.Message.match
+
+    def match(self: messages.Message, text: str) -> dict[str, str] | None:
+        tried.append(self.id)
+        return real(self, text)
+
+    monkeypatch.setattr(messages.Message, "match", match)
+    scanned = scan.scan([line[at : at + 65536] for at in range(0, len(line), 65536)], BOOK.messages)
+    assert len(scanned.seen) > 20
+    assert len(tried) < 100_000
+
+
 def test_what_repeats_is_counted_and_kept_short(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -12,6 +12,7 @@ from draftcheck.probe.servers import openai
 
 ENGINE = "ollama"
 OWNERS = frozenset({"library"})
+LONGEST = 1 << 20
 _DRAFT = re.compile(r"^DRAFT\s", re.MULTILINE | re.IGNORECASE)
 _LENGTH = re.compile(r"^draft_num_predict\s+(\d{1,9})\s*$", re.MULTILINE)
 
@@ -38,8 +39,9 @@ def read(server: ProbedServer, model: str | None) -> ServerReading:
     if not body:
         return ServerReading(model=name, cause="no-model" if shown.status == 404 else "no-info")
     note = () if name in loaded else ("the model is not loaded now",)
-    draft = bool(_DRAFT.search(str(body.get("modelfile"))))
-    length = _LENGTH.search(str(body.get("parameters")))
+    modelfile, parameters = (openai.text(body.get(k), LONGEST) for k in ("modelfile", "parameters"))
+    draft = bool(_DRAFT.search(modelfile or ""))
+    length = _LENGTH.search(parameters or "")
     return _judged(body, name, draft, int(length[1]) if length else None, note)
 
 

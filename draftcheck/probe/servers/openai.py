@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -38,16 +37,22 @@ def text(value: object, longest: int = 300) -> str | None:
 
 def count(value: object) -> int | None:
     """Take a number that can be a count; anything else tells nothing."""
-    if isinstance(value, bool) or not isinstance(value, int | float):
+    if not isinstance(value, int | float) or number(value) is None or value < 0:
         return None
-    return int(value) if math.isfinite(value) and 0 <= value < 2**63 else None
+    return int(value)
 
 
 def number(value: object) -> float | None:
-    """Take a finite number; anything else tells nothing."""
+    """Take a number of a size that something can have; anything else tells nothing."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
-    return float(value) if abs(value) < 2**63 and math.isfinite(value) else None
+    return float(value) if abs(value) < 2**63 else None  # nan is not less than anything
+
+
+def seconds(milliseconds: object) -> float | None:
+    """Take a time that a server measured; one that no pass of a model takes tells nothing."""
+    told = number(milliseconds)
+    return told / 1000 if told is not None and 1e-6 <= told <= 1e9 else None
 
 
 def figures(drafted: int | None, accepted: int | None, generated: int | None) -> ServerCounts:

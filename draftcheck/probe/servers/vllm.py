@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import accumulate
 from typing import Any
 
 from draftcheck.probe.client import ProbedServer
@@ -79,9 +80,10 @@ def _counts(figures: Mapping[str, Any]) -> ServerCounts:
     """The figures of --per-request-spec-decode-metrics (0.29.0 and newer)."""
     histogram = figures.get("acceptance_histogram")
     steps = [openai.count(n) or 0 for n in histogram] if isinstance(histogram, list) else []
+    at_least = [*accumulate(reversed(steps))][::-1]
     return ServerCounts(
         openai.count(figures.get("num_spec_steps")),
         openai.count(figures.get("num_draft_tokens")),
         openai.count(figures.get("num_accepted_draft_tokens")),
-        by_position=tuple(sum(steps[first:]) for first in range(1, min(len(steps), 257))),
+        by_position=tuple(at_least[1:257]),
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -16,6 +17,7 @@ TRIES = 4
 PAUSE = 2.0
 LONGEST_PAUSE = 30.0
 BUSY = (429, 503)
+RETRY_AFTER = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9})?")
 SAID = 200
 """Characters of a server's own words that are repeated."""
 
@@ -61,12 +63,10 @@ def is_token_ids(found: Any) -> bool:
 
 
 def _pause(answer: ServerAnswer, turn: int) -> float:
-    """What the server asks for, within reason."""
-    try:
-        seconds = float(answer.headers.get("retry-after", ""))
-    except ValueError:
-        seconds = PAUSE * 2**turn
-    return min(max(seconds, 0.0), LONGEST_PAUSE)
+    """What the server asks for, within reason; a date or nonsense says nothing."""
+    asked = answer.headers.get("retry-after", "")
+    seconds = float(asked) if RETRY_AFTER.fullmatch(asked) else PAUSE * 2**turn
+    return min(seconds, LONGEST_PAUSE)
 
 
 def _refusal(answer: ServerAnswer, has_key: bool) -> str:

@@ -91,7 +91,7 @@ class LlamaServer(TargetWriter, DraftReader):
 
     def write(self, prompt: Prompt, options: TrialOptions) -> TargetText | None:
         ids = self.encode(prompt, options)
-        if self.context is not None and len(ids) + options.tokens > self.context:
+        if not ids or (self.context is not None and len(ids) + options.tokens > self.context):
             return None
         self._look_at(ids)
         found = self.complete(ids, options.tokens, options)
@@ -142,7 +142,7 @@ class LlamaServer(TargetWriter, DraftReader):
         return rank, confidence
 
     def _choices(self, ids: list[int]) -> tuple[list[int], list[float]]:
-        """The likeliest next tokens with their chances, before any sampler."""
+        """The likeliest next tokens and their chances beside the likeliest's, before samplers."""
         body = {
             "prompt": ids,
             "n_predict": 1,
@@ -155,10 +155,12 @@ class LlamaServer(TargetWriter, DraftReader):
         top = first.get("top_logprobs") if isinstance(first, Mapping) else None
         if not isinstance(top, list) or not top or not all(_sound(entry) for entry in top):
             raise ServerLost("/completion: no top_logprobs with ids; llama-server before b4365?")
-        logs = [openai.number(entry["logprob"]) for entry in top]
-        if None in logs:
+        told = [openai.number(entry["logprob"]) for entry in top]
+        logs = [log for log in told if log is not None]
+        if len(logs) < len(top):
             raise NotNumbers
-        return [entry["id"] for entry in top], [math.exp(log) for log in logs if log is not None]
+        # Held against the likeliest: whatever the server says, one of them is 1.
+        return [entry["id"] for entry in top], [math.exp(log - max(logs)) for log in logs]
 
     # ---- seconds ----
 
@@ -179,9 +181,9 @@ class LlamaServer(TargetWriter, DraftReader):
             }
             timings = self._asker.post("/completion", body).get("timings")
             timings = timings if isinstance(timings, Mapping) else {}
-            taken = openai.number(timings.get("prompt_ms"))
-            if turn and openai.count(timings.get("prompt_n")) == width and taken:
-                seconds.append(taken / 1000)
+            taken = openai.seconds(timings.get("prompt_ms"))
+            if turn and openai.count(timings.get("prompt_n")) == width and taken is not None:
+                seconds.append(taken)
         return statistics.median(seconds) if seconds else None
 
     def close(self) -> None:

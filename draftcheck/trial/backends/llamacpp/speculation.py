@@ -100,7 +100,8 @@ class Speculation:
     def _speculates(self, server: LlamaServer, running: RunningServer) -> None:
         """llama-server stays healthy when it drops a draft: that must not count as a run."""
         slots: Any = server.get("/slots")
-        told = [slot.get("speculative") for slot in slots] if isinstance(slots, list) else []
+        rows = [slot for slot in slots if isinstance(slot, dict)] if isinstance(slots, list) else []
+        told = [slot.get("speculative") for slot in rows]
         if told and not any(told):
             raise CannotVerify(f"llama-server drops this draft: {running.last_words()}")
 
@@ -114,7 +115,7 @@ def _one(server: LlamaServer, text: TargetText, options: TrialOptions) -> Specul
         openai.count(timed.get(name)) or 0
         for name in ("draft_n", "draft_n_accepted", "predicted_n")
     )
-    seconds = (openai.number(timed.get("predicted_ms")) or 0.0) / 1000
+    seconds = openai.seconds(timed.get("predicted_ms")) or 0.0
     same = completion.get("tokens") == text.tokens.tolist()
     return SpeculationCount(max(made - 1, 0), drafted, accepted, seconds, same)
 
