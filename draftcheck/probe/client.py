@@ -1,6 +1,8 @@
 """HTTP with limits: a deadline for the whole answer, a cap on its size, no foreign hosts.
 
-Uses no proxy and follows no redirect to another host; the key is never part of an error.
+Uses no proxy and follows no redirect to another host; the key is never part of an error. Texts and
+numbers of an answer are taken by text, count, number and seconds, which let nothing in that is
+too long or too large.
 """
 
 from __future__ import annotations
@@ -16,12 +18,16 @@ import threading
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 from urllib.parse import SplitResult, quote, urljoin, urlsplit
 
 from draftcheck.errors import UsageError
 
+MODELS = "/v1/models"
+"""What all OpenAI-compatible servers have."""
 CAP = 8 * 1024 * 1024
+LONGEST_KEY = 8192
 CONNECT_SECONDS = 5.0
 REDIRECTS = 3
 ROUND = 3
@@ -30,6 +36,7 @@ _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 _HOST = re.compile(r"[\w.:\[\]/-]{1,200}")
 _ENDPOINT = re.compile(r"/(v1(/.*)?|metrics|slots|props|health)$")
 _UNSEEN = re.compile(r"[\x00-\x20\x7f]")
+_KEY = re.compile(rb"[\x21-\x7e]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,14 +63,14 @@ class ServerAddress:
             return False
 
 
-def parse(text: str) -> ServerAddress:
+def parse(url: str) -> ServerAddress:
     """Read the base address in a URL; an endpoint such as /v1 at its end is dropped."""
-    if not _SCHEME.match(text):
+    if not _SCHEME.match(url):
         # What may hold a password or a key is not repeated.
-        hint = f"Write http://{text}" if _HOST.fullmatch(text) else "Write http://HOST:PORT"
+        hint = f"Write http://{url}" if _HOST.fullmatch(url) else "Write http://HOST:PORT"
         raise UsageError("the URL has no scheme", hint=hint)
     try:
-        parts = urlsplit(text)
+        parts = urlsplit(url)
         host, port = parts.hostname, parts.port
     except ValueError:
         raise UsageError("the URL cannot be read: host or port is malformed") from None
@@ -71,11 +78,58 @@ def parse(text: str) -> ServerAddress:
         raise UsageError(f"{parts.scheme}: only http and https URLs can be asked")
     if parts.username is not None or parts.password is not None:
         raise UsageError("a URL with a user or password", hint="Use --api-key-file FILE.")
-    if not host or _UNSEEN.search(text) or parts.query or parts.fragment:
+    if not host or _UNSEEN.search(url) or parts.query or parts.fragment:
         raise UsageError("not a server's address", hint="Write http://HOST:PORT, nothing more.")
     path = quote(_ENDPOINT.sub("", parts.path.rstrip("/")), safe="/%:@!$&'()*+,;=~-._")
     default = 443 if parts.scheme == "https" else 80
     return ServerAddress(parts.scheme, host, port if port is not None else default, path)
+
+
+def read_key(path: Path) -> str:
+    """Read the one word in the file; says what is wrong without quoting it."""
+    try:
+        with path.open("rb") as file:
+            raw = file.read(LONGEST_KEY + 1)
+    except OSError as error:
+        raise UsageError(f"{path}: the key cannot be read: {error.strerror}") from None
+    key = raw.removeprefix(b"\xef\xbb\xbf").strip()
+    if len(raw) > LONGEST_KEY or not _KEY.fullmatch(key):
+        hint = "One line, printable ASCII, no spaces, no word such as Bearer."
+        raise UsageError(f"{path}: this is not a key", hint=hint)
+    return key.decode("ascii")
+
+
+def key_exposed(url: str, key: str | None) -> str | None:
+    """Warn when the key would cross a network unencrypted."""
+    base = parse(url)
+    if key is None or base.scheme == "https" or base.loopback:
+        return None
+    return f"the key goes to {base.host} unencrypted: use https"
+
+
+def text(value: object, longest: int = 300) -> str | None:
+    """Take a text worth keeping, cut where no name goes on."""
+    return value[:longest] if isinstance(value, str) and value else None
+
+
+def count(value: object) -> int | None:
+    """Take a number that can be a count; anything else tells nothing."""
+    if not isinstance(value, int | float) or number(value) is None or value < 0:
+        return None
+    return int(value)
+
+
+def number(value: object) -> float | None:
+    """Take a number of a size that something can have; anything else tells nothing."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return float(value) if abs(value) < 2**63 else None  # nan is not less than anything
+
+
+def seconds(milliseconds: object) -> float | None:
+    """Take a time that a server measured; one that no pass of a model takes tells nothing."""
+    told = number(milliseconds)
+    return told / 1000 if told is not None and 1e-6 <= told <= 1e9 else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +167,11 @@ class ServerAnswer:
         body = self.json()
         return body if isinstance(body, dict) else {}
 
+    def rows(self, name: str | None = None) -> list[dict[str, Any]]:
+        """The objects of the list that the body is, or that it holds under a name."""
+        found = self.json() if name is None else self.object().get(name)
+        return [row for row in found if isinstance(row, dict)] if isinstance(found, list) else []
+
 
 class ProbedServer:
     """One server; keeps the answers of a reading, so that each address is asked once."""
@@ -142,6 +201,13 @@ class ProbedServer:
             self._known[path] = self._follow(path, left)
             self.asked.append((path, self._known[path].status))
         return self._known[path]
+
+    def models(self) -> list[dict[str, Any]]:
+        return self.get(MODELS).rows("data")
+
+    def first_model(self) -> str | None:
+        """The id of the first model listed."""
+        return next((text(entry.get("id")) for entry in self.models()), None)
 
     def post(self, path: str, body: Mapping[str, Any], seconds: float) -> ServerAnswer:
         """Send a JSON body; never repeated, never redirected."""
@@ -187,9 +253,9 @@ class ProbedServer:
             watch = _watch(connection.sock, deadline)
             connection.request(method, self.base.path + path, body, self._headers(body))
             with contextlib.closing(connection.getresponse()) as response:
-                text = self._without_key(_body(response))
+                body_text = self._without_key(_body(response))
                 headers = {k.lower(): self._without_key(v) for k, v in response.getheaders()}
-            return ServerAnswer(path, response.status, headers, text)
+            return ServerAnswer(path, response.status, headers, body_text)
         except _Unusable as error:
             return ServerAnswer(path, fault=str(error))
         except (OSError, http.client.HTTPException, ValueError) as error:
@@ -214,8 +280,8 @@ class ProbedServer:
             headers["Authorization"] = f"Bearer {self._key}"
         return headers
 
-    def _without_key(self, text: str) -> str:
-        return text.replace(self._key, "…") if self._key else text
+    def _without_key(self, words: str) -> str:
+        return words.replace(self._key, "…") if self._key else words
 
 
 class _Unusable(Exception):

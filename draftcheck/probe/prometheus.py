@@ -7,6 +7,8 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from draftcheck.probe.client import ServerAnswer
+
 _LINE = re.compile(r"([A-Za-z_:][\w:]*)(?:\{(.*)\})?[ \t]+(\S+)(?:[ \t]+\S+)?[ \t\r]*")
 _POSITION = re.compile(r"[0-9]{1,3}")
 _LABEL = re.compile(r'\b(\w+)="((?:[^"\\]|\\.)*)"')
@@ -21,9 +23,10 @@ class Sample:
 
 
 class Metrics:
-    """The samples whose names start with a prefix."""
+    """The samples whose names start with a prefix; none in an answer that is no good one."""
 
-    def __init__(self, text: str, prefix: str) -> None:
+    def __init__(self, answer: ServerAnswer, prefix: str) -> None:
+        text = answer.text if answer.ok else ""
         self.samples: dict[str, list[Sample]] = {}
         self.declared = {name for name in _declared(text) if name.startswith(prefix)}
         for name, sample in _samples(text, prefix):

@@ -127,10 +127,9 @@ class ServerReading:
 
 @dataclass(frozen=True, slots=True)
 class CompletionReply:
-    """What one completion told; a fault when it failed."""
+    """What one completion told."""
 
     counts: ServerCounts | None = None
-    fault: str | None = None
     draftless: bool = False
     """The answer itself says that no draft model took part."""
 

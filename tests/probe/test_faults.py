@@ -428,12 +428,12 @@ def test_every_cause_in_the_code_has_its_words() -> None:
     import re
 
     from draftcheck import versions
-    from draftcheck.probe import causes, kinds
+    from draftcheck.probe import servers, verdict
     from draftcheck.rulebook import files
     from tests.conftest import ROOT
 
-    rows = files.read("probes", causes.ProbeFile).cause
-    engines = {kind.ENGINE for kind in kinds.KINDS}
+    rows = files.read("probes", verdict.ProbeFile).cause
+    engines = {kind.engine for kind in servers.KINDS}
     for row in rows:
         assert row.text.endswith(".") and row.fix.endswith(".")
         assert row.engine is None or row.engine in engines

@@ -19,10 +19,8 @@ from typing import Any, Protocol
 import numpy as np
 
 from draftcheck.errors import ReadError, UsageError
-from draftcheck.probe import keys
-from draftcheck.probe.client import parse
-from draftcheck.probe.kinds import recognise
-from draftcheck.probe.servers import llama_server, openai
+from draftcheck.probe.client import MODELS, key_exposed, parse, text
+from draftcheck.probe.servers import LlamaServerKind, ServerKind, recognise
 from draftcheck.trial import gguf_files
 from draftcheck.trial.backends.asking import ServerAsker, is_token_ids
 from draftcheck.trial.backends.backend import TargetText, TrialOptions, missing
@@ -68,7 +66,7 @@ def open(target: str, draft: str, options: TrialOptions) -> Sides:
     writer = _writer(asker, spelling, options)
     reader = spelling.reader = _reader(draft, options)
     sides = Sides(NAME, writer, reader, "plain timing by llama-server")
-    if (warning := keys.exposed(options.target_url, key())) is not None:
+    if (warning := key_exposed(options.target_url, key())) is not None:
         sides.remarks.append(warning)
     sides.speculation = "the target runs elsewhere; ask its server with draftcheck probe"
     return sides
@@ -78,7 +76,7 @@ def _writer(asker: ServerAsker, spelling: _Spelling, options: TrialOptions) -> T
     """Asked before the draft is loaded: a wrong address should not cost that."""
     where = asker.site.base.url
     try:
-        if _recognise(asker) is llama_server:
+        if isinstance(_recognise(asker), LlamaServerKind):
             return LlamaServer(asker)
         return Endpoint(asker, _model(asker, options), spelling)
     except ServerLost as error:
@@ -98,9 +96,9 @@ def key() -> str | None:
     return found or None
 
 
-def _recognise(asker: ServerAsker) -> Any:
+def _recognise(asker: ServerAsker) -> ServerKind | None:
     """The kind of server; None: none that we know, so the common ground has to do."""
-    first = asker.site.get(openai.MODELS)
+    first = asker.site.get(MODELS)
     where = asker.site.base.url
     if not first.reached:
         raise ReadError(f"{where}: {first.fault}", hint="Is the server running, is it the address?")
@@ -115,7 +113,7 @@ def _model(asker: ServerAsker, options: TrialOptions) -> str:
     """What the server calls the target."""
     if options.target_model is not None:
         return options.target_model
-    names = [name for entry in openai.models(asker.site) if (name := openai.text(entry.get("id")))]
+    names = [name for entry in asker.site.models() if (name := text(entry.get("id")))]
     if len(names) == 1:
         return names[0]
     shown = ", ".join(names[:SHOWN]) or "none"
@@ -248,12 +246,12 @@ class Endpoint(TargetWriter):
         """Ids from text, by the target's tokenizer."""
         message = choice.get("message")
         message = message if isinstance(message, Mapping) else {}
-        text = message.get("content")
-        if not isinstance(text, str):
+        content = message.get("content")
+        if not isinstance(content, str):
             raise ServerLost(f"{CHAT}: the answer holds neither text nor token ids")
         self._thought += any(message.get(name) for name in THINKING)
         speller = self._spelling.get()
-        tokens = speller.spell(text)
+        tokens = speller.spell(content)
         usage = answer.get("usage")
         counted = usage.get("completion_tokens") if isinstance(usage, Mapping) else None
         ended = choice.get("finish_reason") == "stop" and speller.end is not None

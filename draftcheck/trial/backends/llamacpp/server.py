@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from draftcheck.probe.servers import openai
+from draftcheck.probe import client
 from draftcheck.trial.backends.asking import ServerAsker, is_token_ids
 from draftcheck.trial.backends.backend import (
     NotNumbers,
@@ -51,16 +51,16 @@ class LlamaServer(TargetWriter, DraftReader):
             raise ServerLost("/props: no answer; is it a llama-server with --props?")
         settings = props.get("default_generation_settings")
         found = settings.get("n_ctx") if isinstance(settings, Mapping) else None
-        entry: Any = next(iter(openai.models(asker.site)), {})
+        entry: Any = next(iter(asker.site.models()), {})
         meta = entry.get("meta") if isinstance(entry.get("meta"), Mapping) else {}
-        self.rows = openai.count(meta.get("n_vocab"))
-        self.context = openai.count(found) or openai.count(meta.get("n_ctx_train"))
+        self.rows = client.count(meta.get("n_vocab"))
+        self.context = client.count(found) or client.count(meta.get("n_ctx_train"))
         self.device = device or asker.site.base.url
-        self.dtype = openai.text(props.get("model_ftype")) or "as in the file"
-        slots = openai.count(props.get("total_slots"))
+        self.dtype = client.text(props.get("model_ftype")) or "as in the file"
+        slots = client.count(props.get("total_slots"))
         self.at_once = max(1, min(slots or 1, 8))
         self._seen = False
-        self._end = openai.text(props.get("eos_token"))
+        self._end = client.text(props.get("eos_token"))
 
     @property
     def end(self) -> int | None:
@@ -155,7 +155,7 @@ class LlamaServer(TargetWriter, DraftReader):
         top = first.get("top_logprobs") if isinstance(first, Mapping) else None
         if not isinstance(top, list) or not top or not all(_sound(entry) for entry in top):
             raise ServerLost("/completion: no top_logprobs with ids; llama-server before b4365?")
-        told = [openai.number(entry["logprob"]) for entry in top]
+        told = [client.number(entry["logprob"]) for entry in top]
         logs = [log for log in told if log is not None]
         if len(logs) < len(top):
             raise NotNumbers
@@ -181,8 +181,8 @@ class LlamaServer(TargetWriter, DraftReader):
             }
             timings = self._asker.post("/completion", body).get("timings")
             timings = timings if isinstance(timings, Mapping) else {}
-            taken = openai.seconds(timings.get("prompt_ms"))
-            if turn and openai.count(timings.get("prompt_n")) == width and taken is not None:
+            taken = client.seconds(timings.get("prompt_ms"))
+            if turn and client.count(timings.get("prompt_n")) == width and taken is not None:
                 seconds.append(taken)
         return statistics.median(seconds) if seconds else None
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from draftcheck.probe.servers import openai
+from draftcheck.probe import client
 from draftcheck.trial.backends.asking import ServerAsker
 from draftcheck.trial.backends.backend import CannotVerify, TargetText, TrialOptions
 from draftcheck.trial.backends.llamacpp.program import LlamaProgram, RunningServer
@@ -112,10 +112,10 @@ def _one(server: LlamaServer, text: TargetText, options: TrialOptions) -> Specul
     timings = completion.get("timings")
     timed: Mapping[str, Any] = timings if isinstance(timings, Mapping) else {}
     drafted, accepted, made = (
-        openai.count(timed.get(name)) or 0
+        client.count(timed.get(name)) or 0
         for name in ("draft_n", "draft_n_accepted", "predicted_n")
     )
-    seconds = openai.seconds(timed.get("predicted_ms")) or 0.0
+    seconds = client.seconds(timed.get("predicted_ms")) or 0.0
     same = completion.get("tokens") == text.tokens.tolist()
     return SpeculationCount(max(made - 1, 0), drafted, accepted, seconds, same)
 
