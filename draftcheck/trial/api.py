@@ -52,12 +52,13 @@ def trial(
     own set; tokens: new ones per prompt; say: is told the progress. The result's to_dict() is the
     JSON of the command.
     """
-    if not 2 <= tokens <= MOST_TOKENS or not 0 <= temperature < math.inf:
-        raise UsageError(f"a trial takes 2 to {MOST_TOKENS:,} tokens, a temperature from 0")
-    if not 0 <= greedy_share <= 1 or not 0 <= precision <= 1 or not 0 <= seed < SEEDS:
-        raise UsageError(f"a share and a precision lie from 0 to 1, a seed from 0 to {SEEDS - 1:,}")
-    if budget is not None and not 0 <= budget < math.inf:
-        raise UsageError("a budget is a number of seconds")
+    sizes = 2 <= tokens <= MOST_TOKENS and 0 <= seed < SEEDS
+    limits = 0 <= temperature < math.inf and 0 <= (budget or 0) < math.inf
+    if not (sizes and limits and 0 <= greedy_share <= 1 and 0 <= precision <= 1):
+        raise UsageError(
+            "a trial takes 2 tokens or more, a temperature from 0, a share from 0 to 1, a precision"
+            f" from 0 to 1, a budget of seconds, a seed from 0 to {SEEDS - 1:,}"
+        )
     if prompts is None or isinstance(prompts, str | Path):
         prompts = prompt_files.load(Path(prompts) if prompts is not None else None)
     texts_file = Path(reuse) if reuse is not None else None

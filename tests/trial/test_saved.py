@@ -53,7 +53,9 @@ def trial(**changes: Any) -> Trial:
         "loads": (LoadFigures(1, 4, 1.5, 0.01), LoadFigures(64, 1, 0.9, 0.02)),
         "categories": answers.parts(["x", "y"] * 2, found.by_length, 4, COSTS),
         "workload": answers.parts(["greedy", "sampled"] * 2, found.by_length, 4, None),
-        "verified": VerifiedRun(4, 2.0, 1.4, None, 2.01), "notes": ("one",),
+        "verified": VerifiedRun(draft_tokens=4, tokens_per_pass=2.0, speedup=1.4,
+                                identical_output=None, predicted=2.01),
+        "notes": ("one",),
         "prompts_digest": "sha256:1", "tokens_per_prompt": 40, "greedy_share": 0.5,
     }  # fmt: skip
     return Trial(**{**fields, **changes})

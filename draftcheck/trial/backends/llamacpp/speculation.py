@@ -55,10 +55,10 @@ class Speculation:
         plain = self.count(texts, options)
         fast = self.count(texts, options, g)
         return VerifiedRun(
-            g,
-            fast.tokens / max(fast.passes, 1),
-            plain.seconds / fast.seconds if fast.seconds and plain.seconds else None,
-            fast.same and plain.same,
+            draft_tokens=g,
+            tokens_per_pass=fast.tokens / max(fast.passes, 1),
+            speedup=plain.seconds / fast.seconds if fast.seconds and plain.seconds else None,
+            identical_output=fast.same and plain.same,
             drafted=fast.drafted,
             accepted=fast.accepted,
             first=1,

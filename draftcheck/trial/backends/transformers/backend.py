@@ -343,11 +343,11 @@ class TransformersBackend(Backend):
         if self._translation is not None:
             predicted = self.reencoded(texts, g, 0)[g].tokens_per_pass
         return VerifiedRun(
-            g,
-            tokens / max(passes, 1),
-            plain_s / fast_s if fast_s else None,
-            same if options.temperature == 0 else None,
-            predicted,
+            draft_tokens=g,
+            tokens_per_pass=tokens / max(passes, 1),
+            predicted=predicted,
+            speedup=plain_s / fast_s if fast_s else None,
+            identical_output=same if options.temperature == 0 else None,
         )
 
     @loading.growing()

@@ -250,10 +250,10 @@ class VllmBackend(Backend):
         # Not 1 + accepted / drafts: vLLM also counts what it accepts behind the end of a text.
         tokens = sum(len(output) - 1 for output in outputs)
         return VerifiedRun(
-            g,
-            tokens / drafts,
-            plain / fast if fast else None,
-            same if options.temperature == 0 else None,
+            draft_tokens=g,
+            tokens_per_pass=tokens / drafts,
+            speedup=plain / fast if fast else None,
+            identical_output=same if options.temperature == 0 else None,
             drafted=drafted,
             accepted=accepted,
             first=1,
