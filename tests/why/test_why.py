@@ -26,8 +26,8 @@ from draftcheck.cli import COMMANDS, cli
 from draftcheck.errors import RuleError
 from draftcheck.rulebook import book as rulebook
 from draftcheck.rulebook import files
-from draftcheck.why import messages, patterns, scan, source
-from draftcheck.why import run as why
+from draftcheck.why import explain as why
+from draftcheck.why import messages, patterns, scan
 from tests.conftest import FIXTURES, ROOT, Ran, Run
 
 LOGS = FIXTURES / "logs"
@@ -451,7 +451,7 @@ def test_a_named_pipe(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     writer.start()
     assert ids(run("why", pipe, "--format", "json")) == ["WHY100"]
     writer.join()
-    monkeypatch.setattr(source, "PATIENCE", 0.05)
+    monkeypatch.setattr(scan, "PATIENCE", 0.05)
     ran = run("why", pipe)
     assert ran.code == 3 and "nobody opened this pipe" in ran.err
 
@@ -570,7 +570,7 @@ def test_a_line_like_a_harmless_one_is_still_seen(run: Run, tmp_path: Path) -> N
 
 
 def test_only_so_much_is_read(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(source, "MOST", 1000)
+    monkeypatch.setattr(scan, "MOST_BYTES", 1000)
     ran = explain(run, tmp_path, "x" * 999 + "\n" + MASKED)
     assert ran.code == 3 and ran.json["log"]["complete"] is False
     assert "only the first 1,000 bytes were read" in run("why", tmp_path / "engine.log").out
