@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from draftcheck.recommend import records, trials
+from draftcheck.recommend import records
 from tests import make
 from tests.conftest import FIXTURES, Run
 
@@ -230,7 +230,7 @@ def test_a_trial_says_how_much_faster(
     pytest.importorskip("transformers")
     from draftcheck.trial import measure
 
-    monkeypatch.setattr(trials, "SECONDS", 0.5)
+    monkeypatch.setattr(records, "SECONDS", 0.5)
     monkeypatch.setattr(measure, "BATCH", 2)
     monkeypatch.setattr(measure, "CONTEXT", 64)
     measured: list[int] = []
