@@ -17,8 +17,8 @@ from draftcheck.memory import fit, plan
 from draftcheck.memory.from_config import ShapeUnknown
 from draftcheck.memory.parameters import tied
 from draftcheck.memory.weights import EMBEDDINGS, ENCODERS, FLOATS, HEADS, MTP
-from draftcheck.trial.speed import speedup
-from draftcheck.trial.speed.speedup import Costs
+from draftcheck.trial import speedup
+from draftcheck.trial.speedup import Costs
 from draftcheck.values.circumstances import Circumstances
 from draftcheck.values.comparison import Comparison
 from draftcheck.values.dtypes import dtype_bytes

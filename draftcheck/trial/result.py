@@ -17,7 +17,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
-from draftcheck.trial.speed.speedup import Costs, ratio
+from draftcheck.trial.speedup import Costs, ratio
 from draftcheck.trial.strict_json import Number, Text, Whole
 
 MAX_ROWS = 4096

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from draftcheck.errors import DraftcheckError
-from draftcheck.trial import model_places, prompts
+from draftcheck.trial import model_places, prompts, speedup
 from draftcheck.trial.backends.backend import Backend
 from draftcheck.trial.plan import TrialPlan, TrialWork
 from draftcheck.trial.result import (
@@ -18,8 +18,7 @@ from draftcheck.trial.result import (
 )
 from draftcheck.trial.simulate import answers, passes, statistics
 from draftcheck.trial.simulate.traces import PassCounts
-from draftcheck.trial.speed import speedup
-from draftcheck.trial.speed.speedup import Costs
+from draftcheck.trial.speedup import Costs
 
 BROKEN = 1.05
 """Tokens per pass up to here are not a bad draft but a broken pair."""

@@ -186,8 +186,7 @@ def test_what_was_measured_before_it_failed_is_kept(
     then: Act,
     words: str,
 ) -> None:
-    from draftcheck.trial.backends import asking
-    from draftcheck.trial.backends.endpoint import backend as endpoint
+    from draftcheck.trial.backends import asking, endpoint
 
     monkeypatch.setattr(asking, "SECONDS", 0.3 if then is sleep else 30.0)
     monkeypatch.setattr(endpoint.Endpoint, "at_once", 1)

@@ -25,7 +25,7 @@ from draftcheck.trial.result import (
 )
 from draftcheck.trial.simulate import answers
 from draftcheck.trial.simulate.traces import Trace
-from draftcheck.trial.speed.speedup import Costs
+from draftcheck.trial.speedup import Costs
 from tests.conftest import FIXTURES, Run
 
 DATA = Path(__file__).parent / "data"

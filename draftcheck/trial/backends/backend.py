@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from draftcheck.errors import ReadError, UsageError
 from draftcheck.trial.prompts import Prompt
 from draftcheck.trial.result import MeasuredModel, VerifiedRun
-from draftcheck.trial.speed.speedup import Costs
+from draftcheck.trial.speedup import Costs
 
 if TYPE_CHECKING:  # backends are chosen without numpy
     from draftcheck.trial.simulate.traces import Ints, PassCounts, Trace
@@ -25,8 +25,8 @@ if TYPE_CHECKING:  # backends are chosen without numpy
 BACKENDS = {
     "transformers": "draftcheck.trial.backends.transformers.backend",
     "llama.cpp": "draftcheck.trial.backends.llamacpp.backend",
-    "vllm": "draftcheck.trial.backends.vllm.backend",
-    "endpoint": "draftcheck.trial.backends.endpoint.backend",
+    "vllm": "draftcheck.trial.backends.vllm",
+    "endpoint": "draftcheck.trial.backends.endpoint",
 }
 PACKAGES = {"transformers": ("torch", "transformers"), "vllm": ("vllm",)}
 """What a backend cannot do without; the others say themselves what they lack."""
@@ -208,13 +208,13 @@ def missing(name: str) -> str | None:
 
 def choose(target: str, draft: str, options: TrialOptions) -> str:
     """The backend that the files and servers named ask for."""
-    from draftcheck.trial import gguf_files
+    from draftcheck.trial import model_places
 
     if options.target_url is not None:
         return "endpoint"
     if options.draft_url is not None:
         return "llama.cpp"
-    pair = gguf_files.is_gguf(target) and gguf_files.is_gguf(draft)
+    pair = model_places.is_gguf(target) and model_places.is_gguf(draft)
     names = ("llama.cpp", "transformers") if pair else ("transformers",)
     why = {name: missing(name) for name in names}
     found = next((name for name in names if why[name] is None), None)

@@ -29,7 +29,7 @@ from draftcheck.trial.backends.backend import (
 from draftcheck.trial.prompts import Prompt
 from draftcheck.trial.result import VerifiedRun
 from draftcheck.trial.simulate.traces import Floats, Ints, Trace
-from draftcheck.trial.speed.speedup import WIDTHS, Costs
+from draftcheck.trial.speedup import WIDTHS, Costs
 
 GREEDY = "at a temperature: for a draft that proposes its first choice, as llama.cpp and vLLM do"
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from draftcheck.trial import speedup
 from draftcheck.trial.result import (
     AcceptanceRate,
     CategoryFigures,
@@ -19,8 +20,7 @@ from draftcheck.trial.simulate import ngram, sampled, trees
 from draftcheck.trial.simulate import passes as simulate
 from draftcheck.trial.simulate.statistics import Bootstrap
 from draftcheck.trial.simulate.traces import Bools, Floats, JoinedTraces, PassCounts, Trace, line_up
-from draftcheck.trial.speed import speedup
-from draftcheck.trial.speed.speedup import Costs, ratio
+from draftcheck.trial.speedup import Costs, ratio
 
 USUAL = 4
 """Draft length of single figures where no costs say which is best."""

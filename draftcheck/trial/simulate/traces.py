@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from draftcheck.trial.speed.speedup import ratio
+from draftcheck.trial.speedup import ratio
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]

@@ -16,7 +16,7 @@ from draftcheck.errors import ReadError, UsageError
 from draftcheck.models.readers.gguf import facts as gguf
 from draftcheck.models.sources.folder import FolderSource
 from draftcheck.probe.client import parse
-from draftcheck.trial import gguf_files
+from draftcheck.trial import model_places
 from draftcheck.trial.backends.asking import ServerAsker
 from draftcheck.trial.backends.backend import TrialOptions
 from draftcheck.trial.backends.llamacpp import library
@@ -54,8 +54,8 @@ def no_program() -> str:
 def open(target: str, draft: str, options: TrialOptions) -> Sides:
     """Both models, the same way; the draft may be served already."""
     check(options)
-    mine = gguf_files.locate(target)
-    theirs = gguf_files.locate(draft) if options.draft_url is None else None
+    mine = model_places.locate_gguf(target)
+    theirs = model_places.locate_gguf(draft) if options.draft_url is None else None
     big = model(mine, options)
     try:
         small = model(theirs, options) if theirs else at(options.draft_url or "")

@@ -21,7 +21,7 @@ import numpy as np
 from draftcheck.errors import ReadError, UsageError
 from draftcheck.probe.client import MODELS, key_exposed, parse, text
 from draftcheck.probe.servers import LlamaServerKind, ServerKind, recognise
-from draftcheck.trial import gguf_files
+from draftcheck.trial import model_places
 from draftcheck.trial.backends.asking import ServerAsker, is_token_ids
 from draftcheck.trial.backends.backend import TargetText, TrialOptions, missing
 from draftcheck.trial.backends.llamacpp import backend as llamacpp
@@ -126,14 +126,14 @@ def _model(asker: ServerAsker, options: TrialOptions) -> str:
 def _reader(draft: str, options: TrialOptions) -> DraftReader:
     if options.draft_url is not None:
         return llamacpp.at(options.draft_url, key() if _same_server(options) else None)
-    if gguf_files.is_gguf(draft) and llamacpp.available() is None:
+    if model_places.is_gguf(draft) and llamacpp.available() is None:
         llamacpp.check(options)
-        return llamacpp.model(gguf_files.locate(draft), options)
+        return llamacpp.model(model_places.locate_gguf(draft), options)
     if (why := missing("transformers")) is not None:
         raise UsageError(
             f"the draft cannot be loaded: {why}", hint="pip install 'draftcheck-llm[trial]'"
         )
-    from draftcheck.trial.backends.transformers.draft import TransformersDraft
+    from draftcheck.trial.backends.transformers.backend import TransformersDraft
 
     return TransformersDraft(draft, options)
 
@@ -161,7 +161,7 @@ class _Spelling:
     def _load(self) -> Speller:
         if isinstance(self.reader, llamacpp.Model):  # a draft's vocabulary is its target's
             return self.reader
-        from draftcheck.trial.backends.transformers.draft import Spelling
+        from draftcheck.trial.backends.transformers.backend import Spelling
 
         return Spelling(self._target, self._options)
 
