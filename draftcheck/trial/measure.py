@@ -118,15 +118,11 @@ def _collect_traces(
         if plan.reuse and kept is None and work.texts:
             reuse.save(plan.reuse, plan, work.texts)
     if not any(len(trace.tokens) > 1 for trace in work.traces):
+        nothing = "every answer ends at once" if work.texts else "no prompts"
         raise ReadError(
-            f"{plan.target}: nothing to measure: {_why_nothing(backend, work)}",
+            f"{plan.target}: nothing to measure: {'; '.join(backend.notes) or nothing}",
             hint="Use other --prompts or fewer --tokens.",
         )
-
-
-def _why_nothing(backend: Backend, work: TrialWork) -> str:
-    notes = "; ".join(backend.notes)
-    return notes or ("every answer ends at once" if work.texts else "no prompts")
 
 
 def _write_texts(plan: TrialPlan, backend: Backend, at: int, began: float) -> list[TargetText]:

@@ -214,7 +214,7 @@ def parts(
 def _part(
     chosen: Bools, by_length: Mapping[int, PassCounts], length: int, cost: Costs | None
 ) -> CategoryFigures:
-    mine = {g: _of(counts, chosen) for g, counts in by_length.items()}
+    mine = {g: counts.of(chosen) for g, counts in by_length.items()}
     counts, g, gain = mine[length], length, None
     if cost is not None:
         gains = {g: _gain(mine[g], cost) for g in mine}
@@ -230,18 +230,6 @@ def _part(
         tokens_per_pass=counts.tokens_per_pass,
         draft_tokens=g,
         speedup=gain,
-    )
-
-
-def _of(counts: PassCounts, chosen: Bools) -> PassCounts:
-    """The same for some of the prompts; the histogram stays that of all."""
-    return PassCounts(
-        counts.passes[chosen],
-        counts.tokens[chosen],
-        counts.drafted[chosen],
-        counts.accepted[chosen],
-        counts.drafts[chosen],
-        counts.histogram,
     )
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from draftcheck.probe import client
 from draftcheck.trial.backends.asking import ServerAsker
@@ -21,8 +21,7 @@ from draftcheck.trial.backends.llamacpp.server import LlamaServer
 from draftcheck.trial.result import VerifiedRun
 
 
-@dataclass(frozen=True, slots=True)
-class SpeculationCount:
+class SpeculationCount(NamedTuple):
     """What llama-server counted over some texts."""
 
     tokens: int
@@ -79,7 +78,9 @@ class Speculation:
             server = LlamaServer(ServerAsker(running.base, running.key), running=running)
             if g is not None:
                 self._speculates(server, running)
-            return _add([_one(server, text, options) for text in texts])
+            counts = [_one(server, text, options) for text in texts]
+            tokens, drafted, accepted, seconds, same = map(sum, zip(*counts, strict=True))
+            return SpeculationCount(tokens, drafted, accepted, seconds, same == len(counts))
         finally:
             running.close()
 
@@ -118,13 +119,3 @@ def _one(server: LlamaServer, text: TargetText, options: TrialOptions) -> Specul
     seconds = client.seconds(timed.get("predicted_ms")) or 0.0
     same = completion.get("tokens") == text.tokens.tolist()
     return SpeculationCount(max(made - 1, 0), drafted, accepted, seconds, same)
-
-
-def _add(parts: Sequence[SpeculationCount]) -> SpeculationCount:
-    return SpeculationCount(
-        sum(part.tokens for part in parts),
-        sum(part.drafted for part in parts),
-        sum(part.accepted for part in parts),
-        sum(part.seconds for part in parts),
-        all(part.same for part in parts),
-    )

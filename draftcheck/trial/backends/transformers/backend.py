@@ -8,6 +8,7 @@ not the same. It cannot run heads such as EAGLE or Medusa, which are no models b
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from functools import partial
 from typing import Any
@@ -23,6 +24,7 @@ from draftcheck.trial.backends.backend import (
     Backend,
     BackendLimits,
     BrokenDraft,
+    CannotVerify,
     NotNumbers,
     TargetText,
     TrialOptions,
@@ -31,14 +33,7 @@ from draftcheck.trial.backends.backend import (
     target_not_numbers,
 )
 from draftcheck.trial.backends.sides import DraftReader
-from draftcheck.trial.backends.transformers import (
-    assisted,
-    draft_logits,
-    loading,
-    room,
-    steps,
-    universal,
-)
+from draftcheck.trial.backends.transformers import draft_logits, loading, room, steps, universal
 from draftcheck.trial.prompts import Prompt
 from draftcheck.trial.result import VerifiedRun
 from draftcheck.trial.simulate.traces import Floats, Ints, PassCounts, Trace
@@ -339,7 +334,11 @@ class TransformersBackend(Backend):
             found, calls, seconds = self.assist(text, g, options)
             same &= len(found) == len(text.tokens) and bool((found == text.tokens).all())
             passes, tokens, fast_s = passes + calls, tokens + len(found), fast_s + seconds
-            plain_s += assisted.alone(self.target, text.prompt, self._config(options))
+            ids = torch.tensor(text.prompt, device=self.target.device)[None]
+            before = time.perf_counter()
+            with torch.inference_mode():
+                self.target.generate(ids, generation_config=self._config(options)).cpu()
+            plain_s += time.perf_counter() - before
         predicted = None
         if self._translation is not None:
             predicted = self.reencoded(texts, g, 0)[g].tokens_per_pass
@@ -353,25 +352,34 @@ class TransformersBackend(Backend):
 
     @loading.growing()
     def assist(self, text: TargetText, g: int, options: TrialOptions) -> tuple[Ints, int, float]:
-        """One real run: its tokens, the target's passes, seconds."""
-        torch.manual_seed(options.seed)
-        out, passes, seconds = assisted.speculate(
-            self.target,
-            self.draft,
-            text.prompt,
-            g,
-            self._config(options),
-            self._tokenizers(options),
-        )
-        return self._cut(out), passes, seconds
+        """One real run: its tokens, the target's passes, seconds.
 
-    def _tokenizers(self, options: TrialOptions) -> dict[str, Any]:
-        if self._translation is None:
-            return {}
-        return {
-            "tokenizer": self.tokenizer,
-            "assistant_tokenizer": self.draft_tokenizer(options),
-        }
+        The first pass reads the prompt together with the first drafts. The length is taken from the
+        draft's own settings, where a confidence threshold would cut it short.
+        """
+        torch.manual_seed(options.seed)
+        settings = self.draft.generation_config
+        settings.num_assistant_tokens = g
+        settings.num_assistant_tokens_schedule = "constant"
+        settings.assistant_confidence_threshold = 0.0
+        more: dict[str, Any] = {"assistant_model": self.draft}
+        if self._translation is not None:
+            more["tokenizer"] = self.tokenizer
+            more["assistant_tokenizer"] = self.draft_tokenizer(options)
+        ids = torch.tensor(text.prompt, device=self.target.device)[None]
+        passes: list[None] = []
+        hook = self.target.register_forward_hook(lambda *_: passes.append(None))
+        before = time.perf_counter()
+        try:
+            with torch.inference_mode():
+                out = self.target.generate(ids, generation_config=self._config(options), **more)
+                new = out[0, ids.shape[1] :].cpu().numpy()
+        except (ValueError, RuntimeError, IndexError, AttributeError) as error:
+            words = " ".join(str(error).split())[:200]
+            raise CannotVerify(f"transformers' assisted generation: {words}") from error
+        finally:
+            hook.remove()
+        return self._cut(new), len(passes), time.perf_counter() - before
 
 
 class TransformersDraft(DraftReader):
