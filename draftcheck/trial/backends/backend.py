@@ -8,7 +8,7 @@ apart. Modules that BACKENDS names are imported when they are used: most need to
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from importlib.util import find_spec
@@ -48,16 +48,6 @@ class NotNumbers(Exception):
 
 class CannotVerify(Exception):
     """No real speculative run can be made here; the text says why."""
-
-
-class Interrupted(Exception):
-    """A model's server went away half-way; what it had done by then is kept."""
-
-    def __init__(
-        self, words: str, texts: Sequence[TargetText] = (), traces: Sequence[Trace] = ()
-    ) -> None:
-        super().__init__(words)
-        self.texts, self.traces = list(texts), list(traces)
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,12 +152,12 @@ class Backend(ABC):
         """Rows and contexts of both models."""
 
     @abstractmethod
-    def generate(self, prompts: Sequence[Prompt], options: TrialOptions) -> list[TargetText]:
-        """The target's own continuations. Raises Interrupted with those that were finished."""
+    def generate(self, prompts: Sequence[Prompt], options: TrialOptions) -> Iterable[TargetText]:
+        """The target's own continuations; what came before a ReadError counts."""
 
     @abstractmethod
-    def read(self, texts: Sequence[TargetText], options: TrialOptions) -> list[Trace]:
-        """The draft's choices at every token of the texts. Raises Interrupted, BrokenDraft."""
+    def read(self, texts: Sequence[TargetText], options: TrialOptions) -> Iterable[Trace]:
+        """The draft's choices at every token of the texts. Raises ReadError, BrokenDraft."""
 
     def costs(self, sequences: int, context: int) -> Costs | None:
         """Seconds per step; None where they cannot be measured."""
