@@ -32,6 +32,15 @@ CONNECT_SECONDS = 5.0
 REDIRECTS = 3
 ROUND = 3
 """All questions of one reading together take at most this many times the limit of one."""
+FAULTS: Mapping[type[Exception] | tuple[type[Exception], ...], str] = {
+    socket.gaierror: "the host name is not known",
+    ConnectionRefusedError: "connection refused: nothing listens there",
+    ssl.SSLError: "no TLS there: is it an http address?",
+    (http.client.RemoteDisconnected, ConnectionResetError, BrokenPipeError): (
+        "the connection was closed before the answer was complete"
+    ),
+    (http.client.HTTPException, ValueError): "what answers there does not speak HTTP",
+}
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 _HOST = re.compile(r"[\w.:\[\]/-]{1,200}")
 _ENDPOINT = re.compile(r"/(v1(/.*)?|metrics|slots|props|health)$")
@@ -246,7 +255,9 @@ class ProbedServer:
         if seconds <= 0:
             return ServerAnswer(path, fault="not asked: the time for all questions is used up")
         deadline = time.monotonic() + seconds
-        connection = _connection(self.base, min(CONNECT_SECONDS, seconds))
+        secure = self.base.scheme == "https"
+        kind = http.client.HTTPSConnection if secure else http.client.HTTPConnection
+        connection = kind(self.base.host, self.base.port, timeout=min(CONNECT_SECONDS, seconds))
         watch: threading.Timer | None = None
         try:
             connection.connect()
@@ -288,13 +299,6 @@ class _Unusable(Exception):
     """An answer that is not read to its end."""
 
 
-def _connection(base: ServerAddress, seconds: float) -> http.client.HTTPConnection:
-    if base.scheme == "https":
-        context = ssl.create_default_context()
-        return http.client.HTTPSConnection(base.host, base.port, timeout=seconds, context=context)
-    return http.client.HTTPConnection(base.host, base.port, timeout=seconds)
-
-
 def _watch(sock: socket.socket, deadline: float) -> threading.Timer:
     """Cut the line at the deadline: a timeout per read never ends a byte-a-second answer."""
 
@@ -327,20 +331,10 @@ def _body(response: http.client.HTTPResponse) -> str:
 
 def _fault(error: Exception) -> str:
     """What went wrong, in words without the error's own text where that could quote us."""
-    if isinstance(error, socket.gaierror):
-        return "the host name is not known"
-    if isinstance(error, ConnectionRefusedError):
-        return "connection refused: nothing listens there"
     if isinstance(error, ssl.SSLCertVerificationError):
         return f"the certificate is not trusted ({error.verify_message}); see SSL_CERT_FILE"
-    if isinstance(error, ssl.SSLError):
-        return "no TLS there: is it an http address?"
-    if isinstance(error, http.client.RemoteDisconnected | ConnectionResetError | BrokenPipeError):
-        return "the connection was closed before the answer was complete"
-    if isinstance(error, http.client.HTTPException | ValueError):
-        return "what answers there does not speak HTTP"
-    assert isinstance(error, OSError)
-    return (error.strerror or "the connection failed").lower()
+    told = next((words for kinds, words in FAULTS.items() if isinstance(error, kinds)), None)
+    return told or (getattr(error, "strerror", None) or "the connection failed").lower()
 
 
 def _shown(base: ServerAddress, location: str) -> str:

@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 
 from draftcheck.errors import ReadError
 from draftcheck.probe import verdict
-from draftcheck.probe.client import MODELS, ProbedServer, ServerAnswer, parse
+from draftcheck.probe.client import MODELS, ProbedServer, parse
 from draftcheck.probe.readings import (
     ProbeCause,
     ProbeResult,
@@ -168,19 +168,19 @@ def _gained(after: ServerReading, before: ServerReading) -> ServerCounts | None:
 
 def _stranger(server: ProbedServer) -> ProbeResult:
     """No kind was recognised: say what stood in the way."""
-    cause, notes = _obstacle(server, server.get(MODELS))
-    named = verdict.find_causes(cause, None, None)
-    asked = tuple(server.asked)
-    return ProbeResult(server.base.url, ProbeState.UNKNOWN, causes=named, notes=notes, asked=asked)
-
-
-def _obstacle(server: ProbedServer, first: ServerAnswer) -> tuple[str, tuple[str, ...]]:
+    first = server.get(MODELS)
+    cause = "web-page" if first.text.lstrip()[:1] == "<" else "stranger"
+    notes: tuple[str, ...] = ()
     if first.refused:
-        return ("key-refused" if server.has_key else "needs-key"), ()
-    if first.fault is not None:
-        return "no-answer", (f"{first.path}: {first.fault}",)
-    if first.status >= 500:
-        return "server-error", (f"{first.path}: HTTP {first.status}",)
-    if first.text.lstrip()[:1] == "<":
-        return "web-page", ()
-    return "stranger", ()
+        cause = "key-refused" if server.has_key else "needs-key"
+    elif first.fault is not None:
+        cause, notes = "no-answer", (f"{first.path}: {first.fault}",)
+    elif first.status >= 500:
+        cause, notes = "server-error", (f"{first.path}: HTTP {first.status}",)
+    return ProbeResult(
+        server.base.url,
+        ProbeState.UNKNOWN,
+        causes=verdict.find_causes(cause, None, None),
+        notes=notes,
+        asked=tuple(server.asked),
+    )

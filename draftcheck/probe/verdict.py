@@ -129,14 +129,10 @@ def _weigh(counts: ServerCounts) -> Verdict:
         return ProbeState.UNKNOWN, "no-figures"
     if accepting:
         return ProbeState.SPECULATING, None
-    return (
-        (ProbeState.NOT_ACCEPTING, "rejected")
-        if _enough(counts)
-        else (ProbeState.UNKNOWN, "few-drafts")
-    )
-
-
-def _enough(counts: ServerCounts) -> bool:
     if counts.drafts is not None:
-        return counts.drafts >= limit("enough_drafts")
-    return counts.drafted is None or counts.drafted >= limit("enough_drafted")
+        enough = counts.drafts >= limit("enough_drafts")
+    else:
+        enough = counts.drafted is None or counts.drafted >= limit("enough_drafted")
+    if enough:
+        return ProbeState.NOT_ACCEPTING, "rejected"
+    return ProbeState.UNKNOWN, "few-drafts"

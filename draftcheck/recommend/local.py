@@ -134,17 +134,13 @@ def _cached(folder: Path, repo: str, source: str) -> Iterator[Candidate]:
     except (OSError, ValueError):
         main = ""
     newest = max(commits, key=lambda path: (path.name == main, _age(path), path.name))
-    for found in _walk_files(newest, source):
+    below = [found for folder in _folders(newest) for found in _here(folder, source)]
+    # Folders in a repo hold quantisations.
+    for found in (*_here(newest, source), *(row for row in below if row.ref.endswith(".gguf"))):
         path = Path(found.ref)
         inside = path.relative_to(newest).as_posix()
         label = repo if inside == "." else f"{repo}/{inside}"
         yield replace(found, ref=label, path=str(path), revision=newest.name)
-
-
-def _walk_files(folder: Path, source: str) -> Iterator[Candidate]:
-    yield from _here(folder, source)
-    for below in _folders(folder):  # quantisations in folders of their own
-        yield from (found for found in _here(below, source) if found.ref.endswith(".gguf"))
 
 
 def _names(folder: Path) -> set[str]:
