@@ -58,6 +58,11 @@ class ServerAddress:
     path: str
 
     @property
+    def origin(self) -> tuple[str, str, int]:
+        """What makes it the same server."""
+        return self.scheme, self.host, self.port
+
+    @property
     def url(self) -> str:
         """Write it as people do."""
         host = f"[{self.host}]" if ":" in self.host else self.host
@@ -195,7 +200,6 @@ class ProbedServer:
 
     @property
     def has_key(self) -> bool:
-        """Whether a key is sent along."""
         return self._key is not None
 
     def again(self) -> None:
@@ -245,8 +249,9 @@ class ProbedServer:
             port = to.port if to.port is not None else 443 if to.scheme == "https" else 80
         except ValueError:
             return None
-        here = (self.base.scheme, self.base.host, self.base.port)
-        if (to.scheme, to.hostname, port) != here or not to.path.startswith(self.base.path):
+        if (to.scheme, to.hostname, port) != self.base.origin:
+            return None
+        if not to.path.startswith(self.base.path):
             return None
         query = f"?{to.query}" if to.query else ""
         return quote(to.path[len(self.base.path) :] + query, safe="/%:@!$&'()*+,;=~-._?")

@@ -67,7 +67,7 @@ def by_listing(candidate: Candidate, search: DraftSearch) -> Rejection | None:
     """Reject what the list alone speaks against; None: it has to be looked at."""
     if candidate.disabled:
         return candidate.reject("listing", "disabled by the Hub")
-    if candidate.source == "hub" and names.is_toy(candidate.ref):
+    if candidate.source == "hub" and names.TOY.search(candidate.ref):
         return candidate.reject("listing", "its name says that its weights are random, for tests")
     if candidate.task is not None and candidate.task not in TASKS:
         return candidate.reject("listing", f"a model for {candidate.task}")

@@ -75,21 +75,13 @@ def load(file: Path, plan: TrialPlan) -> list[TargetText] | None:
 
 
 def save(file: Path, plan: TrialPlan, texts: Sequence[TargetText]) -> None:
-    body = {
-        "format": FORMAT,
-        **_circumstances(plan),
-        "texts": [
-            {
-                "category": text.category,
-                "temperature": text.temperature,
-                "prompt": text.prompt.tolist(),
-                "tokens": text.tokens.tolist(),
-            }
-            for text in texts
-        ],
-    }
+    rows = [
+        SavedText(text.category, text.temperature, text.prompt.tolist(), text.tokens.tolist())
+        for text in texts
+    ]
+    body = SavedTexts(**_circumstances(plan), format=FORMAT, texts=rows)
     try:
-        file.write_text(json.dumps(body), encoding="utf-8")
+        file.write_text(json.dumps(msgspec.to_builtins(body)), encoding="utf-8")
     except OSError as error:
         raise ReadError(f"{file}: cannot be written: {error.strerror}") from error
 

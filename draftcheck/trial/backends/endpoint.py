@@ -125,7 +125,8 @@ def _model(asker: ServerAsker, options: TrialOptions) -> str:
 
 def _reader(draft: str, options: TrialOptions) -> DraftReader:
     if options.draft_url is not None:
-        return llamacpp.at(options.draft_url, key() if _same_server(options) else None)
+        ours, theirs = parse(options.target_url or ""), parse(options.draft_url)
+        return llamacpp.at(options.draft_url, key() if ours.origin == theirs.origin else None)
     if model_places.is_gguf(draft) and llamacpp.available() is None:
         llamacpp.check(options)
         return llamacpp.model(model_places.locate_gguf(draft), options)
@@ -136,11 +137,6 @@ def _reader(draft: str, options: TrialOptions) -> DraftReader:
     from draftcheck.trial.backends.transformers.backend import TransformersDraft
 
     return TransformersDraft(draft, options)
-
-
-def _same_server(options: TrialOptions) -> bool:
-    ours, theirs = parse(options.target_url or ""), parse(options.draft_url or "")
-    return (ours.scheme, ours.host, ours.port) == (theirs.scheme, theirs.host, theirs.port)
 
 
 class _Spelling:

@@ -24,7 +24,7 @@ from draftcheck.trial.backends.llamacpp import program as llama_program
 from draftcheck.trial.backends.llamacpp.program import LlamaProgram, RunningServer
 from draftcheck.trial.backends.llamacpp.server import LlamaServer
 from draftcheck.trial.backends.llamacpp.speculation import Speculation
-from draftcheck.trial.backends.sides import ServerLost, Sides, Verify
+from draftcheck.trial.backends.sides import ServerLost, Sides
 
 NAME = "llama.cpp"
 DEVICE = re.compile(r"cpu|mps|cuda(:\d+)?")
@@ -65,7 +65,15 @@ def open(target: str, draft: str, options: TrialOptions) -> Sides:
     server = isinstance(big, LlamaServer) or isinstance(small, LlamaServer)
     how = "plain timing by llama-server" if server else "plain timing of llama_decode"
     sides = Sides(NAME, big, small, how)
-    sides.speculation = speculation(mine, theirs, options, sides)
+    path = llama_program.find()
+    if path is None:
+        sides.speculation = f"llama.cpp's own speculation needs llama-server: {no_program()}"
+    elif theirs is None:
+        sides.speculation = "llama.cpp's own speculation needs the draft's file, not a server of it"
+    else:
+        program = LlamaProgram(path)
+        settings = arguments(program, options)
+        sides.speculation = Speculation(program, mine, theirs, settings, sides.close).verify
     return sides
 
 
@@ -126,19 +134,6 @@ def at(url: str, key: str | None = None) -> LlamaServer:
         return LlamaServer(asker)
     except ServerLost as error:
         raise ReadError(f"{asker.site.base.url}: {error}") from error
-
-
-def speculation(
-    target: Path, draft: Path | None, options: TrialOptions, sides: Sides
-) -> Verify | str:
-    """How to speculate for real, or why that is not possible."""
-    path = llama_program.find()
-    if path is None:
-        return f"llama.cpp's own speculation needs llama-server: {no_program()}"
-    if draft is None:
-        return "llama.cpp's own speculation needs the draft's file, not a server of it"
-    program = LlamaProgram(path)
-    return Speculation(program, target, draft, arguments(program, options), sides.close).verify
 
 
 def _has_template(file: Path) -> bool:

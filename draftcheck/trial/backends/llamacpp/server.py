@@ -68,10 +68,6 @@ class LlamaServer(TargetWriter, DraftReader):
         found = self.spell(self._end) if self._end else []
         return found[0] if len(found) == 1 else None
 
-    def get(self, path: str) -> Any:
-        """The parsed answer of an address, or None."""
-        return self._asker.site.get(path).json()
-
     # ---- the target's text ----
 
     def encode(self, prompt: Prompt, options: TrialOptions) -> list[int]:

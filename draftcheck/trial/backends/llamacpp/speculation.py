@@ -75,9 +75,12 @@ class Speculation:
         running = RunningServer(self.program, [*self.arguments, *self._draft(g, p_min, fewest)])
         try:
             running.wait()
-            server = LlamaServer(ServerAsker(running.base, running.key), running=running)
-            if g is not None:
-                self._speculates(server, running)
+            asker = ServerAsker(running.base, running.key)
+            server = LlamaServer(asker, running=running)
+            # llama-server stays healthy when it drops a draft: that must not count as a run.
+            told = [slot.get("speculative") for slot in asker.site.get("/slots").rows()]
+            if g is not None and told and not any(told):
+                raise CannotVerify(f"llama-server drops this draft: {running.last_words()}")
             counts = [_one(server, text, options) for text in texts]
             tokens, drafted, accepted, seconds, same = map(sum, zip(*counts, strict=True))
             return SpeculationCount(tokens, drafted, accepted, seconds, same == len(counts))
@@ -97,14 +100,6 @@ class Speculation:
             *say("fewest", str(fewest)),
             *say("p_min", str(p_min)),
         ]
-
-    def _speculates(self, server: LlamaServer, running: RunningServer) -> None:
-        """llama-server stays healthy when it drops a draft: that must not count as a run."""
-        slots: Any = server.get("/slots")
-        rows = [slot for slot in slots if isinstance(slot, dict)] if isinstance(slots, list) else []
-        told = [slot.get("speculative") for slot in rows]
-        if told and not any(told):
-            raise CannotVerify(f"llama-server drops this draft: {running.last_words()}")
 
 
 def _one(server: LlamaServer, text: TargetText, options: TrialOptions) -> SpeculationCount:
