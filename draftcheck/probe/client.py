@@ -219,7 +219,6 @@ class ProbedServer:
         return self.get(MODELS).rows("data")
 
     def first_model(self) -> str | None:
-        """The id of the first model listed."""
         return next((text(entry.get("id")) for entry in self.models()), None)
 
     def post(self, path: str, body: Mapping[str, Any], seconds: float) -> ServerAnswer:

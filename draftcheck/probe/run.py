@@ -73,7 +73,6 @@ class _ProbeRun:
         self._identity = ServerIdentity(kind.engine, kind.version(server), seen)
 
     def read(self) -> ServerReading:
-        """Ask for what it tells now."""
         return self._kind.read(self._server, self._request.model)
 
     def with_prompt(self, before: ServerReading, prompt: str) -> ProbeResult:

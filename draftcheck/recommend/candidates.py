@@ -48,7 +48,6 @@ class Candidate:
 
     @property
     def author(self) -> str:
-        """Who owns the repo."""
         return self.ref.partition("/")[0] if self.source == "hub" else ""
 
     @property

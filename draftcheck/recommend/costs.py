@@ -44,7 +44,6 @@ class StepBytes:
 
     @property
     def nbytes(self) -> float:
-        """All of it."""
         return self.weights + self.experts + self.cache
 
 

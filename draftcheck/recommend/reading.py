@@ -112,7 +112,6 @@ class CandidateReader:
         return self._each(self._open, candidates, say)
 
     def judge(self, rows: Sequence[Candidate], context: CandidateContext, say: Say) -> list[Result]:
-        """Read and judge each candidate."""
         return self._each(lambda row: self._judge(row, context), rows, say)
 
     def known(self, candidate: Candidate) -> Rejection | None:

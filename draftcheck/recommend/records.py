@@ -5,7 +5,6 @@ A trial loads models: the dearest stage by far, and off unless it is asked for.
 
 from __future__ import annotations
 
-import json
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,11 +13,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from draftcheck.errors import ReadError, UsageError
+from draftcheck.trial import strict_json
 
 if TYPE_CHECKING:
     from draftcheck.trial.result import Trial
 
 MAX_BYTES = 16 * 1024 * 1024
+WHAT = "a trial's report"
 MOST = 10_000
 SECONDS = 300.0
 """For the prompts of one draft that is measured."""
@@ -119,16 +120,17 @@ def _files(path: Path) -> Iterator[Path]:
 def _read(file: Path, *, strict: bool) -> TrialRecord | None:
     """The report in a file; in a folder, other files are passed over."""
     try:
-        if file.stat().st_size > MAX_BYTES:
-            raise ValueError(f"more than {MAX_BYTES:,} bytes")
-        body = json.loads(file.read_bytes())
+        body = strict_json.load(file, WHAT, MAX_BYTES)
         if not isinstance(body, dict) or "lengths" not in body:
-            raise ValueError("not a report of draftcheck trial --format json")
+            raise ReadError(f"{file}: not {WHAT}, as draftcheck trial --format json writes it")
         return parse(body)
-    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+    except ReadError:
         if strict:
-            raise ReadError(f"{file}: not a trial's report: {str(error)[:120]}") from None
-        return None
+            raise
+    except (KeyError, TypeError, RecursionError) as error:
+        if strict:
+            raise ReadError(f"{file}: not {WHAT}: {str(error)[:120]}") from None
+    return None
 
 
 def _number(row: Any, name: str) -> float | None:

@@ -202,7 +202,6 @@ class _Explainer:
         )
 
     def item(self, message: Message) -> RecognisedMessage:
-        """Say what one message means."""
         run, sighting = self.run, self._seen[message.matched_as]
         rules = _rules(message, run)
         of_rules = f"{rules[0].title}. {rules[0].why}" if len(rules) == 1 else SHARED

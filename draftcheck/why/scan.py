@@ -132,7 +132,6 @@ class LogNumbers:
     most: float = 0.0
 
     def add(self, value: float) -> None:
-        """Count one more line's number."""
         self.least = min(self.least, value) if self.count else value
         self.most = max(self.most, value) if self.count else value
         self.count += 1
@@ -141,7 +140,6 @@ class LogNumbers:
 
     @property
     def mean(self) -> float:
-        """Over all lines."""
         return self.total / self.count if self.count else 0.0
 
 
@@ -178,7 +176,6 @@ class ScannedLog:
 
 
 def scan(blocks: Iterable[bytes], messages: Iterable[Message]) -> ScannedLog:
-    """Read all blocks once."""
     state = ScannedLog()
     reader = _LogReader(messages, state)
     rest = b""

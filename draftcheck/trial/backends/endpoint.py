@@ -43,7 +43,8 @@ class Speller(Protocol):
     """Text to ids, where the server tells none."""
 
     @property
-    def end(self) -> int | None: ...
+    def end(self) -> int | None:
+        """The token that ends a text."""
 
     def encode(self, prompt: Prompt, options: TrialOptions) -> list[int]: ...
 

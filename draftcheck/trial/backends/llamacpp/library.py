@@ -169,7 +169,6 @@ class LlamaLibrary(TargetWriter, DraftReader):
 
     @property
     def end(self) -> int | None:
-        """The token that ends a text."""
         found = int(self._api.llama_vocab_eos(self._vocab))
         return found if found >= 0 else None
 

@@ -197,7 +197,6 @@ class RunningServer:
 
 
 def how_it_ended(code: int) -> str:
-    """The way a program ended."""
     if code >= 0:
         return f"ended with code {code}"
     try:

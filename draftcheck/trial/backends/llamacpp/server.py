@@ -64,7 +64,6 @@ class LlamaServer(TargetWriter, DraftReader):
 
     @property
     def end(self) -> int | None:
-        """The token that ends a text."""
         found = self.spell(self._end) if self._end else []
         return found[0] if len(found) == 1 else None
 
