@@ -11,6 +11,7 @@ import msgspec
 import numpy as np
 from msgspec import Meta
 
+from draftcheck import atomic
 from draftcheck.errors import ReadError
 from draftcheck.trial import strict_json
 from draftcheck.trial.backends.backend import TargetText
@@ -81,7 +82,7 @@ def save(file: Path, plan: TrialPlan, texts: Sequence[TargetText]) -> None:
     ]
     body = SavedTexts(**_circumstances(plan), format=FORMAT, texts=rows)
     try:
-        file.write_text(json.dumps(msgspec.to_builtins(body)), encoding="utf-8")
+        atomic.write(file, json.dumps(msgspec.to_builtins(body)).encode())
     except OSError as error:
         raise ReadError(f"{file}: cannot be written: {error.strerror}") from error
 

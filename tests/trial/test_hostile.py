@@ -58,6 +58,19 @@ def test_the_function_refuses_them_too(wishes: dict[str, Any]) -> None:
         trial(str(TARGET), str(DRAFT), **wishes)
 
 
+@pytest.mark.parametrize("number", ["9" * 5000, "99999", "\u0663", "-1"])
+def test_numbers_of_devices_and_threads_are_bounded(
+    monkeypatch: pytest.MonkeyPatch, number: str
+) -> None:
+    from draftcheck.trial.backends.backend import TrialOptions
+    from draftcheck.trial.backends.llamacpp import backend, library
+
+    with pytest.raises(UsageError, match=r"llama\.cpp takes cpu, mps, cuda or cuda:N"):
+        backend.check(TrialOptions(device=f"cuda:{number}"))
+    monkeypatch.setenv("LLAMA_ARG_THREADS", number)
+    assert 0 < library._threads() < 10_000
+
+
 # ---- files ----
 
 
@@ -211,6 +224,32 @@ def test_a_text_without_tokens_is_left_out(
     ran = run("trial", *pair, *CIRCUMSTANCES, *words, "--format", "json")
     assert ran.code == 0, ran.err
     assert ran.json["prompts"] == 2
+
+
+def test_texts_are_written_whole_or_not_at_all(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from draftcheck.trial import reuse
+    from draftcheck.trial.backends.backend import TrialOptions
+    from draftcheck.trial.plan import TrialPlan
+
+    file = tmp_path / "texts.json"
+    options = TrialOptions(tokens=12, temperature=0.7)
+    plan = TrialPlan(target=TEXTS["target"], draft="", prompts=[], options=options,
+                     greedy_share=0.5)  # fmt: skip
+    texts = reuse.load(DATA / "texts.json", plan)
+    assert texts is not None
+    reuse.save(file, plan, texts)
+    assert file.read_text(encoding="utf-8").strip() == (DATA / "texts.json").read_text().strip()
+
+    def full(self: Path, target: Path) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Path, "replace", full)
+    with pytest.raises(ReadError, match=r"texts\.json: cannot be written: No space left on device"):
+        reuse.save(file, plan, texts[:1])
+    assert file.read_text(encoding="utf-8").strip() == (DATA / "texts.json").read_text().strip()
+    assert list(tmp_path.iterdir()) == [file]
 
 
 # ---- servers ----

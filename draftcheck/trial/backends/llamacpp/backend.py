@@ -27,7 +27,7 @@ from draftcheck.trial.backends.llamacpp.speculation import Speculation
 from draftcheck.trial.backends.sides import ServerLost, Sides
 
 NAME = "llama.cpp"
-DEVICE = re.compile(r"cpu|mps|cuda(:\d+)?")
+DEVICE = re.compile(r"cpu|mps|cuda(:[0-9]{1,3})?")
 LONGEST_PROMPT = 4096
 """Tokens of context beside the new ones: a model's own context may take all memory there is."""
 

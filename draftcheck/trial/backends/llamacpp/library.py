@@ -9,6 +9,7 @@ import ctypes
 import importlib
 import math
 import os
+import re
 import statistics
 import subprocess
 import sys
@@ -267,7 +268,8 @@ def _choose(scores: np.ndarray[Any, Any], temperature: float, draw: np.random.Ge
 def _threads() -> int:
     """llama.cpp's own setting, or one per core: its threads wait by spinning."""
     told = os.environ.get("LLAMA_ARG_THREADS", "")
-    return int(told) if told.isdecimal() and int(told) else max(1, (os.cpu_count() or 1) // 2)
+    known = int(told) if re.fullmatch(r"[0-9]{1,4}", told) else 0
+    return known or max(1, (os.cpu_count() or 1) // 2)
 
 
 def _nothing(level: int, text: bytes, data: Any) -> None:
