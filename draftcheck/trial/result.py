@@ -3,24 +3,34 @@
 A Trial holds one SpeculationFigures for every way of speculating: draft lengths, thresholds, trees,
 n-grams. Its single figures (acceptance, speed-up …) are those of one draft length, Trial.length.
 
-The classes have the shape of the JSON, so that saved.py can read it back; `rename` says where a
-key has another name there. to_dict writes that shape and adds what follows from other figures.
-Nothing here needs numpy: most commands only read results.
+The classes have the shape of the JSON; `rename` says where a key has another name there. to_dict
+writes that shape and adds what follows from other figures. load reads it back: measured once, used
+by every command that asks later. People edit such files, so reading is strict. The classes check
+what they are made of; then the result is written again, and the keys of the file must be those that
+were written. Nothing here needs numpy: most commands only read results.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Iterator, Mapping
 from itertools import pairwise
+from pathlib import Path
 from typing import Annotated, Any
 
 import msgspec
 from msgspec import Meta
 
+from draftcheck.errors import ReadError
+from draftcheck.trial import strict_json
 from draftcheck.trial.speedup import Costs, ratio
 from draftcheck.trial.strict_json import Number, Text, Whole
 
 MAX_ROWS = 4096
+MAX_BYTES = 16 << 20
+WHAT = "the result of a trial"
+HEAD = ("schema_version", "draftcheck_version")
+"""Keys that the report of a trial adds."""
 Interval = tuple[Number, Number]
 
 
@@ -375,3 +385,44 @@ def _with_shares(counters: VllmCounters | None) -> dict[str, Any]:
 def _check_order(interval: Interval | None) -> None:
     if interval is not None and interval[0] > interval[1]:
         raise ValueError("an interval whose ends are swapped")
+
+
+def load(file: Path) -> Trial:
+    """The result in a file of `trial --format json`, or under "trial" in one of `pair`."""
+    found = strict_json.load(file, WHAT, MAX_BYTES)
+    if isinstance(found, dict) and "engines" in found:
+        if found.get("trial") is None:
+            raise ReadError(f"{file}: the result of pair without a trial")
+        found = found["trial"]
+    return parse(found, str(file))
+
+
+def parse(found: Any, where: str) -> Trial:
+    """The result itself; an error names the key that is wrong."""
+    trial = strict_json.convert(found, Trial, where, WHAT)
+    body = {name: value for name, value in found.items() if name not in HEAD}
+    for problem in _other_keys(body, trial.to_dict(), ""):
+        raise ReadError(f"{where}: not {WHAT}: {problem}")
+    return trial
+
+
+def _other_keys(found: Any, written: Any, place: str) -> Iterator[str]:
+    """Keys of the file that we would not write, and those we would write with a value.
+
+    Also figures that follow from others and come out beyond all bounds.
+    """
+    if isinstance(found, dict) and isinstance(written, dict) and written:
+        before = f"{place}." if place else ""
+        for name in found:
+            if name not in written:
+                yield f"unknown key {before}{name:.80}"
+        for name, value in written.items():
+            if name in found:
+                yield from _other_keys(found[name], value, before + name)
+            elif value is not None:
+                yield f"missing key {before}{name}"
+    elif isinstance(found, list) and isinstance(written, list):
+        for number, (one, other) in enumerate(zip(found, written, strict=False)):
+            yield from _other_keys(one, other, f"{place}[{number}]")
+    elif isinstance(written, float) and not math.isfinite(written):
+        yield f"{place}: no number comes of these figures"

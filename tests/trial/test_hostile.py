@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from draftcheck.errors import ReadError, UsageError
-from draftcheck.trial import saved
+from draftcheck.trial import result
 from draftcheck.trial.api import trial
 from tests.conftest import FIXTURES, Run
 from tests.probe.server import Fake, answer
@@ -114,10 +114,10 @@ def test_figures_that_come_to_infinity_are_refused() -> None:
     row = copy.deepcopy(body["lengths"][0])
     row["counters"] |= {"num_drafts": 1e-300, "num_accepted_tokens_per_pos": [1e15]}
     with pytest.raises(ReadError, match=r"acceptance_by_position\[0\]: no number comes"):
-        saved.parse({**body, "lengths": [row, *body["lengths"][1:]]}, "t.json")
+        result.parse({**body, "lengths": [row, *body["lengths"][1:]]}, "t.json")
     cost = {**body["cost"], "target_step_s": 5e-324, "draft_step_s": 1e15}
     with pytest.raises(ReadError, match=r"cost\.ratio: no number"):
-        saved.parse({**body, "cost": cost}, "t.json")
+        result.parse({**body, "cost": cost}, "t.json")
 
 
 NONSENSE: tuple[Any, ...] = (

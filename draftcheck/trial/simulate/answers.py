@@ -16,7 +16,7 @@ from draftcheck.trial.result import (
     SpeculationFigures,
     VllmCounters,
 )
-from draftcheck.trial.simulate import ngram, sampled, trees
+from draftcheck.trial.simulate import ngram, trees
 from draftcheck.trial.simulate import passes as simulate
 from draftcheck.trial.simulate.statistics import Bootstrap
 from draftcheck.trial.simulate.traces import Bools, Floats, JoinedTraces, PassCounts, Trace, line_up
@@ -92,7 +92,7 @@ def length_rows(
 def by_length(traces: Sequence[Trace], longest: int, first: int = 1) -> dict[int, PassCounts]:
     """Fixed draft lengths; the draft samples too where its chances are known. first: line_up."""
     if _draft_samples(traces):
-        return sampled.lengths(traces, longest, first)
+        return simulate.sampled_lengths(traces, longest, first)
     return simulate.lengths(line_up(traces, first), longest)
 
 
