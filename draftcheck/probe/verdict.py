@@ -6,7 +6,6 @@ The words of causes and the limits are data, in rules/probes.toml.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cache
 
 from draftcheck import versions
 from draftcheck.errors import RuleError, UsageError
@@ -61,12 +60,6 @@ def _table() -> ProbeFile:
     return files.read(FILE, ProbeFile)
 
 
-@cache
-def limit(name: str) -> float:
-    """A number from the table of limits."""
-    return float(getattr(_table().limits, name))
-
-
 def find_causes(cause: str, engine: str | None, version: str | None) -> tuple[ProbeCause, ...]:
     """The rows of a cause that hold for this engine and version, likeliest first."""
     rows = [row for row in _table().cause if row.id == cause]
@@ -105,11 +98,11 @@ def judge(reading: ServerReading, *latest: ServerCounts | None) -> Verdict:
             return _weigh(counts)
         if counts is not None and counts.none_drafted:
             in_vain = max(in_vain, counts.generated or 0)
-        if in_vain >= limit("enough_tokens"):
+        if in_vain >= _table().limits.enough_tokens:
             return ProbeState.NOT_SPECULATING, "off" if untold else "never-drafts"
     if untold:
         return ProbeState.UNKNOWN, reading.cause or "no-evidence"
-    if in_vain >= limit("some_tokens"):
+    if in_vain >= _table().limits.some_tokens:
         return ProbeState.CONFIGURED, "never-drafts"
     if reading.switch is SpeculationSwitch.ON:
         return ProbeState.SPECULATING, None
@@ -122,17 +115,17 @@ def _weigh(counts: ServerCounts) -> Verdict:
     by_tokens = counts.drafts is None and counts.drafted is not None
     if by_tokens and rate is not None:
         # Passes without a draft may be among them: the mean length would blame the draft.
-        accepting = rate > limit("broken_rate")
+        accepting = rate > _table().limits.broken_rate
     elif length is not None:
-        accepting = length > limit("broken_length")
+        accepting = length > _table().limits.broken_length
     else:
         return ProbeState.UNKNOWN, "no-figures"
     if accepting:
         return ProbeState.SPECULATING, None
     if counts.drafts is not None:
-        enough = counts.drafts >= limit("enough_drafts")
+        enough = counts.drafts >= _table().limits.enough_drafts
     else:
-        enough = counts.drafted is None or counts.drafted >= limit("enough_drafted")
+        enough = counts.drafted is None or counts.drafted >= _table().limits.enough_drafted
     if enough:
         return ProbeState.NOT_ACCEPTING, "rejected"
     return ProbeState.UNKNOWN, "few-drafts"

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from msgspec import Meta, structs
 
@@ -159,11 +159,6 @@ class MessageBook:
 def load() -> MessageBook:
     """The messages of the shipped file and of the rulebook."""
     return from_file(files.read(FILE, MessageFile))
-
-
-def parse(data: dict[str, Any]) -> MessageBook:
-    """The messages of another file, already parsed."""
-    return from_file(files.typed(data, MessageFile, f"{FILE}.toml"))
 
 
 def from_file(file: MessageFile) -> MessageBook:

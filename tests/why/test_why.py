@@ -37,6 +37,11 @@ OWN = [message for message in BOOK.messages if message.id.startswith("WHY")]
 MASKED = "ValueError: could not determine the shape of object type 'torch.storage.UntypedStorage'"
 
 
+def parse(data: dict[str, Any]) -> messages.MessageBook:
+    """The messages of another file."""
+    return messages.from_file(files.typed(data, messages.MessageFile, "messages.toml"))
+
+
 def explain(run: Run, tmp_path: Path, text: str | bytes, *options: str) -> Ran:
     log = tmp_path / "engine.log"
     log.write_bytes(text if isinstance(text, bytes) else text.encode())
@@ -693,23 +698,23 @@ ROW = {
 def test_a_wrong_row_is_refused_with_its_id(change: dict[str, Any], words: str) -> None:
     row = {key: value for key, value in {**ROW, **change}.items() if value is not None}
     with pytest.raises(RuleError) as caught:
-        messages.parse({"names": {"vllm": "vLLM"}, "message": [row]})
+        parse({"names": {"vllm": "vLLM"}, "message": [row]})
     assert words in caught.value.message
     assert caught.value.message.startswith("messages.toml")
 
 
 def test_the_same_id_twice_and_unknown_tables() -> None:
     with pytest.raises(RuleError, match="the id stands twice"):
-        messages.parse({"message": [ROW, ROW]})
+        parse({"message": [ROW, ROW]})
     with pytest.raises(RuleError, match="unknown table 'rule'"):
-        messages.parse({"rule": []})
+        parse({"rule": []})
 
 
 def test_a_row_with_a_rules_own_words_takes_the_rule_in() -> None:
     """When a rule comes to quote what a row already has, they become one message."""
     rule = next(rule for _, rule in quotes() if rule.id == "VLL013")
     row = {**ROW, "engine": "vllm", "pattern": rule.engine_says, "example": rule.engine_says}
-    book = messages.parse({"names": {"vllm": "vLLM"}, "message": [row]})
+    book = parse({"names": {"vllm": "vLLM"}, "message": [row]})
     assert {r.id for r in book.messages[0].rules} == {"VLL013"}
     assert "VLL013" not in {message.id for message in book.messages}
 

@@ -190,9 +190,9 @@ def missing(name: str) -> str | None:
     for package in PACKAGES.get(name, ()):
         if find_spec(package) is None:
             return f"{package} is not installed" + EXTRA.get(name, "")
-    if name in PACKAGES:
+    if name in PACKAGES or not hasattr(module := import_module(BACKENDS[name]), "available"):
         return None
-    found: str | None = import_module(BACKENDS[name]).available()
+    found: str | None = module.available()
     return found
 
 

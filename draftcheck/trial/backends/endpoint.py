@@ -51,11 +51,6 @@ class Speller(Protocol):
     def spell(self, text: str) -> list[int]: ...
 
 
-def available() -> str | None:
-    """It needs nothing of its own; what loads the draft says what it lacks."""
-    return None
-
-
 def open(target: str, draft: str, options: TrialOptions) -> Sides:
     """A server for the target, a reader for the draft."""
     if options.target_url is None:
