@@ -245,8 +245,6 @@ def test_a_pause_that_is_none_is_not_waited_for(
 
     pauses: list[float] = []
     monkeypatch.setattr(asking.time, "sleep", pauses.append)
-    defaults = {**(asking.ServerAsker.__init__.__kwdefaults__ or {}), "sleep": pauses.append}
-    monkeypatch.setattr(asking.ServerAsker.__init__, "__kwdefaults__", defaults)
     fake = serve(failing_after(1, say(503, "", Retry_After=told), vllm(written)))
     ran = run("trial", TARGET, DRAFT, "--prompts", prompts, *COMMON, "--target-url", fake.url)
     assert ran.code == 0, ran.err

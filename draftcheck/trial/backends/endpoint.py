@@ -14,7 +14,7 @@ import os
 import re
 import threading
 from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -29,6 +29,11 @@ from draftcheck.trial.backends.llamacpp.server import LlamaServer
 from draftcheck.trial.backends.sides import DraftReader, ServerLost, Sides, TargetWriter
 from draftcheck.trial.prompts import Prompt
 
+if TYPE_CHECKING:  # torch is loaded when the draft or a tokenizer is
+    from draftcheck.trial.backends.transformers.backend import Spelling
+
+    Speller = llamacpp.Model | Spelling
+
 NAME = "endpoint"
 CHAT = "/v1/chat/completions"
 AT_ONCE = 8
@@ -37,18 +42,6 @@ SHOWN = 8
 THINKING = ("reasoning", "reasoning_content")
 """Where servers put what a model thought before it answered."""
 TOO_LONG = re.compile(r"context|too long|maximum.{0,20}length", re.IGNORECASE)
-
-
-class Speller(Protocol):
-    """Text to ids, where the server tells none."""
-
-    @property
-    def end(self) -> int | None:
-        """The token that ends a text."""
-
-    def encode(self, prompt: Prompt, options: TrialOptions) -> list[int]: ...
-
-    def spell(self, text: str) -> list[int]: ...
 
 
 def open(target: str, draft: str, options: TrialOptions) -> Sides:
@@ -70,7 +63,7 @@ def open(target: str, draft: str, options: TrialOptions) -> Sides:
 
 def _writer(asker: ServerAsker, spelling: _Spelling, options: TrialOptions) -> TargetWriter:
     """Asked before the draft is loaded: a wrong address should not cost that."""
-    where = asker.site.base.url
+    where = asker.base.url
     try:
         if isinstance(_recognise(asker), LlamaServerKind):
             return LlamaServer(asker)
@@ -94,14 +87,14 @@ def key() -> str | None:
 
 def _recognise(asker: ServerAsker) -> ServerKind | None:
     """The kind of server; None: none that we know, so the common ground has to do."""
-    first = asker.site.get(MODELS)
-    where = asker.site.base.url
+    first = asker.get(MODELS)
+    where = asker.base.url
     if not first.reached:
         raise ReadError(f"{where}: {first.fault}", hint="Is the server running, is it the address?")
     if first.refused:
-        words = "the key was refused" if asker.site.has_key else f"it wants a key (set {KEY})"
+        words = "the key was refused" if asker.has_key else f"it wants a key (set {KEY})"
         raise ReadError(f"{where}: HTTP {first.status}, {words}")
-    found = recognise(asker.site)
+    found = recognise(asker)
     return found[0] if found else None
 
 
@@ -109,12 +102,12 @@ def _model(asker: ServerAsker, options: TrialOptions) -> str:
     """What the server calls the target."""
     if options.target_model is not None:
         return options.target_model
-    names = [name for entry in asker.site.models() if (name := text(entry.get("id")))]
+    names = [name for entry in asker.models() if (name := text(entry.get("id")))]
     if len(names) == 1:
         return names[0]
     shown = ", ".join(names[:SHOWN]) or "none"
     raise UsageError(
-        f"{asker.site.base.url} lists {len(names)} models",
+        f"{asker.base.url} lists {len(names)} models",
         hint=f"Name one with --target-model. Listed: {shown}.",
     )
 
@@ -136,7 +129,10 @@ def _reader(draft: str, options: TrialOptions) -> DraftReader:
 
 
 class _Spelling:
-    """Loaded when the first answer comes without ids: most servers for deployments tell them."""
+    """What makes ids of text, where the server tells none.
+
+    Loaded when the first answer comes without ids: most servers for deployments tell them.
+    """
 
     def __init__(self, target: str, options: TrialOptions) -> None:
         self._target, self._options = target, options
@@ -166,7 +162,7 @@ class Endpoint(TargetWriter):
 
     def __init__(self, asker: ServerAsker, model: str, spelling: _Spelling) -> None:
         self._asker, self._model, self._spelling = asker, model, spelling
-        self.device = asker.site.base.url
+        self.device = asker.base.url
         self._plain = False
         self._encoded = self._odd = self._thought = 0
 
@@ -219,14 +215,14 @@ class Endpoint(TargetWriter):
         }
         plain = self._plain
         try:
-            return self._asker.post(CHAT, body if plain else {**body, **more})
+            return self._asker.ask(CHAT, body if plain else {**body, **more})
         except ServerLost as error:
             if error.status == 400 and TOO_LONG.search(str(error)):
                 return None
             if error.status not in (400, 422) or plain:
                 raise
         self._plain = True
-        return self._asker.post(CHAT, body)
+        return self._asker.ask(CHAT, body)
 
     def _encode(
         self,

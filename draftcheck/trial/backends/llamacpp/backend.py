@@ -127,13 +127,13 @@ def arguments(program: LlamaProgram, options: TrialOptions) -> list[str]:
 def at(url: str, key: str | None = None) -> LlamaServer:
     """A llama-server that runs already."""
     asker = ServerAsker(parse(url), key)
-    first = asker.site.get("/health")
+    first = asker.get("/health")
     if not first.reached:
-        raise ReadError(f"{asker.site.base.url}: {first.fault}", hint="Is llama-server running?")
+        raise ReadError(f"{asker.base.url}: {first.fault}", hint="Is llama-server running?")
     try:
         return LlamaServer(asker)
     except ServerLost as error:
-        raise ReadError(f"{asker.site.base.url}: {error}") from error
+        raise ReadError(f"{asker.base.url}: {error}") from error
 
 
 def _has_template(file: Path) -> bool:

@@ -46,16 +46,16 @@ class LlamaServer(TargetWriter, DraftReader):
     ) -> None:
         """template: False where the model has none, so that the server would make one up."""
         self._asker, self._running, self._template = asker, running, template
-        props = asker.site.get("/props").object()
+        props = asker.get("/props").object()
         if not props:
             raise ServerLost("/props: no answer; is it a llama-server with --props?")
         settings = props.get("default_generation_settings")
         found = settings.get("n_ctx") if isinstance(settings, Mapping) else None
-        entry: Any = next(iter(asker.site.models()), {})
+        entry: Any = next(iter(asker.models()), {})
         meta = entry.get("meta") if isinstance(entry.get("meta"), Mapping) else {}
         self.rows = client.count(meta.get("n_vocab"))
         self.context = client.count(found) or client.count(meta.get("n_ctx_train"))
-        self.device = device or asker.site.base.url
+        self.device = device or asker.base.url
         self.dtype = client.text(props.get("model_ftype")) or "as in the file"
         slots = client.count(props.get("total_slots"))
         self.at_once = max(1, min(slots or 1, 8))
@@ -76,13 +76,13 @@ class LlamaServer(TargetWriter, DraftReader):
                 "messages": [dict(message) for message in prompt.messages],
                 "chat_template_kwargs": {"enable_thinking": options.thinking},
             }
-            text = str(self._asker.post("/apply-template", body).get("prompt", ""))
+            text = str(self._asker.ask("/apply-template", body).get("prompt", ""))
         return self.spell(text, special=True)
 
     def spell(self, text: str, *, special: bool = False) -> list[int]:
         """special: add what the vocabulary wants at the ends."""
         body = {"content": text, "add_special": special, "parse_special": True}
-        return _ids(self._asker.post("/tokenize", body).get("tokens"), "/tokenize")
+        return _ids(self._asker.ask("/tokenize", body).get("tokens"), "/tokenize")
 
     def write(self, prompt: Prompt, options: TrialOptions) -> TargetText | None:
         ids = self.encode(prompt, options)
@@ -114,7 +114,7 @@ class LlamaServer(TargetWriter, DraftReader):
             "return_tokens": True,
             "cache_prompt": False,
         }
-        return self._asker.post("/completion", body)
+        return self._asker.ask("/completion", body)
 
     # ---- the draft's choices ----
 
@@ -145,7 +145,7 @@ class LlamaServer(TargetWriter, DraftReader):
             "n_probs": MAX_RANK,
             "cache_prompt": True,
         }
-        found = self._asker.post("/completion", body).get("completion_probabilities")
+        found = self._asker.ask("/completion", body).get("completion_probabilities")
         first = found[0] if isinstance(found, list) and found else {}
         top = first.get("top_logprobs") if isinstance(first, Mapping) else None
         if not isinstance(top, list) or not top or not all(_sound(entry) for entry in top):
@@ -174,7 +174,7 @@ class LlamaServer(TargetWriter, DraftReader):
                 "temperature": 0.0,
                 "cache_prompt": True,
             }
-            timings = self._asker.post("/completion", body).get("timings")
+            timings = self._asker.ask("/completion", body).get("timings")
             timings = timings if isinstance(timings, Mapping) else {}
             taken = client.seconds(timings.get("prompt_ms"))
             if turn and client.count(timings.get("prompt_n")) == width and taken is not None:

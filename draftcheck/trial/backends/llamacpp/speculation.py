@@ -78,7 +78,7 @@ class Speculation:
             asker = ServerAsker(running.base, running.key)
             server = LlamaServer(asker, running=running)
             # llama-server stays healthy when it drops a draft: that must not count as a run.
-            told = [slot.get("speculative") for slot in asker.site.get("/slots").rows()]
+            told = [slot.get("speculative") for slot in asker.get("/slots").rows()]
             if g is not None and told and not any(told):
                 raise CannotVerify(f"llama-server drops this draft: {running.last_words()}")
             counts = [_one(server, text, options) for text in texts]
