@@ -29,11 +29,14 @@ SKIPPED = ("blobs", ".git", "__pycache__", "node_modules", ".locks", "refs", ".n
 LONGEST = 1 << 20
 
 
-def find(folders: tuple[Path, ...] = ()) -> Iterator[Candidate]:
-    """Find every model in the usual places, or in these folders alone; each once."""
+def find(folders: tuple[Path, ...], notes: list[str]) -> Iterator[Candidate]:
+    """Find every model in the usual places, or in these folders alone; each once.
+
+    notes: is told which places were not looked at to their end.
+    """
     seen: set[str] = set()
     for source, root in [("folder", path) for path in folders] or places():
-        for found in _walk(root, source):
+        for found in _walk(root, source, notes):
             real = os.path.realpath(found.path or found.ref)
             if real not in seen:
                 seen.add(real)
@@ -95,7 +98,7 @@ def _llama(home: Path) -> list[Path]:
     return [Path(os.environ.get("XDG_CACHE_HOME") or home / ".cache") / "llama.cpp"]
 
 
-def _walk(root: Path, source: str) -> Iterator[Candidate]:
+def _walk(root: Path, source: str, notes: list[str]) -> Iterator[Candidate]:
     """Models below a folder, in order of their names."""
     todo = [(root, 0)]
     seen: set[str] = set()
@@ -112,6 +115,8 @@ def _walk(root: Path, source: str) -> Iterator[Candidate]:
         yield from _here(folder, source)
         if depth < DEEPEST:
             todo += [(path, depth + 1) for path in _folders(folder)]
+    if todo:
+        notes.append(f"{root}: only {MOST:,} of its folders were looked at")
 
 
 def _here(folder: Path, source: str) -> Iterator[Candidate]:

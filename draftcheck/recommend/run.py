@@ -147,7 +147,8 @@ def everything(plan: RecommendRequest, say: Say = quiet) -> list[Recommendation]
     Pairs are made only inside families of one vocabulary, and of heads with what they name.
     """
     asked = _questions(plan)
-    rows, unread = _read_disk(plan, say)
+    notes: list[str] = []
+    rows, unread = _read_disk(plan, say, notes)
     families: dict[tuple[str | None, bool], list[LocalModel]] = {}
     heads = [row for row in rows if row.facts.role not in screen.NO_HEAD]
     for row in rows:
@@ -160,8 +161,9 @@ def everything(plan: RecommendRequest, say: Say = quiet) -> list[Recommendation]
         results = list(_pairs_of(row, others, plan, asked))
         if any(isinstance(result, JudgedCandidate) for result in results):
             answers.append(_answer(row.facts, plan, asked, results, 0, ()))
-    if unread:
-        answers.append(Recommendation(ModelFacts("", "none"), plan, rejected=tuple(unread)))
+    if unread or notes:
+        none = ModelFacts("", "none")
+        answers.append(Recommendation(none, plan, rejected=tuple(unread), notes=tuple(notes)))
     return answers
 
 
@@ -254,11 +256,11 @@ def _gather(
     notes: list[str] = []
     if plan.local or plan.folders:
         local.check(plan.folders)
-        rows += local.find(plan.folders)
+        rows += local.find(plan.folders, notes)
     elif plan.offline and not plan.named:
         known = reader.opener.hub.known()
         rows += [Candidate(repo, revision=commit) for repo, commit in known.items()]
-        rows += [row for row in local.find() if row.source == "hub-cache"]
+        rows += [row for row in local.find((), notes) if row.source == "hub-cache"]
         notes.append("offline: only what was read or downloaded from the Hub before was looked at")
     elif not plan.named:
         say("searching the Hub")
@@ -397,13 +399,15 @@ def _answer(
     )
 
 
-def _read_disk(plan: RecommendRequest, say: Say) -> tuple[list[LocalModel], list[Rejection]]:
+def _read_disk(
+    plan: RecommendRequest, say: Say, notes: list[str]
+) -> tuple[list[LocalModel], list[Rejection]]:
     """Every model on this disk; those of one vocabulary share its table."""
     local.check(plan.folders)
     tables: dict[str, tuple[Any, str | None]] = {}
     rows, unread = [], []
     named = [Candidate(text, "named") for text in plan.named]
-    for number, row in enumerate(itertools.chain(named, local.find(plan.folders)), 1):
+    for number, row in enumerate(itertools.chain(named, local.find(plan.folders, notes)), 1):
         say(f"reading model {number}")
         try:
             facts = reading.local_facts(row)
