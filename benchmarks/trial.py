@@ -34,7 +34,7 @@ from draftcheck.trial.model_places import ModelPlace
 from draftcheck.trial.prompts import Prompt
 from draftcheck.trial.simulate import answers, passes
 from draftcheck.trial.simulate.traces import Trace, line_up
-from draftcheck.trial.speed.speedup import Costs
+from draftcheck.trial.speedup import Costs
 
 PAIR = Path(__file__).parent.parent / "fixtures" / "pair"
 LENGTHS = (1, 2, 4, 8, 16)

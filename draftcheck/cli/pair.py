@@ -166,9 +166,10 @@ def _at_its_length(verdict: PairVerdict, trial: Trial, request: PairRequest) -> 
 
 def _earlier(verdict: PairVerdict, file: Path) -> Trial:
     """A saved trial, when it was made with these very models."""
-    from draftcheck.trial import model_places, saved
+    from draftcheck.trial import model_places
+    from draftcheck.trial.result import load
 
-    trial = saved.load(file)
+    trial = load(file)
     for side, measured in (("target", trial.target_model), ("draft", trial.draft_model)):
         facts = verdict.comparison.model(side)
         if difference := model_places.differs(measured, facts.called, facts.revision):

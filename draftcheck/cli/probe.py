@@ -59,15 +59,15 @@ def command(request: ProbeCommand) -> int:
     1 not speculating or nothing accepted, 2 usage, 3 cannot tell.
     """
     from draftcheck.errors import UsageError
-    from draftcheck.probe import keys
+    from draftcheck.probe.client import key_exposed, read_key
     from draftcheck.probe.run import ProbeRequest, probe
     from draftcheck.report import exits
     from draftcheck.report import probe as report
 
     if request.interval is not None and request.prompt is not None:
         raise UsageError("--interval and --prompt exclude each other")
-    key = keys.read(request.api_key_file) if request.api_key_file is not None else None
-    if warning := keys.exposed(request.url, key):
+    key = read_key(request.api_key_file) if request.api_key_file is not None else None
+    if warning := key_exposed(request.url, key):
         exits.warn(warning)
     answer = probe(
         ProbeRequest(

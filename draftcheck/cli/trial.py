@@ -60,7 +60,7 @@ class TrialRequest:
 @click.option("--target-url", metavar="URL", help="A server of the target; only the draft is here.")
 @click.option("--target-model", metavar="NAME", help="What that server calls the target.")
 @click.option("--draft-url", metavar="URL", help="A llama-server of the draft.")
-@click.option("--seed", type=click.IntRange(-(2**63), 2**63 - 1), default=0, show_default=True)
+@click.option("--seed", type=click.IntRange(0, (1 << 31) - 1), default=0, show_default=True)
 @click.option("--dtype", help="Type to compute in. Default: the model's own; float32 on a CPU.")
 @click.option(
     "--precision",

@@ -34,8 +34,8 @@ def command(request: WhyRequest) -> int:
     2 usage, 3 nothing recognised or not readable.
     """
     from draftcheck.report import why as report
-    from draftcheck.why import run
+    from draftcheck.why.explain import read
 
-    explanation = run.read(request.log, request.engine)
+    explanation = read(request.log, request.engine)
     emit(report.FORMATS[request.report.form](explanation), request.report.output)
     return 0 if explanation.items else 3

@@ -1,6 +1,8 @@
 """HTTP with limits: a deadline for the whole answer, a cap on its size, no foreign hosts.
 
-Uses no proxy and follows no redirect to another host; the key is never part of an error.
+Uses no proxy and follows no redirect to another host; the key is never part of an error. Texts and
+numbers of an answer are taken by text, count, number and seconds, which let nothing in that is
+too long or too large.
 """
 
 from __future__ import annotations
@@ -16,19 +18,34 @@ import threading
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 from urllib.parse import SplitResult, quote, urljoin, urlsplit
 
 from draftcheck.errors import UsageError
 
+MODELS = "/v1/models"
+"""What all OpenAI-compatible servers have."""
 CAP = 8 * 1024 * 1024
+LONGEST_KEY = 8192
 CONNECT_SECONDS = 5.0
 REDIRECTS = 3
 ROUND = 3
 """All questions of one reading together take at most this many times the limit of one."""
+FAULTS: Mapping[type[Exception] | tuple[type[Exception], ...], str] = {
+    socket.gaierror: "the host name is not known",
+    ConnectionRefusedError: "connection refused: nothing listens there",
+    ssl.SSLError: "no TLS there: is it an http address?",
+    (http.client.RemoteDisconnected, ConnectionResetError, BrokenPipeError): (
+        "the connection was closed before the answer was complete"
+    ),
+    (http.client.HTTPException, ValueError): "what answers there does not speak HTTP",
+}
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
+_HOST = re.compile(r"[\w.:\[\]/-]{1,200}")
 _ENDPOINT = re.compile(r"/(v1(/.*)?|metrics|slots|props|health)$")
 _UNSEEN = re.compile(r"[\x00-\x20\x7f]")
+_KEY = re.compile(rb"[\x21-\x7e]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +56,11 @@ class ServerAddress:
     host: str
     port: int
     path: str
+
+    @property
+    def origin(self) -> tuple[str, str, int]:
+        """What makes it the same server."""
+        return self.scheme, self.host, self.port
 
     @property
     def url(self) -> str:
@@ -55,13 +77,14 @@ class ServerAddress:
             return False
 
 
-def parse(text: str) -> ServerAddress:
+def parse(url: str) -> ServerAddress:
     """Read the base address in a URL; an endpoint such as /v1 at its end is dropped."""
-    if not _SCHEME.match(text):
-        hint = f"Write http://{text}" if "@" not in text else "Write http://HOST:PORT"
+    if not _SCHEME.match(url):
+        # What may hold a password or a key is not repeated.
+        hint = f"Write http://{url}" if _HOST.fullmatch(url) else "Write http://HOST:PORT"
         raise UsageError("the URL has no scheme", hint=hint)
     try:
-        parts = urlsplit(text)
+        parts = urlsplit(url)
         host, port = parts.hostname, parts.port
     except ValueError:
         raise UsageError("the URL cannot be read: host or port is malformed") from None
@@ -69,11 +92,58 @@ def parse(text: str) -> ServerAddress:
         raise UsageError(f"{parts.scheme}: only http and https URLs can be asked")
     if parts.username is not None or parts.password is not None:
         raise UsageError("a URL with a user or password", hint="Use --api-key-file FILE.")
-    if not host or _UNSEEN.search(text) or parts.query or parts.fragment:
+    if not host or _UNSEEN.search(url) or parts.query or parts.fragment:
         raise UsageError("not a server's address", hint="Write http://HOST:PORT, nothing more.")
     path = quote(_ENDPOINT.sub("", parts.path.rstrip("/")), safe="/%:@!$&'()*+,;=~-._")
     default = 443 if parts.scheme == "https" else 80
     return ServerAddress(parts.scheme, host, port if port is not None else default, path)
+
+
+def read_key(path: Path) -> str:
+    """Read the one word in the file; says what is wrong without quoting it."""
+    try:
+        with path.open("rb") as file:
+            raw = file.read(LONGEST_KEY + 1)
+    except OSError as error:
+        raise UsageError(f"{path}: the key cannot be read: {error.strerror}") from None
+    key = raw.removeprefix(b"\xef\xbb\xbf").strip()
+    if len(raw) > LONGEST_KEY or not _KEY.fullmatch(key):
+        hint = "One line, printable ASCII, no spaces, no word such as Bearer."
+        raise UsageError(f"{path}: this is not a key", hint=hint)
+    return key.decode("ascii")
+
+
+def key_exposed(url: str, key: str | None) -> str | None:
+    """Warn when the key would cross a network unencrypted."""
+    base = parse(url)
+    if key is None or base.scheme == "https" or base.loopback:
+        return None
+    return f"the key goes to {base.host} unencrypted: use https"
+
+
+def text(value: object, longest: int = 300) -> str | None:
+    """Take a text worth keeping, cut where no name goes on."""
+    return value[:longest] if isinstance(value, str) and value else None
+
+
+def count(value: object) -> int | None:
+    """Take a number that can be a count; anything else tells nothing."""
+    if not isinstance(value, int | float) or number(value) is None or value < 0:
+        return None
+    return int(value)
+
+
+def number(value: object) -> float | None:
+    """Take a number of a size that something can have; anything else tells nothing."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return float(value) if abs(value) < 2**63 else None  # nan is not less than anything
+
+
+def seconds(milliseconds: object) -> float | None:
+    """Take a time that a server measured; one that no pass of a model takes tells nothing."""
+    told = number(milliseconds)
+    return told / 1000 if told is not None and 1e-6 <= told <= 1e9 else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +181,11 @@ class ServerAnswer:
         body = self.json()
         return body if isinstance(body, dict) else {}
 
+    def rows(self, name: str | None = None) -> list[dict[str, Any]]:
+        """The objects of the list that the body is, or that it holds under a name."""
+        found = self.json() if name is None else self.object().get(name)
+        return [row for row in found if isinstance(row, dict)] if isinstance(found, list) else []
+
 
 class ProbedServer:
     """One server; keeps the answers of a reading, so that each address is asked once."""
@@ -125,7 +200,6 @@ class ProbedServer:
 
     @property
     def has_key(self) -> bool:
-        """Whether a key is sent along."""
         return self._key is not None
 
     def again(self) -> None:
@@ -140,6 +214,12 @@ class ProbedServer:
             self._known[path] = self._follow(path, left)
             self.asked.append((path, self._known[path].status))
         return self._known[path]
+
+    def models(self) -> list[dict[str, Any]]:
+        return self.get(MODELS).rows("data")
+
+    def first_model(self) -> str | None:
+        return next((text(entry.get("id")) for entry in self.models()), None)
 
     def post(self, path: str, body: Mapping[str, Any], seconds: float) -> ServerAnswer:
         """Send a JSON body; never repeated, never redirected."""
@@ -168,8 +248,9 @@ class ProbedServer:
             port = to.port if to.port is not None else 443 if to.scheme == "https" else 80
         except ValueError:
             return None
-        here = (self.base.scheme, self.base.host, self.base.port)
-        if (to.scheme, to.hostname, port) != here or not to.path.startswith(self.base.path):
+        if (to.scheme, to.hostname, port) != self.base.origin:
+            return None
+        if not to.path.startswith(self.base.path):
             return None
         query = f"?{to.query}" if to.query else ""
         return quote(to.path[len(self.base.path) :] + query, safe="/%:@!$&'()*+,;=~-._?")
@@ -178,16 +259,18 @@ class ProbedServer:
         if seconds <= 0:
             return ServerAnswer(path, fault="not asked: the time for all questions is used up")
         deadline = time.monotonic() + seconds
-        connection = _connection(self.base, min(CONNECT_SECONDS, seconds))
+        secure = self.base.scheme == "https"
+        kind = http.client.HTTPSConnection if secure else http.client.HTTPConnection
+        connection = kind(self.base.host, self.base.port, timeout=min(CONNECT_SECONDS, seconds))
         watch: threading.Timer | None = None
         try:
             connection.connect()
             watch = _watch(connection.sock, deadline)
             connection.request(method, self.base.path + path, body, self._headers(body))
             with contextlib.closing(connection.getresponse()) as response:
-                text = self._without_key(_body(response))
+                body_text = self._without_key(_body(response))
                 headers = {k.lower(): self._without_key(v) for k, v in response.getheaders()}
-            return ServerAnswer(path, response.status, headers, text)
+            return ServerAnswer(path, response.status, headers, body_text)
         except _Unusable as error:
             return ServerAnswer(path, fault=str(error))
         except (OSError, http.client.HTTPException, ValueError) as error:
@@ -212,19 +295,12 @@ class ProbedServer:
             headers["Authorization"] = f"Bearer {self._key}"
         return headers
 
-    def _without_key(self, text: str) -> str:
-        return text.replace(self._key, "…") if self._key else text
+    def _without_key(self, words: str) -> str:
+        return words.replace(self._key, "…") if self._key else words
 
 
 class _Unusable(Exception):
     """An answer that is not read to its end."""
-
-
-def _connection(base: ServerAddress, seconds: float) -> http.client.HTTPConnection:
-    if base.scheme == "https":
-        context = ssl.create_default_context()
-        return http.client.HTTPSConnection(base.host, base.port, timeout=seconds, context=context)
-    return http.client.HTTPConnection(base.host, base.port, timeout=seconds)
 
 
 def _watch(sock: socket.socket, deadline: float) -> threading.Timer:
@@ -259,20 +335,10 @@ def _body(response: http.client.HTTPResponse) -> str:
 
 def _fault(error: Exception) -> str:
     """What went wrong, in words without the error's own text where that could quote us."""
-    if isinstance(error, socket.gaierror):
-        return "the host name is not known"
-    if isinstance(error, ConnectionRefusedError):
-        return "connection refused: nothing listens there"
     if isinstance(error, ssl.SSLCertVerificationError):
         return f"the certificate is not trusted ({error.verify_message}); see SSL_CERT_FILE"
-    if isinstance(error, ssl.SSLError):
-        return "no TLS there: is it an http address?"
-    if isinstance(error, http.client.RemoteDisconnected | ConnectionResetError | BrokenPipeError):
-        return "the connection was closed before the answer was complete"
-    if isinstance(error, http.client.HTTPException | ValueError):
-        return "what answers there does not speak HTTP"
-    assert isinstance(error, OSError)
-    return (error.strerror or "the connection failed").lower()
+    told = next((words for kinds, words in FAULTS.items() if isinstance(error, kinds)), None)
+    return told or (getattr(error, "strerror", None) or "the connection failed").lower()
 
 
 def _shown(base: ServerAddress, location: str) -> str:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
+
+from draftcheck.probe.client import ServerAnswer
 
 _LINE = re.compile(r"([A-Za-z_:][\w:]*)(?:\{(.*)\})?[ \t]+(\S+)(?:[ \t]+\S+)?[ \t\r]*")
 _POSITION = re.compile(r"[0-9]{1,3}")
-_LABEL = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
+_LABEL = re.compile(r'\b(\w+)="((?:[^"\\]|\\.)*)"')
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,13 +22,27 @@ class Sample:
 
 
 class Metrics:
-    """The samples whose names start with a prefix."""
+    """The samples whose names start with a prefix; none in an answer that is no good one."""
 
-    def __init__(self, text: str, prefix: str) -> None:
+    def __init__(self, answer: ServerAnswer, prefix: str) -> None:
+        text = answer.text if answer.ok else ""
         self.samples: dict[str, list[Sample]] = {}
-        self.declared = {name for name in _declared(text) if name.startswith(prefix)}
-        for name, sample in _samples(text, prefix):
-            self.samples.setdefault(name, []).append(sample)
+        self.declared: set[str] = set()
+        for line in text.split("\n"):
+            if line.startswith(f"# TYPE {prefix}"):
+                self.declared.add(line[7:].split(" ", 1)[0])
+            elif line.startswith(prefix) and (match := _LINE.fullmatch(line)) is not None:
+                self._take(match)
+
+    def _take(self, match: re.Match[str]) -> None:
+        """Keep one value, if it is one that a counter or gauge can have."""
+        try:
+            value = float(match[3])
+        except ValueError:
+            return
+        if 0 <= value < 2**63:
+            sample = Sample(dict(_LABEL.findall(match[2] or "")), value)
+            self.samples.setdefault(match[1], []).append(sample)
 
     def counter(self, name: str) -> int | None:
         """Sum a counter over all engines of one process; with or without the ending _total."""
@@ -50,21 +65,3 @@ class Metrics:
 
     def _of(self, name: str) -> list[Sample]:
         return self.samples.get(f"{name}_total") or self.samples.get(name) or []
-
-
-def _samples(text: str, prefix: str) -> Iterator[tuple[str, Sample]]:
-    for line in text.split("\n"):
-        if not line.startswith(prefix) or (match := _LINE.fullmatch(line)) is None:
-            continue
-        try:
-            value = float(match[3])
-        except ValueError:
-            continue
-        if math.isfinite(value) and 0 <= value < 2**63:
-            yield match[1], Sample(dict(_LABEL.findall(match[2] or "")), value)
-
-
-def _declared(text: str) -> Iterator[str]:
-    for line in text.split("\n"):
-        if line.startswith("# TYPE "):
-            yield line[7:].split(" ", 1)[0]

@@ -93,19 +93,15 @@ class ServerCounts:
 
 def since(later: ServerCounts, earlier: ServerCounts) -> ServerCounts | None:
     """Tell what was added between two readings; None when a counter went back (a restart)."""
-    pairs = [
-        (getattr(later, name), getattr(earlier, name))
-        for name in ("drafts", "drafted", "accepted", "generated")
-    ]
-    if any(b is not None and a is not None and a < b for a, b in pairs):
-        return None
-    drafts, drafted, accepted, generated = (
-        None if a is None or b is None else a - b for a, b in pairs
-    )
+    gained: list[int | None] = []
+    for name in ("drafts", "drafted", "accepted", "generated"):
+        now, then = getattr(later, name), getattr(earlier, name)
+        gained.append(None if now is None or then is None else now - then)
     old = earlier.by_position + (0,) * len(later.by_position)
     positions = tuple(a - b for a, b in zip(later.by_position, old, strict=False))
-    if any(count < 0 for count in positions):
+    if any(count is not None and count < 0 for count in (*gained, *positions)):
         return None
+    drafts, drafted, accepted, generated = gained
     return ServerCounts(drafts, drafted, accepted, generated, positions)
 
 
@@ -127,10 +123,9 @@ class ServerReading:
 
 @dataclass(frozen=True, slots=True)
 class CompletionReply:
-    """What one completion told; a fault when it failed."""
+    """What one completion told."""
 
     counts: ServerCounts | None = None
-    fault: str | None = None
     draftless: bool = False
     """The answer itself says that no draft model took part."""
 

@@ -1,10 +1,9 @@
 """Ask a running server whether it is speculating now, and how well.
 
     client     one GET at a time, with limits; each address is asked once per reading
-    kinds      which kind of server it is: by its models' owner, else by an address of its own
-    servers/   one module per kind: its addresses -> a ServerReading (switch, counters, a cause)
-    verdict    readings -> a state; the newest figures that say something decide
-    causes     the likely cause and what to do, from rules/probes.toml
+    servers    which kind of server it is: by its models' owner, else by an address of its own;
+               its addresses -> a ServerReading (switch, counters, a cause)
+    verdict    readings -> a state; the newest figures that say something decide; the likely cause
 
 Sends no prompt unless one is given, changes no setting, loads no model. With a prompt or an
 interval the server is read twice, and what the counters gained decides.
@@ -17,11 +16,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from draftcheck.errors import ReadError
-from draftcheck.probe import causes, verdict
-from draftcheck.probe.client import ProbedServer, ServerAnswer, parse
-from draftcheck.probe.kinds import ServerKind, recognise
+from draftcheck.probe import verdict
+from draftcheck.probe.client import MODELS, ProbedServer, parse
 from draftcheck.probe.readings import (
-    CompletionReply,
     ProbeCause,
     ProbeResult,
     ProbeState,
@@ -31,9 +28,7 @@ from draftcheck.probe.readings import (
     SpeculationSwitch,
     since,
 )
-from draftcheck.probe.servers import openai
-
-__all__ = ["ProbeRequest", "probe"]
+from draftcheck.probe.servers import PromptFailed, ServerKind, recognise
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +47,7 @@ class ProbeRequest:
 def probe(request: ProbeRequest) -> ProbeResult:
     """Recognise the server, read it, and judge what it tells."""
     server = ProbedServer(parse(request.url), request.key, request.seconds)
-    first = server.get(openai.MODELS)
+    first = server.get(MODELS)
     if not first.reached:
         hint = "Is the server running, and is this its address?"
         raise ReadError(f"{server.base.url}: {first.fault}", hint=hint)
@@ -75,21 +70,21 @@ class _ProbeRun:
         self, request: ProbeRequest, server: ProbedServer, kind: ServerKind, seen: str
     ) -> None:
         self._request, self._server, self._kind = request, server, kind
-        self._identity = ServerIdentity(kind.ENGINE, kind.version(server), seen)
+        self._identity = ServerIdentity(kind.engine, kind.version(server), seen)
 
     def read(self) -> ServerReading:
-        """Ask for what it tells now."""
         return self._kind.read(self._server, self._request.model)
 
     def with_prompt(self, before: ServerReading, prompt: str) -> ProbeResult:
         """Send one completion: its own figures, or what the counters gained meanwhile."""
-        reply = self._kind.ask(self._server, self._request.model or before.model, prompt)
+        try:
+            reply = self._kind.ask(self._server, self._request.model or before.model, prompt)
+        except PromptFailed as fault:
+            return self._failed(self._read_again(), str(fault))
         if reply is None:
             note = "the prompt was not sent: the answer would not tell, or no such model is loaded"
             return self.result(before, notes=(note,))
-        after = self._settled(before, reply)
-        if reply.fault is not None:
-            return self._failed(after, reply.fault)
+        after = self._read_again() if reply.counts is not None else self._settled(before)
         if reply.draftless:
             after = replace(after, switch=SpeculationSwitch.OFF, cause="never-drafts")
         if reply.counts is not None:
@@ -97,13 +92,16 @@ class _ProbeRun:
         note = "other requests that ran at the same time are counted too"
         return self.result(after, prompt=_gained(after, before), notes=(note,))
 
-    def _settled(self, before: ServerReading, reply: CompletionReply) -> ServerReading:
+    def _read_again(self) -> ServerReading:
+        self._server.again()
+        return self.read()
+
+    def _settled(self, before: ServerReading) -> ServerReading:
         """A second reading; counters may follow the answer by a moment."""
         for pause in (0.0, 0.3, 1.0):
             self._request.sleep(pause)
-            self._server.again()
-            after = self.read()
-            if reply.counts is not None or reply.fault is not None or after.counts != before.counts:
+            after = self._read_again()
+            if after.counts != before.counts:
                 break
         return after
 
@@ -121,8 +119,7 @@ class _ProbeRun:
         start = time.monotonic()
         self._request.sleep(interval)
         seconds = time.monotonic() - start
-        self._server.again()
-        after = self.read()
+        after = self._read_again()
         gained = _gained(after, before)
         notes: tuple[str, ...] = ()
         if gained is None:
@@ -159,7 +156,7 @@ class _ProbeRun:
         )
 
     def _causes(self, cause: str) -> tuple[ProbeCause, ...]:
-        return causes.find(cause, self._identity.engine, self._identity.version)
+        return verdict.find_causes(cause, self._identity.engine, self._identity.version)
 
 
 def _gained(after: ServerReading, before: ServerReading) -> ServerCounts | None:
@@ -170,19 +167,19 @@ def _gained(after: ServerReading, before: ServerReading) -> ServerCounts | None:
 
 def _stranger(server: ProbedServer) -> ProbeResult:
     """No kind was recognised: say what stood in the way."""
-    cause, notes = _obstacle(server, server.get(openai.MODELS))
-    named = causes.find(cause, None, None)
-    asked = tuple(server.asked)
-    return ProbeResult(server.base.url, ProbeState.UNKNOWN, causes=named, notes=notes, asked=asked)
-
-
-def _obstacle(server: ProbedServer, first: ServerAnswer) -> tuple[str, tuple[str, ...]]:
+    first = server.get(MODELS)
+    cause = "web-page" if first.text.lstrip()[:1] == "<" else "stranger"
+    notes: tuple[str, ...] = ()
     if first.refused:
-        return ("key-refused" if server.has_key else "needs-key"), ()
-    if first.fault is not None:
-        return "no-answer", (f"{first.path}: {first.fault}",)
-    if first.status >= 500:
-        return "server-error", (f"{first.path}: HTTP {first.status}",)
-    if first.text.lstrip()[:1] == "<":
-        return "web-page", ()
-    return "stranger", ()
+        cause = "key-refused" if server.has_key else "needs-key"
+    elif first.fault is not None:
+        cause, notes = "no-answer", (f"{first.path}: {first.fault}",)
+    elif first.status >= 500:
+        cause, notes = "server-error", (f"{first.path}: HTTP {first.status}",)
+    return ProbeResult(
+        server.base.url,
+        ProbeState.UNKNOWN,
+        causes=verdict.find_causes(cause, None, None),
+        notes=notes,
+        asked=tuple(server.asked),
+    )

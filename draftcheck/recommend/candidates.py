@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from draftcheck.models.opening import OpenedModel
 from draftcheck.values.words import Verdict
 
 HEAD_WORDS = (
@@ -42,10 +43,11 @@ class Candidate:
     likes: int = 0
     gated: bool = False
     disabled: bool = False
+    opened: OpenedModel | None = field(default=None, compare=False, repr=False)
+    """Its list of files, once it was asked for; none is needed for a model on this disk."""
 
     @property
     def author(self) -> str:
-        """Who owns the repo."""
         return self.ref.partition("/")[0] if self.source == "hub" else ""
 
     @property

@@ -17,8 +17,8 @@ from draftcheck.memory import fit, plan
 from draftcheck.memory.from_config import ShapeUnknown
 from draftcheck.memory.parameters import tied
 from draftcheck.memory.weights import EMBEDDINGS, ENCODERS, FLOATS, HEADS, MTP
-from draftcheck.trial.speed import speedup
-from draftcheck.trial.speed.speedup import Costs
+from draftcheck.trial import speedup
+from draftcheck.trial.speedup import Costs
 from draftcheck.values.circumstances import Circumstances
 from draftcheck.values.comparison import Comparison
 from draftcheck.values.dtypes import dtype_bytes
@@ -44,7 +44,6 @@ class StepBytes:
 
     @property
     def nbytes(self) -> float:
-        """All of it."""
         return self.weights + self.experts + self.cache
 
 
@@ -163,14 +162,12 @@ def _borrowed(target: ModelFacts, draft: ModelFacts) -> int:
 def _bandwidths(circumstances: Circumstances) -> tuple[float, float]:
     """Of the device of the target, and of the draft's; 1 where only their ratio matters."""
     devices = circumstances.machine.devices if circumstances.machine is not None else ()
-    if (
-        circumstances.draft_gpu is None
-        or not 0 <= circumstances.draft_gpu < len(devices)
-        or len(devices) < 2
-    ):
+    chosen = circumstances.draft_gpu
+    if chosen is None or not 0 <= chosen < len(devices):
         return 1.0, 1.0
-    mine = devices[circumstances.draft_gpu].bandwidth
-    others = [gpu.bandwidth for i, gpu in enumerate(devices) if i != circumstances.draft_gpu]
-    if mine is None or None in others:
+    mine = devices[chosen].bandwidth
+    others = [gpu.bandwidth for i, gpu in enumerate(devices) if i != chosen]
+    known = [other for other in others if other is not None]
+    if mine is None or not known or len(known) < len(others):
         return 1.0, 1.0
-    return float(min(other for other in others if other is not None)), float(mine)
+    return float(min(known)), float(mine)

@@ -29,11 +29,14 @@ SKIPPED = ("blobs", ".git", "__pycache__", "node_modules", ".locks", "refs", ".n
 LONGEST = 1 << 20
 
 
-def find(folders: tuple[Path, ...] = ()) -> Iterator[Candidate]:
-    """Find every model in the usual places, or in these folders alone; each once."""
+def find(folders: tuple[Path, ...], notes: list[str]) -> Iterator[Candidate]:
+    """Find every model in the usual places, or in these folders alone; each once.
+
+    notes: is told which places were not looked at to their end.
+    """
     seen: set[str] = set()
     for source, root in [("folder", path) for path in folders] or places():
-        for found in _walk(root, source):
+        for found in _walk(root, source, notes):
             real = os.path.realpath(found.path or found.ref)
             if real not in seen:
                 seen.add(real)
@@ -95,7 +98,7 @@ def _llama(home: Path) -> list[Path]:
     return [Path(os.environ.get("XDG_CACHE_HOME") or home / ".cache") / "llama.cpp"]
 
 
-def _walk(root: Path, source: str) -> Iterator[Candidate]:
+def _walk(root: Path, source: str, notes: list[str]) -> Iterator[Candidate]:
     """Models below a folder, in order of their names."""
     todo = [(root, 0)]
     seen: set[str] = set()
@@ -112,6 +115,8 @@ def _walk(root: Path, source: str) -> Iterator[Candidate]:
         yield from _here(folder, source)
         if depth < DEEPEST:
             todo += [(path, depth + 1) for path in _folders(folder)]
+    if todo:
+        notes.append(f"{root}: only {MOST:,} of its folders were looked at")
 
 
 def _here(folder: Path, source: str) -> Iterator[Candidate]:
@@ -134,17 +139,13 @@ def _cached(folder: Path, repo: str, source: str) -> Iterator[Candidate]:
     except (OSError, ValueError):
         main = ""
     newest = max(commits, key=lambda path: (path.name == main, _age(path), path.name))
-    for found in _walk_files(newest, source):
+    below = [found for folder in _folders(newest) for found in _here(folder, source)]
+    # Folders in a repo hold quantisations.
+    for found in (*_here(newest, source), *(row for row in below if row.ref.endswith(".gguf"))):
         path = Path(found.ref)
         inside = path.relative_to(newest).as_posix()
         label = repo if inside == "." else f"{repo}/{inside}"
         yield replace(found, ref=label, path=str(path), revision=newest.name)
-
-
-def _walk_files(folder: Path, source: str) -> Iterator[Candidate]:
-    yield from _here(folder, source)
-    for below in _folders(folder):  # quantisations in folders of their own
-        yield from (found for found in _here(below, source) if found.ref.endswith(".gguf"))
 
 
 def _names(folder: Path) -> set[str]:

@@ -41,8 +41,3 @@ def mentions(text: str, name: str) -> bool:
         return False
     words = re.escape(name.lower()).replace("_", "[-_.]").replace(r"\-", "[-_.]")
     return re.search(rf"(?<![a-z0-9]){words}(?![a-z0-9])", text.lower()) is not None
-
-
-def is_toy(name: str) -> bool:
-    """Whether a name says that the weights are random."""
-    return TOY.search(name) is not None

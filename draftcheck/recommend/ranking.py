@@ -74,7 +74,8 @@ def why(judged: JudgedCandidate, record: TrialRecord | None = None) -> str:
     if record is not None and record.speedup is not None:
         parts.append(f"measured {record.speedup:.2f}x ({record.where})")
     if judged.tie:
-        parts.append(f"{_article(judged.role)} head {TIED[judged.tie]}")
+        article = "an" if judged.role[:1] in "aeiom" else "a"
+        parts.append(f"{article} {judged.role} head {TIED[judged.tie]}")
     if judged.parameters is not None:
         share = "" if judged.size_ratio is None else f" ({judged.size_ratio:.1%} of the target)"
         parts.append(f"{short_count(judged.parameters)} parameters{share}")
@@ -114,7 +115,3 @@ def _key(row: RankedDraft) -> tuple[object, ...]:
         -judged.candidate.likes,
         judged.candidate.ref,
     )
-
-
-def _article(role: str) -> str:
-    return f"an {role}" if role[:1] in "aeiom" else f"a {role}"

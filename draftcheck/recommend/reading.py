@@ -23,6 +23,7 @@ from draftcheck.models.read import read_all, read_opened
 from draftcheck.models.readers import config, heads, jsonfile
 from draftcheck.models.readers.tokenizer import files as tokenizer
 from draftcheck.models.refs import ModelRef, parse
+from draftcheck.models.sources.folder import FolderSource
 from draftcheck.models.sources.hub.cache import digest_of
 from draftcheck.models.sources.hub.repos import HubSource
 from draftcheck.recommend import screen
@@ -33,7 +34,6 @@ from draftcheck.rulebook import book
 from draftcheck.values.circumstances import Circumstances
 from draftcheck.values.comparison import Behaviour, Comparison
 from draftcheck.values.facts import ModelFacts
-from draftcheck.values.verdicts import EngineSetup
 from draftcheck.values.words import Outcome, Verdict
 
 WORKERS = 6
@@ -62,14 +62,6 @@ class CandidateContext:
     """The target's tokenizer file, where it lies on this disk: not to be downloaded again."""
     shared: bool = True
     """No engine that is asked translates between vocabularies."""
-
-
-@dataclass(frozen=True, slots=True)
-class OpenedCandidate:
-    """A candidate and its list of files; none is needed for one on this disk."""
-
-    candidate: Candidate
-    model: OpenedModel | None = None
 
 
 @dataclass
@@ -114,28 +106,20 @@ class CandidateReader:
             self.beside = tuple(Candidate(f"{ref.repo}/{path}", "beside") for path in paths)
         return facts
 
-    def open(
-        self, candidates: Sequence[Candidate], say: Say = quiet
-    ) -> list[OpenedCandidate | Rejection]:
+    def open(self, candidates: Sequence[Candidate], say: Say) -> list[Candidate | Rejection]:
         """List the files of each: one request, unless it is known; digests come with it."""
         self.opener.hub.prepare()
         return self._each(self._open, candidates, say)
 
-    def judge(
-        self, rows: Sequence[OpenedCandidate], context: CandidateContext, say: Say = quiet
-    ) -> list[Result]:
-        """Read and judge each candidate."""
+    def judge(self, rows: Sequence[Candidate], context: CandidateContext, say: Say) -> list[Result]:
         return self._each(lambda row: self._judge(row, context), rows, say)
 
-    def known(self, row: OpenedCandidate) -> Rejection | None:
+    def known(self, candidate: Candidate) -> Rejection | None:
         """Reject by what another model with the same tokenizer has shown; heads have none."""
-        candidate = row.candidate
         for digest in candidate.digests.values():
             known = self._known.get(digest)
             if known is not None and known.against is not None and not candidate.looks_like_a_head:
-                return Rejection(
-                    candidate.ref, OTHER_TEXTS, known.against, revision=candidate.revision
-                )
+                return candidate.reject(OTHER_TEXTS, known.against)
         return None
 
     def _each(self, work: Callable[[Any], Any], rows: Sequence[Any], say: Say) -> list[Any]:
@@ -152,29 +136,27 @@ class CandidateReader:
         finally:
             pool.shutdown(wait=True, cancel_futures=True)
 
-    def _open(self, candidate: Candidate) -> OpenedCandidate | Rejection:
+    def _open(self, candidate: Candidate) -> Candidate | Rejection:
         try:
             ref = reference(candidate, gguf=self.gguf)
             if ref.kind != "hub":
-                return OpenedCandidate(candidate)
+                return candidate
             model = self.opener.open(ref)
         except (ReadError, UsageError) as error:
             return unread(candidate, error)
         name = tokenizer.main_file(model.source) if model.gguf is None else None
         digest = model.source.digest(name) if name else None
-        return OpenedCandidate(
-            replace(candidate, digests={name: digest} if name and digest else {}), model
-        )
+        digests = {name: digest} if name and digest else {}
+        return replace(candidate, digests=digests, opened=model)
 
-    def _judge(self, row: OpenedCandidate, context: CandidateContext) -> Result:
+    def _judge(self, candidate: Candidate, context: CandidateContext) -> Result:
         """Drop it as soon as something speaks against it, else hold it against the rules."""
-        candidate = row.candidate
         try:
-            facts = self._facts(row, context)
+            facts = self._facts(candidate, context)
             if isinstance(facts, Rejection):
                 return facts
             return screen.judge(
-                replace(candidate, ref=facts.ref),
+                replace(candidate, ref=facts.ref, opened=None),
                 compare(context.target, facts),
                 context.questions,
                 explicit=context.explicit,
@@ -184,33 +166,30 @@ class CandidateReader:
         except (ReadError, UsageError) as error:
             return unread(candidate, error)
         finally:  # a tokenizer is ten megabytes, and there are many candidates
-            if row.model is not None and row.model.repo is not None:
-                row.model.repo.forget()
+            if candidate.opened is not None and candidate.opened.repo is not None:
+                candidate.opened.repo.forget()
 
-    def _facts(self, row: OpenedCandidate, context: CandidateContext) -> ModelFacts | Rejection:
-        candidate, model = row.candidate, row.model
+    def _facts(self, candidate: Candidate, context: CandidateContext) -> ModelFacts | Rejection:
+        model = candidate.opened
         if model is None:
             return local_facts(candidate)
         if context.tokenizer is not None and model.remote:
-            _offer(model, context.tokenizer)
+            name = tokenizer.main_file(model.source)
+            if name is not None and model.source.files().get(name) == len(context.tokenizer):
+                model.source.offer(name, context.tokenizer)
         if candidate.gated and isinstance(model.source, HubSource):
             try:
                 model.source.probe()
             except GatedError as error:
-                return self._closed(candidate, error)
+                same = not self.digests.isdisjoint(candidate.digests.values())
+                hint = "; its tokenizer is the target's: worth asking for access" if same else ""
+                return candidate.reject("read", error.message + hint, Verdict.UNDECIDED)
         if model.gguf is None and model.remote:
-            refused = self.known(row) or self._early(candidate, model, context)
+            refused = self.known(candidate) or self._early(candidate, model, context)
             if refused is not None:
                 model.settle(None)  # it was read as far as was needed
                 return refused
         return read_opened(model)
-
-    def _closed(self, candidate: Candidate, error: GatedError) -> Rejection:
-        same = not self.digests.isdisjoint(candidate.digests.values())
-        hint = "; its tokenizer is the target's: worth asking for access" if same else ""
-        return Rejection(
-            candidate.ref, "read", error.message + hint, Verdict.UNDECIDED, candidate.revision
-        )
 
     def _early(
         self, candidate: Candidate, model: OpenedModel, context: CandidateContext
@@ -230,21 +209,13 @@ class CandidateReader:
         with self._lock:
             if digest not in self._known and len(self._known) >= MOST_TOKENIZERS:
                 words = f"its tokenizer is another one, and {MOST_TOKENIZERS} others were read"
-                return Rejection(
-                    candidate.ref, "tokenizer", words, Verdict.UNDECIDED, candidate.revision
-                )
+                return candidate.reject("tokenizer", words, Verdict.UNDECIDED)
             known = self._known.setdefault(digest, KnownTokenizer())
         with known.lock:  # the same file is downloaded by one of them, and taken from the cache
             if not known.read:
                 known.against = _against(model, context.target)
                 known.read = True
-        if known.against is not None:
-            return Rejection(candidate.ref, OTHER_TEXTS, known.against, revision=candidate.revision)
-        return None
-
-    def close(self) -> None:
-        """End the connections."""
-        self.opener.close()
+        return None if known.against is None else candidate.reject(OTHER_TEXTS, known.against)
 
 
 def reference(candidate: Candidate, *, gguf: bool = False) -> ModelRef:
@@ -276,12 +247,6 @@ def local_facts(candidate: Candidate) -> ModelFacts:
     )
 
 
-def _offer(model: OpenedModel, data: bytes) -> None:
-    name = tokenizer.main_file(model.source)
-    if name is not None and model.source.files().get(name) == len(data):
-        model.source.offer(name, data)
-
-
 def _digests(model: OpenedModel, name: str) -> frozenset[str]:
     known = model.source.digest(name)
     if known is not None:
@@ -297,8 +262,6 @@ def own_tokenizer(ref: ModelRef) -> bytes | None:
     """Read the tokenizer file of a folder on this disk."""
     if ref.kind != "folder":
         return None
-    from draftcheck.models.sources.folder import FolderSource
-
     try:
         source = FolderSource(ref.path)
         name = tokenizer.main_file(source)
@@ -313,11 +276,8 @@ def _against(model: OpenedModel, target: ModelFacts) -> str | None:
     facts = ModelFacts(model.ref.text, "hub", tokenizer=tokenizer.read(model.source).facts)
     vocabulary = compare_vocabularies(target, facts)
     comparison = Comparison(target, facts, vocabulary, (), Behaviour(None, ""))
-    seen = CHECKS[rule.check](comparison, _setup(), **rule.params)
-    return seen.saw if seen.outcome is Outcome.FAIL else None
-
-
-def _setup() -> EngineSetup:
-    """Rules that hold everywhere ask nothing of it."""
+    # Rules that hold everywhere ask nothing of the setup.
     engine = book.load(next(iter(book.engine_files())))
-    return setup_for(engine, engine.checked, engine.methods[0], Circumstances())
+    setup = setup_for(engine, engine.checked, engine.methods[0], Circumstances())
+    seen = CHECKS[rule.check](comparison, setup, **rule.params)
+    return seen.saw if seen.outcome is Outcome.FAIL else None

@@ -1,20 +1,28 @@
-"""Trials that were measured before: the JSON reports of `draftcheck trial`, by target and draft."""
+"""What trials say of a pair: reports of `draftcheck trial`, read back, or trials that are made now.
+
+A trial loads models: the dearest stage by far, and off unless it is asked for.
+"""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Iterator, Mapping
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from draftcheck.errors import ReadError
+from draftcheck.errors import ReadError, UsageError
+from draftcheck.trial import strict_json
 
 if TYPE_CHECKING:
     from draftcheck.trial.result import Trial
 
 MAX_BYTES = 16 * 1024 * 1024
+WHAT = "a trial's report"
 MOST = 10_000
+SECONDS = 300.0
+"""For the prompts of one draft that is measured."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,9 +46,8 @@ def load(paths: Iterable[Path]) -> dict[tuple[str, str], TrialRecord]:
     records: dict[tuple[str, str], TrialRecord] = {}
     for path in paths:
         for file in _files(path):
-            body = _read(file, strict=file == path)
-            if body is not None:
-                record = parse(body)
+            record = _read(file, strict=file == path)
+            if record is not None:
                 records[record.target, record.draft] = record
     return records
 
@@ -59,19 +66,40 @@ def of(trial: Trial) -> TrialRecord:
     )
 
 
+def measure(
+    target: str, drafts: Sequence[str], say: Callable[[str], None]
+) -> Iterator[tuple[str, TrialRecord | str]]:
+    """Each draft with what was measured, or the reason why nothing was.
+
+    The target writes its texts once; every draft reads the same.
+    """
+    from draftcheck.trial.api import trial
+
+    with tempfile.TemporaryDirectory(prefix="draftcheck-") as folder:
+        for number, draft in enumerate(drafts, 1):
+
+            def tell(text: str, number: int = number) -> None:
+                say(f"trial {number} of {len(drafts)}: {text}")
+
+            try:
+                kept = Path(folder) / "texts.json"
+                measured = trial(target, draft, budget=SECONDS, reuse=kept, say=tell)
+                yield draft, of(measured)
+            except (ReadError, UsageError) as error:
+                yield draft, error.message
+
+
 def parse(body: Mapping[str, Any]) -> TrialRecord:
     """Read the JSON report of `draftcheck trial`."""
-    rows = [*_list(body.get("lengths")), *_list(body.get("thresholds"))]
-    speeds = [_number(row.get("speedup")) for row in rows if isinstance(row, dict)]
-    verified = body.get("verified")
-    real = _number(verified.get("speedup")) if isinstance(verified, dict) else None
-    rate = body.get("acceptance_rate")
-    broken = body.get("broken")
+    tables = [body.get(name) for name in ("lengths", "thresholds")]
+    rows = [row for table in tables if isinstance(table, list) for row in table[:1000]]
+    speeds = [_number(row, "speedup") for row in rows]
+    real, broken = _number(body.get("verified"), "speedup"), body.get("broken")
     return TrialRecord(
         str(body["target"]["ref"]),
         str(body["draft"]["ref"]),
         real if real is not None else max((s for s in speeds if s is not None), default=None),
-        _number(rate.get("value")) if isinstance(rate, dict) else None,
+        _number(body.get("acceptance_rate"), "value"),
         f"{str(body.get('device'))[:60]}, {str(body.get('dtype'))[:20]}",
         str(broken)[:400] if broken else None,
     )
@@ -79,32 +107,33 @@ def parse(body: Mapping[str, Any]) -> TrialRecord:
 
 def _files(path: Path) -> Iterator[Path]:
     if path.is_dir():
-        yield from sorted(path.rglob("*.json"))[:MOST]
+        found = list(islice(path.rglob("*.json"), MOST + 1))
+        if len(found) > MOST:
+            raise ReadError(f"{path}: more than {MOST:,} JSON files: not a folder of trials")
+        yield from (file for file in sorted(found) if file.is_file())
     elif path.exists():
         yield path
     else:
         raise ReadError(f"{path}: no such file or folder of trials")
 
 
-def _read(file: Path, *, strict: bool) -> Mapping[str, Any] | None:
+def _read(file: Path, *, strict: bool) -> TrialRecord | None:
     """The report in a file; in a folder, other files are passed over."""
     try:
-        if file.stat().st_size > MAX_BYTES:
-            raise ValueError(f"more than {MAX_BYTES:,} bytes")
-        body = json.loads(file.read_bytes())
+        body = strict_json.load(file, WHAT, MAX_BYTES)
         if not isinstance(body, dict) or "lengths" not in body:
-            raise ValueError("not a report of draftcheck trial --format json")
-        parse(body)
-        return body
-    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+            raise ReadError(f"{file}: not {WHAT}, as draftcheck trial --format json writes it")
+        return parse(body)
+    except ReadError:
         if strict:
-            raise ReadError(f"{file}: not a trial's report: {str(error)[:120]}") from None
-        return None
+            raise
+    except (KeyError, TypeError, RecursionError) as error:
+        if strict:
+            raise ReadError(f"{file}: not {WHAT}: {str(error)[:120]}") from None
+    return None
 
 
-def _list(value: Any) -> list[Any]:
-    return value[:1000] if isinstance(value, list) else []
-
-
-def _number(value: Any) -> float | None:
+def _number(row: Any, name: str) -> float | None:
+    """A figure of a row; what is none tells nothing."""
+    value: Any = row.get(name) if isinstance(row, dict) else None
     return float(value) if type(value) in (int, float) and 0 <= value < 1e6 else None

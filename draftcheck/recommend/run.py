@@ -9,7 +9,7 @@ A funnel, from cheap to dear; whoever falls out keeps the reason (a Rejection):
                     headers of the weights -> facts                  a few requests
       screen.judge  rules, memory, what ties a head, cost            arithmetic
       ranking       the order, by what is known                      arithmetic
-      trials        the first three, measured (--trial)              minutes on a GPU
+      records       the first three, measured (--trial)              minutes on a GPU
 
 Of a long list not all are looked at: the most promising first, by names, cards and digests of
 tokenizers, until enough of them are near the target (_promise, _near).
@@ -32,17 +32,12 @@ from draftcheck.judge.condensed import facts as condensed
 from draftcheck.judge.decide import Question, judge, usable
 from draftcheck.models.read import read_all
 from draftcheck.models.refs import parse
-from draftcheck.recommend import local, names, reading, screen, trials
+from draftcheck.recommend import local, names, reading, screen
+from draftcheck.recommend import records as trials
 from draftcheck.recommend import search as hub
 from draftcheck.recommend.candidates import Candidate, Rejection
 from draftcheck.recommend.ranking import RankedDraft, Records, rank
-from draftcheck.recommend.reading import (
-    CandidateContext,
-    CandidateReader,
-    OpenedCandidate,
-    Say,
-    quiet,
-)
+from draftcheck.recommend.reading import CandidateContext, CandidateReader, Say, quiet
 from draftcheck.recommend.screen import JudgedCandidate
 from draftcheck.recommend.search import DraftSearch
 from draftcheck.rulebook import book
@@ -142,7 +137,7 @@ def recommend(text: str, plan: RecommendRequest, say: Say = quiet) -> Recommenda
         )  # fmt: skip
         results, unseen = _CandidateFunnel(reader, context, plan.limit, say).look(candidates)
     finally:
-        reader.close()
+        reader.opener.close()
     return _answer(target, plan, asked, [*early, *results], unseen, notes)
 
 
@@ -152,7 +147,8 @@ def everything(plan: RecommendRequest, say: Say = quiet) -> list[Recommendation]
     Pairs are made only inside families of one vocabulary, and of heads with what they name.
     """
     asked = _questions(plan)
-    rows, unread = _read_disk(plan, say)
+    notes: list[str] = []
+    rows, unread = _read_disk(plan, say, notes)
     families: dict[tuple[str | None, bool], list[LocalModel]] = {}
     heads = [row for row in rows if row.facts.role not in screen.NO_HEAD]
     for row in rows:
@@ -165,8 +161,9 @@ def everything(plan: RecommendRequest, say: Say = quiet) -> list[Recommendation]
         results = list(_pairs_of(row, others, plan, asked))
         if any(isinstance(result, JudgedCandidate) for result in results):
             answers.append(_answer(row.facts, plan, asked, results, 0, ()))
-    if unread:
-        answers.append(Recommendation(ModelFacts("", "none"), plan, rejected=tuple(unread)))
+    if unread or notes:
+        none = ModelFacts("", "none")
+        answers.append(Recommendation(none, plan, rejected=tuple(unread), notes=tuple(notes)))
     return answers
 
 
@@ -195,7 +192,7 @@ def measured(answer: Recommendation, say: Say = quiet) -> Recommendation:
     called = {j.candidate.path or j.candidate.ref: j for j in unmeasured[:TRIALS]}
     records, rejected = dict(answer.plan.records), list(answer.rejected)
     notes = list(answer.notes)
-    for name, record in trials.run(answer.target.called, list(called), say):
+    for name, record in trials.measure(answer.target.called, list(called), say):
         judged = called[name]
         if isinstance(record, str):
             notes.append(f"{judged.candidate.ref}: no trial: {record}")
@@ -259,11 +256,11 @@ def _gather(
     notes: list[str] = []
     if plan.local or plan.folders:
         local.check(plan.folders)
-        rows += local.find(plan.folders)
+        rows += local.find(plan.folders, notes)
     elif plan.offline and not plan.named:
         known = reader.opener.hub.known()
         rows += [Candidate(repo, revision=commit) for repo, commit in known.items()]
-        rows += [row for row in local.find() if row.source == "hub-cache"]
+        rows += [row for row in local.find((), notes) if row.source == "hub-cache"]
         notes.append("offline: only what was read or downloaded from the Hub before was looked at")
     elif not plan.named:
         say("searching the Hub")
@@ -313,30 +310,30 @@ class _CandidateFunnel:
 
     def _open(
         self, rows: Sequence[Candidate], most: int
-    ) -> tuple[list[OpenedCandidate], list[Candidate | Rejection]]:
+    ) -> tuple[list[Candidate], list[Candidate | Rejection]]:
         """Candidates in the order of reading, those with the target's own tokenizer first.
 
         Opens more until there are as many near ones as will be read. Behind them, what could not be
         opened, and what was too far away to be.
         """
-        on_disk = [OpenedCandidate(row) for row in rows if row.source not in REMOTE]
+        on_disk = [row for row in rows if row.source not in REMOTE]
         remote = [row for row in rows if row.source in REMOTE]
-        opened: list[OpenedCandidate] = []
+        opened: list[Candidate] = []
         lost: list[Candidate | Rejection] = []
         asked = 0
         while asked < min(len(remote), MOST_OPENED) and sum(map(self._near, opened)) < most:
             batch = remote[asked : asked + OPENED_AT_ONCE]
             for row in self.reader.open(batch, lambda text: self.say(f"opening {text}")):
-                (opened if isinstance(row, OpenedCandidate) else lost).append(row)  # type: ignore[arg-type]
+                (opened if isinstance(row, Candidate) else lost).append(row)  # type: ignore[arg-type]
             asked += len(batch)
         # Behind the near ones, first one model of each tokenizer: it tells about all of them.
         nth: Counter[frozenset[str]] = Counter()
         place = {}
         for row in sorted(opened, key=lambda row: not self._near(row)):
-            digests = frozenset(row.candidate.digests.values())
-            place[row.candidate.ref] = 0 if self._near(row) else 1 + nth[digests]
+            digests = frozenset(row.digests.values())
+            place[row.ref] = 0 if self._near(row) else 1 + nth[digests]
             nth[digests] += 1
-        opened.sort(key=lambda row: place[row.candidate.ref])
+        opened.sort(key=lambda row: place[row.ref])
         return [*on_disk, *opened], [*lost, *remote[asked:]]
 
     def _is_target(self, candidate: Candidate) -> bool:
@@ -349,9 +346,8 @@ class _CandidateFunnel:
         path = candidate.path or candidate.ref
         return on_disk and os.path.realpath(path) == os.path.realpath(target.ref)
 
-    def _near(self, row: OpenedCandidate) -> bool:
+    def _near(self, candidate: Candidate) -> bool:
         """The target's own tokenizer; or a head, a GGUF, a relative, of which no digest tells."""
-        candidate = row.candidate
         if not self.reader.digests.isdisjoint(candidate.digests.values()):
             return True
         return candidate.source == "named" or _promise(candidate, self.context.search)[0] <= 1
@@ -403,13 +399,15 @@ def _answer(
     )
 
 
-def _read_disk(plan: RecommendRequest, say: Say) -> tuple[list[LocalModel], list[Rejection]]:
+def _read_disk(
+    plan: RecommendRequest, say: Say, notes: list[str]
+) -> tuple[list[LocalModel], list[Rejection]]:
     """Every model on this disk; those of one vocabulary share its table."""
     local.check(plan.folders)
     tables: dict[str, tuple[Any, str | None]] = {}
     rows, unread = [], []
     named = [Candidate(text, "named") for text in plan.named]
-    for number, row in enumerate(itertools.chain(named, local.find(plan.folders)), 1):
+    for number, row in enumerate(itertools.chain(named, local.find(plan.folders, notes)), 1):
         say(f"reading model {number}")
         try:
             facts = reading.local_facts(row)

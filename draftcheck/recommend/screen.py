@@ -23,7 +23,6 @@ from draftcheck.rulebook import book
 from draftcheck.values.circumstances import Circumstances
 from draftcheck.values.comparison import Comparison
 from draftcheck.values.facts import ConfigFacts, ModelFacts
-from draftcheck.values.findings import Finding
 from draftcheck.values.sizes import short_count
 from draftcheck.values.verdicts import EngineVerdict
 from draftcheck.values.words import Outcome, Relation, Severity, Verdict
@@ -68,20 +67,18 @@ def by_listing(candidate: Candidate, search: DraftSearch) -> Rejection | None:
     """Reject what the list alone speaks against; None: it has to be looked at."""
     if candidate.disabled:
         return candidate.reject("listing", "disabled by the Hub")
-    if candidate.source == "hub" and names.is_toy(candidate.ref):
+    if candidate.source == "hub" and names.TOY.search(candidate.ref):
         return candidate.reject("listing", "its name says that its weights are random, for tests")
     if candidate.task is not None and candidate.task not in TASKS:
         return candidate.reject("listing", f"a model for {candidate.task}")
-    kind = candidate.kind
+    kind, files = candidate.kind, candidate.files
     if kind == "adapter":
         return candidate.reject("listing", "an adapter, not a model of its own")
     if kind == "other":
         return candidate.reject("listing", "no weights among its files")
-    if candidate.files is None:
-        return _by_size(candidate, search)
     if kind == "gguf" and not search.gguf:
         return candidate.reject("listing", "GGUF files only; the target is a checkpoint")
-    if search.gguf and not any(name.endswith(".gguf") for name in candidate.files):
+    if search.gguf and files is not None and not any(name.endswith(".gguf") for name in files):
         return candidate.reject("listing", "no GGUF file; the target is one")
     return _by_size(candidate, search)
 
@@ -206,7 +203,11 @@ def judge(
         parameters=theirs,
         size_ratio=theirs / ours if ours and theirs else None,
         tie=tie,
-        warnings=tuple(f.title for f in _failed(engine, Severity.WARNING)),
+        warnings=tuple(
+            finding.title
+            for finding in engine.findings
+            if finding.outcome is Outcome.FAIL and finding.severity is Severity.WARNING
+        ),
         revision=draft.revision or candidate.revision,
     )
 
@@ -277,7 +278,3 @@ def _refused(
     [(rule, _)] = Counter(finding.rule for finding in rows).most_common(1)
     first = next(finding for finding in rows if finding.rule == rule)
     return candidate.reject(rule, first.saw, verdict)
-
-
-def _failed(engine: EngineVerdict, severity: Severity) -> list[Finding]:
-    return [f for f in engine.findings if f.outcome is Outcome.FAIL and f.severity is severity]

@@ -4,6 +4,6 @@ api.py      trial(...): wishes -> a plan -> the result
 measure.py  the run itself
 backends/   what runs the models; a new one goes there (backends/backend.py says how)
 simulate/   traces -> every way of speculating, by arithmetic alone; a new way goes there
-speed/      tokens per pass and the cost of steps -> speed-up; a new source of costs goes there
-result.py   the result and its JSON; saved.py reads it back
+speedup.py  tokens per pass and the cost of steps -> speed-up, wherever costs are known from
+result.py   the result and its JSON, written and read back
 """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -13,6 +14,10 @@ from draftcheck.trial.plan import TrialPlan
 from draftcheck.trial.prompts import Prompt
 from draftcheck.trial.result import Trial
 from draftcheck.trial.simulate import trees
+
+MOST_TOKENS = 1 << 20
+SEEDS = 1 << 31
+"""As many as every engine takes."""
 
 
 def trial(
@@ -47,9 +52,12 @@ def trial(
     own set; tokens: new ones per prompt; say: is told the progress. The result's to_dict() is the
     JSON of the command.
     """
-    if tokens < 2 or temperature < 0 or not 0 <= greedy_share <= 1:
+    sizes = 2 <= tokens <= MOST_TOKENS and 0 <= seed < SEEDS
+    limits = 0 <= temperature < math.inf and 0 <= (budget or 0) < math.inf
+    if not (sizes and limits and 0 <= greedy_share <= 1 and 0 <= precision <= 1):
         raise UsageError(
-            "a trial takes 2 tokens or more, a temperature from 0, a share from 0 to 1"
+            "a trial takes 2 tokens or more, a temperature from 0, a share from 0 to 1, a precision"
+            f" from 0 to 1, a budget of seconds, a seed from 0 to {SEEDS - 1:,}"
         )
     if prompts is None or isinstance(prompts, str | Path):
         prompts = prompt_files.load(Path(prompts) if prompts is not None else None)

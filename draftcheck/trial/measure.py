@@ -23,14 +23,7 @@ from msgspec import structs
 
 from draftcheck.errors import ReadError
 from draftcheck.trial import reuse, summary
-from draftcheck.trial.backends.backend import (
-    Backend,
-    BrokenDraft,
-    CannotVerify,
-    Interrupted,
-    TargetText,
-    open_backend,
-)
+from draftcheck.trial.backends.backend import Backend, BrokenDraft, CannotVerify, open_backend
 from draftcheck.trial.plan import TrialPlan, TrialWork
 from draftcheck.trial.prompts import Prompt
 from draftcheck.trial.result import Trial
@@ -73,12 +66,6 @@ def _run_loaded(plan: TrialPlan, backend: Backend, began: float, say: Say) -> Tr
         if not work.traces:
             raise
         work.incomplete = INTERRUPTED
-    except Interrupted as error:
-        work.texts += error.texts
-        work.traces += error.traces
-        if not work.traces:
-            raise ReadError(str(error)) from error
-        work.incomplete = str(error)
     except ReadError as error:
         if not work.traces:
             raise
@@ -96,15 +83,16 @@ def _collect_traces(
     kept = reuse.load(plan.reuse, plan) if plan.reuse else None
     try:
         for at in range(0, len(kept if kept is not None else plan.prompts), BATCH):
-            part = slice(at, at + BATCH)
+            before = len(work.texts)
             try:
-                batch = _write_texts(plan, backend, at, began) if kept is None else kept[part]
-            except Interrupted as error:
-                work.texts += error.texts
-                work.traces += _read_texts(plan, backend, error.texts)
-                raise Interrupted(str(error)) from error
-            work.texts += batch
-            work.traces += _read_texts(plan, backend, batch)
+                if kept is None:
+                    _write_texts(plan, backend, work, at, began)
+                else:
+                    work.texts += kept[at : at + BATCH]
+            except ReadError:
+                _read_texts(plan, backend, work, before)
+                raise
+            _read_texts(plan, backend, work, before)
             width = _uncertainty(work.traces)
             tokens = sum(len(trace.tokens) for trace in work.traces)
             say(f"{len(work.traces)} prompts, {tokens:,} tokens")
@@ -118,34 +106,22 @@ def _collect_traces(
         if plan.reuse and kept is None and work.texts:
             reuse.save(plan.reuse, plan, work.texts)
     if not any(len(trace.tokens) > 1 for trace in work.traces):
+        nothing = "every answer ends at once" if work.texts else "no prompts"
         raise ReadError(
-            f"{plan.target}: nothing to measure: {_why_nothing(backend, work)}",
+            f"{plan.target}: nothing to measure: {'; '.join(backend.notes) or nothing}",
             hint="Use other --prompts or fewer --tokens.",
         )
 
 
-def _why_nothing(backend: Backend, work: TrialWork) -> str:
-    notes = "; ".join(backend.notes)
-    return notes or ("every answer ends at once" if work.texts else "no prompts")
-
-
-def _write_texts(plan: TrialPlan, backend: Backend, at: int, began: float) -> list[TargetText]:
+def _write_texts(plan: TrialPlan, backend: Backend, work: TrialWork, at: int, began: float) -> None:
     """The target's texts for one batch; the seconds that are left bound them."""
     seconds = None
     if plan.budget is not None:
         seconds = max(plan.budget - (time.perf_counter() - began), 1.0)
     options = replace(plan.options, seed=plan.options.seed + at, seconds=seconds)
-    batch: list[TargetText] = []
     for temperature, prompts in _by_temperature(plan, at):
-        stopped: Interrupted | None = None
-        try:
-            texts = backend.generate(prompts, replace(options, temperature=temperature))
-        except Interrupted as error:
-            texts, stopped = error.texts, error
-        batch += [replace(text, temperature=temperature) for text in texts]
-        if stopped is not None:
-            raise Interrupted(str(stopped), batch) from stopped
-    return batch
+        for text in backend.generate(prompts, replace(options, temperature=temperature)):
+            work.texts.append(replace(text, temperature=temperature))
 
 
 def _by_temperature(plan: TrialPlan, at: int) -> Iterator[tuple[float, list[Prompt]]]:
@@ -157,20 +133,13 @@ def _by_temperature(plan: TrialPlan, at: int) -> Iterator[tuple[float, list[Prom
     yield from ((t, part) for t, part in ((0.0, greedy), (plan.options.temperature, warm)) if part)
 
 
-def _read_texts(plan: TrialPlan, backend: Backend, texts: Sequence[TargetText]) -> list[Trace]:
-    """What the draft would have proposed along these texts."""
-    batch: list[Trace] = []
+def _read_texts(plan: TrialPlan, backend: Backend, work: TrialWork, first: int) -> None:
+    """What the draft would have proposed along the texts from the first new one on."""
+    texts = work.texts[first:]
     for temperature in sorted({text.temperature for text in texts}):
         same = [text for text in texts if text.temperature == temperature]
-        stopped: Interrupted | None = None
-        try:
-            traces = backend.read(same, replace(plan.options, temperature=temperature))
-        except Interrupted as error:
-            traces, stopped = error.traces, error
-        batch += [replace(trace, temperature=temperature) for trace in traces]
-        if stopped is not None:
-            raise Interrupted(str(stopped), traces=batch) from stopped
-    return batch
+        for trace in backend.read(same, replace(plan.options, temperature=temperature)):
+            work.traces.append(replace(trace, temperature=temperature))
 
 
 def _uncertainty(traces: Sequence[Trace]) -> float | None:
@@ -212,8 +181,8 @@ def _speculate_for_real(
         return structs.replace(trial, incomplete=INTERRUPTED)
     except CannotVerify as error:
         return structs.replace(trial, notes=(*trial.notes, f"not verified: {error}"))
-    except (Interrupted, ReadError) as error:
-        return structs.replace(trial, incomplete=str(error))
+    except ReadError as error:
+        return structs.replace(trial, incomplete=error.message)
     if verified.predicted is None:
         same = [read[id(text.tokens)] for text in chosen]
         predicted = answers.by_length(same, trial.length, verified.first)[trial.length]

@@ -1,4 +1,8 @@
-"""Which model a reference means, and how to tell later whether it still is the same one."""
+"""Which model a reference means, and how to tell later whether it still is the same one.
+
+transformers takes a folder or a repo of the Hub (locate), llama.cpp a GGUF file on this disk
+(locate_gguf).
+"""
 
 from __future__ import annotations
 
@@ -7,8 +11,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from draftcheck.errors import ReadError, UsageError
+from draftcheck.errors import DraftcheckError, ReadError, UsageError
 from draftcheck.models.opening import OpenedModel, Opener
+from draftcheck.models.readers.gguf import facts as gguf
 from draftcheck.models.refs import ModelRef, parse
 from draftcheck.trial.result import MeasuredModel
 
@@ -37,11 +42,7 @@ def locate(text: str) -> ModelPlace:
             f"{text}: {what}; transformers cannot run it",
             hint="Name a checkpoint folder, a GGUF file or a model of the Hub.",
         )
-    opener = Opener(offline=False)
-    try:
-        opened = opener.open(ref)
-    finally:
-        opener.close()
+    opened = _open(ref)
     if ref.kind == "hub":
         commit = opened.source.revision
         arguments = {"revision": commit}
@@ -53,6 +54,67 @@ def locate(text: str) -> ModelPlace:
         return ModelPlace(text, str(ref.path), {}, model)
     folder = ref.path if ref.kind == "folder" else ref.path.parent
     return ModelPlace(text, str(folder), {"gguf_file": opened.gguf}, model)
+
+
+def _open(ref: ModelRef) -> OpenedModel:
+    opener = Opener(offline=False)
+    try:
+        return opener.open(ref)
+    finally:
+        opener.close()
+
+
+def is_gguf(text: str) -> bool:
+    """Whether the reference means a GGUF, as far as that is told without the network."""
+    try:
+        ref = parse(text)
+        if ref.kind == "folder":
+            return Opener(offline=True).open(ref).gguf is not None
+    except DraftcheckError:
+        return False
+    named = ref.file is not None or ref.tag is not None or "gguf" in ref.repo.lower()
+    return ref.kind in ("gguf", "ollama") or (ref.kind == "hub" and named)
+
+
+def locate_gguf(text: str) -> Path:
+    """The file, or the first part of it; a model of the Hub is downloaded as the Hub does it."""
+    ref = parse(text)
+    if ref.kind == "facts":
+        raise UsageError(f"{text}: facts hold no weights; a trial needs the model")
+    opened = _open(ref)
+    if opened.gguf is None:
+        raise UsageError(
+            f"{text}: not a GGUF, and llama.cpp runs nothing else",
+            hint="Name a .gguf file, or use --backend transformers.",
+        )
+    if opened.remote:
+        return _download(opened)
+    path = opened.source.path(opened.gguf)
+    if path is None:
+        raise ReadError(f"{text}: is not on this disk")
+    return Path(path)
+
+
+def _download(opened: OpenedModel) -> Path:
+    """Into the Hub's own cache, all parts of a split file."""
+    from huggingface_hub import hf_hub_download
+    from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError
+
+    path = opened.downloaded or ""
+    folder, _, name = path.rpartition("/")
+    try:
+        parts = [
+            hf_hub_download(
+                opened.ref.repo,
+                f"{folder}/{part}" if folder else part,
+                revision=opened.source.revision,
+            )
+            for part in gguf.parts(name)
+        ]
+    except (HfHubHTTPError, LocalEntryNotFoundError, OSError) as error:
+        words = " ".join(str(error).split())[:200]
+        raise ReadError(f"{opened.ref.text}: cannot be downloaded: {words}") from error
+    return Path(parts[0])
 
 
 def identify(text: str) -> MeasuredModel:

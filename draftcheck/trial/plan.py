@@ -10,7 +10,7 @@ from draftcheck.trial.backends.backend import TargetText, TrialOptions
 from draftcheck.trial.prompts import Prompt
 from draftcheck.trial.simulate.traces import Trace
 from draftcheck.trial.simulate.trees import DraftTree
-from draftcheck.trial.speed.speedup import Costs
+from draftcheck.trial.speedup import Costs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,6 +16,7 @@ from draftcheck.rulebook.files import RuleRow, Text
 
 MAX_BYTES = 64 << 20
 MAX_PROMPTS = 10_000
+LONGEST_CATEGORY = 4096
 TEXT_KEYS = ("prompt", "question", "instruction", "input", "text")
 
 
@@ -97,7 +98,9 @@ def _lines(file: Path) -> Iterator[tuple[str, Any]]:
             yield where, line.strip()
             continue
         try:
-            yield where, json.loads(line)
+            row = json.loads(line)
+            json.dumps(row, ensure_ascii=False).encode()  # half a character is none
+            yield where, row
         except (ValueError, RecursionError) as error:
             raise ReadError(f"{where}: not JSON: {error}") from error
 
@@ -126,6 +129,8 @@ def _prompt(row: Any, where: str) -> Prompt:
     if not isinstance(row, dict):
         raise ReadError(f"{where}: a prompt is a text or an object")
     category = row.get("category") if isinstance(row.get("category"), str) else "prompts"
+    if len(str(category)) > LONGEST_CATEGORY:
+        raise ReadError(f"{where}: a category of more than {LONGEST_CATEGORY:,} characters")
     messages = row.get("messages")
     if isinstance(messages, list) and messages:
         return Prompt(str(category), tuple(_message(entry, where) for entry in messages))

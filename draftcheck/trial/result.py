@@ -3,24 +3,34 @@
 A Trial holds one SpeculationFigures for every way of speculating: draft lengths, thresholds, trees,
 n-grams. Its single figures (acceptance, speed-up …) are those of one draft length, Trial.length.
 
-The classes have the shape of the JSON, so that saved.py can read it back; `rename` says where a
-key has another name there. to_dict writes the JSON key by key and adds what follows from other
-figures. Nothing here needs numpy: most commands only read results.
+The classes have the shape of the JSON; `rename` says where a key has another name there. to_dict
+writes that shape and adds what follows from other figures. load reads it back: measured once, used
+by every command that asks later. People edit such files, so reading is strict. The classes check
+what they are made of; then the result is written again, and the keys of the file must be those that
+were written. Nothing here needs numpy: most commands only read results.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Iterator, Mapping
 from itertools import pairwise
+from pathlib import Path
 from typing import Annotated, Any
 
 import msgspec
 from msgspec import Meta
 
-from draftcheck.trial.speed.speedup import Costs, ratio
+from draftcheck.errors import ReadError
+from draftcheck.trial import strict_json
+from draftcheck.trial.speedup import Costs, ratio
 from draftcheck.trial.strict_json import Number, Text, Whole
 
 MAX_ROWS = 4096
+MAX_BYTES = 16 << 20
+WHAT = "the result of a trial"
+HEAD = ("schema_version", "draftcheck_version")
+"""Keys that the report of a trial adds."""
 Interval = tuple[Number, Number]
 
 
@@ -42,9 +52,6 @@ class AcceptanceRate(msgspec.Struct, frozen=True):
 
     def __post_init__(self) -> None:
         _check_order(self.ci95)
-
-    def to_dict(self) -> dict[str, Any]:
-        return {"value": self.value, "ci95": _pair(self.ci95)}
 
 
 class VllmCounters(msgspec.Struct, frozen=True):
@@ -73,14 +80,6 @@ class VllmCounters(msgspec.Struct, frozen=True):
         """Drafts by the number of their tokens that were accepted: 0, 1, 2 …"""
         reached = [self.num_drafts, *self.num_accepted_tokens_per_pos, 0.0]
         return [before - now for before, now in pairwise(reached)]
-
-    def to_dict(self) -> dict[str, Any]:
-        return {
-            "num_drafts": self.num_drafts,
-            "num_draft_tokens": self.num_draft_tokens,
-            "num_accepted_tokens": self.num_accepted_tokens,
-            "num_accepted_tokens_per_pos": list(self.num_accepted_tokens_per_pos),
-        }
 
 
 class SpeculationFigures(
@@ -123,7 +122,7 @@ class SpeculationFigures(
             "method": self.method,
             **self.settings,
             "tokens_per_pass": self.tokens_per_pass,
-            "tokens_per_pass_ci95": _pair(self.interval),
+            "tokens_per_pass_ci95": _json(self.interval),
             "draft_efficiency": self.draft_efficiency,
             "drafted_per_pass": self.drafted_per_pass,
             "speedup": self.speedup,
@@ -132,12 +131,7 @@ class SpeculationFigures(
     def to_dict_with_counters(self) -> dict[str, Any]:
         """The same of a draft length."""
         body = {**self.to_dict(), "mbsu": self.mbsu, "counters": {}}
-        if (counters := self.counters) is not None:
-            body["counters"] = counters.to_dict()
-            body["acceptance_by_position"] = counters.by_position
-            body["acceptance_by_position_conditional"] = counters.by_position_given_the_last
-            body["accepted_length_histogram"] = counters.histogram
-        return body
+        return body if self.counters is None else {**body, **_with_shares(self.counters)}
 
 
 class LoadFigures(msgspec.Struct, frozen=True, rename={"target_step": "target_step_s"}):
@@ -147,14 +141,6 @@ class LoadFigures(msgspec.Struct, frozen=True, rename={"target_step": "target_st
     draft_tokens: Whole
     speedup: Number
     target_step: Number
-
-    def to_dict(self) -> dict[str, Any]:
-        return {
-            "sequences": self.sequences,
-            "draft_tokens": self.draft_tokens,
-            "speedup": self.speedup,
-            "target_step_s": self.target_step,
-        }
 
 
 class CategoryFigures(msgspec.Struct, frozen=True, kw_only=True):
@@ -177,43 +163,24 @@ class CategoryFigures(msgspec.Struct, frozen=True, kw_only=True):
         """Of the acceptance."""
         return self.acceptance_rate.ci95
 
-    def to_dict(self) -> dict[str, Any]:
-        return {
-            "prompts": self.prompts,
-            "tokens": self.tokens,
-            "acceptance_rate": self.acceptance_rate.to_dict(),
-            "tokens_per_pass": self.tokens_per_pass,
-            "draft_tokens": self.draft_tokens,
-            "speedup": self.speedup,
-        }
 
-
-class VerifiedRun(msgspec.Struct, frozen=True, rename={"predicted": "predicted_tokens_per_pass"}):
+class VerifiedRun(
+    msgspec.Struct, frozen=True, kw_only=True, rename={"predicted": "predicted_tokens_per_pass"}
+):
     """A real speculative run by the backend's own implementation."""
 
     draft_tokens: Whole
     tokens_per_pass: Number
+    predicted: Number | None = None
+    """What the traces say for the same texts and the same way of counting."""
     speedup: Number | None
     identical_output: bool | None
     """None: sampled texts never are the same."""
-    predicted: Number | None = None
-    """What the traces say for the same texts and the same way of counting."""
     drafted: Whole | None = None
     accepted: Whole | None = None
     """The engine's own counters, where it has them."""
     first: int = 0
     """1: the engine drafts nothing in the pass that reads the prompt. Not written."""
-
-    def to_dict(self) -> dict[str, Any]:
-        return {
-            "draft_tokens": self.draft_tokens,
-            "tokens_per_pass": self.tokens_per_pass,
-            "predicted_tokens_per_pass": self.predicted,
-            "speedup": self.speedup,
-            "identical_output": self.identical_output,
-            "drafted": self.drafted,
-            "accepted": self.accepted,
-        }
 
 
 Rows = Annotated[tuple[SpeculationFigures, ...], Meta(max_length=MAX_ROWS)]
@@ -351,70 +318,111 @@ class Trial(
 
     def to_dict(self) -> dict[str, Any]:
         """The JSON of the contract."""
-        row, counters, best = self.row, self.counters, self.best
-        return {
-            "target": msgspec.structs.asdict(self.target_model),
-            "draft": msgspec.structs.asdict(self.draft_model),
-            "backend": self.backend,
-            "device": self.device,
-            "dtype": self.dtype,
-            "temperature": self.temperature,
-            "greedy_share": self.greedy_share,
-            "draft_sampling": "probabilistic" if self.greedy_lengths else "greedy",
-            "translation": self.translation,
-            "seed": self.seed,
-            "prompts": self.prompts,
-            "prompts_digest": self.prompts_digest,
-            "tokens": self.tokens,
-            "tokens_per_prompt": self.tokens_per_prompt,
-            "seconds": self.seconds,
-            "stopped": self.stopped,
-            "incomplete": self.incomplete,
-            "length": self.length,
-            "acceptance_rate": self.acceptance_rate.to_dict(),
-            "figures": {  # the classic ones by their names, at the trial's length
-                "acceptance_rate": self.acceptance if row else None,
-                "block_efficiency": row.tokens_per_pass if row else None,
-                "draft_efficiency": row.draft_efficiency if row else None,
-                "mbsu": row.mbsu if row else None,
-                "token_rate_ratio": self.token_rate_ratio,
-                "token_rate_ratio_is": "measured" if self.verified else "from step costs",
+        row, counters = self.row, self.counters
+        body = _fields(self)
+        for name, rows in (
+            ("lengths", self.lengths),
+            ("greedy_draft_lengths", self.greedy_lengths),
+            ("reencoded_lengths", self.reencoded),
+        ):
+            body[name] = [length.to_dict_with_counters() for length in rows]
+        if self.best is not None:
+            body["best"] = {"draft_tokens": None, **self.best.to_dict()}
+        if self.verified is not None:
+            del body["verified"]["first"]
+        figures = {  # the classic ones by their names, at the trial's length
+            "acceptance_rate": self.acceptance if row else None,
+            "block_efficiency": row.tokens_per_pass if row else None,
+            "draft_efficiency": row.draft_efficiency if row else None,
+            "mbsu": row.mbsu if row else None,
+            "token_rate_ratio": self.token_rate_ratio,
+            "token_rate_ratio_is": "measured" if self.verified else "from step costs",
+        }
+        stops = next((load.sequences for load in self.loads if load.speedup <= 1.0), None)
+        following: dict[str, dict[str, Any]] = {  # by the key that they stand behind
+            "greedy_share": {
+                "draft_sampling": "probabilistic" if self.greedy_lengths else "greedy"
             },
-            "acceptance_by_position": self.by_position,
-            "acceptance_by_position_conditional": counters.by_position_given_the_last
-            if counters
-            else [],
-            "accepted_length_histogram": counters.histogram if counters else [],
-            "counters": counters.to_dict() if counters else {},
-            "categories": {name: part.to_dict() for name, part in self.categories.items()},
-            "workload": {name: part.to_dict() for name, part in self.workload.items()},
-            "overlap": self.overlap,
-            "greedy_draft_acceptance": self.greedy_draft,
-            "lengths": [row.to_dict_with_counters() for row in self.lengths],
-            "greedy_draft_lengths": [row.to_dict_with_counters() for row in self.greedy_lengths],
-            "reencoded_lengths": [row.to_dict_with_counters() for row in self.reencoded],
-            "shared_tokens": self.shared,
-            "thresholds": [row.to_dict() for row in self.thresholds],
-            "trees": [row.to_dict() for row in self.trees],
-            "ngram": [row.to_dict() for row in self.ngram],
-            "best": {"draft_tokens": None, **best.to_dict()} if best else None,
-            "cost": self.costs.to_dict() if self.costs else None,
-            "floor": self.floor.to_dict() if self.floor else None,
-            "floor_speedup": self.floor_speedup,
-            "serving_speedup": _pair(self.serving),
-            "loads": [load.to_dict() for load in self.loads],
-            "stops_paying_at": next((n.sequences for n in self.loads if n.speedup <= 1.0), None),
-            "break_even_acceptance": self.break_even,
-            "verified": self.verified.to_dict() if self.verified else None,
-            "broken": self.broken,
-            "notes": list(self.notes),
+            "acceptance_rate": {"figures": figures, **_with_shares(counters)},
+            "floor_speedup": {"serving_speedup": _json(self.serving)},
+            "loads": {"stops_paying_at": stops},
+        }
+        return {
+            key: value
+            for name in body
+            for key, value in ((name, body[name]), *following.get(name, {}).items())
         }
 
 
-def _pair(interval: Interval | None) -> list[float] | None:
-    return None if interval is None else list(interval)
+def _json(value: Any) -> Any:
+    """A value as JSON has it: structs under the names they are read by, lists for tuples."""
+    if isinstance(value, SpeculationFigures | Costs):
+        return value.to_dict()
+    if isinstance(value, msgspec.Struct):
+        return _fields(value)
+    if isinstance(value, Mapping):
+        return {name: _json(entry) for name, entry in value.items()}
+    return [_json(entry) for entry in value] if isinstance(value, tuple) else value
+
+
+def _fields(struct: msgspec.Struct) -> dict[str, Any]:
+    names = zip(struct.__struct_fields__, struct.__struct_encode_fields__, strict=True)
+    return {written: _json(getattr(struct, name)) for name, written in names}
+
+
+def _with_shares(counters: VllmCounters | None) -> dict[str, Any]:
+    """vLLM's counters and the shares that follow from them."""
+    return {
+        "acceptance_by_position": counters.by_position if counters else [],
+        "acceptance_by_position_conditional": counters.by_position_given_the_last
+        if counters
+        else [],
+        "accepted_length_histogram": counters.histogram if counters else [],
+        "counters": _json(counters) if counters else {},
+    }
 
 
 def _check_order(interval: Interval | None) -> None:
     if interval is not None and interval[0] > interval[1]:
         raise ValueError("an interval whose ends are swapped")
+
+
+def load(file: Path) -> Trial:
+    """The result in a file of `trial --format json`, or under "trial" in one of `pair`."""
+    found = strict_json.load(file, WHAT, MAX_BYTES)
+    if isinstance(found, dict) and "engines" in found:
+        if found.get("trial") is None:
+            raise ReadError(f"{file}: the result of pair without a trial")
+        found = found["trial"]
+    return parse(found, str(file))
+
+
+def parse(found: Any, where: str) -> Trial:
+    """The result itself; an error names the key that is wrong."""
+    trial = strict_json.convert(found, Trial, where, WHAT)
+    body = {name: value for name, value in found.items() if name not in HEAD}
+    for problem in _other_keys(body, trial.to_dict(), ""):
+        raise ReadError(f"{where}: not {WHAT}: {problem}")
+    return trial
+
+
+def _other_keys(found: Any, written: Any, place: str) -> Iterator[str]:
+    """Keys of the file that we would not write, and those we would write with a value.
+
+    Also figures that follow from others and come out beyond all bounds.
+    """
+    if isinstance(found, dict) and isinstance(written, dict) and written:
+        before = f"{place}." if place else ""
+        for name in found:
+            if name not in written:
+                yield f"unknown key {before}{name:.80}"
+        for name, value in written.items():
+            if name in found:
+                yield from _other_keys(found[name], value, before + name)
+            elif value is not None:
+                yield f"missing key {before}{name}"
+    elif isinstance(found, list) and isinstance(written, list):
+        for number, (one, other) in enumerate(zip(found, written, strict=False)):
+            yield from _other_keys(one, other, f"{place}[{number}]")
+    elif isinstance(written, float) and not math.isfinite(written):
+        yield f"{place}: no number comes of these figures"

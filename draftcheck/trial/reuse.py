@@ -11,23 +11,24 @@ import msgspec
 import numpy as np
 from msgspec import Meta
 
+from draftcheck import atomic
 from draftcheck.errors import ReadError
 from draftcheck.trial import strict_json
 from draftcheck.trial.backends.backend import TargetText
 from draftcheck.trial.plan import TrialPlan
-from draftcheck.trial.strict_json import Number
+from draftcheck.trial.strict_json import Number, Text, Whole
 
 Format = Literal["draftcheck texts 2"]
 FORMAT: Format = "draftcheck texts 2"
 MAX_BYTES = 1 << 30
 WHAT = "a file of texts"
-TokenId = Annotated[int, Meta(ge=0, lt=1 << 62)]
+TokenId = Annotated[int, Meta(ge=0, lt=1 << 31)]
 
 
 class SavedText(msgspec.Struct, forbid_unknown_fields=True):
     """A prompt and the target's answer, as token ids."""
 
-    category: str
+    category: Text
     temperature: Number
     prompt: Annotated[list[TokenId], Meta(min_length=1)]
     tokens: list[TokenId]
@@ -37,10 +38,10 @@ class SavedTexts(msgspec.Struct, forbid_unknown_fields=True):
     """The file: how the texts were made, and the texts."""
 
     format: Format
-    target: str
-    tokens: int
+    target: Text
+    tokens: Whole
     temperature: Number
-    seed: int
+    seed: Whole
     greedy_share: Number
     texts: list[SavedText]
 
@@ -59,7 +60,7 @@ def load(file: Path, plan: TrialPlan) -> list[TargetText] | None:
     for name, wanted in _circumstances(plan).items():
         if found[name] != wanted:
             raise ReadError(
-                f"{file}: was made with {name} {found[name]!r}, not {wanted!r}",
+                f"{file}: was made with {name} {found[name]!r:.200}, not {wanted!r}",
                 hint="Use another file, or the same settings.",
             )
     return [
@@ -70,25 +71,18 @@ def load(file: Path, plan: TrialPlan) -> list[TargetText] | None:
             float(text.temperature),
         )
         for text in saved.texts
+        if text.tokens
     ]
 
 
 def save(file: Path, plan: TrialPlan, texts: Sequence[TargetText]) -> None:
-    body = {
-        "format": FORMAT,
-        **_circumstances(plan),
-        "texts": [
-            {
-                "category": text.category,
-                "temperature": text.temperature,
-                "prompt": text.prompt.tolist(),
-                "tokens": text.tokens.tolist(),
-            }
-            for text in texts
-        ],
-    }
+    rows = [
+        SavedText(text.category, text.temperature, text.prompt.tolist(), text.tokens.tolist())
+        for text in texts
+    ]
+    body = SavedTexts(**_circumstances(plan), format=FORMAT, texts=rows)
     try:
-        file.write_text(json.dumps(body), encoding="utf-8")
+        atomic.write(file, json.dumps(msgspec.to_builtins(body)).encode())
     except OSError as error:
         raise ReadError(f"{file}: cannot be written: {error.strerror}") from error
 

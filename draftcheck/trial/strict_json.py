@@ -34,7 +34,11 @@ def load(file: Path, what: str, max_bytes: int) -> Any:
     if len(raw) > max_bytes:
         raise ReadError(f"{file}: more than {max_bytes:,} bytes: not {what}")
     try:
-        return json.loads(raw, parse_constant=_refuse)
+        text = raw.decode(json.detect_encoding(raw))
+        found = json.loads(text, parse_constant=_refuse)
+        if "\\ud" in text or "\\uD" in text:  # perhaps half a character, which nobody can print
+            json.dumps(found, ensure_ascii=False).encode()
+        return found
     except (ValueError, RecursionError) as error:
         raise ReadError(f"{file}: not {what}: not JSON: {error}") from error
 

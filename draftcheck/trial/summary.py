@@ -6,20 +6,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from draftcheck.errors import DraftcheckError
-from draftcheck.trial import model_places, prompts
+from draftcheck.trial import model_places, prompts, speedup
 from draftcheck.trial.backends.backend import Backend
 from draftcheck.trial.plan import TrialPlan, TrialWork
-from draftcheck.trial.result import (
-    AcceptanceRate,
-    CategoryFigures,
-    MeasuredModel,
-    SpeculationFigures,
-    Trial,
-)
+from draftcheck.trial.result import AcceptanceRate, MeasuredModel, SpeculationFigures, Trial
 from draftcheck.trial.simulate import answers, passes, statistics
-from draftcheck.trial.simulate.traces import PassCounts
-from draftcheck.trial.speed import speedup
-from draftcheck.trial.speed.speedup import Costs
 
 BROKEN = 1.05
 """Tokens per pass up to here are not a bad draft but a broken pair."""
@@ -31,13 +22,18 @@ def sum_up(plan: TrialPlan, backend: Backend, work: TrialWork) -> Trial:
     """The result of whatever was measured."""
     traces = work.traces
     cost = work.costs[0] if work.costs else None
-    ways = answers.answer(traces, cost, _longest(backend), plan.tree)
+    # Draft lengths as far as the context allows.
+    longest = min([passes.LONGEST, *(size - 1 for size in backend.limits().contexts)])
+    ways = answers.answer(traces, cost, max(1, longest), plan.tree)
     counts = ways.by_length[ways.length]
     loads = tuple(answers.loads(ways.by_length, work.costs))
     floor = list(answers.loads(ways.by_length, [work.floor] if work.floor else []))
     sampled = [trace for trace in traces if trace.temperature > 0]
     drafted = int(sum(max(len(trace.tokens) - 1, 0) for trace in traces))
     broken, few = _why_broken(backend, ways.lengths, drafted)
+    written = [text for text in work.texts if len(text.tokens)]
+    reencoded = backend.reencoded(written, len(ways.lengths), 1)
+    kinds = ["sampled" if trace.temperature > 0 else "greedy" for trace in traces]
     return Trial(
         **_circumstances(plan, backend),
         prompts=len(traces),
@@ -57,7 +53,9 @@ def sum_up(plan: TrialPlan, backend: Backend, work: TrialWork) -> Trial:
         categories=answers.parts(
             [trace.category for trace in traces], ways.by_length, ways.length, cost
         ),
-        workload=_workload(work, ways.by_length, ways.length),
+        workload=answers.parts(kinds, ways.by_length, ways.length, cost)
+        if len(set(kinds)) > 1
+        else {},
         overlap=answers.mean([trace.overlap for trace in sampled]),
         greedy_draft=answers.mean([trace.agree for trace in sampled]),
         costs=cost,
@@ -66,7 +64,7 @@ def sum_up(plan: TrialPlan, backend: Backend, work: TrialWork) -> Trial:
         loads=loads,
         break_even=speedup.break_even(cost) if cost else None,
         best=ways.best,
-        reencoded=_reencoded(backend, work, ways, cost),
+        reencoded=tuple(answers.length_rows(reencoded, cost)) if reencoded else (),
         broken=broken,
         notes=(*backend.notes, *few, *_copies(ways)),
     )
@@ -114,30 +112,6 @@ def _identify(text: str) -> MeasuredModel:
         return MeasuredModel(text)
 
 
-def _reencoded(
-    backend: Backend, work: TrialWork, found: answers.TrialAnswers, cost: Costs | None
-) -> tuple[SpeculationFigures, ...]:
-    """Of a translated draft: lengths when the text is encoded anew for each side."""
-    texts = [text for text in work.texts if len(text.tokens)]
-    counts = backend.reencoded(texts, len(found.lengths), 1)
-    return tuple(answers.length_rows(counts, cost)) if counts else ()
-
-
-def _longest(backend: Backend) -> int:
-    """Draft lengths as far as the context allows."""
-    return max(1, min([passes.LONGEST, *(size - 1 for size in backend.limits().contexts)]))
-
-
-def _workload(
-    work: TrialWork, by_length: Mapping[int, PassCounts], length: int
-) -> dict[str, CategoryFigures]:
-    """The two parts of a mixed workload; nothing where all prompts were answered one way."""
-    names = ["sampled" if trace.temperature > 0 else "greedy" for trace in work.traces]
-    if len(set(names)) < 2:
-        return {}
-    return answers.parts(names, by_length, length, work.costs[0] if work.costs else None)
-
-
 def _copies(found: answers.TrialAnswers) -> tuple[str, ...]:
     """A note where the draft adds nothing to what copying earlier text gives for free."""
     best = max((row.tokens_per_pass for row in found.lengths), default=0.0)
@@ -160,13 +134,8 @@ def _why_broken(
     words = f"{top:.2f} tokens per pass: nearly every draft is rejected"
     if tokens < FEWEST:
         return None, (f"{words}, but {tokens} tokens are too few to call the pair broken",)
-    return f"{words}; {backend.cause() or _likely_cause(backend)}", ()
-
-
-def _likely_cause(backend: Backend) -> str:
-    limits = backend.limits()
-    ours, theirs = limits.target_rows, limits.draft_rows
     likely = "most likely the draft speaks another vocabulary or its weights are broken"
+    ours, theirs = backend.limits().target_rows, backend.limits().draft_rows
     if ours and theirs and ours != theirs:
-        return f"the vocabularies have {ours:,} and {theirs:,} rows; {likely}"
-    return likely
+        likely = f"the vocabularies have {ours:,} and {theirs:,} rows; {likely}"
+    return f"{words}; {backend.cause() or likely}", ()

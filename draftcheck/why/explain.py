@@ -1,8 +1,10 @@
-"""What was seen in a log -> what it means, the likeliest cause first. Decides; never prints.
+"""An engine's log -> what its messages mean, the likeliest cause first. Decides; never prints.
 
-Engines name what is wrong, blame something else (HIDES_CAUSE), or fail later for an earlier error
-(CONSEQUENCE). So a message is explained by the others: the causes that a row lists are held
-against the messages that prove them, and a consequence points at the first real cause.
+messages.py holds what engines say (as patterns.py matches it), scan.py reads the log in blocks and
+finds it there; here it is put in order. Engines name what is wrong, blame something else
+(HIDES_CAUSE), or fail later for an earlier error (CONSEQUENCE). So a message is explained by the
+others: the causes that a row lists are held against the messages that prove them, and a consequence
+points at the first real cause.
 """
 
 from __future__ import annotations
@@ -12,9 +14,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from draftcheck import versions
-from draftcheck.errors import DraftcheckError
+from draftcheck.errors import DraftcheckError, UsageError
 from draftcheck.rulebook import book as rulebook
 from draftcheck.rulebook.book import Rule
+from draftcheck.why import messages as message_books
+from draftcheck.why import scan
 from draftcheck.why.messages import (
     KINDS,
     Condition,
@@ -23,7 +27,7 @@ from draftcheck.why.messages import (
     MessageCause,
     MessageKind,
 )
-from draftcheck.why.scan import LogMatch, LogNumbers, ScannedLog, Sighting
+from draftcheck.why.scan import LogMatch, Sighting
 
 PLACEHOLDERS = {"target": "TARGET", "draft": "DRAFT"}
 LONGEST_NAME = 200
@@ -93,23 +97,44 @@ class Explanation:
     """What helps to find out more, when nothing was recognised."""
 
 
-def explain(
-    name: str, scanned: ScannedLog, book: MessageBook, messages: Sequence[Message], asked: LoggedRun
-) -> Explanation:
-    """Put what was seen in order, and say what it means."""
-    explainer = _Explainer(scanned.seen, messages, asked)
+def read(name: str | None, engine: str | None = None) -> Explanation:
+    """Explain one log (a file, or - for standard input); engine narrows what is looked for."""
+    book = message_books.load()
+    asked = _asked(book, engine)
+    wanted = [
+        message
+        for message in book.messages
+        if not asked.engine or not message.engines or asked.engine in message.engines
+    ]
+    log = scan.LogSource(name)
+    scanned = scan.scan(log.blocks(), wanted)
+    explainer = _Explainer(scanned.seen, wanted, asked)
     items = tuple(explainer.item(message) for message in explainer.reported)
     return Explanation(
-        name=name,
+        name=log.name,
         nbytes=scanned.nbytes,
         lines=scanned.lines,
-        complete=scanned.complete,
+        complete=not log.cut,
         binary=scanned.binary,
         run=explainer.run,
         items=items,
-        known=len(messages),
+        known=len(wanted),
         send=() if items else tuple(_filled(text, explainer.run) for text in book.unknown),
     )
+
+
+def _asked(book: MessageBook, text: str | None) -> LoggedRun:
+    if text is None:
+        return LoggedRun()
+    name, _, version = text.partition("@")
+    if name not in book.names:
+        known = ", ".join(sorted(book.names))
+        raise UsageError(f"unknown engine {name!r}", hint=f"Known: {known}.")
+    if "@" not in text:
+        return LoggedRun(name)
+    if name not in rulebook.engine_files():
+        raise UsageError(f"no versions of {name} are known", hint=f"Use --engine {name}.")
+    return LoggedRun(name, rulebook.load(name).version(version))
 
 
 class _Explainer:
@@ -177,9 +202,9 @@ class _Explainer:
         )
 
     def item(self, message: Message) -> RecognisedMessage:
-        """Say what one message means."""
         run, sighting = self.run, self._seen[message.matched_as]
         rules = _rules(message, run)
+        of_rules = f"{rules[0].title}. {rules[0].why}" if len(rules) == 1 else SHARED
         reasons = self._reasons(message, rules)
         return RecognisedMessage(
             id=message.id,
@@ -188,7 +213,7 @@ class _Explainer:
             hits=tuple(sighting.hits),
             count=sighting.count,
             values=_values(sighting),
-            meaning=message.meaning or _meaning(rules),
+            meaning=message.meaning or of_rules,
             reasons=reasons,
             next=tuple(_filled(text, run) for text in _next(message, rules)),
             because=self._because(message, reasons),
@@ -244,12 +269,8 @@ def _within(condition: Condition, sighting: Sighting) -> bool:
     for name, low, high in condition.bounds:
         numbers = sighting.numbers.get(name)
         if numbers is not None:
-            return low <= _stat(numbers, condition.stat) <= high
+            return bool(low <= getattr(numbers, condition.stat) <= high)
     return False
-
-
-def _stat(numbers: LogNumbers, stat: str) -> float:
-    return {"mean": numbers.mean, "last": numbers.last, "most": numbers.most}[stat]
 
 
 def _rules(message: Message, run: LoggedRun) -> list[Rule]:
@@ -259,12 +280,6 @@ def _rules(message: Message, run: LoggedRun) -> list[Rule]:
         order = rulebook.load(run.engine or "").order
         rows = [r for r in rows if versions.covers(order, run.version, r.since, r.until)] or rows
     return list({rule.id: rule for rule in rows}.values())
-
-
-def _meaning(rules: Sequence[Rule]) -> str:
-    if len(rules) != 1:
-        return SHARED
-    return f"{rules[0].title}. {rules[0].why}"
 
 
 def _next(message: Message, rules: Sequence[Rule]) -> Iterable[str]:

@@ -11,14 +11,14 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from msgspec import Meta, structs
 
 from draftcheck import versions
 from draftcheck.errors import DraftcheckError, RuleError
 from draftcheck.rulebook import book, files
-from draftcheck.rulebook.book import Basis, Engine, Rule
+from draftcheck.rulebook.book import Basis, Rule
 from draftcheck.rulebook.files import Names, RuleRow, Text
 from draftcheck.why.patterns import Pattern, compile_text
 
@@ -161,11 +161,6 @@ def load() -> MessageBook:
     return from_file(files.read(FILE, MessageFile))
 
 
-def parse(data: dict[str, Any]) -> MessageBook:
-    """The messages of another file, already parsed."""
-    return from_file(files.typed(data, MessageFile, f"{FILE}.toml"))
-
-
 def from_file(file: MessageFile) -> MessageBook:
     """Make the messages of a file and of the rulebook, with references that lead somewhere."""
     quotes = _quotes()
@@ -301,19 +296,16 @@ def _said(
     for wanted in ids:
         rule_id, _, version = wanted.partition("@")
         for (engine, _text), rules in quotes.items():
-            if engine in engines and _quotes_it(book.load(engine), rules, rule_id, version):
+            order = book.load(engine).order
+            if engine in engines and any(
+                rule.id == rule_id
+                and (not version or versions.covers(order, version, rule.since, rule.until))
+                for rule in rules
+            ):
                 yield from rules
                 break
         else:
             raise RuleError(f"{where}: no rule row quotes a message as {wanted!r}")
-
-
-def _quotes_it(engine: Engine, rules: Iterable[Rule], rule_id: str, version: str) -> bool:
-    return any(
-        rule.id == rule_id
-        and (not version or versions.covers(engine.order, version, rule.since, rule.until))
-        for rule in rules
-    )
 
 
 def _patterns(

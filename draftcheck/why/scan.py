@@ -1,18 +1,33 @@
 """A log of any size -> which messages are in it, and where. Streams; memory stays bounded.
 
-Logs repeat themselves: lines that differ only in digits and signs are looked at once. Of a new
-kind of line the words are looked up, and only a line with a message's own word is matched.
+It comes from a file, a pipe or standard input, in blocks of bytes (LogSource). Logs repeat
+themselves: lines that differ only in digits and signs are looked at once. Of a new kind of line the
+words are looked up, and only a line with a message's own word is matched.
 """
 
 from __future__ import annotations
 
+import codecs
+import os
 import re
+import select
+import stat
+import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
+from typing import BinaryIO
 
+from draftcheck.errors import ReadError, UsageError
 from draftcheck.why.messages import Message, MessageKind
 from draftcheck.why.patterns import plain, shadows, shape, shared
 
+BLOCK = 256 * 1024
+MOST_BYTES = 1024**3
+"""Bytes that are read at most; an error stands long before."""
+PATIENCE = 5.0
+"""Seconds to wait for somebody to write into a named pipe."""
+STANDARD_INPUT = "-"
 LONG_LINE, OVERLAP = 8192, 2048
 """A longer line is looked at in parts, which overlap by more than any message is long."""
 REST = 64 * 1024
@@ -26,6 +41,75 @@ MOST_PER_MESSAGE, MOST = 20_000, 100_000
 """Lines that are recorded at most, for one message and for all."""
 _COLOUR = re.compile(rb"\x1b\[[0-9;]{0,40}[mK]")
 _NUMBER = re.compile(r"-?\d{1,18}(?:\.\d{1,18})?")
+
+
+class LogSource:
+    """A file, a pipe or standard input, read once in blocks."""
+
+    def __init__(self, name: str | None) -> None:
+        """Without a name: what is piped in."""
+        if name is None and (sys.stdin is None or sys.stdin.isatty()):
+            raise UsageError("no log was named", hint="Name a file, or pipe a log into `why -`.")
+        self.name = name or STANDARD_INPUT
+        self.cut = False
+        """Whether there was more than is read."""
+
+    def blocks(self) -> Iterator[bytes]:
+        """Read it, block by block; what cannot be read is one error."""
+        if self.name == STANDARD_INPUT:
+            if sys.stdin is None:
+                raise ReadError("standard input is closed")
+            yield from self._limited(sys.stdin.buffer)
+            return
+        try:
+            with _open(self.name) as stream:
+                yield from self._limited(stream)
+        except OSError as error:
+            raise ReadError(f"{self.name}: {error.strerror or error}") from None
+        except ValueError as error:  # a NUL in the name
+            raise ReadError(f"{self.name}: {error}") from None
+
+    def _limited(self, stream: BinaryIO) -> Iterator[bytes]:
+        left = MOST_BYTES
+        decoder: codecs.IncrementalDecoder | None = None
+        first = True
+        while block := stream.read(min(BLOCK, left)):
+            left -= len(block)
+            if first and block[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
+                # What `>` of Windows PowerShell writes.
+                decoder = codecs.getincrementaldecoder("utf-16")("replace")
+            first = False
+            yield decoder.decode(block).encode("utf-8", "replace") if decoder else block
+            if not left:
+                self.cut = bool(stream.read(1))
+                return
+
+
+def _open(name: str) -> BinaryIO:
+    path = Path(name)
+    mode = path.stat().st_mode
+    if stat.S_ISDIR(mode):
+        raise ReadError(f"{name}: is a folder", hint="Name the log file in it.")
+    if not stat.S_ISFIFO(mode):
+        return path.open("rb")
+    # Opening a pipe waits for its writer; so that nobody waits for ever, look first.
+    handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        if not select.select([handle], [], [], PATIENCE)[0] and not _has_writer(handle):
+            raise ReadError(f"{name}: nobody opened this pipe to write for {PATIENCE:g} seconds")
+        os.set_blocking(handle, True)
+        return os.fdopen(handle, "rb")
+    except BaseException:
+        os.close(handle)
+        raise
+
+
+def _has_writer(handle: int) -> bool:
+    """Whether an empty pipe has a writer that is only silent."""
+    try:
+        return bool(os.read(handle, 1))
+    except BlockingIOError:
+        return True
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +132,6 @@ class LogNumbers:
     most: float = 0.0
 
     def add(self, value: float) -> None:
-        """Count one more line's number."""
         self.least = min(self.least, value) if self.count else value
         self.most = max(self.most, value) if self.count else value
         self.count += 1
@@ -57,7 +140,6 @@ class LogNumbers:
 
     @property
     def mean(self) -> float:
-        """Over all lines."""
         return self.total / self.count if self.count else 0.0
 
 
@@ -89,13 +171,11 @@ class ScannedLog:
 
     nbytes: int = 0
     lines: int = 0
-    complete: bool = True
     binary: bool = False
     seen: dict[str, Sighting] = field(default_factory=dict)
 
 
 def scan(blocks: Iterable[bytes], messages: Iterable[Message]) -> ScannedLog:
-    """Read all blocks once."""
     state = ScannedLog()
     reader = _LogReader(messages, state)
     rest = b""
@@ -138,27 +218,30 @@ class _LogReader:
         shapes = shape(data).split(b"\n")
         lines: list[bytes] = []
         for number, kind in enumerate(shapes):
-            if kind in self.dull:
-                continue
             if candidates := self._candidates(kind):
                 lines = lines or data.split(b"\n")
                 self._match(self.state.lines + number + 1, lines[number], candidates)
-            elif len(self.dull) < KNOWN_SHAPES and len(kind) <= LONGEST_SHAPE:
-                self.dull.add(kind)
         self.state.lines += len(shapes) - 1
 
     def _candidates(self, kind: bytes) -> list[Message]:
         """The messages that a line of this shape may hold."""
+        if kind in self.dull:
+            return []
         words = self.by_word.keys() & kind.split()
         found = {id: message for word in words for id, message in self.by_word[word].items()}
-        return [
+        fitting = [
             message
             for message in found.values()
             if any(pattern.fits(kind) for pattern in message.patterns)
         ]
+        if not fitting and len(self.dull) < KNOWN_SHAPES and len(kind) <= LONGEST_SHAPE:
+            self.dull.add(kind)
+        return fitting
 
     def _match(self, number: int, line: bytes, candidates: Sequence[Message]) -> None:
         for part in _parts(line):
+            if len(part) < len(line):  # one of many: each is only held against what it may be
+                candidates = self._candidates(shape(part))
             shown = part.decode("utf-8", "replace")
             text = plain(shown)
             hits = []
@@ -176,13 +259,9 @@ class _LogReader:
             sighting = self.state.seen.setdefault(message.id, Sighting())
             sighting.add(hit)
             self.left -= 1
-            if sighting.count >= MOST_PER_MESSAGE or self.left <= 0:
-                self._forget(message)
-
-    def _forget(self, message: Message) -> None:
-        """Stop looking for a message: it was seen often enough."""
-        for messages in self.by_word.values():
-            messages.pop(message.id, None)
+            if sighting.count >= MOST_PER_MESSAGE or self.left <= 0:  # seen often enough
+                for messages in self.by_word.values():
+                    messages.pop(message.id, None)
 
     def _says_more(self, one: Message, other: Message) -> bool:
         pair = (one.id, other.id)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import math
 import socket
 import time
 from http.server import BaseHTTPRequestHandler
@@ -39,6 +41,9 @@ def found(ran: Any) -> tuple[int, str, list[str]]:
         ("http://host/a\r\nX: y", "Write http://HOST:PORT"),
         ("http://user:hunter2@host/", "--api-key-file"),
         ("user:hunter2@host", "Write http://HOST:PORT"),
+        ("host:80/v1?key=hunter2", "Write http://HOST:PORT"),
+        ("host:80/v1#hunter2", "Write http://HOST:PORT"),
+        ("http://host/v1?key=hunter2", "Write http://HOST:PORT"),
     ],
 )
 def test_addresses_that_are_none(run: Run, url: str, words: str) -> None:
@@ -247,6 +252,59 @@ def test_numbers_that_are_none(ask: Ask, value: str) -> None:
     assert ran.code in (0, 1, 3)
 
 
+@pytest.mark.parametrize(
+    "value", [10**400, -(10**400), 10**4000, math.nan, math.inf, -1, 1e300, True, "5", [1], None]
+)
+def test_numbers_in_answers_that_are_none(ask: Ask, value: Any) -> None:
+    """Each of them in every place where an answer holds a number."""
+    timings = dict.fromkeys(("draft_n", "draft_n_accepted", "predicted_n"), value)
+    names = ("num_spec_steps", "num_draft_tokens", "num_accepted_draft_tokens")
+    figures = {"acceptance_histogram": [value] * 3, **dict.fromkeys(names, value)}
+    meta = ("spec_verify_ct", "completion_tokens", "spec_num_correct_drafts")
+    stats = ("total_draft_tokens_count", "accepted_draft_tokens_count")
+    state = {"avg_spec_accept_length": value}
+    servers: dict[str, dict[str, Any]] = {
+        "llamacpp": {"POST /completion": answer({"timings": timings})},
+        "vllm": {
+            "/metrics": answer(answers.vllm_metrics(30, 90, 60, (30,), 99)),
+            "POST /v1/completions": answer({"metrics": {"speculative_decoding": figures}}),
+        },
+        "sglang": {
+            "/server_info": answer(
+                {**answers.STANDALONE, "speculative_num_draft_tokens": value,
+                 "internal_states": [state, {"avg_spec_accept_length": 2.5}]}
+            ),
+            "POST /generate": answer({"meta_info": dict.fromkeys(meta, value)}),
+        },
+        "organization_owner": {
+            "/api/v0/models": answer({"data": [{"id": "org/model", "state": "loaded"}]}),
+            "POST /api/v0/completions": answer(
+                {"stats": dict.fromkeys(stats, value), "usage": {"completion_tokens": value}}
+            ),
+        },
+        "library": {
+            "/api/ps": answer({"models": [{"model": "m"}]}),
+            "POST /api/show": answer(
+                {"modelfile": value, "model_info": {"a.nextn_predict_layers": value}}
+            ),
+        },
+    }  # fmt: skip
+    for owner, routes in servers.items():
+        ran = ask({"/v1/models": answers.models(owner), **routes}, "--prompt", "x")
+        assert ran.code in (0, 1, 3), (owner, ran.err)
+        json.loads(ran.out, parse_constant=pytest.fail)
+
+
+def test_answers_as_large_as_allowed_are_read_in_a_moment(ask: Ask) -> None:
+    """Labels without an end, and a histogram of a million steps."""
+    metrics = answers.vllm_metrics(30, 90, 60, (30, 20, 10), 99)
+    figures = {"num_spec_steps": 3, "num_accepted_draft_tokens": 6}
+    figures["acceptance_histogram"] = [1] * 1_000_000  # type: ignore[assignment]
+    routes = answers.vllm(metrics + "vllm:x{" + "a" * 3_000_000 + "} 1\n")
+    routes["POST /v1/completions"] = answer({"metrics": {"speculative_decoding": figures}})
+    assert ask(routes, "--prompt", "x").code in (0, 1)
+
+
 def test_counters_that_contradict_each_other(ask: Ask) -> None:
     ran = ask(answers.vllm(answers.vllm_metrics(30, 10, 60, (99, 20), 99)))
     assert ran.json["since_start"]["acceptance_rate"] is None
@@ -337,7 +395,11 @@ def test_a_key_over_plain_http_is_warned_of(run: Run, tmp_path: Path, monkeypatc
 
 def test_usage(run: Run, tmp_path: Path) -> None:
     assert run("probe").code == 2
-    assert run("probe", "http://h", "--interval", "0").code == 2
+    for value in ("0", "-1", "nan", "inf", "-inf", "1e400", "9" * 400):
+        for option in ("--interval", "--timeout"):
+            ran = run("probe", "http://h", option, value)
+            assert ran.code == 2, ran.err
+            assert ran.err.splitlines()[-1].startswith(f"Error: Invalid value for '{option}': ")
     assert run("probe", "http://h", "--interval", "1", "--prompt", "x").code == 2
     assert run("probe", "http://h", "--api-key-file", tmp_path / "none").code == 2
     assert run("probe", "http://h", "--format", "sarif").code == 2
@@ -366,12 +428,12 @@ def test_every_cause_in_the_code_has_its_words() -> None:
     import re
 
     from draftcheck import versions
-    from draftcheck.probe import causes, kinds
+    from draftcheck.probe import servers, verdict
     from draftcheck.rulebook import files
     from tests.conftest import ROOT
 
-    rows = files.read("probes", causes.ProbeFile).cause
-    engines = {kind.ENGINE for kind in kinds.KINDS}
+    rows = files.read("probes", verdict.ProbeFile).cause
+    engines = {kind.engine for kind in servers.KINDS}
     for row in rows:
         assert row.text.endswith(".") and row.fix.endswith(".")
         assert row.engine is None or row.engine in engines

@@ -16,8 +16,8 @@ from draftcheck.recommend.candidates import Candidate
 from draftcheck.recommend.costs import DraftPrice
 from draftcheck.recommend.records import TrialRecord
 from draftcheck.recommend.screen import JudgedCandidate
-from draftcheck.trial.speed import speedup
-from draftcheck.trial.speed.speedup import Costs
+from draftcheck.trial import speedup
+from draftcheck.trial.speedup import Costs
 from draftcheck.values.circumstances import Circumstances
 from draftcheck.values.comparison import Comparison
 from draftcheck.values.facts import HeadFacts, ModelFacts

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from draftcheck.recommend import records, trials
+from draftcheck.recommend import local, records
 from tests import make
 from tests.conftest import FIXTURES, Run
 
@@ -230,7 +230,7 @@ def test_a_trial_says_how_much_faster(
     pytest.importorskip("transformers")
     from draftcheck.trial import measure
 
-    monkeypatch.setattr(trials, "SECONDS", 0.5)
+    monkeypatch.setattr(records, "SECONDS", 0.5)
     monkeypatch.setattr(measure, "BATCH", 2)
     monkeypatch.setattr(measure, "CONTEXT", 64)
     measured: list[int] = []
@@ -247,3 +247,18 @@ def test_a_trial_says_how_much_faster(
     assert row["speedup"] > 0 and 0 < row["acceptance"] <= 1
     assert row["why"].startswith("measured ")
     assert f"num_assistant_tokens = {measured[0]} " in row["setup"]
+
+
+def test_a_place_that_was_not_looked_at_to_its_end_is_named(
+    home: Path, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("a", "b", "c"):
+        shutil.copytree(PAIR / "draft", home / "models" / name)
+    monkeypatch.setattr(local, "MOST", 2)
+    words = f"{home / 'models'}: only 2 of its folders were looked at"
+    ran = run("recommend", PAIR / "target", home / "models", "--local")
+    assert ran.code == 0 and words in ran.err, ran.err
+    assert words in run("recommend", home / "models", "--local").err
+    monkeypatch.setattr(local, "MOST", 4)
+    ran = run("recommend", PAIR / "target", home / "models", "--local")
+    assert ran.code == 0 and "looked at" not in ran.err

@@ -58,7 +58,7 @@ def test_what_no_trial_can_be_made_with_is_refused(wrong: dict[str, float]) -> N
 
 
 def test_the_arithmetic_knows_no_backend() -> None:
-    """simulate/ needs numpy and nothing else; speed/ not even that."""
+    """simulate/ needs numpy and nothing else; speedup.py not even that."""
     for path in (ROOT / "draftcheck" / "trial" / "simulate").glob("*.py"):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.ImportFrom):
@@ -69,7 +69,7 @@ def test_the_arithmetic_knows_no_backend() -> None:
     )
     for module, never in (
         ("simulate.answers", ("torch", "draftcheck.trial.backends")),
-        ("speed.speedup", ("torch", "numpy")),
+        ("speedup", ("torch", "numpy")),
         ("result", ("torch", "numpy", "draftcheck.trial.backends")),
     ):
         subprocess.run([sys.executable, "-c", code.format(module, never)], check=True)

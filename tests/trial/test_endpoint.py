@@ -186,8 +186,7 @@ def test_what_was_measured_before_it_failed_is_kept(
     then: Act,
     words: str,
 ) -> None:
-    from draftcheck.trial.backends import asking
-    from draftcheck.trial.backends.endpoint import backend as endpoint
+    from draftcheck.trial.backends import asking, endpoint
 
     monkeypatch.setattr(asking, "SECONDS", 0.3 if then is sleep else 30.0)
     monkeypatch.setattr(endpoint.Endpoint, "at_once", 1)
@@ -233,6 +232,24 @@ def test_a_busy_server_is_asked_again(run: Run, prompts: Path, serve: Any, writt
     ran = run("trial", TARGET, DRAFT, "--prompts", prompts, *COMMON, "--target-url", fake.url)
     assert ran.code == 0, ran.err
     assert ran.json["prompts"] == len(QUESTIONS)
+
+
+@pytest.mark.parametrize(
+    "told", ["nan", "inf", "-5", "1e400", "9" * 400, "Sun, 15 Nov 2026 12:00:00 GMT", "1_0", ""]
+)
+def test_a_pause_that_is_none_is_not_waited_for(
+    run: Run, prompts: Path, serve: Any, written: Any, monkeypatch: pytest.MonkeyPatch, told: str
+) -> None:
+    """The program waits as it does for a server that names no pause, and never longer."""
+    from draftcheck.trial.backends import asking
+
+    pauses: list[float] = []
+    monkeypatch.setattr(asking.time, "sleep", pauses.append)
+    fake = serve(failing_after(1, say(503, "", Retry_After=told), vllm(written)))
+    ran = run("trial", TARGET, DRAFT, "--prompts", prompts, *COMMON, "--target-url", fake.url)
+    assert ran.code == 0, ran.err
+    assert ran.json["prompts"] == len(QUESTIONS)
+    assert pauses == [asking.PAUSE]
 
 
 def test_prompts_too_long_for_the_server_are_left_out(

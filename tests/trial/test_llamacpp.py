@@ -62,8 +62,8 @@ def read() -> Iterator[tuple[list[TargetText], list[Trace]]]:
     os.environ["LLAMA_ARG_THREADS"] = "1"
     sides = llamacpp.open(*map(str, PAIR), OPTIONS)
     try:
-        texts = sides.generate(load()[:10], OPTIONS)
-        yield texts, sides.read(texts, OPTIONS)
+        texts = list(sides.generate(load()[:10], OPTIONS))
+        yield texts, list(sides.read(texts, OPTIONS))
     finally:
         sides.close()
 
@@ -109,7 +109,7 @@ def test_both_ways_see_the_same(
     monkeypatch.delenv("DRAFTCHECK_LLAMA_SERVER")
     sides = llamacpp.open(*map(str, PAIR), OPTIONS)
     assert isinstance(sides.target, library.LlamaLibrary)
-    texts = sides.generate(load()[:10], OPTIONS)
+    texts = list(sides.generate(load()[:10], OPTIONS))
     assert [text.prompt.tolist() for text in texts] == [text.prompt.tolist() for text in read[0]]
     assert [text.tokens.tolist() for text in texts] == [text.tokens.tolist() for text in read[0]]
     for ours, theirs in zip(sides.read(texts, OPTIONS), read[1], strict=True):

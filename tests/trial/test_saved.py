@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from draftcheck.errors import ReadError
-from draftcheck.trial import reuse, saved
+from draftcheck.trial import result, reuse
 from draftcheck.trial.backends.backend import TrialOptions
 from draftcheck.trial.plan import TrialPlan
 from draftcheck.trial.result import (
@@ -25,7 +25,7 @@ from draftcheck.trial.result import (
 )
 from draftcheck.trial.simulate import answers
 from draftcheck.trial.simulate.traces import Trace
-from draftcheck.trial.speed.speedup import Costs
+from draftcheck.trial.speedup import Costs
 from tests.conftest import FIXTURES, Run
 
 DATA = Path(__file__).parent / "data"
@@ -53,7 +53,9 @@ def trial(**changes: Any) -> Trial:
         "loads": (LoadFigures(1, 4, 1.5, 0.01), LoadFigures(64, 1, 0.9, 0.02)),
         "categories": answers.parts(["x", "y"] * 2, found.by_length, 4, COSTS),
         "workload": answers.parts(["greedy", "sampled"] * 2, found.by_length, 4, None),
-        "verified": VerifiedRun(4, 2.0, 1.4, None, 2.01), "notes": ("one",),
+        "verified": VerifiedRun(draft_tokens=4, tokens_per_pass=2.0, speedup=1.4,
+                                identical_output=None, predicted=2.01),
+        "notes": ("one",),
         "prompts_digest": "sha256:1", "tokens_per_prompt": 40, "greedy_share": 0.5,
     }  # fmt: skip
     return Trial(**{**fields, **changes})
@@ -63,9 +65,9 @@ def test_what_is_read_back_is_what_was_written(tmp_path: Path) -> None:
     body = trial().to_dict()
     file = tmp_path / "trial.json"
     file.write_text(json.dumps(body), encoding="utf-8")
-    assert saved.load(file).to_dict() == body
+    assert result.load(file).to_dict() == body
     file.write_text(json.dumps({"engines": [], "trial": body}), encoding="utf-8")
-    assert saved.load(file).to_dict() == body
+    assert result.load(file).to_dict() == body
 
 
 def test_classic_figures_by_name() -> None:
@@ -99,7 +101,7 @@ nonsense = st.one_of(
 def test_edited_results_are_refused_or_sound(name: str, value: Any) -> None:
     """Whatever a field is set to: either an error of ours, or a result that can be written."""
     try:
-        found = saved.parse({**BODY, name: value}, "file")
+        found = result.parse({**BODY, name: value}, "file")
     except ReadError as error:
         assert "file" in error.message
         return
@@ -146,7 +148,7 @@ def test_other_files_are_refused(run: Run, tmp_path: Path, text: str, words: str
 )
 def test_a_wrong_key_is_named(change: dict[str, Any], words: str) -> None:
     with pytest.raises(ReadError) as error:
-        saved.parse({**BODY, **change}, "t.json")
+        result.parse({**BODY, **change}, "t.json")
     assert error.value.message.startswith("t.json: not the result of a trial: ")
     assert words in error.value.message
     assert "\n" not in error.value.message
@@ -155,14 +157,14 @@ def test_a_wrong_key_is_named(change: dict[str, Any], words: str) -> None:
 @pytest.mark.parametrize("name", ["lengths", "notes", "greedy_share", "figures"])
 def test_a_missing_key_is_named(name: str) -> None:
     with pytest.raises(ReadError, match=f"missing key {name}"):
-        saved.parse({key: value for key, value in BODY.items() if key != name}, "t.json")
+        result.parse({key: value for key, value in BODY.items() if key != name}, "t.json")
 
 
 def test_files_of_the_version_before_are_read() -> None:
     """Written by draftcheck 0.1.0 before results were read by msgspec; some rows were cut out."""
     text = (DATA / "trial.json").read_text(encoding="utf-8")
-    found = saved.load(DATA / "trial.json")
-    body = {**{name: json.loads(text)[name] for name in saved.HEAD}, **found.to_dict()}
+    found = result.load(DATA / "trial.json")
+    body = {**{name: json.loads(text)[name] for name in result.HEAD}, **found.to_dict()}
     assert json.dumps(body) + "\n" == text
     assert (found.verified is not None, found.length, len(found.lengths)) == (True, 1, 4)
 
@@ -233,7 +235,7 @@ def test_a_saved_result_is_read_without_numpy(tmp_path: Path) -> None:
     file = tmp_path / "trial.json"
     file.write_text(json.dumps(BODY), encoding="utf-8")
     code = (
-        "import sys; from pathlib import Path; from draftcheck.trial import saved;"
-        "saved.load(Path(sys.argv[1])); assert not {'numpy', 'torch'} & set(sys.modules)"
+        "import sys; from pathlib import Path; from draftcheck.trial import result;"
+        "result.load(Path(sys.argv[1])); assert not {'numpy', 'torch'} & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code, str(file)], check=True)

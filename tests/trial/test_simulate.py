@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 pytest.importorskip("numpy", reason="numpy comes with the trial extra")
 
-from draftcheck.trial.simulate import answers, ngram, sampled, statistics, trees
+from draftcheck.trial.simulate import answers, ngram, statistics, trees
 from draftcheck.trial.simulate import passes as simulate
 from draftcheck.trial.simulate.traces import JoinedTraces, PassCounts, Trace, line_up
 
@@ -167,7 +167,7 @@ def test_sampled_expectation_is_the_mean_of_many_runs() -> None:
     accept = rng.random(30)
     one = Trace(np.arange(2), np.zeros(30, int), np.zeros(30, int), np.ones(30), accept=accept)
     for g in (1, 3, 8):
-        counts = sampled.lengths([one])[g]
+        counts = simulate.sampled_lengths([one])[g]
         told = [accept_loop(accept.tolist(), g, rng.random(30)) for _ in range(20_000)]
         passes, accepted = np.mean(told, axis=0)
         assert counts.passes[0] == pytest.approx(passes, rel=0.01)
@@ -222,7 +222,9 @@ def test_tokens_per_pass_of_real_speculative_sampling(greedy: bool, g: int) -> N
         rank = (q[before] > theirs[:, None]).sum(1)
         traces.append(Trace(np.zeros(1, int), np.array(text), rank, np.ones(size),
                             accept=np.minimum(1, theirs / ours), temperature=1.0))  # fmt: skip
-    by_length = simulate.lengths(line_up(traces), g) if greedy else sampled.lengths(traces, g)
+    by_length = (
+        simulate.lengths(line_up(traces), g) if greedy else simulate.sampled_lengths(traces, g)
+    )
     counts = by_length[g]
     assert counts.tokens_per_pass == pytest.approx((size - 1) * runs / sum(passes), rel=0.02)
 
@@ -235,7 +237,7 @@ def test_a_mixed_workload_is_both_of_its_parts() -> None:
         for t in cold
     ]
     found = answers.answer([*cold, *warm], None)
-    alone = [simulate.lengths(line_up(cold))[3], sampled.lengths(warm)[3]]
+    alone = [simulate.lengths(line_up(cold))[3], simulate.sampled_lengths(warm)[3]]
     assert found.by_length[3].passes.sum() == pytest.approx(sum(c.passes.sum() for c in alone))
     assert len(found.greedy_lengths) == len(found.lengths) == 24
 
@@ -248,7 +250,7 @@ def test_certain_chances_are_the_greedy_case(rows: list[list[int]], g: int) -> N
         Trace(t.prompt, t.tokens, t.rank, t.confidence, accept=(t.rank == 0).astype(float))
         for t in plain
     ]
-    ours, theirs = sampled.lengths(sure)[g], simulate.lengths(line_up(plain))[g]
+    ours, theirs = simulate.sampled_lengths(sure)[g], simulate.lengths(line_up(plain))[g]
     for name in ("passes", "drafted", "accepted", "drafts", "tokens", "histogram"):
         assert getattr(ours, name) == pytest.approx(getattr(theirs, name)), name
 

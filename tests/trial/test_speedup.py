@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from draftcheck.trial.speed import speedup
-from draftcheck.trial.speed.speedup import Costs
+from draftcheck.trial import speedup
+from draftcheck.trial.speedup import Costs
 
 FREE = Costs(draft_step=0.0, target_step=1.0, verify={17: 1.0})
 

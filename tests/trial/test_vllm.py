@@ -13,8 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from draftcheck.trial.backends.vllm.backend import LOGGING, rank_and_confidence
-from draftcheck.trial.backends.vllm.engine_output import EngineOutput
+from draftcheck.trial.backends.vllm import LOGGING, EngineOutput, rank_and_confidence
 from tests.conftest import FIXTURES, Run
 
 torch = pytest.importorskip("torch", reason="the trial extra is not installed")

@@ -26,8 +26,8 @@ from draftcheck.cli import COMMANDS, cli
 from draftcheck.errors import RuleError
 from draftcheck.rulebook import book as rulebook
 from draftcheck.rulebook import files
-from draftcheck.why import messages, patterns, scan, source
-from draftcheck.why import run as why
+from draftcheck.why import explain as why
+from draftcheck.why import messages, patterns, scan
 from tests.conftest import FIXTURES, ROOT, Ran, Run
 
 LOGS = FIXTURES / "logs"
@@ -35,6 +35,11 @@ BOOK = messages.load()
 BY_ID = {message.id: message for message in BOOK.messages}
 OWN = [message for message in BOOK.messages if message.id.startswith("WHY")]
 MASKED = "ValueError: could not determine the shape of object type 'torch.storage.UntypedStorage'"
+
+
+def parse(data: dict[str, Any]) -> messages.MessageBook:
+    """The messages of another file."""
+    return messages.from_file(files.typed(data, messages.MessageFile, "messages.toml"))
 
 
 def explain(run: Run, tmp_path: Path, text: str | bytes, *options: str) -> Ran:
@@ -451,7 +456,7 @@ def test_a_named_pipe(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     writer.start()
     assert ids(run("why", pipe, "--format", "json")) == ["WHY100"]
     writer.join()
-    monkeypatch.setattr(source, "PATIENCE", 0.05)
+    monkeypatch.setattr(scan, "PATIENCE", 0.05)
     ran = run("why", pipe)
     assert ran.code == 3 and "nobody opened this pipe" in ran.err
 
@@ -570,7 +575,7 @@ def test_a_line_like_a_harmless_one_is_still_seen(run: Run, tmp_path: Path) -> N
 
 
 def test_only_so_much_is_read(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(source, "MOST", 1000)
+    monkeypatch.setattr(scan, "MOST_BYTES", 1000)
     ran = explain(run, tmp_path, "x" * 999 + "\n" + MASKED)
     assert ran.code == 3 and ran.json["log"]["complete"] is False
     assert "only the first 1,000 bytes were read" in run("why", tmp_path / "engine.log").out
@@ -595,6 +600,24 @@ def test_memory_stays_small(monkeypatch: pytest.MonkeyPatch) -> None:
     tracemalloc.stop()
     assert scanned.nbytes > 120 * size
     assert peak < 12 * size
+
+
+def test_the_work_grows_with_the_log_and_no_faster(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One line with the words of every message, and then nothing but carriage returns."""
+    words = {pattern.word.decode() for message in BOOK.messages for pattern in message.patterns}
+    everything = " ".join([*sorted(words), *(message.example for message in OWN)])
+    line = everything.replace("\n", " ").encode() + b"\r" * 200_000 + b"x\r" * 100_000
+    tried: list[str] = []
+    real = messages.Message.match
+
+    def match(self: messages.Message, text: str) -> dict[str, str] | None:
+        tried.append(self.id)
+        return real(self, text)
+
+    monkeypatch.setattr(messages.Message, "match", match)
+    scanned = scan.scan([line[at : at + 65536] for at in range(0, len(line), 65536)], BOOK.messages)
+    assert len(scanned.seen) > 20
+    assert len(tried) < 100_000
 
 
 def test_what_repeats_is_counted_and_kept_short(
@@ -675,23 +698,23 @@ ROW = {
 def test_a_wrong_row_is_refused_with_its_id(change: dict[str, Any], words: str) -> None:
     row = {key: value for key, value in {**ROW, **change}.items() if value is not None}
     with pytest.raises(RuleError) as caught:
-        messages.parse({"names": {"vllm": "vLLM"}, "message": [row]})
+        parse({"names": {"vllm": "vLLM"}, "message": [row]})
     assert words in caught.value.message
     assert caught.value.message.startswith("messages.toml")
 
 
 def test_the_same_id_twice_and_unknown_tables() -> None:
     with pytest.raises(RuleError, match="the id stands twice"):
-        messages.parse({"message": [ROW, ROW]})
+        parse({"message": [ROW, ROW]})
     with pytest.raises(RuleError, match="unknown table 'rule'"):
-        messages.parse({"rule": []})
+        parse({"rule": []})
 
 
 def test_a_row_with_a_rules_own_words_takes_the_rule_in() -> None:
     """When a rule comes to quote what a row already has, they become one message."""
     rule = next(rule for _, rule in quotes() if rule.id == "VLL013")
     row = {**ROW, "engine": "vllm", "pattern": rule.engine_says, "example": rule.engine_says}
-    book = messages.parse({"names": {"vllm": "vLLM"}, "message": [row]})
+    book = parse({"names": {"vllm": "vLLM"}, "message": [row]})
     assert {r.id for r in book.messages[0].rules} == {"VLL013"}
     assert "VLL013" not in {message.id for message in book.messages}
 

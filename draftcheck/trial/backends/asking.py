@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
-from draftcheck.probe.client import ProbedServer, ServerAddress, ServerAnswer
+from draftcheck.probe.client import ProbedServer, ServerAnswer
 from draftcheck.trial.backends.sides import ServerLost
 
 SECONDS = 600.0
@@ -16,37 +17,25 @@ TRIES = 4
 PAUSE = 2.0
 LONGEST_PAUSE = 30.0
 BUSY = (429, 503)
+RETRY_AFTER = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9})?")
 SAID = 200
 """Characters of a server's own words that are repeated."""
 
-Sleep = Callable[[float], None]
 
-
-class ServerAsker:
+class ServerAsker(ProbedServer):
     """One server and the key that only it gets."""
 
-    def __init__(
-        self,
-        base: ServerAddress,
-        key: str | None = None,
-        *,
-        seconds: float | None = None,
-        sleep: Sleep = time.sleep,
-    ) -> None:
-        self.site = ProbedServer(base, key)
-        self._seconds, self._sleep = seconds or SECONDS, sleep
-
-    def post(self, path: str, body: Mapping[str, Any]) -> dict[str, Any]:
+    def ask(self, path: str, body: Mapping[str, Any]) -> dict[str, Any]:
         """The answer's object; a busy server is asked again, any other fault is ServerLost."""
         for turn in range(TRIES):
-            answer = self.site.post(path, body, self._seconds)
+            answer = self.post(path, body, SECONDS)
             if answer.status not in BUSY or turn == TRIES - 1:
                 break
-            self._sleep(_pause(answer, turn))
+            time.sleep(_pause(answer, turn))
         if answer.fault is not None:
             raise ServerLost(f"{path}: {answer.fault}")
         if answer.status != 200:
-            raise ServerLost(f"{path}: {_refusal(answer, self.site.has_key)}", answer.status)
+            raise ServerLost(f"{path}: {_refusal(answer, self.has_key)}", answer.status)
         found = answer.json()
         if not isinstance(found, dict):
             raise ServerLost(f"{path}: the answer is not a JSON object")
@@ -61,12 +50,10 @@ def is_token_ids(found: Any) -> bool:
 
 
 def _pause(answer: ServerAnswer, turn: int) -> float:
-    """What the server asks for, within reason."""
-    try:
-        seconds = float(answer.headers.get("retry-after", ""))
-    except ValueError:
-        seconds = PAUSE * 2**turn
-    return min(max(seconds, 0.0), LONGEST_PAUSE)
+    """What the server asks for, within reason; a date or nonsense says nothing."""
+    asked = answer.headers.get("retry-after", "")
+    seconds = float(asked) if RETRY_AFTER.fullmatch(asked) else PAUSE * 2**turn
+    return min(seconds, LONGEST_PAUSE)
 
 
 def _refusal(answer: ServerAnswer, has_key: bool) -> str:

@@ -8,7 +8,7 @@ apart. Modules that BACKENDS names are imported when they are used: most need to
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from importlib.util import find_spec
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from draftcheck.errors import ReadError, UsageError
 from draftcheck.trial.prompts import Prompt
 from draftcheck.trial.result import MeasuredModel, VerifiedRun
-from draftcheck.trial.speed.speedup import Costs
+from draftcheck.trial.speedup import Costs
 
 if TYPE_CHECKING:  # backends are chosen without numpy
     from draftcheck.trial.simulate.traces import Ints, PassCounts, Trace
@@ -25,8 +25,8 @@ if TYPE_CHECKING:  # backends are chosen without numpy
 BACKENDS = {
     "transformers": "draftcheck.trial.backends.transformers.backend",
     "llama.cpp": "draftcheck.trial.backends.llamacpp.backend",
-    "vllm": "draftcheck.trial.backends.vllm.backend",
-    "endpoint": "draftcheck.trial.backends.endpoint.backend",
+    "vllm": "draftcheck.trial.backends.vllm",
+    "endpoint": "draftcheck.trial.backends.endpoint",
 }
 PACKAGES = {"transformers": ("torch", "transformers"), "vllm": ("vllm",)}
 """What a backend cannot do without; the others say themselves what they lack."""
@@ -48,16 +48,6 @@ class NotNumbers(Exception):
 
 class CannotVerify(Exception):
     """No real speculative run can be made here; the text says why."""
-
-
-class Interrupted(Exception):
-    """A model's server went away half-way; what it had done by then is kept."""
-
-    def __init__(
-        self, words: str, texts: Sequence[TargetText] = (), traces: Sequence[Trace] = ()
-    ) -> None:
-        super().__init__(words)
-        self.texts, self.traces = list(texts), list(traces)
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,12 +152,12 @@ class Backend(ABC):
         """Rows and contexts of both models."""
 
     @abstractmethod
-    def generate(self, prompts: Sequence[Prompt], options: TrialOptions) -> list[TargetText]:
-        """The target's own continuations. Raises Interrupted with those that were finished."""
+    def generate(self, prompts: Sequence[Prompt], options: TrialOptions) -> Iterable[TargetText]:
+        """The target's own continuations; what came before a ReadError counts."""
 
     @abstractmethod
-    def read(self, texts: Sequence[TargetText], options: TrialOptions) -> list[Trace]:
-        """The draft's choices at every token of the texts. Raises Interrupted, BrokenDraft."""
+    def read(self, texts: Sequence[TargetText], options: TrialOptions) -> Iterable[Trace]:
+        """The draft's choices at every token of the texts. Raises ReadError, BrokenDraft."""
 
     def costs(self, sequences: int, context: int) -> Costs | None:
         """Seconds per step; None where they cannot be measured."""
@@ -200,21 +190,21 @@ def missing(name: str) -> str | None:
     for package in PACKAGES.get(name, ()):
         if find_spec(package) is None:
             return f"{package} is not installed" + EXTRA.get(name, "")
-    if name in PACKAGES:
+    if name in PACKAGES or not hasattr(module := import_module(BACKENDS[name]), "available"):
         return None
-    found: str | None = import_module(BACKENDS[name]).available()
+    found: str | None = module.available()
     return found
 
 
 def choose(target: str, draft: str, options: TrialOptions) -> str:
     """The backend that the files and servers named ask for."""
-    from draftcheck.trial import gguf_files
+    from draftcheck.trial import model_places
 
     if options.target_url is not None:
         return "endpoint"
     if options.draft_url is not None:
         return "llama.cpp"
-    pair = gguf_files.is_gguf(target) and gguf_files.is_gguf(draft)
+    pair = model_places.is_gguf(target) and model_places.is_gguf(draft)
     names = ("llama.cpp", "transformers") if pair else ("transformers",)
     why = {name: missing(name) for name in names}
     found = next((name for name in names if why[name] is None), None)

@@ -18,18 +18,18 @@ from queue import Empty, SimpleQueue
 from threading import Event, Thread
 from typing import TypeVar
 
+from draftcheck.errors import ReadError
 from draftcheck.trial.backends.backend import (
     Backend,
     BackendLimits,
     CannotVerify,
-    Interrupted,
     TargetText,
     TrialOptions,
 )
 from draftcheck.trial.prompts import Prompt
 from draftcheck.trial.result import VerifiedRun
 from draftcheck.trial.simulate.traces import Floats, Ints, Trace
-from draftcheck.trial.speed.speedup import WIDTHS, Costs
+from draftcheck.trial.speedup import WIDTHS, Costs
 
 GREEDY = "at a temperature: for a draft that proposes its first choice, as llama.cpp and vLLM do"
 
@@ -111,10 +111,9 @@ class Sides(Backend):
         target, draft = self.target, self.draft
         return BackendLimits(target.rows, target.context, draft.rows, draft.context)
 
-    def generate(self, prompts: Sequence[Prompt], options: TrialOptions) -> list[TargetText]:
+    def generate(self, prompts: Sequence[Prompt], options: TrialOptions) -> Iterator[TargetText]:
         if options.temperature > 0 and GREEDY not in self.remarks:
             self.remarks.append(GREEDY)
-        texts: list[TargetText] = []
         end = time.monotonic() + (options.seconds or math.inf)
         jobs = [
             partial(self._write, prompt, replace(options, seed=options.seed + i), end)
@@ -124,10 +123,9 @@ class Sides(Backend):
             try:
                 text = result()
             except ServerLost as error:
-                raise Interrupted(f"the target's server: {error}", texts) from error
+                raise ReadError(f"the target's server: {error}") from error
             if text is not None and len(text.tokens):
-                texts.append(text)
-        return texts
+                yield text
 
     def _write(self, prompt: Prompt, options: TrialOptions, end: float) -> TargetText | None:
         left = end - time.monotonic()
@@ -137,15 +135,13 @@ class Sides(Backend):
         self._too_long += text is None
         return text
 
-    def read(self, texts: Sequence[TargetText], options: TrialOptions) -> list[Trace]:
-        traces: list[Trace] = []
+    def read(self, texts: Sequence[TargetText], options: TrialOptions) -> Iterator[Trace]:
         for text in texts:
             try:
                 rank, confidence = self.draft.read(text)
             except ServerLost as error:
-                raise Interrupted(f"the draft's server: {error}", traces=traces) from error
-            traces.append(Trace(text.prompt, text.tokens, rank, confidence, text.category))
-        return traces
+                raise ReadError(f"the draft's server: {error}") from error
+            yield Trace(text.prompt, text.tokens, rank, confidence, text.category)
 
     def costs(self, sequences: int, context: int) -> Costs | None:
         """By the same plain timing on both sides, one sequence at a time."""

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from draftcheck.trial import speedup
 from draftcheck.trial.result import (
     AcceptanceRate,
     CategoryFigures,
@@ -15,12 +16,11 @@ from draftcheck.trial.result import (
     SpeculationFigures,
     VllmCounters,
 )
-from draftcheck.trial.simulate import ngram, sampled, trees
+from draftcheck.trial.simulate import ngram, trees
 from draftcheck.trial.simulate import passes as simulate
 from draftcheck.trial.simulate.statistics import Bootstrap
 from draftcheck.trial.simulate.traces import Bools, Floats, JoinedTraces, PassCounts, Trace, line_up
-from draftcheck.trial.speed import speedup
-from draftcheck.trial.speed.speedup import Costs, ratio
+from draftcheck.trial.speedup import Costs, ratio
 
 USUAL = 4
 """Draft length of single figures where no costs say which is best."""
@@ -92,7 +92,7 @@ def length_rows(
 def by_length(traces: Sequence[Trace], longest: int, first: int = 1) -> dict[int, PassCounts]:
     """Fixed draft lengths; the draft samples too where its chances are known. first: line_up."""
     if _draft_samples(traces):
-        return sampled.lengths(traces, longest, first)
+        return simulate.sampled_lengths(traces, longest, first)
     return simulate.lengths(line_up(traces, first), longest)
 
 
@@ -214,7 +214,7 @@ def parts(
 def _part(
     chosen: Bools, by_length: Mapping[int, PassCounts], length: int, cost: Costs | None
 ) -> CategoryFigures:
-    mine = {g: _of(counts, chosen) for g, counts in by_length.items()}
+    mine = {g: counts.of(chosen) for g, counts in by_length.items()}
     counts, g, gain = mine[length], length, None
     if cost is not None:
         gains = {g: _gain(mine[g], cost) for g in mine}
@@ -230,18 +230,6 @@ def _part(
         tokens_per_pass=counts.tokens_per_pass,
         draft_tokens=g,
         speedup=gain,
-    )
-
-
-def _of(counts: PassCounts, chosen: Bools) -> PassCounts:
-    """The same for some of the prompts; the histogram stays that of all."""
-    return PassCounts(
-        counts.passes[chosen],
-        counts.tokens[chosen],
-        counts.drafted[chosen],
-        counts.accepted[chosen],
-        counts.drafts[chosen],
-        counts.histogram,
     )
 
 

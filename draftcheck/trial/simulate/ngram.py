@@ -84,28 +84,20 @@ class NgramLookup:
 class SimpleNgram:
     """llama.cpp's ngram-simple: one n, the last occurrence before this one, or nothing."""
 
-    size_n: int = 12
-    size_m: int = 48
+    min: int = 12
+    draft_tokens: int = 48
     method: ClassVar[str] = "ngram-simple"
 
     @property
     def name(self) -> str:
-        return f"{self.size_n}-grams, {self.size_m} tokens"
-
-    @property
-    def min(self) -> int:
-        return self.size_n
+        return f"{self.min}-grams, {self.draft_tokens} tokens"
 
     @property
     def max(self) -> int:
-        return self.size_n
-
-    @property
-    def draft_tokens(self) -> int:
-        return self.size_m
+        return self.min
 
     def copies(self, texts: NgramTexts) -> tuple[Ints, Ints]:
-        n, m = self.size_n, self.size_m
+        n, m = self.min, self.draft_tokens
         places = np.arange(len(texts.tokens))
         start = np.full(len(places), NOWHERE)
         names = texts.grams(n)[: max(len(places) - n, 0)]

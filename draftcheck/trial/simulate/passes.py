@@ -10,6 +10,15 @@ is known from one reading of that text:
 At each place a is the number of hits in a row that begin there, at most d. That holds when the
 target chooses greedily, and just as well when it samples and the draft always proposes its first
 choice: the rejection rule then keeps a draft exactly when it comes out as the target's token.
+
+When the draft samples too, let p be the target's distribution and q the draft's. The rejection rule
+takes a drafted token x with min(1, p(x)/q(x)), and replaces a refused one so that what comes out is
+distributed as p. Seen from the output, token x at place i was a taken draft with the chance
+
+    a(i) = q(x) min(1, p(x)/q(x)) / p(x) = min(1, q(x)/p(x)),
+
+whatever happened before. So, given the text, a pass is a small Markov chain: k drafts deep at
+place i it goes on with a(i), or ends there.
 """
 
 from __future__ import annotations
@@ -19,7 +28,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from draftcheck.trial.simulate.traces import Floats, Ints, JoinedTraces, PassCounts, runs
+from draftcheck.trial.simulate.traces import Floats, Ints, JoinedTraces, PassCounts, Trace, runs
 
 LONGEST = 24
 """Longest draft that is looked at."""
@@ -96,3 +105,42 @@ def walk(line: JoinedTraces, ways: Sequence[Drafts]) -> list[PassCounts]:
         PassCounts(passes[i], tokens, proposed[i], taken[i], drafts[i], depths[i, : w.longest + 1])
         for i, w in enumerate(ways)
     ]
+
+
+def sampled_lengths(
+    traces: Sequence[Trace], longest: int = LONGEST, first: int = 1
+) -> dict[int, PassCounts]:
+    """Expected counts for fixed draft lengths 1 … longest; first: as in line_up."""
+    ends = np.array([len(trace.tokens) for trace in traces])
+    accept = np.zeros((len(traces), max(ends, default=0)))
+    for row, trace in zip(accept, traces, strict=True):
+        if trace.accept is None and trace.temperature > 0:
+            raise ValueError("a trace was sampled, but not held against the target's probabilities")
+        # A greedy target leaves nothing to chance.
+        row[: len(trace.tokens)] = trace.rank == 0 if trace.accept is None else trace.accept
+    return {g: _expected(accept, ends, g, first) for g in range(1, longest + 1)}
+
+
+def _expected(accept: Floats, ends: Ints, g: int, first: int) -> PassCounts:
+    """Expected passes, drafts and accepted drafts for drafts of g tokens, prompt by prompt."""
+    prompts = len(ends)
+    depth = np.zeros((prompts, g + 1))  # chance that the pass under way is k drafts deep
+    passes, drafted, accepted, drafts = (np.zeros(prompts) for _ in range(4))
+    histogram = np.zeros(g + 1)
+    begins = (ends > first).astype(float)
+    for i in range(first, accept.shape[1]):
+        room = np.clip(ends - 1 - i, 0, g)  # the last token is always the target's own
+        depth[:, 0] = begins
+        passes += begins
+        drafted += begins * room
+        drafts += begins * (room > 0)
+        taken = depth * (accept[:, i] * (i < ends - 1))[:, None]
+        taken[:, g] = 0.0  # nothing is drafted behind the last draft
+        ended = depth - taken
+        histogram += ended.sum(axis=0)
+        accepted += taken.sum(axis=1)
+        begins = ended.sum(axis=1) * (i + 1 < ends)
+        depth = np.roll(taken, 1, axis=1)
+    histogram[0] -= (passes - drafts).sum()
+    tokens = np.maximum(ends - first, 0).astype(float)
+    return PassCounts(passes, tokens, drafted, accepted, drafts, histogram)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 
-from draftcheck.trial.speed.speedup import ratio
+from draftcheck.trial.speedup import ratio
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
@@ -57,6 +57,11 @@ class PassCounts:
     """Passes that had at least one drafted token."""
     histogram: Floats
     """Passes by the number of drafted tokens they accepted: 0, 1, 2 …"""
+
+    def of(self, chosen: Bools) -> PassCounts:
+        """The same for some of the prompts; the histogram stays that of all."""
+        names = ("passes", "tokens", "drafted", "accepted", "drafts")
+        return replace(self, **{name: getattr(self, name)[chosen] for name in names})
 
     @property
     def tokens_per_pass(self) -> float:

@@ -47,12 +47,13 @@ class DraftTree:
 
 def make(name: str, paths: Iterable[Sequence[int]]) -> DraftTree:
     """A sound tree: every path's beginnings are in it too."""
-    closed = {tuple(path)[:end] for path in paths for end in range(1, len(tuple(path)) + 1)}
-    for path in closed:
-        if any(not 0 <= rank < MAX_RANK for rank in path):
-            raise ReadError(f"{name}: a rank must be from 0 to {MAX_RANK - 1}")
+    closed: set[Rank] = set()
+    for path in paths:
         if len(path) > LONGEST:
             raise ReadError(f"{name}: a path has more than {LONGEST} levels")
+        if any(not 0 <= rank < MAX_RANK for rank in path):
+            raise ReadError(f"{name}: a rank must be from 0 to {MAX_RANK - 1}")
+        closed |= {tuple(path[:end]) for end in range(1, len(path) + 1)}
     if not 0 < len(closed) <= MAX_NODES:
         raise ReadError(f"{name}: {len(closed):,} nodes; 1 to {MAX_NODES} work")
     return DraftTree(name, tuple(sorted(closed, key=lambda path: (len(path), path))))

@@ -16,7 +16,7 @@ from draftcheck.errors import ReadError, UsageError
 from draftcheck.models.readers.gguf import facts as gguf
 from draftcheck.models.sources.folder import FolderSource
 from draftcheck.probe.client import parse
-from draftcheck.trial import gguf_files
+from draftcheck.trial import model_places
 from draftcheck.trial.backends.asking import ServerAsker
 from draftcheck.trial.backends.backend import TrialOptions
 from draftcheck.trial.backends.llamacpp import library
@@ -24,10 +24,10 @@ from draftcheck.trial.backends.llamacpp import program as llama_program
 from draftcheck.trial.backends.llamacpp.program import LlamaProgram, RunningServer
 from draftcheck.trial.backends.llamacpp.server import LlamaServer
 from draftcheck.trial.backends.llamacpp.speculation import Speculation
-from draftcheck.trial.backends.sides import ServerLost, Sides, Verify
+from draftcheck.trial.backends.sides import ServerLost, Sides
 
 NAME = "llama.cpp"
-DEVICE = re.compile(r"cpu|mps|cuda(:\d+)?")
+DEVICE = re.compile(r"cpu|mps|cuda(:[0-9]{1,3})?")
 LONGEST_PROMPT = 4096
 """Tokens of context beside the new ones: a model's own context may take all memory there is."""
 
@@ -54,8 +54,8 @@ def no_program() -> str:
 def open(target: str, draft: str, options: TrialOptions) -> Sides:
     """Both models, the same way; the draft may be served already."""
     check(options)
-    mine = gguf_files.locate(target)
-    theirs = gguf_files.locate(draft) if options.draft_url is None else None
+    mine = model_places.locate_gguf(target)
+    theirs = model_places.locate_gguf(draft) if options.draft_url is None else None
     big = model(mine, options)
     try:
         small = model(theirs, options) if theirs else at(options.draft_url or "")
@@ -65,7 +65,15 @@ def open(target: str, draft: str, options: TrialOptions) -> Sides:
     server = isinstance(big, LlamaServer) or isinstance(small, LlamaServer)
     how = "plain timing by llama-server" if server else "plain timing of llama_decode"
     sides = Sides(NAME, big, small, how)
-    sides.speculation = speculation(mine, theirs, options, sides)
+    path = llama_program.find()
+    if path is None:
+        sides.speculation = f"llama.cpp's own speculation needs llama-server: {no_program()}"
+    elif theirs is None:
+        sides.speculation = "llama.cpp's own speculation needs the draft's file, not a server of it"
+    else:
+        program = LlamaProgram(path)
+        settings = arguments(program, options)
+        sides.speculation = Speculation(program, mine, theirs, settings, sides.close).verify
     return sides
 
 
@@ -119,26 +127,13 @@ def arguments(program: LlamaProgram, options: TrialOptions) -> list[str]:
 def at(url: str, key: str | None = None) -> LlamaServer:
     """A llama-server that runs already."""
     asker = ServerAsker(parse(url), key)
-    first = asker.site.get("/health")
+    first = asker.get("/health")
     if not first.reached:
-        raise ReadError(f"{asker.site.base.url}: {first.fault}", hint="Is llama-server running?")
+        raise ReadError(f"{asker.base.url}: {first.fault}", hint="Is llama-server running?")
     try:
         return LlamaServer(asker)
     except ServerLost as error:
-        raise ReadError(f"{asker.site.base.url}: {error}") from error
-
-
-def speculation(
-    target: Path, draft: Path | None, options: TrialOptions, sides: Sides
-) -> Verify | str:
-    """How to speculate for real, or why that is not possible."""
-    path = llama_program.find()
-    if path is None:
-        return f"llama.cpp's own speculation needs llama-server: {no_program()}"
-    if draft is None:
-        return "llama.cpp's own speculation needs the draft's file, not a server of it"
-    program = LlamaProgram(path)
-    return Speculation(program, target, draft, arguments(program, options), sides.close).verify
+        raise ReadError(f"{asker.base.url}: {error}") from error
 
 
 def _has_template(file: Path) -> bool:

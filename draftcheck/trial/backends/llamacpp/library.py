@@ -9,6 +9,7 @@ import ctypes
 import importlib
 import math
 import os
+import re
 import statistics
 import subprocess
 import sys
@@ -98,24 +99,18 @@ class LlamaLibrary(TargetWriter, DraftReader):
         trained = int(self._api.llama_model_n_ctx_train(self._model))
         self.context = min(context, trained) if trained > 0 else context
         self._chunk = max(1, min(BATCH, CHUNK_BYTES // (4 * self.rows)))
-        self._open()
-        self.device = "gpu" if offload else "cpu"
-        self.dtype = self._description()
-
-    def _open(self) -> None:
-        settings = self._api.llama_context_default_params()
-        settings.n_ctx, settings.n_batch, settings.n_ubatch = self.context, BATCH, BATCH
-        settings.n_threads = settings.n_threads_batch = _threads()
-        self._context = self._api.llama_init_from_model(self._model, settings)
+        limits = self._api.llama_context_default_params()
+        limits.n_ctx, limits.n_batch, limits.n_ubatch = self.context, BATCH, BATCH
+        limits.n_threads = limits.n_threads_batch = _threads()
+        self._context = self._api.llama_init_from_model(self._model, limits)
         if not self._context:
             raise ReadError(f"{self._file}: no memory for a context of {self.context:,} tokens")
         self._memory = self._api.llama_get_memory(self._context)
         self._batch = self._api.llama_batch_init(BATCH, 0, 1)
-
-    def _description(self) -> str:
-        buffer = ctypes.create_string_buffer(256)
-        self._api.llama_model_desc(self._model, buffer, len(buffer))
-        return buffer.value.decode("utf-8", "replace") or "as in the file"
+        self.device = "gpu" if offload else "cpu"
+        description = ctypes.create_string_buffer(256)
+        self._api.llama_model_desc(self._model, description, len(description))
+        self.dtype = description.value.decode("utf-8", "replace") or "as in the file"
 
     def close(self) -> None:
         if self._model:
@@ -175,7 +170,6 @@ class LlamaLibrary(TargetWriter, DraftReader):
 
     @property
     def end(self) -> int | None:
-        """The token that ends a text."""
         found = int(self._api.llama_vocab_eos(self._vocab))
         return found if found >= 0 else None
 
@@ -274,7 +268,8 @@ def _choose(scores: np.ndarray[Any, Any], temperature: float, draw: np.random.Ge
 def _threads() -> int:
     """llama.cpp's own setting, or one per core: its threads wait by spinning."""
     told = os.environ.get("LLAMA_ARG_THREADS", "")
-    return int(told) if told.isdecimal() and int(told) else max(1, (os.cpu_count() or 1) // 2)
+    known = int(told) if re.fullmatch(r"[0-9]{1,4}", told) else 0
+    return known or max(1, (os.cpu_count() or 1) // 2)
 
 
 def _nothing(level: int, text: bytes, data: Any) -> None:

@@ -15,6 +15,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
+from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
 from typing import IO
@@ -86,7 +87,6 @@ class LlamaProgram:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._help: str | None = None
 
     def _say(self, option: str) -> str:
         try:
@@ -97,11 +97,9 @@ class LlamaProgram:
             raise ReadError(f"{self.path}: cannot be run: {error}") from error
         return (done.stdout + done.stderr).decode("utf-8", "replace")
 
-    @property
+    @cached_property
     def help(self) -> str:
-        if self._help is None:
-            self._help = self._say("--help")
-        return self._help
+        return self._say("--help")
 
     def device(self) -> str:
         """What it computes on when it is left to choose."""
@@ -139,7 +137,9 @@ class RunningServer:
         self.key = secrets.token_hex(16)
         self._log: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 (lives as long as the server)
         self._model = dict(pairwise(arguments)).get("-m", program.path)
-        self.base = ServerAddress("http", "127.0.0.1", _free_port(), "")
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            self.base = ServerAddress("http", "127.0.0.1", int(free.getsockname()[1]), "")
         command = [*_tied(), str(program.path), *arguments, "--host", "127.0.0.1"]
         command += ["--port", str(self.base.port)]
         try:
@@ -197,19 +197,12 @@ class RunningServer:
 
 
 def how_it_ended(code: int) -> str:
-    """The way a program ended."""
     if code >= 0:
         return f"ended with code {code}"
     try:
         return f"was ended by {signal.Signals(-code).name}"
     except ValueError:
         return f"was ended by signal {-code}"
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def _environment() -> dict[str, str]:

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from draftcheck.probe.servers import openai
+from draftcheck.probe import client
 from draftcheck.trial.backends.asking import ServerAsker, is_token_ids
 from draftcheck.trial.backends.backend import (
     NotNumbers,
@@ -46,31 +46,26 @@ class LlamaServer(TargetWriter, DraftReader):
     ) -> None:
         """template: False where the model has none, so that the server would make one up."""
         self._asker, self._running, self._template = asker, running, template
-        props = asker.site.get("/props").object()
+        props = asker.get("/props").object()
         if not props:
             raise ServerLost("/props: no answer; is it a llama-server with --props?")
         settings = props.get("default_generation_settings")
         found = settings.get("n_ctx") if isinstance(settings, Mapping) else None
-        entry: Any = next(iter(openai.models(asker.site)), {})
+        entry: Any = next(iter(asker.models()), {})
         meta = entry.get("meta") if isinstance(entry.get("meta"), Mapping) else {}
-        self.rows = openai.count(meta.get("n_vocab"))
-        self.context = openai.count(found) or openai.count(meta.get("n_ctx_train"))
-        self.device = device or asker.site.base.url
-        self.dtype = openai.text(props.get("model_ftype")) or "as in the file"
-        slots = openai.count(props.get("total_slots"))
+        self.rows = client.count(meta.get("n_vocab"))
+        self.context = client.count(found) or client.count(meta.get("n_ctx_train"))
+        self.device = device or asker.base.url
+        self.dtype = client.text(props.get("model_ftype")) or "as in the file"
+        slots = client.count(props.get("total_slots"))
         self.at_once = max(1, min(slots or 1, 8))
         self._seen = False
-        self._end = openai.text(props.get("eos_token"))
+        self._end = client.text(props.get("eos_token"))
 
     @property
     def end(self) -> int | None:
-        """The token that ends a text."""
         found = self.spell(self._end) if self._end else []
         return found[0] if len(found) == 1 else None
-
-    def get(self, path: str) -> Any:
-        """The parsed answer of an address, or None."""
-        return self._asker.site.get(path).json()
 
     # ---- the target's text ----
 
@@ -81,17 +76,17 @@ class LlamaServer(TargetWriter, DraftReader):
                 "messages": [dict(message) for message in prompt.messages],
                 "chat_template_kwargs": {"enable_thinking": options.thinking},
             }
-            text = str(self._asker.post("/apply-template", body).get("prompt", ""))
+            text = str(self._asker.ask("/apply-template", body).get("prompt", ""))
         return self.spell(text, special=True)
 
     def spell(self, text: str, *, special: bool = False) -> list[int]:
         """special: add what the vocabulary wants at the ends."""
         body = {"content": text, "add_special": special, "parse_special": True}
-        return _ids(self._asker.post("/tokenize", body).get("tokens"), "/tokenize")
+        return _ids(self._asker.ask("/tokenize", body).get("tokens"), "/tokenize")
 
     def write(self, prompt: Prompt, options: TrialOptions) -> TargetText | None:
         ids = self.encode(prompt, options)
-        if self.context is not None and len(ids) + options.tokens > self.context:
+        if not ids or (self.context is not None and len(ids) + options.tokens > self.context):
             return None
         self._look_at(ids)
         found = self.complete(ids, options.tokens, options)
@@ -119,7 +114,7 @@ class LlamaServer(TargetWriter, DraftReader):
             "return_tokens": True,
             "cache_prompt": False,
         }
-        return self._asker.post("/completion", body)
+        return self._asker.ask("/completion", body)
 
     # ---- the draft's choices ----
 
@@ -142,7 +137,7 @@ class LlamaServer(TargetWriter, DraftReader):
         return rank, confidence
 
     def _choices(self, ids: list[int]) -> tuple[list[int], list[float]]:
-        """The likeliest next tokens with their chances, before any sampler."""
+        """The likeliest next tokens and their chances beside the likeliest's, before samplers."""
         body = {
             "prompt": ids,
             "n_predict": 1,
@@ -150,15 +145,17 @@ class LlamaServer(TargetWriter, DraftReader):
             "n_probs": MAX_RANK,
             "cache_prompt": True,
         }
-        found = self._asker.post("/completion", body).get("completion_probabilities")
+        found = self._asker.ask("/completion", body).get("completion_probabilities")
         first = found[0] if isinstance(found, list) and found else {}
         top = first.get("top_logprobs") if isinstance(first, Mapping) else None
         if not isinstance(top, list) or not top or not all(_sound(entry) for entry in top):
             raise ServerLost("/completion: no top_logprobs with ids; llama-server before b4365?")
-        logs = [openai.number(entry["logprob"]) for entry in top]
-        if None in logs:
+        told = [client.number(entry["logprob"]) for entry in top]
+        logs = [log for log in told if log is not None]
+        if len(logs) < len(top):
             raise NotNumbers
-        return [entry["id"] for entry in top], [math.exp(log) for log in logs if log is not None]
+        # Held against the likeliest: whatever the server says, one of them is 1.
+        return [entry["id"] for entry in top], [math.exp(log - max(logs)) for log in logs]
 
     # ---- seconds ----
 
@@ -177,11 +174,11 @@ class LlamaServer(TargetWriter, DraftReader):
                 "temperature": 0.0,
                 "cache_prompt": True,
             }
-            timings = self._asker.post("/completion", body).get("timings")
+            timings = self._asker.ask("/completion", body).get("timings")
             timings = timings if isinstance(timings, Mapping) else {}
-            taken = openai.number(timings.get("prompt_ms"))
-            if turn and openai.count(timings.get("prompt_n")) == width and taken:
-                seconds.append(taken / 1000)
+            taken = client.seconds(timings.get("prompt_ms"))
+            if turn and client.count(timings.get("prompt_n")) == width and taken is not None:
+                seconds.append(taken)
         return statistics.median(seconds) if seconds else None
 
     def close(self) -> None:

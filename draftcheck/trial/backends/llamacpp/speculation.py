@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from draftcheck.probe.servers import openai
+from draftcheck.probe import client
 from draftcheck.trial.backends.asking import ServerAsker
 from draftcheck.trial.backends.backend import CannotVerify, TargetText, TrialOptions
 from draftcheck.trial.backends.llamacpp.program import LlamaProgram, RunningServer
@@ -21,8 +21,7 @@ from draftcheck.trial.backends.llamacpp.server import LlamaServer
 from draftcheck.trial.result import VerifiedRun
 
 
-@dataclass(frozen=True, slots=True)
-class SpeculationCount:
+class SpeculationCount(NamedTuple):
     """What llama-server counted over some texts."""
 
     tokens: int
@@ -55,10 +54,10 @@ class Speculation:
         plain = self.count(texts, options)
         fast = self.count(texts, options, g)
         return VerifiedRun(
-            g,
-            fast.tokens / max(fast.passes, 1),
-            plain.seconds / fast.seconds if fast.seconds and plain.seconds else None,
-            fast.same and plain.same,
+            draft_tokens=g,
+            tokens_per_pass=fast.tokens / max(fast.passes, 1),
+            speedup=plain.seconds / fast.seconds if fast.seconds and plain.seconds else None,
+            identical_output=fast.same and plain.same,
             drafted=fast.drafted,
             accepted=fast.accepted,
             first=1,
@@ -76,10 +75,15 @@ class Speculation:
         running = RunningServer(self.program, [*self.arguments, *self._draft(g, p_min, fewest)])
         try:
             running.wait()
-            server = LlamaServer(ServerAsker(running.base, running.key), running=running)
-            if g is not None:
-                self._speculates(server, running)
-            return _add([_one(server, text, options) for text in texts])
+            asker = ServerAsker(running.base, running.key)
+            server = LlamaServer(asker, running=running)
+            # llama-server stays healthy when it drops a draft: that must not count as a run.
+            told = [slot.get("speculative") for slot in asker.get("/slots").rows()]
+            if g is not None and told and not any(told):
+                raise CannotVerify(f"llama-server drops this draft: {running.last_words()}")
+            counts = [_one(server, text, options) for text in texts]
+            tokens, drafted, accepted, seconds, same = map(sum, zip(*counts, strict=True))
+            return SpeculationCount(tokens, drafted, accepted, seconds, same == len(counts))
         finally:
             running.close()
 
@@ -97,13 +101,6 @@ class Speculation:
             *say("p_min", str(p_min)),
         ]
 
-    def _speculates(self, server: LlamaServer, running: RunningServer) -> None:
-        """llama-server stays healthy when it drops a draft: that must not count as a run."""
-        slots: Any = server.get("/slots")
-        told = [slot.get("speculative") for slot in slots] if isinstance(slots, list) else []
-        if told and not any(told):
-            raise CannotVerify(f"llama-server drops this draft: {running.last_words()}")
-
 
 def _one(server: LlamaServer, text: TargetText, options: TrialOptions) -> SpeculationCount:
     """One text, as long as it is known to be."""
@@ -111,19 +108,9 @@ def _one(server: LlamaServer, text: TargetText, options: TrialOptions) -> Specul
     timings = completion.get("timings")
     timed: Mapping[str, Any] = timings if isinstance(timings, Mapping) else {}
     drafted, accepted, made = (
-        openai.count(timed.get(name)) or 0
+        client.count(timed.get(name)) or 0
         for name in ("draft_n", "draft_n_accepted", "predicted_n")
     )
-    seconds = (openai.number(timed.get("predicted_ms")) or 0.0) / 1000
+    seconds = client.seconds(timed.get("predicted_ms")) or 0.0
     same = completion.get("tokens") == text.tokens.tolist()
     return SpeculationCount(max(made - 1, 0), drafted, accepted, seconds, same)
-
-
-def _add(parts: Sequence[SpeculationCount]) -> SpeculationCount:
-    return SpeculationCount(
-        sum(part.tokens for part in parts),
-        sum(part.drafted for part in parts),
-        sum(part.accepted for part in parts),
-        sum(part.seconds for part in parts),
-        all(part.same for part in parts),
-    )

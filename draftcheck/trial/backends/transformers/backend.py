@@ -1,4 +1,4 @@
-"""Both models in this process, by transformers: any device that torch knows.
+"""Both models in this process, or the draft alone, by transformers: any device that torch knows.
 
 It can measure everything: acceptance at any temperature with a draft that samples too, drafts of
 another vocabulary (--universal), seconds per step, and a real run by assisted generation. Steps
@@ -8,6 +8,7 @@ not the same. It cannot run heads such as EAGLE or Medusa, which are no models b
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from functools import partial
 from typing import Any
@@ -23,6 +24,7 @@ from draftcheck.trial.backends.backend import (
     Backend,
     BackendLimits,
     BrokenDraft,
+    CannotVerify,
     NotNumbers,
     TargetText,
     TrialOptions,
@@ -30,18 +32,12 @@ from draftcheck.trial.backends.backend import (
     draft_not_numbers,
     target_not_numbers,
 )
-from draftcheck.trial.backends.transformers import (
-    assisted,
-    draft_logits,
-    loading,
-    room,
-    steps,
-    universal,
-)
+from draftcheck.trial.backends.sides import DraftReader
+from draftcheck.trial.backends.transformers import draft_logits, loading, room, steps, universal
 from draftcheck.trial.prompts import Prompt
 from draftcheck.trial.result import VerifiedRun
-from draftcheck.trial.simulate.traces import Ints, PassCounts, Trace
-from draftcheck.trial.speed.speedup import Costs
+from draftcheck.trial.simulate.traces import Floats, Ints, PassCounts, Trace
+from draftcheck.trial.speedup import Costs
 
 BATCH = 16
 
@@ -338,39 +334,109 @@ class TransformersBackend(Backend):
             found, calls, seconds = self.assist(text, g, options)
             same &= len(found) == len(text.tokens) and bool((found == text.tokens).all())
             passes, tokens, fast_s = passes + calls, tokens + len(found), fast_s + seconds
-            plain_s += assisted.alone(self.target, text.prompt, self._config(options))
+            ids = torch.tensor(text.prompt, device=self.target.device)[None]
+            before = time.perf_counter()
+            with torch.inference_mode():
+                self.target.generate(ids, generation_config=self._config(options)).cpu()
+            plain_s += time.perf_counter() - before
         predicted = None
         if self._translation is not None:
             predicted = self.reencoded(texts, g, 0)[g].tokens_per_pass
         return VerifiedRun(
-            g,
-            tokens / max(passes, 1),
-            plain_s / fast_s if fast_s else None,
-            same if options.temperature == 0 else None,
-            predicted,
+            draft_tokens=g,
+            tokens_per_pass=tokens / max(passes, 1),
+            predicted=predicted,
+            speedup=plain_s / fast_s if fast_s else None,
+            identical_output=same if options.temperature == 0 else None,
         )
 
     @loading.growing()
     def assist(self, text: TargetText, g: int, options: TrialOptions) -> tuple[Ints, int, float]:
-        """One real run: its tokens, the target's passes, seconds."""
-        torch.manual_seed(options.seed)
-        out, passes, seconds = assisted.speculate(
-            self.target,
-            self.draft,
-            text.prompt,
-            g,
-            self._config(options),
-            self._tokenizers(options),
-        )
-        return self._cut(out), passes, seconds
+        """One real run: its tokens, the target's passes, seconds.
 
-    def _tokenizers(self, options: TrialOptions) -> dict[str, Any]:
-        if self._translation is None:
-            return {}
-        return {
-            "tokenizer": self.tokenizer,
-            "assistant_tokenizer": self.draft_tokenizer(options),
-        }
+        The first pass reads the prompt together with the first drafts. The length is taken from the
+        draft's own settings, where a confidence threshold would cut it short.
+        """
+        torch.manual_seed(options.seed)
+        settings = self.draft.generation_config
+        settings.num_assistant_tokens = g
+        settings.num_assistant_tokens_schedule = "constant"
+        settings.assistant_confidence_threshold = 0.0
+        more: dict[str, Any] = {"assistant_model": self.draft}
+        if self._translation is not None:
+            more["tokenizer"] = self.tokenizer
+            more["assistant_tokenizer"] = self.draft_tokenizer(options)
+        ids = torch.tensor(text.prompt, device=self.target.device)[None]
+        passes: list[None] = []
+        hook = self.target.register_forward_hook(lambda *_: passes.append(None))
+        before = time.perf_counter()
+        try:
+            with torch.inference_mode():
+                out = self.target.generate(ids, generation_config=self._config(options), **more)
+                new = out[0, ids.shape[1] :].cpu().numpy()
+        except (ValueError, RuntimeError, IndexError, AttributeError) as error:
+            words = " ".join(str(error).split())[:200]
+            raise CannotVerify(f"transformers' assisted generation: {words}") from error
+        finally:
+            hook.remove()
+        return self._cut(new), len(passes), time.perf_counter() - before
+
+
+class TransformersDraft(DraftReader):
+    """Reads texts that something else wrote. Not timed: no step of the target is here as well."""
+
+    rows: int
+
+    def __init__(self, ref: str, options: TrialOptions) -> None:
+        logging.set_verbosity_error()
+        logging.disable_progress_bar()
+        where = loading.device(options)
+        self._ref = ref
+        self._model = loading.model(model_places.locate(ref), where, options)
+        self.device = str(self._model.device)
+        self.dtype = str(self._model.dtype).removeprefix("torch.")
+        self.rows = loading.rows(self._model)
+        self.context = loading.context(self._model)
+
+    @torch.inference_mode()
+    def read(self, text: TargetText) -> tuple[Ints, Floats]:
+        check_rows(text, self.rows)
+        whole = np.concatenate([text.prompt, text.tokens])
+        ids = torch.from_numpy(whole).to(self._model.device)
+        begin = len(text.prompt) - 1
+        ranks, sure, at = [], [], begin + 1
+        try:
+            for logits in draft_logits.read(self._model, [ids], begin):
+                tokens = ids[at : at + logits.shape[1]]
+                columns = draft_logits.in_chunks(
+                    draft_logits.of_draft,
+                    logits[0, : len(tokens)],
+                    tokens,
+                    vocabulary=logits.shape[-1],
+                )
+                ranks.append(columns["rank"].numpy())
+                sure.append(columns["confidence"].numpy())
+                at += logits.shape[1]
+        except NotNumbers:
+            raise draft_not_numbers() from None
+        except torch.OutOfMemoryError as error:
+            raise loading.out_of_memory(self._ref, error) from error
+        return np.concatenate(ranks).astype(np.int64), np.concatenate(sure).astype(float)
+
+
+class Spelling:
+    """The target's tokenizer alone: text to ids, where a server tells none."""
+
+    def __init__(self, ref: str, options: TrialOptions) -> None:
+        self._tokenizer: Any = loading.tokenizer(model_places.locate(ref), options)
+        end = self._tokenizer.eos_token_id
+        self.end = end if isinstance(end, int) else None
+
+    def encode(self, prompt: Prompt, options: TrialOptions) -> list[int]:
+        return loading.encode(self._tokenizer, prompt, options)
+
+    def spell(self, text: str) -> list[int]:
+        return list(self._tokenizer(text, add_special_tokens=False)["input_ids"])
 
 
 class _Watch(LogitsProcessor):

@@ -46,7 +46,9 @@ def read(
         row[: len(text)] = text
     rows = model.get_input_embeddings().weight.shape[0]
     ids = torch.where(ids < rows, ids, torch.zeros_like(ids))  # ids it has no row for
-    each = len(texts) * max(_vocabulary(model), widest) * model.dtype.itemsize
+    # A quantised head does not show in its shape how many logits a place has.
+    told = int(getattr(model.config.get_text_config(), "vocab_size", 0) or 0)
+    each = len(texts) * max(rows, told, widest) * model.dtype.itemsize
     step = max(1, LOGITS_BYTES // each)
     cache = None
     for start, stop in _pieces(begin, longest, step):
@@ -62,12 +64,6 @@ def read(
         if bool(torch.isnan(logits).any() | (logits == torch.inf).any()):
             raise NotNumbers
         yield logits
-
-
-def _vocabulary(model: Any) -> int:
-    """Logits of one place; a quantised head does not show it in its shape."""
-    rows = int(model.get_input_embeddings().weight.shape[0])
-    return max(rows, int(getattr(model.config.get_text_config(), "vocab_size", 0) or 0))
 
 
 def _pieces(begin: int, end: int, step: int) -> Iterator[tuple[int, int]]:

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from transformers import DynamicCache, StaticCache
 
-from draftcheck.trial.speed.speedup import WIDTHS, Costs
+from draftcheck.trial.speedup import WIDTHS, Costs
 
 REPEATS = 7
 GRAPH_REPEATS = 20

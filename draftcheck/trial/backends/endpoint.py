@@ -14,22 +14,25 @@ import os
 import re
 import threading
 from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from draftcheck.errors import ReadError, UsageError
-from draftcheck.probe import keys
-from draftcheck.probe.client import parse
-from draftcheck.probe.kinds import recognise
-from draftcheck.probe.servers import llama_server, openai
-from draftcheck.trial import gguf_files
+from draftcheck.probe.client import MODELS, key_exposed, parse, text
+from draftcheck.probe.servers import LlamaServerKind, ServerKind, recognise
+from draftcheck.trial import model_places
 from draftcheck.trial.backends.asking import ServerAsker, is_token_ids
 from draftcheck.trial.backends.backend import TargetText, TrialOptions, missing
 from draftcheck.trial.backends.llamacpp import backend as llamacpp
 from draftcheck.trial.backends.llamacpp.server import LlamaServer
 from draftcheck.trial.backends.sides import DraftReader, ServerLost, Sides, TargetWriter
 from draftcheck.trial.prompts import Prompt
+
+if TYPE_CHECKING:  # torch is loaded when the draft or a tokenizer is
+    from draftcheck.trial.backends.transformers.backend import Spelling
+
+    Speller = llamacpp.Model | Spelling
 
 NAME = "endpoint"
 CHAT = "/v1/chat/completions"
@@ -39,22 +42,6 @@ SHOWN = 8
 THINKING = ("reasoning", "reasoning_content")
 """Where servers put what a model thought before it answered."""
 TOO_LONG = re.compile(r"context|too long|maximum.{0,20}length", re.IGNORECASE)
-
-
-class Speller(Protocol):
-    """Text to ids, where the server tells none."""
-
-    @property
-    def end(self) -> int | None: ...
-
-    def encode(self, prompt: Prompt, options: TrialOptions) -> list[int]: ...
-
-    def spell(self, text: str) -> list[int]: ...
-
-
-def available() -> str | None:
-    """It needs nothing of its own; what loads the draft says what it lacks."""
-    return None
 
 
 def open(target: str, draft: str, options: TrialOptions) -> Sides:
@@ -68,7 +55,7 @@ def open(target: str, draft: str, options: TrialOptions) -> Sides:
     writer = _writer(asker, spelling, options)
     reader = spelling.reader = _reader(draft, options)
     sides = Sides(NAME, writer, reader, "plain timing by llama-server")
-    if (warning := keys.exposed(options.target_url, key())) is not None:
+    if (warning := key_exposed(options.target_url, key())) is not None:
         sides.remarks.append(warning)
     sides.speculation = "the target runs elsewhere; ask its server with draftcheck probe"
     return sides
@@ -76,9 +63,9 @@ def open(target: str, draft: str, options: TrialOptions) -> Sides:
 
 def _writer(asker: ServerAsker, spelling: _Spelling, options: TrialOptions) -> TargetWriter:
     """Asked before the draft is loaded: a wrong address should not cost that."""
-    where = asker.site.base.url
+    where = asker.base.url
     try:
-        if _recognise(asker) is llama_server:
+        if isinstance(_recognise(asker), LlamaServerKind):
             return LlamaServer(asker)
         return Endpoint(asker, _model(asker, options), spelling)
     except ServerLost as error:
@@ -98,16 +85,16 @@ def key() -> str | None:
     return found or None
 
 
-def _recognise(asker: ServerAsker) -> Any:
+def _recognise(asker: ServerAsker) -> ServerKind | None:
     """The kind of server; None: none that we know, so the common ground has to do."""
-    first = asker.site.get(openai.MODELS)
-    where = asker.site.base.url
+    first = asker.get(MODELS)
+    where = asker.base.url
     if not first.reached:
         raise ReadError(f"{where}: {first.fault}", hint="Is the server running, is it the address?")
     if first.refused:
-        words = "the key was refused" if asker.site.has_key else f"it wants a key (set {KEY})"
+        words = "the key was refused" if asker.has_key else f"it wants a key (set {KEY})"
         raise ReadError(f"{where}: HTTP {first.status}, {words}")
-    found = recognise(asker.site)
+    found = recognise(asker)
     return found[0] if found else None
 
 
@@ -115,38 +102,37 @@ def _model(asker: ServerAsker, options: TrialOptions) -> str:
     """What the server calls the target."""
     if options.target_model is not None:
         return options.target_model
-    names = [name for entry in openai.models(asker.site) if (name := openai.text(entry.get("id")))]
+    names = [name for entry in asker.models() if (name := text(entry.get("id")))]
     if len(names) == 1:
         return names[0]
     shown = ", ".join(names[:SHOWN]) or "none"
     raise UsageError(
-        f"{asker.site.base.url} lists {len(names)} models",
+        f"{asker.base.url} lists {len(names)} models",
         hint=f"Name one with --target-model. Listed: {shown}.",
     )
 
 
 def _reader(draft: str, options: TrialOptions) -> DraftReader:
     if options.draft_url is not None:
-        return llamacpp.at(options.draft_url, key() if _same_server(options) else None)
-    if gguf_files.is_gguf(draft) and llamacpp.available() is None:
+        ours, theirs = parse(options.target_url or ""), parse(options.draft_url)
+        return llamacpp.at(options.draft_url, key() if ours.origin == theirs.origin else None)
+    if model_places.is_gguf(draft) and llamacpp.available() is None:
         llamacpp.check(options)
-        return llamacpp.model(gguf_files.locate(draft), options)
+        return llamacpp.model(model_places.locate_gguf(draft), options)
     if (why := missing("transformers")) is not None:
         raise UsageError(
             f"the draft cannot be loaded: {why}", hint="pip install 'draftcheck-llm[trial]'"
         )
-    from draftcheck.trial.backends.transformers.draft import TransformersDraft
+    from draftcheck.trial.backends.transformers.backend import TransformersDraft
 
     return TransformersDraft(draft, options)
 
 
-def _same_server(options: TrialOptions) -> bool:
-    ours, theirs = parse(options.target_url or ""), parse(options.draft_url or "")
-    return (ours.scheme, ours.host, ours.port) == (theirs.scheme, theirs.host, theirs.port)
-
-
 class _Spelling:
-    """Loaded when the first answer comes without ids: most servers for deployments tell them."""
+    """What makes ids of text, where the server tells none.
+
+    Loaded when the first answer comes without ids: most servers for deployments tell them.
+    """
 
     def __init__(self, target: str, options: TrialOptions) -> None:
         self._target, self._options = target, options
@@ -163,7 +149,7 @@ class _Spelling:
     def _load(self) -> Speller:
         if isinstance(self.reader, llamacpp.Model):  # a draft's vocabulary is its target's
             return self.reader
-        from draftcheck.trial.backends.transformers.draft import Spelling
+        from draftcheck.trial.backends.transformers.backend import Spelling
 
         return Spelling(self._target, self._options)
 
@@ -176,7 +162,7 @@ class Endpoint(TargetWriter):
 
     def __init__(self, asker: ServerAsker, model: str, spelling: _Spelling) -> None:
         self._asker, self._model, self._spelling = asker, model, spelling
-        self.device = asker.site.base.url
+        self.device = asker.base.url
         self._plain = False
         self._encoded = self._odd = self._thought = 0
 
@@ -229,14 +215,14 @@ class Endpoint(TargetWriter):
         }
         plain = self._plain
         try:
-            return self._asker.post(CHAT, body if plain else {**body, **more})
+            return self._asker.ask(CHAT, body if plain else {**body, **more})
         except ServerLost as error:
             if error.status == 400 and TOO_LONG.search(str(error)):
                 return None
             if error.status not in (400, 422) or plain:
                 raise
         self._plain = True
-        return self._asker.post(CHAT, body)
+        return self._asker.ask(CHAT, body)
 
     def _encode(
         self,
@@ -248,12 +234,12 @@ class Endpoint(TargetWriter):
         """Ids from text, by the target's tokenizer."""
         message = choice.get("message")
         message = message if isinstance(message, Mapping) else {}
-        text = message.get("content")
-        if not isinstance(text, str):
+        content = message.get("content")
+        if not isinstance(content, str):
             raise ServerLost(f"{CHAT}: the answer holds neither text nor token ids")
         self._thought += any(message.get(name) for name in THINKING)
         speller = self._spelling.get()
-        tokens = speller.spell(text)
+        tokens = speller.spell(content)
         usage = answer.get("usage")
         counted = usage.get("completion_tokens") if isinstance(usage, Mapping) else None
         ended = choice.get("finish_reason") == "stop" and speller.end is not None

@@ -11,8 +11,12 @@ from __future__ import annotations
 import gc
 import math
 import os
+import re
+import sys
+import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -31,7 +35,6 @@ from draftcheck.trial.backends.backend import (
     target_not_numbers,
 )
 from draftcheck.trial.backends.sides import GREEDY
-from draftcheck.trial.backends.vllm.engine_output import EngineOutput
 from draftcheck.trial.prompts import Prompt
 from draftcheck.trial.result import VerifiedRun
 from draftcheck.trial.simulate.traces import CONFIDENCE_TOP, Floats, Ints, Trace
@@ -45,6 +48,12 @@ SEQUENCES = 16
 COUNTER = "vllm:spec_decode_num_"
 LOGGING = {"VLLM_LOGGING_LEVEL": "ERROR", "VLLM_LOGGING_STREAM": "ext://sys.stderr"}
 """vLLM logs to standard output, which is for the result."""
+LOG_READ = 1 << 18
+"""Bytes of the end that are searched."""
+SAID = 300
+RAISED = re.compile(r"(?:^|[\s.])([A-Z]\w*(?:Error|Exception)): (\S.*)$")
+EMPTY = re.compile(r"See (?:root cause|stack trace)", re.IGNORECASE)
+"""Words of an error that only points at another one."""
 
 
 def open(target: str, draft: str, options: TrialOptions) -> VllmBackend:
@@ -69,6 +78,49 @@ def _device() -> str:
     from vllm.platforms import current_platform
 
     return str(current_platform.device_type)
+
+
+class EngineOutput:
+    """What engines print: kept out of our output, and asked when one of them fails.
+
+    Standard output and error of the processes that are started while it is taken.
+    """
+
+    def __init__(self) -> None:
+        self._file = tempfile.TemporaryFile()  # noqa: SIM115  (it lives as long as the engines)
+
+    @contextmanager
+    def taken(self) -> Iterator[None]:
+        """Engines start inside: their processes go on writing here, ours goes back."""
+        sys.stdout.flush()
+        sys.stderr.flush()
+        saved = [os.dup(number) for number in (1, 2)]
+        try:
+            for number in (1, 2):
+                os.dup2(self._file.fileno(), number)
+            yield
+        finally:
+            sys.stdout.flush()
+            sys.stderr.flush()
+            for number, copy in zip((1, 2), saved, strict=True):
+                os.dup2(copy, number)
+                os.close(copy)
+
+    def reason(self, error: BaseException) -> str:
+        """What went wrong in a line: the first cause printed, where the error only points at it."""
+        words = " ".join(str(error).split())
+        if EMPTY.search(words) or not words:
+            words = self._cause() or words or type(error).__name__
+        return words[:SAID]
+
+    def _cause(self) -> str | None:
+        size = os.fstat(self._file.fileno()).st_size
+        text = os.pread(self._file.fileno(), LOG_READ, max(0, size - LOG_READ)).decode(
+            errors="replace"
+        )
+        raised = [found.groups() for line in text.splitlines() if (found := RAISED.search(line))]
+        causes = [f"{name}: {words}" for name, words in raised if not EMPTY.search(words)]
+        return causes[0] if causes else None
 
 
 class VllmBackend(Backend):
@@ -250,10 +302,10 @@ class VllmBackend(Backend):
         # Not 1 + accepted / drafts: vLLM also counts what it accepts behind the end of a text.
         tokens = sum(len(output) - 1 for output in outputs)
         return VerifiedRun(
-            g,
-            tokens / drafts,
-            plain / fast if fast else None,
-            same if options.temperature == 0 else None,
+            draft_tokens=g,
+            tokens_per_pass=tokens / drafts,
+            speedup=plain / fast if fast else None,
+            identical_output=same if options.temperature == 0 else None,
             drafted=drafted,
             accepted=accepted,
             first=1,

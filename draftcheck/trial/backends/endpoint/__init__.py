@@ -1,1 +1,0 @@
-"""The target behind a server that runs already; only the draft is loaded here."""

@@ -1,1 +1,0 @@
-"""Both models in engines of vLLM."""

@@ -1,1 +1,0 @@
-"""What steps cost and what speculation is worth by that. Plain numbers: no torch, no numpy."""
