@@ -166,7 +166,7 @@ def judging(path: Path) -> list[Row]:
     with ScanStore.open(path, readonly=True) as store:
         pairs = [(v.target, v.draft) for v in store.verdicts() if v.draft is not None]
         known = {
-            model.ref: StoredModel(model.ref, model.facts, store.body(model.facts))
+            model.ref: StoredModel(model.ref, store.facts(model.facts))
             for model in store.models()
             if model.facts is not None
         }

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+
+from draftcheck.scan.rows import ChangeKind, VerdictRow
+from draftcheck.values.words import Outcome, Severity
 
 USABLE = ("compatible", "degraded")
 LONGEST = 300
@@ -22,7 +22,7 @@ class VerdictOrigin:
     version: str
 
 
-def kind(before: str | None, after: str | None) -> str | None:
+def kind(before: str | None, after: str | None) -> ChangeKind | None:
     """Find the word for a change of verdict; None: nothing that anybody waits for."""
     was, is_now = before in USABLE, after in USABLE
     if before is None:
@@ -74,7 +74,7 @@ def _moved(before: VerdictOrigin, after: VerdictOrigin) -> list[str]:
 
 
 def sentence(
-    row: Mapping[str, Any], cause: str, before: VerdictOrigin | None, after: VerdictOrigin
+    row: VerdictRow, cause: str, before: VerdictOrigin | None, after: VerdictOrigin
 ) -> str:
     """Say what changed, and the finding that speaks now."""
     phrases = {
@@ -95,13 +95,17 @@ def sentence(
     return f"{moved}; {finding}" if finding else moved
 
 
-def _best_finding(row: Mapping[str, Any]) -> str:
+def _best_finding(row: VerdictRow) -> str:
     """The finding that explains a verdict best: what failed, else what is unknown."""
-    ranked = sorted(
-        (entry for entry in json.loads(row["findings"]) if entry[2] != "note"),
-        key=lambda entry: (entry[0] != row["decided_by"], entry[1] != "fail", entry[2] != "error"),
+    telling = [entry for entry in row.findings if entry.severity != Severity.NOTE]
+    if not telling:
+        return next(iter(row.notes), "")[:LONGEST]
+    best = min(
+        telling,
+        key=lambda entry: (
+            entry.rule != row.decided_by,
+            entry.outcome != Outcome.FAIL,
+            entry.severity != Severity.ERROR,
+        ),
     )
-    if not ranked:
-        return next(iter(json.loads(row["notes"])), "")[:LONGEST]
-    rule, _, _, _, saw = ranked[0]
-    return f"{rule}: {saw}"[:LONGEST]
+    return f"{best.rule}: {best.saw}"[:LONGEST]

@@ -9,7 +9,7 @@ commit that each repo and model was last read at.
 
 from __future__ import annotations
 
-import json
+import zlib
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 
@@ -18,8 +18,8 @@ from draftcheck.models.sources.hub.listing import COMMIT
 from draftcheck.scan import listing, plan, tasks
 from draftcheck.scan.night import READING, ScanNight
 from draftcheck.scan.plan import CardedModel, ScanAim
-from draftcheck.scan.rows import ModelRow, RepoRow, TargetRow
-from draftcheck.scan.store import unpack
+from draftcheck.scan.rows import ModelRow, PairRow, RepoRow, TargetRow
+from draftcheck.scan.store import DAMAGED, StoreError, unpack
 from draftcheck.scan.writing import FORMAT
 
 GIVERS = 5
@@ -81,9 +81,8 @@ def find_missing(night: ScanNight) -> None:
     """Look for models with verdicts that no page had: gone, or overlooked between two pages."""
     if night.other_candidates or night.clock.cut:
         return
-    drafts = {row[0] for row in night.store.rows("SELECT DISTINCT draft FROM pairs")}
-    wanted = {plan.repo_of(draft) for draft in drafts}
-    unseen = night.store.rows("SELECT name FROM repos WHERE seen < ?", night.writer.number)
+    wanted = {plan.repo_of(pair.draft) for pair in night.store.read(PairRow)}
+    unseen = night.store.query("SELECT name FROM repos WHERE seen < ?", night.writer.number)
     names = sorted({row[0] for row in unseen} & wanted)
     todo = [tasks.CommitTask(ModelRef(name, "hub", repo=name)) for name in names]
     for task, result in night.read("missing", tasks.find_commit, todo):
@@ -102,14 +101,7 @@ def find_missing(night: ScanNight) -> None:
 
 def repos(night: ScanNight) -> Iterator[RepoRow]:
     """List what this scan's list has."""
-    query = (
-        "SELECT name, sha, listed, files_sha, tokenizer, gguf, problem FROM repos"
-        " WHERE seen = ? ORDER BY name"
-    )
-    for row in night.store.rows(query, night.writer.number):
-        values = dict(row)
-        values |= json.loads(values.pop("listed"))
-        yield RepoRow(**{**values, "bases": tuple(values["bases"])})
+    return night.store.read(RepoRow, "seen = ?", night.writer.number)
 
 
 def read_targets(night: ScanNight) -> None:
@@ -226,18 +218,15 @@ def _vocabularies(night: ScanNight, listed: list[RepoRow]) -> None:
 
 
 def _read(night: ScanNight, stage: str, models: list[tuple[ModelRef, RepoRow | None]]) -> None:
-    known = {
-        row["ref"]: row
-        for row in night.store.rows("SELECT ref, tried, passing, facts, status FROM models")
-    }
+    known = {row.ref: row for row in night.store.models()}
     todo = []
     for ref, repo in models:
         row = known.get(ref.text)
         sha = ref.revision if ref.kind == "hub" else None
-        done = row is not None and sha is not None and row["tried"] == sha and not row["passing"]
-        if row is not None and row["facts"] is not None:
-            done = done and row["facts"].startswith(FORMAT)
-        if done and not (night.retry and row is not None and row["status"] != "read"):
+        done = row is not None and sha is not None and row.tried == sha and not row.passing
+        if row is not None and row.facts is not None:
+            done = done and row.facts.startswith(FORMAT)
+        if done and not (night.retry and row is not None and row.status != "read"):
             continue
         todo.append((ref, repo))
     about = {ref.text: (ref, repo) for ref, repo in todo}
@@ -262,8 +251,12 @@ def model_task(night: ScanNight, ref: ModelRef) -> tasks.ModelTask:
     if ref.kind != "hub":
         return tasks.ModelTask(ref)
     query = "SELECT files FROM repos WHERE name = ? AND files_sha = ? AND files IS NOT NULL"
-    row = next(night.store.rows(query, ref.repo, ref.revision), None)
-    return tasks.ModelTask(ref, None if row is None else unpack(row[0], f"files of {ref.repo}"))
+    row = next(night.store.query(query, ref.repo, ref.revision), None)
+    try:
+        return tasks.ModelTask(ref, None if row is None else unpack(row[0]))
+    except (ValueError, TypeError, RecursionError, zlib.error) as error:
+        where = f"{night.store.path}: table repos, row {ref.repo!r}"
+        raise StoreError(f"{where}: files: damaged: {error}", hint=DAMAGED) from None
 
 
 def stored_task(night: ScanNight, model: ModelRow) -> tasks.ModelTask:

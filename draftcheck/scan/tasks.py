@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from draftcheck.errors import DraftcheckError, ReadError, UsageError
@@ -23,7 +23,7 @@ from draftcheck.models.sources.hub import listing
 from draftcheck.models.sources.hub.answers import NotOnHub
 from draftcheck.models.sources.hub.budget import RequestBudget
 from draftcheck.models.sources.hub.client import OfflineError, RetryableError
-from draftcheck.scan import schema
+from draftcheck.scan.rows import MOST, ModelRow
 from draftcheck.scan.store import digest_of
 from draftcheck.values.facts import ModelFacts, TokenizerFacts
 
@@ -107,10 +107,8 @@ class ModelDone:
     """What was read of a model."""
 
     body: dict[str, Any]
-    """facts: condensed; download: how to fetch it."""
-    revision: str | None
-    columns: dict[str, Any] = field(default_factory=dict)
-    """Of the store's table of models."""
+    """The fields of a FactsRow, without its digest."""
+    row: ModelRow
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,7 +199,7 @@ def read_model(task: ModelTask) -> ModelDone | TaskProblem:
             entry = condensed.condense(facts)
         entry.pop("revision", None)  # a new commit with the same files changes nothing
         body = {"facts": entry, "download": [_download(facts, task.ref), facts.downloaded]}
-        return ModelDone(body, facts.revision or task.ref.revision, _columns(facts, entry))
+        return ModelDone(body, _row(task.ref, facts, entry))
 
     return tried(work)
 
@@ -226,23 +224,30 @@ def _open(task: ModelTask) -> OpenedModel:
     return session().opener.open(task.ref, known=known)
 
 
-def _columns(facts: ModelFacts, entry: Mapping[str, Any]) -> dict[str, Any]:
+def _row(ref: ModelRef, facts: ModelFacts, entry: Mapping[str, Any]) -> ModelRow:
     table: Mapping[str, Any] = entry.get("table", {})
     architecture = (facts.config.architectures or (facts.config.model_type,))[0]
-    return {
-        "kind": "gguf" if facts.gguf is not None else "folder",
-        "status": "gated" if facts.refused else "read",
-        "problem": facts.refused,
-        "role": facts.role,
-        "verifier": facts.verifier,
-        "fingerprint": table.get("digest"),
-        "family": table.get("family", table.get("digest")),
-        schema.NAMES["tokenizer_fingerprint"]: _tokenizer_fingerprint(facts, entry),
-        "parameters": facts.weights.parameters,
-        "nbytes": facts.weights.nbytes,
-        "architecture": architecture,
-        "context": facts.config.context,
-    }
+    return ModelRow(
+        ref=ref.text,
+        kind="gguf" if facts.gguf is not None else "folder",
+        revision=facts.revision or ref.revision,
+        status="gated" if facts.refused else "read",
+        problem=facts.refused,
+        role=facts.role,
+        verifier=facts.verifier,
+        fingerprint=table.get("digest"),
+        family=table.get("family", table.get("digest")),
+        tokenizer_fingerprint=_tokenizer_fingerprint(facts, entry),
+        parameters=_counted(facts.weights.parameters),
+        nbytes=_counted(facts.weights.nbytes),
+        architecture=architecture,
+        context=_counted(facts.config.context),
+    )
+
+
+def _counted(number: int | None) -> int | None:
+    """A number from a model's files; None where it is none that a store takes."""
+    return number if number is not None and 0 <= number <= MOST else None
 
 
 def _tokenizer_fingerprint(facts: ModelFacts, entry: Mapping[str, Any]) -> str:
@@ -264,13 +269,6 @@ def note_pair(task: PairNotesTask) -> dict[str, Any] | TaskProblem:
         return condensed_pairs.pair_notes(compare(target, draft))
 
     return tried(work)
-
-
-def restored(ref: str, body: Mapping[str, Any], revision: str | None = None) -> ModelFacts:
-    """Restore the facts of a model from its row in the store."""
-    facts = condensed.restore(body.get("facts"), ref)
-    download, downloaded = body.get("download") or (None, None)
-    return replace(facts, download=download, downloaded=downloaded, revision=revision)
 
 
 def tried(work: Callable[[], T]) -> T | TaskProblem:

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from draftcheck.scan import schema
+from draftcheck.scan import lock, schema
 from draftcheck.scan.lock import StoreHeld
-from draftcheck.scan.rows import TargetRow
+from draftcheck.scan.rows import ModelRow, TargetRow
 from draftcheck.scan.store import ScanStore, StoreError
 from draftcheck.scan.tasks import ModelDone
 from draftcheck.scan.writing import ScanWriter
@@ -28,6 +28,10 @@ store = ScanStore.open(Path(sys.argv[1]))
 print("open", flush=True)
 time.sleep(600)
 """
+
+
+def lock_file(store: Path) -> Path:
+    return store.with_name(lock.NAME.format(store.name))
 
 
 @pytest.fixture
@@ -59,7 +63,7 @@ def test_two_scans_on_one_store(path: Path, run: Run) -> None:
 
 def test_a_lock_without_words_is_still_a_lock(path: Path) -> None:
     with ScanStore.open(path):
-        Path(f"{path}.lock").write_bytes(b"\xff nonsense")
+        lock_file(path).write_bytes(b"\xff nonsense")
         with pytest.raises(StoreHeld, match="in use by another process"):
             ScanStore.open(path)
 
@@ -88,7 +92,7 @@ def test_a_store_of_an_older_version_is_brought_up_to_date(
         ScanStore.open(path, readonly=True)
     with ScanStore.open(path) as store:
         assert store.targets() == [TargetRow("org/x", "named")]
-        assert [row[0] for row in store.rows("SELECT colour FROM targets")] == ["red"]
+        assert [row[0] for row in store.query("SELECT colour FROM targets")] == ["red"]
     broken = "CREATE TABLE better (x TEXT);\nCREATE TABLE more (x TEXT)"
     monkeypatch.setattr(schema, "STEPS", (*schema.STEPS, broken))
     with pytest.raises(StoreError, match="already exists"):
@@ -185,11 +189,11 @@ def test_a_clock_that_jumps(path: Path, monkeypatch: pytest.MonkeyPatch) -> None
 
 def test_a_field_with_a_new_name_stands_in_its_old_column(path: Path) -> None:
     """So that a store of any age is read, and extended, as it is."""
-    columns = {"kind": "folder", "status": "read", "voice": "a digest"}
+    row = ModelRow("org/x", "folder", "sha", "read", tokenizer_fingerprint="a digest")
     with ScanStore.open(path) as store:
         writer = ScanWriter(store, {})
-        writer.model("org/x", "sha", ModelDone({"facts": {}}, "sha", columns), None)
-        assert next(store.rows("SELECT voice FROM models"))[0] == "a digest"
+        writer.model("org/x", "sha", ModelDone({"facts": {}}, row), None)
+        assert next(store.query("SELECT voice FROM models"))[0] == "a digest"
         model = store.model("org/x")
         assert model is not None and model.tokenizer_fingerprint == "a digest"
         assert list(store.models()) == [model]

@@ -5,39 +5,47 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, lru_cache
-from itertools import groupby
+from itertools import chain, groupby
 from pathlib import Path
+
+from msgspec import ValidationError, convert, structs
 
 from draftcheck import versions
 from draftcheck.errors import ReadError
-from draftcheck.report.site.data import EngineColumn, SiteData, SitePair, place
+from draftcheck.report.site.data import EngineColumn, SiteData, SitePair, TrialFigures, place
 from draftcheck.report.site.order import StoreRanking
 from draftcheck.rulebook import book as rulebook
 from draftcheck.rulebook.book import Rule
 from draftcheck.scan import rows
-from draftcheck.scan.store import ScanStore
+from draftcheck.scan.store import DAMAGED, ScanStore
 from draftcheck.values.words import Severity
 
 EARLIER = 14
 """Scans whose changes are still told."""
+NEEDED = ("scans", "targets", "verdicts")
+"""Tables without which there is nothing to show: one of them must give a row."""
 NOTHING = "Run draftcheck scan --store PATH first."
 
 
-def load(path: Path, title: str) -> SiteData:
-    """Everything that a store holds of its targets, as of one moment."""
+def load(path: Path, title: str) -> tuple[SiteData, list[str]]:
+    """Everything that a store holds of its targets, as of one moment; and what it left out."""
     with ScanStore.open(path, readonly=True) as store:
+        store.unread = {}
         store.db.execute("BEGIN")  # one snapshot, while a scan may go on writing
-        try:
-            return _site(store, title)
-        except (ValueError, TypeError, LookupError, RecursionError) as error:
-            raise ReadError(f"{path}: damaged: {str(error)[:120]}") from error
+        site = _site(store, title)
+        for table in NEEDED:
+            if store.unread.get(table) and not store.found[table]:
+                raise ReadError(store.unread[table][0], hint=DAMAGED)
+        return site, list(dict.fromkeys(chain.from_iterable(store.unread.values())))
 
 
 def _site(store: ScanStore, title: str) -> SiteData:
+    scans = store.scans()
     latest = store.latest()
-    if latest is None:
+    if latest is None and not store.unread:
         raise ReadError(f"{store.path}: no scan is stored in it", hint=NOTHING)
-    before = [s for s in store.scans() if s.number < latest.number and s.state != "running"]
+    number = latest.number if latest else 0
+    before = [s for s in scans if s.number < number and s.state != "running"]
     models = {model.ref: model for model in store.models()}
     listed = store.targets()
     ranking = StoreRanking(store, models)
@@ -52,16 +60,16 @@ def _site(store: ScanStore, title: str) -> SiteData:
     drafts = sorted({pair.draft for ranked in pairs.values() for pair in ranked})
     return SiteData(
         title=title,
-        targets=[_model(target, models) for target in listed],
-        drafts=[_model(rows.TargetRow(ref, ""), models) for ref in drafts],
+        targets=[_model(target.ref, models, target.problem) for target in listed],
+        drafts=[_model(ref, models) for ref in drafts],
         columns=sorted(columns.values(), key=lambda column: _column(column.asked, column.engine)),
         pairs=pairs,
         alone={ref: answers for ref, answers in alone.items() if answers},
-        scan=_whole_numbers(latest),
-        previous=_whole_numbers(before[-1]) if before else None,
-        changes=store.changes(latest.number),
+        scan=latest,
+        previous=before[-1] if before else None,
+        changes=store.changes(number),
         earlier=_earlier(store, before),
-        pins=list(store.pins()),
+        pins=list(store.read(rows.PinRow)),
         unread=[model for model in models.values() if model.status != "read"],
     )
 
@@ -73,20 +81,14 @@ def _earlier(
     return [(scan, changes) for scan, changes in nights if changes]
 
 
-def _whole_numbers(scan: rows.ScanRow) -> rows.ScanRow:
-    """The scan with those of its counts that are numbers of things."""
-    counts = {name: count for name, count in scan.counts.items() if isinstance(count, int)}
-    return replace(scan, counts=counts)
-
-
-def _model(target: rows.TargetRow, models: Mapping[str, rows.ModelRow]) -> rows.ModelRow:
-    """What is known of a target; why it could not be read this time counts most."""
-    known = models.get(target.ref)
+def _model(
+    ref: str, models: Mapping[str, rows.ModelRow], problem: str | None = None
+) -> rows.ModelRow:
+    """What is known of a model; why it could not be read this time counts most."""
+    known = models.get(ref)
     if known is None:
-        return rows.ModelRow(target.ref, "unknown", None, "unreadable", target.problem)
-    if target.problem:
-        return replace(known, status="unreadable", problem=target.problem)
-    return known
+        return rows.ModelRow(ref, "unknown", None, "unreadable", problem)
+    return replace(known, status="unreadable", problem=problem) if problem else known
 
 
 def _noted(row: rows.VerdictRow, columns: dict[str, EngineColumn]) -> rows.VerdictRow:
@@ -142,9 +144,15 @@ def _trials(
 ) -> dict[str, rows.TrialRow]:
     """The newest trial of each draft, where both models still are what was measured."""
     newest = {}
-    for row in store.trials(target=target):
+    for row in store.read(rows.TrialRow, "target = ?", target):
         now = [models[ref].revision if ref in models else None for ref in (target, row.draft)]
-        if now == [row.target_revision, row.draft_revision]:
+        if now != [row.target_revision, row.draft_revision]:
+            continue
+        try:
+            convert(row.body, TrialFigures)
+        except ValidationError as error:
+            store.leave_out("trials", f"{target} {row.draft}", error)
+        else:
             newest[row.draft] = row
     return newest
 
@@ -181,7 +189,7 @@ def _worded(
     rule = _rule(saw.rule, engine, version, method)
     if rule is None:  # the rulebook no longer has it
         return saw
-    return replace(saw, slug=rule.slug, title=rule.title, fix=rule.fix)
+    return structs.replace(saw, slug=rule.slug, title=rule.title, fix=rule.fix)
 
 
 @cache

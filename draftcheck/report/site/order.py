@@ -92,7 +92,7 @@ class StoreRanking:
         if model is None or model.facts is None:
             return None
         try:
-            return condensed.restore(self._store.facts(model.facts), ref)
+            return condensed.restore(self._store.facts(model.facts).facts, ref)
         except ReadError:  # of another version of draftcheck: the next scan reads it anew
             return None
 

@@ -105,7 +105,7 @@ def entries(found: Sequence[ChangeRow]) -> list[ChangedPair]:
 
 
 def _steps(found: Sequence[ChangeRow]) -> Iterator[ChangeStep]:
-    alike: dict[tuple[str | None, str | None, str], list[str]] = {}
+    alike: dict[tuple[Verdict | None, Verdict | None, str], list[str]] = {}
     for change in found:
         key = (change.before, change.after, change.why or change.cause.replace("-", " "))
         alike.setdefault(key, []).append(change.where)
