@@ -144,7 +144,8 @@ class ScanStore:
     def query(self, query: str, *values: Any) -> Iterator[sqlite3.Row]:
         """Ask for any rows as they stand in the file; the query stands where its answer is used."""
         with translated(self.path):
-            yield from self.db.execute(query, values)
+            for row in self.db.execute(query, values):  # noqa: UP028  one left early may outlive db
+                yield row
 
     def read(self, kind: type[T], where: str = "", *values: Any) -> Iterator[T]:
         """Read rows in the order of their keys; where: a condition in SQL."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -21,6 +22,14 @@ LIMIT = 100_000
 FOUND = 20
 """Targets that a search brings, unless the user says otherwise."""
 LONGEST_FILE = 4 << 20
+MOST = 1 << 40
+"""Of anything that a list counts, apart from parameters."""
+LIMITS: dict[str, tuple[float, float]] = {
+    "memory_fraction": (sys.float_info.min, 1), "draft_gpu": (0, 1023),
+    "per_target": (0, MOST), "tokens": (0, MOST), "prompts": (0, MOST),
+    "budget": (sys.float_info.min, MOST),
+}  # fmt: skip
+"""Smallest and largest value, where they are not 1 and MOST."""
 KINDS: dict[str, tuple[type, ...]] = {
     "int | None": (int,), "float | None": (int, float), "str | None": (str,),
 }  # fmt: skip
@@ -95,7 +104,7 @@ def load(path: Path) -> ScanJob:
         raise UsageError(f"{path}: longer than any list of targets")
     try:
         root = tomllib.loads(data.decode("utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:
         raise UsageError(f"{path}: not valid TOML: {error}") from None
     return _job(root, str(path))
 
@@ -132,7 +141,7 @@ def count(text: Any, where: str) -> int:
         return text
     match = COUNT.fullmatch(text) if isinstance(text, str) else None
     if match is None:
-        raise UsageError(f"{where}: {str(text)[:40]!r} is no number of parameters such as 8B")
+        raise UsageError(f"{where}: {_shown(text)} is no number of parameters such as 8B")
     return int(float(match[1]) * UNITS[match[2].upper()])
 
 
@@ -168,10 +177,24 @@ def _job(root: Mapping[str, Any], where: str) -> ScanJob:
 
 def _said(root: Mapping[str, Any], where: str) -> dict[str, Any]:
     given = {name: root[name] for name in SAID if name in root}
-    for name, value in given.items():
-        if type(value) not in SAID[name] or (not isinstance(value, str) and value < 0):
-            raise UsageError(f"{where}: {name} {str(value)[:40]!r} is not sensible")
+    _sensible(given, SAID, where)
     return given
+
+
+def _sensible(values: Mapping[str, Any], kinds: Mapping[str, tuple[type, ...]], where: str) -> None:
+    """Values are of their kinds, and numbers within their limits."""
+    for name, value in values.items():
+        least, most = LIMITS.get(name, (1, MOST))
+        if type(value) not in kinds[name] or not (isinstance(value, str) or least <= value <= most):
+            raise UsageError(f"{where}: {name} {_shown(value)} is not sensible")
+
+
+def _shown(value: Any) -> str:
+    """The beginning of a value; of a number of thousands of digits, that there is one."""
+    try:
+        return repr(str(value)[:40])
+    except ValueError:
+        return "a number without end"
 
 
 def _search(row: Mapping[str, Any], where: str, more: Iterable[str] = ()) -> HubSearch:
@@ -179,7 +202,7 @@ def _search(row: Mapping[str, Any], where: str, more: Iterable[str] = ()) -> Hub
     _known(row, {"filters", "search", "author", "limit", *counts, *more}, where)
     limit = row.get("limit", LIMIT)
     if type(limit) is not int or not 0 < limit <= 10_000_000:
-        raise UsageError(f"{where}: limit {str(limit)[:40]!r} is no number of models")
+        raise UsageError(f"{where}: limit {_shown(limit)} is no number of models")
     return HubSearch(
         filters=tuple(_texts(row, "filters", where)),
         search=_text(row.get("search", ""), f"{where}: search"),
@@ -192,13 +215,13 @@ def _search(row: Mapping[str, Any], where: str, more: Iterable[str] = ()) -> Hub
 def _trials(row: Any, where: str) -> ScanTrials:
     if not isinstance(row, dict):
         raise UsageError(f"{where}: not a table")
-    kinds = {"per_target": int, "backend": str, "tokens": int, "prompts": int, "device": str}
-    _known(row, {*kinds, "budget"}, where)
-    for name, value in row.items():
-        if name == "budget" and type(value) in (int, float) and value > 0:
-            continue
-        if type(value) is not kinds.get(name) or (type(value) is int and value < 0):
-            raise UsageError(f"{where}: {name} {str(value)[:40]!r} is not sensible")
+    whole, text = (int,), (str,)
+    kinds: dict[str, tuple[type, ...]] = {
+        "per_target": whole, "backend": text, "tokens": whole, "prompts": whole, "device": text,
+        "budget": (int, float),
+    }  # fmt: skip
+    _known(row, kinds, where)
+    _sensible(row, kinds, where)
     return ScanTrials(**row)
 
 
@@ -218,7 +241,7 @@ def _tables(root: Mapping[str, Any], name: str, where: str) -> list[dict[str, An
 
 def _text(value: Any, where: str) -> str:
     if not isinstance(value, str):
-        raise UsageError(f"{where}: {str(value)[:40]!r} is no text")
+        raise UsageError(f"{where}: {_shown(value)} is no text")
     return value
 
 

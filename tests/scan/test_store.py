@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import sqlite3
 import subprocess
@@ -66,6 +67,52 @@ def test_a_lock_without_words_is_still_a_lock(path: Path) -> None:
         lock_file(path).write_bytes(b"\xff nonsense")
         with pytest.raises(StoreHeld, match="in use by another process"):
             ScanStore.open(path)
+
+
+@pytest.mark.parametrize("name", ["draftcheck", "uv", "poetry", "Cargo"])
+def test_no_other_lock_file_is_touched(tmp_path: Path, run: Run, name: str) -> None:
+    """They once were emptied: the store's own lock was called NAME.lock."""
+    other = tmp_path / f"{name}.lock"
+    other.write_text("what other tools rely on\n" * 100)
+    before = other.read_bytes()
+    assert run("scan", "--target", "org/x", "--store", tmp_path / name).code == 3  # no network
+    assert other.read_bytes() == before
+    ScanStore.open(tmp_path / name, readonly=True).close()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs links")
+@pytest.mark.parametrize("kind", ["symbolic", "hard", "folder", "pipe"])
+def test_what_lies_in_the_place_of_the_lock(path: Path, run: Run, kind: str) -> None:
+    precious = path.with_name("precious")
+    precious.write_text("do not touch")
+    place = lock_file(path)
+    if kind == "symbolic":
+        place.symlink_to(precious)
+    elif kind == "hard":
+        place.hardlink_to(precious)
+    elif kind == "folder":
+        place.mkdir()
+    else:
+        os.mkfifo(place)
+    ran = run("scan", "--target", "org/x", "--store", path)
+    assert ran.code == 3 and "cannot be locked" in ran.err and place.name in ran.err
+    assert precious.read_text() == "do not touch" and not path.exists()
+
+
+def test_words_that_no_scan_wrote_stay_in_the_lock(path: Path) -> None:
+    lock_file(path).write_text('{"mine": true}')
+    with ScanStore.open(path), pytest.raises(StoreHeld, match="in use by another process"):
+        ScanStore.open(path)
+    assert lock_file(path).read_text() == '{"mine": true}'
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs links")
+def test_a_store_behind_a_link_has_one_lock(path: Path) -> None:
+    link = path.with_name("link.db")
+    ScanStore.open(path).close()
+    link.symlink_to(path)
+    with ScanStore.open(path), pytest.raises(StoreHeld):
+        ScanStore.open(link)
 
 
 @pytest.mark.parametrize("readonly", [True, False])
@@ -142,9 +189,23 @@ def test_a_file_that_is_no_store(path: Path, content: bytes, run: Run) -> None:
     assert path.read_bytes() == content
 
 
-def test_somebody_elses_database(path: Path, run: Run) -> None:
-    db = sqlite3.connect(path)
-    db.execute("CREATE TABLE mine (x)")
+@pytest.mark.parametrize(
+    "statements",
+    [
+        ["CREATE TABLE mine (x)"],
+        ["PRAGMA application_id = 7"],
+        ["PRAGMA user_version = 3"],
+        ["PRAGMA journal_mode = WAL", "CREATE TABLE mine (x)", "INSERT INTO mine VALUES (1)"],
+    ],
+)
+def test_somebody_elses_database(path: Path, run: Run, statements: list[str]) -> None:
+    """Not even what its owner has yet to bring from the log into the file."""
+    theirs = path.with_name("theirs.db")
+    db = sqlite3.connect(theirs, isolation_level=None)
+    for statement in statements:
+        db.execute(statement)
+    for file in path.parent.glob("theirs.db*"):  # as their program left it when it was killed
+        shutil.copy(file, path.with_name(file.name.replace("theirs.db", path.name)))
     db.close()
     before = path.read_bytes()
     ran = run("scan", "--target", "org/x", "--store", path)

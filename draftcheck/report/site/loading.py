@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import cache, lru_cache
 from itertools import chain, groupby
@@ -11,7 +12,7 @@ from pathlib import Path
 from msgspec import ValidationError, convert, structs
 
 from draftcheck import versions
-from draftcheck.errors import ReadError
+from draftcheck.errors import ReadError, UsageError
 from draftcheck.report.site.data import EngineColumn, SiteData, SitePair, TrialFigures, place
 from draftcheck.report.site.order import StoreRanking
 from draftcheck.rulebook import book as rulebook
@@ -199,9 +200,12 @@ def _rule(rule_id: str, engine: str, version: str, method: str | None) -> Rule |
         return None
     book = rulebook.load(engine)
     same_id = [rule for rule in (*book.rules, *rulebook.truth()) if rule.id == rule_id]
-    for rule in same_id:
-        if rule.methods and method not in rule.methods:
-            continue
-        if rule not in book.rules or versions.covers(book.order, version, rule.since, rule.until):
-            return rule
+    with suppress(UsageError):  # no version of this engine: the store is not trusted
+        for rule in same_id:
+            if rule.methods and method not in rule.methods:
+                continue
+            if rule not in book.rules or versions.covers(
+                book.order, version, rule.since, rule.until
+            ):
+                return rule
     return same_id[0] if same_id else None
