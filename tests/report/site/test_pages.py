@@ -7,6 +7,7 @@ import json
 import re
 import shutil
 import sqlite3
+import sys
 from base64 import b64encode
 from collections import Counter
 from hashlib import sha256
@@ -378,6 +379,43 @@ def test_the_report_reads_while_a_scan_writes(run: Run, tmp_path: Path, small: W
         ran = run("report", "--store", tmp_path / "s.db", "--output", tmp_path / "out")
         assert ran.code == 0, ran.err
     assert len(list((tmp_path / "out").glob("target-*.html"))) == 6
+
+
+@pytest.mark.parametrize("name", ["index.html", "data.json", "pairs.csv", "files.json"])
+def test_files_of_others_stay(run: Run, tmp_path: Path, small: Written, name: str) -> None:
+    folder = tmp_path / "site"
+    folder.mkdir()
+    (folder / name).write_text("mine", encoding="utf-8")
+    (folder / "notes.txt").write_text("mine", encoding="utf-8")
+    ran = run("report", "--store", small.store, "--output", folder)
+    assert ran.code == 3 and f"{name}: not a file of draftcheck report" in ran.err
+    assert {path.name for path in folder.iterdir()} == {name, "notes.txt"}
+    assert (folder / name).read_text(encoding="utf-8") == "mine"
+
+
+def test_a_night_that_was_killed_while_it_wrote(
+    run: Run, tmp_path: Path, small: Written, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    command = ("report", "--store", small.store, "--output", tmp_path / "out")
+    with monkeypatch.context() as patch:
+        patch.setattr(pages.SitePages, "matrix", lambda self: 1 / 0)
+        assert run(*command).code == 70
+    assert (tmp_path / "out" / "index.html").exists()
+    assert run(*command).code == 0
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs links")
+def test_links_in_the_folder_are_not_followed(run: Run, tmp_path: Path, small: Written) -> None:
+    command = ("report", "--store", small.store, "--output", tmp_path / "out")
+    assert run(*command).code == 0
+    precious = tmp_path / "precious"
+    precious.write_text("mine", encoding="utf-8")
+    for name in ("index.html", "data.json"):
+        (tmp_path / "out" / name).unlink()
+        (tmp_path / "out" / name).symlink_to(precious)
+    assert run(*command).code == 0
+    assert precious.read_text(encoding="utf-8") == "mine"
+    assert not (tmp_path / "out" / "index.html").is_symlink()
 
 
 def test_an_empty_site_is_a_site(tmp_path: Path) -> None:
