@@ -51,7 +51,7 @@ def command(request: InspectRequest) -> int:
     from draftcheck.models.read import read
     from draftcheck.models.refs import FACTS_SUFFIX, parse
     from draftcheck.report import exits
-    from draftcheck.report.pair_formats import INSPECT
+    from draftcheck.report.pair import INSPECT
 
     output = request.report.output
     if output is not None and not output.name.endswith(FACTS_SUFFIX):

@@ -19,16 +19,16 @@ def of(result: PublicResult) -> dict[str, Any]:
 
 
 def _pair(verdict: Any) -> str:
-    from draftcheck.report import json
+    from draftcheck.report import pair
 
-    return json.pair(verdict)
+    return pair.pair_json(verdict)
 
 
 def _facts(facts: Any) -> str:
     from draftcheck.judge.llama.loaded import loaded
-    from draftcheck.report import json
+    from draftcheck.report import pair
 
-    return json.inspect(facts, loaded(facts))
+    return pair.inspect_json(facts, loaded(facts))
 
 
 def _recommendation(answer: Any) -> str:

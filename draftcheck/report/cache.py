@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from draftcheck.models.sources.hub.cache import HubCache
-from draftcheck.report.json import SCHEMA_VERSION, dumps
+from draftcheck.report.json import HEAD, dumps, picked
 from draftcheck.report.safe import safe
-from draftcheck.settings import __version__
 from draftcheck.values.sizes import byte_size
 
 
@@ -81,27 +80,14 @@ def _json(cache: CacheSurvey) -> str:
     cleared = None
     if cache.cleared is not None:
         cleared = {"entries": cache.cleared[0], "bytes": cache.cleared[1]}
-    return dumps(
-        {
-            "schema_version": SCHEMA_VERSION,
-            "draftcheck_version": __version__,
-            "folder": cache.folder,
-            "entries": cache.entries,
-            "bytes": cache.bytes,
-            "limit_bytes": cache.limit,
-            "repos": [
-                {
-                    "repo": share.repo,
-                    "revision": share.commit,
-                    "endpoint": share.endpoint,
-                    "entries": share.files,
-                    "bytes": share.bytes,
-                }
-                for share in cache.shares
-            ],
-            "cleared": cleared,
-        }
-    )
+    keys = ("repo", "revision=commit", "endpoint", "entries=files", "bytes")
+    body = {
+        **HEAD,
+        **picked(cache, "folder", "entries", "bytes", "limit_bytes=limit"),
+        "repos": [picked(share, *keys) for share in cache.shares],
+        "cleared": cleared,
+    }
+    return dumps(body)
 
 
 FORMATS: Mapping[str, Callable[[CacheSurvey], str]] = {

@@ -8,12 +8,11 @@ from typing import Any
 import click
 
 from draftcheck.gate.results import CheckedDeployment, GateReport
-from draftcheck.report.json import SCHEMA_VERSION
+from draftcheck.report.json import HEAD, picked
 from draftcheck.report.layout import plural, wrapped
 from draftcheck.report.safe import markdown as md
 from draftcheck.report.safe import safe
 from draftcheck.report.text import COLOURS, SEVERITY_COLOURS
-from draftcheck.settings import __version__
 from draftcheck.values.findings import FilePlace, Finding
 from draftcheck.values.words import Outcome, Severity, Verdict
 
@@ -131,19 +130,16 @@ def _count(number: int, word: str) -> str:
 
 
 def body(report: GateReport) -> dict[str, Any]:
-    """The contract's JSON, written by hand so that refactoring cannot change it."""
+    """The contract's JSON."""
     return {
-        "schema_version": SCHEMA_VERSION,
-        "draftcheck_version": __version__,
-        "verdict": str(report.verdict),
-        "nothing_to_check": report.empty,
-        "files_looked_at": report.looked_at,
-        "setups_without_speculation": report.idle,
-        "lock": report.lock,
-        "missing": list(report.missing),
+        **HEAD,
+        **picked(
+            report, "verdict", "nothing_to_check=empty", "files_looked_at=looked_at",
+            "setups_without_speculation=idle", "lock", "missing",
+        ),
         "setups": [_setup_object(setup) for setup in report.setups],
         "findings": [_finding_object(finding) for finding in report.findings],
-    }
+    }  # fmt: skip
 
 
 def _setup_object(setup: CheckedDeployment) -> dict[str, Any]:
@@ -153,41 +149,21 @@ def _setup_object(setup: CheckedDeployment) -> dict[str, Any]:
         "engine": setup.engine,
         "version": setup.version,
         "version_from": setup.version_from or None,
-        "method": setup.method,
-        "target": setup.target,
-        "draft": setup.draft,
-        "reaction": setup.reaction,
-        "verdict": str(setup.verdict),
-        "trial": setup.trial and dict(setup.trial),
+        **picked(setup, "method", "target", "draft", "reaction", "verdict", "trial"),
     }
 
 
 def place_object(place: FilePlace) -> dict[str, Any]:
-    return {
-        "file": place.file,
-        "line": place.line,
-        "column": place.column,
-        "end_line": place.end_line,
-        "end_column": place.end_column,
-    }
+    return picked(place, "file", "line", "column", "end_line", "end_column")
 
 
 def _finding_object(finding: Finding) -> dict[str, Any]:
     return {
-        "rule": finding.rule,
-        "slug": finding.slug,
-        "severity": str(finding.severity),
-        "outcome": str(finding.outcome),
+        **picked(finding, "rule", "slug", "severity", "outcome"),
         **place_object(finding.place),
-        "setup": finding.setup,
-        "title": finding.title,
-        "saw": finding.saw,
-        "why": finding.why,
-        "fix": finding.fix,
-        "source": finding.source,
-        "fixable": finding.fixable,
+        **picked(finding, "setup", "title", "saw", "why", "fix", "source", "fixable"),
         "changes": [
-            {**place_object(change.place), "text": change.text, "safe": change.safe}
+            {**place_object(change.place), **picked(change, "text", "safe")}
             for change in finding.changes
         ],
         "ignored": finding.ignored,

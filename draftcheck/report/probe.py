@@ -8,11 +8,10 @@ from typing import Any
 import click
 
 from draftcheck.probe.readings import ProbeCause, ProbeResult, ProbeState, ServerCounts
-from draftcheck.report.json import SCHEMA_VERSION, dumps
+from draftcheck.report.json import HEAD, dumps, picked
 from draftcheck.report.layout import wrapped
 from draftcheck.report.safe import markdown as md
 from draftcheck.report.safe import safe
-from draftcheck.settings import __version__
 
 CODES = {
     ProbeState.SPECULATING: 0,
@@ -149,45 +148,30 @@ def _table(counts: ServerCounts) -> list[str]:
 def _object(probe: ProbeResult) -> dict[str, Any]:
     server, reading = probe.server, probe.reading
     return {
-        "schema_version": SCHEMA_VERSION,
-        "draftcheck_version": __version__,
-        "url": probe.url,
-        "state": str(probe.state),
+        **HEAD,
+        **picked(probe, "url", "state"),
         "engine": server.engine if server else None,
         "version": server.version if server else None,
         "recognised_by": server.seen if server else None,
-        "model": reading.model if reading else None,
-        "method": reading.method if reading else None,
-        "draft": reading.draft if reading else None,
-        "switch": str(reading.switch) if reading else None,
-        "says": reading.says if reading else None,
-        "since_start": _counted(probe.since_start),
-        "interval": probe.interval and {"seconds": probe.seconds, **_numbers(probe.interval)},
-        "prompt": _counted(probe.prompt),
-        "causes": [
-            {"id": cause.id, "text": cause.text, "fix": cause.fix, "source": cause.source}
-            for cause in probe.causes
-        ],
-        "notes": list(probe.notes),
+        **{
+            name: getattr(reading, name) if reading else None
+            for name in ("model", "method", "draft", "switch", "says")
+        },
+        "since_start": probe.since_start and picked(probe.since_start, *COUNTS),
+        "interval": probe.interval
+        and {"seconds": probe.seconds, **picked(probe.interval, *COUNTS)},
+        "prompt": probe.prompt and picked(probe.prompt, *COUNTS),
+        "causes": [picked(cause, "id", "text", "fix", "source") for cause in probe.causes],
+        "notes": probe.notes,
         "asked": [{"path": path, "status": status} for path, status in probe.asked],
     }
 
 
-def _counted(counts: ServerCounts | None) -> dict[str, Any] | None:
-    return _numbers(counts) if counts is not None else None
-
-
-def _numbers(counts: ServerCounts) -> dict[str, Any]:
-    return {
-        "drafts": counts.drafts,
-        "drafted_tokens": counts.drafted,
-        "accepted_tokens": counts.accepted,
-        "generated_tokens": counts.generated,
-        "acceptance_rate": counts.acceptance_rate,
-        "mean_accepted_length": counts.mean_length,
-        "acceptance_by_position": list(counts.rates),
-        "conditional_by_position": list(counts.conditional_rates),
-    }
+COUNTS = (
+    "drafts", "drafted_tokens=drafted", "accepted_tokens=accepted", "generated_tokens=generated",
+    "acceptance_rate", "mean_accepted_length=mean_length", "acceptance_by_position=rates",
+    "conditional_by_position=conditional_rates",
+)  # fmt: skip
 
 
 FORMATS: Mapping[str, Callable[[ProbeResult], str]] = {

@@ -18,7 +18,7 @@ from draftcheck.deploy.options import tables as options
 from draftcheck.deploy.options.checks import RULES
 from draftcheck.deploy.options.tables import OptionChange, OptionRule, OptionTable
 from draftcheck.errors import UsageError
-from draftcheck.report.json import SCHEMA_VERSION, dumps
+from draftcheck.report.json import SCHEMA_VERSION, dumps, picked
 from draftcheck.report.layout import KNOWN_BY, table_row, version_window
 from draftcheck.report.safe import markdown as md
 from draftcheck.rulebook import book, file_rules, files
@@ -102,9 +102,7 @@ def _case_object(table: OptionTable, row: OptionChange | OptionRule, what: str) 
     return {
         "engine": table.engine,
         "what": what,
-        "since": row.since,
-        "until": row.until,
-        "why": row.why,
+        **picked(row, "since", "until", "why"),
         "fix": row.fix or (f"Use {becomes}." if becomes else ""),
         "source": row.source,
     }
@@ -170,54 +168,23 @@ def _json(rows: Sequence[Row], whole: bool) -> str:
 
 def _object(owner: str, rule: Rule | FileRule, *, whole: bool = False) -> dict[str, Any]:
     if not isinstance(rule, Rule):
-        body: dict[str, Any] = {
-            "id": rule.id,
-            "slug": rule.slug,
-            "title": rule.title,
-            "severity": str(rule.severity),
-            "why": rule.why,
-            "fix": rule.fix,
-        }
+        body = picked(rule, "id", "slug", "title", "severity", "why", "fix")
         return {**body, "cases": list(cases(rule.id))} if whole else body
     return {
-        "id": rule.id,
-        "slug": rule.slug,
+        **picked(rule, "id", "slug"),
         "engine": None if owner == EVERYONE else owner,
-        "title": rule.title,
-        "methods": list(rule.methods),
-        "since": rule.since,
-        "until": rule.until,
-        "reaction": str(rule.reaction),
-        "severity": str(rule.severity),
-        "check": rule.check,
-        "params": dict(rule.params),
-        "engine_says": rule.engine_says,
-        "why": rule.why,
-        "fix": rule.fix,
-        "source": rule.source,
-        "basis": rule.basis,
-    }
+        **picked(
+            rule, "title", "methods", "since", "until", "reaction", "severity", "check", "params",
+            "engine_says", "why", "fix", "source", "basis",
+        ),
+    }  # fmt: skip
 
 
 def _engine(engine: Engine) -> dict[str, Any]:
+    keys = ("method=id", "drafts", "formats", "since", "until", "basis", "summary")
     return {
-        "engine": engine.id,
-        "name": engine.name,
-        "oldest": engine.oldest,
-        "checked": engine.checked,
-        "checked_on": engine.checked_on,
-        "methods": [
-            {
-                "method": method.id,
-                "drafts": list(method.drafts),
-                "formats": list(method.formats),
-                "since": method.since,
-                "until": method.until,
-                "basis": method.basis,
-                "summary": method.summary,
-            }
-            for method in engine.methods
-        ],
+        **picked(engine, "engine=id", "name", "oldest", "checked", "checked_on"),
+        "methods": [picked(method, *keys) for method in engine.methods],
     }
 
 

@@ -10,13 +10,12 @@ from dataclasses import asdict
 from functools import partial
 from typing import Any
 
-from draftcheck.report.json import SCHEMA_VERSION, dumps
+from draftcheck.report.json import HEAD, dumps, picked
 from draftcheck.report.safe import safe
 from draftcheck.report.site import names
 from draftcheck.report.site.data import SiteData, SitePair
 from draftcheck.report.site.pool import ValuePool
-from draftcheck.scan.rows import ChangeRow, MemoryRow, ModelRow, ScanRow, VerdictRow
-from draftcheck.settings import __version__
+from draftcheck.scan.rows import ModelRow, ScanRow, VerdictRow
 
 _FORMULA = re.compile(r"(^|[;,|\t])(?=[\"\s]*[=+\-@\uff1d\uff0b\uff0d\uff20])")
 """Where a spreadsheet would begin to calculate: at the start, or behind another separator."""
@@ -38,8 +37,7 @@ def as_json(site: SiteData) -> str:
     alone = {ref: [_place(answers, a) for a in found] for ref, found in site.alone.items()}
     return dumps(
         {
-            "schema_version": SCHEMA_VERSION,
-            "draftcheck_version": __version__,
+            **HEAD,
             "title": site.title,
             "scan": _scan(site.scan),
             "previous": _scan(site.previous),
@@ -49,7 +47,7 @@ def as_json(site: SiteData) -> str:
             "answers": answers.values,
             "pairs": pairs,
             "alone": alone,
-            "changes": [_change(change) for change in site.changes],
+            "changes": [picked(change, *CHANGE) for change in site.changes],
             "pins": [asdict(pin) for pin in site.pins],
             "unread": [{"ref": model.ref, "why": model.unread} for model in site.unread],
         },
@@ -58,74 +56,40 @@ def as_json(site: SiteData) -> str:
 
 
 def _scan(scan: ScanRow | None) -> dict[str, Any] | None:
-    if scan is None:
-        return None
-    return {
-        "number": scan.number,
-        "started": scan.started,
-        "finished": scan.finished,
-        "version": scan.draftcheck,
-        "complete": scan.complete,
-        "counts": dict(scan.counts),
-    }
+    keys = ("number", "started", "finished", "version=draftcheck", "complete", "counts")
+    return None if scan is None else picked(scan, *keys)
 
 
 def _model(model: ModelRow) -> dict[str, Any]:
     return {
-        "ref": model.ref,
-        "revision": model.revision,
-        "kind": model.draft_kind,
-        "family": model.family,
-        "architecture": model.architecture,
-        "parameters": model.parameters,
-        "nbytes": model.nbytes,
-        "context": model.context,
+        **picked(
+            model, "ref", "revision", "kind=draft_kind", "family", "architecture", "parameters",
+            "nbytes", "context",
+        ),
         "rows": None,  # the store does not keep them
-        "downloads": model.downloads,
-        "unread": model.unread,
+        **picked(model, "downloads", "unread"),
         "url": names.hub_url(model),
-    }
-
-
-def _change(change: ChangeRow) -> dict[str, Any]:
-    return {
-        "kind": change.kind,
-        "target": change.target,
-        "draft": change.draft,
-        "engine": change.where,
-        "before": change.before,
-        "after": change.after,
-        "cause": change.cause,
-        "why": change.why,
-        "pinned": change.pinned,
-    }
+    }  # fmt: skip
 
 
 def _pair(pair: SitePair) -> dict[str, Any]:
     trial = pair.trial
     return {
-        "target": pair.target,
-        "draft": pair.draft,
-        "verdict": str(pair.verdict),
-        "relation": pair.relation,
-        "speedup": pair.speedup,
-        "break_even_acceptance": pair.break_even,
-        "at_best": pair.at_best,
-        "size_ratio": pair.size_ratio,
-        "why": pair.why,
-        "memory": _memory(pair.memory) if pair.memory else None,
+        **picked(
+            pair, "target", "draft", "verdict", "relation", "speedup",
+            "break_even_acceptance=break_even", "at_best", "size_ratio", "why",
+        ),
+        "memory": pair.memory
+        and picked(
+            pair.memory, "gpu", "answer", "required_bytes", "available_bytes", "max_context"
+        ),
         "trial": None if trial is None else {name: _rounded(trial.get(name)) for name in TRIAL},
-    }
+    }  # fmt: skip
 
 
-def _memory(memory: MemoryRow) -> dict[str, Any]:
-    return {
-        "gpu": memory.gpu,
-        "answer": memory.answer,
-        "required_bytes": memory.required_bytes,
-        "available_bytes": memory.available_bytes,
-        "max_context": memory.max_context,
-    }
+CHANGE = (
+    "kind", "target", "draft", "engine=where", "before", "after", "cause", "why", "pinned",
+)  # fmt: skip
 
 
 def _rounded(value: Any) -> Any:
@@ -144,17 +108,10 @@ def _place(pool: ValuePool, answer: VerdictRow) -> int:
 
 def _answer(answer: VerdictRow) -> dict[str, Any]:
     return {
-        "asked": answer.asked,
-        "engine": answer.engine,
-        "version": answer.version,
-        "version_checked": answer.version_checked,
-        "method": answer.method,
-        "reaction": answer.reaction,
-        "verdict": str(answer.verdict),
-        "findings": [
-            {"rule": saw.rule, "slug": saw.slug, "outcome": saw.outcome, "saw": saw.saw}
-            for saw in answer.findings
-        ],
+        **picked(
+            answer, "asked", "engine", "version", "version_checked", "method", "reaction", "verdict"
+        ),
+        "findings": [picked(saw, "rule", "slug", "outcome", "saw") for saw in answer.findings],
     }
 
 
@@ -190,18 +147,15 @@ def _row(pair: SitePair, rank: int) -> Mapping[str, Any]:
     memory = pair.memory
     rules = {saw.rule for answer in pair.answers for saw in answer.findings}
     return {
-        "target": pair.target,
-        "draft": pair.draft,
+        **picked(
+            pair, "target", "draft", "verdict", "relation", "speedup",
+            "break_even_acceptance=break_even", "size_ratio",
+        ),
         "rank": rank,
-        "verdict": str(pair.verdict),
-        "relation": pair.relation,
-        "speedup": pair.speedup,
-        "break_even_acceptance": pair.break_even,
-        "size_ratio": pair.size_ratio,
         "gpu": memory.gpu if memory else None,
         "memory": memory.answer if memory else None,
         "required_bytes": memory.required_bytes if memory else None,
         "max_context": memory.max_context if memory else None,
         "because": " ".join(sorted(rules)),
         **{answer.asked: str(answer.verdict) for answer in pair.answers},
-    }
+    }  # fmt: skip
