@@ -46,7 +46,6 @@ class InspectRequest:
 def command(request: InspectRequest) -> int:
     """Show what the files of MODEL say, without opinion."""
     from draftcheck.errors import ReadError, UsageError
-    from draftcheck.judge.llama.loaded import loaded
     from draftcheck.models import stored
     from draftcheck.models.read import read
     from draftcheck.models.refs import FACTS_SUFFIX, parse
@@ -59,7 +58,7 @@ def command(request: InspectRequest) -> int:
     with progress(quiet=False):
         ref = parse(request.model)
         facts = read(ref, offline=request.offline, deep=request.deep)
-    emit(INSPECT[request.report.form](facts, loaded(facts)), None)
+    emit(INSPECT[request.report.form](facts), None)
     if output is not None:
         try:
             stored.save(facts, output)

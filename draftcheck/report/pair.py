@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from draftcheck.judge.llama.loaded import loaded
 from draftcheck.models import stored
 from draftcheck.report import memory, text
 from draftcheck.report.json import HEAD, dumps, picked
@@ -59,8 +60,8 @@ def facts_object(facts: ModelFacts) -> dict[str, Any]:
     return body
 
 
-def inspect_json(facts: ModelFacts, loaded: Mapping[str, object] | None) -> str:
-    return dumps({**HEAD, **model(facts), "llama_cpp": loaded and dict(loaded)})
+def inspect_json(facts: ModelFacts) -> str:
+    return dumps({**HEAD, **model(facts), "llama_cpp": loaded(facts)})
 
 
 def vocabulary(comparison: VocabularyComparison) -> dict[str, Any]:
@@ -215,9 +216,9 @@ PAIR: Mapping[str, Callable[[PairVerdict, Trial | None, bool, bool], str]] = {
     "markdown": _markdown,
 }
 """Form -> a verdict with its trial; verbose, and explicit: the user named the engines."""
-INSPECT: Mapping[str, Callable[[ModelFacts, Mapping[str, object] | None], str]] = {
+INSPECT: Mapping[str, Callable[[ModelFacts], str]] = {
     "text": text.inspect,
     "json": inspect_json,
-    "markdown": lambda facts, _: inspect_markdown(facts),
+    "markdown": inspect_markdown,
 }
-"""Form -> the facts of one model, and what llama.cpp holds of it."""
+"""Form -> the facts of one model."""

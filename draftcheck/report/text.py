@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import click
@@ -243,8 +243,10 @@ def _setups(engines: Sequence[EngineVerdict], every: bool) -> list[str]:
     return blocks
 
 
-def inspect(facts: ModelFacts, loaded: Mapping[str, object] | None) -> str:
+def inspect(facts: ModelFacts) -> str:
     """Facts of one model, group by group; what was not read says so."""
+    from draftcheck.judge.llama.loaded import loaded  # only this report asks for it
+
     tokenizer, config, weights = facts.tokenizer, facts.config, facts.weights
     sections: dict[str, dict[str, object]] = {
         "model": {
@@ -290,8 +292,8 @@ def inspect(facts: ModelFacts, loaded: Mapping[str, object] | None) -> str:
         "weights": _weights_section(weights),
     }
     sections |= _head_section(facts.head)
-    if loaded is not None:
-        sections["as llama.cpp loads it"] = dict(loaded)
+    if (by_llama := loaded(facts)) is not None:
+        sections["as llama.cpp loads it"] = dict(by_llama)
     lines = []
     for name, values in sections.items():
         lines.append(click.style(name, bold=True))

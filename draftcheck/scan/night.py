@@ -91,10 +91,6 @@ class ScanNight:
         before = self.writer.before
         return before is None or before.get("candidates") != settings(self.job)["candidates"]
 
-    def count(self, name: str, more: int) -> None:
-        """Add to a count of the summary."""
-        self.counts[name] += more
-
     def step(self, stage: str, done: int, total: int | None, left: float | None = None) -> None:
         """Tell who watches how far a stage is."""
         self.say(StageProgress(stage, done, total, left))

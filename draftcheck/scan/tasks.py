@@ -23,7 +23,7 @@ from draftcheck.models.sources.hub import listing
 from draftcheck.models.sources.hub.answers import NotOnHub
 from draftcheck.models.sources.hub.budget import RequestBudget
 from draftcheck.models.sources.hub.client import OfflineError, RetryableError
-from draftcheck.scan.rows import MOST, ModelRow
+from draftcheck.scan.rows import MOST, ModelRow, VocabularyRow
 from draftcheck.scan.store import digest_of
 from draftcheck.values.facts import ModelFacts, TokenizerFacts
 
@@ -50,13 +50,6 @@ class TaskProblem:
     says: str
     passing: bool = False
     missing: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class CommitTask:
-    """Which commit does a repo have now?"""
-
-    ref: ModelRef
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,15 +84,6 @@ class VocabularyTask:
 
     digest: str
     models: tuple[ModelTask, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class VocabularyDone:
-    """What a vocabulary file is by itself."""
-
-    fingerprint: str | None
-    family: str | None
-    size: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,9 +131,9 @@ def start(connections: int = CONNECTIONS) -> TaskSession:
     return _session[0]
 
 
-def find_commit(task: CommitTask) -> tuple[str, str] | TaskProblem:
+def find_commit(ref: ModelRef) -> tuple[str, str] | TaskProblem:
     """Ask for the name and the commit that a repo has now."""
-    return tried(lambda: session().opener.hub.commit(task.ref.repo, task.ref.revision))
+    return tried(lambda: session().opener.hub.commit(ref.repo, ref.revision))
 
 
 def list_files(task: FilesTask) -> FilesDone | TaskProblem:
@@ -168,9 +152,9 @@ def list_files(task: FilesTask) -> FilesDone | TaskProblem:
     return tried(work)
 
 
-def read_vocabulary(task: VocabularyTask) -> VocabularyDone | TaskProblem:
+def read_vocabulary(task: VocabularyTask) -> VocabularyRow | TaskProblem:
     """Read a vocabulary file once, from the first repo that gives it."""
-    done: VocabularyDone | TaskProblem
+    done: VocabularyRow | TaskProblem
     done = TaskProblem(f"no repo gives {task.digest[:80]}", passing=True)
     for model in task.models:
         done = tried(lambda model=model: _vocabulary(_open(model), task.digest))  # type: ignore[misc]
@@ -179,7 +163,7 @@ def read_vocabulary(task: VocabularyTask) -> VocabularyDone | TaskProblem:
     return done
 
 
-def _vocabulary(opened: OpenedModel, digest: str) -> VocabularyDone:
+def _vocabulary(opened: OpenedModel, digest: str) -> VocabularyRow:
     name = tokenizer.main_file(opened.source)
     if name is None or f"{name}:{opened.source.digest(name)}" != digest:
         raise ReadError(f"{opened.ref.text}: no longer has {digest[:80]}")
@@ -187,7 +171,7 @@ def _vocabulary(opened: OpenedModel, digest: str) -> VocabularyDone:
     with HEAVY:
         facts = ModelFacts("", "hub", tokenizer=tokenizer.alone(opened.source) or TokenizerFacts())
         size = len(facts.tokenizer.tokens or ())
-        return VocabularyDone(condensed.fingerprint(facts), condensed.family(facts), size)
+        return VocabularyRow(digest, condensed.fingerprint(facts), condensed.family(facts), size)
 
 
 def read_model(task: ModelTask) -> ModelDone | TaskProblem:

@@ -64,7 +64,7 @@ def try_best(night: ScanNight, sides: Mapping[str, CardedModel]) -> None:
         else:
             row = replace(row, body=result)
         night.writer.trial(row)
-        night.count("trials", 1)
+        night.counts["trials"] += 1
 
 
 def _best(night: ScanNight, sides: Mapping[str, CardedModel], target: str) -> list[str]:

@@ -47,7 +47,7 @@ def take_notes(night: ScanNight, pairs: PlannedPairs, sides: Mapping[str, Carded
     )
     for task, done in night.run("notes", tasks.note_pair, work, len(todo), kind="cpu"):
         if isinstance(done, tasks.TaskProblem):
-            night.count("unnoted", 1)
+            night.counts["unnoted"] += 1
         else:
             night.writer.notes(task.key, done)
 
@@ -105,7 +105,7 @@ def judge_all(night: ScanNight, pairs: PlannedPairs, sides: Mapping[str, CardedM
             basis, digests = fresh[pair]
             inputs = VerdictInputs(digests, gated, _judge_again(night, task, draft))
             night.writer.verdicts(pair, basis, inputs, whole)
-            night.count("verdicts", len(rows))
+            night.counts["verdicts"] += len(rows)
 
 
 def _judge_again(night: ScanNight, task: JudgeTask, draft: str) -> JudgeAgain:

@@ -31,7 +31,7 @@ from draftcheck.scan.rows import (
     VocabularyRow,
 )
 from draftcheck.scan.store import SPREAD, ScanStore, digest_of, insert, pack, stable_json
-from draftcheck.scan.tasks import FilesDone, ModelDone, TaskProblem, VocabularyDone
+from draftcheck.scan.tasks import FilesDone, ModelDone, TaskProblem
 from draftcheck.settings import __version__
 from draftcheck.values.words import Verdict
 
@@ -129,16 +129,12 @@ class ScanWriter:
             (*values, name),
         )
 
-    def vocabulary(self, digest: str, done: VocabularyDone | TaskProblem) -> None:
+    def vocabulary(self, digest: str, done: VocabularyRow | TaskProblem) -> None:
         """Write what a vocabulary file is, or why it cannot be read."""
-        if isinstance(done, TaskProblem):
-            if done.passing:
-                return
-            row = VocabularyRow(digest, problem=done.says[:300])
-        else:
-            row = VocabularyRow(digest, done.fingerprint, done.family, done.size)
-        with self.store.transaction() as db:
-            insert(db, row)
+        if isinstance(done, VocabularyRow):
+            self._insert(done)
+        elif not done.passing:
+            self._insert(VocabularyRow(digest, problem=done.says[:300]))
 
     def model(
         self, ref: str, tried: str | None, done: ModelDone | TaskProblem, repo: RepoRow | None
@@ -186,13 +182,11 @@ class ScanWriter:
 
     def notes(self, key: tuple[str, str], body: Mapping[str, Any]) -> None:
         """Write what two vocabularies side by side tell."""
-        with self.store.transaction() as db:
-            insert(db, NotesRow(*key, body))
+        self._insert(NotesRow(*key, body))
 
     def trial(self, row: TrialRow) -> None:
         """Write a measurement, or why it failed."""
-        with self.store.transaction() as db:
-            insert(db, replace(row, since=self.number))
+        self._insert(replace(row, since=self.number))
 
     def verdicts(
         self, pair: tuple[str, str], basis: str, inputs: VerdictInputs, found: Sequence[VerdictRow]
@@ -326,6 +320,10 @@ class ScanWriter:
             "DELETE FROM facts WHERE digest NOT IN"
             " (SELECT facts FROM models WHERE facts IS NOT NULL)"
         )
+
+    def _insert(self, row: Any) -> None:
+        with self.store.transaction() as db:
+            insert(db, row)
 
     def _execute(self, query: str, values: Sequence[Any]) -> None:
         with self.store.transaction() as db:

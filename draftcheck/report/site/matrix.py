@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from functools import partial
 from typing import Any
 
@@ -10,12 +10,26 @@ from draftcheck.report.json import dumps
 from draftcheck.report.safe import safe
 from draftcheck.report.site import names
 from draftcheck.report.site.data import ORDER, SiteData, place
-from draftcheck.report.site.pool import ValuePool
 from draftcheck.report.site.words import SHORT, reaction
 from draftcheck.scan.rows import FailedRuleRow, ModelRow, VerdictRow
 
 REASONS = 2
 """Of a verdict that the matrix tells; the target's page has the others."""
+
+
+class ValuePool:
+    """Distinct values in the order in which they were met, each pointed to by its place."""
+
+    def __init__(self) -> None:
+        self.places: dict[Hashable, int] = {}
+        self.values: list[Any] = []
+
+    def add(self, key: Hashable, make: Callable[[], Any]) -> int:
+        """The place of a value; it is made when its key is met for the first time."""
+        if key not in self.places:
+            self.places[key] = len(self.values)
+            self.values.append(make())
+        return self.places[key]
 
 
 def data(site: SiteData) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from draftcheck.report.json import HEAD, dumps, picked
 from draftcheck.report.safe import safe
 from draftcheck.report.site import names
 from draftcheck.report.site.data import SiteData, SitePair
-from draftcheck.report.site.pool import ValuePool
+from draftcheck.report.site.matrix import ValuePool
 from draftcheck.scan.rows import ModelRow, ScanRow, VerdictRow
 
 _FORMULA = re.compile(r"(^|[;,|\t])(?=[\"\s]*[=+\-@\uff1d\uff0b\uff0d\uff20])")

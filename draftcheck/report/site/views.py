@@ -20,7 +20,7 @@ BEST = 10
 """Measured pairs on the first page."""
 SHOWN_CHANGES = 8
 MOST_UNREAD = 100
-KINDS = ("broke", "worse", "gone", "works", "better", "new")
+KINDS = ("broke", "worse", "gone", "works", "better", "new", "unclear")
 """Changes in the order in which somebody wants to know of them."""
 
 
@@ -156,14 +156,12 @@ def _pin(site: SiteData, pin: PinRow) -> dict[str, Any]:
 
 def urgency(change: ChangeRow) -> tuple[bool, int]:
     """Pinned pairs first, then what broke."""
-    worst = KINDS.index(change.kind) if change.kind in KINDS else len(KINDS)
-    return not change.pinned, worst
+    return not change.pinned, KINDS.index(change.kind)
 
 
 def changes(found: Sequence[ChangeRow]) -> list[tuple[str, list[ChangedPair]]]:
     """By kind, the worst first."""
-    worst = {kind: number for number, kind in enumerate(KINDS)}
-    ordered = sorted(entries(found), key=lambda entry: worst.get(entry.kind, len(KINDS)))
+    ordered = sorted(entries(found), key=lambda entry: KINDS.index(entry.kind))
     return [(kind, list(group)) for kind, group in groupby(ordered, lambda entry: entry.kind)]
 
 
@@ -171,7 +169,7 @@ def engine_counts(site: SiteData) -> dict[str, Counter[Verdict]]:
     counts: dict[str, Counter[Verdict]] = {column.asked: Counter() for column in site.columns}
     for pair in site.every():
         for answer in pair.answers:
-            counts[answer.asked][Verdict(answer.verdict)] += 1
+            counts[answer.asked][answer.verdict] += 1
     return counts
 
 
@@ -241,14 +239,9 @@ def _setups(best: SitePair | None) -> list[Any]:
     return good or ready
 
 
-FailedPair = tuple[SitePair, tuple[FailedRuleRow, ...]]
-"""A pair, and the first rule that failed on each engine."""
-
-
 def _rejected(pairs: Iterator[SitePair]) -> Iterator[FailedGroup]:
-    by_rules: dict[
-        tuple[tuple[str, str], ...], list[tuple[SitePair, tuple[FailedRuleRow, ...]]]
-    ] = {}
+    # Rules that failed -> pairs, each with the first rule that failed on each engine.
+    by_rules: dict[object, list[tuple[SitePair, tuple[FailedRuleRow, ...]]]] = {}
     for pair in pairs:
         first = {
             answer.findings[0].rule: answer.findings[0]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from draftcheck.report.safe import safe, safe_block
@@ -18,29 +18,18 @@ def name(text: str, longest: int = SHORT) -> str:
     return safe(text, longest)
 
 
-def num(value: int | None) -> str:
-    return "" if value is None else f"{value:,}"
+def _unless_unknown(write: Callable[[Any], str]) -> Callable[[Any], str]:
+    """A figure as text; nothing where there is none."""
+    return lambda value: "" if value is None else write(value)
 
 
-def count(value: int | None) -> str:
-    """A number of parameters."""
-    return "" if value is None else short_count(value)
-
-
-def times(value: float | None) -> str:
-    return "" if value is None else f"{value:.2f}×"
-
-
-def decimal(value: float | None) -> str:
-    return "" if value is None else f"{value:.2f}"
-
-
-def percent(value: float | None) -> str:
-    return "" if value is None else f"{value:.0%}".replace("%", "\u00a0%")
-
-
-def size(value: int | None) -> str:
-    return "" if value is None else byte_size(value).replace(" ", "\u00a0")
+num = _unless_unknown("{:,}".format)
+count = _unless_unknown(short_count)
+"""A number of parameters."""
+times = _unless_unknown("{:.2f}×".format)
+decimal = _unless_unknown("{:.2f}".format)
+percent = _unless_unknown(lambda value: f"{value:.0%}".replace("%", "\u00a0%"))
+size = _unless_unknown(lambda value: byte_size(value).replace(" ", "\u00a0"))
 
 
 def accepted(trial: Mapping[str, Any] | None) -> str:
