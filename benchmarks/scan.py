@@ -14,7 +14,7 @@ import time
 from pathlib import Path
 
 from benchmarks.rows import Row, show
-from draftcheck.scan.judging import JudgeTask, StoredDraft, StoredModel, judge_pairs
+from draftcheck.scan.judging import JudgeTask, StoredModel, judge_pairs
 from draftcheck.scan.store import ScanStore
 from tests.hub import Hub, Virtual, models
 from tests.hub.blobs import File, as_file
@@ -177,7 +177,7 @@ def judging(path: Path) -> list[Row]:
 
     asked = tuple(book.engine_files())
     tasks = [
-        JudgeTask(known[target], tuple(StoredDraft(known[d]) for d in found), asked, {}, False)
+        JudgeTask(known[target], tuple(known[d] for d in found), asked, {}, False)
         for target, found in drafts.items()
     ]
     judge_pairs(tasks[0])  # rules are read once

@@ -19,7 +19,7 @@ from draftcheck.judge.condensed import facts as condensed
 from draftcheck.models.read import read
 from draftcheck.models.refs import parse
 from draftcheck.rulebook import book
-from draftcheck.scan.judging import JudgeTask, StoredDraft, StoredModel, judge_pairs
+from draftcheck.scan.judging import JudgeTask, StoredModel, judge_pairs
 from draftcheck.scan.ray import open_cluster
 from draftcheck.scan.rows import FactsRow
 
@@ -36,10 +36,8 @@ def tasks(work: Path) -> list[JudgeTask]:
         JudgeTask(
             large,
             tuple(
-                StoredDraft(
-                    StoredModel(
-                        f"draft-{batch}-{number}", replace(small.facts, digest=f"{batch}-{number}")
-                    )
+                StoredModel(
+                    f"draft-{batch}-{number}", replace(small.facts, digest=f"{batch}-{number}")
                 )
                 for number in range(DRAFTS)
             ),

@@ -21,12 +21,6 @@ COLOURS = {
     Fit.DOES_NOT_FIT: "red",
     Fit.CANNOT_TELL: "magenta",
 }
-WORDS = {
-    Fit.FITS: "fits",
-    Fit.TIGHT: "tight",
-    Fit.DOES_NOT_FIT: "does not fit",
-    Fit.CANNOT_TELL: "cannot tell",
-}
 LETTERS = {
     ("target", "weights"): "T",
     ("target", "cache"): "t",
@@ -53,8 +47,12 @@ def text(engines: Sequence[EngineVerdict], every: bool) -> str:
     return "\n".join([*blocks, *rest])
 
 
+def _words(fit: MemoryFit) -> str:
+    return fit.answer.replace("-", " ")
+
+
 def _head(fit: MemoryFit) -> str:
-    word = click.style(WORDS[fit.answer], fg=COLOURS[fit.answer], bold=True)
+    word = click.style(_words(fit), fg=COLOURS[fit.answer], bold=True)
     return (
         f"memory on {safe(fit.machine, 60)} with {fit.engine} {safe(fit.version, 40)}: {word}"
         f" ({fit.sequences:,} x {fit.context:,} tokens, KV {safe(fit.kv_dtype, 20)})"
@@ -142,8 +140,7 @@ def markdown(engines: Sequence[EngineVerdict]) -> list[str]:
         return []
     fit = fits[0]
     lines = [
-        f"#### Memory on {md(fit.machine)} with {md(fit.engine)} {md(fit.version)}:"
-        f" {WORDS[fit.answer]}",
+        f"#### Memory on {md(fit.machine)} with {md(fit.engine)} {md(fit.version)}: {_words(fit)}",
         "",
     ]
     if fit.devices:

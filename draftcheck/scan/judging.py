@@ -40,15 +40,8 @@ class StoredModel:
     ref: str
     facts: FactsRow
     revision: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class StoredDraft:
-    """One side of a pair, and what only both vocabularies together tell."""
-
-    known: StoredModel | None
-    """None: the target by itself."""
     notes: Mapping[str, Any] | None = None
+    """Of a draft: what only both vocabularies together tell."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +49,8 @@ class JudgeTask:
     """A target and some of its drafts."""
 
     target: StoredModel
-    drafts: tuple[StoredDraft, ...]
+    drafts: tuple[StoredModel | None, ...]
+    """None: the target by itself."""
     asked: tuple[str, ...]
     said: Mapping[str, Any]
     explicit: bool
@@ -82,19 +76,18 @@ def judge_pairs(task: JudgeTask) -> list[tuple[str, list[VerdictRow]]]:
     asked_for = ask(task.asked, task.said)
     results = []
     for draft in task.drafts:
-        if draft.known is None:
+        if draft is None:
             comparison = condensed_pairs.compare(target, None)
         else:
-            comparison = condensed_pairs.compare(target, _restored(draft.known), draft.notes)
+            comparison = condensed_pairs.compare(target, _restored(draft), draft.notes)
         rows: list[VerdictRow] = []
         for asked, question in asked_for.items():
             verdict = judge(comparison, [question], explicit=task.explicit)
             relation = verdict.comparison.vocabulary.relation
             rows += [
-                _row(asked, entry, relation, task.target.ref, draft.known)
-                for entry in verdict.engines
+                _row(asked, entry, relation, task.target.ref, draft) for entry in verdict.engines
             ]
-        results.append((draft.known.ref if draft.known else ALONE, rows))
+        results.append((draft.ref if draft else ALONE, rows))
     return results
 
 

@@ -212,7 +212,7 @@ class PairRow:
     target_facts: str
     draft_facts: str
     settings: str
-    since: Count
+    since: Count = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -174,27 +174,18 @@ def read_targets(night: ScanNight) -> None:
 
 def _name_targets(night: ScanNight) -> None:
     chosen = dict.fromkeys((*night.job.all_targets(), *night.searched))
-    known = {model.ref: model for model in night.store.models()}
+    problems: dict[str, str | None] = dict.fromkeys(chosen, "not read yet")
+    problems |= {model.ref: model.problem for model in night.store.models()}
+    problems |= {text: problem.says for text, problem in night.lost.items()}
+    named = night.job.all_targets()
     night.targets = [
-        TargetRow(
-            text,
-            "named" if text in night.job.all_targets() else "search",
-            _trouble(night, known, text),
-        )
-        for text in chosen
+        TargetRow(text, "named" if text in named else "search", problems[text]) for text in chosen
     ]
     night.writer.targets(night.targets, night.job.pins)
 
 
 def _plain(ref: ModelRef) -> bool:
     return ref.kind == "hub" and ref.file is None and ref.tag is None and ref.text == ref.repo
-
-
-def _trouble(night: ScanNight, known: dict[str, ModelRow], text: str) -> str | None:
-    if text in night.lost:
-        return night.lost[text].says
-    model = known.get(text)
-    return "not read yet" if model is None else model.problem
 
 
 def screen(night: ScanNight) -> None:
@@ -249,11 +240,15 @@ def _turn_away(
 
 
 def _files(night: ScanNight, listed: list[RepoRow]) -> None:
-    todo = [tasks.FilesTask(repo.name, repo.sha) for repo in listed if repo.files_sha != repo.sha]
-    for task, done in night.read("files", tasks.list_files, todo):
-        night.writer.files(task.repo, task.sha, done)
+    todo = [
+        ModelRef(repo.name, "hub", repo=repo.name, revision=repo.sha)
+        for repo in listed
+        if repo.files_sha != repo.sha
+    ]
+    for ref, done in night.read("files", tasks.list_files, todo):
+        night.writer.files(ref, done)
         if isinstance(done, tasks.TaskProblem) and done.missing:
-            night.vanished[task.repo] = done.says
+            night.vanished[ref.repo] = done.says
 
 
 def _vocabularies(night: ScanNight, listed: list[RepoRow]) -> None:

@@ -53,14 +53,6 @@ class TaskProblem:
 
 
 @dataclass(frozen=True, slots=True)
-class FilesTask:
-    """Which files does a repo have at a commit?"""
-
-    repo: str
-    sha: str
-
-
-@dataclass(frozen=True, slots=True)
 class FilesDone:
     """The files of a repo, and which of them matter."""
 
@@ -136,14 +128,14 @@ def find_commit(ref: ModelRef) -> tuple[str, str] | TaskProblem:
     return tried(lambda: session().opener.hub.commit(ref.repo, ref.revision))
 
 
-def list_files(task: FilesTask) -> FilesDone | TaskProblem:
-    """List the files of a repo, by one request."""
+def list_files(ref: ModelRef) -> FilesDone | TaskProblem:
+    """List the files of a repo at a commit, by one request."""
 
     def work() -> FilesDone:
-        listed = session().opener.hub.listing(task.repo, task.sha)
+        listed = session().opener.hub.listing(ref.repo, ref.revision or "")
         digest = None
         if any("/" not in name and not name.endswith(".gguf") for name in listed.files):
-            source = session().opener.hub.open(task.repo, task.sha, known=listed).folder()
+            source = session().opener.hub.open(ref.repo, ref.revision, known=listed).folder()
             name = tokenizer.main_file(source)
             digest = source.digest(name) if name else None
             digest = f"{name}:{digest}" if digest else None

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
 from draftcheck.judge.condensed import facts as condensed
+from draftcheck.models.refs import ModelRef
 from draftcheck.scan import changes
-from draftcheck.scan.changes import VerdictOrigin
 from draftcheck.scan.plan import PlannedPairs, repo_of
 from draftcheck.scan.rows import (
     ALONE,
@@ -40,17 +40,7 @@ FORMAT = f"{condensed.FORMAT}:"
 SAME_PAIR = "target = ? AND draft = ?"
 SAME_VERDICT = f"{SAME_PAIR} AND asked = ? AND slot = ?"
 JudgeAgain = Callable[[str, str], Mapping[tuple[str, str], str]]
-
-
-@dataclass(frozen=True, slots=True)
-class VerdictInputs:
-    """What the verdicts of a pair were made from."""
-
-    digests: tuple[str, str, str]
-    """Of the target's facts, of the draft's, and of the settings."""
-    gated: bool = False
-    judge_again: JudgeAgain | None = None
-    """Judges other facts, by their digests, as of now: tells files from rules as a cause."""
+"""Judges other facts, by their digests, as of now: tells files from rules as a cause."""
 
 
 class ScanWriter:
@@ -116,17 +106,17 @@ class ScanWriter:
                 [(stage, why[:300], name) for name, stage, why in reasons],
             )
 
-    def files(self, name: str, sha: str, done: FilesDone | TaskProblem) -> None:
+    def files(self, ref: ModelRef, done: FilesDone | TaskProblem) -> None:
         """Write the list of files of a repo at a commit, or why there is none."""
         values: tuple[Any, ...]
         if isinstance(done, TaskProblem):
-            values = (None if done.passing else sha, None, None, None, done.says[:300])
+            values = (None if done.passing else ref.revision, None, None, None, done.says[:300])
         else:
-            values = (sha, pack(done.body), done.tokenizer, done.gguf, None)
+            values = (ref.revision, pack(done.body), done.tokenizer, done.gguf, None)
         self._execute(
             "UPDATE repos SET files_sha = ?, files = ?, tokenizer = ?, gguf = ?, problem = ?"
             " WHERE name = ?",
-            (*values, name),
+            (*values, ref.repo),
         )
 
     def vocabulary(self, digest: str, done: VocabularyRow | TaskProblem) -> None:
@@ -189,12 +179,13 @@ class ScanWriter:
         self._insert(replace(row, since=self.number))
 
     def verdicts(
-        self, pair: tuple[str, str], basis: str, inputs: VerdictInputs, found: Sequence[VerdictRow]
+        self, pair: PairRow, found: Sequence[VerdictRow], judge_again: JudgeAgain, gated: bool
     ) -> None:
         """Write the verdicts of a pair, and note which of them changed."""
+        key = (pair.target, pair.draft)
         with self.store.transaction() as db:
-            left = self._verdicts(pair)
-            known = next(self.store.read(PairRow, SAME_PAIR, *pair), None)
+            left = self._verdicts(key)
+            known = next(self.store.read(PairRow, SAME_PAIR, *key), None)
             for row in found:
                 old = left.pop((row.asked, row.slot), None)
                 if old is not None and old.verdict == row.verdict:
@@ -202,43 +193,28 @@ class ScanWriter:
                 else:
                     new = replace(row, since=self.number)
                 insert(db, new)
-                if not self.first:
-                    self._compare(db, new, old, known, inputs)
+                was = old.verdict if old is not None else None
+                if self.first or (changes.kind(was, new.verdict) is None and not self._noted(new)):
+                    continue
+                before, after = None, changes.origin(pair, new)
+                if old is not None and known is not None:
+                    before = changes.origin(known, old)
+                    cause = changes.cause(before, after, gated=gated)
+                    if cause == "several":
+                        old_files = judge_again(known.target_facts, known.draft_facts)
+                        between = old_files.get((new.asked, new.slot))
+                        cause = changes.blame(before, after, (was, between, new.verdict))
+                else:
+                    cause = self._newness(db, new.target, known)
+                why = changes.sentence(new, cause, before, after)
+                self._note(db, new, (was, new.verdict), cause, why)
             for old in left.values():
                 self._drop(db, old, "not-asked", "the engine does not take this pair any more")
-            since = known.since if known else self.number
-            insert(db, PairRow(*pair, basis, *inputs.digests, since))
+            insert(db, replace(pair, since=known.since if known else self.number))
 
     def _verdicts(self, pair: tuple[str, str]) -> dict[tuple[str, str], VerdictRow]:
         found = self.store.read(VerdictRow, SAME_PAIR, *pair)
         return {(row.asked, row.slot): row for row in found}
-
-    def _compare(
-        self,
-        db: sqlite3.Connection,
-        row: VerdictRow,
-        old: VerdictRow | None,
-        pair: PairRow | None,
-        inputs: VerdictInputs,
-    ) -> None:
-        """Note a verdict that is not what it was, and find out why."""
-        was = old.verdict if old is not None else None
-        if changes.kind(was, row.verdict) is None and self._noted(row) is None:
-            return
-        before, after = None, VerdictOrigin(*inputs.digests, row.rules, row.version)
-        if old is not None and pair is not None:
-            before = VerdictOrigin(
-                pair.target_facts, pair.draft_facts, pair.settings, old.rules, old.version
-            )
-            cause = changes.cause(before, after, gated=inputs.gated)
-            if cause == "several" and inputs.judge_again is not None:
-                old_files = inputs.judge_again(before.target_facts, before.draft_facts)
-                between = old_files.get((row.asked, row.slot))
-                cause = changes.blame(before, after, (was, between, row.verdict))
-        else:
-            cause = self._newness(db, row.target, pair)
-        why = changes.sentence(row, cause, before, after)
-        self._note(db, row, (was, row.verdict), cause, why)
 
     def _newness(self, db: sqlite3.Connection, target: str, pair: PairRow | None) -> str:
         """What is new where there was no verdict: the question, the draft or the target."""

@@ -8,7 +8,7 @@ from typing import Any
 
 from draftcheck.report.json import dumps
 from draftcheck.report.safe import safe
-from draftcheck.report.site import names
+from draftcheck.report.site import words
 from draftcheck.report.site.data import ORDER, SiteData, place
 from draftcheck.report.site.words import SHORT, reaction
 from draftcheck.scan.rows import FailedRuleRow, ModelRow, VerdictRow
@@ -59,7 +59,7 @@ def data(site: SiteData) -> dict[str, Any]:
     return {
         "columns": [[column.asked, column.engine, column.version] for column in site.columns],
         "words": [str(verdict) for verdict in ORDER],
-        "targets": [[*_model(m, families), names.page(m.ref)] for m in site.targets],
+        "targets": [[*_model(m, families), words.target_page(m.ref)] for m in site.targets],
         "drafts": [[*_model(m, families), safe(m.draft_kind, SHORT)] for m in site.drafts],
         "answers": answers.values,
         "sets": sets.values,
@@ -69,7 +69,7 @@ def data(site: SiteData) -> dict[str, Any]:
 
 def _model(model: ModelRow, families: ValuePool) -> list[Any]:
     family = families.add(model.family, str)
-    return [safe(model.ref, SHORT), names.digest(model.ref), model.parameters, family]
+    return [safe(model.ref, SHORT), words.ref_digest(model.ref), model.parameters, family]
 
 
 def script(value: Any) -> str:
@@ -102,7 +102,7 @@ def _answer(answer: VerdictRow, column: int) -> list[Any]:
 
 
 def _reason(reason: FailedRuleRow) -> list[str]:
-    page = names.rule_pages().get(reason.rule)
+    page = words.rule_pages().get(reason.rule)
     said = safe(reason.saw)
     return [
         safe(reason.rule, SHORT),

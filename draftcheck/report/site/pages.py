@@ -16,7 +16,7 @@ from draftcheck import atomic
 from draftcheck.errors import ReadError
 from draftcheck.report import rulepages, rules
 from draftcheck.report.layout import KNOWN_BY
-from draftcheck.report.site import matrix, names, tables, views, words
+from draftcheck.report.site import matrix, tables, views, words
 from draftcheck.report.site.data import ORDER, SiteData
 from draftcheck.rulebook import book
 from draftcheck.scan.rows import ModelRow
@@ -85,10 +85,10 @@ def render(site: SiteData) -> dict[str, Callable[[], str]]:
         "index.html": pages.index,
         "changes.html": pages.changes,
         "matrix.html": pages.matrix,
-        **{names.page(t.ref): partial(pages.target, t, drafts) for t in site.targets},
+        **{words.target_page(t.ref): partial(pages.target, t, drafts) for t in site.targets},
         "rules.html": partial(pages.page, "rules", "rules.html", {"index": rule_pages}, "sort.js"),
         **{
-            names.rules(page.id): partial(pages.page, "rules", "engine.html", {"page": page})
+            words.rules_page(page.id): partial(pages.page, "rules", "engine.html", {"page": page})
             for page in rule_pages
         },
         "data.json": lambda: tables.as_json(site) + "\n",
@@ -105,9 +105,9 @@ class SitePages:
         self.shared: dict[str, Any] = {
             "site": site,
             "verdict_words": [str(verdict) for verdict in ORDER],
-            "rule_pages": names.rule_pages(),
-            "target_pages": {model.ref: names.page(model.ref) for model in site.targets},
-            "engine_pages": {name: names.rules(name) for name in book.engine_files()},
+            "rule_pages": words.rule_pages(),
+            "target_pages": {model.ref: words.target_page(model.ref) for model in site.targets},
+            "engine_pages": {name: words.rules_page(name) for name in book.engine_files()},
             "most": MOST_NAMES,
             "ranked": RANKED,
         }
@@ -157,7 +157,7 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    found.filters.update(words.FILTERS, told=views.told, rule_page=names.rules, url=names.hub_url)
+    found.filters.update(words.FILTERS, told=views.told)
     found.filters.update(
         window=rules.window, takes=rulepages.takes, known_by=lambda row: KNOWN_BY[row.basis]
     )

@@ -12,7 +12,7 @@ from typing import Any
 
 from draftcheck.report.json import HEAD, dumps, picked
 from draftcheck.report.safe import safe
-from draftcheck.report.site import names
+from draftcheck.report.site import words
 from draftcheck.report.site.data import SiteData, SitePair
 from draftcheck.report.site.matrix import ValuePool
 from draftcheck.scan.rows import ModelRow, ScanRow, VerdictRow
@@ -68,7 +68,7 @@ def _model(model: ModelRow) -> dict[str, Any]:
         ),
         "rows": None,  # the store does not keep them
         **picked(model, "downloads", "unread"),
-        "url": names.hub_url(model),
+        "url": words.hub_url(model),
     }  # fmt: skip
 
 

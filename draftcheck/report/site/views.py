@@ -9,7 +9,7 @@ from itertools import groupby
 from typing import Any
 
 from draftcheck.report import charts
-from draftcheck.report.site import names
+from draftcheck.report.site import words
 from draftcheck.report.site.data import ORDER, USABLE, SiteData, SitePair, place
 from draftcheck.scan.rows import ChangeRow, FailedRuleRow, ModelRow, PinRow, VerdictRow
 from draftcheck.values.words import Verdict
@@ -229,7 +229,7 @@ def told(answers: Sequence[VerdictRow]) -> str:
 
 def pair_key(pair: SitePair) -> str:
     """Names a pair in the address of the matrix."""
-    return f"pair={names.digest(pair.target)}.{names.digest(pair.draft)}"
+    return f"pair={words.ref_digest(pair.target)}.{words.ref_digest(pair.draft)}"
 
 
 def _setups(best: SitePair | None) -> list[Any]:

@@ -1,15 +1,29 @@
-"""Numbers and names as the pages write them; everything from a model is made visible first."""
+"""Numbers, names and file names as the pages write them.
+
+Everything from a model is made visible first. Names of files stay the same night after night,
+whatever a model is called.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
+from functools import cache
+from hashlib import sha256
 from typing import Any
 
+from draftcheck.report.rulepages import TRUTH
 from draftcheck.report.safe import safe, safe_block
 from draftcheck.report.text import REACTIONS
+from draftcheck.rulebook import book
+from draftcheck.scan.rows import ModelRow
+from draftcheck.settings import endpoint
 from draftcheck.values.sizes import byte_size, short_count
 from draftcheck.values.words import Reaction
 
+LONGEST = 60
+REPO = re.compile(r"[A-Za-z0-9][\w.-]*/[\w.-]+")
+_ODD = re.compile(r"[^a-z0-9]+")
 SHORT = 96
 """Letters of a name in a table; the Hub's own limit for one."""
 
@@ -63,8 +77,42 @@ def sentence(text: str) -> str:
     return shown[:1].upper() + shown[1:] + ("" if shown.endswith((".", "…")) else ".")
 
 
+# ---- files and links ----
+
+
+def ref_digest(ref: str) -> str:
+    return sha256(ref.encode("utf-8", "surrogatepass")).hexdigest()[:10]
+
+
+def target_page(ref: str) -> str:
+    """A target's page: readable letters of its name, and a digest that makes it its own."""
+    slug = _ODD.sub("-", ref.lower())[:LONGEST].strip("-")
+    return f"target-{slug}-{ref_digest(ref)}.html" if slug else f"target-{ref_digest(ref)}.html"
+
+
+def hub_url(model: ModelRow) -> str | None:
+    """Where people look at its files; only for a link."""
+    at_hub = model.kind == "hub" and REPO.fullmatch(model.ref)
+    return f"{endpoint()}/{model.ref}" if at_hub else None
+
+
+def rules_page(engine: str) -> str:
+    """An engine's rule page; engine names are ours."""
+    return f"rules-{_ODD.sub('-', engine.lower())}.html"
+
+
+@cache
+def rule_pages() -> dict[str, str]:
+    """Rule -> the page that explains it."""
+    found = {rule.id: rules_page(TRUTH) for rule in book.truth()}
+    for engine in book.engine_files():
+        found |= {rule.id: rules_page(engine) for rule in book.load(engine).rules}
+    return found
+
+
 FILTERS = {
     "name": name, "text": safe, "block": safe_block, "num": num, "count": count, "times": times,
     "decimal": decimal, "percent": percent, "size": size, "accepted": accepted, "moment": moment,
     "reaction": reaction, "words": words, "sentence": sentence,
+    "rule_page": rules_page, "url": hub_url,
 }  # fmt: skip
