@@ -290,15 +290,14 @@ def unpack(data: bytes) -> Any:
     raw = unpacker.decompress(data, LARGEST)
     if unpacker.unconsumed_tail:
         raise ValueError("larger than anything a scan writes")
-    return _loads(raw)
-
-
-def _loads(text: str | bytes) -> Any:
-    return json.loads(text, parse_constant=_no_number)
+    return _loads(raw.decode())
 
 
 def _no_number(text: str) -> None:
     raise ValueError(f"{text} is no number")
+
+
+_loads = json.JSONDecoder(parse_constant=_no_number).decode
 
 
 def _connect_to_read(path: Path) -> sqlite3.Connection:
