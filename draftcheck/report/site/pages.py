@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 from draftcheck import atomic
 from draftcheck.errors import ReadError
-from draftcheck.report import rulepages, rules
+from draftcheck.report import rules
 from draftcheck.report.layout import KNOWN_BY
-from draftcheck.report.site import matrix, tables, views, words
+from draftcheck.report.site import tables, views, words
 from draftcheck.report.site.data import ORDER, SiteData
 from draftcheck.rulebook import book
 from draftcheck.scan.rows import ModelRow
@@ -80,7 +80,7 @@ def render(site: SiteData) -> dict[str, Callable[[], str]]:
     """File name -> what makes its text, so that one page at a time is held."""
     pages = SitePages(site)
     drafts = {model.ref: model for model in site.drafts}
-    rule_pages = rulepages.index()
+    rule_pages = rules.index()
     return {
         "index.html": pages.index,
         "changes.html": pages.changes,
@@ -136,7 +136,7 @@ class SitePages:
         return self.page("changes", "changes.html", {"groups": now, "earlier": earlier})
 
     def matrix(self) -> str:
-        data = _markup(matrix.script(matrix.data(self.site)))
+        data = _markup(tables.script(tables.matrix(self.site)))
         return self.page("matrix", "matrix.html", {"data": data}, "matrix.js")
 
     def target(self, model: ModelRow, drafts: dict[str, ModelRow]) -> str:
@@ -159,7 +159,7 @@ def _environment() -> Environment:
     )
     found.filters.update(words.FILTERS, told=views.told)
     found.filters.update(
-        window=rules.window, takes=rulepages.takes, known_by=lambda row: KNOWN_BY[row.basis]
+        window=rules.window, takes=rules.takes, known_by=lambda row: KNOWN_BY[row.basis]
     )
     return found
 

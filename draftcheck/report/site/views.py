@@ -45,44 +45,6 @@ class DraftView:
 
 
 @dataclass(frozen=True, slots=True)
-class TargetView:
-    """A target in the list of all."""
-
-    target: ModelRow
-    best: SitePair | None
-    usable: int
-    pairs: int
-
-    @property
-    def order(self) -> int:
-        return place(self.best.verdict) if self.best else len(ORDER)
-
-    @property
-    def speedup(self) -> float | None:
-        return self.best.speedup if self.best else None
-
-
-@dataclass(frozen=True, slots=True)
-class FailedGroup:
-    """Drafts that fail for the same rules."""
-
-    reasons: tuple[FailedRuleRow, ...]
-    pairs: tuple[SitePair, ...]
-    same: bool
-    """Whether the same was seen for each."""
-
-
-@dataclass(frozen=True, slots=True)
-class ChangeStep:
-    """What changed alike on several engines."""
-
-    engines: tuple[str, ...]
-    before: str | None
-    after: str | None
-    why: str
-
-
-@dataclass(frozen=True, slots=True)
 class ChangedPair:
     """A pair that changed."""
 
@@ -90,7 +52,8 @@ class ChangedPair:
     target: str
     draft: str | None
     pinned: bool
-    steps: tuple[ChangeStep, ...]
+    steps: tuple[Mapping[str, Any], ...]
+    """What changed alike on several engines."""
 
 
 def entries(found: Sequence[ChangeRow]) -> list[ChangedPair]:
@@ -104,13 +67,13 @@ def entries(found: Sequence[ChangeRow]) -> list[ChangedPair]:
     ]
 
 
-def _steps(found: Sequence[ChangeRow]) -> Iterator[ChangeStep]:
+def _steps(found: Sequence[ChangeRow]) -> Iterator[Mapping[str, Any]]:
     alike: dict[tuple[Verdict | None, Verdict | None, str], list[str]] = {}
     for change in found:
         key = (change.before, change.after, change.why or change.cause.replace("-", " "))
         alike.setdefault(key, []).append(change.where)
-    for key, engines in alike.items():
-        yield ChangeStep(tuple(engines), *key)
+    for (before, after, why), engines in alike.items():
+        yield {"engines": engines, "before": before, "after": after, "why": why}
 
 
 def overview(site: SiteData) -> dict[str, Any]:
@@ -173,10 +136,19 @@ def engine_counts(site: SiteData) -> dict[str, Counter[Verdict]]:
     return counts
 
 
-def _summary(site: SiteData, target: ModelRow) -> TargetView:
+def _summary(site: SiteData, target: ModelRow) -> dict[str, Any]:
+    """A target in the list of all."""
     pairs = site.pairs.get(target.ref, ())
     usable = [pair for pair in pairs if pair.verdict in USABLE]
-    return TargetView(target, usable[0] if usable else None, len(usable), len(pairs))
+    best = usable[0] if usable else None
+    return {
+        "target": target,
+        "best": best,
+        "usable": len(usable),
+        "pairs": len(pairs),
+        "order": place(best.verdict) if best else len(ORDER),
+        "speedup": best.speedup if best else None,
+    }
 
 
 def target(site: SiteData, model: ModelRow, drafts: Mapping[str, ModelRow]) -> dict[str, Any]:
@@ -239,7 +211,8 @@ def _setups(best: SitePair | None) -> list[Any]:
     return good or ready
 
 
-def _rejected(pairs: Iterator[SitePair]) -> Iterator[FailedGroup]:
+def _rejected(pairs: Iterator[SitePair]) -> Iterator[Mapping[str, Any]]:
+    """Drafts that fail for the same rules; same: the same was seen for each."""
     # Rules that failed -> pairs, each with the first rule that failed on each engine.
     by_rules: dict[object, list[tuple[SitePair, tuple[FailedRuleRow, ...]]]] = {}
     for pair in pairs:
@@ -253,7 +226,7 @@ def _rejected(pairs: Iterator[SitePair]) -> Iterator[FailedGroup]:
         by_rules.setdefault(key, []).append((pair, reasons))
     for entries in sorted(by_rules.values(), key=lambda entries: -len(entries)):
         same = len({tuple(reason.saw for reason in reasons) for _, reasons in entries}) == 1
-        yield FailedGroup(entries[0][1], tuple(pair for pair, _ in entries), same)
+        yield {"reasons": entries[0][1], "pairs": [pair for pair, _ in entries], "same": same}
 
 
 def _trials(pairs: Sequence[SitePair]) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from functools import cache
 from hashlib import sha256
 from typing import Any
 
-from draftcheck.report.rulepages import TRUTH
+from draftcheck.report.rules import TRUTH
 from draftcheck.report.safe import safe, safe_block
 from draftcheck.report.text import REACTIONS
 from draftcheck.rulebook import book
