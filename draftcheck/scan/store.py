@@ -87,6 +87,24 @@ class StoreError(ReadError):
     """The store cannot be used."""
 
 
+class StoreConnection(sqlite3.Connection):
+    """Takes any text: half a character, which models may have in theirs, is written as its code."""
+
+    def execute(self, sql: str, parameters: Any = (), /) -> sqlite3.Cursor:
+        """Run a statement."""
+        return super().execute(sql, [_storable(value) for value in parameters])
+
+    def executemany(self, sql: str, parameters: Any, /) -> sqlite3.Cursor:
+        """Run a statement for each row of values."""
+        return super().executemany(sql, [[_storable(value) for value in row] for row in parameters])
+
+
+def _storable(value: Any) -> Any:
+    if not isinstance(value, str) or value.isascii():
+        return value
+    return value.encode("utf-8", "backslashreplace").decode()
+
+
 class ScanStore:
     """An open store. Use it as a context manager."""
 
@@ -360,6 +378,7 @@ def _connect(path: Path, options: str) -> sqlite3.Connection:
         timeout=BUSY_SECONDS,
         isolation_level=None,
         check_same_thread=False,
+        factory=StoreConnection,
     )
     db.row_factory = sqlite3.Row
     db.text_factory = _text
