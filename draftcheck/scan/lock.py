@@ -63,7 +63,8 @@ class StoreLock:
         if self._ours:
             with contextlib.suppress(OSError):  # a full disk: then nobody knows who, but it is held
                 os.ftruncate(self._fd, 0)
-                os.pwrite(self._fd, words, 0)
+                os.lseek(self._fd, 0, os.SEEK_SET)
+                os.write(self._fd, words)
 
     def close(self) -> None:
         """Let others in."""
@@ -74,7 +75,8 @@ class StoreLock:
 def _holder(fd: int) -> str | None:
     """Who wrote the lock file; None where no scan did."""
     try:
-        body = json.loads(os.pread(fd, LONGEST, 0))
+        os.lseek(fd, 0, os.SEEK_SET)
+        body = json.loads(os.read(fd, LONGEST))
         return f"process {int(body['pid'])} on {body['host']!s:.80}, since {body['since']!s:.40}"
     except (OSError, ValueError, KeyError, TypeError, OverflowError, RecursionError):
         return None
