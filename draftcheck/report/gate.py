@@ -20,14 +20,8 @@ from draftcheck.report.safe import safe
 from draftcheck.report.text import COLOURS, SEVERITY_COLOURS
 from draftcheck.settings import __version__
 from draftcheck.values.findings import FilePlace, Finding, Fix
-from draftcheck.values.words import Outcome, Severity, Verdict
+from draftcheck.values.words import Outcome, Severity
 
-ANSWERS = {
-    Verdict.COMPATIBLE: "no finding stands against these setups",
-    Verdict.DEGRADED: "these setups run, with losses",
-    Verdict.INCOMPATIBLE: "a setup is broken",
-    Verdict.UNDECIDED: "not everything could be checked",
-}
 NOTHING = "nothing to check: no file here starts an engine with speculative decoding"
 MISSING = ("GAT002", "GAT005")
 """Told in short: the list of missing models says the rest."""

@@ -13,29 +13,21 @@ from draftcheck.report.layout import wrapped
 from draftcheck.report.safe import markdown as md
 from draftcheck.report.safe import safe
 
-CODES = {
-    ProbeState.SPECULATING: 0,
-    ProbeState.CONFIGURED: 3,
-    ProbeState.NOT_ACCEPTING: 1,
-    ProbeState.NOT_SPECULATING: 1,
-    ProbeState.UNKNOWN: 3,
-}
-COLOURS = {
-    ProbeState.SPECULATING: "green",
-    ProbeState.CONFIGURED: "yellow",
-    ProbeState.NOT_ACCEPTING: "red",
-    ProbeState.NOT_SPECULATING: "red",
-    ProbeState.UNKNOWN: "magenta",
-}
-ANSWERS = {
-    ProbeState.SPECULATING: "{who} is speculating",
+STATES = {
+    ProbeState.SPECULATING: (0, "green", "{who} is speculating"),
     ProbeState.CONFIGURED: (
-        "{who} is set up to speculate, but nothing shows that drafts are accepted"
+        3, "yellow", "{who} is set up to speculate, but nothing shows that drafts are accepted",
     ),
-    ProbeState.NOT_ACCEPTING: "{who} drafts, and accepts next to nothing",
-    ProbeState.NOT_SPECULATING: "{who} is not speculating",
-    ProbeState.UNKNOWN: "whether {who} is speculating cannot be told",
-}
+    ProbeState.NOT_ACCEPTING: (1, "red", "{who} drafts, and accepts next to nothing"),
+    ProbeState.NOT_SPECULATING: (1, "red", "{who} is not speculating"),
+    ProbeState.UNKNOWN: (3, "magenta", "whether {who} is speculating cannot be told"),
+}  # fmt: skip
+"""Exit code, colour and sentence."""
+
+
+def code(probe: ProbeResult) -> int:
+    """The contract's exit code."""
+    return STATES[probe.state][0]
 
 
 def _who(probe: ProbeResult) -> str:
@@ -91,8 +83,9 @@ def _percent(rate: float | None) -> str:
 
 
 def _text(probe: ProbeResult) -> str:
-    word = click.style(str(probe.state), fg=COLOURS[probe.state], bold=True)
-    blocks = [f"{word}: {safe(ANSWERS[probe.state].format(who=_who(probe)))}"]
+    _, colour, answer = STATES[probe.state]
+    word = click.style(str(probe.state), fg=colour, bold=True)
+    blocks = [f"{word}: {safe(answer.format(who=_who(probe)))}"]
     blocks.append("\n".join(f"  {name.ljust(12)}{safe(value)}" for name, value in _facts(probe)))
     blocks += [_span(name, counts) for name, counts in _figures(probe)]
     blocks += [_cause(cause) for cause in probe.causes]
@@ -124,7 +117,7 @@ def _cause(cause: ProbeCause) -> str:
 
 def _markdown(probe: ProbeResult) -> str:
     lines = [f"### draftcheck probe: {probe.state}", ""]
-    lines += [md(ANSWERS[probe.state].format(who=_who(probe))) + ".", ""]
+    lines += [md(STATES[probe.state][2].format(who=_who(probe))) + ".", ""]
     facts = [f"- {name}: {md(value)}" for name, value in _facts(probe)]
     lines += [*facts, ""] if facts else []
     for name, counts in _figures(probe):
