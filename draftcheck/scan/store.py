@@ -127,6 +127,8 @@ class ScanStore:
             path.parent.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise StoreError(f"{path.parent}: {error.strerror}") from error
+        if path.exists() and not path.is_file():
+            raise StoreError(f"{path}: not a file", hint="Name another --store.")
         lock = StoreLock(path)
         try:
             return cls(path, _connect_to_write(path), lock)

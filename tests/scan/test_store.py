@@ -99,6 +99,14 @@ def test_what_lies_in_the_place_of_the_lock(path: Path, run: Run, kind: str) -> 
     assert precious.read_text() == "do not touch" and not path.exists()
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="needs pipes")
+def test_a_pipe_is_no_store(path: Path, run: Run) -> None:
+    os.mkfifo(path)
+    ran = run("scan", "--target", "org/x", "--store", path)
+    assert ran.code == 3 and "not a file" in ran.err
+    assert [entry.name for entry in path.parent.iterdir()] == [path.name]
+
+
 def test_words_that_no_scan_wrote_stay_in_the_lock(path: Path) -> None:
     lock_file(path).write_text('{"mine": true}')
     with ScanStore.open(path), pytest.raises(StoreHeld, match="in use by another process"):
