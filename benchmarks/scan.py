@@ -14,7 +14,7 @@ import time
 from pathlib import Path
 
 from benchmarks.rows import Row, show
-from draftcheck.scan.judging import JudgeTask, StoredDraft, StoredModel, judge_pairs
+from draftcheck.scan.judging import JudgeTask, StoredModel, judge_pairs
 from draftcheck.scan.store import ScanStore
 from tests.hub import Hub, Virtual, models
 from tests.hub.blobs import File, as_file
@@ -166,7 +166,7 @@ def judging(path: Path) -> list[Row]:
     with ScanStore.open(path, readonly=True) as store:
         pairs = [(v.target, v.draft) for v in store.verdicts() if v.draft is not None]
         known = {
-            model.ref: StoredModel(model.ref, model.facts, store.body(model.facts))
+            model.ref: StoredModel(model.ref, store.facts(model.facts))
             for model in store.models()
             if model.facts is not None
         }
@@ -177,7 +177,7 @@ def judging(path: Path) -> list[Row]:
 
     asked = tuple(book.engine_files())
     tasks = [
-        JudgeTask(known[target], tuple(StoredDraft(known[d]) for d in found), asked, {}, False)
+        JudgeTask(known[target], tuple(known[d] for d in found), asked, {}, False)
         for target, found in drafts.items()
     ]
     judge_pairs(tasks[0])  # rules are read once

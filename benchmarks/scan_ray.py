@@ -9,6 +9,7 @@ import os
 import sys
 import tempfile
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +19,9 @@ from draftcheck.judge.condensed import facts as condensed
 from draftcheck.models.read import read
 from draftcheck.models.refs import parse
 from draftcheck.rulebook import book
-from draftcheck.scan.judging import JudgeTask, StoredDraft, StoredModel, judge_pairs
+from draftcheck.scan.judging import JudgeTask, StoredModel, judge_pairs
 from draftcheck.scan.ray import open_cluster
+from draftcheck.scan.rows import FactsRow
 
 BATCHES, DRAFTS = 64, 24
 GAIN = 2.5
@@ -34,7 +36,9 @@ def tasks(work: Path) -> list[JudgeTask]:
         JudgeTask(
             large,
             tuple(
-                StoredDraft(StoredModel(f"draft-{batch}-{number}", f"{batch}-{number}", small.body))
+                StoredModel(
+                    f"draft-{batch}-{number}", replace(small.facts, digest=f"{batch}-{number}")
+                )
                 for number in range(DRAFTS)
             ),
             asked,
@@ -47,7 +51,7 @@ def tasks(work: Path) -> list[JudgeTask]:
 
 def _known(path: Path) -> StoredModel:
     entry = condensed.condense(read(parse(str(path))))
-    return StoredModel(path.name, path.name, {"facts": entry, "download": [None, None]})
+    return StoredModel(path.name, FactsRow(path.name, entry))
 
 
 def timed(work: list[JudgeTask], workers: int) -> tuple[float, dict[str, Any]]:

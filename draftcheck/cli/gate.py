@@ -66,8 +66,8 @@ def command(
     comes from draftcheck.lock (see `draftcheck lock`) or from this disk.
     """
     from draftcheck.gate.run import GateRequest, run
-    from draftcheck.report import exits, gate_formats
-    from draftcheck.report.gate import NOTHING
+    from draftcheck.report import exits
+    from draftcheck.report.gate import FORMATS, NOTHING
 
     request = GateRequest(files, diff_base, online, lock, _versions(engines))
     ran = run(request)
@@ -78,7 +78,7 @@ def command(
         ran = _mend(ran, request)
     report = ran.report
     if not quiet or output is not None:
-        emit(gate_formats.FORMATS[form](report, verbose), output)
+        emit(FORMATS[form](report, verbose), output)
     if report.empty and (form != "text" or output is not None or quiet):
         click.echo(NOTHING, err=True)
     return exits.code(report.verdict, strict=strict)

@@ -46,12 +46,11 @@ class InspectRequest:
 def command(request: InspectRequest) -> int:
     """Show what the files of MODEL say, without opinion."""
     from draftcheck.errors import ReadError, UsageError
-    from draftcheck.judge.llama.loaded import loaded
     from draftcheck.models import stored
     from draftcheck.models.read import read
     from draftcheck.models.refs import FACTS_SUFFIX, parse
     from draftcheck.report import exits
-    from draftcheck.report.pair_formats import INSPECT
+    from draftcheck.report.pair import INSPECT
 
     output = request.report.output
     if output is not None and not output.name.endswith(FACTS_SUFFIX):
@@ -59,7 +58,7 @@ def command(request: InspectRequest) -> int:
     with progress(quiet=False):
         ref = parse(request.model)
         facts = read(ref, offline=request.offline, deep=request.deep)
-    emit(INSPECT[request.report.form](facts, loaded(facts)), None)
+    emit(INSPECT[request.report.form](facts), None)
     if output is not None:
         try:
             stored.save(facts, output)

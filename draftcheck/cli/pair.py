@@ -90,7 +90,7 @@ def command(request: PairRequest) -> int:
     # Imported here so that --help never pays for reading models.
     import draftcheck
     from draftcheck.report import exits
-    from draftcheck.report.pair_formats import PAIR
+    from draftcheck.report.pair import PAIR
 
     if (request.measure or request.trial_from) and request.draft is None:
         raise UsageError("a trial needs a draft", hint="Name TARGET and DRAFT.")

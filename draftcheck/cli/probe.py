@@ -81,4 +81,4 @@ def command(request: ProbeCommand) -> int:
     )
     if not request.quiet or request.report.output is not None:
         emit(report.FORMATS[request.report.form](answer), request.report.output)
-    return report.CODES[answer.state]
+    return report.code(answer)

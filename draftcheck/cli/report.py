@@ -8,6 +8,8 @@ import click
 
 STORE = "draftcheck-scan.db"
 FOLDER = "draftcheck-report"
+MOST_SAID = 20
+"""Rows that cannot be read, one line each."""
 
 
 @click.command("report")
@@ -36,7 +38,11 @@ def command(store: Path, output: Path, title: str) -> int:
     from draftcheck.report.safe import safe
     from draftcheck.report.site import loading, pages
 
-    site = loading.load(store, title)
+    site, left_out = loading.load(store, title)
+    for says in left_out[:MOST_SAID]:
+        click.echo(f"left out: {safe(says)}", err=True)
+    if len(left_out) > MOST_SAID:
+        click.echo(f"left out: {len(left_out) - MOST_SAID:,} more rows", err=True)
     written = pages.write(site, output)
     click.echo(f"{len(written)} files for {len(site.targets)} targets", err=True)
     click.echo(safe(str(output / "index.html")))

@@ -23,13 +23,10 @@ def command(
     rule_id: str | None, engine: str | None, pages: Path | None, form: str, output: Path | None
 ) -> int:
     """List the rulebook, or show one rule: reaction, versions, why, fix, source."""
-    if pages is not None:
-        from draftcheck.report import rulepages
-
-        emit("\n".join(rulepages.write(pages)), output)
-        return 0
-
     from draftcheck.report import rules
 
+    if pages is not None:
+        emit("\n".join(rules.write_pages(pages)), output)
+        return 0
     emit(rules.FORMATS[form](rules.select(rule_id, engine), rule_id is not None), output)
     return 0

@@ -5,48 +5,26 @@ It is read back from the text that the command prints, so the two cannot differ.
 
 from __future__ import annotations
 
-import json as standard_json
+import json
 from collections.abc import Callable, Mapping
+from importlib import import_module
 from typing import Any
 
 from draftcheck.values.results import PublicResult
 
+WRITERS: Mapping[str, tuple[str, Callable[[Any, Any], str]]] = {
+    "PairVerdict": ("pair", lambda report, verdict: report.pair_json(verdict)),
+    "ModelFacts": ("pair", lambda report, facts: report.inspect_json(facts)),
+    "Recommendation": (
+        "recommend", lambda report, answer: report.FORMATS["json"]([answer], False, False),
+    ),
+    "GateReport": ("gate", lambda report, found: report.FORMATS["json"](found, False)),
+}  # fmt: skip
+"""By class name, the module that writes it: only what is asked for is imported."""
+
 
 def of(result: PublicResult) -> dict[str, Any]:
     """The dict of a result."""
-    body: dict[str, Any] = standard_json.loads(WRITERS[type(result).__name__](result))
+    module, write = WRITERS[type(result).__name__]
+    body: dict[str, Any] = json.loads(write(import_module(f"draftcheck.report.{module}"), result))
     return body
-
-
-def _pair(verdict: Any) -> str:
-    from draftcheck.report import json
-
-    return json.pair(verdict)
-
-
-def _facts(facts: Any) -> str:
-    from draftcheck.judge.llama.loaded import loaded
-    from draftcheck.report import json
-
-    return json.inspect(facts, loaded(facts))
-
-
-def _recommendation(answer: Any) -> str:
-    from draftcheck.report import recommend
-
-    return recommend.FORMATS["json"]([answer], False, False)
-
-
-def _gate(report: Any) -> str:
-    from draftcheck.report import gate_formats
-
-    return gate_formats.FORMATS["json"](report, False)
-
-
-WRITERS: Mapping[str, Callable[[Any], str]] = {
-    "PairVerdict": _pair,
-    "ModelFacts": _facts,
-    "Recommendation": _recommendation,
-    "GateReport": _gate,
-}
-"""By class name: each writer imports what it needs, and only that."""

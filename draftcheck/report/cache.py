@@ -3,108 +3,65 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from draftcheck.models.sources.hub.cache import HubCache
-from draftcheck.report.json import SCHEMA_VERSION, dumps
+from draftcheck.report.json import HEAD, dumps
 from draftcheck.report.safe import safe
-from draftcheck.settings import __version__
 from draftcheck.values.sizes import byte_size
 
 
-@dataclass(frozen=True, slots=True)
-class CacheShare:
-    """One repo at one commit; contents that repos share count for each."""
-
-    repo: str
-    commit: str
-    endpoint: str
-    files: int
-    bytes: int
-
-
-@dataclass(frozen=True, slots=True)
-class CacheSurvey:
-    folder: str
-    entries: int
-    bytes: int
-    limit: int
-    shares: tuple[CacheShare, ...]
-    cleared: tuple[int, int] | None = None
-
-
-def survey(store: HubCache, cleared: tuple[int, int] | None) -> CacheSurvey:
-    """Count what is there."""
+def survey(store: HubCache, cleared: tuple[int, int] | None) -> dict[str, Any]:
+    """Count what is there; cleared: how many files and bytes no longer are."""
     sizes: dict[str, list[int]] = {}
     entries = total = 0
     for kept in store.entries():
         entries, total = entries + 1, total + kept.size
         sizes.setdefault(kept.name.partition("@")[0], []).append(kept.size)
-    shares = [_share(body, sizes) for body in store.listings()]
-    shares.sort(key=lambda share: (-share.bytes, share.repo, share.commit))
-    return CacheSurvey(str(store.folder), entries, total, store.limit, tuple(shares), cleared)
+    repos = [_repo(body, sizes) for body in store.listings()]
+    repos.sort(key=lambda share: (-share["bytes"], share["repo"], share["revision"]))
+    return {
+        "folder": str(store.folder),
+        "entries": entries,
+        "bytes": total,
+        "limit_bytes": store.limit,
+        "repos": repos,
+        "cleared": cleared and {"entries": cleared[0], "bytes": cleared[1]},
+    }
 
 
-def _share(body: dict[str, Any], sizes: dict[str, list[int]]) -> CacheShare:
+def _repo(body: dict[str, Any], sizes: dict[str, list[int]]) -> dict[str, Any]:
+    """One repo at one commit; contents that repos share count for each."""
     names = {
         str(entry[1]).partition(":")[2]
         for entry in body["files"].values()
         if isinstance(entry, list) and len(entry) == 2
     }
     mine = [sizes[name] for name in names if name in sizes]
-    return CacheShare(
-        str(body.get("repo")),
-        str(body.get("commit")),
-        str(body.get("endpoint")),
-        len(mine),
-        sum(map(sum, mine)),
-    )
+    return {
+        "repo": str(body.get("repo")),
+        "revision": str(body.get("commit")),
+        "endpoint": str(body.get("endpoint")),
+        "entries": len(mine),
+        "bytes": sum(map(sum, mine)),
+    }
 
 
-def _text(cache: CacheSurvey) -> str:
-    lines = [safe(cache.folder)]
-    if cache.cleared is not None:
-        lines.append(f"  cleared {cache.cleared[0]:,} files, {byte_size(cache.cleared[1])}")
-    lines.append(
-        f"  {cache.entries:,} files, {byte_size(cache.bytes)} (limit {byte_size(cache.limit)})"
-    )
-    for share in cache.shares:
+def _text(cache: Mapping[str, Any]) -> str:
+    lines = [safe(cache["folder"])]
+    if cleared := cache["cleared"]:
+        lines.append(f"  cleared {cleared['entries']:,} files, {byte_size(cleared['bytes'])}")
+    size, limit = byte_size(cache["bytes"]), byte_size(cache["limit_bytes"])
+    lines.append(f"  {cache['entries']:,} files, {size} (limit {limit})")
+    for share in cache["repos"]:
         lines.append(
-            f"  {byte_size(share.bytes):>10}  {share.files:>5,} files"
-            f"  {safe(share.repo, 120)}@{safe(share.commit[:12])}"
+            f"  {byte_size(share['bytes']):>10}  {share['entries']:>5,} files"
+            f"  {safe(share['repo'], 120)}@{safe(share['revision'][:12])}"
         )
     return "\n".join(lines)
 
 
-def _json(cache: CacheSurvey) -> str:
-    cleared = None
-    if cache.cleared is not None:
-        cleared = {"entries": cache.cleared[0], "bytes": cache.cleared[1]}
-    return dumps(
-        {
-            "schema_version": SCHEMA_VERSION,
-            "draftcheck_version": __version__,
-            "folder": cache.folder,
-            "entries": cache.entries,
-            "bytes": cache.bytes,
-            "limit_bytes": cache.limit,
-            "repos": [
-                {
-                    "repo": share.repo,
-                    "revision": share.commit,
-                    "endpoint": share.endpoint,
-                    "entries": share.files,
-                    "bytes": share.bytes,
-                }
-                for share in cache.shares
-            ],
-            "cleared": cleared,
-        }
-    )
-
-
-FORMATS: Mapping[str, Callable[[CacheSurvey], str]] = {
+FORMATS: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
     "text": _text,
-    "json": _json,
+    "json": lambda cache: dumps({**HEAD, **cache}),
 }

@@ -1,36 +1,35 @@
-"""The gate's report for terminals, programs and job summaries; SARIF and the like stand beside."""
+"""The gate's report in six forms: for terminals, programs, job summaries and CI systems."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import hashlib
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from importlib.metadata import PackageNotFoundError, metadata
 from typing import Any
+from urllib.parse import quote
+from xml.sax.saxutils import quoteattr
 
 import click
 
 from draftcheck.gate.results import CheckedDeployment, GateReport
-from draftcheck.report.json import SCHEMA_VERSION
+from draftcheck.report.json import HEAD, dumps, picked
 from draftcheck.report.layout import plural, wrapped
 from draftcheck.report.safe import markdown as md
 from draftcheck.report.safe import safe
 from draftcheck.report.text import COLOURS, SEVERITY_COLOURS
 from draftcheck.settings import __version__
-from draftcheck.values.findings import FilePlace, Finding
-from draftcheck.values.words import Outcome, Severity, Verdict
+from draftcheck.values.findings import FilePlace, Finding, Fix
+from draftcheck.values.words import Outcome, Severity
 
-ANSWERS = {
-    Verdict.COMPATIBLE: "no finding stands against these setups",
-    Verdict.DEGRADED: "these setups run, with losses",
-    Verdict.INCOMPATIBLE: "a setup is broken",
-    Verdict.UNDECIDED: "not everything could be checked",
-}
 NOTHING = "nothing to check: no file here starts an engine with speculative decoding"
 MISSING = ("GAT002", "GAT005")
 """Told in short: the list of missing models says the rest."""
 
 
-def text(report: GateReport, *, verbose: bool = False) -> str:
+def _text(report: GateReport, verbose: bool) -> str:
     """Findings by place, the worst words in colour, and a last line that counts."""
-    shown = [f for f in report.findings if verbose or (f.ignored is None and not remark(f))]
+    shown = [f for f in report.findings if verbose or (f.ignored is None and not _remark(f))]
     blocks = [_finding(finding, report) for finding in shown]
     if verbose:
         blocks += [_setup(setup) for setup in report.setups]
@@ -39,22 +38,22 @@ def text(report: GateReport, *, verbose: bool = False) -> str:
     return "\n\n".join([*blocks, _last(report)])
 
 
-def remark(finding: Finding) -> bool:
+def _remark(finding: Finding) -> bool:
     """Remarks about a pair that simply runs."""
     return finding.severity is Severity.NOTE and finding.rule != "GAT015"
 
 
 def _finding(finding: Finding, report: GateReport) -> str:
     colour = "magenta" if finding.outcome is Outcome.UNKNOWN else SEVERITY_COLOURS[finding.severity]
-    word = word_for(finding)
+    word = _word_for(finding)
     head = click.style(f"{word}[{finding.rule} {finding.slug}]", fg=colour, bold=True)
-    lines = [f"{where(finding.place)}: {head} {safe(finding.title)}"]
+    lines = [f"{_where(finding.place)}: {head} {safe(finding.title)}"]
     if finding.ignored is not None:
         lines.append(_field("ignored", finding.ignored))
     lines.append(_field("saw", finding.saw))
     if finding.rule not in MISSING:
         if finding.setup is not None:
-            lines.append(_field("setup", setup_words(report.setups[finding.setup])))
+            lines.append(_field("setup", _setup_words(report.setups[finding.setup])))
         if finding.severity is not Severity.NOTE:
             lines += [_field("why", finding.why), _field("fix", finding.fix)]
     if finding.fixable:
@@ -62,18 +61,18 @@ def _finding(finding: Finding, report: GateReport) -> str:
     return "\n".join(lines)
 
 
-def word_for(finding: Finding) -> str:
+def _word_for(finding: Finding) -> str:
     """How sure and how bad, in a word."""
     if finding.ignored is not None:
         return "ignored"
     return "not checked" if finding.outcome is Outcome.UNKNOWN else str(finding.severity)
 
 
-def where(place: FilePlace) -> str:
+def _where(place: FilePlace) -> str:
     return f"{safe(place.file)}:{place.line}:{place.column}"
 
 
-def setup_words(setup: CheckedDeployment) -> str:
+def _setup_words(setup: CheckedDeployment) -> str:
     """One setup in a line."""
     name = f"{setup.name}: " if setup.name else ""
     version = setup.version or "?"
@@ -90,7 +89,7 @@ def _field(name: str, value: str) -> str:
 
 def _setup(setup: CheckedDeployment) -> str:
     word = click.style(str(setup.verdict), fg=COLOURS[setup.verdict])
-    return f"{where(setup.place)}: {word}: {safe(setup_words(setup), 1000)}"
+    return f"{_where(setup.place)}: {word}: {safe(_setup_words(setup), 1000)}"
 
 
 def _missing(report: GateReport) -> Iterator[str]:
@@ -105,10 +104,10 @@ def _last(report: GateReport) -> str:
     if report.empty:
         return f"{NOTHING} ({_count(report.looked_at, 'file')} looked at)"
     word = click.style(str(report.verdict), fg=COLOURS[report.verdict], bold=True)
-    return f"{word}: {counts(report)}"
+    return f"{word}: {_counts(report)}"
 
 
-def counts(report: GateReport) -> str:
+def _counts(report: GateReport) -> str:
     """Everything that was looked at and found, in a sentence."""
     parts = [
         _count(report.count(Severity.ERROR), "error"),
@@ -130,81 +129,58 @@ def _count(number: int, word: str) -> str:
     return f"{number:,} {plural(number, word)}"
 
 
-def body(report: GateReport) -> dict[str, Any]:
-    """The contract's JSON, written by hand so that refactoring cannot change it."""
+def _body(report: GateReport) -> dict[str, Any]:
+    """The contract's JSON."""
     return {
-        "schema_version": SCHEMA_VERSION,
-        "draftcheck_version": __version__,
-        "verdict": str(report.verdict),
-        "nothing_to_check": report.empty,
-        "files_looked_at": report.looked_at,
-        "setups_without_speculation": report.idle,
-        "lock": report.lock,
-        "missing": list(report.missing),
+        **HEAD,
+        **picked(
+            report, "verdict", "nothing_to_check=empty", "files_looked_at=looked_at",
+            "setups_without_speculation=idle", "lock", "missing",
+        ),
         "setups": [_setup_object(setup) for setup in report.setups],
         "findings": [_finding_object(finding) for finding in report.findings],
-    }
+    }  # fmt: skip
 
 
 def _setup_object(setup: CheckedDeployment) -> dict[str, Any]:
     return {
-        **place_object(setup.place),
+        **_place_object(setup.place),
         "name": setup.name or None,
         "engine": setup.engine,
         "version": setup.version,
         "version_from": setup.version_from or None,
-        "method": setup.method,
-        "target": setup.target,
-        "draft": setup.draft,
-        "reaction": setup.reaction,
-        "verdict": str(setup.verdict),
-        "trial": setup.trial and dict(setup.trial),
+        **picked(setup, "method", "target", "draft", "reaction", "verdict", "trial"),
     }
 
 
-def place_object(place: FilePlace) -> dict[str, Any]:
-    return {
-        "file": place.file,
-        "line": place.line,
-        "column": place.column,
-        "end_line": place.end_line,
-        "end_column": place.end_column,
-    }
+def _place_object(place: FilePlace) -> dict[str, Any]:
+    return picked(place, "file", "line", "column", "end_line", "end_column")
 
 
 def _finding_object(finding: Finding) -> dict[str, Any]:
     return {
-        "rule": finding.rule,
-        "slug": finding.slug,
-        "severity": str(finding.severity),
-        "outcome": str(finding.outcome),
-        **place_object(finding.place),
-        "setup": finding.setup,
-        "title": finding.title,
-        "saw": finding.saw,
-        "why": finding.why,
-        "fix": finding.fix,
-        "source": finding.source,
-        "fixable": finding.fixable,
+        **picked(finding, "rule", "slug", "severity", "outcome"),
+        **_place_object(finding.place),
+        **picked(finding, "setup", "title", "saw", "why", "fix", "source", "fixable"),
         "changes": [
-            {**place_object(change.place), "text": change.text, "safe": change.safe}
+            {**_place_object(change.place), **picked(change, "text", "safe")}
             for change in finding.changes
         ],
         "ignored": finding.ignored,
     }
 
 
-def markdown(report: GateReport) -> Iterator[str]:
+def _markdown(report: GateReport) -> Iterator[str]:
     """A job summary."""
     yield f"### draftcheck gate: {'nothing to check' if report.empty else report.verdict}"
     yield ""
-    yield (NOTHING if report.empty else counts(report)) + "."
-    shown = [f for f in report.findings if f.ignored is None and not remark(f)]
+    yield (NOTHING if report.empty else _counts(report)) + "."
+    shown = [f for f in report.findings if f.ignored is None and not _remark(f)]
     if shown:
         yield from ("", "| place | finding | saw | fix |", "|---|---|---|---|")
     for finding in shown:
         place = md(f"{finding.place.file}:{finding.place.line}")
-        head = f"**{word_for(finding)}** {md(finding.rule)} {md(finding.title)}"
+        head = f"**{_word_for(finding)}** {md(finding.rule)} {md(finding.title)}"
         yield f"| {place} | {head} | {md(finding.saw)} | {md(finding.fix)} |"
     if report.setups:
         yield from ("", "| setup | engine | models | verdict |", "|---|---|---|---|")
@@ -219,3 +195,305 @@ def markdown(report: GateReport) -> Iterator[str]:
     for finding in ignored:
         place = md(f"{finding.place.file}:{finding.place.line}")
         yield f"- ignored {md(finding.rule)} at {place}: {md(finding.ignored or '')}"
+
+
+# ---- GitHub annotations ----
+
+ANNOTATIONS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.NOTE: "notice"}
+
+
+def _github(report: GateReport) -> str:
+    """Workflow commands that GitHub shows as annotations of a pull request."""
+    # GitHub shows ten annotations of a kind: remarks about pairs that run stay out.
+    lines = [_annotation(f) for f in report.findings if f.ignored is None and not _remark(f)]
+    if report.empty:
+        lines.append(f"::notice title=draftcheck::{_command_data(NOTHING)}")
+    else:
+        # The last line is for the log; :: at its start would make it a command.
+        lines.append(f"draftcheck: {report.verdict}: {safe(_counts(report))}")
+    return "\n".join(lines)
+
+
+def _annotation(finding: Finding) -> str:
+    place = finding.place
+    fields = {"file": place.file, "line": str(place.line)}
+    last = place.end_line or place.line
+    if last != place.line:
+        fields["endLine"] = str(last)
+    fields["col"] = str(place.column)
+    if last == place.line and place.end_column is not None:
+        fields["endColumn"] = str(place.end_column)
+    unknown = finding.outcome is Outcome.UNKNOWN
+    fields["title"] = f"{finding.rule} {finding.slug}" + (" (not checked)" if unknown else "")
+    said = ",".join(f"{name}={_command_field(safe(value))}" for name, value in fields.items())
+    words = f"{safe(finding.title)}\nsaw: {safe(finding.saw, 1000)}\nfix: {safe(finding.fix, 1000)}"
+    level = ANNOTATIONS[finding.severity]
+    return f"::{level} {said}::{_command_data(f'{_word_for(finding)}: {words}')}"
+
+
+def _command_data(text: str) -> str:
+    """The message of a command."""
+    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+
+
+def _command_field(text: str) -> str:
+    """The value of a property of a command."""
+    return _command_data(text).replace(":", "%3A").replace(",", "%2C")
+
+
+# ---- JUnit ----
+
+_NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+
+
+def _junit(report: GateReport) -> str:
+    """JUnit XML: a case per setup and per finding of a file, for CI systems that show tests."""
+    suites: dict[str, list[str]] = {}
+    tallies: dict[str, list[int]] = {}
+    about: dict[int | None, list[Finding]] = {}
+    for finding in report.findings:
+        about.setdefault(finding.setup, []).append(finding)
+    for number, setup in enumerate(report.setups):
+        found = about.get(number, [])
+        name = f"line {setup.place.line}: {_setup_words(setup)}"
+        _case(suites, tallies, setup.place.file, name, found)
+    for finding in about.get(None, []):
+        name = f"line {finding.place.line}: {finding.rule} {finding.slug}"
+        _case(suites, tallies, finding.place.file, name, [finding])
+    if not suites:
+        _case(suites, tallies, "draftcheck", NOTHING, [], skipped=NOTHING)
+    total = [sum(tally[i] for tally in tallies.values()) for i in range(4)]
+    lines = ['<?xml version="1.0" encoding="UTF-8"?>', f"<testsuites {_tally(total)}>"]
+    for file, cases in suites.items():
+        lines += [f"<testsuite name={_xml_attribute(file)} {_tally(tallies[file])}>", *cases]
+        lines.append("</testsuite>")
+    return "\n".join([*lines, "</testsuites>"])
+
+
+def _case(
+    suites: dict[str, list[str]],
+    tallies: dict[str, list[int]],
+    file: str,
+    name: str,
+    findings: Iterable[Finding],
+    skipped: str = "",
+) -> None:
+    tally = tallies.setdefault(file, [0, 0, 0, 0])
+    place = _xml_attribute(file)
+    head = f"<testcase classname={place} name={_xml_attribute(name)} file={place}"
+    failures, errors, said = [], [], []
+    for finding in findings:
+        line = f"{_where(finding.place)}: {finding.rule} {finding.title}: {finding.saw}"
+        if finding.ignored is not None:
+            skipped = skipped or f"ignored {finding.rule}: {finding.ignored}"
+        elif finding.outcome is Outcome.UNKNOWN:
+            errors.append((finding, line))
+        elif finding.severity is not Severity.ERROR:
+            said.append(f"{finding.severity}: {line}; fix: {finding.fix}")
+        else:
+            failures.append((finding, line))
+    inside = [
+        f"<{tag} type={_xml_attribute(f.rule)} message={_xml_attribute(line)}>"
+        f"{_xml_text(f'{line}; why: {f.why}; fix: {f.fix}')}</{tag}>"
+        for tag, group in (("failure", failures), ("error", errors))
+        for f, line in group
+    ]
+    if skipped and not inside:
+        inside.append(f"<skipped message={_xml_attribute(skipped)}/>")
+        tally[3] += 1
+    if said:
+        inside.append(f"<system-out>{_xml_text(chr(10).join(said))}</system-out>")
+    tally[0] += 1
+    tally[1] += bool(failures)
+    tally[2] += bool(errors and not failures)
+    body = f">{''.join(inside)}</testcase>" if inside else "/>"
+    suites.setdefault(file, []).append(head + body)
+
+
+def _tally(tally: list[int]) -> str:
+    names = ("tests", "failures", "errors", "skipped")
+    return " ".join(f'{name}="{count}"' for name, count in zip(names, tally, strict=True))
+
+
+def _xml_text(text: str) -> str:
+    plain = "\n".join(safe(line, 2000) for line in text.split("\n"))
+    plain = _NOT_XML.sub("?", plain)
+    return plain.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+
+
+def _xml_attribute(text: str) -> str:
+    return quoteattr(_NOT_XML.sub("?", safe(text, 1000)))
+
+
+# ---- SARIF ----
+
+SCHEMA = (
+    "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
+)
+DISTRIBUTION = "draftcheck-llm"
+LEVELS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.NOTE: "note"}
+ROOT = "%SRCROOT%"
+
+
+def _sarif(report: GateReport) -> str:
+    """SARIF 2.1.0, as GitHub code scanning and other viewers read it."""
+    home = _home()
+    rules = list({finding.rule: finding for finding in report.findings}.values())
+    order = {finding.rule: number for number, finding in enumerate(rules)}
+    invocation: dict[str, Any] = {"executionSuccessful": True}
+    if report.empty:
+        invocation["toolExecutionNotifications"] = [{"level": "note", "message": {"text": NOTHING}}]
+    run = {
+        "tool": {
+            "driver": {
+                "name": "draftcheck",
+                "version": __version__,
+                "semanticVersion": __version__,
+                **({"informationUri": home} if home else {}),
+                "rules": [_rule(finding, report, home) for finding in rules],
+            }
+        },
+        "invocations": [invocation],
+        "columnKind": "unicodeCodePoints",
+        "results": _results(report, order),
+    }
+    return dumps({"$schema": SCHEMA, "version": "2.1.0", "runs": [run]})
+
+
+PAGES = {"TRU": "every-engine", "MEM": "every-engine", "FIL": "deploy-files", "GAT": "deploy-files"}
+
+
+def _home() -> str | None:
+    """The repository that this package was built from, when it says so; never a guess."""
+    try:
+        told = metadata(DISTRIBUTION).get_all("Project-URL") or []
+    except PackageNotFoundError:
+        return None
+    named = (entry.partition(",") for entry in told)
+    return next((url.strip() for label, _, url in named if label.lower() == "repository"), None)
+
+
+def _page(finding: Finding, report: GateReport, home: str) -> str:
+    """Where the rule is explained."""
+    engine = report.setups[finding.setup].engine if finding.setup is not None else "README"
+    page = PAGES.get(finding.rule[:3], engine)
+    anchor = f"{finding.rule} {finding.slug}".lower().replace(" ", "-")
+    return f"{home}/blob/main/docs/rules/{quote(page)}.md#{anchor}"
+
+
+def _rule(finding: Finding, report: GateReport, home: str | None) -> dict[str, Any]:
+    return {
+        "id": finding.rule,
+        "name": _pascal(finding.slug),
+        "shortDescription": {"text": _sentence(finding.title)},
+        "fullDescription": {"text": _sentence(finding.why)},
+        "help": {"text": f"{_sentence(finding.why)} {finding.fix}"},
+        **({"helpUri": _page(finding, report, home)} if home else {}),
+        "defaultConfiguration": {"level": LEVELS[finding.severity]},
+        "properties": {"tags": ["speculative-decoding"]},
+    }
+
+
+def _results(report: GateReport, order: Mapping[str, int]) -> list[dict[str, Any]]:
+    seen: dict[str, int] = {}
+    results = []
+    for finding in report.findings:
+        print_ = _fingerprint(finding, report)
+        seen[print_] = seen.get(print_, 0) + 1  # the same twice in a file: counted apart
+        results.append(_result(finding, report, order, f"{print_}:{seen[print_]}"))
+    return results
+
+
+def _result(
+    finding: Finding, report: GateReport, order: Mapping[str, int], mark: str
+) -> dict[str, Any]:
+    unknown = finding.outcome is Outcome.UNKNOWN
+    lead = "Not checked: " if unknown else ""
+    body: dict[str, Any] = {
+        "ruleId": finding.rule,
+        "ruleIndex": order[finding.rule],
+        "level": LEVELS[finding.severity],
+        "message": {"text": f"{lead}{_sentence(finding.title)} {finding.saw}. {finding.fix}"},
+        "locations": [{"physicalLocation": _physical(finding.place)}],
+        "partialFingerprints": {"draftcheck/v1": mark},
+    }
+    if finding.setup is not None:
+        setup = report.setups[finding.setup]
+        related: dict[str, Any] = {
+            "id": 1,
+            "physicalLocation": _physical(setup.place),
+            "message": {"text": _setup_words(setup)},
+        }
+        body["relatedLocations"] = [related]
+    if finding.fixable:
+        body["fixes"] = [_fix(finding.fix, finding.changes)]
+    if finding.ignored is not None:
+        body["suppressions"] = [{"kind": "inSource", "justification": finding.ignored}]
+    return body
+
+
+def _physical(place: FilePlace) -> dict[str, Any]:
+    return {"artifactLocation": _artifact(place.file), "region": _region(place)}
+
+
+def _artifact(file: str) -> dict[str, Any]:
+    uri = quote(file.encode("utf-8", "surrogateescape"))
+    return {"uri": uri} if file.startswith("/") else {"uri": uri, "uriBaseId": ROOT}
+
+
+def _region(place: FilePlace) -> dict[str, Any]:
+    region = {"startLine": place.line, "startColumn": place.column}
+    if place.end_line is not None:
+        region["endLine"] = place.end_line
+    if place.end_column is not None:
+        region["endColumn"] = place.end_column
+    return region
+
+
+def _fix(words: str, changes: Sequence[Fix]) -> dict[str, Any]:
+    by_file: dict[str, list[Fix]] = {}
+    for change in changes:
+        by_file.setdefault(change.place.file, []).append(change)
+    return {
+        "description": {"text": words},
+        "artifactChanges": [
+            {
+                "artifactLocation": _artifact(file),
+                "replacements": [
+                    {
+                        "deletedRegion": _region(change.place),
+                        "insertedContent": {"text": change.text},
+                    }
+                    for change in group
+                ],
+            }
+            for file, group in by_file.items()
+        ],
+    }
+
+
+def _fingerprint(finding: Finding, report: GateReport) -> str:
+    """The same for the same finding in a file whose other lines changed."""
+    setup = report.setups[finding.setup] if finding.setup is not None else None
+    about = _setup_words(setup) if setup is not None else ""
+    parts = (finding.rule, finding.place.file, finding.saw, about)
+    return hashlib.sha256("\0".join(parts).encode("utf-8", "surrogateescape")).hexdigest()[:32]
+
+
+def _pascal(slug: str) -> str:
+    return "".join(part.capitalize() for part in slug.split("-"))
+
+
+def _sentence(text: str) -> str:
+    return text if text.endswith((".", "!", "?")) else text + "."
+
+
+FORMATS: Mapping[str, Callable[[GateReport, bool], str]] = {
+    "text": _text,
+    "json": lambda report, _: dumps(_body(report)),
+    "markdown": lambda report, _: "\n".join(_markdown(report)),
+    "sarif": lambda report, _: _sarif(report),
+    "junit": lambda report, _: _junit(report),
+    "github": lambda report, _: _github(report),
+}
+"""Form -> the report; the second argument is whether it was asked to be verbose."""

@@ -7,9 +7,10 @@ from typing import Any
 
 import click
 
+from draftcheck.report.json import picked
 from draftcheck.report.safe import markdown as md
 from draftcheck.report.safe import safe
-from draftcheck.values.memory import DeviceFit, Fit, Limits, MemoryFit, MemoryPart
+from draftcheck.values.memory import DeviceFit, Fit, MemoryFit, MemoryPart
 from draftcheck.values.sizes import byte_size
 from draftcheck.values.verdicts import EngineVerdict
 
@@ -20,12 +21,6 @@ COLOURS = {
     Fit.DOES_NOT_FIT: "red",
     Fit.CANNOT_TELL: "magenta",
 }
-WORDS = {
-    Fit.FITS: "fits",
-    Fit.TIGHT: "tight",
-    Fit.DOES_NOT_FIT: "does not fit",
-    Fit.CANNOT_TELL: "cannot tell",
-}
 LETTERS = {
     ("target", "weights"): "T",
     ("target", "cache"): "t",
@@ -33,6 +28,7 @@ LETTERS = {
     ("draft", "cache"): "d",
 }
 """Of the bar; everything else is the engine's own: e."""
+LIMITS = ("max_context=context", "max_sequences=sequences")
 
 
 def shown(engines: Sequence[EngineVerdict]) -> list[MemoryFit]:
@@ -51,8 +47,12 @@ def text(engines: Sequence[EngineVerdict], every: bool) -> str:
     return "\n".join([*blocks, *rest])
 
 
+def _words(fit: MemoryFit) -> str:
+    return fit.answer.replace("-", " ")
+
+
 def _head(fit: MemoryFit) -> str:
-    word = click.style(WORDS[fit.answer], fg=COLOURS[fit.answer], bold=True)
+    word = click.style(_words(fit), fg=COLOURS[fit.answer], bold=True)
     return (
         f"memory on {safe(fit.machine, 60)} with {fit.engine} {safe(fit.version, 40)}: {word}"
         f" ({fit.sequences:,} x {fit.context:,} tokens, KV {safe(fit.kv_dtype, 20)})"
@@ -140,8 +140,7 @@ def markdown(engines: Sequence[EngineVerdict]) -> list[str]:
         return []
     fit = fits[0]
     lines = [
-        f"#### Memory on {md(fit.machine)} with {md(fit.engine)} {md(fit.version)}:"
-        f" {WORDS[fit.answer]}",
+        f"#### Memory on {md(fit.machine)} with {md(fit.engine)} {md(fit.version)}: {_words(fit)}",
         "",
     ]
     if fit.devices:
@@ -171,67 +170,50 @@ def top(engines: Sequence[EngineVerdict]) -> dict[str, Any] | None:
 def body(fit: MemoryFit) -> dict[str, Any]:
     """The contract's object: bytes on the fullest device, and everything behind them."""
     device = fit.fullest
+    fits = None if fit.answer is Fit.CANNOT_TELL else fit.answer is not Fit.DOES_NOT_FIT
     return {
-        "gpu": fit.machine,
-        "engine": fit.engine,
-        "version": fit.version,
-        "context": fit.context,
-        "sequences": fit.sequences,
-        "kv_dtype": fit.kv_dtype,
-        "draft_tokens": fit.draft_tokens,
-        "answer": str(fit.answer),
-        "fits": None if fit.answer is Fit.CANNOT_TELL else fit.answer is not Fit.DOES_NOT_FIT,
+        **picked(
+            fit, "gpu=machine", "engine", "version", "context", "sequences", "kv_dtype",
+            "draft_tokens", "answer",
+        ),
+        "fits": fits,
         "available_bytes": device.available if device else None,
         "required_bytes": device.required if device else None,
         "range_bytes": [device.low, device.high] if device else None,
         "headroom_bytes": device.headroom if device else None,
-        "max_context": fit.limits.context,
-        "max_sequences": fit.limits.sequences,
-        "without_draft": _limits_body(fit.alone),
+        **picked(fit.limits, *LIMITS),
+        "without_draft": picked(fit.alone, *LIMITS),
         "bytes_per_token": {"target": fit.per_token[0], "draft": fit.per_token[1]},
         "target": _side(device, "target"),
         "draft": _side(device, "draft"),
         "overhead_bytes": _overhead(device),
         "devices": [_device(one) for one in fit.devices],
-        "changes": list(fit.changes),
-        "notes": list(fit.notes),
-    }
-
-
-def _limits_body(limits: Limits) -> dict[str, Any]:
-    return {"max_context": limits.context, "max_sequences": limits.sequences}
+        "changes": fit.changes,
+        "notes": fit.notes,
+    }  # fmt: skip
 
 
 def _side(device: DeviceFit | None, owner: str) -> dict[str, Any]:
-    if device is None:
-        return {"weights_bytes": None, "kv_bytes": None}
-    return {
-        "weights_bytes": device.total("weights", owner),
-        "kv_bytes": device.total("cache", owner),
-    }
+    names = {"weights_bytes": "weights", "kv_bytes": "cache"}
+    return {key: device and device.total(name, owner) for key, name in names.items()}
 
 
 def _overhead(device: DeviceFit | None) -> int | None:
     if device is None:
         return None
-    held = (("weights", "cache"), ("target", "draft"))
-    return device.required - sum(device.total(name, owner) for name in held[0] for owner in held[1])
+    return device.required - sum(device.total(name, owner) for owner, name in LETTERS)
 
 
 def _device(device: DeviceFit) -> dict[str, Any]:
     return {
-        "gpu": device.gpu,
-        "available_bytes": device.available,
-        "required_bytes": device.required,
+        **picked(device, "gpu", "available_bytes=available", "required_bytes=required"),
         "range_bytes": [device.low, device.high],
-        "answer": str(device.answer),
+        "answer": device.answer,
         "parts": [
             {
-                "name": part.name,
-                "owner": part.owner,
-                "bytes": part.nbytes,
+                **picked(part, "name", "owner", "bytes=nbytes"),
                 "range_bytes": [part.low, part.high],
-                "basis": str(part.basis),
+                "basis": part.basis,
                 "note": part.note or None,
             }
             for part in device.parts

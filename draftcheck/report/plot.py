@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
 
+from draftcheck import atomic
 from draftcheck.errors import ReadError, UsageError
 from draftcheck.report import charts
 from draftcheck.report.charts import ChartLine, Panel
@@ -39,7 +40,8 @@ def write(trial: Trial, file: Path) -> None:
     check(file)
     picture = draw(trial)
     try:
-        file.write_bytes(picture.encode() if file.suffix.lower() == ".svg" else _png(picture))
+        data = picture.encode() if file.suffix.lower() == ".svg" else _png(picture)
+        atomic.write(file.resolve(), data)  # what a link points to; the link stays
     except OSError as error:
         raise ReadError(f"{file}: cannot be written: {error.strerror}") from error
 

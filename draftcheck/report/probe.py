@@ -8,35 +8,26 @@ from typing import Any
 import click
 
 from draftcheck.probe.readings import ProbeCause, ProbeResult, ProbeState, ServerCounts
-from draftcheck.report.json import SCHEMA_VERSION, dumps
+from draftcheck.report.json import HEAD, dumps, picked
 from draftcheck.report.layout import wrapped
 from draftcheck.report.safe import markdown as md
 from draftcheck.report.safe import safe
-from draftcheck.settings import __version__
 
-CODES = {
-    ProbeState.SPECULATING: 0,
-    ProbeState.CONFIGURED: 3,
-    ProbeState.NOT_ACCEPTING: 1,
-    ProbeState.NOT_SPECULATING: 1,
-    ProbeState.UNKNOWN: 3,
-}
-COLOURS = {
-    ProbeState.SPECULATING: "green",
-    ProbeState.CONFIGURED: "yellow",
-    ProbeState.NOT_ACCEPTING: "red",
-    ProbeState.NOT_SPECULATING: "red",
-    ProbeState.UNKNOWN: "magenta",
-}
-ANSWERS = {
-    ProbeState.SPECULATING: "{who} is speculating",
+STATES = {
+    ProbeState.SPECULATING: (0, "green", "{who} is speculating"),
     ProbeState.CONFIGURED: (
-        "{who} is set up to speculate, but nothing shows that drafts are accepted"
+        3, "yellow", "{who} is set up to speculate, but nothing shows that drafts are accepted",
     ),
-    ProbeState.NOT_ACCEPTING: "{who} drafts, and accepts next to nothing",
-    ProbeState.NOT_SPECULATING: "{who} is not speculating",
-    ProbeState.UNKNOWN: "whether {who} is speculating cannot be told",
-}
+    ProbeState.NOT_ACCEPTING: (1, "red", "{who} drafts, and accepts next to nothing"),
+    ProbeState.NOT_SPECULATING: (1, "red", "{who} is not speculating"),
+    ProbeState.UNKNOWN: (3, "magenta", "whether {who} is speculating cannot be told"),
+}  # fmt: skip
+"""Exit code, colour and sentence."""
+
+
+def code(probe: ProbeResult) -> int:
+    """The contract's exit code."""
+    return STATES[probe.state][0]
 
 
 def _who(probe: ProbeResult) -> str:
@@ -92,8 +83,9 @@ def _percent(rate: float | None) -> str:
 
 
 def _text(probe: ProbeResult) -> str:
-    word = click.style(str(probe.state), fg=COLOURS[probe.state], bold=True)
-    blocks = [f"{word}: {safe(ANSWERS[probe.state].format(who=_who(probe)))}"]
+    _, colour, answer = STATES[probe.state]
+    word = click.style(str(probe.state), fg=colour, bold=True)
+    blocks = [f"{word}: {safe(answer.format(who=_who(probe)))}"]
     blocks.append("\n".join(f"  {name.ljust(12)}{safe(value)}" for name, value in _facts(probe)))
     blocks += [_span(name, counts) for name, counts in _figures(probe)]
     blocks += [_cause(cause) for cause in probe.causes]
@@ -125,7 +117,7 @@ def _cause(cause: ProbeCause) -> str:
 
 def _markdown(probe: ProbeResult) -> str:
     lines = [f"### draftcheck probe: {probe.state}", ""]
-    lines += [md(ANSWERS[probe.state].format(who=_who(probe))) + ".", ""]
+    lines += [md(STATES[probe.state][2].format(who=_who(probe))) + ".", ""]
     facts = [f"- {name}: {md(value)}" for name, value in _facts(probe)]
     lines += [*facts, ""] if facts else []
     for name, counts in _figures(probe):
@@ -149,45 +141,30 @@ def _table(counts: ServerCounts) -> list[str]:
 def _object(probe: ProbeResult) -> dict[str, Any]:
     server, reading = probe.server, probe.reading
     return {
-        "schema_version": SCHEMA_VERSION,
-        "draftcheck_version": __version__,
-        "url": probe.url,
-        "state": str(probe.state),
+        **HEAD,
+        **picked(probe, "url", "state"),
         "engine": server.engine if server else None,
         "version": server.version if server else None,
         "recognised_by": server.seen if server else None,
-        "model": reading.model if reading else None,
-        "method": reading.method if reading else None,
-        "draft": reading.draft if reading else None,
-        "switch": str(reading.switch) if reading else None,
-        "says": reading.says if reading else None,
-        "since_start": _counted(probe.since_start),
-        "interval": probe.interval and {"seconds": probe.seconds, **_numbers(probe.interval)},
-        "prompt": _counted(probe.prompt),
-        "causes": [
-            {"id": cause.id, "text": cause.text, "fix": cause.fix, "source": cause.source}
-            for cause in probe.causes
-        ],
-        "notes": list(probe.notes),
+        **{
+            name: getattr(reading, name) if reading else None
+            for name in ("model", "method", "draft", "switch", "says")
+        },
+        "since_start": probe.since_start and picked(probe.since_start, *COUNTS),
+        "interval": probe.interval
+        and {"seconds": probe.seconds, **picked(probe.interval, *COUNTS)},
+        "prompt": probe.prompt and picked(probe.prompt, *COUNTS),
+        "causes": [picked(cause, "id", "text", "fix", "source") for cause in probe.causes],
+        "notes": probe.notes,
         "asked": [{"path": path, "status": status} for path, status in probe.asked],
     }
 
 
-def _counted(counts: ServerCounts | None) -> dict[str, Any] | None:
-    return _numbers(counts) if counts is not None else None
-
-
-def _numbers(counts: ServerCounts) -> dict[str, Any]:
-    return {
-        "drafts": counts.drafts,
-        "drafted_tokens": counts.drafted,
-        "accepted_tokens": counts.accepted,
-        "generated_tokens": counts.generated,
-        "acceptance_rate": counts.acceptance_rate,
-        "mean_accepted_length": counts.mean_length,
-        "acceptance_by_position": list(counts.rates),
-        "conditional_by_position": list(counts.conditional_rates),
-    }
+COUNTS = (
+    "drafts", "drafted_tokens=drafted", "accepted_tokens=accepted", "generated_tokens=generated",
+    "acceptance_rate", "mean_accepted_length=mean_length", "acceptance_by_position=rates",
+    "conditional_by_position=conditional_rates",
+)  # fmt: skip
 
 
 FORMATS: Mapping[str, Callable[[ProbeResult], str]] = {

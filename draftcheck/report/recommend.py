@@ -11,12 +11,12 @@ import click
 
 from draftcheck.recommend.ranking import RankedDraft, nbytes
 from draftcheck.recommend.run import Recommendation, uses_own_layers
-from draftcheck.report.json import SCHEMA_VERSION, dumps, model
+from draftcheck.report.json import HEAD, dumps, picked
 from draftcheck.report.layout import WIDTH, fenced, indented, padded, plural, wrapped
+from draftcheck.report.pair import model
 from draftcheck.report.safe import markdown as md
 from draftcheck.report.safe import safe
 from draftcheck.report.text import COLOURS
-from draftcheck.settings import __version__
 from draftcheck.values.verdicts import EngineVerdict
 
 SHOWN = 8
@@ -50,44 +50,33 @@ def _nothing(answers: Sequence[Recommendation], pairs: bool, verbose: bool) -> l
 
 
 def body(answer: Recommendation) -> dict[str, Any]:
-    """The contract's JSON, written by hand so that refactoring cannot change it."""
+    """The contract's JSON."""
     engines = list(answer.plan.engines)
     return {
-        "schema_version": SCHEMA_VERSION,
-        "draftcheck_version": __version__,
+        **HEAD,
         "target": model(answer.target),
         "engine": engines[0] if len(engines) == 1 else engines or None,
         "candidates": [_candidate(row, rank) for rank, row in enumerate(answer.drafts, 1)],
         "without_draft": [_alone(entry) for entry in answer.alone],
         "rejected": [
-            {
-                "draft": row.draft,
-                "revision": row.revision,
-                "source": row.source,
-                "rule": row.rule,
-                "saw": row.saw,
-                "verdict": str(row.verdict),
-            }
+            picked(row, "draft", "revision", "source", "rule", "saw", "verdict")
             for row in answer.rejected
         ],
-        "more": answer.more,
-        "unseen": answer.unseen,
-        "notes": list(answer.notes),
+        **picked(answer, "more", "unseen", "notes"),
     }
 
 
 def _pairs(answers: Sequence[Recommendation]) -> dict[str, Any]:
     paired = [answer for answer in answers if answer.drafts]
     return {
-        "schema_version": SCHEMA_VERSION,
-        "draftcheck_version": __version__,
+        **HEAD,
         "target": None,
         "pairs": [
             {key: value for key, value in body(answer).items() if key in PAIR_KEYS}
             for answer in paired
         ],
         "unread": [
-            {"model": row.draft, "saw": row.saw}
+            picked(row, "model=draft", "saw")
             for answer in answers
             if not answer.drafts
             for row in answer.rejected
@@ -102,41 +91,26 @@ def _candidate(row: RankedDraft, rank: int) -> dict[str, Any]:
     judged = row.judged
     return {
         "rank": rank,
-        "draft": judged.candidate.ref,
-        "revision": judged.revision,
-        "verdict": str(judged.verdict),
-        "reaction": str(judged.engine.reaction),
-        "params": judged.parameters,
-        "size_ratio": judged.size_ratio,
-        "break_even_acceptance": row.break_even,
-        "speedup": row.speedup,
-        "why": row.why,
-        "setup": judged.engine.setup,
-        "kind": judged.role,
-        "engine": judged.engine.engine,
-        "version": judged.engine.version,
-        "method": judged.engine.method,
-        "engines": list(judged.engines),
-        "relation": str(judged.relation),
-        "cost_ratio": judged.price.ratio,
-        "kv_bytes_per_token": judged.price.kv_per_token,
+        **picked(
+            judged, "draft=candidate.ref", "revision", "verdict", "reaction=engine.reaction",
+            "params=parameters", "size_ratio",
+        ),
+        **picked(row, "break_even_acceptance=break_even", "speedup", "why"),
+        **picked(
+            judged, "setup=engine.setup", "kind=role", "engine=engine.engine",
+            "version=engine.version", "method=engine.method", "engines", "relation",
+            "cost_ratio=price.ratio", "kv_bytes_per_token=price.kv_per_token",
+        ),
         "acceptance": row.record.acceptance if row.record else None,
-        "source": judged.candidate.source,
-        "path": judged.candidate.path,
-        "downloads": judged.candidate.downloads,
-        "likes": judged.candidate.likes,
-    }
+        **picked(judged.candidate, "source", "path", "downloads", "likes"),
+    }  # fmt: skip
 
 
 def _alone(entry: EngineVerdict) -> dict[str, Any]:
     return {
-        "engine": entry.engine,
-        "version": entry.version,
-        "method": entry.method,
+        **picked(entry, "engine", "version", "method"),
         "own_layers": uses_own_layers(entry),
-        "verdict": str(entry.verdict),
-        "reaction": str(entry.reaction),
-        "setup": entry.setup,
+        **picked(entry, "verdict", "reaction", "setup"),
     }
 
 

@@ -1,33 +1,44 @@
-"""The rulebook for people and programs: a list, or single rules in full.
+"""The rulebook for people and programs: a list, single rules in full, or pages.
 
 A row is whose rule it is and the rule. Rules of engines say what happens to a pair and have a
 window of versions, so one id may have several rows; rules about deploy files have one row, and
 their cases stand in the option tables of the engines.
+
+`index` says what stands on the pages about pairs. The templates of the site lay them out as HTML;
+`render_pages` writes them, and one about deploy files, as the Markdown of docs/rules.
 """
 
 from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from pathlib import Path
 from typing import Any
 
 import click
 
+from draftcheck import atomic
 from draftcheck.deploy.options import tables as options
 from draftcheck.deploy.options.checks import RULES
 from draftcheck.deploy.options.tables import OptionChange, OptionRule, OptionTable
-from draftcheck.errors import UsageError
-from draftcheck.report.json import SCHEMA_VERSION, dumps
+from draftcheck.errors import ReadError, UsageError
+from draftcheck.report.json import SCHEMA_VERSION, dumps, picked
 from draftcheck.report.layout import KNOWN_BY, table_row, version_window
 from draftcheck.report.safe import markdown as md
 from draftcheck.rulebook import book, file_rules, files
-from draftcheck.rulebook.book import Engine, Method, Rule
+from draftcheck.rulebook.book import Engine, Method, RepairRow, Rule
 from draftcheck.rulebook.file_rules import FileRule
 
 Row = tuple[str, Rule | FileRule]
 EVERYONE = "every engine"
 DEPLOY_FILES = "deploy files"
+MADE = "<!-- Made by `draftcheck rules --pages`; change rules/{file}.toml instead. -->"
+TRUTH = "every-engine"
+FILES = "deploy-files"
+TAKES = {"none": "no draft", "itself": "the target's own MTP layers"}
 
 
 def select(rule_id: str | None, engine: str | None) -> list[Row]:
@@ -102,9 +113,7 @@ def _case_object(table: OptionTable, row: OptionChange | OptionRule, what: str) 
     return {
         "engine": table.engine,
         "what": what,
-        "since": row.since,
-        "until": row.until,
-        "why": row.why,
+        **picked(row, "since", "until", "why"),
         "fix": row.fix or (f"Use {becomes}." if becomes else ""),
         "source": row.source,
     }
@@ -170,54 +179,23 @@ def _json(rows: Sequence[Row], whole: bool) -> str:
 
 def _object(owner: str, rule: Rule | FileRule, *, whole: bool = False) -> dict[str, Any]:
     if not isinstance(rule, Rule):
-        body: dict[str, Any] = {
-            "id": rule.id,
-            "slug": rule.slug,
-            "title": rule.title,
-            "severity": str(rule.severity),
-            "why": rule.why,
-            "fix": rule.fix,
-        }
+        body = picked(rule, "id", "slug", "title", "severity", "why", "fix")
         return {**body, "cases": list(cases(rule.id))} if whole else body
     return {
-        "id": rule.id,
-        "slug": rule.slug,
+        **picked(rule, "id", "slug"),
         "engine": None if owner == EVERYONE else owner,
-        "title": rule.title,
-        "methods": list(rule.methods),
-        "since": rule.since,
-        "until": rule.until,
-        "reaction": str(rule.reaction),
-        "severity": str(rule.severity),
-        "check": rule.check,
-        "params": dict(rule.params),
-        "engine_says": rule.engine_says,
-        "why": rule.why,
-        "fix": rule.fix,
-        "source": rule.source,
-        "basis": rule.basis,
-    }
+        **picked(
+            rule, "title", "methods", "since", "until", "reaction", "severity", "check", "params",
+            "engine_says", "why", "fix", "source", "basis",
+        ),
+    }  # fmt: skip
 
 
 def _engine(engine: Engine) -> dict[str, Any]:
+    keys = ("method=id", "drafts", "formats", "since", "until", "basis", "summary")
     return {
-        "engine": engine.id,
-        "name": engine.name,
-        "oldest": engine.oldest,
-        "checked": engine.checked,
-        "checked_on": engine.checked_on,
-        "methods": [
-            {
-                "method": method.id,
-                "drafts": list(method.drafts),
-                "formats": list(method.formats),
-                "since": method.since,
-                "until": method.until,
-                "basis": method.basis,
-                "summary": method.summary,
-            }
-            for method in engine.methods
-        ],
+        **picked(engine, "engine=id", "name", "oldest", "checked", "checked_on"),
+        "methods": [picked(method, *keys) for method in engine.methods],
     }
 
 
@@ -227,3 +205,157 @@ FORMATS: Mapping[str, Callable[[Sequence[Row], bool], str]] = {
     "markdown": _markdown,
 }
 """Form -> rows as text; the second argument asks for each rule in full."""
+
+
+# ---- pages: one per engine, one for what holds everywhere, one for deploy files ----
+
+
+@dataclass(frozen=True, slots=True)
+class RulePage:
+    """What stands on the page of an engine."""
+
+    id: str
+    """Of the engine, or every-engine."""
+    name: str
+    lead: str
+    rules: Sequence[Sequence[Rule]]
+    """Rows of one id together: one rule in several windows."""
+    repairs: Sequence[RepairRow]
+    methods: Sequence[Method] = ()
+    span: str = ""
+    """The versions whose source was read."""
+
+    @property
+    def method_ids(self) -> list[str]:
+        return list(dict.fromkeys(method.id for method in self.methods))
+
+
+def index() -> list[RulePage]:
+    """The pages about pairs, in the order of reports."""
+    return [engine_page(name) for name in (*book.engine_files(), None)]
+
+
+def engine_page(name: str | None) -> RulePage:
+    """One engine's page; None: what holds for every engine."""
+    if name is None:
+        rules, repairs = _grouped(book.truth()), book.truth_repairs()
+        return RulePage(TRUTH, "Every engine", "What no engine can make work.", rules, repairs)
+    engine = book.load(name)
+    return RulePage(
+        engine.id,
+        engine.name,
+        f"Read from {engine.oldest} to {engine.checked}, on {engine.checked_on}. Newer versions"
+        " are judged by the newest rules and marked as not verified.",
+        _grouped(engine.rules),
+        engine.repairs,
+        engine.methods,
+        f"{engine.oldest} to {engine.checked} ({engine.checked_on})",
+    )
+
+
+def _grouped(rules: Sequence[Rule]) -> list[list[Rule]]:
+    ordered = sorted(rules, key=lambda rule: rule.id)  # stable: windows stay in their order
+    return [list(group) for _, group in groupby(ordered, key=lambda rule: rule.id)]
+
+
+def takes(method: Method) -> str:
+    """The kinds of draft that a method takes, in words."""
+    return ", ".join(TAKES.get(kind, kind) for kind in method.drafts)
+
+
+def write_pages(folder: Path) -> list[str]:
+    """Write all pages; returns their names."""
+    pages = render_pages()
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, text in pages.items():
+            atomic.write(folder / name, text.encode())
+    except OSError as error:
+        raise ReadError(f"{error.filename}: cannot be written: {error.strerror}") from error
+    return list(pages)
+
+
+def render_pages() -> dict[str, str]:
+    """File name -> text."""
+    pages = index()
+    made = {"README.md": _pages_index(pages)}
+    made |= {f"{page.id}.md": _page(page) for page in pages}
+    made[f"{FILES}.md"] = _page_of_files()
+    return {name: "\n".join(lines).rstrip() + "\n" for name, lines in made.items()}
+
+
+def _pages_index(pages: Iterable[RulePage]) -> Iterator[str]:
+    yield from (MADE.format(file="*"), "# The rulebook", "")
+    yield from ("What each engine does with a target and a draft, version by version.", "")
+    yield from ("| engine | versions read | methods | rules |", "|---|---|---|---|")
+    for page in pages:
+        methods = ", ".join(f"`{name}`" for name in page.method_ids)
+        name = page.name if page.methods else page.name.lower()
+        yield table_row([f"[{name}]({page.id}.md)", page.span, methods, str(len(page.rules))])
+    yield table_row([f"[{DEPLOY_FILES}]({FILES}.md)", "", "", str(len(file_rules.every()))])
+
+
+def _page(page: RulePage) -> Iterator[str]:
+    file = book.engine_files().get(page.id, book.TRUTH)
+    yield from (MADE.format(file=file), f"# {page.name}", "", page.lead, "")
+    if page.methods:
+        yield from ("| method | takes | versions | known by | |", "|---|---|---|---|---|")
+        for method in page.methods:
+            cells = (
+                takes(method),
+                ours(window(method)),
+                KNOWN_BY[method.basis],
+                ours(method.summary),
+            )
+            yield f"| `{method.id}` | {' | '.join(cells)} |"
+        yield ""
+    for rows in page.rules:
+        yield from (f"## {rows[0].id} {rows[0].slug}", "", ours(rows[0].title) + ".", "")
+        for rule in rows:
+            yield from _page_rule(rule)
+    yield from _repairs(page.repairs)
+
+
+def _page_rule(rule: Rule) -> Iterator[str]:
+    methods = ", ".join(f"`{name}`" for name in rule.methods)
+    yield f"- **{ours(window(rule))}**{': ' + methods if methods else ''}"
+    yield f"  - {rule.severity}, reaction `{rule.reaction}`"
+    if rule.engine_says:
+        yield f"  - it says: {ours(rule.engine_says)}"
+    yield f"  - why: {ours(rule.why)}"
+    yield f"  - fix: {ours(rule.fix)}"
+    yield f"  - known by {KNOWN_BY[rule.basis]}: {ours(rule.source)}"
+    yield ""
+
+
+def _repairs(rows: Sequence[RepairRow]) -> Iterator[str]:
+    if rows:
+        yield from ("## Ways out", "")
+    for row in rows:
+        yield f"- after {', '.join(row.rules)}: {ours(row.title)} ({ours(row.source)})"
+        if row.text:
+            yield from ("", "  ```", *(f"  {line}" for line in row.text.strip().splitlines()))
+            yield from ("  ```", "")
+
+
+def _page_of_files() -> Iterator[str]:
+    yield from (MADE.format(file="files, rules/gate and rules/options/*"), "# Deploy files", "")
+    yield (
+        "What `draftcheck gate` says about a file itself, whatever pair it names: options and keys"
+        " that the engine's version does not have, ignores, or understands differently."
+    )
+    yield ""
+    for row in file_rules.every():
+        yield from (f"## {row.id} {row.slug}", "")
+        yield from (ours(f"{row.title} ({row.severity}). {row.why} {row.fix}"), "")
+        for case in cases(row.id):
+            yield f"- **{case['engine']}**, {case_window(case)}: `{case['what']}`"
+            advice = f"{case['why']} {case['fix']}".strip()
+            yield f"  - {ours(advice)}"
+            yield f"  - source: {ours(case['source'])}"
+        yield ""
+
+
+def ours(text: str) -> str:
+    """Words of the rulebook, which are ours: only what Markdown would swallow is escaped."""
+    return text.replace("|", "\\|").replace("<", "&lt;").replace("*", "\\*")

@@ -7,14 +7,13 @@ from typing import Any
 
 import click
 
-from draftcheck.report.json import SCHEMA_VERSION, dumps
+from draftcheck.report.json import HEAD, dumps, picked
 from draftcheck.report.layout import plural
 from draftcheck.report.safe import markdown as md
 from draftcheck.report.safe import safe
 from draftcheck.scan.changes import USABLE
-from draftcheck.scan.rows import ChangeRow, ModelRow
-from draftcheck.scan.run import PinnedPair, ScanSummary
-from draftcheck.settings import __version__
+from draftcheck.scan.rows import ChangeRow
+from draftcheck.scan.run import ScanSummary
 
 SHOWN = 40
 """Changes that the text names; JSON has all."""
@@ -42,58 +41,37 @@ def code(summary: ScanSummary, *, strict: bool) -> int:
 
 
 def body(summary: ScanSummary) -> dict[str, Any]:
-    scan = summary.scan
     return {
-        "schema_version": SCHEMA_VERSION,
-        "draftcheck_version": __version__,
+        **HEAD,
         "scan": {
-            "number": scan.number,
-            "state": scan.state,
+            **picked(summary.scan, "number", "state"),
             "resumed": summary.resumed,
-            "started": scan.started,
-            "finished": scan.finished,
-            "seconds": scan.seconds,
-            "counts": dict(scan.counts),
+            **picked(summary.scan, "started", "finished", "seconds", "counts"),
         },
         "targets": [
-            {"ref": t.ref, "source": t.source, "problem": t.problem,
-             "usable_drafts": summary.usable.get(t.ref, 0)}
-            for t in summary.targets
+            {
+                **picked(target, "ref", "source", "problem"),
+                "usable_drafts": summary.usable.get(target.ref, 0),
+            }
+            for target in summary.targets
         ],
-        "changes": [_change(change) for change in summary.changes],
-        "pins": [_pin(pin) for pin in summary.pins],
-        "problems": [_problem(model) for model in summary.problems],
+        "changes": [
+            picked(
+                change, "kind", "target", "draft", "engine", "version", "method", "before", "after",
+                "cause", "why", "pinned",
+            )
+            for change in summary.changes
+        ],
+        "pins": [
+            picked(
+                pin, "target=pin.target", "draft=pin.draft", "engines=pin.engines", "verdict", "why"
+            )
+            for pin in summary.pins
+        ],
+        "problems": [
+            picked(model, "model=ref", "status", "saw=problem") for model in summary.problems
+        ],
     }  # fmt: skip
-
-
-def _change(change: ChangeRow) -> dict[str, Any]:
-    return {
-        "kind": change.kind,
-        "target": change.target,
-        "draft": change.draft,
-        "engine": change.engine,
-        "version": change.version,
-        "method": change.method,
-        "before": change.before,
-        "after": change.after,
-        "cause": change.cause,
-        "why": change.why,
-        "pinned": change.pinned,
-    }
-
-
-def _pin(pin: PinnedPair) -> dict[str, Any]:
-    return {
-        "target": pin.pin.target,
-        "draft": pin.pin.draft,
-        "engines": list(pin.pin.engines),
-        "verdict": pin.verdict,
-        "why": pin.why,
-    }
-
-
-def _problem(model: ModelRow) -> dict[str, Any]:
-    return {"model": model.ref, "status": model.status, "saw": model.problem}
 
 
 def _sorted(changes: tuple[ChangeRow, ...]) -> list[ChangeRow]:

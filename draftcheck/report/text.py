@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import click
 
 from draftcheck.report import memory
+from draftcheck.report.json import picked
 from draftcheck.report.layout import figure, indented, padded, wrapped
 from draftcheck.report.safe import safe
 from draftcheck.values.comparison import Comparison
-from draftcheck.values.facts import HeadFacts, ModelFacts, WeightFacts
+from draftcheck.values.facts import HeadFacts, ModelFacts
 from draftcheck.values.findings import Finding
 from draftcheck.values.sizes import short_count
 from draftcheck.values.verdicts import EngineVerdict, PairVerdict, Repair
@@ -243,8 +244,10 @@ def _setups(engines: Sequence[EngineVerdict], every: bool) -> list[str]:
     return blocks
 
 
-def inspect(facts: ModelFacts, loaded: Mapping[str, object] | None) -> str:
+def inspect(facts: ModelFacts) -> str:
     """Facts of one model, group by group; what was not read says so."""
+    from draftcheck.judge.llama.loaded import loaded  # only this report asks for it
+
     tokenizer, config, weights = facts.tokenizer, facts.config, facts.weights
     sections: dict[str, dict[str, object]] = {
         "model": {
@@ -255,60 +258,44 @@ def inspect(facts: ModelFacts, loaded: Mapping[str, object] | None) -> str:
             "verifier": facts.verifier,
         },
         "tokenizer": {
-            "kind": tokenizer.kind,
-            "pre-tokenizer": tokenizer.pre,
-            "base size": tokenizer.base_size,
-            "length": tokenizer.length,
+            **picked(tokenizer, "kind", "pre-tokenizer=pre", "base size=base_size", "length"),
             "embedding rows": facts.rows,
             "bos": _token(facts, tokenizer.bos_id),
             "eos": _token(facts, tokenizer.eos_id),
             "eos ids of generation": config.generation_eos_ids,
             "pad": _token(facts, tokenizer.pad_id),
             "unk": _token(facts, tokenizer.unk_id),
-            "add bos": tokenizer.add_bos,
-            "add eos": tokenizer.add_eos,
+            **picked(tokenizer, "add bos=add_bos", "add eos=add_eos"),
             "added tokens": len(tokenizer.added),
             "special tokens": len(tokenizer.special),
             "chat template": tokenizer.chat_template and f"sha256 {tokenizer.chat_template[:16]}",
             "merges": tokenizer.merges and f"sha256 {tokenizer.merges[:16]}",
         },
         "architecture": {
-            "layers": config.layers,
-            "hidden": config.hidden,
-            "heads": config.heads,
-            "kv heads": config.kv_heads,
-            "head size": config.head_dim,
-            "context": config.context,
-            "with rope scaling": config.scaled_context,
-            "sliding window": config.sliding_window,
-            "experts": config.experts,
-            "tied embeddings": config.tied,
-            "dtype": config.dtype,
+            **picked(
+                config, "layers", "hidden", "heads", "kv heads=kv_heads", "head size=head_dim",
+                "context", "with rope scaling=scaled_context", "sliding window=sliding_window",
+                "experts", "tied embeddings=tied", "dtype",
+            ),
             "quantisation": config.quantization and str(dict(config.quantization)),
             "multimodal": config.multimodal,
         },
-        "weights": _weights_section(weights),
-    }
+        "weights": {
+            "files": len(weights.files) if weights.files is not None else None,
+            "tensors": len(weights.tensors) if weights.tensors is not None else None,
+            **picked(weights, "parameters", "bytes=nbytes", "held against the class=class_known"),
+            "faults": weights.faults if weights.faults is None else len(weights.faults),
+        },
+    }  # fmt: skip
     sections |= _head_section(facts.head)
-    if loaded is not None:
-        sections["as llama.cpp loads it"] = dict(loaded)
+    if (by_llama := loaded(facts)) is not None:
+        sections["as llama.cpp loads it"] = dict(by_llama)
     lines = []
     for name, values in sections.items():
         lines.append(click.style(name, bold=True))
         lines += [f"  {key.ljust(22)} {_value(value)}" for key, value in values.items()]
     lines += [f"note: {safe(note)}" for note in facts.notes]
     return "\n".join(lines)
-
-
-def _weights_section(weights: WeightFacts) -> dict[str, object]:
-    return {
-        "files": len(weights.files) if weights.files is not None else None,
-        "tensors": len(weights.tensors) if weights.tensors is not None else None,
-        "parameters": weights.parameters,
-        "bytes": weights.nbytes,
-        "held against the class": weights.class_known,
-        "faults": weights.faults if weights.faults is None else len(weights.faults),
-    }
 
 
 def _head_section(head: HeadFacts | None) -> dict[str, dict[str, object]]:
@@ -318,20 +305,18 @@ def _head_section(head: HeadFacts | None) -> dict[str, dict[str, object]]:
     table = None if head.d2t_fault is None else head.d2t_fault or "sound"
     rows: dict[str, object] = {
         "format": " ".join(filter(None, (head.form, head.form_version))) or None,
-        "width of the target": head.target_hidden,
-        "layers it reads": head.aux_layers,
+        **picked(head, "width of the target=target_hidden", "layers it reads=aux_layers"),
         "fc": f"{head.fc_in:,} -> {head.fc_out:,}" if head.fc_in and head.fc_out else None,
         "draft vocabulary": head.draft_vocab,
         "ids in d2t": head.d2t,
         "d2t": table,
-        "lm_head": head.lm_head,
-        "mask token": head.mask_token_id,
-        "block size": head.block_size,
-        "MTP layers promised": head.mtp_promised,
-        "MTP layers present": head.mtp_present,
-        "Medusa heads": head.medusa_heads,
+        **picked(
+            head, "lm_head", "mask token=mask_token_id", "block size=block_size",
+            "MTP layers promised=mtp_promised", "MTP layers present=mtp_present",
+            "Medusa heads=medusa_heads",
+        ),
         "made for": ", ".join(head.verifier_architectures or ()) or None,
-    }
+    }  # fmt: skip
     return {"head": {name: value for name, value in rows.items() if value is not None}}
 
 

@@ -7,10 +7,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import click
 
-from draftcheck.report.json import SCHEMA_VERSION, dumps
+from draftcheck.report.json import HEAD, dumps
 from draftcheck.report.safe import markdown as md
 from draftcheck.report.safe import safe
-from draftcheck.settings import __version__
 from draftcheck.trial.result import SpeculationFigures, Trial
 
 BAR = 32
@@ -22,11 +21,6 @@ KINDS = {
     "ngram": "copied",
     "threshold": "drafts",
 }
-
-
-def _json(trial: Trial) -> str:
-    head = {"schema_version": SCHEMA_VERSION, "draftcheck_version": __version__}
-    return dumps({**head, **trial.to_dict()})
 
 
 def code(trial: Trial) -> int:
@@ -247,6 +241,6 @@ def _markdown(trial: Trial) -> Iterator[str]:
 
 FORMATS: Mapping[str, Callable[[Trial], str]] = {
     "text": lambda trial: "\n\n".join(block for block in _blocks(trial) if block),
-    "json": _json,
+    "json": lambda trial: dumps({**HEAD, **trial.to_dict()}),
     "markdown": lambda trial: "\n".join(_markdown(trial)),
 }

@@ -7,11 +7,10 @@ from typing import Any
 
 import click
 
-from draftcheck.report.json import SCHEMA_VERSION, dumps
+from draftcheck.report.json import HEAD, dumps, picked
 from draftcheck.report.layout import KNOWN_BY, plural, version_window, wrapped
 from draftcheck.report.safe import markdown as md
 from draftcheck.report.safe import safe
-from draftcheck.settings import __version__
 from draftcheck.why.explain import Explanation, LikelyCause, RecognisedMessage
 from draftcheck.why.messages import load
 from draftcheck.why.scan import LogMatch
@@ -202,19 +201,11 @@ def _md_step(step: str) -> str:
 
 
 def _object(explanation: Explanation) -> dict[str, Any]:
-    run = explanation.run
     return {
-        "schema_version": SCHEMA_VERSION,
-        "draftcheck_version": __version__,
+        **HEAD,
         "log": {
-            "name": explanation.name,
-            "bytes": explanation.nbytes,
-            "lines": explanation.lines,
-            "complete": explanation.complete,
-            "engine": run.engine,
-            "version": run.version,
-            "target": run.target,
-            "draft": run.draft,
+            **picked(explanation, "name", "bytes=nbytes", "lines", "complete"),
+            **picked(explanation.run, "engine", "version", "target", "draft"),
         },
         "explained": bool(explanation.items),
         "messages": [_item(item) for item in explanation.items],
@@ -224,34 +215,22 @@ def _object(explanation: Explanation) -> dict[str, Any]:
 
 def _item(item: RecognisedMessage) -> dict[str, Any]:
     return {
-        "id": item.id,
-        "kind": item.kind,
-        "engines": list(item.engines),
-        "count": item.count,
+        **picked(item, "id", "kind", "engines", "count"),
         "evidence": [_hit(hit) for hit in item.hits],
         "values": {name: safe(value) for name, value in item.values.items()},
         "meaning": item.meaning,
-        "follows_from": _hit(item.because) if item.because else None,
-        "causes": [_cause(reason) for reason in item.reasons],
+        "follows_from": _hit(item.because),
+        "causes": [
+            {**picked(reason, "says", "rules"), "seen": _hit(reason.seen), "proved": reason.proved}
+            for reason in item.reasons
+        ],
         "next": [_step(step) for step in item.next],
-        "since": item.since,
-        "until": item.until,
-        "source": item.source,
-        "basis": item.basis,
+        **picked(item, "since", "until", "source", "basis"),
     }
 
 
-def _hit(hit: LogMatch) -> dict[str, Any]:
-    return {"line": hit.line, "text": _quote(hit)}
-
-
-def _cause(reason: LikelyCause) -> dict[str, Any]:
-    return {
-        "says": reason.says,
-        "rules": list(reason.rules),
-        "seen": _hit(reason.seen) if reason.seen else None,
-        "proved": reason.proved,
-    }
+def _hit(hit: LogMatch | None) -> dict[str, Any] | None:
+    return None if hit is None else {"line": hit.line, "text": _quote(hit)}
 
 
 def _step(step: str) -> Mapping[str, str]:

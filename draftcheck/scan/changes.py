@@ -2,27 +2,31 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+
+from draftcheck.scan.rows import ChangeKind, PairRow, VerdictRow
+from draftcheck.values.words import Outcome, Severity
 
 USABLE = ("compatible", "degraded")
 LONGEST = 300
 
 
-@dataclass(frozen=True, slots=True)
-class VerdictOrigin:
-    """What a verdict was made from."""
-
-    target_facts: str
-    draft_facts: str
-    settings: str
-    rules: str
-    version: str
+Origin = Mapping[str, str]
+"""What a verdict was made from: cause -> the digest, or the version, that would show it."""
 
 
-def kind(before: str | None, after: str | None) -> str | None:
+def origin(pair: PairRow, row: VerdictRow) -> Origin:
+    """Name what a verdict of a pair was made from."""
+    return {
+        "target-files": pair.target_facts,
+        "draft-files": pair.draft_facts,
+        "engine-version": row.version,
+        "rule": row.rules,
+        "settings": pair.settings,
+    }
+
+
+def kind(before: str | None, after: str | None) -> ChangeKind | None:
     """Find the word for a change of verdict; None: nothing that anybody waits for."""
     was, is_now = before in USABLE, after in USABLE
     if before is None:
@@ -38,7 +42,7 @@ def kind(before: str | None, after: str | None) -> str | None:
     return None
 
 
-def cause(before: VerdictOrigin, after: VerdictOrigin, *, gated: bool = False) -> str:
+def cause(before: Origin, after: Origin, *, gated: bool = False) -> str:
     """Name what is not the same any more; `several` where one alone cannot be blamed."""
     moved = _moved(before, after)
     if gated and any(name.endswith("-files") for name in moved):
@@ -46,9 +50,7 @@ def cause(before: VerdictOrigin, after: VerdictOrigin, *, gated: bool = False) -
     return moved[0] if len(moved) == 1 else "several"
 
 
-def blame(
-    before: VerdictOrigin, after: VerdictOrigin, verdicts: tuple[str | None, str | None, str]
-) -> str:
+def blame(before: Origin, after: Origin, verdicts: tuple[str | None, str | None, str]) -> str:
     """Name the cause where files and rules changed; verdicts: before, the old files now, after."""
     was, between, is_now = verdicts
     moved = _moved(before, after)
@@ -61,24 +63,18 @@ def blame(
     return "several"
 
 
-def _moved(before: VerdictOrigin, after: VerdictOrigin) -> list[str]:
-    newer = before.version != after.version
-    differs = {
-        "target-files": before.target_facts != after.target_facts,
-        "draft-files": before.draft_facts != after.draft_facts,
-        "engine-version": newer,
-        "rule": before.rules != after.rules and not newer,  # an engine's rules change with it
-        "settings": before.settings != after.settings,
-    }
-    return [name for name, moved in differs.items() if moved]
+def _moved(before: Origin, after: Origin) -> list[str]:
+    moved = [name for name in after if before[name] != after[name]]
+    if "engine-version" in moved and "rule" in moved:
+        moved.remove("rule")  # an engine's rules change with it
+    return moved
 
 
-def sentence(
-    row: Mapping[str, Any], cause: str, before: VerdictOrigin | None, after: VerdictOrigin
-) -> str:
+def sentence(row: VerdictRow, cause: str, before: Origin | None, after: Origin) -> str:
     """Say what changed, and the finding that speaks now."""
+    old, new = (before or {}).get("engine-version", "?"), after["engine-version"]
     phrases = {
-        "engine-version": f"version {before.version if before else '?'} became {after.version}",
+        "engine-version": f"version {old} became {new}",
         "rule": "the rules changed",
         "target-files": "the target's files changed",
         "draft-files": "the draft's files changed",
@@ -95,13 +91,17 @@ def sentence(
     return f"{moved}; {finding}" if finding else moved
 
 
-def _best_finding(row: Mapping[str, Any]) -> str:
+def _best_finding(row: VerdictRow) -> str:
     """The finding that explains a verdict best: what failed, else what is unknown."""
-    ranked = sorted(
-        (entry for entry in json.loads(row["findings"]) if entry[2] != "note"),
-        key=lambda entry: (entry[0] != row["decided_by"], entry[1] != "fail", entry[2] != "error"),
+    telling = [entry for entry in row.findings if entry.severity != Severity.NOTE]
+    if not telling:
+        return next(iter(row.notes), "")[:LONGEST]
+    best = min(
+        telling,
+        key=lambda entry: (
+            entry.rule != row.decided_by,
+            entry.outcome != Outcome.FAIL,
+            entry.severity != Severity.ERROR,
+        ),
     )
-    if not ranked:
-        return next(iter(json.loads(row["notes"])), "")[:LONGEST]
-    rule, _, _, _, saw = ranked[0]
-    return f"{rule}: {saw}"[:LONGEST]
+    return f"{best.rule}: {best.saw}"[:LONGEST]

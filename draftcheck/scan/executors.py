@@ -67,16 +67,11 @@ class LocalRunner:
                 yield item, work(item)
             return
         rest = (item for part in (first, [following], source) for item in part)
-        yield from self._in_processes(work, rest, over)
-
-    def _in_processes(
-        self, work: Callable[[A], R], items: Iterator[A], over: Callable[[], bool]
-    ) -> Iterator[tuple[A, R]]:
         if self._pool is None:
             # Not forked: threads are running, and the store's lock must stay with this process.
             context = multiprocessing.get_context("spawn")
             self._pool = ProcessPoolExecutor(self._cpus, context, initializer=_watch_parent)
-        yield from self._results(self._pool, work, items, self._cpus * 2, over)
+        yield from self._results(self._pool, work, rest, self._cpus * 2, over)
 
     def _results(
         self,

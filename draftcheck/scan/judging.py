@@ -4,22 +4,30 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
+from draftcheck.errors import ReadError
 from draftcheck.judge import questions
+from draftcheck.judge.condensed import facts as condensed
 from draftcheck.judge.condensed import pairs as condensed_pairs
 from draftcheck.judge.decide import Question, judge
 from draftcheck.memory import gpu_specs
-from draftcheck.scan.rows import ALONE
+from draftcheck.scan.rows import (
+    ALONE,
+    MOST,
+    FactsRow,
+    FailedRuleRow,
+    MemoryRow,
+    VerdictRow,
+)
 from draftcheck.scan.store import stable_json
-from draftcheck.scan.tasks import restored
 from draftcheck.values.circumstances import Circumstances
 from draftcheck.values.facts import ModelFacts
 from draftcheck.values.memory import MemoryFit
 from draftcheck.values.verdicts import EngineVerdict
-from draftcheck.values.words import Outcome
+from draftcheck.values.words import Outcome, Relation
 
 KEPT = 64
 """Restored models that a worker remembers."""
@@ -30,18 +38,10 @@ class StoredModel:
     """A model of the store."""
 
     ref: str
-    digest: str
-    body: Mapping[str, Any]
+    facts: FactsRow
     revision: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class StoredDraft:
-    """One side of a pair, and what only both vocabularies together tell."""
-
-    known: StoredModel | None
-    """None: the target by itself."""
     notes: Mapping[str, Any] | None = None
+    """Of a draft: what only both vocabularies together tell."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,14 +49,11 @@ class JudgeTask:
     """A target and some of its drafts."""
 
     target: StoredModel
-    drafts: tuple[StoredDraft, ...]
+    drafts: tuple[StoredModel | None, ...]
+    """None: the target by itself."""
     asked: tuple[str, ...]
     said: Mapping[str, Any]
     explicit: bool
-
-
-VerdictColumns = dict[str, Any]
-"""Columns of the store's verdicts."""
 
 
 def ask(engines: Sequence[str], said: Mapping[str, Any]) -> dict[str, Question]:
@@ -73,22 +70,24 @@ def _circumstances(said: str) -> Circumstances:
     return gpu_specs.placed(Circumstances(**json.loads(said)))
 
 
-def judge_pairs(task: JudgeTask) -> list[tuple[str, list[VerdictColumns]]]:
+def judge_pairs(task: JudgeTask) -> list[tuple[str, list[VerdictRow]]]:
     """Judge a target with some drafts; for every draft its rows, in order."""
     target = _restored(task.target)
     asked_for = ask(task.asked, task.said)
     results = []
     for draft in task.drafts:
-        if draft.known is None:
+        if draft is None:
             comparison = condensed_pairs.compare(target, None)
         else:
-            comparison = condensed_pairs.compare(target, _restored(draft.known), draft.notes)
-        rows: list[VerdictColumns] = []
+            comparison = condensed_pairs.compare(target, _restored(draft), draft.notes)
+        rows: list[VerdictRow] = []
         for asked, question in asked_for.items():
             verdict = judge(comparison, [question], explicit=task.explicit)
-            relation = str(verdict.comparison.vocabulary.relation)
-            rows += [_row(asked, entry, relation, draft) for entry in verdict.engines]
-        results.append((draft.known.ref if draft.known else ALONE, rows))
+            relation = verdict.comparison.vocabulary.relation
+            rows += [
+                _row(asked, entry, relation, task.target.ref, draft) for entry in verdict.engines
+            ]
+        results.append((draft.ref if draft else ALONE, rows))
     return results
 
 
@@ -97,48 +96,65 @@ _models: dict[tuple[str, str], ModelFacts] = {}
 
 def _restored(known: StoredModel) -> ModelFacts:
     """Restored once for all pairs of a batch that need it."""
-    key = known.ref, known.digest
+    key = known.ref, known.facts.digest
     if key not in _models:
         if len(_models) >= KEPT:
             _models.pop(next(iter(_models)))
-        _models[key] = restored(known.ref, known.body, known.revision)
+        try:
+            facts = condensed.restore(known.facts.facts, known.ref)
+        except ReadError as error:
+            name = known.facts.digest[:60]
+            raise ReadError(f"table facts, row {name!r}: damaged: {error.message}") from None
+        download, downloaded = known.facts.download
+        _models[key] = replace(
+            facts, download=download, downloaded=downloaded, revision=known.revision
+        )
     return _models[key]
 
 
-def _row(asked: str, entry: EngineVerdict, relation: str, draft: StoredDraft) -> VerdictColumns:
+def _row(
+    asked: str, entry: EngineVerdict, relation: Relation, target: str, draft: StoredModel | None
+) -> VerdictRow:
     failed = [f for f in entry.findings if f.outcome is not Outcome.OK]
-    return {
-        "asked": asked,
-        "slot": (entry.method or "") if draft.known is None else "",
-        "engine": entry.engine,
-        "version": entry.version,
-        "version_checked": int(entry.version_checked),
-        "method": entry.method,
-        "reaction": str(entry.reaction),
-        "verdict": str(entry.verdict),
-        "decided_by": entry.decided_by,
-        "basis": entry.basis,
-        "relation": None if draft.known is None else relation,
-        "findings": stable_json(
-            [[f.rule, str(f.outcome), str(f.severity), str(f.reaction), f.saw] for f in failed]
+    return VerdictRow(
+        target=target,
+        draft=draft.ref if draft else None,
+        asked=asked,
+        slot=(entry.method or "") if draft is None else "",
+        engine=entry.engine,
+        version=entry.version,
+        version_checked=entry.version_checked,
+        method=entry.method,
+        reaction=entry.reaction,
+        verdict=entry.verdict,
+        decided_by=entry.decided_by,
+        basis=entry.basis,
+        relation=None if draft is None else relation,
+        findings=tuple(
+            FailedRuleRow(f.rule, f.outcome, f.severity, f.reaction, f.saw) for f in failed
         ),
-        "passed": len(entry.findings) - len(failed),
-        "setup": entry.setup,
-        "memory": None if entry.memory is None else stable_json(_memory(entry.memory)),
-        "notes": stable_json(list(entry.notes)),
-    }
+        passed=len(entry.findings) - len(failed),
+        setup=entry.setup,
+        memory=None if entry.memory is None else _memory(entry.memory),
+        notes=tuple(entry.notes),
+    )
 
 
-def _memory(fit: MemoryFit) -> dict[str, Any]:
+def _memory(fit: MemoryFit) -> MemoryRow:
     device = fit.fullest
     parts = device.parts if device else ()
-    return {
-        "gpu": fit.machine,
-        "answer": str(fit.answer),
-        "required_bytes": device.required if device else None,
-        "available_bytes": device.available if device else None,
-        "max_context": fit.limits.context,
-        "target_bytes": sum(part.nbytes for part in parts if part.owner == "target"),
-        "draft_bytes": sum(part.nbytes for part in parts if part.owner == "draft"),
-        "kv_per_token": list(fit.per_token),
-    }
+    return MemoryRow(
+        gpu=fit.machine,
+        answer=str(fit.answer),
+        required_bytes=_bounded(device.required) if device else None,
+        available_bytes=_bounded(device.available) if device else None,
+        max_context=None if fit.limits.context is None else _bounded(fit.limits.context),
+        target_bytes=_bounded(sum(part.nbytes for part in parts if part.owner == "target")),
+        draft_bytes=_bounded(sum(part.nbytes for part in parts if part.owner == "draft")),
+        kv_per_token=tuple(map(_bounded, fit.per_token)),
+    )
+
+
+def _bounded(number: int) -> int:
+    """As large as a row of the store may say."""
+    return max(-MOST, min(number, MOST))

@@ -6,6 +6,7 @@ that a night that is killed, or cut short by --max-time, loses only what was und
 
 from __future__ import annotations
 
+import json
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -14,8 +15,8 @@ from typing import Any, TypeVar
 
 from draftcheck.models.refs import ModelRef
 from draftcheck.scan.executors import Runner
-from draftcheck.scan.rows import TargetRow
-from draftcheck.scan.store import ScanStore
+from draftcheck.scan.rows import TargetRow, VocabularyRow
+from draftcheck.scan.store import ScanStore, stable_json
 from draftcheck.scan.targets import ScanJob
 from draftcheck.scan.tasks import TaskProblem, TaskSession
 from draftcheck.scan.writing import ScanWriter
@@ -90,10 +91,6 @@ class ScanNight:
         before = self.writer.before
         return before is None or before.get("candidates") != settings(self.job)["candidates"]
 
-    def count(self, name: str, more: int) -> None:
-        """Add to a count of the summary."""
-        self.counts[name] += more
-
     def step(self, stage: str, done: int, total: int | None, left: float | None = None) -> None:
         """Tell who watches how far a stage is."""
         self.say(StageProgress(stage, done, total, left))
@@ -141,16 +138,10 @@ class ScanNight:
 
     def families(self) -> dict[str, str | None]:
         """List the vocabularies that were read: family by digest of the file."""
-        return {row[0]: row[1] for row in self.store.rows("SELECT digest, family FROM tokenizers")}
+        return {row.digest: row.family for row in self.store.read(VocabularyRow)}
 
 
 def settings(job: ScanJob) -> dict[str, Any]:
     """Write a job in plain values, as it is kept with its scan."""
-    plain: dict[str, Any] = _plain(asdict(job))
+    plain: dict[str, Any] = json.loads(stable_json(asdict(job)))
     return plain
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {name: _plain(entry) for name, entry in value.items()}
-    return [_plain(entry) for entry in value] if isinstance(value, list | tuple) else value

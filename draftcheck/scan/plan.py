@@ -140,7 +140,7 @@ def pairs(
             heads.append(side)
     pinned: dict[str, list[str]] = {}
     for pin in pins:
-        if pin.draft in sides:
+        if pin.draft in sides and sides[pin.draft].model.facts is not None:
             pinned.setdefault(pin.target, []).append(pin.draft)
     drafts = {}
     for ref in targets:

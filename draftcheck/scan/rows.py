@@ -1,29 +1,46 @@
-"""What the store holds, as plain values. Nothing here reads or decides."""
+"""What the store holds, as plain values. Nothing here reads or decides.
+
+Types and bounds are meant: store.py holds every row against them when it reads one, because a
+store is a file like any other and may hold anything.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Annotated, Any, Literal
+
+from msgspec import Meta, Struct
+
+from draftcheck.values.words import Outcome, Reaction, Relation, Severity, Verdict
 
 ALONE = ""
 """In the store: the draft of a target that speculates by itself (MTP layers, n-grams)."""
+MOST = 1 << 60
+Count = Annotated[int, Meta(ge=0, le=MOST)]
+"""A number of things; SQLite and JSON could hold others."""
+Bytes = Annotated[int, Meta(ge=-MOST, le=MOST)]
+Seconds = Annotated[float, Meta(ge=0, le=1e12)]
+ScanState = Literal["running", "partial", "complete"]
+ModelStatus = Literal["read", "gated", "unreadable", "gone"]
+TargetSource = Literal["named", "search"]
+ChangeKind = Literal["new", "works", "better", "worse", "unclear", "broke", "gone"]
 
 
 @dataclass(frozen=True, slots=True)
 class ScanRow:
     """One night. Scans are ordered by number, never by their clock."""
 
-    number: int
-    state: str
+    number: Count
+    state: ScanState
     """running (or killed), partial (--max-time, interrupted) or complete."""
     started: str
     finished: str | None
     draftcheck: str
     settings: Mapping[str, Any]
-    counts: Mapping[str, int]
+    counts: Mapping[str, Count]
     """listed, candidates, models, unreadable, pairs, verdicts, trials, requests …"""
-    seconds: float | None = None
+    seconds: Seconds | None = None
 
     @property
     def complete(self) -> bool:
@@ -35,7 +52,7 @@ class TargetRow:
     """A model that drafts are looked for, in the order of the list."""
 
     ref: str
-    source: str
+    source: TargetSource
     """named, or search: found on the Hub by the list's filters."""
     problem: str | None = None
     """Why it could not be read; then it has no new verdicts."""
@@ -49,13 +66,13 @@ class RepoRow:
     sha: str
     kind: str
     """full, head, gguf or bare (a checkpoint without a vocabulary), by its listing."""
-    parameters: int | None = None
+    parameters: Count | None = None
     packed: bool = False
     gated: bool = False
     bases: tuple[str, ...] = ()
     """What its card names."""
-    downloads: int = 0
-    likes: int = 0
+    downloads: Count = 0
+    likes: Count = 0
     refused: str | None = None
     """What its listing alone speaks against, whatever the target."""
     files_sha: str | None = None
@@ -85,9 +102,12 @@ class ModelRow:
     kind: str
     revision: str | None
     """The commit that the facts are of."""
-    status: str
-    """read, gated, unreadable or gone."""
+    status: ModelStatus
     problem: str | None = None
+    tried: str | None = None
+    """The commit that was last asked for."""
+    passing: bool = False
+    """The problem may be gone at another try."""
     role: str | None = None
     verifier: str | None = None
     fingerprint: str | None = None
@@ -97,15 +117,15 @@ class ModelRow:
     tokenizer_fingerprint: str | None = None
     """Of everything that a pair's vocabularies are compared by: the token texts of two models with
     the same one need not be held side by side."""
-    parameters: int | None = None
-    nbytes: int | None = None
+    parameters: Count | None = None
+    nbytes: Count | None = None
     architecture: str | None = None
-    context: int | None = None
-    downloads: int | None = None
-    likes: int | None = None
+    context: Count | None = None
+    downloads: Count | None = None
+    likes: Count | None = None
     facts: str | None = None
     """Digest of the condensed facts."""
-    since: int = 0
+    since: Count = 0
     """The scan that read these facts."""
 
     @property
@@ -119,14 +139,13 @@ class ModelRow:
         return None if self.status == "read" else self.problem
 
 
-@dataclass(frozen=True, slots=True)
-class FailedRuleRow:
+class FailedRuleRow(Struct, frozen=True, array_like=True):
     """A rule that did not pass; words of the rulebook are not kept, who shows it adds them."""
 
     rule: str
-    outcome: str
-    severity: str
-    reaction: str
+    outcome: Outcome
+    severity: Severity
+    reaction: Reaction
     saw: str
     slug: str = ""
     title: str = ""
@@ -139,20 +158,14 @@ class MemoryRow:
 
     gpu: str
     answer: str
-    required_bytes: int | None = None
-    available_bytes: int | None = None
-    max_context: int | None = None
-    target_bytes: int | None = None
+    required_bytes: Bytes | None = None
+    available_bytes: Bytes | None = None
+    max_context: Count | None = None
+    target_bytes: Bytes | None = None
     """Weights and cache of the target on the fullest device; draft_bytes likewise."""
-    draft_bytes: int | None = None
-
-    @classmethod
-    def of(cls, body: Mapping[str, Any] | None) -> MemoryRow | None:
-        """From the JSON of the store, which may hold more than is told here."""
-        if not body:
-            return None
-        values: dict[str, Any] = {name: body.get(name) for name in cls.__dataclass_fields__}
-        return cls(**{**values, "gpu": str(body["gpu"]), "answer": str(body["answer"])})
+    draft_bytes: Bytes | None = None
+    kv_per_token: tuple[Bytes, ...] = ()
+    """Bytes of the cache for one token: the target's, the draft's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,20 +181,69 @@ class VerdictRow:
     version: str
     version_checked: bool
     method: str | None
-    reaction: str
-    verdict: str
+    reaction: Reaction
+    verdict: Verdict
     decided_by: str | None = None
     basis: str | None = None
-    relation: str | None = None
+    relation: Relation | None = None
     findings: tuple[FailedRuleRow, ...] = ()
-    passed: int = 0
+    passed: Count = 0
     """How many rules passed."""
     setup: str | None = None
     memory: MemoryRow | None = None
     """None: no GPU was named."""
     notes: tuple[str, ...] = ()
-    since: int = 0
+    since: Count = 0
     """The scan in which this verdict was first said."""
+    slot: str = ""
+    """Tells the answers to one question apart: the method of a target by itself."""
+    rules: str = ""
+    """Digest of the engine's rules."""
+
+
+@dataclass(frozen=True, slots=True)
+class PairRow:
+    """What the verdicts of a pair were made from: while it stays the same, so do they."""
+
+    target: str
+    draft: str
+    basis: str
+    """Digest of all that follows, of the rules, and of the notes on both vocabularies."""
+    target_facts: str
+    draft_facts: str
+    settings: str
+    since: Count = 0
+
+
+@dataclass(frozen=True, slots=True)
+class VocabularyRow:
+    """A vocabulary file, whoever has it; without a family: why it cannot be read."""
+
+    digest: str
+    fingerprint: str | None = None
+    family: str | None = None
+    size: Count | None = None
+    problem: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class FactsRow:
+    """What is kept of a model's files."""
+
+    digest: str
+    facts: Mapping[str, Any]
+    """Condensed (judge/condensed)."""
+    download: tuple[str | None, str | None] = (None, None)
+    """How to fetch the files, and where they then lie."""
+
+
+@dataclass(frozen=True, slots=True)
+class NotesRow:
+    """What only two vocabularies side by side tell; they are named by their fingerprints."""
+
+    target: str
+    draft: str
+    body: Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,34 +255,36 @@ class TrialRow:
     target_revision: str | None
     draft_revision: str | None
     backend: str
-    state: str
-    """done or failed."""
+    state: Literal["done", "failed"]
     problem: str | None = None
     body: Mapping[str, Any] = field(default_factory=dict)
     """The contract's JSON of a trial."""
-    since: int = 0
+    since: Count = 0
+    key: str = ""
+    """Digest of what was measured, and how."""
 
 
 @dataclass(frozen=True, slots=True)
 class ChangeRow:
     """One difference between a scan and the one before it."""
 
-    scan: int
-    kind: str
-    """new, works, better, worse, unclear (no longer decided), broke or gone."""
+    scan: Count
+    kind: ChangeKind
+    """unclear: no longer decided."""
     target: str
     draft: str | None
     asked: str
     engine: str
     version: str
     method: str | None
-    before: str | None
+    before: Verdict | None
     """The verdict of the scan before; None: there was none."""
-    after: str | None
+    after: Verdict | None
     cause: str
     """new-model, new-target, newly-asked, target-files, draft-files, engine-version, rule,
     settings, several, vanished, gated, unreadable, left-list or not-asked."""
     why: str
+    slot: str = ""
     pinned: bool = False
 
     @property

@@ -136,7 +136,7 @@ def summary(store: ScanStore, *, resumed: bool = False) -> ScanSummary:
     """Sum up the latest scan."""
     latest = store.scans()[-1]
     usable: dict[str, set[str]] = {target.ref: set() for target in store.targets()}
-    for row in store.rows(
+    for row in store.query(
         "SELECT DISTINCT target, draft FROM verdicts WHERE verdict IN ('compatible', 'degraded')"
         " AND draft <> ''"
     ):
@@ -147,7 +147,7 @@ def summary(store: ScanStore, *, resumed: bool = False) -> ScanSummary:
         resumed=resumed,
         targets=tuple(store.targets()),
         changes=tuple(store.changes(latest.number)),
-        pins=tuple(_pinned(store, pin) for pin in store.pins()),
+        pins=tuple(_pinned(store, pin) for pin in store.read(PinRow)),
         problems=tuple(problems[:PROBLEMS]),
         usable={target: len(drafts) for target, drafts in usable.items()},
     )

@@ -9,17 +9,25 @@ commit that each repo and model was last read at.
 
 from __future__ import annotations
 
-import json
+import zlib
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 
+from draftcheck.models.readers.tokenizer import files as tokenizer_files
 from draftcheck.models.refs import ModelRef, parse
 from draftcheck.models.sources.hub.listing import COMMIT
-from draftcheck.scan import listing, plan, tasks
+from draftcheck.models.sources.hub.repos import Hub
+from draftcheck.models.sources.hub.search import HubQuery
+from draftcheck.recommend import screen as recommend_screen
+from draftcheck.recommend import search as hub_search
+from draftcheck.recommend.candidates import Candidate, Rejection
+from draftcheck.recommend.search import DraftSearch
+from draftcheck.scan import plan, tasks
 from draftcheck.scan.night import READING, ScanNight
 from draftcheck.scan.plan import CardedModel, ScanAim
-from draftcheck.scan.rows import ModelRow, RepoRow, TargetRow
-from draftcheck.scan.store import unpack
+from draftcheck.scan.rows import ModelRow, PairRow, RepoRow, TargetRow
+from draftcheck.scan.store import DAMAGED, StoreError, unpack
+from draftcheck.scan.targets import HubSearch
 from draftcheck.scan.writing import FORMAT
 
 GIVERS = 5
@@ -30,15 +38,15 @@ def list_hub(night: ScanNight) -> None:
     """Ask for every page of the list, and for targets that were described rather than named."""
     hub = night.session.opener.hub
     for search in night.job.candidates:
-        for page in listing.pages(hub, search):
+        for page in _pages(hub, search):
             night.writer.page(page)
-            night.count("listed", len(page))
+            night.counts["listed"] += len(page)
             night.step("listing", night.counts["listed"], None)
             if night.clock.over(READING):
                 night.clock.cut = True
                 return
     for search in night.job.searches:
-        for page in listing.pages(hub, search):
+        for page in _pages(hub, search):
             night.writer.page(page)
             night.searched += [
                 repo.name
@@ -46,6 +54,54 @@ def list_hub(night: ScanNight) -> None:
                 if repo.kind == "full" and repo.refused is None
                 and (repo.parameters or 0) >= (search.min_parameters or 0)
             ]  # fmt: skip
+
+
+def _pages(source: Hub, search: HubSearch) -> Iterator[list[RepoRow]]:
+    """Ask for one part of the list, page by page; names that no repo can have are left out."""
+    for page in source.pages(_question(search)):
+        rows = (hub_search.candidate(row) for row in page)
+        yield [_repo(row) for row in rows if not isinstance(row, Rejection)]
+
+
+def _question(search: HubSearch) -> HubQuery:
+    sizes = (("min", search.min_parameters), ("max", search.max_parameters))
+    return HubQuery(
+        filters=search.filters,
+        search=search.search,
+        author=search.author,
+        parameters=",".join(f"{side}:{size / 1e6:.6g}M" for side, size in sizes if size),
+        fields=hub_search.LIGHT,
+        rows=search.limit,
+    )
+
+
+def _repo(row: Candidate) -> RepoRow:
+    return RepoRow(
+        name=row.ref,
+        sha=row.revision or "",
+        kind=_kind_of(row),
+        parameters=row.parameters,
+        packed=row.packed,
+        gated=row.gated,
+        bases=row.base_models,
+        downloads=row.downloads,
+        likes=row.likes,
+        refused=_refused(row),
+    )
+
+
+def _refused(row: Candidate) -> str | None:
+    """What the listing speaks against, whatever the target is."""
+    if row.revision is None:
+        return "its listing names no commit"
+    rejection = recommend_screen.by_listing(row, DraftSearch(gguf=row.kind == "gguf"))
+    return rejection.saw if rejection is not None else None
+
+
+def _kind_of(row: Candidate) -> str:
+    """Heads mostly come without a vocabulary; whose they are, the targets tell."""
+    bare = row.files is not None and not set(row.files) & set(tokenizer_files.FILES)
+    return "bare" if row.kind == "full" and bare else row.kind
 
 
 def find_named(night: ScanNight) -> None:
@@ -59,9 +115,8 @@ def find_named(night: ScanNight) -> None:
         elif ref.revision is None and ref.repo in listed:
             night.named[text] = replace(ref, revision=listed[ref.repo].sha)
         else:
-            todo.append(tasks.CommitTask(ref))
-    for task, result in night.read("commits", tasks.find_commit, todo):
-        ref = task.ref
+            todo.append(ref)
+    for ref, result in night.read("commits", tasks.find_commit, todo):
         if isinstance(result, tasks.TaskProblem):
             night.lost[ref.text] = result
             before = night.store.model(ref.text)
@@ -81,13 +136,12 @@ def find_missing(night: ScanNight) -> None:
     """Look for models with verdicts that no page had: gone, or overlooked between two pages."""
     if night.other_candidates or night.clock.cut:
         return
-    drafts = {row[0] for row in night.store.rows("SELECT DISTINCT draft FROM pairs")}
-    wanted = {plan.repo_of(draft) for draft in drafts}
-    unseen = night.store.rows("SELECT name FROM repos WHERE seen < ?", night.writer.number)
+    wanted = {plan.repo_of(pair.draft) for pair in night.store.read(PairRow)}
+    unseen = night.store.query("SELECT name FROM repos WHERE seen < ?", night.writer.number)
     names = sorted({row[0] for row in unseen} & wanted)
-    todo = [tasks.CommitTask(ModelRef(name, "hub", repo=name)) for name in names]
-    for task, result in night.read("missing", tasks.find_commit, todo):
-        repo = task.ref.repo
+    todo = [ModelRef(name, "hub", repo=name) for name in names]
+    for ref, result in night.read("missing", tasks.find_commit, todo):
+        repo = ref.repo
         if not isinstance(result, tasks.TaskProblem):
             name, commit = result
             if name == repo or repo in night.job.refs():
@@ -102,14 +156,7 @@ def find_missing(night: ScanNight) -> None:
 
 def repos(night: ScanNight) -> Iterator[RepoRow]:
     """List what this scan's list has."""
-    query = (
-        "SELECT name, sha, listed, files_sha, tokenizer, gguf, problem FROM repos"
-        " WHERE seen = ? ORDER BY name"
-    )
-    for row in night.store.rows(query, night.writer.number):
-        values = dict(row)
-        values |= json.loads(values.pop("listed"))
-        yield RepoRow(**{**values, "bases": tuple(values["bases"])})
+    return night.store.read(RepoRow, "seen = ?", night.writer.number)
 
 
 def read_targets(night: ScanNight) -> None:
@@ -127,14 +174,12 @@ def read_targets(night: ScanNight) -> None:
 
 def _name_targets(night: ScanNight) -> None:
     chosen = dict.fromkeys((*night.job.all_targets(), *night.searched))
-    known = {model.ref: model for model in night.store.models()}
+    problems: dict[str, str | None] = dict.fromkeys(chosen, "not read yet")
+    problems |= {model.ref: model.problem for model in night.store.models()}
+    problems |= {text: problem.says for text, problem in night.lost.items()}
+    named = night.job.all_targets()
     night.targets = [
-        TargetRow(
-            text,
-            "named" if text in night.job.all_targets() else "search",
-            _trouble(night, known, text),
-        )
-        for text in chosen
+        TargetRow(text, "named" if text in named else "search", problems[text]) for text in chosen
     ]
     night.writer.targets(night.targets, night.job.pins)
 
@@ -143,18 +188,11 @@ def _plain(ref: ModelRef) -> bool:
     return ref.kind == "hub" and ref.file is None and ref.tag is None and ref.text == ref.repo
 
 
-def _trouble(night: ScanNight, known: dict[str, ModelRow], text: str) -> str | None:
-    if text in night.lost:
-        return night.lost[text].says
-    model = known.get(text)
-    return "not read yet" if model is None else model.problem
-
-
 def screen(night: ScanNight) -> None:
     """Turn repos away, the cheapest reason first, and read those that are left."""
     aim = _aim(night)
     left = _turn_away(night, "listing", repos(night), lambda repo: plan.by_listing(repo, aim))
-    night.count("candidates", len(left))
+    night.counts["candidates"] += len(left)
     _files(night, left)
     wanted = {repo.name for repo in left}
     looked = [repo for repo in repos(night) if repo.name in wanted]
@@ -202,11 +240,15 @@ def _turn_away(
 
 
 def _files(night: ScanNight, listed: list[RepoRow]) -> None:
-    todo = [tasks.FilesTask(repo.name, repo.sha) for repo in listed if repo.files_sha != repo.sha]
-    for task, done in night.read("files", tasks.list_files, todo):
-        night.writer.files(task.repo, task.sha, done)
+    todo = [
+        ModelRef(repo.name, "hub", repo=repo.name, revision=repo.sha)
+        for repo in listed
+        if repo.files_sha != repo.sha
+    ]
+    for ref, done in night.read("files", tasks.list_files, todo):
+        night.writer.files(ref, done)
         if isinstance(done, tasks.TaskProblem) and done.missing:
-            night.vanished[task.repo] = done.says
+            night.vanished[ref.repo] = done.says
 
 
 def _vocabularies(night: ScanNight, listed: list[RepoRow]) -> None:
@@ -222,22 +264,19 @@ def _vocabularies(night: ScanNight, listed: list[RepoRow]) -> None:
     )
     for task, done in night.read("vocabularies", tasks.read_vocabulary, todo, len(givers)):
         night.writer.vocabulary(task.digest, done)
-        night.count("vocabularies", 1)
+        night.counts["vocabularies"] += 1
 
 
 def _read(night: ScanNight, stage: str, models: list[tuple[ModelRef, RepoRow | None]]) -> None:
-    known = {
-        row["ref"]: row
-        for row in night.store.rows("SELECT ref, tried, passing, facts, status FROM models")
-    }
+    known = {row.ref: row for row in night.store.models()}
     todo = []
     for ref, repo in models:
         row = known.get(ref.text)
         sha = ref.revision if ref.kind == "hub" else None
-        done = row is not None and sha is not None and row["tried"] == sha and not row["passing"]
-        if row is not None and row["facts"] is not None:
-            done = done and row["facts"].startswith(FORMAT)
-        if done and not (night.retry and row is not None and row["status"] != "read"):
+        done = row is not None and sha is not None and row.tried == sha and not row.passing
+        if row is not None and row.facts is not None:
+            done = done and row.facts.startswith(FORMAT)
+        if done and not (night.retry and row is not None and row.status != "read"):
             continue
         todo.append((ref, repo))
     about = {ref.text: (ref, repo) for ref, repo in todo}
@@ -245,16 +284,7 @@ def _read(night: ScanNight, stage: str, models: list[tuple[ModelRef, RepoRow | N
     for task, result in night.read(stage, tasks.read_model, work, len(todo)):
         ref, repo = about[task.ref.text]
         night.writer.model(ref.text, ref.revision, result, repo)
-        night.count("unreadable" if isinstance(result, tasks.TaskProblem) else "read", 1)
-
-
-def ref_at(night: ScanNight, model: ModelRow) -> ModelRef:
-    """Name a model of the store at the commit that its facts are of."""
-    ref = night.named.get(model.ref)
-    if ref is None:
-        repo = "/".join(model.ref.split("/")[:2])
-        ref = ModelRef(model.ref, "hub", repo=repo, file=model.ref[len(repo) + 1 :] or None)
-    return replace(ref, revision=model.revision) if ref.kind == "hub" else ref
+        night.counts["unreadable" if isinstance(result, tasks.TaskProblem) else "read"] += 1
 
 
 def model_task(night: ScanNight, ref: ModelRef) -> tasks.ModelTask:
@@ -262,13 +292,21 @@ def model_task(night: ScanNight, ref: ModelRef) -> tasks.ModelTask:
     if ref.kind != "hub":
         return tasks.ModelTask(ref)
     query = "SELECT files FROM repos WHERE name = ? AND files_sha = ? AND files IS NOT NULL"
-    row = next(night.store.rows(query, ref.repo, ref.revision), None)
-    return tasks.ModelTask(ref, None if row is None else unpack(row[0], f"files of {ref.repo}"))
+    row = next(night.store.query(query, ref.repo, ref.revision), None)
+    try:
+        return tasks.ModelTask(ref, None if row is None else unpack(row[0]))
+    except (ValueError, TypeError, RecursionError, zlib.error) as error:
+        where = f"{night.store.path}: table repos, row {ref.repo!r}"
+        raise StoreError(f"{where}: files: damaged: {error}", hint=DAMAGED) from None
 
 
 def stored_task(night: ScanNight, model: ModelRow) -> tasks.ModelTask:
     """Make a task for a model of the store, at the commit that its facts are of."""
-    return model_task(night, ref_at(night, model))
+    ref = night.named.get(model.ref)
+    if ref is None:
+        repo = "/".join(model.ref.split("/")[:2])
+        ref = ModelRef(model.ref, "hub", repo=repo, file=model.ref[len(repo) + 1 :] or None)
+    return model_task(night, replace(ref, revision=model.revision) if ref.kind == "hub" else ref)
 
 
 def recall(night: ScanNight) -> None:

@@ -1,7 +1,11 @@
-"""The SQLite file that a scan fills: opened, locked, migrated, and read as plain values.
+"""The SQLite file that a scan fills: opened, locked, migrated, and read as typed rows.
 
 One process writes (WAL: others may read meanwhile). Every write is a transaction that leaves the
 store whole, so a scan that is killed loses nothing but what it was doing.
+
+TABLES says how each kind of row lies in the file; reading and writing follow from it and from the
+row's fields. What a row holds is not trusted: it is held against the types of its fields, once,
+here. A scan stops at a row that is wrong; a report leaves it out and says so.
 """
 
 from __future__ import annotations
@@ -10,41 +14,95 @@ import hashlib
 import json
 import sqlite3
 import zlib
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import fields
+from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import quote
 
-from draftcheck.errors import ReadError
-from draftcheck.scan import schema
-from draftcheck.scan.lock import StoreLock
-from draftcheck.scan.rows import (
-    ChangeRow,
-    FailedRuleRow,
-    MemoryRow,
-    ModelRow,
-    PinRow,
-    RejectedRow,
-    ScanRow,
-    TargetRow,
-    TrialRow,
-    VerdictRow,
-)
+import msgspec
 
+from draftcheck.errors import ReadError
+from draftcheck.scan import rows, schema
+from draftcheck.scan.lock import StoreLock
+
+T = TypeVar("T")
 BUSY_SECONDS = 30.0
 LARGEST = 64 << 20
 """Bytes that one packed value may have unpacked: the store is a file like any other."""
-MODEL = ", ".join(
-    schema.NAMES.get(field.name, field.name) + f" AS {field.name}" for field in fields(ModelRow)
-)
-VERDICT = ", ".join(field.name for field in fields(VerdictRow))
+SEEN = 5
+"""Fields of a finding that are kept; the rest are the rulebook's words."""
+DAMAGED = "Move the store away: the next scan makes a new one."
 ROOM = "Free some space and run the same command again: it goes on where it stopped."
+
+
+@dataclass(frozen=True, slots=True)
+class StoreTable:
+    """How rows of one kind lie in the store."""
+
+    name: str
+    key: str
+    """Columns that tell its rows apart, in the order in which they are read."""
+    json: tuple[str, ...] = ()
+    spread: str | None = None
+    """A column of JSON, or of packed JSON, whose entries are fields of the row."""
+    read_as: Mapping[str, str] = field(default_factory=dict)
+    """Fields that are not a column of the same name: the SQL that gives them."""
+
+
+ALONE_AS_NONE = {"draft": f"nullif(draft, '{rows.ALONE}')"}
+PINNED = (
+    "EXISTS (SELECT 1 FROM pins WHERE pins.target = changes.target AND pins.draft = changes.draft)"
+)
+TABLES: Mapping[type, StoreTable] = {
+    rows.ScanRow: StoreTable("scans", "number", ("settings", "counts")),
+    rows.TargetRow: StoreTable("targets", "place, ref"),
+    rows.PinRow: StoreTable("pins", "target, draft", ("engines",)),
+    rows.RepoRow: StoreTable("repos", "name", spread="listed"),
+    rows.RejectedRow: StoreTable("repos", "name", read_as={"repo": "name"}),
+    rows.ModelRow: StoreTable("models", "ref", read_as=schema.NAMES),
+    rows.VocabularyRow: StoreTable("tokenizers", "digest"),
+    rows.FactsRow: StoreTable("facts", "digest", spread="body"),
+    rows.NotesRow: StoreTable("notes", "target, draft", ("body",)),
+    rows.VerdictRow: StoreTable(
+        "verdicts", "target, draft, asked, slot", ("findings", "memory", "notes"),
+        read_as=ALONE_AS_NONE,
+    ),
+    rows.PairRow: StoreTable("pairs", "target, draft"),
+    rows.TrialRow: StoreTable("trials", "target, draft, since, key", ("body",)),
+    rows.ChangeRow: StoreTable(
+        "changes", "scan, target, draft, asked, slot", read_as={**ALONE_AS_NONE, "pinned": PINNED}
+    ),
+}  # fmt: skip
+SPREAD = {
+    "listed": ("kind", "parameters", "packed", "gated", "bases", "downloads", "likes", "refused"),
+    "body": ("facts", "download"),
+}
+"""Columns that hold several fields of a row: the fields."""
 
 
 class StoreError(ReadError):
     """The store cannot be used."""
+
+
+class StoreConnection(sqlite3.Connection):
+    """Takes any text: half a character, which models may have in theirs, is written as its code."""
+
+    def execute(self, sql: str, parameters: Any = (), /) -> sqlite3.Cursor:
+        """Run a statement."""
+        return super().execute(sql, [_storable(value) for value in parameters])
+
+    def executemany(self, sql: str, parameters: Any, /) -> sqlite3.Cursor:
+        """Run a statement for each row of values."""
+        return super().executemany(sql, [[_storable(value) for value in row] for row in parameters])
+
+
+def _storable(value: Any) -> Any:
+    if not isinstance(value, str) or value.isascii():
+        return value
+    return value.encode("utf-8", "backslashreplace").decode()
 
 
 class ScanStore:
@@ -54,6 +112,10 @@ class ScanStore:
         self.path = path
         self.db = db
         self._lock = lock
+        self.unread: dict[str, list[str]] | None = None
+        """Table -> what is wrong with rows that were left out; None: such a row is an error."""
+        self.found: Counter[str] = Counter()
+        """Table -> rows that were read."""
 
     @classmethod
     def open(cls, path: Path, *, readonly: bool = False) -> ScanStore:
@@ -65,6 +127,8 @@ class ScanStore:
             path.parent.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise StoreError(f"{path.parent}: {error.strerror}") from error
+        if path.exists() and not path.is_file():
+            raise StoreError(f"{path}: not a file", hint="Name another --store.")
         lock = StoreLock(path)
         try:
             return cls(path, _connect_to_write(path), lock)
@@ -97,114 +161,132 @@ class ScanStore:
                 raise
             self.db.execute("COMMIT")
 
-    def rows(self, query: str, *values: Any) -> Iterator[sqlite3.Row]:
-        """Ask for any rows; the query stands where its answer is used."""
+    def query(self, query: str, *values: Any) -> Iterator[sqlite3.Row]:
+        """Ask for any rows as they stand in the file; the query stands where its answer is used."""
         with translated(self.path):
-            yield from self.db.execute(query, values)
+            for row in self.db.execute(query, values):  # noqa: UP028  one left early may outlive db
+                yield row
 
-    def scans(self) -> list[ScanRow]:
+    def read(self, kind: type[T], where: str = "", *values: Any) -> Iterator[T]:
+        """Read rows in the order of their keys; where: a condition in SQL."""
+        table = TABLES[kind]
+        query = f"SELECT {table.key}, {COLUMNS[kind]} FROM {table.name}"
+        query += f" WHERE {where}" if where else ""
+        keys = table.key.count(",") + 1
+        for found in self.query(f"{query} ORDER BY {table.key}", *values):
+            try:
+                row = _typed(kind, dict(zip(found.keys()[keys:], found[keys:], strict=True)))
+            except (ValueError, TypeError, RecursionError, zlib.error) as error:
+                self.leave_out(table.name, " ".join(str(p)[:100] for p in found[:keys]), error)
+            else:
+                self.found[table.name] += 1
+                yield row
+
+    def leave_out(self, table: str, row: str, error: Exception) -> None:
+        """Note a row that is not what a scan writes; for a scan itself that is an error."""
+        says = f"{self.path}: table {table}, row {row!r}: damaged: {str(error)[:200]}"
+        if self.unread is None:
+            raise StoreError(says, hint=DAMAGED) from None
+        self.unread.setdefault(table, []).append(says)
+
+    def scans(self) -> list[rows.ScanRow]:
         """List every scan, oldest first."""
-        query = (
-            "SELECT number, state, started, finished, draftcheck, settings, counts, seconds"
-            " FROM scans ORDER BY number"
-        )
-        return [ScanRow(**_values(row, "settings", "counts")) for row in self.rows(query)]
+        return list(self.read(rows.ScanRow))
 
-    def latest(self) -> ScanRow | None:
+    def latest(self) -> rows.ScanRow | None:
         """Name the newest scan that came to an end; while the first one runs, that one."""
         scans = self.scans()
         ended = [scan for scan in scans if scan.state != "running"]
         return next(reversed(ended or scans), None)
 
-    def targets(self) -> list[TargetRow]:
+    def targets(self) -> list[rows.TargetRow]:
         """List the targets in the order of the job."""
-        query = "SELECT ref, source, problem FROM targets ORDER BY place, ref"
-        return [TargetRow(*row) for row in self.rows(query)]
+        return list(self.read(rows.TargetRow))
 
-    def pins(self) -> list[PinRow]:
-        """List the pairs that somebody relies on."""
-        query = "SELECT target, draft, engines FROM pins ORDER BY target, draft"
-        return [PinRow(row[0], row[1], tuple(json.loads(row[2]))) for row in self.rows(query)]
-
-    def models(self) -> Iterator[ModelRow]:
+    def models(self) -> Iterator[rows.ModelRow]:
         """List every model that was read or tried, by name."""
-        for row in self.rows(f"SELECT {MODEL} FROM models ORDER BY ref"):
-            yield ModelRow(**dict(row))
+        return self.read(rows.ModelRow)
 
-    def model(self, ref: str) -> ModelRow | None:
+    def model(self, ref: str) -> rows.ModelRow | None:
         """Find one model by its name."""
-        row = next(self.rows(f"SELECT {MODEL} FROM models WHERE ref = ?", ref), None)
-        return None if row is None else ModelRow(**dict(row))
+        return next(self.read(rows.ModelRow, "ref = ?", ref), None)
 
-    def body(self, digest: str) -> dict[str, Any]:
-        """Unpack what is kept of a model: its condensed facts, and how to download it."""
-        row = next(self.rows("SELECT body FROM facts WHERE digest = ?", digest), None)
+    def facts(self, digest: str) -> rows.FactsRow:
+        """Unpack the facts that ModelRow.facts names."""
+        row = next(self.read(rows.FactsRow, "digest = ?", digest), None)
         if row is None:
-            raise StoreError(f"{self.path}: facts {digest[:20]!r} are missing")
-        body = unpack(row[0], f"{self.path}: facts {digest[:20]!r}")
-        if not isinstance(body, dict):
-            raise StoreError(f"{self.path}: facts {digest[:20]!r} are no object")
-        return body
-
-    def facts(self, digest: str) -> dict[str, Any]:
-        """Unpack the condensed facts (judge/condensed) that ModelRow.facts names."""
-        facts: dict[str, Any] = self.body(digest)["facts"]
-        return facts
+            raise StoreError(f"{self.path}: facts {digest[:20]!r} are missing", hint=DAMAGED)
+        return row
 
     def verdicts(
-        self, *, target: str | None = None, draft: str | None = None, engine: str | None = None
-    ) -> Iterator[VerdictRow]:
-        """List verdicts by target, draft and engine; draft "" means the target by itself."""
-        wanted = {"target": target, "draft": draft, "engine": engine}
-        given = {name: value for name, value in wanted.items() if value is not None}
+        self, *, target: str | None = None, draft: str | None = None
+    ) -> Iterator[rows.VerdictRow]:
+        """List verdicts by target and draft; draft "" means the target by itself."""
+        given = {"target": target, "draft": draft}
+        given = {name: value for name, value in given.items() if value is not None}
         where = " AND ".join(f"{name} = ?" for name in given)
-        query = f"SELECT {VERDICT} FROM verdicts" + (f" WHERE {where}" if where else "")
-        for row in self.rows(f"{query} ORDER BY target, draft, asked, slot", *given.values()):
-            yield verdict_row(row)
+        return self.read(rows.VerdictRow, where, *given.values())
 
-    def trials(self, *, target: str | None = None) -> Iterator[TrialRow]:
-        """List measurements, the newest of a pair last."""
-        query = (
-            "SELECT target, draft, target_revision, draft_revision, backend, state, problem, body,"
-            " since FROM trials"
-        )
-        values = () if target is None else (target,)
-        query += " WHERE target = ?" if values else ""
-        for row in self.rows(f"{query} ORDER BY target, draft, since, key", *values):
-            yield TrialRow(**_values(row, "body"))
-
-    def changes(self, scan: int | None = None) -> list[ChangeRow]:
+    def changes(self, scan: int | None = None) -> list[rows.ChangeRow]:
         """List what a scan changed; by default the latest."""
         if scan is None:
             latest = self.latest()
             scan = latest.number if latest else 0
-        query = (
-            "SELECT scan, kind, c.target AS target, c.draft AS draft, asked, engine, version,"
-            " method, before, after, cause, why, p.target IS NOT NULL AS pinned FROM changes c"
-            " LEFT JOIN pins p ON p.target = c.target AND p.draft = c.draft"
-            " WHERE scan = ? ORDER BY c.target, c.draft, asked, slot"
-        )
-        rows = [dict(row) for row in self.rows(query, scan)]
-        for row in rows:
-            row |= {"draft": row["draft"] or None, "pinned": bool(row["pinned"])}
-        return [ChangeRow(**row) for row in rows]
+        return list(self.read(rows.ChangeRow, "scan = ?", scan))
 
-    def rejected(self) -> Iterator[RejectedRow]:
+    def rejected(self) -> Iterator[rows.RejectedRow]:
         """List repos that are no candidates, with the stage and the reason."""
-        query = "SELECT name, stage, why FROM repos WHERE why IS NOT NULL ORDER BY name"
-        for row in self.rows(query):
-            yield RejectedRow(*row)
+        return self.read(rows.RejectedRow, "why IS NOT NULL")
 
 
-def verdict_row(row: sqlite3.Row) -> VerdictRow:
-    """Turn a row of the table into plain values."""
-    values = _values(row, "findings", "notes")
-    values["draft"] = values["draft"] or None
-    values["version_checked"] = bool(values["version_checked"])
-    values["findings"] = tuple(FailedRuleRow(*entry) for entry in values["findings"])
-    values["memory"] = MemoryRow.of(json.loads(values["memory"] or "null"))
-    values["notes"] = tuple(values["notes"])
-    return VerdictRow(**values)
+def _columns(kind: type) -> str:
+    """What a row's fields are made from, in SQL."""
+    table = TABLES[kind]
+    spread = SPREAD[table.spread] if table.spread else ()
+    plain = [entry.name for entry in fields(kind) if entry.name not in spread]
+    found = [f"{table.read_as.get(name, name)} AS {name}" for name in plain]
+    return ", ".join([*found, table.spread] if table.spread else found)
+
+
+COLUMNS = {kind: _columns(kind) for kind in TABLES}
+FLAGS = {kind: [entry.name for entry in fields(kind) if entry.type == "bool"] for kind in TABLES}
+
+
+def _typed(kind: type[T], values: dict[str, Any]) -> T:
+    """The row that these columns make; anything else than its fields allow is an error."""
+    table = TABLES[kind]
+    for name in table.json:
+        if values[name] is not None:
+            values[name] = _loads(values[name])
+    if table.spread is not None:
+        text = values.pop(table.spread)
+        found = unpack(text) if isinstance(text, bytes) else _loads(text)
+        values |= {name: found[name] for name in SPREAD[table.spread] if name in found}
+    for name in FLAGS[kind]:
+        if values.get(name) in (0, 1):
+            values[name] = bool(values[name])
+    return msgspec.convert(values, kind)
+
+
+def insert(db: sqlite3.Connection, row: Any, **more: Any) -> None:
+    """Write a row, in the place of one with the same key; more: columns that it has not."""
+    table = TABLES[type(row)]
+    values: dict[str, Any] = msgspec.to_builtins(row)
+    if "findings" in values:
+        values["findings"] = [entry[:SEEN] for entry in values["findings"]]
+    if "draft" in values:
+        values["draft"] = values["draft"] or rows.ALONE
+    values.pop("pinned", None)
+    for name in table.json:
+        values[name] = None if values[name] is None else stable_json(values[name])
+    if table.spread is not None:
+        values[table.spread] = pack({name: values.pop(name) for name in SPREAD[table.spread]})
+    named = {schema.NAMES.get(name, name): value for name, value in {**values, **more}.items()}
+    db.execute(
+        f"INSERT OR REPLACE INTO {table.name} ({', '.join(named)})"
+        f" VALUES ({', '.join('?' * len(named))})",
+        tuple(named.values()),
+    )
 
 
 def stable_json(value: Any) -> str:
@@ -222,20 +304,20 @@ def pack(value: Any) -> bytes:
     return zlib.compress(stable_json(value).encode(), 6)
 
 
-def unpack(data: bytes, where: str) -> Any:
-    """Undo pack; a store is a file like any other, so its sizes are not trusted."""
-    try:
-        unpacker = zlib.decompressobj()
-        raw = unpacker.decompress(data, LARGEST)
-        if unpacker.unconsumed_tail:
-            raise StoreError(f"{where}: larger than anything a scan writes")
-        return json.loads(raw)
-    except (zlib.error, ValueError, RecursionError, TypeError):
-        raise StoreError(f"{where}: damaged") from None
+def unpack(data: bytes) -> Any:
+    """Undo pack; sizes are not trusted. Raises ValueError, TypeError or zlib.error."""
+    unpacker = zlib.decompressobj()
+    raw = unpacker.decompress(data, LARGEST)
+    if unpacker.unconsumed_tail:
+        raise ValueError("larger than anything a scan writes")
+    return _loads(raw.decode())
 
 
-def _values(row: sqlite3.Row, *json_columns: str) -> dict[str, Any]:
-    return {**dict(row), **{name: json.loads(row[name]) for name in json_columns}}
+def _no_number(text: str) -> None:
+    raise ValueError(f"{text} is no number")
+
+
+_loads = json.JSONDecoder(parse_constant=_no_number).decode
 
 
 def _connect_to_read(path: Path) -> sqlite3.Connection:
@@ -261,6 +343,8 @@ def _connect_to_read(path: Path) -> sqlite3.Connection:
 
 def _connect_to_write(path: Path) -> sqlite3.Connection:
     with translated(path):
+        if path.exists():
+            _look(path)
         db = _connect(path, "mode=rwc")
         try:
             _recognise(db, path)
@@ -273,6 +357,22 @@ def _connect_to_write(path: Path) -> sqlite3.Connection:
     return db
 
 
+def _look(path: Path) -> None:
+    """Recognise what is there before it is opened for writing, which may change it."""
+    db = _connect(path, "mode=ro")
+    try:
+        _recognise(db, path)
+    except sqlite3.OperationalError as error:
+        # A journal that only a writer can undo: of a store that was being made, or on a full disk.
+        if (error.sqlite_errorcode & 0xFF) not in (
+            sqlite3.SQLITE_READONLY,
+            sqlite3.SQLITE_CANTOPEN,
+        ):
+            raise
+    finally:
+        db.close()
+
+
 def _connect(path: Path, options: str) -> sqlite3.Connection:
     db = sqlite3.connect(
         f"file:{quote(str(path))}?{options}",
@@ -280,9 +380,19 @@ def _connect(path: Path, options: str) -> sqlite3.Connection:
         timeout=BUSY_SECONDS,
         isolation_level=None,
         check_same_thread=False,
+        factory=StoreConnection,
     )
     db.row_factory = sqlite3.Row
+    db.text_factory = _text
     return db
+
+
+def _text(data: bytes) -> str | bytes:
+    """Text where it is; bytes are told from it where the row is read."""
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        return data
 
 
 def _version(db: sqlite3.Connection) -> int:
@@ -290,12 +400,14 @@ def _version(db: sqlite3.Connection) -> int:
 
 
 def _recognise(db: sqlite3.Connection, path: Path) -> None:
-    """A store of ours, of a version we know; or an empty file."""
-    tables = db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
+    """A store of ours, of a version we know; or nothing at all."""
+    kinds = {row[0] for row in db.execute("SELECT DISTINCT type FROM sqlite_master")}
     mark = db.execute("PRAGMA application_id").fetchone()[0]
-    if tables and mark != schema.APPLICATION:
-        raise StoreError(f"{path}: a database, but no store of draftcheck scan")
     version, known = _version(db), len(schema.STEPS)
+    empty = not kinds and not mark and not version
+    # Views and triggers would be somebody's code; a store has none.
+    if not empty and (mark != schema.APPLICATION or kinds - {"table", "index"}):
+        raise StoreError(f"{path}: a database, but no store of draftcheck scan")
     if version > known:
         raise StoreError(
             f"{path}: written by a newer draftcheck (store version {version}, this one knows"
@@ -327,6 +439,8 @@ def translated(path: Path) -> Iterator[None]:
     """SQLite's errors in words that help."""
     try:
         yield
+    except UnicodeDecodeError:  # SQLite names what it cannot read, and the name is garbled
+        raise StoreError(f"{path}: damaged", hint=DAMAGED) from None
     except sqlite3.Error as error:
         code = getattr(error, "sqlite_errorcode", 0) & 0xFF
         words, hint = _WORDS.get(code, (f"cannot be used: {error}", None))
@@ -340,5 +454,5 @@ _WORDS = {
     sqlite3.SQLITE_CANTOPEN: ("cannot be opened", "Check the rights of the file and folder."),
     sqlite3.SQLITE_BUSY: ("another program keeps it locked", "Close it and try again."),
     sqlite3.SQLITE_NOTADB: ("not a store of draftcheck scan", "Name another --store."),
-    sqlite3.SQLITE_CORRUPT: ("damaged", "Move it away: the next scan makes a new one."),
+    sqlite3.SQLITE_CORRUPT: ("damaged", DAMAGED),
 }

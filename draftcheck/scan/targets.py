@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+import sys
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -21,15 +22,9 @@ LIMIT = 100_000
 FOUND = 20
 """Targets that a search brings, unless the user says otherwise."""
 LONGEST_FILE = 4 << 20
-KINDS: dict[str, tuple[type, ...]] = {
-    "int | None": (int,), "float | None": (int, float), "str | None": (str,),
-}  # fmt: skip
-SAID = {
-    name: KINDS[str(field.type)]
-    for name, field in Circumstances.__dataclass_fields__.items()
-    if str(field.type) in KINDS
-}
-"""What a list may say about the deployment, and in which types."""
+MOST = 1 << 40
+"""Of anything that a list counts, apart from parameters."""
+ABOVE_0 = sys.float_info.min
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +90,7 @@ def load(path: Path) -> ScanJob:
         raise UsageError(f"{path}: longer than any list of targets")
     try:
         root = tomllib.loads(data.decode("utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:
         raise UsageError(f"{path}: not valid TOML: {error}") from None
     return _job(root, str(path))
 
@@ -126,104 +121,129 @@ def check(job: ScanJob) -> ScanJob:
     return job
 
 
-def count(text: Any, where: str) -> int:
+def count(value: Any, where: str) -> int:
     """Read a number of parameters: 8B, 600M, or plain."""
-    if type(text) is int and 0 <= text < 1 << 60:
-        return text
-    match = COUNT.fullmatch(text) if isinstance(text, str) else None
+    if type(value) is int and 0 <= value < 1 << 60:
+        return value
+    match = COUNT.fullmatch(value) if isinstance(value, str) else None
     if match is None:
-        raise UsageError(f"{where}: {str(text)[:40]!r} is no number of parameters such as 8B")
+        raise UsageError(f"{where}: {_shown(value)} is no number of parameters such as 8B")
     return int(float(match[1]) * UNITS[match[2].upper()])
 
 
-def _job(root: Mapping[str, Any], where: str) -> ScanJob:
-    _known(root, {"engines", "target", "search", "candidates", "trial", *SAID}, where)
-    targets, pins = [], []
-    for number, row in enumerate(_tables(root, "target", where), 1):
-        place = f"{where}: target {number}"
-        _known(row, {"ref", "pins", "engines"}, place)
-        ref = _text(row.get("ref"), f"{place}: ref")
-        targets.append(ref)
-        engines = tuple(_texts(row, "engines", place))
-        pins += [PinRow(ref, draft, engines) for draft in _texts(row, "pins", place)]
-    rows = _tables(root, "candidates", where)
-    named = [ref for row in rows for ref in _texts(row, "refs", f"{where}: candidates")]
-    searches = [
-        _search(row, f"{where}: candidates", {"refs"}) for row in rows if set(row) - {"refs"}
-    ]
-    return ScanJob(
-        targets=tuple(targets),
-        searches=tuple(
-            _search({"limit": FOUND, **row}, f"{where}: search")
-            for row in _tables(root, "search", where)
-        ),
-        candidates=tuple(searches) if rows else (HubSearch(),),
-        named=tuple(named),
-        pins=tuple(pins),
-        engines=tuple(_texts(root, "engines", where)),
-        said=_said(root, where),
-        trials=_trials(root.get("trial", {}), f"{where}: trial"),
-    )
+def _shown(value: Any) -> str:
+    """The beginning of a value; of a number of thousands of digits, that there is one."""
+    try:
+        return repr(str(value)[:40])
+    except ValueError:
+        return "a number without end"
 
 
-def _said(root: Mapping[str, Any], where: str) -> dict[str, Any]:
-    given = {name: root[name] for name in SAID if name in root}
-    for name, value in given.items():
-        if type(value) not in SAID[name] or (not isinstance(value, str) and value < 0):
-            raise UsageError(f"{where}: {name} {str(value)[:40]!r} is not sensible")
-    return given
+# ---- readers of one value: where names the table, name the key ----
+
+Reader = Callable[[Any, str, str], Any]
 
 
-def _search(row: Mapping[str, Any], where: str, more: Iterable[str] = ()) -> HubSearch:
-    counts = {"min_parameters", "max_parameters"}
-    _known(row, {"filters", "search", "author", "limit", *counts, *more}, where)
-    limit = row.get("limit", LIMIT)
-    if type(limit) is not int or not 0 < limit <= 10_000_000:
-        raise UsageError(f"{where}: limit {str(limit)[:40]!r} is no number of models")
-    return HubSearch(
-        filters=tuple(_texts(row, "filters", where)),
-        search=_text(row.get("search", ""), f"{where}: search"),
-        author=_text(row.get("author", ""), f"{where}: author"),
-        limit=limit,
-        **{name: count(row[name], f"{where}: {name}") for name in counts & set(row)},
-    )
-
-
-def _trials(row: Any, where: str) -> ScanTrials:
-    if not isinstance(row, dict):
-        raise UsageError(f"{where}: not a table")
-    kinds = {"per_target": int, "backend": str, "tokens": int, "prompts": int, "device": str}
-    _known(row, {*kinds, "budget"}, where)
-    for name, value in row.items():
-        if name == "budget" and type(value) in (int, float) and value > 0:
-            continue
-        if type(value) is not kinds.get(name) or (type(value) is int and value < 0):
-            raise UsageError(f"{where}: {name} {str(value)[:40]!r} is not sensible")
-    return ScanTrials(**row)
-
-
-def _known(row: Mapping[str, Any], names: Iterable[str], where: str) -> None:
-    if unknown := sorted(set(row) - set(names)):
-        raise UsageError(
-            f"{where}: unknown key {unknown[0]!r}", hint=f"Known: {', '.join(sorted(names))}."
-        )
-
-
-def _tables(root: Mapping[str, Any], name: str, where: str) -> list[dict[str, Any]]:
-    rows = root.get(name, [])
-    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
-        raise UsageError(f"{where}: {name} is written [[{name}]]")
-    return rows
-
-
-def _text(value: Any, where: str) -> str:
+def _text(value: Any, where: str, name: str) -> str:
     if not isinstance(value, str):
-        raise UsageError(f"{where}: {str(value)[:40]!r} is no text")
+        raise UsageError(f"{where}: {name}: {_shown(value)} is no text")
     return value
 
 
-def _texts(row: Mapping[str, Any], name: str, where: str) -> list[str]:
-    values = row.get(name, [])
-    if not isinstance(values, list) or not all(isinstance(value, str) for value in values):
+def _texts(value: Any, where: str, name: str) -> tuple[str, ...]:
+    if not isinstance(value, list) or not all(isinstance(entry, str) for entry in value):
         raise UsageError(f"{where}: {name} is no list of texts")
-    return values
+    return tuple(value)
+
+
+def _tables(value: Any, where: str, name: str) -> list[dict[str, Any]]:
+    if not isinstance(value, list) or not all(isinstance(row, dict) for row in value):
+        raise UsageError(f"{where}: {name} is written [[{name}]]")
+    return value
+
+
+def _table(value: Any, where: str, name: str) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise UsageError(f"{where}: {name}: not a table")
+    return value
+
+
+def _count(value: Any, where: str, name: str) -> int:
+    return count(value, f"{where}: {name}")
+
+
+def _sensible(
+    *kinds: type, least: float = 1, most: float = MOST, words: str = "is not sensible"
+) -> Reader:
+    """A value of one of these types; numbers within their limits."""
+
+    def read(value: Any, where: str, name: str) -> Any:
+        right = type(value) in kinds and (isinstance(value, str) or least <= value <= most)
+        if not right:
+            raise UsageError(f"{where}: {name} {_shown(value)} {words}")
+        return value
+
+    return read
+
+
+KINDS: Mapping[str, Reader] = {"int | None": _sensible(int), "str | None": _sensible(str)}
+SAID: Mapping[str, Reader] = {
+    **{
+        name: KINDS[str(field.type)]
+        for name, field in Circumstances.__dataclass_fields__.items()
+        if str(field.type) in KINDS
+    },
+    "memory_fraction": _sensible(int, float, least=ABOVE_0, most=1),
+    "draft_gpu": _sensible(int, least=0, most=1023),
+}
+"""What a list may say about the deployment."""
+LIST: Mapping[str, Reader] = {
+    "engines": _texts, "target": _tables, "search": _tables, "candidates": _tables,
+    "trial": _table, **SAID,
+}  # fmt: skip
+TARGET: Mapping[str, Reader] = {"ref": _text, "pins": _texts, "engines": _texts}
+SEARCH: Mapping[str, Reader] = {
+    "filters": _texts, "search": _text, "author": _text, "min_parameters": _count,
+    "max_parameters": _count,
+    "limit": _sensible(int, most=10_000_000, words="is no number of models"),
+}  # fmt: skip
+TRIAL: Mapping[str, Reader] = {
+    "per_target": _sensible(int, least=0), "backend": _sensible(str),
+    "tokens": _sensible(int, least=0), "prompts": _sensible(int, least=0),
+    "device": _sensible(str), "budget": _sensible(int, float, least=ABOVE_0),
+}  # fmt: skip
+
+
+def _read(row: Mapping[str, Any], readers: Mapping[str, Reader], where: str) -> dict[str, Any]:
+    """The values of a table, each by its reader; keys without one are refused."""
+    if unknown := sorted(set(row) - set(readers)):
+        raise UsageError(
+            f"{where}: unknown key {unknown[0]!r}", hint=f"Known: {', '.join(sorted(readers))}."
+        )
+    return {name: readers[name](value, where, name) for name, value in row.items()}
+
+
+def _job(root: Mapping[str, Any], where: str) -> ScanJob:
+    top = _read(root, LIST, where)
+    targets, pins = [], []
+    for number, row in enumerate(top.get("target", ()), 1):
+        place = f"{where}: target {number}"
+        target = _read({"ref": None, **row}, TARGET, place)
+        targets.append(target["ref"])
+        engines = target.get("engines", ())
+        pins += [PinRow(target["ref"], draft, engines) for draft in target.get("pins", ())]
+    place = f"{where}: candidates"
+    drafts = [_read(row, {**SEARCH, "refs": _texts}, place) for row in top.get("candidates", ())]
+    named = [ref for row in drafts for ref in row.pop("refs", ())]
+    searches = [_read({"limit": FOUND, **row}, SEARCH, f"{where}: search") for row in
+                top.get("search", ())]  # fmt: skip
+    return ScanJob(
+        targets=tuple(targets),
+        searches=tuple(HubSearch(**row) for row in searches),
+        candidates=tuple(HubSearch(**row) for row in drafts if row) if drafts else (HubSearch(),),
+        named=tuple(named),
+        pins=tuple(pins),
+        engines=top.get("engines", ()),
+        said={name: top[name] for name in SAID if name in top},
+        trials=ScanTrials(**_read(top.get("trial", {}), TRIAL, f"{where}: trial")),
+    )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from draftcheck.errors import DraftcheckError, ReadError, UsageError
@@ -23,7 +23,7 @@ from draftcheck.models.sources.hub import listing
 from draftcheck.models.sources.hub.answers import NotOnHub
 from draftcheck.models.sources.hub.budget import RequestBudget
 from draftcheck.models.sources.hub.client import OfflineError, RetryableError
-from draftcheck.scan import schema
+from draftcheck.scan.rows import MOST, ModelRow, VocabularyRow
 from draftcheck.scan.store import digest_of
 from draftcheck.values.facts import ModelFacts, TokenizerFacts
 
@@ -53,21 +53,6 @@ class TaskProblem:
 
 
 @dataclass(frozen=True, slots=True)
-class CommitTask:
-    """Which commit does a repo have now?"""
-
-    ref: ModelRef
-
-
-@dataclass(frozen=True, slots=True)
-class FilesTask:
-    """Which files does a repo have at a commit?"""
-
-    repo: str
-    sha: str
-
-
-@dataclass(frozen=True, slots=True)
 class FilesDone:
     """The files of a repo, and which of them matter."""
 
@@ -94,23 +79,12 @@ class VocabularyTask:
 
 
 @dataclass(frozen=True, slots=True)
-class VocabularyDone:
-    """What a vocabulary file is by itself."""
-
-    fingerprint: str | None
-    family: str | None
-    size: int
-
-
-@dataclass(frozen=True, slots=True)
 class ModelDone:
     """What was read of a model."""
 
     body: dict[str, Any]
-    """facts: condensed; download: how to fetch it."""
-    revision: str | None
-    columns: dict[str, Any] = field(default_factory=dict)
-    """Of the store's table of models."""
+    """The fields of a FactsRow, without its digest."""
+    row: ModelRow
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,19 +123,19 @@ def start(connections: int = CONNECTIONS) -> TaskSession:
     return _session[0]
 
 
-def find_commit(task: CommitTask) -> tuple[str, str] | TaskProblem:
+def find_commit(ref: ModelRef) -> tuple[str, str] | TaskProblem:
     """Ask for the name and the commit that a repo has now."""
-    return tried(lambda: session().opener.hub.commit(task.ref.repo, task.ref.revision))
+    return tried(lambda: session().opener.hub.commit(ref.repo, ref.revision))
 
 
-def list_files(task: FilesTask) -> FilesDone | TaskProblem:
-    """List the files of a repo, by one request."""
+def list_files(ref: ModelRef) -> FilesDone | TaskProblem:
+    """List the files of a repo at a commit, by one request."""
 
     def work() -> FilesDone:
-        listed = session().opener.hub.listing(task.repo, task.sha)
+        listed = session().opener.hub.listing(ref.repo, ref.revision or "")
         digest = None
         if any("/" not in name and not name.endswith(".gguf") for name in listed.files):
-            source = session().opener.hub.open(task.repo, task.sha, known=listed).folder()
+            source = session().opener.hub.open(ref.repo, ref.revision, known=listed).folder()
             name = tokenizer.main_file(source)
             digest = source.digest(name) if name else None
             digest = f"{name}:{digest}" if digest else None
@@ -170,9 +144,9 @@ def list_files(task: FilesTask) -> FilesDone | TaskProblem:
     return tried(work)
 
 
-def read_vocabulary(task: VocabularyTask) -> VocabularyDone | TaskProblem:
+def read_vocabulary(task: VocabularyTask) -> VocabularyRow | TaskProblem:
     """Read a vocabulary file once, from the first repo that gives it."""
-    done: VocabularyDone | TaskProblem
+    done: VocabularyRow | TaskProblem
     done = TaskProblem(f"no repo gives {task.digest[:80]}", passing=True)
     for model in task.models:
         done = tried(lambda model=model: _vocabulary(_open(model), task.digest))  # type: ignore[misc]
@@ -181,7 +155,7 @@ def read_vocabulary(task: VocabularyTask) -> VocabularyDone | TaskProblem:
     return done
 
 
-def _vocabulary(opened: OpenedModel, digest: str) -> VocabularyDone:
+def _vocabulary(opened: OpenedModel, digest: str) -> VocabularyRow:
     name = tokenizer.main_file(opened.source)
     if name is None or f"{name}:{opened.source.digest(name)}" != digest:
         raise ReadError(f"{opened.ref.text}: no longer has {digest[:80]}")
@@ -189,7 +163,7 @@ def _vocabulary(opened: OpenedModel, digest: str) -> VocabularyDone:
     with HEAVY:
         facts = ModelFacts("", "hub", tokenizer=tokenizer.alone(opened.source) or TokenizerFacts())
         size = len(facts.tokenizer.tokens or ())
-        return VocabularyDone(condensed.fingerprint(facts), condensed.family(facts), size)
+        return VocabularyRow(digest, condensed.fingerprint(facts), condensed.family(facts), size)
 
 
 def read_model(task: ModelTask) -> ModelDone | TaskProblem:
@@ -201,7 +175,7 @@ def read_model(task: ModelTask) -> ModelDone | TaskProblem:
             entry = condensed.condense(facts)
         entry.pop("revision", None)  # a new commit with the same files changes nothing
         body = {"facts": entry, "download": [_download(facts, task.ref), facts.downloaded]}
-        return ModelDone(body, facts.revision or task.ref.revision, _columns(facts, entry))
+        return ModelDone(body, _row(task.ref, facts, entry))
 
     return tried(work)
 
@@ -226,23 +200,30 @@ def _open(task: ModelTask) -> OpenedModel:
     return session().opener.open(task.ref, known=known)
 
 
-def _columns(facts: ModelFacts, entry: Mapping[str, Any]) -> dict[str, Any]:
+def _row(ref: ModelRef, facts: ModelFacts, entry: Mapping[str, Any]) -> ModelRow:
     table: Mapping[str, Any] = entry.get("table", {})
     architecture = (facts.config.architectures or (facts.config.model_type,))[0]
-    return {
-        "kind": "gguf" if facts.gguf is not None else "folder",
-        "status": "gated" if facts.refused else "read",
-        "problem": facts.refused,
-        "role": facts.role,
-        "verifier": facts.verifier,
-        "fingerprint": table.get("digest"),
-        "family": table.get("family", table.get("digest")),
-        schema.NAMES["tokenizer_fingerprint"]: _tokenizer_fingerprint(facts, entry),
-        "parameters": facts.weights.parameters,
-        "nbytes": facts.weights.nbytes,
-        "architecture": architecture,
-        "context": facts.config.context,
-    }
+    return ModelRow(
+        ref=ref.text,
+        kind="gguf" if facts.gguf is not None else "folder",
+        revision=facts.revision or ref.revision,
+        status="gated" if facts.refused else "read",
+        problem=facts.refused,
+        role=facts.role,
+        verifier=facts.verifier,
+        fingerprint=table.get("digest"),
+        family=table.get("family", table.get("digest")),
+        tokenizer_fingerprint=_tokenizer_fingerprint(facts, entry),
+        parameters=_counted(facts.weights.parameters),
+        nbytes=_counted(facts.weights.nbytes),
+        architecture=architecture,
+        context=_counted(facts.config.context),
+    )
+
+
+def _counted(number: int | None) -> int | None:
+    """A number from a model's files; None where it is none that a store takes."""
+    return number if number is not None and 0 <= number <= MOST else None
 
 
 def _tokenizer_fingerprint(facts: ModelFacts, entry: Mapping[str, Any]) -> str:
@@ -264,13 +245,6 @@ def note_pair(task: PairNotesTask) -> dict[str, Any] | TaskProblem:
         return condensed_pairs.pair_notes(compare(target, draft))
 
     return tried(work)
-
-
-def restored(ref: str, body: Mapping[str, Any], revision: str | None = None) -> ModelFacts:
-    """Restore the facts of a model from its row in the store."""
-    facts = condensed.restore(body.get("facts"), ref)
-    download, downloaded = body.get("download") or (None, None)
-    return replace(facts, download=download, downloaded=downloaded, revision=revision)
 
 
 def tried(work: Callable[[], T]) -> T | TaskProblem:

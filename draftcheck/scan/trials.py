@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from draftcheck.models.refs import ModelRef
@@ -35,9 +35,9 @@ def try_best(night: ScanNight, sides: Mapping[str, CardedModel]) -> None:
     if not how.per_target:
         return
     known = {
-        (row["target"], row["draft"], row["key"])
-        for row in night.store.rows("SELECT target, draft, key, state FROM trials")
-        if row["state"] == "done" or not night.retry
+        (row.target, row.draft, row.key)
+        for row in night.store.read(TrialRow)
+        if row.state == "done" or not night.retry
     }
     todo = []
     for target in night.targets:
@@ -50,19 +50,21 @@ def try_best(night: ScanNight, sides: Mapping[str, CardedModel]) -> None:
     for task, result in night.run("trials", measure, todo, kind="gpu", share=1.0):
         if isinstance(result, tasks.TaskProblem) and result.passing:
             continue
-        failed = isinstance(result, tasks.TaskProblem)
         row = TrialRow(
             target=task.target.ref.text,
             draft=task.draft.ref.text,
             target_revision=sides[task.target.ref.text].model.revision,
             draft_revision=sides[task.draft.ref.text].model.revision,
             backend=how.backend,
-            state="failed" if failed else "done",
-            problem=result.says if isinstance(result, tasks.TaskProblem) else None,
-            body={} if isinstance(result, tasks.TaskProblem) else result,
+            state="done",
+            key=task.key,
         )
-        night.writer.trial(task.key, row)
-        night.count("trials", 1)
+        if isinstance(result, tasks.TaskProblem):
+            row = replace(row, state="failed", problem=result.says)
+        else:
+            row = replace(row, body=result)
+        night.writer.trial(row)
+        night.counts["trials"] += 1
 
 
 def _best(night: ScanNight, sides: Mapping[str, CardedModel], target: str) -> list[str]:

@@ -6,23 +6,24 @@ settings, of the engines' rules, and of the notes about its two vocabularies.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from typing import Any
 
 from draftcheck.errors import ReadError
 from draftcheck.scan import judging, plan, stages, tasks
-from draftcheck.scan.judging import JudgeTask, StoredDraft, StoredModel
+from draftcheck.scan.judging import JudgeTask, StoredModel
 from draftcheck.scan.night import ScanNight
 from draftcheck.scan.plan import CardedModel, PlannedPairs
-from draftcheck.scan.rows import ALONE, ModelRow
+from draftcheck.scan.rows import ALONE, ModelRow, NotesRow, PairRow
 from draftcheck.scan.rules_digest import rules_digest
-from draftcheck.scan.store import digest_of
-from draftcheck.scan.writing import JudgeAgain, VerdictInputs
+from draftcheck.scan.store import digest_of, stable_json
+from draftcheck.scan.writing import JudgeAgain
 
 BATCH = 24
 """Drafts of one target that are judged together."""
-Notes = dict[tuple[str, str], str]
+Notes = dict[tuple[str, str] | None, Mapping[str, Any]]
+"""By both vocabularies; None, where there is nothing to note, has no entry."""
 
 
 def pair_up(night: ScanNight, sides: Mapping[str, CardedModel]) -> PlannedPairs:
@@ -47,7 +48,7 @@ def take_notes(night: ScanNight, pairs: PlannedPairs, sides: Mapping[str, Carded
     )
     for task, done in night.run("notes", tasks.note_pair, work, len(todo), kind="cpu"):
         if isinstance(done, tasks.TaskProblem):
-            night.count("unnoted", 1)
+            night.counts["unnoted"] += 1
         else:
             night.writer.notes(task.key, done)
 
@@ -63,7 +64,7 @@ def _key(sides: Mapping[str, CardedModel], target: str, draft: str) -> tuple[str
 
 
 def _notes(night: ScanNight) -> Notes:
-    return {(row[0], row[1]): row[2] for row in night.store.rows("SELECT * FROM notes")}
+    return {(row.target, row.draft): row.body for row in night.store.read(NotesRow)}
 
 
 def judge_all(night: ScanNight, pairs: PlannedPairs, sides: Mapping[str, CardedModel]) -> None:
@@ -74,26 +75,28 @@ def judge_all(night: ScanNight, pairs: PlannedPairs, sides: Mapping[str, CardedM
     rules = {name: rules_digest(q.engine) for name, q in questions.items()}
     settings = digest_of([dict(job.said), list(asked), bool(job.engines)])
     notes = _notes(night)
-    bases = {
-        (row[0], row[1]): row[2]
-        for row in night.store.rows("SELECT target, draft, basis FROM pairs")
-    }
+    texts = {key: stable_json(body) for key, body in notes.items()}
+    bases = {(pair.target, pair.draft): pair.basis for pair in night.store.read(PairRow)}
     todo: dict[str, list[str]] = {}
-    fresh: dict[tuple[str, str], tuple[str, tuple[str, str, str]]] = {}
+    fresh: dict[tuple[str, str], PairRow] = {}
     for target, draft in pairs:
         digests = (_facts(sides, target), _facts(sides, draft), settings)
         key = _key(sides, target, draft)
-        basis = digest_of([*digests, rules, None if key is None else notes.get(key)])
+        basis = digest_of([*digests, rules, texts.get(key)])
         if bases.get((target, draft)) != basis:
             todo.setdefault(target, []).append(draft)
-            fresh[target, draft] = basis, digests
+            fresh[target, draft] = PairRow(target, draft, basis, *digests)
 
     def work() -> Iterator[JudgeTask]:
         for target, drafts in todo.items():
             stored = _stored(night, sides[target].model)
             for first in range(0, len(drafts), BATCH):
                 batch = drafts[first : first + BATCH]
-                sent = tuple(_draft(night, sides, target, draft, notes) for draft in batch)
+                sent = tuple(
+                    None if draft == ALONE
+                    else _stored(night, sides[draft].model, notes.get(_key(sides, target, draft)))
+                    for draft in batch
+                )  # fmt: skip
                 yield JudgeTask(stored, sent, asked, dict(job.said), bool(job.engines))
 
     total = sum(-(-len(drafts) // BATCH) for drafts in todo.values())
@@ -102,12 +105,11 @@ def judge_all(night: ScanNight, pairs: PlannedPairs, sides: Mapping[str, CardedM
     ):
         for draft, rows in results:
             pair = task.target.ref, draft
-            whole = [{**row, "rules": rules[row["asked"]]} for row in rows]
+            whole = [replace(row, rules=rules[row.asked]) for row in rows]
             gated = any(sides[ref].model.status == "gated" for ref in pair if ref != ALONE)
-            basis, digests = fresh[pair]
-            inputs = VerdictInputs(digests, gated, _judge_again(night, task, draft))
-            night.writer.verdicts(pair, basis, inputs, whole)
-            night.count("verdicts", len(rows))
+            again = _judge_again(night, task, draft)
+            night.writer.verdicts(fresh[pair], whole, again, gated)
+            night.counts["verdicts"] += len(rows)
 
 
 def _judge_again(night: ScanNight, task: JudgeTask, draft: str) -> JudgeAgain:
@@ -115,15 +117,15 @@ def _judge_again(night: ScanNight, task: JudgeTask, draft: str) -> JudgeAgain:
 
     def judge(target_facts: str, draft_facts: str) -> dict[tuple[str, str], str]:
         try:
-            target = replace(task.target, digest=target_facts, body=night.store.body(target_facts))
+            target = replace(task.target, facts=night.store.facts(target_facts))
             known = None
             if draft != ALONE:
-                known = StoredModel(draft, draft_facts, night.store.body(draft_facts))
-            old = replace(task, target=target, drafts=(StoredDraft(known),))
+                known = StoredModel(draft, night.store.facts(draft_facts))
+            old = replace(task, target=target, drafts=(known,))
             [(_, rows)] = judging.judge_pairs(old)
         except ReadError:
             return {}
-        return {(row["asked"], row["slot"]): row["verdict"] for row in rows}
+        return {(row.asked, row.slot): row.verdict for row in rows}
 
     return judge
 
@@ -132,16 +134,8 @@ def _facts(sides: Mapping[str, CardedModel], ref: str) -> str:
     return "" if ref == ALONE else sides[ref].model.facts or ""
 
 
-def _stored(night: ScanNight, model: ModelRow) -> StoredModel:
-    digest = model.facts or ""
-    return StoredModel(model.ref, digest, night.store.body(digest), model.revision)
-
-
-def _draft(
-    night: ScanNight, sides: Mapping[str, CardedModel], target: str, draft: str, notes: Notes
-) -> StoredDraft:
-    if draft == ALONE:
-        return StoredDraft(None)
-    key = _key(sides, target, draft)
-    body = notes.get(key) if key is not None else None
-    return StoredDraft(_stored(night, sides[draft].model), json.loads(body) if body else None)
+def _stored(
+    night: ScanNight, model: ModelRow, notes: Mapping[str, Any] | None = None
+) -> StoredModel:
+    facts = night.store.facts(model.facts or "")
+    return StoredModel(model.ref, facts, model.revision, notes)

@@ -7,43 +7,40 @@ cut short, the next one goes on under its number, and what it noted before keeps
 
 from __future__ import annotations
 
-import json
 import sqlite3
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
 from draftcheck.judge.condensed import facts as condensed
+from draftcheck.models.refs import ModelRef
 from draftcheck.scan import changes
-from draftcheck.scan.changes import VerdictOrigin
 from draftcheck.scan.plan import PlannedPairs, repo_of
-from draftcheck.scan.rows import PinRow, RepoRow, TargetRow, TrialRow
-from draftcheck.scan.store import ScanStore, digest_of, pack, stable_json
-from draftcheck.scan.tasks import FilesDone, ModelDone, TaskProblem, VocabularyDone
+from draftcheck.scan.rows import (
+    ALONE,
+    ChangeRow,
+    FactsRow,
+    NotesRow,
+    PairRow,
+    PinRow,
+    RepoRow,
+    TargetRow,
+    TrialRow,
+    VerdictRow,
+    VocabularyRow,
+)
+from draftcheck.scan.store import SPREAD, ScanStore, digest_of, insert, pack, stable_json
+from draftcheck.scan.tasks import FilesDone, ModelDone, TaskProblem
 from draftcheck.settings import __version__
+from draftcheck.values.words import Verdict
 
 FORMAT = f"{condensed.FORMAT}:"
 """What digests of facts start with: facts in another form are read anew."""
-LISTED = ("kind", "parameters", "packed", "gated", "downloads", "likes", "refused")
-"""Fields of a RepoRow that are kept as the Hub's listing gave them."""
-VERDICT_KEY = ("target", "draft", "asked", "slot")
-SAME_VERDICT = "target = ? AND draft = ? AND asked = ? AND slot = ?"
-
-VerdictValues = Mapping[str, Any] | sqlite3.Row
-"""The columns of one verdict: to be written, or as they stand in the store."""
+SAME_PAIR = "target = ? AND draft = ?"
+SAME_VERDICT = f"{SAME_PAIR} AND asked = ? AND slot = ?"
 JudgeAgain = Callable[[str, str], Mapping[tuple[str, str], str]]
-
-
-@dataclass(frozen=True, slots=True)
-class VerdictInputs:
-    """What the verdicts of a pair were made from."""
-
-    digests: tuple[str, str, str]
-    """Of the target's facts, of the draft's, and of the settings."""
-    gated: bool = False
-    judge_again: JudgeAgain | None = None
-    """Judges other facts, by their digests, as of now: tells files from rules as a cause."""
+"""Judges other facts, by their digests, as of now: tells files from rules as a cause."""
 
 
 class ScanWriter:
@@ -52,10 +49,10 @@ class ScanWriter:
     def __init__(self, store: ScanStore, settings: Mapping[str, Any]) -> None:
         self.store = store
         with store.transaction() as db:
-            last = db.execute("SELECT * FROM scans ORDER BY number DESC LIMIT 1").fetchone()
-            self.resumed = last is not None and last["state"] != "complete"
-            self.number = 1 if last is None else last["number"] + (not self.resumed)
-            self.before = None if last is None else json.loads(last["settings"])
+            last = next(reversed(store.scans()), None)
+            self.resumed = last is not None and last.state != "complete"
+            self.number = 1 if last is None else last.number + (not self.resumed)
+            self.before = None if last is None else last.settings
             self.first = (
                 db.execute("SELECT 1 FROM scans WHERE state = 'complete'").fetchone() is None
             )
@@ -70,15 +67,11 @@ class ScanWriter:
         """Write the targets in the order of the list, and the pairs that somebody relies on."""
         with self.store.transaction() as db:
             db.execute("DELETE FROM targets")
-            db.executemany(
-                "INSERT INTO targets VALUES (?, ?, ?, ?, ?)",
-                [(t.ref, i, t.source, t.problem, self.number) for i, t in enumerate(targets)],
-            )
+            for place, target in enumerate(targets):
+                insert(db, target, place=place, scan=self.number)
             db.execute("DELETE FROM pins")
-            db.executemany(
-                "INSERT OR REPLACE INTO pins VALUES (?, ?, ?)",
-                [(pin.target, pin.draft, stable_json(list(pin.engines))) for pin in pins],
-            )
+            for pin in pins:
+                insert(db, pin)
 
     def page(self, repos: Iterable[RepoRow]) -> None:
         """Write a page of the Hub's list."""
@@ -113,29 +106,25 @@ class ScanWriter:
                 [(stage, why[:300], name) for name, stage, why in reasons],
             )
 
-    def files(self, name: str, sha: str, done: FilesDone | TaskProblem) -> None:
+    def files(self, ref: ModelRef, done: FilesDone | TaskProblem) -> None:
         """Write the list of files of a repo at a commit, or why there is none."""
         values: tuple[Any, ...]
         if isinstance(done, TaskProblem):
-            values = (None if done.passing else sha, None, None, None, done.says[:300])
+            values = (None if done.passing else ref.revision, None, None, None, done.says[:300])
         else:
-            values = (sha, pack(done.body), done.tokenizer, done.gguf, None)
+            values = (ref.revision, pack(done.body), done.tokenizer, done.gguf, None)
         self._execute(
             "UPDATE repos SET files_sha = ?, files = ?, tokenizer = ?, gguf = ?, problem = ?"
             " WHERE name = ?",
-            (*values, name),
+            (*values, ref.repo),
         )
 
-    def vocabulary(self, digest: str, done: VocabularyDone | TaskProblem) -> None:
+    def vocabulary(self, digest: str, done: VocabularyRow | TaskProblem) -> None:
         """Write what a vocabulary file is, or why it cannot be read."""
-        values: tuple[Any, ...]
-        if not isinstance(done, TaskProblem):
-            values = (done.fingerprint, done.family, done.size, None)
-        elif done.passing:
-            return
-        else:
-            values = (None, None, None, done.says[:300])
-        self._execute("INSERT OR REPLACE INTO tokenizers VALUES (?, ?, ?, ?, ?)", (digest, *values))
+        if isinstance(done, VocabularyRow):
+            self._insert(done)
+        elif not done.passing:
+            self._insert(VocabularyRow(digest, problem=done.says[:300]))
 
     def model(
         self, ref: str, tried: str | None, done: ModelDone | TaskProblem, repo: RepoRow | None
@@ -146,19 +135,17 @@ class ScanWriter:
                 self._unread(db, ref, tried, done)
                 return
             facts = FORMAT + digest_of(done.body)
-            db.execute("INSERT OR IGNORE INTO facts VALUES (?, ?)", (facts, pack(done.body)))
-            old = db.execute("SELECT facts, since FROM models WHERE ref = ?", (ref,)).fetchone()
-            _insert(db, "models", {
-                "ref": ref,
-                "revision": done.revision,
-                "tried": tried,
-                **done.columns,
-                "downloads": repo.downloads if repo else None,
-                "likes": repo.likes if repo else None,
-                "facts": facts,
-                "since": old["since"] if old and old["facts"] == facts else self.number,
-                "scan": self.number,
-            })  # fmt: skip
+            insert(db, FactsRow(facts, **done.body))
+            old = self.store.model(ref)
+            row = replace(
+                done.row,
+                tried=tried,
+                downloads=repo.downloads if repo else None,
+                likes=repo.likes if repo else None,
+                facts=facts,
+                since=old.since if old and old.facts == facts else self.number,
+            )
+            insert(db, row, scan=self.number)
 
     def _unread(
         self, db: sqlite3.Connection, ref: str, tried: str | None, done: TaskProblem
@@ -185,104 +172,72 @@ class ScanWriter:
 
     def notes(self, key: tuple[str, str], body: Mapping[str, Any]) -> None:
         """Write what two vocabularies side by side tell."""
-        self._execute(
-            "INSERT OR REPLACE INTO notes VALUES (?, ?, ?)", (*key, stable_json(dict(body)))
-        )
+        self._insert(NotesRow(*key, body))
 
-    def trial(self, key: str, row: TrialRow) -> None:
+    def trial(self, row: TrialRow) -> None:
         """Write a measurement, or why it failed."""
-        self._execute(
-            "INSERT OR REPLACE INTO trials VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            (row.target, row.draft, key, row.target_revision, row.draft_revision, row.backend,
-             row.state, row.problem, stable_json(dict(row.body)), self.number),
-        )  # fmt: skip
+        self._insert(replace(row, since=self.number))
 
     def verdicts(
-        self,
-        pair: tuple[str, str],
-        basis: str,
-        inputs: VerdictInputs,
-        rows: Sequence[Mapping[str, Any]],
+        self, pair: PairRow, found: Sequence[VerdictRow], judge_again: JudgeAgain, gated: bool
     ) -> None:
         """Write the verdicts of a pair, and note which of them changed."""
-        target, draft = pair
+        key = (pair.target, pair.draft)
         with self.store.transaction() as db:
-            left = _verdicts(db, pair)
-            known = db.execute(
-                "SELECT * FROM pairs WHERE target = ? AND draft = ?", pair
-            ).fetchone()
-            for row in rows:
-                old = left.pop((row["asked"], row["slot"]), None)
-                same = old is not None and old["verdict"] == row["verdict"]
-                since = old["since"] if old is not None and same else self.number
-                values = {"target": target, "draft": draft, **row, "since": since}
-                _insert(db, "verdicts", values)
-                if not self.first:
-                    self._compare(db, values, old, known, inputs)
+            left = self._verdicts(key)
+            known = next(self.store.read(PairRow, SAME_PAIR, *key), None)
+            for row in found:
+                old = left.pop((row.asked, row.slot), None)
+                if old is not None and old.verdict == row.verdict:
+                    new = replace(row, since=old.since)
+                else:
+                    new = replace(row, since=self.number)
+                insert(db, new)
+                was = old.verdict if old is not None else None
+                if self.first or (changes.kind(was, new.verdict) is None and not self._noted(new)):
+                    continue
+                before, after = None, changes.origin(pair, new)
+                if old is not None and known is not None:
+                    before = changes.origin(known, old)
+                    cause = changes.cause(before, after, gated=gated)
+                    if cause == "several":
+                        old_files = judge_again(known.target_facts, known.draft_facts)
+                        between = old_files.get((new.asked, new.slot))
+                        cause = changes.blame(before, after, (was, between, new.verdict))
+                else:
+                    cause = self._newness(db, new.target, known)
+                why = changes.sentence(new, cause, before, after)
+                self._note(db, new, (was, new.verdict), cause, why)
             for old in left.values():
                 self._drop(db, old, "not-asked", "the engine does not take this pair any more")
-            since = known["since"] if known else self.number
-            db.execute(
-                "INSERT OR REPLACE INTO pairs VALUES (?, ?, ?, ?, ?, ?, ?)",
-                (target, draft, basis, *inputs.digests, since),
-            )
+            insert(db, replace(pair, since=known.since if known else self.number))
 
-    def _compare(
-        self,
-        db: sqlite3.Connection,
-        row: Mapping[str, Any],
-        old: sqlite3.Row | None,
-        pair: sqlite3.Row | None,
-        inputs: VerdictInputs,
-    ) -> None:
-        """Note a verdict that is not what it was, and find out why."""
-        was = old["verdict"] if old is not None else None
-        if changes.kind(was, row["verdict"]) is None and self._noted(db, row) is None:
-            return
-        before, after = None, VerdictOrigin(*inputs.digests, row["rules"], row["version"])
-        if old is not None and pair is not None:
-            before = VerdictOrigin(
-                pair["target_facts"], pair["draft_facts"], pair["settings"], old["rules"],
-                old["version"],
-            )  # fmt: skip
-            cause = changes.cause(before, after, gated=inputs.gated)
-            if cause == "several" and inputs.judge_again is not None:
-                old_files = inputs.judge_again(before.target_facts, before.draft_facts)
-                between = old_files.get((row["asked"], row["slot"]))
-                cause = changes.blame(before, after, (was, between, row["verdict"]))
-        else:
-            cause = self._newness(db, row["target"], pair)
-        why = changes.sentence(row, cause, before, after)
-        self._note(db, row, (was, row["verdict"]), cause, why)
+    def _verdicts(self, pair: tuple[str, str]) -> dict[tuple[str, str], VerdictRow]:
+        found = self.store.read(VerdictRow, SAME_PAIR, *pair)
+        return {(row.asked, row.slot): row for row in found}
 
-    def _newness(self, db: sqlite3.Connection, target: str, pair: sqlite3.Row | None) -> str:
+    def _newness(self, db: sqlite3.Connection, target: str, pair: PairRow | None) -> str:
         """What is new where there was no verdict: the question, the draft or the target."""
-        if pair is not None and pair["since"] < self.number:
+        if pair is not None and pair.since < self.number:
             return "newly-asked"
         query = "SELECT 1 FROM pairs WHERE target = ? AND since < ? LIMIT 1"
         known = db.execute(query, (target, self.number)).fetchone()
         return "new-model" if known else "new-target"
 
-    def _drop(self, db: sqlite3.Connection, row: sqlite3.Row, cause: str, why: str) -> None:
-        db.execute(
-            f"DELETE FROM verdicts WHERE {SAME_VERDICT}", [row[name] for name in VERDICT_KEY]
-        )
-        self._note(db, row, (row["verdict"], None), cause, why)
+    def _drop(self, db: sqlite3.Connection, row: VerdictRow, cause: str, why: str) -> None:
+        db.execute(f"DELETE FROM verdicts WHERE {SAME_VERDICT}", _key(row))
+        self._note(db, row, (row.verdict, None), cause, why)
 
-    def _change_key(self, row: VerdictValues) -> tuple[Any, ...]:
-        return self.number, *(row[name] for name in VERDICT_KEY)
-
-    def _noted(self, db: sqlite3.Connection, row: VerdictValues) -> sqlite3.Row | None:
+    def _noted(self, row: VerdictRow) -> ChangeRow | None:
         """The change that this scan noted for a verdict before it was interrupted."""
-        query = f"SELECT before FROM changes WHERE scan = ? AND {SAME_VERDICT}"
-        noted: sqlite3.Row | None = db.execute(query, self._change_key(row)).fetchone()
-        return noted
+        where = f"scan = ? AND {SAME_VERDICT}"
+        return next(self.store.read(ChangeRow, where, self.number, *_key(row)), None)
 
     def _note(
         self,
         db: sqlite3.Connection,
-        row: VerdictValues,
-        verdicts: tuple[str | None, str | None],
+        row: VerdictRow,
+        verdicts: tuple[Verdict | None, Verdict | None],
         cause: str,
         why: str,
     ) -> None:
@@ -290,16 +245,16 @@ class ScanWriter:
         if self.first:
             return
         before, after = verdicts
-        noted = self._noted(db, row)
-        before = noted["before"] if noted is not None else before
-        key = self._change_key(row)
-        db.execute(f"DELETE FROM changes WHERE scan = ? AND {SAME_VERDICT}", key)
+        noted = self._noted(row)
+        before = noted.before if noted is not None else before
+        where = f"scan = ? AND {SAME_VERDICT}"
+        db.execute(f"DELETE FROM changes WHERE {where}", (self.number, *_key(row)))
         if (kind := changes.kind(before, after)) is not None:
-            db.execute(
-                "INSERT INTO changes VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                (*key, kind, row["engine"], row["version"], row["method"], before, after, cause,
-                 why[:600]),
+            change = ChangeRow(
+                self.number, kind, row.target, row.draft, row.asked, row.engine, row.version,
+                row.method, before, after, cause, why[:600], row.slot,
             )  # fmt: skip
+            insert(db, change)
 
     def finish(
         self,
@@ -328,41 +283,35 @@ class ScanWriter:
         """Drop the verdicts of pairs that are none any more, and facts that nobody has."""
         wanted = set(pairs)
         usual = ("left-list", "it is no candidate any more")
-        for row in db.execute("SELECT target, draft FROM pairs").fetchall():
-            key = (row["target"], row["draft"])
+        for pair in list(self.store.read(PairRow)):
+            key = (pair.target, pair.draft)
             if key in wanted:
                 continue
-            refs = (row["draft"], repo_of(row["draft"]), row["target"], repo_of(row["target"]))
+            refs = (pair.draft, repo_of(pair.draft), pair.target, repo_of(pair.target))
             cause, why = next((causes[ref] for ref in refs if ref in causes), usual)
-            for old in _verdicts(db, key).values():
+            for old in self._verdicts(key).values():
                 self._drop(db, old, cause, why)
-            db.execute("DELETE FROM pairs WHERE target = ? AND draft = ?", key)
+            db.execute(f"DELETE FROM pairs WHERE {SAME_PAIR}", key)
         db.execute(
             "DELETE FROM facts WHERE digest NOT IN"
             " (SELECT facts FROM models WHERE facts IS NOT NULL)"
         )
+
+    def _insert(self, row: Any) -> None:
+        with self.store.transaction() as db:
+            insert(db, row)
 
     def _execute(self, query: str, values: Sequence[Any]) -> None:
         with self.store.transaction() as db:
             db.execute(query, values)
 
 
-def _insert(db: sqlite3.Connection, table: str, values: Mapping[str, Any]) -> None:
-    """Insert or replace one row, given by column."""
-    marks = ", ".join("?" * len(values))
-    db.execute(
-        f"INSERT OR REPLACE INTO {table} ({', '.join(values)}) VALUES ({marks})",
-        tuple(values.values()),
-    )
-
-
-def _verdicts(db: sqlite3.Connection, pair: tuple[str, str]) -> dict[tuple[str, str], sqlite3.Row]:
-    query = "SELECT * FROM verdicts WHERE target = ? AND draft = ?"
-    return {(row["asked"], row["slot"]): row for row in db.execute(query, pair)}
+def _key(row: VerdictRow) -> tuple[str, str, str, str]:
+    return row.target, row.draft or ALONE, row.asked, row.slot
 
 
 def _listed(repo: RepoRow) -> str:
-    about = {name: getattr(repo, name) for name in LISTED}
+    about = {name: getattr(repo, name) for name in SPREAD["listed"]}
     return stable_json({**about, "bases": list(repo.bases[:8])})
 
 

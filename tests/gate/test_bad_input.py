@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from draftcheck.gate.run import GateRequest, run
-from draftcheck.report import gate_formats as reports
+from draftcheck.report import gate as reports
 from tests.conftest import FIXTURES
 from tests.gate.conftest import Repo
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from draftcheck.report import rulepages
+from draftcheck.report import rules
 from draftcheck.rulebook import book
 from tests.conftest import ROOT, Run
 
@@ -13,7 +13,7 @@ FOLDER = ROOT / "docs" / "rules"
 
 def test_docs_are_up_to_date() -> None:
     there = {path.name: path.read_text(encoding="utf-8") for path in FOLDER.glob("*.md")}
-    pages = rulepages.render()
+    pages = rules.render_pages()
     assert set(there) == set(pages), "run `make docs`"
     stale = [name for name, text in pages.items() if there[name] != text]
     assert not stale, "run `make docs`"

@@ -11,7 +11,7 @@ import hashlib
 import json
 from typing import Any
 
-from draftcheck.report import json as report
+from draftcheck.report import pair as report
 from draftcheck.rulebook import book
 from draftcheck.scan import rules_digest
 from tests.conftest import FIXTURES

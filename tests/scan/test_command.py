@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from draftcheck.errors import UsageError
-from draftcheck.scan.rows import PinRow
+from draftcheck.scan.rows import PinRow, TrialRow
 from draftcheck.scan.targets import HubSearch, ScanTrials, count, load
 from tests.conftest import ROOT, Run
 
@@ -66,6 +66,19 @@ def test_a_whole_list(tmp_path: Path) -> None:
         ("context = 'long'", "context 'long' is not sensible"),
         ("sequences = true", "sequences 'True' is not sensible"),
         ("capability = [9, 0]", "unknown key 'capability'"),
+        ("gpu = 'h200'\ncontext = 1" + "0" * 400, "context '1000"),
+        ("gpu = 'h200'\nsequences = 1" + "0" * 400, "sequences '1000"),
+        ("context = 0x1" + "0" * 5000, "context a number without end is not sensible"),
+        ("context = 1" + "0" * 5000, "not valid TOML"),
+        ("memory_fraction = nan", "memory_fraction 'nan' is not sensible"),
+        ("memory_fraction = inf", "memory_fraction 'inf' is not sensible"),
+        ("memory_fraction = 0", "memory_fraction '0' is not sensible"),
+        ("tensor_parallel = 0", "tensor_parallel '0' is not sensible"),
+        ("draft_gpu = 4096", "draft_gpu '4096' is not sensible"),
+        ("[trial]\nbudget = nan", "trial: budget 'nan' is not sensible"),
+        ("[trial]\ntokens = 0x1" + "0" * 5000, "trial: tokens a number without end"),
+        ("[[search]]\nlimit = 0x1" + "0" * 5000, "limit a number without end is no number"),
+        ("[[search]]\nmin_parameters = 0x1" + "0" * 5000, "a number without end is no number"),
         ("[[target", "not valid TOML"),
         ("\udcff", "not valid TOML"),
     ],
@@ -74,7 +87,8 @@ def test_lists_that_make_no_sense(tmp_path: Path, run: Run, text: str, words: st
     path = tmp_path / "targets.toml"
     path.write_bytes(text.encode("utf-8", "surrogateescape"))
     ran = run("scan", path, "--store", tmp_path / "s.db")
-    assert ran.code == 2 and words in ran.err
+    assert ran.code == 2 and words in ran.err and "targets.toml" in ran.err
+    assert len(ran.err) < 400
     assert not (tmp_path / "s.db").exists()
 
 
@@ -114,7 +128,7 @@ def test_local_models_and_a_trial(tmp_path: Path, run: Run) -> None:
     from draftcheck.scan.store import ScanStore
 
     with ScanStore.open(store, readonly=True) as found:
-        [trial] = found.trials()
+        [trial] = found.read(TrialRow)
         assert trial.state == "done" and trial.body["acceptance_rate"]["value"] > 0
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ from draftcheck.models import choose_gguf
 from tests import make
 from tests.hub import Hub, Virtual, models
 from tests.hub.process import Draftcheck, assert_calm
-from tests.scan.world import SMALL, TARGET, WORDS, results
+from tests.scan.world import SMALL, TARGET, WORDS, checkpoint, results
 
 pytest.importorskip("huggingface_hub")
 
@@ -120,3 +121,31 @@ def test_a_draft_as_large_as_the_target_is_left_out(
     draftcheck("scan", "--target", "org/draft-3", "--store", store, "--quiet")
     found = drafts(store)["org/draft-3"]
     assert "org/draft-0" in found and not found & {"org/copy", TARGET}
+
+
+def test_a_model_that_no_store_could_hold_does_not_end_the_night(
+    hub: Hub, draftcheck: Draftcheck, tmp_path: Path
+) -> None:
+    """Half a character and a number of 31 digits in its config; another cannot be read, and is
+    pinned: the rest of the night is as ever."""
+    odd, broken = checkpoint(), checkpoint()
+    config = json.loads(odd["config.json"])
+    config |= {"architectures": ["Llama\ud800ForCausalLM"], "max_position_embeddings": 10**30}
+    odd["config.json"] = json.dumps(config).encode()
+    broken["config.json"] = b'{"model_type": "\\ud800", "vocab_size": '
+    hub.add_repo("org/odd", odd)
+    hub.add_repo("org/broken", broken)
+    store = tmp_path / "store.db"
+    scan = ("scan", "--target", TARGET, "--pin", TARGET, "org/broken", "--store", store, "--quiet")
+    for _ in range(2):
+        ran = draftcheck(*scan, "--candidate", "org/odd", "--format", "json")
+        assert_calm(ran)
+        assert ran.code == 3, ran.err  # the pinned pair is undecided
+        assert [pin["verdict"] for pin in ran.json["pins"]] == ["undecided"]
+        assert "org/broken" in ran.json["pins"][0]["why"]
+        assert ran.json["targets"][0]["usable_drafts"] >= 5
+    models = {model.ref: model for model in results(store)["models"]}
+    assert models["org/odd"].context is None
+    assert models["org/odd"].architecture == "Llama\\ud800ForCausalLM"
+    report = ("report", "--store", store, "--output", tmp_path / "out")
+    assert draftcheck(*report).code == 0

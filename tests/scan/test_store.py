@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import sqlite3
 import subprocess
@@ -12,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from draftcheck.scan import schema
+from draftcheck.scan import lock, schema
 from draftcheck.scan.lock import StoreHeld
-from draftcheck.scan.rows import TargetRow
+from draftcheck.scan.rows import ModelRow, TargetRow
 from draftcheck.scan.store import ScanStore, StoreError
 from draftcheck.scan.tasks import ModelDone
 from draftcheck.scan.writing import ScanWriter
@@ -28,6 +29,10 @@ store = ScanStore.open(Path(sys.argv[1]))
 print("open", flush=True)
 time.sleep(600)
 """
+
+
+def lock_file(store: Path) -> Path:
+    return store.with_name(lock.NAME.format(store.name))
 
 
 @pytest.fixture
@@ -59,9 +64,63 @@ def test_two_scans_on_one_store(path: Path, run: Run) -> None:
 
 def test_a_lock_without_words_is_still_a_lock(path: Path) -> None:
     with ScanStore.open(path):
-        Path(f"{path}.lock").write_bytes(b"\xff nonsense")
+        lock_file(path).write_bytes(b"\xff nonsense")
         with pytest.raises(StoreHeld, match="in use by another process"):
             ScanStore.open(path)
+
+
+@pytest.mark.parametrize("name", ["draftcheck", "uv", "poetry", "Cargo"])
+def test_no_other_lock_file_is_touched(tmp_path: Path, run: Run, name: str) -> None:
+    """They once were emptied: the store's own lock was called NAME.lock."""
+    other = tmp_path / f"{name}.lock"
+    other.write_text("what other tools rely on\n" * 100)
+    before = other.read_bytes()
+    assert run("scan", "--target", "org/x", "--store", tmp_path / name).code == 3  # no network
+    assert other.read_bytes() == before
+    ScanStore.open(tmp_path / name, readonly=True).close()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs links")
+@pytest.mark.parametrize("kind", ["symbolic", "hard", "folder", "pipe"])
+def test_what_lies_in_the_place_of_the_lock(path: Path, run: Run, kind: str) -> None:
+    precious = path.with_name("precious")
+    precious.write_text("do not touch")
+    place = lock_file(path)
+    if kind == "symbolic":
+        place.symlink_to(precious)
+    elif kind == "hard":
+        place.hardlink_to(precious)
+    elif kind == "folder":
+        place.mkdir()
+    else:
+        os.mkfifo(place)
+    ran = run("scan", "--target", "org/x", "--store", path)
+    assert ran.code == 3 and "cannot be locked" in ran.err and place.name in ran.err
+    assert precious.read_text() == "do not touch" and not path.exists()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs pipes")
+def test_a_pipe_is_no_store(path: Path, run: Run) -> None:
+    os.mkfifo(path)
+    ran = run("scan", "--target", "org/x", "--store", path)
+    assert ran.code == 3 and "not a file" in ran.err
+    assert [entry.name for entry in path.parent.iterdir()] == [path.name]
+
+
+def test_words_that_no_scan_wrote_stay_in_the_lock(path: Path) -> None:
+    lock_file(path).write_text('{"mine": true}')
+    with ScanStore.open(path), pytest.raises(StoreHeld, match="in use by another process"):
+        ScanStore.open(path)
+    assert lock_file(path).read_text() == '{"mine": true}'
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs links")
+def test_a_store_behind_a_link_has_one_lock(path: Path) -> None:
+    link = path.with_name("link.db")
+    ScanStore.open(path).close()
+    link.symlink_to(path)
+    with ScanStore.open(path), pytest.raises(StoreHeld):
+        ScanStore.open(link)
 
 
 @pytest.mark.parametrize("readonly", [True, False])
@@ -88,7 +147,7 @@ def test_a_store_of_an_older_version_is_brought_up_to_date(
         ScanStore.open(path, readonly=True)
     with ScanStore.open(path) as store:
         assert store.targets() == [TargetRow("org/x", "named")]
-        assert [row[0] for row in store.rows("SELECT colour FROM targets")] == ["red"]
+        assert [row[0] for row in store.query("SELECT colour FROM targets")] == ["red"]
     broken = "CREATE TABLE better (x TEXT);\nCREATE TABLE more (x TEXT)"
     monkeypatch.setattr(schema, "STEPS", (*schema.STEPS, broken))
     with pytest.raises(StoreError, match="already exists"):
@@ -138,9 +197,23 @@ def test_a_file_that_is_no_store(path: Path, content: bytes, run: Run) -> None:
     assert path.read_bytes() == content
 
 
-def test_somebody_elses_database(path: Path, run: Run) -> None:
-    db = sqlite3.connect(path)
-    db.execute("CREATE TABLE mine (x)")
+@pytest.mark.parametrize(
+    "statements",
+    [
+        ["CREATE TABLE mine (x)"],
+        ["PRAGMA application_id = 7"],
+        ["PRAGMA user_version = 3"],
+        ["PRAGMA journal_mode = WAL", "CREATE TABLE mine (x)", "INSERT INTO mine VALUES (1)"],
+    ],
+)
+def test_somebody_elses_database(path: Path, run: Run, statements: list[str]) -> None:
+    """Not even what its owner has yet to bring from the log into the file."""
+    theirs = path.with_name("theirs.db")
+    db = sqlite3.connect(theirs, isolation_level=None)
+    for statement in statements:
+        db.execute(statement)
+    for file in path.parent.glob("theirs.db*"):  # as their program left it when it was killed
+        shutil.copy(file, path.with_name(file.name.replace("theirs.db", path.name)))
     db.close()
     before = path.read_bytes()
     ran = run("scan", "--target", "org/x", "--store", path)
@@ -185,11 +258,11 @@ def test_a_clock_that_jumps(path: Path, monkeypatch: pytest.MonkeyPatch) -> None
 
 def test_a_field_with_a_new_name_stands_in_its_old_column(path: Path) -> None:
     """So that a store of any age is read, and extended, as it is."""
-    columns = {"kind": "folder", "status": "read", "voice": "a digest"}
+    row = ModelRow("org/x", "folder", "sha", "read", tokenizer_fingerprint="a digest")
     with ScanStore.open(path) as store:
         writer = ScanWriter(store, {})
-        writer.model("org/x", "sha", ModelDone({"facts": {}}, "sha", columns), None)
-        assert next(store.rows("SELECT voice FROM models"))[0] == "a digest"
+        writer.model("org/x", "sha", ModelDone({"facts": {}}, row), None)
+        assert next(store.query("SELECT voice FROM models"))[0] == "a digest"
         model = store.model("org/x")
         assert model is not None and model.tokenizer_fingerprint == "a digest"
         assert list(store.models()) == [model]

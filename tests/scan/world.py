@@ -7,6 +7,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from draftcheck.scan.rows import TrialRow
 from draftcheck.scan.store import ScanStore
 from tests.hub import Hub, models
 from tests.hub.models import Files
@@ -57,10 +58,10 @@ def results(path: Path) -> dict[str, Any]:
             "scans": [(scan.number, scan.state) for scan in store.scans()],
             "targets": store.targets(),
             "models": list(store.models()),
-            "facts": {m.ref: json.dumps(store.facts(m.facts), sort_keys=True)
+            "facts": {m.ref: json.dumps(store.facts(m.facts).facts, sort_keys=True)
                       for m in store.models() if m.facts},
             "verdicts": list(store.verdicts()),
-            "trials": list(store.trials()),
+            "trials": list(store.read(TrialRow)),
             "changes": store.changes(),
             "rejected": list(store.rejected()),
         }  # fmt: skip

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Annotated, Any
+
+from msgspec import Meta, Struct
 
 from draftcheck.judge.decide import BEST_FIRST
-from draftcheck.scan.rows import ChangeRow, MemoryRow, ModelRow, PinRow, ScanRow, VerdictRow
+from draftcheck.scan.rows import ChangeRow, Count, MemoryRow, ModelRow, PinRow, ScanRow, VerdictRow
 from draftcheck.values.words import Verdict
 
 ORDER = BEST_FIRST
@@ -25,6 +27,36 @@ class EngineColumn:
     version: str
     since: int = 0
     """The scan that asked it last."""
+
+
+Figure = Annotated[float, Meta(ge=-1e12, le=1e12)]
+
+
+class LengthFigures(Struct):
+    """What a draft length came to."""
+
+    draft_tokens: Count | None = None
+    tokens_per_pass: Figure | None = None
+    speedup: Figure | None = None
+
+
+class RateFigure(Struct):
+    value: Figure | None = None
+
+
+class TrialFigures(Struct):
+    """What the pages show of the contract's JSON of a trial; a trial must fit it to be shown."""
+
+    backend: str | None = None
+    device: str | None = None
+    dtype: str | None = None
+    prompts: Count | None = None
+    length: Count | None = None
+    broken: str | None = None
+    best: LengthFigures | None = None
+    lengths: list[LengthFigures] | None = None
+    acceptance_rate: RateFigure | None = None
+    acceptance_by_position: list[Figure] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,43 +1,73 @@
-"""The scan's store -> what the site shows."""
+"""The scan's store -> what the site shows: typed rows, put together and ranked."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import cache, lru_cache
-from itertools import groupby
+from itertools import chain, groupby
 from pathlib import Path
+from typing import Any
+
+from msgspec import ValidationError, convert, structs
 
 from draftcheck import versions
-from draftcheck.errors import ReadError
-from draftcheck.report.site.data import EngineColumn, SiteData, SitePair, place
-from draftcheck.report.site.order import StoreRanking
+from draftcheck.errors import ReadError, UsageError
+from draftcheck.judge.condensed import facts as condensed
+from draftcheck.recommend import costs
+from draftcheck.recommend.candidates import Candidate
+from draftcheck.recommend.costs import DraftPrice
+from draftcheck.recommend.ranking import rank
+from draftcheck.recommend.records import TrialRecord, parse
+from draftcheck.recommend.screen import JudgedCandidate
+from draftcheck.report.site.data import (
+    USABLE,
+    EngineColumn,
+    SiteData,
+    SitePair,
+    TrialFigures,
+    best_first,
+    place,
+)
 from draftcheck.rulebook import book as rulebook
 from draftcheck.rulebook.book import Rule
 from draftcheck.scan import rows
-from draftcheck.scan.store import ScanStore
-from draftcheck.values.words import Severity
+from draftcheck.scan.store import DAMAGED, ScanStore
+from draftcheck.values.circumstances import Circumstances
+from draftcheck.values.comparison import Behaviour, Comparison, VocabularyComparison
+from draftcheck.values.facts import ModelFacts
+from draftcheck.values.verdicts import EngineVerdict
+from draftcheck.values.words import Relation, Severity
 
 EARLIER = 14
 """Scans whose changes are still told."""
+KEPT = 512
+"""Models whose facts are held while pairs are ranked."""
+NEEDED = ("scans", "targets", "verdicts")
+"""Tables without which there is nothing to show: one of them must give a row."""
 NOTHING = "Run draftcheck scan --store PATH first."
 
 
-def load(path: Path, title: str) -> SiteData:
-    """Everything that a store holds of its targets, as of one moment."""
+def load(path: Path, title: str) -> tuple[SiteData, list[str]]:
+    """Everything that a store holds of its targets, as of one moment; and what it left out."""
     with ScanStore.open(path, readonly=True) as store:
+        store.unread = {}
         store.db.execute("BEGIN")  # one snapshot, while a scan may go on writing
-        try:
-            return _site(store, title)
-        except (ValueError, TypeError, LookupError, RecursionError) as error:
-            raise ReadError(f"{path}: damaged: {str(error)[:120]}") from error
+        site = _site(store, title)
+        for table in NEEDED:
+            if store.unread.get(table) and not store.found[table]:
+                raise ReadError(store.unread[table][0], hint=DAMAGED)
+        return site, list(dict.fromkeys(chain.from_iterable(store.unread.values())))
 
 
 def _site(store: ScanStore, title: str) -> SiteData:
+    scans = store.scans()
     latest = store.latest()
-    if latest is None:
+    if latest is None and not store.unread:
         raise ReadError(f"{store.path}: no scan is stored in it", hint=NOTHING)
-    before = [s for s in store.scans() if s.number < latest.number and s.state != "running"]
+    number = latest.number if latest else 0
+    before = [s for s in scans if s.number < number and s.state != "running"]
     models = {model.ref: model for model in store.models()}
     listed = store.targets()
     ranking = StoreRanking(store, models)
@@ -52,16 +82,16 @@ def _site(store: ScanStore, title: str) -> SiteData:
     drafts = sorted({pair.draft for ranked in pairs.values() for pair in ranked})
     return SiteData(
         title=title,
-        targets=[_model(target, models) for target in listed],
-        drafts=[_model(rows.TargetRow(ref, ""), models) for ref in drafts],
+        targets=[_model(target.ref, models, target.problem) for target in listed],
+        drafts=[_model(ref, models) for ref in drafts],
         columns=sorted(columns.values(), key=lambda column: _column(column.asked, column.engine)),
         pairs=pairs,
         alone={ref: answers for ref, answers in alone.items() if answers},
-        scan=_whole_numbers(latest),
-        previous=_whole_numbers(before[-1]) if before else None,
-        changes=store.changes(latest.number),
+        scan=latest,
+        previous=before[-1] if before else None,
+        changes=store.changes(number),
         earlier=_earlier(store, before),
-        pins=list(store.pins()),
+        pins=list(store.read(rows.PinRow)),
         unread=[model for model in models.values() if model.status != "read"],
     )
 
@@ -73,20 +103,14 @@ def _earlier(
     return [(scan, changes) for scan, changes in nights if changes]
 
 
-def _whole_numbers(scan: rows.ScanRow) -> rows.ScanRow:
-    """The scan with those of its counts that are numbers of things."""
-    counts = {name: count for name, count in scan.counts.items() if isinstance(count, int)}
-    return replace(scan, counts=counts)
-
-
-def _model(target: rows.TargetRow, models: Mapping[str, rows.ModelRow]) -> rows.ModelRow:
-    """What is known of a target; why it could not be read this time counts most."""
-    known = models.get(target.ref)
+def _model(
+    ref: str, models: Mapping[str, rows.ModelRow], problem: str | None = None
+) -> rows.ModelRow:
+    """What is known of a model; why it could not be read this time counts most."""
+    known = models.get(ref)
     if known is None:
-        return rows.ModelRow(target.ref, "unknown", None, "unreadable", target.problem)
-    if target.problem:
-        return replace(known, status="unreadable", problem=target.problem)
-    return known
+        return rows.ModelRow(ref, "unknown", None, "unreadable", problem)
+    return replace(known, status="unreadable", problem=problem) if problem else known
 
 
 def _noted(row: rows.VerdictRow, columns: dict[str, EngineColumn]) -> rows.VerdictRow:
@@ -142,9 +166,15 @@ def _trials(
 ) -> dict[str, rows.TrialRow]:
     """The newest trial of each draft, where both models still are what was measured."""
     newest = {}
-    for row in store.trials(target=target):
+    for row in store.read(rows.TrialRow, "target = ?", target):
         now = [models[ref].revision if ref in models else None for ref in (target, row.draft)]
-        if now == [row.target_revision, row.draft_revision]:
+        if now != [row.target_revision, row.draft_revision]:
+            continue
+        try:
+            convert(row.body, TrialFigures)
+        except ValidationError as error:
+            store.leave_out("trials", f"{target} {row.draft}", error)
+        else:
             newest[row.draft] = row
     return newest
 
@@ -181,7 +211,7 @@ def _worded(
     rule = _rule(saw.rule, engine, version, method)
     if rule is None:  # the rulebook no longer has it
         return saw
-    return replace(saw, slug=rule.slug, title=rule.title, fix=rule.fix)
+    return structs.replace(saw, slug=rule.slug, title=rule.title, fix=rule.fix)
 
 
 @cache
@@ -191,9 +221,108 @@ def _rule(rule_id: str, engine: str, version: str, method: str | None) -> Rule |
         return None
     book = rulebook.load(engine)
     same_id = [rule for rule in (*book.rules, *rulebook.truth()) if rule.id == rule_id]
-    for rule in same_id:
-        if rule.methods and method not in rule.methods:
-            continue
-        if rule not in book.rules or versions.covers(book.order, version, rule.since, rule.until):
-            return rule
+    with suppress(UsageError):  # no version of this engine: the store is not trusted
+        for rule in same_id:
+            if rule.methods and method not in rule.methods:
+                continue
+            if rule not in book.rules or versions.covers(
+                book.order, version, rule.since, rule.until
+            ):
+                return rule
     return same_id[0] if same_id else None
+
+
+# ---- in the order that `draftcheck recommend` would give them ----
+
+
+class StoreRanking:
+    """Ranks pairs of one store; facts are restored once for many pairs."""
+
+    def __init__(self, store: ScanStore, models: Mapping[str, rows.ModelRow]) -> None:
+        self._models = models
+        self._store = store
+        self._facts = lru_cache(KEPT)(self._restore)
+
+    def of(self, target: str, pairs: Iterable[SitePair]) -> list[SitePair]:
+        """Usable ones ranked, those that a trial found broken behind them, the rest by verdict."""
+        by_draft = {pair.draft: pair for pair in pairs}
+        usable = {draft: pair for draft, pair in by_draft.items() if pair.verdict in USABLE}
+        judged = [self._judged(pair) for pair in usable.values()]
+        records = {(target, draft): _record(pair) for draft, pair in usable.items() if pair.trial}
+        ranked = [
+            replace(
+                by_draft[row.judged.candidate.ref],
+                why=row.why,
+                speedup=row.speedup,
+                break_even=row.judged.price.break_even,
+                at_best=row.judged.price.at_best,
+            )
+            for row in rank(judged, target, records)
+        ]
+        rest = by_draft.keys() - {pair.draft for pair in ranked}
+        others = [replace(by_draft[draft], why=_broken(by_draft[draft])) for draft in rest]
+        others.sort(key=lambda pair: (place(pair.verdict), pair.draft))
+        return [*ranked, *others]
+
+    def _judged(self, pair: SitePair) -> JudgedCandidate:
+        best = best_first(pair.answers)[0]
+        model = self._models.get(pair.draft)
+        warnings = tuple(saw.title for saw in best.findings if saw.outcome == "fail")
+        return JudgedCandidate(
+            candidate=Candidate(
+                pair.draft,
+                downloads=(model and model.downloads) or 0,
+                likes=(model and model.likes) or 0,
+            ),
+            role=(model and model.role) or "full",
+            verdict=pair.verdict,
+            engine=_verdict(best),
+            engines=tuple(a.engine for a in pair.answers if a.verdict in USABLE),
+            relation=Relation(pair.relation),
+            price=self._price(pair),
+            parameters=model.parameters if model else None,
+            size_ratio=pair.size_ratio,
+            tie="verifier" if model and _repo(model.verifier) == _repo(pair.target) else "",
+            warnings=warnings,
+        )
+
+    def _price(self, pair: SitePair) -> DraftPrice:
+        target, draft = self._facts(pair.target), self._facts(pair.draft)
+        if target is None or draft is None:
+            return DraftPrice()
+        related = VocabularyComparison(Relation(pair.relation))
+        sides = Comparison(target, draft, related, (), Behaviour(None, "not looked at"))
+        return costs.price(sides, Circumstances())
+
+    def _restore(self, ref: str) -> ModelFacts | None:
+        model = self._models.get(ref)
+        if model is None or model.facts is None:
+            return None
+        try:
+            return condensed.restore(self._store.facts(model.facts).facts, ref)
+        except ReadError:  # of another version of draftcheck: the next scan reads it anew
+            return None
+
+
+def _record(pair: SitePair) -> TrialRecord:
+    body: dict[str, Any] = {
+        **(pair.trial or {}), "target": {"ref": pair.target}, "draft": {"ref": pair.draft},
+    }  # fmt: skip
+    return parse(body)
+
+
+def _repo(ref: str | None) -> str | None:
+    """A head may name its target without the revision that was scanned."""
+    return ref.rstrip("/").partition("@")[0].lower() if ref else None
+
+
+def _broken(pair: SitePair) -> str:
+    cause = (pair.trial or {}).get("broken")
+    return f"a trial found it broken: {cause}" if cause else pair.why
+
+
+def _verdict(answer: rows.VerdictRow) -> EngineVerdict:
+    return EngineVerdict(
+        answer.engine, answer.version, answer.version_checked, answer.method,
+        answer.reaction, answer.verdict, setup=answer.setup,
+    )  # fmt: skip

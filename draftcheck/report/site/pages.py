@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from base64 import b64encode
-from collections.abc import Iterator
-from functools import cache
+from collections.abc import Callable
+from functools import cache, partial
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from draftcheck import atomic
 from draftcheck.errors import ReadError
-from draftcheck.report import rulepages, rules
+from draftcheck.report import rules
 from draftcheck.report.layout import KNOWN_BY
-from draftcheck.report.site import matrix, names, tables, views, words
+from draftcheck.report.site import tables, views, words
 from draftcheck.report.site.data import ORDER, SiteData
 from draftcheck.rulebook import book
 from draftcheck.scan.rows import ModelRow
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 FOLDER = Path(__file__).parent / "templates"
 MANIFEST = "files.json"
 OURS = re.compile(r"(index|matrix|changes|rules|target-[a-z0-9-]+|rules-[a-z0-9-]+)\.html")
+LONGEST = 16 << 20
+FOREIGN = "Move it away, or name another --output."
 RANKED = 25
 """Drafts in the table of a target's page."""
 MOST_NAMES = 200
@@ -33,48 +36,64 @@ MOST_NAMES = 200
 
 
 def write(site: SiteData, folder: Path) -> list[str]:
-    """Write the site; pages of an earlier night that no longer exist are taken away."""
-    written = []
+    """Write the site; pages of an earlier night are replaced, or taken away. Other files are not.
+
+    The list of pages is written before them and after them: a night that is killed in between
+    leaves none that the next one would not know for its own.
+    """
+    pages = render(site)
     try:
         folder.mkdir(parents=True, exist_ok=True)
         before = _earlier(folder)
-        for name, text in render(site):
-            atomic.write(folder / name, text.encode())
-            written.append(name)
-        for name in sorted(before - set(written)):
-            (folder / name).unlink(missing_ok=True)
-        manifest = json.dumps({"files": sorted(written)}, indent=1) + "\n"
-        atomic.write(folder / MANIFEST, manifest.encode())
+        for name in (*pages, MANIFEST):
+            if name not in before and os.path.lexists(folder / name):
+                raise ReadError(f"{folder / name}: not a file of draftcheck report", hint=FOREIGN)
+        _list(folder, before | set(pages))
+        for name, text in pages.items():
+            atomic.write(folder / name, text().encode())
+        for name in sorted(before - set(pages)):
+            if OURS.fullmatch(name):  # a list is a file like any other
+                (folder / name).unlink(missing_ok=True)
+        _list(folder, set(pages))
     except OSError as error:
         where = error.filename or folder
         raise ReadError(f"{where}: cannot be written: {error.strerror}") from error
-    return written
+    return list(pages)
+
+
+def _list(folder: Path, names: set[str]) -> None:
+    manifest = json.dumps({"files": sorted(names - {MANIFEST})}, indent=1) + "\n"
+    atomic.write(folder / MANIFEST, manifest.encode())
 
 
 def _earlier(folder: Path) -> set[str]:
-    """Pages that an earlier run says it wrote; names that are not a page's are not believed."""
+    """Files that an earlier run says it wrote, the list of them included."""
     try:
-        found = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))["files"]
-        return {name for name in found if isinstance(name, str) and OURS.fullmatch(name)}
+        with (folder / MANIFEST).open("rb") as file:
+            found = json.loads(file.read(LONGEST))["files"]
+        return {MANIFEST, *(name for name in found if isinstance(name, str))}
     except (OSError, ValueError, LookupError, TypeError, RecursionError):
         return set()
 
 
-def render(site: SiteData) -> Iterator[tuple[str, str]]:
-    """File name -> text, one page at a time."""
+def render(site: SiteData) -> dict[str, Callable[[], str]]:
+    """File name -> what makes its text, so that one page at a time is held."""
     pages = SitePages(site)
-    yield "index.html", pages.index()
-    yield "changes.html", pages.changes()
-    yield "matrix.html", pages.matrix()
     drafts = {model.ref: model for model in site.drafts}
-    for target in site.targets:
-        yield names.page(target.ref), pages.target(target, drafts)
-    rule_pages = rulepages.index()
-    yield "rules.html", pages.page("rules", "rules.html", {"index": rule_pages}, "sort.js")
-    for page in rule_pages:
-        yield names.rules(page.id), pages.page("rules", "engine.html", {"page": page})
-    yield "data.json", tables.as_json(site) + "\n"
-    yield "pairs.csv", tables.as_csv(site)
+    rule_pages = rules.index()
+    return {
+        "index.html": pages.index,
+        "changes.html": pages.changes,
+        "matrix.html": pages.matrix,
+        **{words.target_page(t.ref): partial(pages.target, t, drafts) for t in site.targets},
+        "rules.html": partial(pages.page, "rules", "rules.html", {"index": rule_pages}, "sort.js"),
+        **{
+            words.rules_page(page.id): partial(pages.page, "rules", "engine.html", {"page": page})
+            for page in rule_pages
+        },
+        "data.json": lambda: tables.as_json(site) + "\n",
+        "pairs.csv": lambda: tables.as_csv(site),
+    }
 
 
 class SitePages:
@@ -86,9 +105,9 @@ class SitePages:
         self.shared: dict[str, Any] = {
             "site": site,
             "verdict_words": [str(verdict) for verdict in ORDER],
-            "rule_pages": names.rule_pages(),
-            "target_pages": {model.ref: names.page(model.ref) for model in site.targets},
-            "engine_pages": {name: names.rules(name) for name in book.engine_files()},
+            "rule_pages": words.rule_pages(),
+            "target_pages": {model.ref: words.target_page(model.ref) for model in site.targets},
+            "engine_pages": {name: words.rules_page(name) for name in book.engine_files()},
             "most": MOST_NAMES,
             "ranked": RANKED,
         }
@@ -117,7 +136,7 @@ class SitePages:
         return self.page("changes", "changes.html", {"groups": now, "earlier": earlier})
 
     def matrix(self) -> str:
-        data = _markup(matrix.script(matrix.data(self.site)))
+        data = _markup(tables.script(tables.matrix(self.site)))
         return self.page("matrix", "matrix.html", {"data": data}, "matrix.js")
 
     def target(self, model: ModelRow, drafts: dict[str, ModelRow]) -> str:
@@ -138,9 +157,9 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    found.filters.update(words.FILTERS, told=views.told, rule_page=names.rules, url=names.hub_url)
+    found.filters.update(words.FILTERS, told=views.told)
     found.filters.update(
-        window=rules.window, takes=rulepages.takes, known_by=lambda row: KNOWN_BY[row.basis]
+        window=rules.window, takes=rules.takes, known_by=lambda row: KNOWN_BY[row.basis]
     )
     return found
 

@@ -1,22 +1,21 @@
-"""The site's values for programs: everything as JSON, the pairs as CSV."""
+"""The site's values for programs: all as JSON, pairs as CSV, and what the matrix page reads."""
 
 from __future__ import annotations
 
 import csv
 import io
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import asdict
 from functools import partial
 from typing import Any
 
-from draftcheck.report.json import SCHEMA_VERSION, dumps
+from draftcheck.report.json import HEAD, dumps, picked
 from draftcheck.report.safe import safe
-from draftcheck.report.site import names
-from draftcheck.report.site.data import SiteData, SitePair
-from draftcheck.report.site.pool import ValuePool
-from draftcheck.scan.rows import ChangeRow, MemoryRow, ModelRow, ScanRow, VerdictRow
-from draftcheck.settings import __version__
+from draftcheck.report.site import words
+from draftcheck.report.site.data import ORDER, SiteData, SitePair, place
+from draftcheck.report.site.words import SHORT, reaction
+from draftcheck.scan.rows import FailedRuleRow, ModelRow, ScanRow, VerdictRow
 
 _FORMULA = re.compile(r"(^|[;,|\t])(?=[\"\s]*[=+\-@\uff1d\uff0b\uff0d\uff20])")
 """Where a spreadsheet would begin to calculate: at the start, or behind another separator."""
@@ -25,6 +24,23 @@ TRIAL = (
     "acceptance_by_position", "lengths", "best", "cost", "broken",
 )  # fmt: skip
 """What is told of a trial; the rest of its figures stay in the store."""
+REASONS = 2
+"""Of a verdict that the matrix tells; the target's page has the others."""
+
+
+class ValuePool:
+    """Distinct values in the order in which they were met, each pointed to by its place."""
+
+    def __init__(self) -> None:
+        self.places: dict[Hashable, int] = {}
+        self.values: list[Any] = []
+
+    def add(self, key: Hashable, make: Callable[[], Any]) -> int:
+        """The place of a value; it is made when its key is met for the first time."""
+        if key not in self.places:
+            self.places[key] = len(self.values)
+            self.values.append(make())
+        return self.places[key]
 
 
 def as_json(site: SiteData) -> str:
@@ -38,8 +54,7 @@ def as_json(site: SiteData) -> str:
     alone = {ref: [_place(answers, a) for a in found] for ref, found in site.alone.items()}
     return dumps(
         {
-            "schema_version": SCHEMA_VERSION,
-            "draftcheck_version": __version__,
+            **HEAD,
             "title": site.title,
             "scan": _scan(site.scan),
             "previous": _scan(site.previous),
@@ -49,7 +64,7 @@ def as_json(site: SiteData) -> str:
             "answers": answers.values,
             "pairs": pairs,
             "alone": alone,
-            "changes": [_change(change) for change in site.changes],
+            "changes": [picked(change, *CHANGE) for change in site.changes],
             "pins": [asdict(pin) for pin in site.pins],
             "unread": [{"ref": model.ref, "why": model.unread} for model in site.unread],
         },
@@ -58,74 +73,40 @@ def as_json(site: SiteData) -> str:
 
 
 def _scan(scan: ScanRow | None) -> dict[str, Any] | None:
-    if scan is None:
-        return None
-    return {
-        "number": scan.number,
-        "started": scan.started,
-        "finished": scan.finished,
-        "version": scan.draftcheck,
-        "complete": scan.complete,
-        "counts": dict(scan.counts),
-    }
+    keys = ("number", "started", "finished", "version=draftcheck", "complete", "counts")
+    return None if scan is None else picked(scan, *keys)
 
 
 def _model(model: ModelRow) -> dict[str, Any]:
     return {
-        "ref": model.ref,
-        "revision": model.revision,
-        "kind": model.draft_kind,
-        "family": model.family,
-        "architecture": model.architecture,
-        "parameters": model.parameters,
-        "nbytes": model.nbytes,
-        "context": model.context,
+        **picked(
+            model, "ref", "revision", "kind=draft_kind", "family", "architecture", "parameters",
+            "nbytes", "context",
+        ),
         "rows": None,  # the store does not keep them
-        "downloads": model.downloads,
-        "unread": model.unread,
-        "url": names.hub_url(model),
-    }
-
-
-def _change(change: ChangeRow) -> dict[str, Any]:
-    return {
-        "kind": change.kind,
-        "target": change.target,
-        "draft": change.draft,
-        "engine": change.where,
-        "before": change.before,
-        "after": change.after,
-        "cause": change.cause,
-        "why": change.why,
-        "pinned": change.pinned,
-    }
+        **picked(model, "downloads", "unread"),
+        "url": words.hub_url(model),
+    }  # fmt: skip
 
 
 def _pair(pair: SitePair) -> dict[str, Any]:
     trial = pair.trial
     return {
-        "target": pair.target,
-        "draft": pair.draft,
-        "verdict": str(pair.verdict),
-        "relation": pair.relation,
-        "speedup": pair.speedup,
-        "break_even_acceptance": pair.break_even,
-        "at_best": pair.at_best,
-        "size_ratio": pair.size_ratio,
-        "why": pair.why,
-        "memory": _memory(pair.memory) if pair.memory else None,
+        **picked(
+            pair, "target", "draft", "verdict", "relation", "speedup",
+            "break_even_acceptance=break_even", "at_best", "size_ratio", "why",
+        ),
+        "memory": pair.memory
+        and picked(
+            pair.memory, "gpu", "answer", "required_bytes", "available_bytes", "max_context"
+        ),
         "trial": None if trial is None else {name: _rounded(trial.get(name)) for name in TRIAL},
-    }
+    }  # fmt: skip
 
 
-def _memory(memory: MemoryRow) -> dict[str, Any]:
-    return {
-        "gpu": memory.gpu,
-        "answer": memory.answer,
-        "required_bytes": memory.required_bytes,
-        "available_bytes": memory.available_bytes,
-        "max_context": memory.max_context,
-    }
+CHANGE = (
+    "kind", "target", "draft", "engine=where", "before", "after", "cause", "why", "pinned",
+)  # fmt: skip
 
 
 def _rounded(value: Any) -> Any:
@@ -144,17 +125,10 @@ def _place(pool: ValuePool, answer: VerdictRow) -> int:
 
 def _answer(answer: VerdictRow) -> dict[str, Any]:
     return {
-        "asked": answer.asked,
-        "engine": answer.engine,
-        "version": answer.version,
-        "version_checked": answer.version_checked,
-        "method": answer.method,
-        "reaction": answer.reaction,
-        "verdict": str(answer.verdict),
-        "findings": [
-            {"rule": saw.rule, "slug": saw.slug, "outcome": saw.outcome, "saw": saw.saw}
-            for saw in answer.findings
-        ],
+        **picked(
+            answer, "asked", "engine", "version", "version_checked", "method", "reaction", "verdict"
+        ),
+        "findings": [picked(saw, "rule", "slug", "outcome", "saw") for saw in answer.findings],
     }
 
 
@@ -190,18 +164,103 @@ def _row(pair: SitePair, rank: int) -> Mapping[str, Any]:
     memory = pair.memory
     rules = {saw.rule for answer in pair.answers for saw in answer.findings}
     return {
-        "target": pair.target,
-        "draft": pair.draft,
+        **picked(
+            pair, "target", "draft", "verdict", "relation", "speedup",
+            "break_even_acceptance=break_even", "size_ratio",
+        ),
         "rank": rank,
-        "verdict": str(pair.verdict),
-        "relation": pair.relation,
-        "speedup": pair.speedup,
-        "break_even_acceptance": pair.break_even,
-        "size_ratio": pair.size_ratio,
         "gpu": memory.gpu if memory else None,
         "memory": memory.answer if memory else None,
         "required_bytes": memory.required_bytes if memory else None,
         "max_context": memory.max_context if memory else None,
         "because": " ".join(sorted(rules)),
         **{answer.asked: str(answer.verdict) for answer in pair.answers},
+    }  # fmt: skip
+
+
+# ---- the matrix: what repeats is said once and pointed to ----
+
+
+def matrix(site: SiteData) -> dict[str, Any]:
+    columns = {column.asked: at for at, column in enumerate(site.columns)}
+    targets = {model.ref: at for at, model in enumerate(site.targets)}
+    drafts = {model.ref: at for at, model in enumerate(site.drafts)}
+    answers, sets, families, pairs = ValuePool(), ValuePool(), ValuePool(), []
+    for target in site.targets:
+        for rank, pair in enumerate(site.pairs.get(target.ref, ()), 1):
+            one = tuple(
+                answers.add(
+                    _matrix_key(answer), partial(_matrix_answer, answer, columns[answer.asked])
+                )
+                for answer in pair.answers
+            )
+            pairs.append(
+                [
+                    targets[pair.target],
+                    drafts[pair.draft],
+                    sets.add(one, partial(list, one)),
+                    place(pair.verdict),
+                    rank,
+                    _to_three_places(pair.speedup),
+                    _to_three_places(pair.break_even),
+                    pair.memory.required_bytes if pair.memory else None,
+                    int(pair.at_best),
+                ]
+            )
+    return {
+        "columns": [[column.asked, column.engine, column.version] for column in site.columns],
+        "words": [str(verdict) for verdict in ORDER],
+        "targets": [[*_matrix_model(m, families), words.target_page(m.ref)] for m in site.targets],
+        "drafts": [[*_matrix_model(m, families), safe(m.draft_kind, SHORT)] for m in site.drafts],
+        "answers": answers.values,
+        "sets": sets.values,
+        "pairs": pairs,
     }
+
+
+def _matrix_model(model: ModelRow, families: ValuePool) -> list[Any]:
+    family = families.add(model.family, str)
+    return [safe(model.ref, SHORT), words.ref_digest(model.ref), model.parameters, family]
+
+
+def script(value: Any) -> str:
+    """JSON that cannot end the script element it stands in."""
+    return (
+        dumps(value, indent=None)
+        .replace("<", "\\u003c")
+        .replace(">", "\\u003e")
+        .replace("&", "\\u0026")
+    )
+
+
+def _matrix_key(answer: VerdictRow) -> Hashable:
+    seen = tuple((reason.rule, reason.outcome, reason.saw) for reason in answer.findings[:REASONS])
+    return (
+        answer.asked, answer.version, answer.verdict, answer.version_checked, answer.method,
+        answer.reaction, seen,
+    )  # fmt: skip
+
+
+def _matrix_answer(answer: VerdictRow, column: int) -> list[Any]:
+    return [
+        column,
+        place(answer.verdict),
+        int(answer.version_checked),
+        safe(answer.method or "", SHORT),
+        reaction(answer.reaction),
+        [_reason(reason) for reason in answer.findings[:REASONS]],
+    ]
+
+
+def _reason(reason: FailedRuleRow) -> list[str]:
+    page = words.rule_pages().get(reason.rule)
+    said = safe(reason.saw)
+    return [
+        safe(reason.rule, SHORT),
+        f"{page}#{reason.rule}" if page else "",
+        said if reason.outcome == "fail" else f"not checked: {said}",
+    ]
+
+
+def _to_three_places(value: float | None) -> float | None:
+    return None if value is None else round(value, 3)

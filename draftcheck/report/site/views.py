@@ -9,7 +9,7 @@ from itertools import groupby
 from typing import Any
 
 from draftcheck.report import charts
-from draftcheck.report.site import names
+from draftcheck.report.site import words
 from draftcheck.report.site.data import ORDER, USABLE, SiteData, SitePair, place
 from draftcheck.scan.rows import ChangeRow, FailedRuleRow, ModelRow, PinRow, VerdictRow
 from draftcheck.values.words import Verdict
@@ -20,7 +20,7 @@ BEST = 10
 """Measured pairs on the first page."""
 SHOWN_CHANGES = 8
 MOST_UNREAD = 100
-KINDS = ("broke", "worse", "gone", "works", "better", "new")
+KINDS = ("broke", "worse", "gone", "works", "better", "new", "unclear")
 """Changes in the order in which somebody wants to know of them."""
 
 
@@ -45,44 +45,6 @@ class DraftView:
 
 
 @dataclass(frozen=True, slots=True)
-class TargetView:
-    """A target in the list of all."""
-
-    target: ModelRow
-    best: SitePair | None
-    usable: int
-    pairs: int
-
-    @property
-    def order(self) -> int:
-        return place(self.best.verdict) if self.best else len(ORDER)
-
-    @property
-    def speedup(self) -> float | None:
-        return self.best.speedup if self.best else None
-
-
-@dataclass(frozen=True, slots=True)
-class FailedGroup:
-    """Drafts that fail for the same rules."""
-
-    reasons: tuple[FailedRuleRow, ...]
-    pairs: tuple[SitePair, ...]
-    same: bool
-    """Whether the same was seen for each."""
-
-
-@dataclass(frozen=True, slots=True)
-class ChangeStep:
-    """What changed alike on several engines."""
-
-    engines: tuple[str, ...]
-    before: str | None
-    after: str | None
-    why: str
-
-
-@dataclass(frozen=True, slots=True)
 class ChangedPair:
     """A pair that changed."""
 
@@ -90,7 +52,8 @@ class ChangedPair:
     target: str
     draft: str | None
     pinned: bool
-    steps: tuple[ChangeStep, ...]
+    steps: tuple[Mapping[str, Any], ...]
+    """What changed alike on several engines."""
 
 
 def entries(found: Sequence[ChangeRow]) -> list[ChangedPair]:
@@ -104,13 +67,13 @@ def entries(found: Sequence[ChangeRow]) -> list[ChangedPair]:
     ]
 
 
-def _steps(found: Sequence[ChangeRow]) -> Iterator[ChangeStep]:
-    alike: dict[tuple[str | None, str | None, str], list[str]] = {}
+def _steps(found: Sequence[ChangeRow]) -> Iterator[Mapping[str, Any]]:
+    alike: dict[tuple[Verdict | None, Verdict | None, str], list[str]] = {}
     for change in found:
         key = (change.before, change.after, change.why or change.cause.replace("-", " "))
         alike.setdefault(key, []).append(change.where)
-    for key, engines in alike.items():
-        yield ChangeStep(tuple(engines), *key)
+    for (before, after, why), engines in alike.items():
+        yield {"engines": engines, "before": before, "after": after, "why": why}
 
 
 def overview(site: SiteData) -> dict[str, Any]:
@@ -156,14 +119,12 @@ def _pin(site: SiteData, pin: PinRow) -> dict[str, Any]:
 
 def urgency(change: ChangeRow) -> tuple[bool, int]:
     """Pinned pairs first, then what broke."""
-    worst = KINDS.index(change.kind) if change.kind in KINDS else len(KINDS)
-    return not change.pinned, worst
+    return not change.pinned, KINDS.index(change.kind)
 
 
 def changes(found: Sequence[ChangeRow]) -> list[tuple[str, list[ChangedPair]]]:
     """By kind, the worst first."""
-    worst = {kind: number for number, kind in enumerate(KINDS)}
-    ordered = sorted(entries(found), key=lambda entry: worst.get(entry.kind, len(KINDS)))
+    ordered = sorted(entries(found), key=lambda entry: KINDS.index(entry.kind))
     return [(kind, list(group)) for kind, group in groupby(ordered, lambda entry: entry.kind)]
 
 
@@ -171,14 +132,23 @@ def engine_counts(site: SiteData) -> dict[str, Counter[Verdict]]:
     counts: dict[str, Counter[Verdict]] = {column.asked: Counter() for column in site.columns}
     for pair in site.every():
         for answer in pair.answers:
-            counts[answer.asked][Verdict(answer.verdict)] += 1
+            counts[answer.asked][answer.verdict] += 1
     return counts
 
 
-def _summary(site: SiteData, target: ModelRow) -> TargetView:
+def _summary(site: SiteData, target: ModelRow) -> dict[str, Any]:
+    """A target in the list of all."""
     pairs = site.pairs.get(target.ref, ())
     usable = [pair for pair in pairs if pair.verdict in USABLE]
-    return TargetView(target, usable[0] if usable else None, len(usable), len(pairs))
+    best = usable[0] if usable else None
+    return {
+        "target": target,
+        "best": best,
+        "usable": len(usable),
+        "pairs": len(pairs),
+        "order": place(best.verdict) if best else len(ORDER),
+        "speedup": best.speedup if best else None,
+    }
 
 
 def target(site: SiteData, model: ModelRow, drafts: Mapping[str, ModelRow]) -> dict[str, Any]:
@@ -231,7 +201,7 @@ def told(answers: Sequence[VerdictRow]) -> str:
 
 def pair_key(pair: SitePair) -> str:
     """Names a pair in the address of the matrix."""
-    return f"pair={names.digest(pair.target)}.{names.digest(pair.draft)}"
+    return f"pair={words.ref_digest(pair.target)}.{words.ref_digest(pair.draft)}"
 
 
 def _setups(best: SitePair | None) -> list[Any]:
@@ -241,14 +211,10 @@ def _setups(best: SitePair | None) -> list[Any]:
     return good or ready
 
 
-FailedPair = tuple[SitePair, tuple[FailedRuleRow, ...]]
-"""A pair, and the first rule that failed on each engine."""
-
-
-def _rejected(pairs: Iterator[SitePair]) -> Iterator[FailedGroup]:
-    by_rules: dict[
-        tuple[tuple[str, str], ...], list[tuple[SitePair, tuple[FailedRuleRow, ...]]]
-    ] = {}
+def _rejected(pairs: Iterator[SitePair]) -> Iterator[Mapping[str, Any]]:
+    """Drafts that fail for the same rules; same: the same was seen for each."""
+    # Rules that failed -> pairs, each with the first rule that failed on each engine.
+    by_rules: dict[object, list[tuple[SitePair, tuple[FailedRuleRow, ...]]]] = {}
     for pair in pairs:
         first = {
             answer.findings[0].rule: answer.findings[0]
@@ -260,7 +226,7 @@ def _rejected(pairs: Iterator[SitePair]) -> Iterator[FailedGroup]:
         by_rules.setdefault(key, []).append((pair, reasons))
     for entries in sorted(by_rules.values(), key=lambda entries: -len(entries)):
         same = len({tuple(reason.saw for reason in reasons) for _, reasons in entries}) == 1
-        yield FailedGroup(entries[0][1], tuple(pair for pair, _ in entries), same)
+        yield {"reasons": entries[0][1], "pairs": [pair for pair, _ in entries], "same": same}
 
 
 def _trials(pairs: Sequence[SitePair]) -> dict[str, Any]:

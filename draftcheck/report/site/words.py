@@ -1,15 +1,29 @@
-"""Numbers and names as the pages write them; everything from a model is made visible first."""
+"""Numbers, names and file names as the pages write them.
+
+Everything from a model is made visible first. Names of files stay the same night after night,
+whatever a model is called.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Callable, Mapping
+from functools import cache
+from hashlib import sha256
 from typing import Any
 
+from draftcheck.report.rules import TRUTH
 from draftcheck.report.safe import safe, safe_block
 from draftcheck.report.text import REACTIONS
+from draftcheck.rulebook import book
+from draftcheck.scan.rows import ModelRow
+from draftcheck.settings import endpoint
 from draftcheck.values.sizes import byte_size, short_count
 from draftcheck.values.words import Reaction
 
+LONGEST = 60
+REPO = re.compile(r"[A-Za-z0-9][\w.-]*/[\w.-]+")
+_ODD = re.compile(r"[^a-z0-9]+")
 SHORT = 96
 """Letters of a name in a table; the Hub's own limit for one."""
 
@@ -18,29 +32,18 @@ def name(text: str, longest: int = SHORT) -> str:
     return safe(text, longest)
 
 
-def num(value: int | None) -> str:
-    return "" if value is None else f"{value:,}"
+def _unless_unknown(write: Callable[[Any], str]) -> Callable[[Any], str]:
+    """A figure as text; nothing where there is none."""
+    return lambda value: "" if value is None else write(value)
 
 
-def count(value: int | None) -> str:
-    """A number of parameters."""
-    return "" if value is None else short_count(value)
-
-
-def times(value: float | None) -> str:
-    return "" if value is None else f"{value:.2f}×"
-
-
-def decimal(value: float | None) -> str:
-    return "" if value is None else f"{value:.2f}"
-
-
-def percent(value: float | None) -> str:
-    return "" if value is None else f"{value:.0%}".replace("%", "\u00a0%")
-
-
-def size(value: int | None) -> str:
-    return "" if value is None else byte_size(value).replace(" ", "\u00a0")
+num = _unless_unknown("{:,}".format)
+count = _unless_unknown(short_count)
+"""A number of parameters."""
+times = _unless_unknown("{:.2f}×".format)
+decimal = _unless_unknown("{:.2f}".format)
+percent = _unless_unknown(lambda value: f"{value:.0%}".replace("%", "\u00a0%"))
+size = _unless_unknown(lambda value: byte_size(value).replace(" ", "\u00a0"))
 
 
 def accepted(trial: Mapping[str, Any] | None) -> str:
@@ -74,8 +77,42 @@ def sentence(text: str) -> str:
     return shown[:1].upper() + shown[1:] + ("" if shown.endswith((".", "…")) else ".")
 
 
+# ---- files and links ----
+
+
+def ref_digest(ref: str) -> str:
+    return sha256(ref.encode("utf-8", "surrogatepass")).hexdigest()[:10]
+
+
+def target_page(ref: str) -> str:
+    """A target's page: readable letters of its name, and a digest that makes it its own."""
+    slug = _ODD.sub("-", ref.lower())[:LONGEST].strip("-")
+    return f"target-{slug}-{ref_digest(ref)}.html" if slug else f"target-{ref_digest(ref)}.html"
+
+
+def hub_url(model: ModelRow) -> str | None:
+    """Where people look at its files; only for a link."""
+    at_hub = model.kind == "hub" and REPO.fullmatch(model.ref)
+    return f"{endpoint()}/{model.ref}" if at_hub else None
+
+
+def rules_page(engine: str) -> str:
+    """An engine's rule page; engine names are ours."""
+    return f"rules-{_ODD.sub('-', engine.lower())}.html"
+
+
+@cache
+def rule_pages() -> dict[str, str]:
+    """Rule -> the page that explains it."""
+    found = {rule.id: rules_page(TRUTH) for rule in book.truth()}
+    for engine in book.engine_files():
+        found |= {rule.id: rules_page(engine) for rule in book.load(engine).rules}
+    return found
+
+
 FILTERS = {
     "name": name, "text": safe, "block": safe_block, "num": num, "count": count, "times": times,
     "decimal": decimal, "percent": percent, "size": size, "accepted": accepted, "moment": moment,
     "reaction": reaction, "words": words, "sentence": sentence,
+    "rule_page": rules_page, "url": hub_url,
 }  # fmt: skip

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from draftcheck.report.site import names
+from draftcheck.report.site import words
 from draftcheck.values.words import Verdict
 from tests.report.site.conftest import Written
 from tests.report.site.made_up import HOSTILE
@@ -89,7 +89,7 @@ def test_every_page_renders_without_a_complaint_or_sideways_scrolling(
 
 
 def test_hostile_names_stay_text(small: Written, opened: Open) -> None:
-    page = opened(small, names.page(HOSTILE[0]))
+    page = opened(small, words.target_page(HOSTILE[0]))
     assert page.locator("h1").inner_text() == HOSTILE[0]
     page.goto((small.folder / "matrix.html").as_uri() + "#view=list")
     page.reload()
@@ -214,7 +214,7 @@ def test_the_grid_by_keyboard(small: Written, opened: Open) -> None:
 def test_a_pair_can_be_linked(small: Written, opened: Open) -> None:
     target = small.site.targets[2]
     pair = small.site.pairs[target.ref][0]
-    key = f"pair={names.digest(target.ref)}.{names.digest(pair.draft)}"
+    key = f"pair={words.ref_digest(target.ref)}.{words.ref_digest(pair.draft)}"
     page = opened(small, f"matrix.html#{key}")
     assert page.locator("#pair-title").inner_text() == f"{pair.draft} for {target.ref}"
     said = page.locator("#pair tbody .v").all_inner_texts()
@@ -262,7 +262,7 @@ CONTRAST = """() => {
 def test_text_and_charts_can_be_read(small: Written, opened: Open, scheme: str) -> None:
     page = opened(small, "index.html", color_scheme=scheme)
     assert page.evaluate(CONTRAST) == []
-    page.goto((small.folder / names.page(small.site.targets[2].ref)).as_uri())
+    page.goto((small.folder / words.target_page(small.site.targets[2].ref)).as_uri())
     assert page.evaluate(CONTRAST) == []
     red, *_ = page.evaluate("getComputedStyle(document.body).backgroundColor.match(/\\d+/g)")
     assert (int(red) > 128) == (scheme == "light")
@@ -290,7 +290,7 @@ def test_nothing_moves_by_itself(small: Written, opened: Open) -> None:
 
 def test_without_javascript_the_figures_are_there(small: Written, opened: Open) -> None:
     target = small.site.targets[2]
-    page = opened(small, names.page(target.ref), java_script_enabled=False)
+    page = opened(small, words.target_page(target.ref), java_script_enabled=False)
     assert page.locator("#drafts").is_visible()
     page.goto((small.folder / "matrix.html").as_uri())
     assert page.locator("noscript p").is_visible() and not page.locator("#controls").is_visible()

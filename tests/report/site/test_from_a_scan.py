@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from draftcheck.report.site import names
+from draftcheck.report.site import words
 from tests.hub import Hub
 from tests.hub.process import Draftcheck
 from tests.scan.world import TARGET, checkpoint, populate
@@ -33,7 +33,7 @@ def test_what_two_nights_found_is_on_the_pages(tmp_path: Path) -> None:
     costs = [pair["break_even_acceptance"] for pair in first["pairs"][:4]]
     assert costs == sorted(costs) and costs[0] > 0
     assert first["pairs"][0]["memory"]["answer"] == "fits"
-    page = (folder / names.page(TARGET)).read_text(encoding="utf-8")
+    page = (folder / words.target_page(TARGET)).read_text(encoding="utf-8")
     assert "pays from" in page and "vllm serve" in page
     overview = (folder / "index.html").read_text(encoding="utf-8")
     assert "Our drafts" in overview and "org/draft-1" in overview

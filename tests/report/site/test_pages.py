@@ -7,6 +7,7 @@ import json
 import re
 import shutil
 import sqlite3
+import sys
 from base64 import b64encode
 from collections import Counter
 from hashlib import sha256
@@ -18,7 +19,7 @@ from xml.etree import ElementTree
 import pytest
 
 from draftcheck.report import charts
-from draftcheck.report.site import names, pages, tables
+from draftcheck.report.site import pages, tables, words
 from draftcheck.report.site.data import SiteData
 from draftcheck.rulebook import book
 from tests.conftest import Run
@@ -97,7 +98,7 @@ def test_a_page_asks_for_nothing_and_runs_only_its_own_script(small: Written) ->
 
 
 def test_hostile_names_stay_text(small: Written) -> None:
-    target = Page(small.text(names.page(HOSTILE[0])))
+    target = Page(small.text(words.target_page(HOSTILE[0])))
     assert target.elements["script"] == 1 and target.elements["img"] == 0
     assert HOSTILE[0] in target.text
     everything = Page(small.text("matrix.html"))
@@ -114,11 +115,13 @@ def test_hostile_names_stay_text(small: Written) -> None:
 
 
 def test_names_of_pages_are_tame_and_stay_the_same() -> None:
-    found = [names.page(ref) for ref in (*HOSTILE, "Org/Name", "org/name", "../../etc", "", "con")]
+    found = [
+        words.target_page(ref) for ref in (*HOSTILE, "Org/Name", "org/name", "../../etc", "", "con")
+    ]
     assert len({name.lower() for name in found}) == len(found)
     for name in found:
         assert pages.OURS.fullmatch(name) and len(name) < 100
-    assert names.page("Qwen/Qwen3-8B") == "target-qwen-qwen3-8b-a82fd54762.html"
+    assert words.target_page("Qwen/Qwen3-8B") == "target-qwen-qwen3-8b-a82fd54762.html"
 
 
 def test_a_target_page_tells_each_engine_s_verdict(small: Written) -> None:
@@ -127,7 +130,7 @@ def test_a_target_page_tells_each_engine_s_verdict(small: Written) -> None:
     pairs = [pair for pair in data["pairs"] if pair["target"] == target.ref]
     assert [pair["rank"] for pair in pairs] == list(range(1, len(pairs) + 1))
     best = pairs[0]
-    text = Page(small.text(names.page(target.ref))).text
+    text = Page(small.text(words.target_page(target.ref))).text
     start = text.index("Engine by engine")
     for place in best["answers"]:
         answer = data["answers"][place]
@@ -202,7 +205,7 @@ def test_pages_of_targets_that_left_are_taken_away(run: Run, tmp_path: Path) -> 
     folder = tmp_path / "out"
     before = written(make(3, 6, hostile=False), tmp_path)
     (folder / "notes.html").write_text("mine", encoding="utf-8")
-    gone = names.page(before.site.targets[2].ref)
+    gone = words.target_page(before.site.targets[2].ref)
     manifest = json.loads((folder / pages.MANIFEST).read_text(encoding="utf-8"))
     manifest["files"] += ["../scan.db", "notes.html", 7, "target-x.html/../../scan.db"]
     (folder / pages.MANIFEST).write_text(json.dumps(manifest), encoding="utf-8")
@@ -211,7 +214,7 @@ def test_pages_of_targets_that_left_are_taken_away(run: Run, tmp_path: Path) -> 
     assert run("report", "--store", before.store, "--output", folder).code == 0
     assert not (folder / gone).exists()
     assert (folder / "notes.html").exists() and before.store.exists()
-    assert (folder / names.page(before.site.targets[1].ref)).exists()
+    assert (folder / words.target_page(before.site.targets[1].ref)).exists()
 
 
 def test_ranked_by_what_was_measured_and_only_on_these_commits(run: Run, tmp_path: Path) -> None:
@@ -233,7 +236,7 @@ def test_ranked_by_what_was_measured_and_only_on_these_commits(run: Run, tmp_pat
     assert pairs[best]["speedup"] is None and pairs[best]["trial"] is None
     assert "broken" in pairs[second]["why"]
     assert pairs[second]["rank"] > max(p["rank"] for p in pairs.values() if p["speedup"])
-    assert "the head is random" in Page(made.text(names.page(target.ref))).text
+    assert "the head is random" in Page(made.text(words.target_page(target.ref))).text
 
 
 def test_changes_name_their_cause_and_pinned_pairs_come_first(small: Written) -> None:
@@ -271,13 +274,15 @@ def test_a_target_without_a_draft_and_one_that_was_not_read(run: Run, tmp_path: 
         db.execute("DELETE FROM verdicts")
         db.execute("UPDATE targets SET problem = 'gated <b>' WHERE place = 1")
     assert run("report", "--store", made.store, "--output", made.folder).code == 0
-    assert "Not read: gated <b>" in Page(made.text(names.page(made.site.targets[1].ref))).text
-    assert "No draft that was looked at" in made.text(names.page(made.site.targets[0].ref))
+    assert (
+        "Not read: gated <b>" in Page(made.text(words.target_page(made.site.targets[1].ref))).text
+    )
+    assert "No draft that was looked at" in made.text(words.target_page(made.site.targets[0].ref))
 
 
 def test_rule_pages_have_every_rule(small: Written) -> None:
     for engine in book.engine_files():
-        page = Page(small.text(names.rules(engine)))
+        page = Page(small.text(words.rules_page(engine)))
         found = book.load(engine)
         assert {rule.id for rule in found.rules} <= set(page.values("id"))
         for rule in found.rules:
@@ -293,7 +298,7 @@ def test_a_site_of_sixty_targets_is_small(large: Written) -> None:
 
 
 def test_charts_take_their_colours_from_the_page(small: Written) -> None:
-    text = small.text(names.page(small.site.targets[2].ref))
+    text = small.text(words.target_page(small.site.targets[2].ref))
     [first, *_] = re.findall(r"<svg.*?</svg>", text, re.DOTALL)
     assert "var(--s1)" in first and "#0000" not in first
     assert "style=" not in first and "<style" not in first and "xlink" not in first
@@ -378,6 +383,43 @@ def test_the_report_reads_while_a_scan_writes(run: Run, tmp_path: Path, small: W
         ran = run("report", "--store", tmp_path / "s.db", "--output", tmp_path / "out")
         assert ran.code == 0, ran.err
     assert len(list((tmp_path / "out").glob("target-*.html"))) == 6
+
+
+@pytest.mark.parametrize("name", ["index.html", "data.json", "pairs.csv", "files.json"])
+def test_files_of_others_stay(run: Run, tmp_path: Path, small: Written, name: str) -> None:
+    folder = tmp_path / "site"
+    folder.mkdir()
+    (folder / name).write_text("mine", encoding="utf-8")
+    (folder / "notes.txt").write_text("mine", encoding="utf-8")
+    ran = run("report", "--store", small.store, "--output", folder)
+    assert ran.code == 3 and f"{name}: not a file of draftcheck report" in ran.err
+    assert {path.name for path in folder.iterdir()} == {name, "notes.txt"}
+    assert (folder / name).read_text(encoding="utf-8") == "mine"
+
+
+def test_a_night_that_was_killed_while_it_wrote(
+    run: Run, tmp_path: Path, small: Written, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    command = ("report", "--store", small.store, "--output", tmp_path / "out")
+    with monkeypatch.context() as patch:
+        patch.setattr(pages.SitePages, "matrix", lambda self: 1 / 0)
+        assert run(*command).code == 70
+    assert (tmp_path / "out" / "index.html").exists()
+    assert run(*command).code == 0
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs links")
+def test_links_in_the_folder_are_not_followed(run: Run, tmp_path: Path, small: Written) -> None:
+    command = ("report", "--store", small.store, "--output", tmp_path / "out")
+    assert run(*command).code == 0
+    precious = tmp_path / "precious"
+    precious.write_text("mine", encoding="utf-8")
+    for name in ("index.html", "data.json"):
+        (tmp_path / "out" / name).unlink()
+        (tmp_path / "out" / name).symlink_to(precious)
+    assert run(*command).code == 0
+    assert precious.read_text(encoding="utf-8") == "mine"
+    assert not (tmp_path / "out" / "index.html").is_symlink()
 
 
 def test_an_empty_site_is_a_site(tmp_path: Path) -> None:

@@ -1,0 +1,224 @@
+"""A pair, or one model, in the forms that a report about it comes in.
+
+text.py has the text for terminals; the JSON of the contract and the Markdown for a pull request or
+a job summary, in which all model text is escaped, stand here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from draftcheck.judge.llama.loaded import loaded
+from draftcheck.models import stored
+from draftcheck.report import memory, text
+from draftcheck.report.json import HEAD, dumps, picked
+from draftcheck.report.layout import fenced, figure
+from draftcheck.report.safe import markdown as md
+from draftcheck.report.text import REACTIONS, answer, group, ways_out
+from draftcheck.values.comparison import Difference, SpecialToken, VocabularyComparison
+from draftcheck.values.facts import ModelFacts
+from draftcheck.values.findings import Finding
+from draftcheck.values.verdicts import EngineVerdict, PairVerdict
+from draftcheck.values.words import Outcome, Severity
+
+if TYPE_CHECKING:
+    from draftcheck.trial.result import Trial
+
+LONGEST = 1000
+
+
+# ---- JSON ----
+
+
+def pair_json(verdict: PairVerdict, trial: Trial | None = None) -> str:
+    comparison = verdict.comparison
+    body = {
+        **HEAD,
+        "target": model(comparison.target),
+        "draft": None if comparison.draft is None else model(comparison.draft),
+        "vocabulary": vocabulary(comparison.vocabulary),
+        "special_tokens": [_special(token) for token in comparison.specials],
+        "tokenization": picked(comparison.behaviour, "same", "detail"),
+        "engines": [engine(entry) for entry in verdict.engines],
+        "memory": memory.top(verdict.engines),
+        "trial": trial.to_dict() if trial is not None else None,
+        "verdict": str(verdict.verdict),
+    }
+    return dumps(body)
+
+
+def model(facts: ModelFacts) -> dict[str, Any]:
+    return {**picked(facts, "ref", "kind", "revision"), "facts": facts_object(facts)}
+
+
+def facts_object(facts: ModelFacts) -> dict[str, Any]:
+    """The facts without the big tables."""
+    body = stored.dump(facts, whole=False)
+    for key in ("ref", "kind", "revision"):
+        body.pop(key, None)
+    return body
+
+
+def inspect_json(facts: ModelFacts) -> str:
+    return dumps({**HEAD, **model(facts), "llama_cpp": loaded(facts)})
+
+
+def vocabulary(comparison: VocabularyComparison) -> dict[str, Any]:
+    first = comparison.differences[0] if comparison.differences else None
+    return {
+        **picked(comparison, "relation", "target_size", "draft_size", "size_gap", "differing_ids"),
+        "first_difference": _difference(first) if first else None,
+        "differences": [_difference(entry) for entry in comparison.differences],
+        "overlap": comparison.overlap,
+    }
+
+
+def _difference(entry: Difference) -> dict[str, Any]:
+    return {"id": entry.id, "target": _token(entry.target), "draft": _token(entry.draft)}
+
+
+def _special(token: SpecialToken) -> dict[str, Any]:
+    return {
+        "name": token.name,
+        "target": {"id": token.target_id, "text": _token(token.target_text)},
+        "draft": {"id": token.draft_id, "text": _token(token.draft_text)},
+    }
+
+
+def _token(raw: bytes | None) -> str | None:
+    """A token's text, cut where nobody would read on."""
+    return None if raw is None else raw[:LONGEST].decode("utf-8", "backslashreplace")
+
+
+def engine(entry: EngineVerdict) -> dict[str, Any]:
+    return {
+        **picked(
+            entry, "engine", "version", "version_checked", "method", "reaction", "verdict",
+            "decided_by", "basis",
+        ),
+        "findings": [finding(item) for item in entry.findings],
+        "setup": entry.setup,
+        "memory": entry.memory and memory.body(entry.memory),
+        "repairs": [picked(item, "id", "title", "text", "source") for item in entry.repairs],
+        "notes": entry.notes,
+    }  # fmt: skip
+
+
+def finding(item: Finding) -> dict[str, Any]:
+    return picked(
+        item, "rule", "slug", "title", "severity", "outcome", "reaction", "saw", "engine_says",
+        "why", "fix", "source", "basis",
+    )  # fmt: skip
+
+
+# ---- Markdown ----
+
+
+def pair_markdown(verdict: PairVerdict) -> str:
+    comparison = verdict.comparison
+    vocabulary = comparison.vocabulary
+    lines = [
+        f"### draftcheck: {verdict.verdict}",
+        "",
+        answer(verdict, md) + ".",
+        "",
+        f"Vocabulary: {vocabulary.relation}, rows {figure(vocabulary.target_size)} and"
+        f" {figure(vocabulary.draft_size)}, differing ids {figure(vocabulary.differing_ids)}.",
+        "",
+        "| engine | version | method | reaction | verdict |",
+        "|---|---|---|---|---|",
+    ]
+    for entry in verdict.engines:
+        checked = "" if entry.version_checked else " (not verified)"
+        lines.append(
+            f"| {md(entry.engine)} | {md(entry.version)}{checked} | {md(entry.method or '-')}"
+            f" | {REACTIONS[entry.reaction]} | {entry.verdict} |"
+        )
+    lines += ["", *_findings(verdict), *_repairs(verdict)]
+    lines += [*memory.markdown(verdict.engines), *_setup(verdict)]
+    return "\n".join(lines).rstrip()
+
+
+def _findings(verdict: PairVerdict) -> list[str]:
+    lines = []
+    for item in group(verdict.engines):
+        finding = item.finding
+        where = md(", ".join(item.engines))
+        if finding.outcome is Outcome.FAIL:
+            lines += [
+                f"- **{finding.severity} {finding.rule} {finding.slug}** ({where}):"
+                f" {md(finding.title)}",
+                f"  - saw: {md(finding.saw)}",
+                f"  - why: {md(finding.why)}",
+                f"  - fix: {md(finding.fix)}",
+            ]
+        elif finding.outcome is Outcome.UNKNOWN and finding.severity is not Severity.NOTE:
+            lines.append(
+                f"- not checked {finding.rule} {finding.slug} ({where}): {md(finding.saw)}"
+            )
+    return [*lines, ""] if lines else []
+
+
+def _repairs(verdict: PairVerdict) -> list[str]:
+    lines = []
+    for item, names in ways_out(verdict.engines):
+        lines.append(f"- way out ({md(', '.join(names))}): {md(item.title)}")
+        if item.text:
+            lines += ["", fenced(item.text), ""]
+    return [*lines, ""] if lines else []
+
+
+def _setup(verdict: PairVerdict) -> list[str]:
+    ready = [entry for entry in verdict.engines if entry.setup]
+    if not ready:
+        return []
+    entry = ready[0]
+    where = f"{md(entry.engine)} {md(entry.version)}"
+    return [f"To switch it on ({where}):", "", fenced(entry.setup or "")]
+
+
+def inspect_markdown(facts: ModelFacts) -> str:
+    """Facts as a table."""
+    lines = [f"### {md(facts.ref)}", "", "| fact | value |", "|---|---|"]
+    for group_name, value in facts_object(facts).items():
+        entries = value.items() if isinstance(value, dict) else [("", value)]
+        for key, entry in entries:
+            if key not in ("origin", "keys", "files"):
+                lines.append(f"| {md(f'{group_name} {key}'.strip())} | {md(str(entry))} |")
+    return "\n".join(lines)
+
+
+# ---- forms ----
+
+
+def _text(verdict: PairVerdict, trial: Trial | None, verbose: bool, explicit: bool) -> str:
+    report = text.pair(verdict, verbose=verbose, explicit=explicit)
+    if trial is None:
+        return report
+    from draftcheck.report import trial as measured  # numpy comes with it
+
+    return f"{report}\n\n{measured.short(trial)}"
+
+
+def _markdown(verdict: PairVerdict, trial: Trial | None, verbose: bool, explicit: bool) -> str:
+    report = pair_markdown(verdict)
+    if trial is None:
+        return report
+    from draftcheck.report import trial as measured
+
+    return f"{report}\n\n{measured.FORMATS['markdown'](trial)}"
+
+
+PAIR: Mapping[str, Callable[[PairVerdict, Trial | None, bool, bool], str]] = {
+    "text": _text,
+    "json": lambda verdict, trial, *_: pair_json(verdict, trial),
+    "markdown": _markdown,
+}
+"""Form -> a verdict with its trial; verbose, and explicit: the user named the engines."""
+INSPECT: Mapping[str, Callable[[ModelFacts], str]] = {
+    "text": text.inspect,
+    "json": inspect_json,
+    "markdown": inspect_markdown,
+}
+"""Form -> the facts of one model."""
