@@ -15,7 +15,7 @@ from typing import TypeVar
 
 from draftcheck import versions
 from draftcheck.judge import bind, commands
-from draftcheck.judge.checks import CHECKS
+from draftcheck.judge.checks import see
 from draftcheck.judge.compare import compare
 from draftcheck.judge.methods import choose, needs_no_draft, takes_format
 from draftcheck.rulebook import book
@@ -24,7 +24,7 @@ from draftcheck.values.circumstances import Circumstances
 from draftcheck.values.comparison import Comparison, recorded_name
 from draftcheck.values.findings import Finding
 from draftcheck.values.memory import MemoryFit
-from draftcheck.values.verdicts import EngineSetup, EngineVerdict, PairVerdict
+from draftcheck.values.verdicts import EngineSetup, EngineVerdict, JudgedPair, PairVerdict
 from draftcheck.values.words import Outcome, Reaction, Severity, Verdict
 
 LONGEST = 1000
@@ -148,8 +148,9 @@ def _judge(
         comparison = compare(comparison.target, None)
     fit = _fit(comparison, engine, version, method, circumstances)
     setup = setup_for(engine, version, method, circumstances, fit)
-    own = _findings(active(engine, version, method), comparison, setup)
-    everywhere = _findings(_truth(method, comparison), comparison, setup)
+    pair = JudgedPair.of(comparison, setup)
+    own = _findings(active(engine, version, method), pair)
+    everywhere = _findings(_truth(method, comparison), pair)
     if fit is not None:
         named = circumstances.gpu is not None
         own += [_too_large(f, fit, named=named) for f in everywhere if f.rule == TOO_LARGE]
@@ -265,16 +266,16 @@ def _truth(method: Method, comparison: Comparison) -> list[Rule]:
     ]
 
 
-def _findings(rules: Iterable[Rule], comparison: Comparison, setup: EngineSetup) -> list[Finding]:
+def _findings(rules: Iterable[Rule], pair: JudgedPair) -> list[Finding]:
     """What the rules that apply say, in their order."""
-    found = (_finding(rule, comparison, setup) for rule in rules)
+    found = (_finding(rule, pair) for rule in rules)
     return [finding for finding in found if finding is not None]
 
 
-def _finding(rule: Rule, comparison: Comparison, setup: EngineSetup) -> Finding | None:
-    recorded = comparison.recorded
+def _finding(rule: Rule, pair: JudgedPair) -> Finding | None:
+    recorded = pair.recorded
     seen = recorded.get(recorded_name(rule.check, rule.params)) if recorded else None
-    seen = seen or CHECKS[rule.check](comparison, setup, **rule.params)
+    seen = seen or see(rule.check, pair, rule.params)
     if seen.outcome is Outcome.NOT_APPLICABLE:
         return None
     key = (rule.id, seen.outcome, seen.saw)

@@ -10,14 +10,14 @@ from dataclasses import replace
 
 from draftcheck import versions
 from draftcheck.judge import bind, commands
-from draftcheck.judge.checks import CHECKS
+from draftcheck.judge.checks import see
 from draftcheck.judge.decide import BEST_FIRST, Question, judge_methods, setup_for, usable
 from draftcheck.judge.methods import needs_no_draft
 from draftcheck.rulebook import book
 from draftcheck.rulebook.book import Engine, Method, RepairRow
 from draftcheck.values.circumstances import Circumstances
 from draftcheck.values.comparison import Comparison
-from draftcheck.values.verdicts import EngineVerdict, PairVerdict, Repair
+from draftcheck.values.verdicts import EngineVerdict, JudgedPair, PairVerdict, Repair
 from draftcheck.values.words import Outcome, Severity, Verdict
 
 VERSIONS = 6
@@ -92,7 +92,7 @@ def _applies(
     if row.check is None:
         return True
     setup = setup_for(engine, entry.version, method, circumstances)
-    return CHECKS[row.check](comparison, setup, **row.params).outcome is Outcome.OK
+    return see(row.check, JudgedPair.of(comparison, setup), row.params).outcome is Outcome.OK
 
 
 def _method(engine: Engine, entry: EngineVerdict) -> Method | None:

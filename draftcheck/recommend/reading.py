@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from draftcheck.errors import DraftcheckError, GatedError, ReadError, UsageError
-from draftcheck.judge.checks import CHECKS
+from draftcheck.judge.checks import see
 from draftcheck.judge.compare import compare, compare_vocabularies
 from draftcheck.judge.decide import Question, setup_for
 from draftcheck.models import choose_gguf, stored
@@ -33,7 +33,7 @@ from draftcheck.rulebook import book
 from draftcheck.values.circumstances import Circumstances
 from draftcheck.values.comparison import Behaviour, Comparison
 from draftcheck.values.facts import ModelFacts
-from draftcheck.values.verdicts import EngineSetup
+from draftcheck.values.verdicts import EngineSetup, JudgedPair
 from draftcheck.values.words import Outcome, Verdict
 
 WORKERS = 6
@@ -313,7 +313,7 @@ def _against(model: OpenedModel, target: ModelFacts) -> str | None:
     facts = ModelFacts(model.ref.text, "hub", tokenizer=tokenizer.read(model.source).facts)
     vocabulary = compare_vocabularies(target, facts)
     comparison = Comparison(target, facts, vocabulary, (), Behaviour(None, ""))
-    seen = CHECKS[rule.check](comparison, _setup(), **rule.params)
+    seen = see(rule.check, JudgedPair.of(comparison, _setup()), rule.params)
     return seen.saw if seen.outcome is Outcome.FAIL else None
 
 

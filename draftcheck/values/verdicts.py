@@ -35,6 +35,18 @@ class EngineSetup(Circumstances):
 
 
 @dataclass(frozen=True, slots=True)
+class JudgedPair(Comparison):
+    """Two models side by side, and the setup in which they are judged: what a check looks at."""
+
+    setup: EngineSetup = field(kw_only=True)
+
+    @classmethod
+    def of(cls, comparison: Comparison, setup: EngineSetup) -> JudgedPair:
+        told = {name: getattr(comparison, name) for name in Comparison.__dataclass_fields__}
+        return cls(**told, setup=setup)
+
+
+@dataclass(frozen=True, slots=True)
 class Repair:
     """A way out of a verdict that is not good: a changed model, method or version."""
 

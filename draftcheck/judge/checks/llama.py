@@ -6,12 +6,18 @@ so a load rule fails only where its own failure is that first one.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
-from functools import wraps
-from typing import Concatenate, ParamSpec
 
-from draftcheck.judge.checks.outcomes import fail, not_applicable, ok, quote, unknown
+from draftcheck.judge.checks.outcomes import (
+    TEXTS_UNREAD,
+    Settled,
+    fail,
+    needed,
+    not_applicable,
+    ok,
+    quote,
+    unknown,
+)
 from draftcheck.judge.compare import differing_within
 from draftcheck.judge.llama import convert
 from draftcheck.judge.llama.build import Build, LoadFailure, NotTold
@@ -20,16 +26,16 @@ from draftcheck.judge.llama.load import load as load_model
 from draftcheck.judge.llama.vocab import TYPES, LlamaVocab
 from draftcheck.values.comparison import Comparison
 from draftcheck.values.facts import NO_TOKEN, ModelFacts
-from draftcheck.values.verdicts import EngineSetup
-from draftcheck.values.words import CheckOutcome
+from draftcheck.values.verdicts import EngineSetup, JudgedPair
+from draftcheck.values.words import CheckOutcome, Outcome
 
 BORROWERS = ("eagle3", "dflash", "dspark")
 """Heads whose GGUF file is written with the target's tokenizer."""
 
 
-def llama_loads(comparison: Comparison, setup: EngineSetup, *, failure: str) -> CheckOutcome:
+def llama_loads(pair: JudgedPair, *, failure: str) -> CheckOutcome:
     """Fail when this failure is the first one that loading the pair meets."""
-    for side, view in views(comparison, setup):
+    for side, view in views(pair):
         if isinstance(view, LoadFailure) and view.code == failure:
             return fail(f"{side}: {view.saw}")
         if not isinstance(view, LlamaVocab):
@@ -37,9 +43,9 @@ def llama_loads(comparison: Comparison, setup: EngineSetup, *, failure: str) -> 
     return ok("both files load")
 
 
-def llama_load_is_known(comparison: Comparison, setup: EngineSetup) -> CheckOutcome:
+def llama_load_is_known(pair: JudgedPair) -> CheckOutcome:
     """Unknown when the files do not tell what loading them would give."""
-    for side, view in views(comparison, setup):
+    for side, view in views(pair):
         if isinstance(view, NotTold):
             return unknown(f"{side}: not told by the files: {view}")
         if isinstance(view, LoadFailure):
@@ -47,23 +53,23 @@ def llama_load_is_known(comparison: Comparison, setup: EngineSetup) -> CheckOutc
     return ok("both files tell what they become")
 
 
-def views(comparison: Comparison, setup: EngineSetup) -> tuple[tuple[str, View], ...]:
+def views(pair: JudgedPair) -> tuple[tuple[str, View], ...]:
     """Both models as this build holds them; a head without a tokenizer gets the target's."""
-    return ("target", load(comparison.target, setup)), ("draft", _load_draft(comparison, setup))
+    return ("target", load(pair.target, pair.setup)), ("draft", _load_draft(pair))
 
 
-def _load_draft(comparison: Comparison, setup: EngineSetup) -> View:
-    target, draft = comparison.target, comparison.draft
+def _load_draft(pair: JudgedPair) -> View:
+    target, draft = pair.target, pair.draft
     if draft is None or draft.gguf is not None or draft.role not in BORROWERS:
-        return load(comparison.drafter, setup)
-    if id(draft) not in setup.memo:
+        return load(pair.drafter, pair.setup)
+    if id(draft) not in pair.setup.memo:
         if target.gguf is not None:
             words = "the target's own folder, which the converter needs for a head"
-            setup.memo[id(draft)] = NotTold(f"{words} (--target-model-dir)")
+            pair.setup.memo[id(draft)] = NotTold(f"{words} (--target-model-dir)")
         else:
             whole = replace(draft, tokenizer=target.tokenizer, conversion=target.conversion)
-            setup.memo[id(draft)] = load_model(whole, build_of(setup))
-    found: View = setup.memo[id(draft)]
+            pair.setup.memo[id(draft)] = load_model(whole, build_of(pair.setup))
+    found: View = pair.setup.memo[id(draft)]
     return found
 
 
@@ -97,36 +103,21 @@ def architecture(facts: ModelFacts, setup: EngineSetup) -> str | None:
         return None
 
 
-P = ParamSpec("P")
+def _loaded(pair: JudgedPair) -> tuple[LlamaVocab, LlamaVocab]:
+    """The two loaded vocabularies; the check is settled where one does not load."""
+    found = []
+    for side, view in views(pair):
+        if isinstance(view, LoadFailure):
+            raise Settled(not_applicable(f"the {side} does not load"))
+        if isinstance(view, NotTold):
+            raise Settled(unknown(f"{side}: not told by the files: {view}"))
+        found.append(view)
+    return found[0], found[1]
 
 
-def of_both(
-    test: Callable[Concatenate[LlamaVocab, LlamaVocab, P], CheckOutcome],
-) -> Callable[Concatenate[Comparison, EngineSetup, P], CheckOutcome]:
-    """A check of the two loaded vocabularies, which is asked only when both load."""
-
-    @wraps(test)
-    def check(
-        comparison: Comparison, setup: EngineSetup, /, *args: P.args, **params: P.kwargs
-    ) -> CheckOutcome:
-        vocabularies = []
-        for side, view in views(comparison, setup):
-            if isinstance(view, LoadFailure):
-                return not_applicable(f"the {side} does not load")
-            if isinstance(view, NotTold):
-                return unknown(f"{side}: not told by the files: {view}")
-            vocabularies.append(view)
-        ours, theirs = vocabularies
-        return test(ours, theirs, *args, **params)
-
-    return check
-
-
-@of_both
-def llama_vocab_type(
-    ours: LlamaVocab, theirs: LlamaVocab, *, only_none: bool = False
-) -> CheckOutcome:
+def llama_vocab_type(pair: JudgedPair, *, only_none: bool = False) -> CheckOutcome:
     """Fail when the vocabulary types differ; only_none: the era that told none from the rest."""
+    ours, theirs = _loaded(pair)
     words = f"target {_type(ours)}, draft {_type(theirs)}"
     if only_none:
         return fail(words) if (ours.type == "NONE") != (theirs.type == "NONE") else ok(words)
@@ -137,11 +128,9 @@ def _type(vocab: LlamaVocab) -> str:
     return f"{vocab.type} ({TYPES[vocab.type]})"
 
 
-@of_both
-def llama_special(
-    ours: LlamaVocab, theirs: LlamaVocab, *, token: str, ids_always: bool = False
-) -> CheckOutcome:
+def llama_special(pair: JudgedPair, *, token: str, ids_always: bool = False) -> CheckOutcome:
     """Fail when the add flag differs, or the id where it counts (always, or with the flag on)."""
+    ours, theirs = _loaded(pair)
     flags = [getattr(vocab, f"add_{token}") for vocab in (ours, theirs)]
     ids = [getattr(vocab, token) for vocab in (ours, theirs)]
     words = (
@@ -165,30 +154,29 @@ def _id(value: int | None) -> str:
     return "none" if value is None or value == NO_TOKEN else str(value)
 
 
-@of_both
-def llama_size_gap(ours: LlamaVocab, theirs: LlamaVocab, *, max_gap: int) -> CheckOutcome:
+def llama_size_gap(pair: JudgedPair, *, max_gap: int) -> CheckOutcome:
     """Fail when the numbers of tokens differ by more than max_gap."""
+    ours, theirs = _loaded(pair)
     gap = abs(ours.n - theirs.n)
     words = f"{ours.n:,} and {theirs.n:,} tokens, difference {gap:,}, allowed {max_gap}"
     return fail(words) if gap > max_gap else ok(words)
 
 
-def llama_token_text(comparison: Comparison, setup: EngineSetup, *, first_id: int) -> CheckOutcome:
+def llama_token_text(pair: JudgedPair, *, first_id: int) -> CheckOutcome:
     """Fail when a token text differs from first_id on, as far as both tables go."""
-    seen = _texts_same(
-        comparison, setup, first_id=first_id, same_file=comparison.vocabulary.same_file
-    )
-    return _text_without_rows(comparison, first_id) or seen if seen.outcome == "unknown" else seen
+    try:
+        return _texts_same(pair, first_id)
+    except Settled as settled:
+        doubtful = settled.outcome.outcome is Outcome.UNKNOWN
+        return (doubtful and _text_without_rows(pair, first_id)) or settled.outcome
 
 
-@of_both
-def _texts_same(
-    ours: LlamaVocab, theirs: LlamaVocab, *, first_id: int, same_file: bool
-) -> CheckOutcome:
+def _texts_same(pair: JudgedPair, first_id: int) -> CheckOutcome:
+    ours, theirs = _loaded(pair)
     if ours.texts is None or theirs.texts is None:
-        if same_file:
+        if pair.vocabulary.same_file:
             return ok("the same tokenizer file on both sides")
-        return unknown("the token texts were not read on both sides")
+        raise Settled(unknown(TEXTS_UNREAD))
     bad = differing_within(ours.texts, theirs.texts, first_id)
     if not bad:
         last = min(ours.n, theirs.n) - 1
@@ -214,31 +202,28 @@ def _text_without_rows(comparison: Comparison, first_id: int) -> CheckOutcome | 
     return None
 
 
-@of_both
-def llama_no_vocabulary(ours: LlamaVocab, theirs: LlamaVocab) -> CheckOutcome:
+def llama_no_vocabulary(pair: JudgedPair) -> CheckOutcome:
     """Fail when both files come without a vocabulary: reading its texts aborts."""
+    ours, theirs = _loaded(pair)
     if ours.type == theirs.type == "NONE" and min(ours.n, theirs.n) > 5:
         return fail("tokenizer.ggml.model is none on both sides")
     return ok("at least one side has a vocabulary")
 
 
-def llama_architecture_in(
-    comparison: Comparison, setup: EngineSetup, *, side: str, kind: str
-) -> CheckOutcome:
+def llama_architecture_in(pair: JudgedPair, *, side: str, kind: str) -> CheckOutcome:
     """Fail when that side's architecture is in the table's list of that kind."""
-    facts = comparison.model(side)
-    name = architecture(facts, setup)
+    facts = pair.model(side)
+    name = architecture(facts, pair.setup)
     if name is None and facts.gguf is None:
         return not_applicable(f"the {side}'s folder names no class that the converter knows")
-    if name is None:
-        return unknown(f"the {side}'s architecture was not read")
-    listed = name in getattr(setup.tables["llamacpp-architectures"].kinds, kind)
+    needed(name, f"the {side}'s architecture was not read")
+    listed = name in getattr(pair.setup.tables["llamacpp-architectures"].kinds, kind)
     return fail(f"{side} architecture {name}") if listed else ok(f"{side} architecture {name}")
 
 
-def llama_bos_exists(comparison: Comparison, setup: EngineSetup) -> CheckOutcome:
+def llama_bos_exists(pair: JudgedPair) -> CheckOutcome:
     """Fail when the target adds a bos token that is not defined."""
-    view = load(comparison.target, setup)
+    view = load(pair.target, pair.setup)
     if not isinstance(view, LlamaVocab):
         return not_applicable("the target does not load")
     if view.add_bos and view.bos == NO_TOKEN:

@@ -10,7 +10,7 @@ from msgspec import Meta, Struct, to_builtins
 
 from draftcheck.errors import ReadError
 from draftcheck.judge import compare as whole
-from draftcheck.judge.checks import CHECKS
+from draftcheck.judge.checks import see
 from draftcheck.judge.condensed import decode, id_ranges, token_tables
 from draftcheck.judge.condensed.facts import condense, restore
 from draftcheck.judge.condensed.token_tables import TokenTable
@@ -25,7 +25,7 @@ from draftcheck.values.comparison import (
     recorded_name,
 )
 from draftcheck.values.facts import ModelFacts
-from draftcheck.values.verdicts import EngineSetup
+from draftcheck.values.verdicts import EngineSetup, JudgedPair
 from draftcheck.values.words import CheckOutcome, Outcome, Relation
 
 TEXT_CHECKS = ("draft_vocabulary_exceeds", "shared_texts", "probe_count_equal")
@@ -117,10 +117,11 @@ def _differing(comparison: Comparison) -> DifferingTexts:
 def _recorded(comparison: Comparison, restored: Comparison) -> dict[str, tuple[Outcome, str]]:
     """What checks of texts see in the whole files, where stand-ins would mislead them."""
     found = {}
+    setup = EngineSetup(engine="", version="", method="", order=str, checked="")
+    pairs = [JudgedPair.of(side, setup) for side in (comparison, restored)]
     for name, params in _text_rules():
-        setup = EngineSetup(engine="", version="", method="", order=str, checked="")
-        seen = CHECKS[name](comparison, setup, **params)
-        if seen != CHECKS[name](restored, setup, **params):
+        seen, again = (see(name, pair, params) for pair in pairs)
+        if seen != again:
             found[recorded_name(name, params)] = seen.outcome, seen.saw
     return found
 
