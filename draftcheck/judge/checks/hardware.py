@@ -12,7 +12,7 @@ from typing import Any
 from draftcheck import versions
 from draftcheck.judge.checks.listed import is_listed
 from draftcheck.judge.checks.outcomes import (
-    Settled,
+    applies,
     fail,
     needed,
     not_applicable,
@@ -27,11 +27,12 @@ from draftcheck.values.verdicts import EngineSetup, JudgedPair
 from draftcheck.values.words import CheckOutcome
 
 GIB = 1 << 30
+NO_GPU = "no GPU with a known compute capability was named"
 
 
 def capability_at_least(pair: JudgedPair, *, floor: int, above: int = 0) -> CheckOutcome:
     """Fail when the GPU is older than that; it does not apply to those older than above."""
-    given = _needed_capability(pair)
+    given = applies(capability(pair.setup), NO_GPU)
     if given < above:
         return not_applicable(_gpu(pair.setup))
     words = f"{_gpu(pair.setup)}, the limit is {_dotted(floor)}"
@@ -43,7 +44,7 @@ def dtype_capability(pair: JudgedPair, *, dtype: str, floor: int, automatic: boo
 
     automatic: the type that the target's config names counts too, where the user names none.
     """
-    given = _needed_capability(pair)
+    given = applies(capability(pair.setup), NO_GPU)
     wanted = asked(pair.setup)
     source = "--dtype"
     if wanted is None:
@@ -57,7 +58,7 @@ def dtype_capability(pair: JudgedPair, *, dtype: str, floor: int, automatic: boo
 
 def dtype_is_kept(pair: JudgedPair, *, dtype: str, floor: int) -> CheckOutcome:
     """Fail when the engine takes another type than the target's own because the GPU lacks it."""
-    given = _needed_capability(pair)
+    given = applies(capability(pair.setup), NO_GPU)
     if asked(pair.setup) is not None:
         return not_applicable("--dtype says it")
     own = needed(pair.target.config.dtype, "the target's dtype was not read")
@@ -91,7 +92,7 @@ def type_takes_dtype(
 
 def quantization_capability(pair: JudgedPair, *, floors: dict[str, str]) -> CheckOutcome:
     """Fail when a side's quantisation needs a newer GPU; the table holds "since:floor"."""
-    given = _needed_capability(pair)
+    given = applies(capability(pair.setup), NO_GPU)
     told = []
     for side, facts in pair.sides:
         for kind, floor in _entries(facts, floors, pair.setup):
@@ -109,9 +110,7 @@ def quantization_dtype(pair: JudgedPair, *, dtypes: dict[str, str]) -> CheckOutc
 
     The table holds "since:type,type".
     """
-    wanted = asked(pair.setup)
-    if wanted is None:
-        return not_applicable("no --dtype given")
+    wanted = applies(asked(pair.setup), "no --dtype given")
     told = []
     for side, facts in pair.sides:
         for kind, allowed in _entries(facts, dtypes, pair.setup):
@@ -126,36 +125,27 @@ def quantization_dtype(pair: JudgedPair, *, dtypes: dict[str, str]) -> CheckOutc
 
 def kv_dtype_capability(pair: JudgedPair, *, starts: str, floor: int) -> CheckOutcome:
     """Fail when a KV cache of that type is asked for on a GPU that cannot read it."""
-    given = _needed_capability(pair)
-    if pair.setup.kv_dtype is None:
-        return not_applicable("no --kv-dtype given")
-    words = f"KV cache {pair.setup.kv_dtype} on {_gpu(pair.setup)}"
-    return fail(words) if pair.setup.kv_dtype.startswith(starts) and given < floor else ok(words)
+    given = applies(capability(pair.setup), NO_GPU)
+    kind = applies(pair.setup.kv_dtype, "no --kv-dtype given")
+    words = f"KV cache {kind} on {_gpu(pair.setup)}"
+    return fail(words) if kind.startswith(starts) and given < floor else ok(words)
 
 
 def type_capability(pair: JudgedPair, *, types: dict[str, str], floor: int) -> CheckOutcome:
     """Fail when a side's model type is one that such a GPU cannot run; table: type -> "since"."""
-    given = _needed_capability(pair)
+    given = applies(capability(pair.setup), NO_GPU)
     if given >= floor:
         return not_applicable(f"{_gpu(pair.setup)}")
     for side, facts in pair.sides:
         if name := _refuses(facts, types, pair.setup):
             return fail(f"{side} model_type is {name}, {_gpu(pair.setup)}")
-    return unread_config(pair.sides, "model_type") or ok(
-        "no model type that is known to fail on such a GPU"
-    )
+    words = "no model type that is known to fail on such a GPU"
+    return unread_config(pair.sides, "model_type") or ok(words)
 
 
 def capability(setup: EngineSetup) -> int | None:
     """7.5 -> 75; None where no GPU, or only an amount of memory, was named."""
     return None if setup.capability is None else setup.capability[0] * 10 + setup.capability[1]
-
-
-def _needed_capability(pair: JudgedPair) -> int:
-    given = capability(pair.setup)
-    if given is None:
-        raise Settled(not_applicable("no GPU with a known compute capability was named"))
-    return given
 
 
 def asked(setup: EngineSetup) -> str | None:
@@ -223,16 +213,13 @@ def _dotted(number: int) -> str:
 
 def dtype_spelling(pair: JudgedPair, *, choices: list[str]) -> CheckOutcome:
     """Fail when --dtype is not one of the engine's own words."""
-    if pair.setup.dtype is None:
-        return not_applicable("no --dtype given")
-    words = f"--dtype {pair.setup.dtype}"
-    return ok(words) if pair.setup.dtype in choices else fail(words)
+    word = applies(pair.setup.dtype, "no --dtype given")
+    return ok(f"--dtype {word}") if word in choices else fail(f"--dtype {word}")
 
 
 def half_precision_held(pair: JudgedPair, *, floor: int) -> CheckOutcome:
     """Fail when a model in bfloat16 meets a GPU below this capability, which has none."""
-    if pair.setup.capability is None:
-        return not_applicable("no GPU named, or one without a compute capability")
+    applies(pair.setup.capability, "no GPU named, or one without a compute capability")
     if pair.setup.dtype is not None:
         kinds = {"--dtype": pair.setup.dtype}
     else:
@@ -247,18 +234,16 @@ def half_precision_held(pair: JudgedPair, *, floor: int) -> CheckOutcome:
 
 def kv_dtype_in(pair: JudgedPair, *, values: list[str]) -> CheckOutcome:
     """Fail when the cache type asked for is none of these words."""
-    if pair.setup.kv_dtype is None:
-        return not_applicable("no cache type asked for")
-    words = f"cache type {pair.setup.kv_dtype[:40]!r}"
-    return ok(words) if pair.setup.kv_dtype in values else fail(words)
+    kind = applies(pair.setup.kv_dtype, "no cache type asked for")
+    words = f"cache type {kind[:40]!r}"
+    return ok(words) if kind in values else fail(words)
 
 
 def sequences_at_most(pair: JudgedPair, *, most: int) -> CheckOutcome:
     """Fail when more sequences are to run at once than a draft allows."""
-    if pair.setup.sequences is None:
-        return not_applicable("no number of sequences asked for")
-    words = f"{pair.setup.sequences:,} sequences at once, {most:,} with a draft"
-    return fail(words) if pair.setup.sequences > most else ok(words)
+    count = applies(pair.setup.sequences, "no number of sequences asked for")
+    words = f"{count:,} sequences at once, {most:,} with a draft"
+    return fail(words) if count > most else ok(words)
 
 
 def memory_is(pair: JudgedPair, *, bad: str) -> CheckOutcome:

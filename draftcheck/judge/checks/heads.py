@@ -12,6 +12,7 @@ from draftcheck.judge.checks.listed import in_window, is_listed
 from draftcheck.judge.checks.outcomes import (
     UNTOLD,
     Settled,
+    applies,
     fail,
     needed,
     not_applicable,
@@ -42,8 +43,7 @@ def head_of(pair: JudgedPair) -> HeadFacts:
 
 def head_kind_in(pair: JudgedPair, *, kinds: list[str]) -> CheckOutcome:
     """Fail when the draft is not a head of one of these kinds."""
-    if pair.draft is None:
-        return not_applicable("the target drafts for itself")
+    applies(pair.draft, "the target drafts for itself")
     role = needed(pair.drafter.role, UNTOLD)
     return ok(f"the draft is: {role}") if role in kinds else fail(f"the draft is: {role}")
 

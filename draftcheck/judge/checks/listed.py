@@ -3,7 +3,7 @@
 An engine knows a model by its class name, its model_type or its quant_method, and what it knows
 changes with its version. So a rule holds a table, name -> the versions in which it is listed
 ("since", or "since until"), or plain names where all versions have them; and a check holds one
-fact of one side against it. _fact_listed is the common form; the others say what differs.
+fact of one side against it.
 """
 
 from __future__ import annotations
@@ -50,16 +50,18 @@ def _architecture(config: ConfigFacts) -> str | None:
     return (config.architectures or (None,))[0]
 
 
-def _fact_listed(
-    side: str, fact: str, name: str | None, known: dict[str, str] | list[str], setup: EngineSetup
-) -> CheckOutcome:
-    """Fail when the engine does not list this fact of this side."""
-    needed(name, f"the {side}'s {fact} was not read")
-    if isinstance(known, dict):
-        words, there = f"{side} {fact} is {name}", is_listed(name, known, setup)
-    else:
-        words, there = f"the {side}'s {fact} is {name}", name in known
-    return ok(words) if there else fail(words)
+def _among(side: str, fact: str, name: str | None, known: list[str]) -> CheckOutcome:
+    """Fail when this fact of this side is none of these."""
+    words = f"the {side}'s {fact} is {name}"
+    return ok(words) if needed(name, f"the {side}'s {fact} was not read") in known else fail(words)
+
+
+def _architecture_listed(pair: JudgedPair, side: str, known: dict[str, str]) -> CheckOutcome:
+    """Fail when the engine does not list the architecture of this side."""
+    unread = f"the {side}'s architecture was not read"
+    name = needed(_architecture(pair.model(side).config), unread)
+    words = f"{side} architecture is {name}"
+    return ok(words) if is_listed(name, known, pair.setup) else fail(words)
 
 
 def _both_listed(
@@ -85,28 +87,24 @@ def architecture_known(pair: JudgedPair, *, known: dict[str, str]) -> CheckOutco
 
 def draft_architecture_known(pair: JudgedPair, *, known: dict[str, str]) -> CheckOutcome:
     """Fail when this version builds no draft of that architecture."""
-    name = _architecture(pair.drafter.config)
-    return _fact_listed("draft", "architecture", name, known, pair.setup)
+    return _architecture_listed(pair, "draft", known)
 
 
 def target_architecture_known(pair: JudgedPair, *, known: dict[str, str]) -> CheckOutcome:
     """Fail when the target's architecture is not one that this version lists."""
-    name = _architecture(pair.target.config)
-    return _fact_listed("target", "architecture", name, known, pair.setup)
+    return _architecture_listed(pair, "target", known)
 
 
 def draft_architecture_in(pair: JudgedPair, *, names: list[str]) -> CheckOutcome:
     """Fail when the draft's architecture is none of these."""
-    name = _architecture(pair.drafter.config)
-    return _fact_listed("draft", "architecture", name, names, pair.setup)
+    return _among("draft", "architecture", _architecture(pair.drafter.config), names)
 
 
 def target_architecture_in(
     pair: JudgedPair, *, able: dict[str, str], unable: list[str]
 ) -> CheckOutcome:
     """Fail for architectures known to be unable in every version read; unknown for others."""
-    name = _architecture(pair.target.config)
-    seen = _fact_listed("target", "architecture", name, able, pair.setup)
+    name, seen = _architecture(pair.target.config), _architecture_listed(pair, "target", able)
     if seen.outcome is not Outcome.FAIL or name in unable:
         return seen
     if name in able:
@@ -164,8 +162,7 @@ def target_type_contains(pair: JudgedPair, *, containing: dict[str, str]) -> Che
 
 def draft_type_in(pair: JudgedPair, *, types: list[str]) -> CheckOutcome:
     """Fail when the draft's model_type is none of these."""
-    name = pair.drafter.config.outer_type
-    return _fact_listed("draft", "model_type", name, types, pair.setup)
+    return _among("draft", "model_type", pair.drafter.config.outer_type, types)
 
 
 def own_type_in(pair: JudgedPair, *, types: dict[str, str]) -> CheckOutcome:
@@ -173,8 +170,7 @@ def own_type_in(pair: JudgedPair, *, types: dict[str, str]) -> CheckOutcome:
     if pair.draft is not None:
         return not_applicable("the draft is another model")
     listed = [name for name in types if is_listed(name, types, pair.setup)]
-    name = whole_type(pair.target.config)
-    return _fact_listed("target", "model_type", name, listed, pair.setup)
+    return _among("target", "model_type", whole_type(pair.target.config), listed)
 
 
 def type_listed(

@@ -9,7 +9,15 @@ from dataclasses import replace
 
 from draftcheck.judge.checks import heads, vocabulary
 from draftcheck.judge.checks.llama import BORROWERS, architecture, build_of
-from draftcheck.judge.checks.outcomes import UNTOLD, fail, needed, not_applicable, ok, unknown
+from draftcheck.judge.checks.outcomes import (
+    UNTOLD,
+    applies,
+    fail,
+    needed,
+    not_applicable,
+    ok,
+    unknown,
+)
 from draftcheck.judge.checks.own_layers import mtp_layers_present
 from draftcheck.judge.llama import convert
 from draftcheck.judge.llama.build import NotTold
@@ -118,16 +126,15 @@ def llama_layers_read(pair: JudgedPair) -> CheckOutcome:
         return unknown("the head's layers were not read")
     if head.aux_layers is None or convert.reads_layers(head):
         return ok("the layers stand where the converter looks, or are the usual ones")
-    written = _written(pair).drafter.head
-    layers = written.aux_layers if written else None
     words = f"{head.aux_place}.{head.aux_key} says {_numbers(head.aux_layers)}"
-    needed(layers, f"{words}; the target's layers were not read")
+    written = convert.head(head, draft.role, pair.target.config).aux_layers
+    layers = needed(written, f"{words}; the target's layers were not read")
     same = layers == head.aux_layers
     return ok(words) if same else fail(f"{words}; the converter writes {_numbers(layers)}")
 
 
-def _numbers(values: tuple[int, ...] | None) -> str:
-    return ", ".join(map(str, (values or ())[:8]))
+def _numbers(values: tuple[int, ...]) -> str:
+    return ", ".join(map(str, values[:8]))
 
 
 def llama_head_texts(pair: JudgedPair, *, more_than: float) -> CheckOutcome:
@@ -142,32 +149,26 @@ def llama_head_texts(pair: JudgedPair, *, more_than: float) -> CheckOutcome:
 
 def llama_mtp_width(pair: JudgedPair) -> CheckOutcome:
     """Fail when the file with MTP layers is not as wide as the target."""
-    draft, ours = pair.drafter, pair.target.config.hidden
-    if pair.draft is None:
-        return not_applicable("the target's own layers")
-    needed(draft.role, UNTOLD)
-    if draft.role != "mtp" and not _promised(draft):
+    draft = applies(pair.draft, "the target's own layers")
+    if needed(draft.role, UNTOLD) != "mtp" and not _promised(draft):
         return not_applicable("no MTP layers")
-    head = draft.head
-    named = (head.target_hidden or head.hidden) if head else None
-    theirs = named if named is not None else draft.config.hidden
-    if ours is None or theirs is None:
-        return unknown("hidden size of the target or of the MTP layers was not read")
+    named = (draft.head.target_hidden or draft.head.hidden) if draft.head else None
+    unread = "hidden size of the target or of the MTP layers was not read"
+    theirs = needed(named if named is not None else draft.config.hidden, unread)
+    ours = needed(pair.target.config.hidden, unread)
     words = f"the MTP layers are made for width {theirs:,}, the target's is {ours:,}"
     return ok(words) if ours == theirs else fail(words)
 
 
 def llama_mtp_family(pair: JudgedPair) -> CheckOutcome:
     """Fail when the MTP layers belong to another architecture than the target's."""
-    draft = pair.drafter
-    if pair.draft is None:
-        return not_applicable("the target's own layers")
-    names = architecture(pair.target, pair.setup), architecture(draft, pair.setup)
-    if None in names:
-        return unknown("the architecture of the target or of the MTP layers was not read")
+    draft = applies(pair.draft, "the target's own layers")
+    unread = "the architecture of the target or of the MTP layers was not read"
+    ours = needed(architecture(pair.target, pair.setup), unread)
+    theirs = needed(architecture(draft, pair.setup), unread)
     made_for = pair.setup.tables["llamacpp-architectures"].mtp.made_for
-    words = f"MTP layers of {names[1]}, target {names[0]}"
-    return ok(words) if names[0] == made_for.get(names[1], names[1]) else fail(words)
+    words = f"MTP layers of {theirs}, target {ours}"
+    return ok(words) if ours == made_for.get(theirs, theirs) else fail(words)
 
 
 def llama_mtp_graph(pair: JudgedPair) -> CheckOutcome:
@@ -240,18 +241,16 @@ def llama_detected(pair: JudgedPair, *, kinds: dict[str, str]) -> CheckOutcome:
 
 def llama_sequences(pair: JudgedPair, *, at_most: int) -> CheckOutcome:
     """Fail when more sequences are served at once."""
-    if pair.setup.sequences is None:
-        return not_applicable("--sequences not given")
-    words = f"{pair.setup.sequences:,} sequences, limit {at_most:,}"
-    return fail(words) if pair.setup.sequences > at_most else ok(words)
+    count = applies(pair.setup.sequences, "--sequences not given")
+    words = f"{count:,} sequences, limit {at_most:,}"
+    return fail(words) if count > at_most else ok(words)
 
 
 def llama_cache_type(pair: JudgedPair, *, types: list[str]) -> CheckOutcome:
     """Fail when the cache is to be of a type that is none of these."""
-    if pair.setup.kv_dtype is None:
-        return not_applicable("--kv-dtype not given")
-    words = f"--kv-dtype {pair.setup.kv_dtype[:40]!r}"
-    return ok(words) if pair.setup.kv_dtype in types else fail(words)
+    kind = applies(pair.setup.kv_dtype, "--kv-dtype not given")
+    words = f"--kv-dtype {kind[:40]!r}"
+    return ok(words) if kind in types else fail(words)
 
 
 def llama_cache_blocks(

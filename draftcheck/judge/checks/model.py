@@ -5,6 +5,7 @@ from __future__ import annotations
 from draftcheck.judge.checks.listed import is_listed, whole_type
 from draftcheck.judge.checks.outcomes import (
     UNTOLD,
+    applies,
     fail,
     needed,
     needed_of_both,
@@ -34,8 +35,7 @@ def draft_is_full_model(pair: JudgedPair) -> CheckOutcome:
 
 def draft_is_smaller(pair: JudgedPair, *, max_ratio: float) -> CheckOutcome:
     """Fail when the draft has too many parameters beside the target."""
-    if pair.draft is None:
-        return not_applicable("there is no draft")
+    applies(pair.draft, "there is no draft")
     ours, theirs = pair.target.weights.parameters, pair.drafter.weights.parameters
     if not ours or not theirs:
         return unknown("parameters were not counted on both sides")
@@ -132,10 +132,8 @@ def single_stage(pair: JudgedPair) -> CheckOutcome:
 
 
 def _at_most_one(size: int | None, kind: str) -> CheckOutcome:
-    if size is None:
-        return not_applicable(f"no {kind} parallelism asked for")
     words = f"{kind} parallel size {size}"
-    return fail(words) if size > 1 else ok(words)
+    return fail(words) if applies(size, f"no {kind} parallelism asked for") > 1 else ok(words)
 
 
 def pipeline_not_read(pair: JudgedPair) -> CheckOutcome:
@@ -154,9 +152,7 @@ def no_mrope(pair: JudgedPair) -> CheckOutcome:
 
 def draft_tensor_parallel(pair: JudgedPair, *, one: bool, target: bool) -> CheckOutcome:
     """Fail when the draft's own tensor parallel size is neither of the allowed values."""
-    size = pair.setup.draft_tensor_parallel
-    if size is None:
-        return not_applicable("no tensor parallel size asked for the draft")
+    size = applies(pair.setup.draft_tensor_parallel, "no tensor parallel size asked for the draft")
     ours = pair.setup.tensor_parallel or 1
     allowed = ([1] if one else []) + ([ours] if target else [])
     words = f"draft tensor parallel size {size}, target {ours}"
@@ -165,8 +161,7 @@ def draft_tensor_parallel(pair: JudgedPair, *, one: bool, target: bool) -> Check
 
 def draft_name_dotted(pair: JudgedPair) -> CheckOutcome:
     """Fail when the draft's name has a dot and no slash."""
-    if pair.draft is None:
-        return not_applicable("no draft is named")
+    applies(pair.draft, "no draft is named")
     name = pair.drafter.called
     words = f"the draft is called {name!r}"
     return fail(words) if "." in name and "/" not in name else ok(words)

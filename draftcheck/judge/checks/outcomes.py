@@ -46,6 +46,13 @@ def needed(value: T | None, otherwise: str) -> T:
     return value
 
 
+def applies(value: T | None, otherwise: str) -> T:
+    """The value; where it is None the check is settled: it does not apply, for this reason."""
+    if value is None:
+        raise Settled(not_applicable(otherwise))
+    return value
+
+
 def needed_of_both(
     pair: JudgedPair, fact: Callable[[ModelFacts], T | None], what: str
 ) -> tuple[T, T]:

@@ -5,7 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from draftcheck.judge.checks.listed import in_window, is_listed, whole_type
-from draftcheck.judge.checks.outcomes import UNTOLD, fail, needed, not_applicable, ok, unknown
+from draftcheck.judge.checks.outcomes import (
+    UNTOLD,
+    applies,
+    fail,
+    needed,
+    not_applicable,
+    ok,
+    unknown,
+)
 from draftcheck.models.readers import head_tensors
 from draftcheck.values.facts import ConfigFacts
 from draftcheck.values.verdicts import EngineSetup, JudgedPair
@@ -139,11 +147,7 @@ def own_layers_divide(pair: JudgedPair, *, at_most: bool) -> CheckOutcome:
 
     at_most: no more tokens than layers; otherwise more only in multiples.
     """
-    tokens, head = pair.setup.draft_tokens, pair.drafter.head
-    if tokens is None:
-        return not_applicable("no draft length asked for")
-    layers = head.mtp_promised if head is not None else None
-    if not layers:
-        return unknown("the number of MTP layers was not read")
+    tokens, head = applies(pair.setup.draft_tokens, "no draft length asked for"), pair.drafter.head
+    layers = needed((head and head.mtp_promised) or None, "the number of MTP layers was not read")
     words = f"{tokens} draft tokens, {layers} MTP layers"
     return fail(words) if tokens > layers and (at_most or tokens % layers) else ok(words)

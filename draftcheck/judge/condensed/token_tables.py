@@ -18,7 +18,7 @@ from msgspec import Meta, Struct
 
 from draftcheck.errors import ReadError
 from draftcheck.judge.condensed import decode, id_ranges
-from draftcheck.judge.llama.vocab import BYTE_TEXT, PHI3, TOO_LARGE, foreseen
+from draftcheck.judge.llama.vocab import BYTE_TEXT, PHI3, TOO_LARGE, foreseen, is_utf8
 from draftcheck.models.readers.tokenizer.vocabulary import MAX_ID
 from draftcheck.models.stored import to_bytes, to_text
 from draftcheck.values.facts import TokenizerFacts
@@ -47,7 +47,7 @@ ODD: dict[str, Callable[[bytes], bool]] = {
     "empty": lambda text: not text,
     "nul": lambda text: b"\0" in text,
     "too large": lambda text: TOO_LARGE.search(text) is not None,
-    "not text": lambda text: not _decodes(text),
+    "not text": lambda text: not is_utf8(text),
     "looked for": lambda text: text in PHI3,
 }
 
@@ -151,14 +151,6 @@ def _kept(
         twice = {text for text, count in counts.items() if count > 1}
         kept.update([i for i in defined if seen[i] in twice][: 16 * SHOWN])
     return {i for i in kept if tokens[i] is not None and len(tokens[i] or b"") <= LONGEST}
-
-
-def _decodes(text: bytes) -> bool:
-    try:
-        text.decode("utf-8", "surrogatepass")
-    except UnicodeDecodeError:
-        return False
-    return True
 
 
 class TableEntry(Struct, forbid_unknown_fields=True):
