@@ -83,7 +83,11 @@ def overall(verdicts: Sequence[EngineVerdict], *, explicit: bool) -> Verdict:
 
 
 def setup_for(
-    engine: Engine, version: str, method: Method, circumstances: Circumstances
+    engine: Engine,
+    version: str,
+    method: Method,
+    circumstances: Circumstances,
+    fit: MemoryFit | None = None,
 ) -> EngineSetup:
     """What checks may know of the engine and of the deployment."""
     rules = active(engine, version, method)
@@ -96,6 +100,7 @@ def setup_for(
         checked=engine.checked,
         tables=engine.tables,
         failures=frozenset(r.params["failure"] for r in rules if "failure" in r.params),
+        memory=fit,
         **said,
     )
 
@@ -135,8 +140,7 @@ def _judge(
             notes = (f"{method.id} uses no draft model: {comparison.draft.ref} is not looked at",)
         comparison = compare(comparison.target, None)
     fit = _fit(comparison, engine, version, method, said)
-    setup = replace(setup_for(engine, version, method, said), memory=fit)
-    pair = JudgedPair.of(comparison, setup)
+    pair = JudgedPair.of(comparison, setup_for(engine, version, method, said, fit))
     own = _findings(active(engine, version, method), pair)
     everywhere = _findings(_truth(method, comparison), pair)
     if fit is not None:

@@ -35,9 +35,10 @@ def add(verdict: PairVerdict, questions: Sequence[Question], *, explicit: bool) 
     said = {question.engine: question.circumstances for question in questions}
     engines = []
     for entry in verdict.engines:
-        found: Iterable[Repair] = ()
-        if _wanted(entry):
-            found = _repairs(verdict.comparison, entry, said[entry.engine], explicit)
+        if not _wanted(entry):
+            engines.append(entry)
+            continue
+        found = _repairs(verdict.comparison, entry, said[entry.engine], explicit)
         engines.append(replace(entry, repairs=tuple(found)))
     return replace(verdict, engines=tuple(engines))
 

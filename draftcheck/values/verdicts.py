@@ -33,6 +33,9 @@ class EngineSetup(Circumstances):
     memo: dict[int, Any] = field(default_factory=dict, compare=False)
     """What checks worked out once for this verdict."""
 
+    def __post_init__(self) -> None:
+        """Its circumstances were held against their limits when they were said."""
+
 
 @dataclass(frozen=True, slots=True)
 class JudgedPair(Comparison):
@@ -42,8 +45,10 @@ class JudgedPair(Comparison):
 
     @classmethod
     def of(cls, comparison: Comparison, setup: EngineSetup) -> JudgedPair:
-        told = {name: getattr(comparison, name) for name in Comparison.__dataclass_fields__}
-        return cls(**told, setup=setup)
+        return cls(
+            comparison.target, comparison.draft, comparison.vocabulary, comparison.specials,
+            comparison.behaviour, comparison.recorded, setup=setup,
+        )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)

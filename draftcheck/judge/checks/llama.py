@@ -62,13 +62,12 @@ def _load_draft(pair: JudgedPair) -> View:
     target, draft = pair.target, pair.draft
     if draft is None or draft.gguf is not None or draft.role not in BORROWERS:
         return load(pair.drafter, pair.setup)
+    if target.gguf is not None:
+        words = "the target's own folder, which the converter needs for a head"
+        return NotTold(f"{words} (--target-model-dir)")
     if id(draft) not in pair.setup.memo:
-        if target.gguf is not None:
-            words = "the target's own folder, which the converter needs for a head"
-            pair.setup.memo[id(draft)] = NotTold(f"{words} (--target-model-dir)")
-        else:
-            whole = replace(draft, tokenizer=target.tokenizer, conversion=target.conversion)
-            pair.setup.memo[id(draft)] = load_model(whole, build_of(pair.setup))
+        whole = replace(draft, tokenizer=target.tokenizer, conversion=target.conversion)
+        pair.setup.memo[id(draft)] = load_model(whole, Build(pair.setup))
     found: View = pair.setup.memo[id(draft)]
     return found
 
@@ -76,21 +75,9 @@ def _load_draft(pair: JudgedPair) -> View:
 def load(facts: ModelFacts, setup: EngineSetup) -> View:
     """The vocabulary as this build holds it after loading the file, or why it has none."""
     if id(facts) not in setup.memo:
-        setup.memo[id(facts)] = load_model(facts, build_of(setup))
+        setup.memo[id(facts)] = load_model(facts, Build(setup))
     found: View = setup.memo[id(facts)]
     return found
-
-
-def build_of(setup: EngineSetup) -> Build:
-    return Build(
-        vocabulary=setup.tables["llamacpp-vocabulary"],
-        architectures=setup.tables["llamacpp-architectures"],
-        conversion=setup.tables["llamacpp-conversion"],
-        at=setup.order(setup.version),
-        order=setup.order,
-        checked=setup.checked,
-        failures=setup.failures,
-    )
 
 
 def architecture(facts: ModelFacts, setup: EngineSetup) -> str | None:
@@ -98,7 +85,7 @@ def architecture(facts: ModelFacts, setup: EngineSetup) -> str | None:
     if facts.gguf is not None:
         return facts.config.model_type
     try:
-        return convert.architecture(facts, build_of(setup))
+        return convert.architecture(facts, Build(setup))
     except (LoadFailure, NotTold):
         return None
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from draftcheck.judge.checks import heads, vocabulary
-from draftcheck.judge.checks.llama import BORROWERS, architecture, build_of
+from draftcheck.judge.checks.llama import BORROWERS, architecture
 from draftcheck.judge.checks.outcomes import (
     UNTOLD,
     applies,
@@ -20,7 +20,7 @@ from draftcheck.judge.checks.outcomes import (
 )
 from draftcheck.judge.checks.own_layers import mtp_layers_present
 from draftcheck.judge.llama import convert
-from draftcheck.judge.llama.build import NotTold
+from draftcheck.judge.llama.build import Build, NotTold
 from draftcheck.values.facts import ModelFacts
 from draftcheck.values.verdicts import EngineSetup, JudgedPair
 from draftcheck.values.words import CheckOutcome, Outcome
@@ -97,7 +97,7 @@ def llama_feeds_heads(pair: JudgedPair) -> CheckOutcome:
 
 
 def _listed(name: str, table: str, words: str, setup: EngineSetup) -> CheckOutcome:
-    build = build_of(setup)
+    build = Build(setup)
     try:
         there = build.knows(name, getattr(build.architectures, table), "use of")
     except NotTold as doubt:
@@ -224,7 +224,7 @@ def llama_mtp_written(pair: JudgedPair) -> CheckOutcome:
     if names[0] in table.left_out:
         return fail(words)
     since = needed(table.written.get(names[0]), f"{words}: not in the rulebook's list")
-    return ok(words) if build_of(pair.setup).has(since) else fail(f"{words}: from {since}")
+    return ok(words) if Build(pair.setup).has(since) else fail(f"{words}: from {since}")
 
 
 # ---- the command line and the deployment ----
@@ -234,7 +234,7 @@ def llama_detected(pair: JudgedPair, *, kinds: dict[str, str]) -> CheckOutcome:
     """Fail when -md alone leaves the draft unused; detected ones are judged by their method."""
     role = needed(pair.drafter.role, UNTOLD)
     since = kinds.get(role)
-    if since is None or not build_of(pair.setup).has(since):
+    if since is None or not Build(pair.setup).has(since):
         return fail(f"-md without --spec-type; the draft is: {role}")
     return unknown(f"the server takes it for draft-{role}: ask again with --method draft-{role}")
 
