@@ -15,7 +15,9 @@ PAIR = [str(ROOT / "fixtures" / "pair" / name) for name in ("target", "draft")]
 
 
 @pytest.mark.parametrize("name", list(LEAST))
-@pytest.mark.parametrize("number", [-1, 10**400, float("nan"), 1.5, True])
+@pytest.mark.parametrize(
+    "number", [-1, 10**400, float("nan"), 1.5, True], ids=["-1", "10^400", "nan", "1.5", "true"]
+)
 def test_a_number_out_of_reason_is_refused_in_one_line(name: str, number: Any) -> None:
     with pytest.raises(UsageError) as caught:
         Circumstances(**{name: number})
