@@ -16,7 +16,6 @@ from draftcheck.judge.checks import (
     heads,
     listed,
     llama,
-    llama_heads,
     model,
     own_layers,
     vocabulary,
@@ -28,7 +27,7 @@ from draftcheck.values.words import CheckOutcome
 
 Check = Callable[..., CheckOutcome]
 MODULES = (
-    vocabulary, llama, llama_heads, model, heads, listed, drafts, own_layers, hardware, weights,
+    vocabulary, llama, model, heads, listed, drafts, own_layers, hardware, weights,
 )  # fmt: skip
 
 CHECKS: dict[str, Check] = {

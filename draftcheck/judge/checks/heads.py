@@ -7,6 +7,7 @@ not apply; where the files were not read, it is unknown.
 from __future__ import annotations
 
 import re
+from typing import TypeVar
 
 from draftcheck.judge.checks.listed import in_window, is_listed
 from draftcheck.judge.checks.outcomes import (
@@ -23,6 +24,7 @@ from draftcheck.values.facts import HeadFacts, ModelFacts
 from draftcheck.values.verdicts import JudgedPair
 from draftcheck.values.words import CheckOutcome
 
+T = TypeVar("T")
 NO_HEAD = ("full", "encoder")
 REPOSITORY = re.compile(r"[\w.-]+/[\w.-]+")
 CACHED = re.compile(r"models--([\w.-]+?)--([\w.-]+)")
@@ -39,6 +41,13 @@ def head_of(pair: JudgedPair) -> HeadFacts:
     if draft.role in NO_HEAD:
         raise Settled(not_applicable(f"the draft is no head: {draft.role}"))
     return needed(draft.head, "the draft's files do not say what kind of head it is")
+
+
+def _stated(head: HeadFacts, value: T | None, absent: CheckOutcome, unread: str) -> T:
+    """What the head states; the check is settled where it states nothing, or nobody read it."""
+    if value is None and head.declared is not None:
+        raise Settled(absent)
+    return needed(value, unread)
 
 
 def head_kind_in(pair: JudgedPair, *, kinds: list[str]) -> CheckOutcome:
@@ -74,12 +83,10 @@ def _width(head: HeadFacts, own: bool) -> int | None:
 
 def head_aux_count(pair: JudgedPair, *, exactly: int) -> CheckOutcome:
     """Fail when the head reads another number of the target's layers."""
-    head = head_of(pair)
-    if head.aux_count is None:
-        known = head.declared is not None
-        return ok("the usual layers") if known else unknown("the head's layers were not read")
-    words = f"the head reads {head.aux_count} layers of the target, the engine {exactly}"
-    return ok(words) if head.aux_count == exactly else fail(words)
+    head, unread = head_of(pair), "the head's layers were not read"
+    count = _stated(head, head.aux_count, ok("the usual layers"), unread)
+    words = f"the head reads {count} layers of the target, the engine {exactly}"
+    return ok(words) if count == exactly else fail(words)
 
 
 def head_layers_in_range(pair: JudgedPair, *, beyond: int) -> CheckOutcome:
@@ -88,10 +95,9 @@ def head_layers_in_range(pair: JudgedPair, *, beyond: int) -> CheckOutcome:
     beyond: how many numbers after the last layer the engine still understands.
     """
     head = head_of(pair)
-    if head.aux_layers is None and head.declared is not None:
-        return not_applicable("the head names no layers")
     unread = "layers of the target or of the head were not read"
-    highest = max(needed(head.aux_layers, unread), default=0)
+    named = _stated(head, head.aux_layers, not_applicable("the head names no layers"), unread)
+    highest = max(named, default=0)
     layers = needed(pair.target.config.layers, unread) - _mtp_layers(pair.target)
     words = f"the head reads layer {highest} (from 0), the target has {layers} layers"
     return fail(words) if highest >= layers + beyond else ok(words)
@@ -132,11 +138,11 @@ def head_fc(pair: JudgedPair, *, own: bool = False) -> CheckOutcome:
 def head_ids_mapped(pair: JudgedPair) -> CheckOutcome:
     """Fail when the head has a smaller vocabulary of its own and no table to the target's ids."""
     head = head_of(pair)
-    if head.draft_vocab is None and head.declared is not None:
-        return ok("the head has no vocabulary of its own")
+    none = ok("the head has no vocabulary of its own")
+    own = _stated(head, head.draft_vocab, none, VOCABULARIES_UNREAD)
     target = needed(pair.target.config.vocab_size, VOCABULARIES_UNREAD)
-    words = f"draft_vocab_size {needed(head.draft_vocab, VOCABULARIES_UNREAD):,}, target {target:,}"
-    if head.draft_vocab == target:
+    words = f"draft_vocab_size {own:,}, target {target:,}"
+    if own == target:
         return ok(words)
     needed(head.d2t, f"{words}; whether there is a d2t tensor was not read")
     return ok(f"{words}, with d2t") if head.d2t else fail(f"{words}, and no d2t tensor")
@@ -199,23 +205,18 @@ def head_vocabulary_covers(pair: JudgedPair) -> CheckOutcome:
 
 def head_mask_in_vocabulary(pair: JudgedPair) -> CheckOutcome:
     """Fail when the mask token is no id of the target."""
-    head = head_of(pair)
-    target = pair.target.config.vocab_size
-    if head.mask_token_id is None and head.declared is not None:
-        return not_applicable("no mask_token_id")
-    if head.mask_token_id is None or target is None:
-        return unknown("mask token of the head or vocabulary of the target was not read")
-    words = f"mask_token_id {head.mask_token_id:,}, target vocab_size {target:,}"
-    return fail(words) if head.mask_token_id >= target else ok(words)
+    head, unread = head_of(pair), "mask token of the head or vocabulary of the target was not read"
+    mask = _stated(head, head.mask_token_id, not_applicable("no mask_token_id"), unread)
+    target = needed(pair.target.config.vocab_size, unread)
+    words = f"mask_token_id {mask:,}, target vocab_size {target:,}"
+    return fail(words) if mask >= target else ok(words)
 
 
 def head_layers_elsewhere(pair: JudgedPair, *, place: str) -> CheckOutcome:
     """Fail when the head lists its layers in a part of the config that the engine does not read."""
-    head = head_of(pair)
-    if head.aux_layers is None:
-        known = head.declared is not None
-        return not_applicable("no layers named") if known else unknown("layers were not read")
-    words = f"layers {', '.join(map(str, head.aux_layers[:8]))} stand in {head.aux_place}"
+    head, none = head_of(pair), not_applicable("no layers named")
+    layers = _stated(head, head.aux_layers, none, "layers were not read")
+    words = f"layers {', '.join(map(str, layers[:8]))} stand in {head.aux_place}"
     return ok(words) if head.aux_place == place else fail(words)
 
 
