@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Annotated, Any
 
-from msgspec import Meta, Struct, to_builtins
+from msgspec import Meta, Struct, structs, to_builtins
 
 from draftcheck.errors import ReadError
 from draftcheck.judge import compare as whole
@@ -32,8 +32,6 @@ TEXT_CHECKS = ("draft_vocabulary_exceeds", "shared_texts", "probe_count_equal")
 """Checks that look at the texts of both sides, and at nothing that a deployment says."""
 MOST_TEXTS = 128
 MOST_RANGES = 256
-
-
 TokenId = Annotated[int, Meta(ge=0, le=MAX_ID)]
 Texts = dict[str, str | None]
 
@@ -84,14 +82,9 @@ def _take(comparison: Comparison, restored: Comparison) -> PairNotes:
 
 
 def _vocabulary(found: VocabularyComparison) -> VocabularyNotes:
-    return VocabularyNotes(
-        relation=found.relation,
-        differing_ids=found.differing_ids,
-        differences=[(d.id, _text(d.target), _text(d.draft)) for d in found.differences],
-        only_special=found.only_special,
-        overlap=found.overlap,
-        same_file=found.same_file,
-    )
+    told = {name: getattr(found, name) for name in VocabularyNotes.__struct_fields__}
+    told["differences"] = [(d.id, _text(d.target), _text(d.draft)) for d in found.differences]
+    return VocabularyNotes(**told)
 
 
 def _text(raw: bytes | None) -> str | None:
@@ -167,16 +160,8 @@ def _vocabulary_again(
         )
     except UnicodeEncodeError:
         raise ReadError(f"{where}: a text of the differences is no text") from None
-    return VocabularyComparison(
-        relation=notes.relation,
-        target_size=target.rows,
-        draft_size=draft.rows,
-        differing_ids=notes.differing_ids,
-        differences=differences,
-        only_special=notes.only_special,
-        overlap=notes.overlap,
-        same_file=notes.same_file,
-    )
+    told = {**structs.asdict(notes), "differences": differences}
+    return VocabularyComparison(target_size=target.rows, draft_size=draft.rows, **told)
 
 
 def _with_table(facts: ModelFacts, table: TokenTable | None) -> ModelFacts:
