@@ -253,14 +253,15 @@ def _finding(rule: Rule, pair: JudgedPair) -> Finding | None:
     seen = seen or see(rule.check, pair, rule.params)
     if seen.outcome is Outcome.NOT_APPLICABLE:
         return None
-    key = (rule.id, seen.outcome, seen.saw)
+    saw = cut(seen.saw)
+    key = (rule.id, seen.outcome, saw)
     known = _worded.get(key)
     if known is not None and known[0] is rule:
         return known[1]
     finding = Finding.of(
         rule,
         seen.outcome,
-        cut(seen.saw),
+        saw,
         source=rule.source,
         reaction=rule.reaction,
         basis=rule.basis,
