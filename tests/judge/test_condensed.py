@@ -10,6 +10,7 @@ from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
 from typing import Any
+from weakref import WeakValueDictionary
 
 import pytest
 
@@ -193,6 +194,21 @@ def test_nonsense_is_refused_in_one_line(entry: Any) -> None:
         condensed.restore(entry, "somewhere")
     assert "\n" not in caught.value.message
     assert caught.value.message.startswith("somewhere")
+
+
+def test_many_large_tables_at_once_are_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(token_tables, "_LIVE", WeakValueDictionary())
+    monkeypatch.setattr(token_tables, "MOST_TOKENS", 2500)
+
+    def table(letter: str) -> token_tables.TokenTable:
+        return token_tables.unpack({"count": 1000, "digest": letter * 40}, "here")
+
+    held = [table("p"), table("q"), table("p")]
+    assert held[0] is held[2]
+    with pytest.raises(ReadError, match=r"^here: .* in all vocabularies at once$"):
+        table("r")
+    held.clear()
+    assert len(table("r")) == 1000
 
 
 VOCABULARY = {

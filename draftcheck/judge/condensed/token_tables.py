@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Annotated, Any
+from weakref import WeakValueDictionary
 
 from msgspec import Meta, Struct
 
@@ -42,6 +43,9 @@ SHOWN = 4
 LONGEST = 200
 NAMED = ("bos_id", "eos_id", "pad_id", "unk_id")
 REMEMBERED = 2
+MOST_TOKENS = 1 << 25
+"""Of all tables in memory, some gigabytes: a short file can name any number of large ones."""
+_LIVE: WeakValueDictionary[int, TokenTable] = WeakValueDictionary()
 _PACKED: dict[int, tuple[Sequence[bytes | None], tuple[Any, ...], dict[str, Any]]] = {}
 ODD: dict[str, Callable[[bytes], bool]] = {
     "empty": lambda text: not text,
@@ -177,7 +181,12 @@ def unpack(entry: object, where: str) -> TokenTable:
 @lru_cache(maxsize=32)
 def _unpack(text: str) -> TokenTable:
     entry, where = decode(json.loads(text), TableEntry, "tokens"), "tokens"
+    if _held() + entry.count > MOST_TOKENS:
+        _unpack.cache_clear()  # tables that nobody else holds
+        if _held() + entry.count > MOST_TOKENS:
+            raise ReadError(f"{where}: more than {MOST_TOKENS:,} in all vocabularies at once")
     table = TokenTable(entry.digest, entry.family or entry.digest, stand_ins(entry))
+    _LIVE[id(table)] = table
     undefined = id_ranges.unpack(entry.undefined, where, entry.count)
     for i in undefined:
         table[i] = None
@@ -195,6 +204,10 @@ def _unpack(text: str) -> TokenTable:
     if not undefined and not any(text.startswith(b"~") for text in odd):
         table.memo.update(foreseen([text or b"" for text in table], odd))
     return table
+
+
+def _held() -> int:
+    return sum(map(len, _LIVE.values()))
 
 
 def stand_ins(entry: TableEntry) -> list[bytes]:
