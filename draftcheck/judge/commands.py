@@ -8,6 +8,7 @@ import shlex
 from collections.abc import Iterator, Mapping
 from pathlib import PurePath
 
+from draftcheck.rulebook.book import Method
 from draftcheck.values.circumstances import Circumstances
 from draftcheck.values.comparison import Comparison
 from draftcheck.values.dtypes import SHORT
@@ -17,20 +18,19 @@ SLOT = re.compile(r"\{(\w+)\}")
 
 
 def render(
-    text: str,
-    comparison: Comparison,
-    circumstances: Circumstances,
-    *,
-    convert: str = "",
-    convert_draft: str = "",
-    flags: Mapping[str, str] | None = None,
-    keys: Mapping[str, str] | None = None,
+    text: str, comparison: Comparison, circumstances: Circumstances, method: Method | None = None
 ) -> str:
-    """The text with names quoted for where they stand, after the conversions it needs."""
+    """The text with names quoted for where they stand, after the conversions it needs.
+
+    method: the one whose text it is, with its own conversions, flags and keys.
+    """
+    convert = method.convert if method else ""
+    flags = _said(method.flags if method else {}, circumstances)
+    keys = _said(method.keys if method else {}, circumstances)
     steps, names, folders = [], [], []
     sides = [(comparison.target, convert)]
     if comparison.draft is not None:
-        sides.append((comparison.draft, convert_draft or convert))
+        sides.append((comparison.draft, (method.convert_draft if method else "") or convert))
     for facts, command in sides:
         name = facts.called
         # Engines take a repo's name, but no file of it, no commit, and nothing to convert.
@@ -54,8 +54,8 @@ def render(
         "target_python": repr(target),
         "draft_python": repr(draft),
         "target_rows": str(comparison.target.rows),
-        "flags": "".join(f" {words}" for words in _said(flags or {}, circumstances)),
-        "keys": "".join(f", {words}" for words in _said(keys or {}, circumstances)),
+        "flags": "".join(f" {words}" for words in flags),
+        "keys": "".join(f", {words}" for words in keys),
     }
     body = TOKENS.sub(lambda match: str(circumstances.draft_tokens or match[1]), text.strip())
     # One pass: a name that holds {draft} must not be filled in again.

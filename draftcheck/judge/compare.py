@@ -171,15 +171,8 @@ def compare_behaviour(
         return Behaviour(True, "one tokenizer")
     if vocabulary.differing_ids and not vocabulary.only_special:
         return Behaviour(False, "the vocabularies differ")
-    if (
-        target.merges
-        and target.behaviour
-        and (target.merges, target.behaviour)
-        == (
-            draft.merges,
-            draft.behaviour,
-        )
-    ):
+    ours, theirs = (target.merges, target.behaviour), (draft.merges, draft.behaviour)
+    if all(ours) and ours == theirs:
         return Behaviour(True, "same merges, normalizer and pre-tokenizer")
     if target.definition and draft.definition:
         return tokenizers_agree.run(target.definition, draft.definition)

@@ -15,7 +15,7 @@ from typing import TypeVar
 
 from draftcheck import versions
 from draftcheck.judge import bind, commands
-from draftcheck.judge.checks import CHECKS
+from draftcheck.judge.checks import see
 from draftcheck.judge.compare import compare
 from draftcheck.judge.methods import choose, needs_no_draft, takes_format
 from draftcheck.rulebook import book
@@ -24,7 +24,7 @@ from draftcheck.values.circumstances import Circumstances
 from draftcheck.values.comparison import Comparison, recorded_name
 from draftcheck.values.findings import Finding
 from draftcheck.values.memory import MemoryFit
-from draftcheck.values.verdicts import EngineSetup, EngineVerdict, PairVerdict
+from draftcheck.values.verdicts import EngineSetup, EngineVerdict, JudgedPair, PairVerdict
 from draftcheck.values.words import Outcome, Reaction, Severity, Verdict
 
 LONGEST = 1000
@@ -105,25 +105,22 @@ def setup_for(
     )
 
 
-def judge_engine(comparison: Comparison, question: Question) -> EngineVerdict:
-    """What one engine, version and method will do with the pair, and what we say to it."""
-    return judge_methods(comparison, question)[0]
-
-
 def judge_methods(comparison: Comparison, question: Question) -> list[EngineVerdict]:
-    """The same for every method that speaks for the pair: several when there is no draft."""
+    """What an engine will do with the pair, and what we say to it.
+
+    One verdict for every method that speaks for the pair: several when there is no draft.
+    """
     engine = bind.engine(question.engine)
     version = engine.version(question.version)
     choice = choose(comparison, engine, version, question.method)
     notes: tuple[str, ...] = (question.found,) if question.found else ()
     checked = engine.order(version) <= engine.order(engine.checked)
     if not checked:
-        notes += (_not_verified(engine, version),)
+        told = f"the rules were read up to {engine.checked} ({engine.checked_on})"
+        notes += (f"not verified for {engine.name} {version}: {told}",)
     if choice.methods:
-        verdicts = [
-            _judge(comparison, engine, version, method, question.circumstances)
-            for method in choice.methods
-        ]
+        said = question.circumstances
+        verdicts = [_judge(comparison, engine, version, method, said) for method in choice.methods]
         return [replace(v, version_checked=checked, notes=notes + v.notes) for v in verdicts]
     verdict = Verdict.INCOMPATIBLE if choice.impossible else Verdict.UNDECIDED
     notes += (choice.note,)
@@ -135,23 +132,19 @@ def judge_methods(comparison: Comparison, question: Question) -> list[EngineVerd
 
 
 def _judge(
-    comparison: Comparison,
-    engine: Engine,
-    version: str,
-    method: Method,
-    circumstances: Circumstances,
+    comparison: Comparison, engine: Engine, version: str, method: Method, said: Circumstances
 ) -> EngineVerdict:
     notes: tuple[str, ...] = ()
     if needs_no_draft(method) and comparison.draft is not None:
         if not comparison.one_model:
             notes = (f"{method.id} uses no draft model: {comparison.draft.ref} is not looked at",)
         comparison = compare(comparison.target, None)
-    fit = _fit(comparison, engine, version, method, circumstances)
-    setup = setup_for(engine, version, method, circumstances, fit)
-    own = _findings(active(engine, version, method), comparison, setup)
-    everywhere = _findings(_truth(method, comparison), comparison, setup)
+    fit = _fit(comparison, engine, version, method, said)
+    pair = JudgedPair.of(comparison, setup_for(engine, version, method, said, fit))
+    own = _findings(active(engine, version, method), pair)
+    everywhere = _findings(_truth(method, comparison), pair)
     if fit is not None:
-        named = circumstances.gpu is not None
+        named = said.gpu is not None
         own += [_too_large(f, fit, named=named) for f in everywhere if f.rule == TOO_LARGE]
         everywhere = [finding for finding in everywhere if finding.rule != TOO_LARGE]
     findings = (*own, *everywhere)
@@ -165,15 +158,7 @@ def _judge(
         verdict, notes = Verdict.UNDECIDED, (*notes, refused)
         reaction = Reaction.UNKNOWN if reaction is Reaction.RUNS else reaction
     basis = next((f.basis for f in findings if f.rule == decided_by), method.basis)
-    text = commands.render(
-        method.setup,
-        comparison,
-        circumstances,
-        convert=method.convert,
-        convert_draft=method.convert_draft,
-        flags=method.flags,
-        keys=method.keys,
-    )
+    text = commands.render(method.setup, comparison, said, method)
     return EngineVerdict(
         engine=engine.id,
         version=version,
@@ -191,26 +176,17 @@ def _judge(
 
 
 def _fit(
-    comparison: Comparison,
-    engine: Engine,
-    version: str,
-    method: Method,
-    circumstances: Circumstances,
+    comparison: Comparison, engine: Engine, version: str, method: Method, said: Circumstances
 ) -> MemoryFit | None:
-    if circumstances.machine is None:
+    if said.machine is None:
         return None
     # Imported here: most verdicts are asked for without a GPU.
     from draftcheck.memory import fit as memory
 
     return memory.fit(
-        comparison,
-        circumstances,
-        circumstances.machine,
-        engine=engine.id,
-        version=version,
-        order=engine.order,
-        drafts=method.drafts,
-    )
+        comparison, said, said.machine,
+        engine=engine.id, version=version, order=engine.order, drafts=method.drafts,
+    )  # fmt: skip
 
 
 def _too_large(finding: Finding, fit: MemoryFit, *, named: bool) -> Finding:
@@ -265,26 +241,27 @@ def _truth(method: Method, comparison: Comparison) -> list[Rule]:
     ]
 
 
-def _findings(rules: Iterable[Rule], comparison: Comparison, setup: EngineSetup) -> list[Finding]:
+def _findings(rules: Iterable[Rule], pair: JudgedPair) -> list[Finding]:
     """What the rules that apply say, in their order."""
-    found = (_finding(rule, comparison, setup) for rule in rules)
+    found = (_finding(rule, pair) for rule in rules)
     return [finding for finding in found if finding is not None]
 
 
-def _finding(rule: Rule, comparison: Comparison, setup: EngineSetup) -> Finding | None:
-    recorded = comparison.recorded
+def _finding(rule: Rule, pair: JudgedPair) -> Finding | None:
+    recorded = pair.recorded
     seen = recorded.get(recorded_name(rule.check, rule.params)) if recorded else None
-    seen = seen or CHECKS[rule.check](comparison, setup, **rule.params)
+    seen = seen or see(rule.check, pair, rule.params)
     if seen.outcome is Outcome.NOT_APPLICABLE:
         return None
-    key = (rule.id, seen.outcome, seen.saw)
+    saw = cut(seen.saw)
+    key = (rule.id, seen.outcome, saw)
     known = _worded.get(key)
     if known is not None and known[0] is rule:
         return known[1]
     finding = Finding.of(
         rule,
         seen.outcome,
-        cut(seen.saw),
+        saw,
         source=rule.source,
         reaction=rule.reaction,
         basis=rule.basis,
@@ -326,10 +303,3 @@ def _verdict(findings: Iterable[Finding]) -> Verdict:
 def usable(verdict: Verdict) -> bool:
     """Whether the engine will speculate with it."""
     return verdict in (Verdict.COMPATIBLE, Verdict.DEGRADED)
-
-
-def _not_verified(engine: Engine, version: str) -> str:
-    return (
-        f"not verified for {engine.name} {version}: the rules were read up to {engine.checked}"
-        f" ({engine.checked_on})"
-    )

@@ -9,10 +9,10 @@ import re
 import shutil
 import subprocess
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from importlib import metadata
 
 from draftcheck.errors import RuleError, UsageError
+from draftcheck.judge.decide import Question
 from draftcheck.rulebook import book, files
 from draftcheck.rulebook.files import RuleRow, Text
 
@@ -44,16 +44,9 @@ class InstalledFile(RuleRow, frozen=True):
     look: tuple[LookRow, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class InstalledEngine:
-    engine: str
-    version: str
-    how: str
-
-
-def engines() -> list[InstalledEngine]:
+def engines() -> list[Question]:
     """Every engine found, in the order of the rulebook; an error that says where it looked."""
-    found: dict[str, InstalledEngine] = {}
+    found: dict[str, Question] = {}
     looked = []
     for row in _rows():
         looked.append(row.package or row.program)
@@ -75,7 +68,7 @@ def _rows() -> Iterator[LookRow]:
         yield row
 
 
-def _package(row: LookRow) -> InstalledEngine | None:
+def _package(row: LookRow) -> Question | None:
     name = row.package
     try:
         version = metadata.version(name)
@@ -85,7 +78,7 @@ def _package(row: LookRow) -> InstalledEngine | None:
     return _known(row, version.partition("+")[0], f"found: the Python package {name} {version}")
 
 
-def _program(row: LookRow) -> InstalledEngine | None:
+def _program(row: LookRow) -> Question | None:
     path = shutil.which(row.program)
     if path is None:
         return None
@@ -103,7 +96,7 @@ def _program(row: LookRow) -> InstalledEngine | None:
     return _known(row, match[1], f"found: {path} says {match[0]!r}")
 
 
-def _known(row: LookRow, version: str, how: str) -> InstalledEngine | None:
+def _known(row: LookRow, version: str, how: str) -> Question | None:
     """The version as the rulebook spells it; None when the row cannot tell."""
     if row.versions:
         if version not in row.versions:
@@ -114,4 +107,4 @@ def _known(row: LookRow, version: str, how: str) -> InstalledEngine | None:
         text = book.load(row.engine).version(row.prefix + version)
     except UsageError:
         return None
-    return InstalledEngine(row.engine, text, how)
+    return Question(row.engine, text, found=how)

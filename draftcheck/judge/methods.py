@@ -53,7 +53,7 @@ def choose(
         raise UsageError(
             f"{engine.id} has no method {wanted!r}", hint=f"Known: {', '.join(known)}."
         )
-    offered = _in_version(engine, version, wanted)
+    offered = in_version(engine, version, wanted)
     if not offered:
         return _absent(engine, version, wanted)
     fitting = tuple(method for method in offered if formats(comparison) <= set(method.formats))
@@ -91,7 +91,7 @@ def has_own_layers(facts: ModelFacts) -> bool:
     return bool(facts.head.mtp_promised or facts.head.mtp_present)
 
 
-def _in_version(engine: Engine, version: str, wanted: str | None) -> tuple[Method, ...]:
+def in_version(engine: Engine, version: str, wanted: str | None = None) -> tuple[Method, ...]:
     """The methods that this version has; wanted: only that one, in all its forms."""
     return tuple(
         method

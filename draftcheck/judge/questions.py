@@ -46,7 +46,7 @@ def _questions(text: str, base: Question) -> list[Question]:
         from draftcheck.judge import installed
 
         return [
-            replace(base, engine=found.engine, version=found.version, found=found.how)
+            replace(found, method=base.method, circumstances=base.circumstances)
             for found in installed.engines()
         ]
     name, _, version = text.partition("@")

@@ -5,19 +5,19 @@ Other methods and versions are not guessed: each is judged like the first.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from draftcheck import versions
 from draftcheck.judge import bind, commands
-from draftcheck.judge.checks import CHECKS
+from draftcheck.judge.checks import see
 from draftcheck.judge.decide import BEST_FIRST, Question, judge_methods, setup_for, usable
-from draftcheck.judge.methods import needs_no_draft
+from draftcheck.judge.methods import in_version, needs_no_draft
 from draftcheck.rulebook import book
-from draftcheck.rulebook.book import Engine, Method, RepairRow
+from draftcheck.rulebook.book import Engine, Method, Rule
 from draftcheck.values.circumstances import Circumstances
 from draftcheck.values.comparison import Comparison
-from draftcheck.values.verdicts import EngineVerdict, PairVerdict, Repair
+from draftcheck.values.verdicts import EngineVerdict, JudgedPair, PairVerdict, Repair
 from draftcheck.values.words import Outcome, Severity, Verdict
 
 VERSIONS = 6
@@ -33,16 +33,14 @@ def add(verdict: PairVerdict, questions: Sequence[Question], *, explicit: bool) 
     if verdict.comparison.draft is None:
         return verdict
     said = {question.engine: question.circumstances for question in questions}
-    engines = tuple(
-        replace(
-            entry,
-            repairs=tuple(_repairs(verdict.comparison, entry, said[entry.engine], explicit)),
-        )
-        if _wanted(entry)
-        else entry
-        for entry in verdict.engines
-    )
-    return replace(verdict, engines=engines)
+    engines = []
+    for entry in verdict.engines:
+        if not _wanted(entry):
+            engines.append(entry)
+            continue
+        found = _repairs(verdict.comparison, entry, said[entry.engine], explicit)
+        engines.append(replace(entry, repairs=tuple(found)))
+    return replace(verdict, engines=tuple(engines))
 
 
 def _wanted(entry: EngineVerdict) -> bool:
@@ -69,38 +67,19 @@ def _advised(
 ) -> Iterator[Repair]:
     """Rows of the rulebook whose rule failed and whose check comes out ok."""
     failed = {finding.rule for finding in entry.findings if finding.outcome is Outcome.FAIL}
-    method = _method(engine, entry)
+    forms = in_version(engine, entry.version, entry.method)
+    if entry.method is None or not forms:
+        return
+    pair = JudgedPair.of(comparison, setup_for(engine, entry.version, forms[0], circumstances))
     for row in (*engine.repairs, *book.truth_repairs()):
         if not failed & set(row.rules) or (row.methods and entry.method not in row.methods):
             continue
         own = row in engine.repairs
         if own and not versions.covers(engine.order, entry.version, row.since, row.until):
             continue
-        if method is not None and _applies(row, comparison, engine, entry, method, circumstances):
+        if row.check is None or see(row.check, pair, row.params).outcome is Outcome.OK:
             text = commands.render(row.text, comparison, circumstances) if row.text else ""
             yield Repair(row.id, row.title, text, row.source)
-
-
-def _applies(
-    row: RepairRow,
-    comparison: Comparison,
-    engine: Engine,
-    entry: EngineVerdict,
-    method: Method,
-    circumstances: Circumstances,
-) -> bool:
-    if row.check is None:
-        return True
-    setup = setup_for(engine, entry.version, method, circumstances)
-    return CHECKS[row.check](comparison, setup, **row.params).outcome is Outcome.OK
-
-
-def _method(engine: Engine, entry: EngineVerdict) -> Method | None:
-    for method in engine.methods:
-        there = versions.covers(engine.order, entry.version, method.since, method.until)
-        if there and method.id == entry.method:
-            return method
-    return None
 
 
 def _other_methods(
@@ -110,10 +89,9 @@ def _other_methods(
     role = comparison.drafter.role or "full"
     names = dict.fromkeys(
         method.id
-        for method in engine.methods
+        for method in in_version(engine, entry.version)
         if method.id != entry.method and role in method.drafts and not needs_no_draft(method)
-        and versions.covers(engine.order, entry.version, method.since, method.until)
-    )  # fmt: skip
+    )
     for name in names:
         for other in judge_methods(comparison, replace(base, method=name)):
             if usable(other.verdict):
@@ -138,13 +116,7 @@ def _other_version(
 def _versions(engine: Engine, version: str, failed: set[str]) -> list[str]:
     """Where the failed rules begin and end, on the side where they do not hold."""
     order, here = engine.order, engine.order(version)
-    edges: dict[str, None] = {}
-    for rule in engine.rules:
-        if rule.id in failed:
-            edges.update(dict.fromkeys(filter(None, (rule.since, rule.until))))
-    for method in engine.methods:
-        edges.update(dict.fromkeys(filter(None, (method.since, method.until))))
-    texts = {edge.removeprefix("<=") for edge in edges}
+    texts = _edges([rule for rule in engine.rules if rule.id in failed], engine.methods)
     low, high = order(engine.oldest), order(engine.checked)
     newer = sorted((t for t in texts if here < order(t) <= high), key=order)
     older = sorted((t for t in texts if low <= order(t) < here), key=order, reverse=True)
@@ -157,8 +129,13 @@ def _before(engine: Engine, version: str) -> str | None:
     at = engine.order(version)
     if engine.versions == "build":
         return f"b{at - 1}" if at > engine.order(engine.oldest) else None
-    edges = [edge for rule in engine.rules for edge in (rule.since, rule.until)]
-    edges += [edge for method in engine.methods for edge in (method.since, method.until)]
-    known = {edge.removeprefix("<=") for edge in edges if edge is not None}
+    known = _edges(engine.rules, engine.methods)
     older = [text for text in known if engine.order(engine.oldest) <= engine.order(text) < at]
     return max(older, key=engine.order, default=None)
+
+
+def _edges(rules: Iterable[Rule], methods: Iterable[Method]) -> set[str]:
+    """Every version from which on something is another way."""
+    rows: list[Rule | Method] = [*rules, *methods]
+    edges = {edge for row in rows for edge in (row.since, row.until)}
+    return {edge.removeprefix("<=") for edge in edges if edge is not None}

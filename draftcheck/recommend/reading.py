@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from draftcheck.errors import DraftcheckError, GatedError, ReadError, UsageError
-from draftcheck.judge.checks import CHECKS
+from draftcheck.judge.checks import see
 from draftcheck.judge.compare import compare, compare_vocabularies
 from draftcheck.judge.decide import Question, setup_for
 from draftcheck.models import choose_gguf, stored
@@ -34,6 +34,7 @@ from draftcheck.rulebook import book
 from draftcheck.values.circumstances import Circumstances
 from draftcheck.values.comparison import Behaviour, Comparison
 from draftcheck.values.facts import ModelFacts
+from draftcheck.values.verdicts import JudgedPair
 from draftcheck.values.words import Outcome, Verdict
 
 WORKERS = 6
@@ -279,5 +280,5 @@ def _against(model: OpenedModel, target: ModelFacts) -> str | None:
     # Rules that hold everywhere ask nothing of the setup.
     engine = book.load(next(iter(book.engine_files())))
     setup = setup_for(engine, engine.checked, engine.methods[0], Circumstances())
-    seen = CHECKS[rule.check](comparison, setup, **rule.params)
+    seen = see(rule.check, JudgedPair.of(comparison, setup), rule.params)
     return seen.saw if seen.outcome is Outcome.FAIL else None

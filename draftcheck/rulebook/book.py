@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from functools import cache
-from pathlib import Path
+from itertools import combinations
 from typing import Any, Literal
 
 from msgspec import structs
@@ -153,7 +153,7 @@ class RepairRow(RuleRow, frozen=True):
     until: str | None = None
 
 
-class EngineHead(RuleRow, frozen=True):
+class EngineIdentity(RuleRow, frozen=True):
     """Who the engine is, and which of its versions were read."""
 
     id: Text
@@ -162,10 +162,16 @@ class EngineHead(RuleRow, frozen=True):
     oldest: Text
     checked: Text
     checked_on: Text
-    tables: tuple[tables.TableName, ...] = ()
     aliases: Mapping[str, str] = {}
-    place: int | None = None
     complete: bool = False
+    """The methods are all it has: what none of them takes, it cannot use."""
+
+
+class EngineHead(EngineIdentity, frozen=True):
+    """[engine]: the same, its place in reports, and the tables of rules/tables that it needs."""
+
+    tables: tuple[tables.TableName, ...] = ()
+    place: int | None = None
 
 
 class EngineFile(RuleRow, frozen=True):
@@ -185,23 +191,14 @@ class TruthFile(RuleRow, frozen=True):
     repair: tuple[RepairRow, ...]
 
 
-class Engine(RuleRow, frozen=True):
+class Engine(EngineIdentity, frozen=True, kw_only=True):
     """Everything that is known about one engine."""
 
-    id: str
-    name: str
-    versions: str
-    oldest: str
-    checked: str
-    checked_on: str
     methods: tuple[Method, ...]
     rules: tuple[Rule, ...]
     tables: Mapping[str, Any] = {}
     """The tables of rules/tables that its checks ask, by file name."""
-    aliases: Mapping[str, str] = {}
     repairs: tuple[RepairRow, ...] = ()
-    complete: bool = False
-    """The methods are all it has: what none of them takes, it cannot use."""
 
     @property
     def order(self) -> Key:
@@ -242,7 +239,7 @@ def load(engine: str) -> Engine:
     if engine not in files:
         raise UsageError(f"unknown engine {engine!r}", hint=f"Known: {', '.join(files)}.")
     name = files[engine]
-    return _engine(rulefiles.read(name, EngineFile), f"{name}.toml")
+    return engine_of(rulefiles.read(name, EngineFile), f"{name}.toml")
 
 
 @cache
@@ -258,12 +255,7 @@ def truth_repairs() -> tuple[RepairRow, ...]:
     return rulefiles.read(TRUTH, TruthFile).repair
 
 
-def parse_file(path: Path) -> Engine:
-    """An engine from a file of its own; for tests and for people who write rules."""
-    return _engine(rulefiles.read_file(path, EngineFile), path.name)
-
-
-def _engine(file: EngineFile, name: str) -> Engine:
+def engine_of(file: EngineFile, name: str) -> Engine:
     """The engine of a file whose rows fit together."""
     head = file.engine
     order = versions.ORDERS[head.versions]
@@ -279,18 +271,11 @@ def _engine(file: EngineFile, name: str) -> Engine:
                     raise RuleError(f"{where}: method {method!r} is not one of {choices}")
     _no_overlaps(file.rule, name, order)
     return Engine(
-        id=head.id,
-        name=head.name,
-        versions=head.versions,
-        oldest=head.oldest,
-        checked=head.checked,
-        checked_on=head.checked_on,
+        **{field: getattr(head, field) for field in EngineIdentity.__struct_fields__},
         methods=tuple(row.whole(file.shared, f"{name} [[method]] {row.id}") for row in file.method),
         rules=file.rule,
         tables={table: tables.load(table) for table in head.tables},
-        aliases=head.aliases,
         repairs=file.repair,
-        complete=head.complete,
     )
 
 
@@ -310,22 +295,16 @@ def _no_overlaps(rules: tuple[Rule, ...], file: str, order: Key) -> None:
     for rule in rules:
         by_id.setdefault(rule.id, []).append(rule)
     for rows in by_id.values():
-        for i, one in enumerate(rows):
-            for other in rows[i + 1 :]:
-                if one.slug != other.slug:
-                    raise RuleError(
-                        f"{file} [[rule]] {one.id}: two slugs, {one.slug}, {other.slug}"
-                    )
-                both = not one.methods or not other.methods
-                both = both or bool(set(one.methods) & set(other.methods))
-                if both and _overlap(one, other, order):
-                    raise RuleError(f"{file} [[rule]] {one.id}: two windows overlap")
+        for one, other in combinations(rows, 2):
+            where = f"{file} [[rule]] {one.id}"
+            if one.slug != other.slug:
+                raise RuleError(f"{where}: two slugs, {one.slug}, {other.slug}")
+            apart = one.methods and other.methods and not set(one.methods) & set(other.methods)
+            if not apart and _starts(one, other, order) and _starts(other, one, order):
+                raise RuleError(f"{where}: two windows overlap")
 
 
-def _overlap(one: Rule, other: Rule, order: Key) -> bool:
-    def starts_before_end(a: Rule, b: Rule) -> bool:
-        return (
-            a.since is None or b.until is None or order(a.since.removeprefix("<=")) < order(b.until)
-        )
-
-    return starts_before_end(one, other) and starts_before_end(other, one)
+def _starts(one: Rule, other: Rule, order: Key) -> bool:
+    """Whether one window begins before the other ends."""
+    since, until = one.since, other.until
+    return since is None or until is None or order(since.removeprefix("<=")) < order(until)

@@ -91,11 +91,6 @@ def head(name: str) -> str:
         return file.read(4096)
 
 
-def read_file(path: Path, kind: type[T]) -> T:
-    """A file that is not of rules/; for tests and for people who write rules."""
-    return typed(parse(path), kind, path.name)
-
-
 def parse(path: Path) -> dict[str, Any]:
     import tomllib
 

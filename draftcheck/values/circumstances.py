@@ -1,11 +1,22 @@
-"""What the user says about a deployment: a frozen dataclass, no I/O."""
+"""What the user says about a deployment: a frozen dataclass, no I/O.
+
+Numbers come from options, deploy files, lists of models and Python callers. They are held against
+limits here, where all of these meet, so that nothing behind counts up to a number without end.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TypedDict
 
+from draftcheck.errors import UsageError
 from draftcheck.values.memory import Machine
+
+LARGEST = 1 << 40
+LEAST = {
+    "context": 1, "sequences": 1, "tensor_parallel": 1, "draft_tensor_parallel": 1,
+    "pipeline_parallel": 1, "draft_tokens": 1, "draft_gpu": 0,
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,6 +42,14 @@ class Circumstances:
     """The devices that gpu names."""
     draft_gpu: int | None = None
     """Number of the device that holds the draft alone, from 0."""
+
+    def __post_init__(self) -> None:
+        for name, least in LEAST.items():
+            number = getattr(self, name)
+            if number is not None and not (type(number) is int and least <= number <= LARGEST):
+                raise UsageError(f"{name} is no whole number from {least} to {LARGEST:,}")
+        if self.memory_fraction is not None and not 0 < self.memory_fraction <= 1:
+            raise UsageError("memory_fraction is no number above 0, up to 1")
 
 
 class CircumstanceWords(TypedDict, total=False):

@@ -33,6 +33,23 @@ class EngineSetup(Circumstances):
     memo: dict[int, Any] = field(default_factory=dict, compare=False)
     """What checks worked out once for this verdict."""
 
+    def __post_init__(self) -> None:
+        """Its circumstances were held against their limits when they were said."""
+
+
+@dataclass(frozen=True, slots=True)
+class JudgedPair(Comparison):
+    """Two models side by side, and the setup in which they are judged: what a check looks at."""
+
+    setup: EngineSetup = field(kw_only=True)
+
+    @classmethod
+    def of(cls, comparison: Comparison, setup: EngineSetup) -> JudgedPair:
+        return cls(
+            comparison.target, comparison.draft, comparison.vocabulary, comparison.specials,
+            comparison.behaviour, comparison.recorded, setup=setup,
+        )  # fmt: skip
+
 
 @dataclass(frozen=True, slots=True)
 class Repair:

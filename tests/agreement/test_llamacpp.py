@@ -16,7 +16,7 @@ import pytest
 
 from draftcheck.errors import ReadError
 from draftcheck.judge.compare import compare
-from draftcheck.judge.decide import Question, judge_engine
+from draftcheck.judge.decide import Question, judge_methods
 from draftcheck.models.read import read
 from draftcheck.models.refs import parse
 from draftcheck.values.verdicts import EngineVerdict
@@ -44,7 +44,7 @@ REAL = [case for case in mutate.CASES if case not in SMALL]
 
 def predict(target: Path, draft: Path) -> EngineVerdict:
     comparison = compare(read(parse(str(target))), read(parse(str(draft))))
-    return judge_engine(comparison, Question("llama.cpp"))
+    return judge_methods(comparison, Question("llama.cpp"))[0]
 
 
 def reason(verdict: EngineVerdict) -> str | None:

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from draftcheck.judge.compare import compare
-from draftcheck.judge.decide import Question, judge_engine
+from draftcheck.judge.decide import Question, judge_methods
 from draftcheck.models.read import read
 from draftcheck.models.refs import parse
 from draftcheck.values.verdicts import EngineVerdict
@@ -47,7 +47,7 @@ def predict(case: head_cases.Case, folder: Path) -> EngineVerdict:
     target, draft = head_cases.write(case, folder)
     ours = read(parse(str(target)))
     theirs = ours if draft is None else read(parse(str(draft)))
-    return judge_engine(compare(ours, theirs), Question("llama.cpp", method=case.method))
+    return judge_methods(compare(ours, theirs), Question("llama.cpp", method=case.method))[0]
 
 
 def happened(row: dict[str, Any]) -> str:

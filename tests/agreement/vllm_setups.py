@@ -11,7 +11,7 @@ from vllm_pairs import Pair
 
 from draftcheck.judge import commands
 from draftcheck.judge.compare import compare
-from draftcheck.judge.decide import Question, judge_engine
+from draftcheck.judge.decide import Question, judge_methods
 from draftcheck.judge.methods import choose, needs_no_draft
 from draftcheck.models.read import read
 from draftcheck.models.refs import parse
@@ -37,14 +37,14 @@ def ask(pair: Pair, target: Path, draft: Path, version: str) -> Asked | None:
     said = Circumstances(**pair.said)
     ours = read(parse(str(target)))
     comparison = compare(ours, None if pair.draft is None else read(parse(str(draft))))
-    verdict = judge_engine(comparison, Question(ENGINE, version, pair.method, said))
+    verdict = judge_methods(comparison, Question(ENGINE, version, pair.method, said))[0]
     methods = choose(comparison, engine, version, pair.method).methods
     if not methods:
         return None
     method = methods[0]
     if needs_no_draft(method):
         comparison = compare(ours, None)
-    text = commands.render(method.setup, comparison, said, flags=dict(method.flags))
+    text = commands.render(method.setup, comparison, said, method)
     words = shlex.split(text.splitlines()[-1])
     return Asked(verdict, _with(words[words.index("serve") + 1 :], pair.extra))
 

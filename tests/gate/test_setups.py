@@ -60,11 +60,7 @@ def test_a_setup_passes(engine: Engine, method: Method, monkeypatch: pytest.Monk
             file_versions.Versions, "tell", lambda *_, at=version: KnownVersion(at, "test")
         )
         for said in (Circumstances(), SAID):
-            text = commands.render(
-                method.setup, pair, said, convert=method.convert,
-                convert_draft=method.convert_draft, flags=dict(method.flags),
-                keys=dict(method.keys),
-            )  # fmt: skip
+            text = commands.render(method.setup, pair, said, method)
             contents = choose.read(f"{text}\n".encode(), name_of(engine, text))
             assert contents is not None and not contents.troubles
             found = [d for d in deployments.find(contents) if d.engine == engine.id]

@@ -20,7 +20,7 @@ from unittest import mock
 from draftcheck import versions
 from draftcheck.judge import tokenizers_agree
 from draftcheck.judge.compare import compare
-from draftcheck.judge.decide import Question, active, judge_engine
+from draftcheck.judge.decide import Question, active, judge_methods
 from draftcheck.memory import gpu_specs
 from draftcheck.models import stored
 from draftcheck.rulebook import book
@@ -90,7 +90,7 @@ class Case:
     def verdict(self) -> EngineVerdict:
         if not self._judged:
             with mock.patch.object(tokenizers_agree, "cut", _cut_once):
-                self._judged.append(judge_engine(self.comparison(), self.question()))
+                self._judged.append(judge_methods(self.comparison(), self.question())[0])
         return self._judged[0]
 
 

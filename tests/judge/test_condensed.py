@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import copy
 import json
+import random
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
 from typing import Any
+from weakref import WeakValueDictionary
 
 import pytest
 
@@ -140,7 +144,7 @@ def test_tensors_fold_without_loss() -> None:
     names |= {"lm_head.weight": (10, 8), "odd*name.0": (1,), "x.**.007": (), "0.a": (2,)}
     found = {name: Tensor("BF16", shape, "", 2) for name, shape in names.items()}
     rows = json.loads(json.dumps(folded_tensors.fold(found)))
-    folded = folded_tensors.unfold(rows, "here")
+    folded = folded_tensors.FoldedTensors(rows, "here")
     assert dict(folded) == found
     assert len(folded) == len(found)
     assert len(rows) < len(found) / 4
@@ -166,6 +170,23 @@ def test_tensors_fold_without_loss() -> None:
         {"condensed": 1, "kind": "hub", "gguf": {"version": 3},
          "keys": {"a": ["int32", {"runs": 1}]}},
         {"condensed": 1, "kind": "hub", "unheard": 1},
+        # Numbers that would be spelled out to gigabytes.
+        {"condensed": 1, "kind": "hub", "table": {"count": (1 << 24) - 1, "digest": "a" * 64}},
+        {"condensed": 1, "kind": "hub", "table": {"count": 9, "digest": "a" * 64,
+                                                  "undefined": "0-16777214"}},
+        {"condensed": 1, "kind": "hub", "table": {"count": 9, "digest": "a" * 64,
+                                                  "padding": "3-16777214"}},
+        {"condensed": 1, "kind": "hub", "table": {"count": 9, "digest": "a" * 64, "more": 1}},
+        {"condensed": 1, "kind": "hub", "table": {"count": 9, "digest": "a" * 64,
+                                                  "bytes_from": "0"}},
+        {"condensed": 1, "kind": "hub", "table": {"count": 9, "digest": "a" * 64},
+         "ids": {"other": "1"}},
+        {"condensed": 1, "kind": "hub", "tensors": [["a.*", ["0-1999999"], "F32", [1], 4]]},
+        {"condensed": 1, "kind": "hub", "tensors": [["a.*.*", ["", "0-9999999"], "F32", [1], 4]]},
+        {"condensed": 1, "kind": "hub",
+         "tensors": [["a" * 10_000 + ".*", ["0-99999"], "F32", [1], 4]]},
+        {"condensed": 1, "kind": "hub", "gguf": {"version": 3},
+         "keys": {name: ["array[int32]", {"runs": [[1, 1 << 21]]}] for name in "abc"}},
     ],
 )  # fmt: skip
 def test_nonsense_is_refused_in_one_line(entry: Any) -> None:
@@ -175,12 +196,105 @@ def test_nonsense_is_refused_in_one_line(entry: Any) -> None:
     assert caught.value.message.startswith("somewhere")
 
 
-@pytest.mark.parametrize("notes", [{"vocabulary": 3}, {"behaviour": 1}, {"seen": {"a": "b"}},
-                                   {"differing": {}}])  # fmt: skip
+def test_many_large_tables_at_once_are_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(token_tables, "_LIVE", WeakValueDictionary())
+    monkeypatch.setattr(token_tables, "MOST_TOKENS", 2500)
+
+    def table(letter: str) -> token_tables.TokenTable:
+        return token_tables.unpack({"count": 1000, "digest": letter * 40}, "here")
+
+    held = [table("p"), table("q"), table("p")]
+    assert held[0] is held[2]
+    with pytest.raises(ReadError, match=r"^here: .* in all vocabularies at once$"):
+        table("r")
+    held.clear()
+    assert len(table("r")) == 1000
+
+
+VOCABULARY = {
+    "relation": "differs", "differing_ids": 1, "differences": [[5, "a", "b"]],
+    "only_special": False, "overlap": 0.5, "same_file": False,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "notes",
+    [
+        {"vocabulary": 3},
+        {"behaviour": 1},
+        {"behaviour": [1, "x"]},
+        {"seen": {"a": "b"}},
+        {"seen": {"a": ["ok", 1]}},
+        {"differing": {}},
+        {"differing": {"ids": "0-9999999999", "target": {}, "draft": {}}},
+        {"unheard": 1},
+        {"vocabulary": {**VOCABULARY, "differing_ids": "x"}},
+        {"vocabulary": {**VOCABULARY, "differing_ids": 10**400}},
+        {"vocabulary": {**VOCABULARY, "overlap": float("nan")}},
+        {"vocabulary": {**VOCABULARY, "overlap": []}},
+        {"vocabulary": {**VOCABULARY, "differences": [["5", "a", "b"]]}},
+        {"vocabulary": {**VOCABULARY, "differences": [[5, "\ud800", "b"]]}},
+    ],
+)
 def test_notes_that_make_no_sense_are_refused(notes: Any) -> None:
     target = again(read(parse(str(PAIR / "target"))))
-    with pytest.raises(ReadError):
+    with pytest.raises(ReadError) as caught:
         condensed_pairs.compare(target, again(target), notes)
+    assert "\n" not in caught.value.message
+    assert len(caught.value.message) < 600
+
+
+HOSTILE = (
+    None, True, 0, -1, 2**31, 2**64, 10**400, 1.5, float("nan"), float("inf"), "", "x", "a" * 9999,
+    "\x1b[31m", "\ud800", "0-1048575", "1-99999999999999", "5,4,3", "\u00b2", [], [[]], {}, ["x"],
+    {"runs": [[1, 10**7]]}, {"count": 10**30}, [0] * 500, "array[int32]", "blk.*.*",
+)  # fmt: skip
+
+
+def places(entry: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    keys: Iterable[Any] = ()
+    if isinstance(entry, dict):
+        keys = entry
+    elif isinstance(entry, list):
+        keys = range(min(len(entry), 6))
+    for key in keys:
+        yield (*path, key)
+        yield from places(entry[key], (*path, key))
+
+
+def spoilt(entry: Any, chance: random.Random) -> Any:
+    """One cell is another, is missing, or has company."""
+    entry = copy.deepcopy(entry)
+    *path, key = chance.choice([place for place in places(entry) if len(place) > 1])
+    part = entry
+    for step in path:
+        part = part[step]
+    if isinstance(part, dict) and chance.random() < 0.2:
+        part.pop(key)
+    else:
+        part[key] = copy.deepcopy(chance.choice(HOSTILE))
+    return entry
+
+
+@pytest.mark.parametrize("name", ["target", "target.gguf"])
+def test_a_wrong_cell_anywhere_is_refused_or_harmless(name: str) -> None:
+    """500 lines of a lock with one wrong cell: a ReadError in one line, or a verdict."""
+    target = read(parse(str(PAIR / name)))
+    tokens = list(target.tokenizer.tokens or ())
+    changed = replace(target.tokenizer, tokens=[*tokens[:5], b"x", *tokens[6:]], files={})
+    draft = replace(target, tokenizer=changed)
+    notes = condensed_pairs.pair_notes(compare(target, draft))
+    lines = json.loads(json.dumps([condensed.condense(target), condensed.condense(draft), notes]))
+    asked = questions.ask(["llama.cpp", "vllm"], circumstances=circumstances(gpu="rtx-4090"))
+    for seed in range(250):
+        chance = random.Random(seed)
+        ours, theirs, noted = spoilt(lines, chance)
+        try:
+            facts = condensed.restore(ours, "target"), condensed.restore(theirs, "draft")
+            judge(condensed_pairs.compare(*facts, noted), asked, explicit=True)
+        except ReadError as error:
+            assert "\n" not in error.message, seed
+            assert len(error.message) < 600, seed
 
 
 def test_ranges_come_back() -> None:

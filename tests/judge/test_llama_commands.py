@@ -19,7 +19,7 @@ import pytest
 
 from draftcheck.judge import commands
 from draftcheck.judge.compare import compare
-from draftcheck.judge.decide import Question, judge_engine
+from draftcheck.judge.decide import Question, judge_methods
 from draftcheck.models.read import read
 from draftcheck.models.refs import parse
 from draftcheck.rulebook import book
@@ -88,10 +88,7 @@ def words(command: str) -> list[str]:
 
 def rendered(method: Method, said: Circumstances) -> list[str]:
     pair = compare(ModelFacts("org/big", "folder"), ModelFacts("org/small", "folder"))
-    text = commands.render(
-        method.setup, pair, said, convert=method.convert, convert_draft=method.convert_draft,
-        flags=dict(method.flags),
-    )  # fmt: skip
+    text = commands.render(method.setup, pair, said, method)
     return text.splitlines()
 
 
@@ -178,7 +175,7 @@ def test_a_setup_from_the_command_line_starts_speculating(server: str, tmp_path:
         target, draft = head_cases.write(case, folder)
         ours = read(parse(str(target)))
         pair = compare(ours, None if draft is None else read(parse(str(draft))))
-        verdict = judge_engine(pair, Question("llama.cpp", method=case.method))
+        verdict = judge_methods(pair, Question("llama.cpp", method=case.method))[0]
         assert verdict.setup is not None
         ran = start(Path(server), shlex.split(verdict.setup)[1:], folder)
         assert (ran.exit, ran.speculative, ran.request) == (None, True, None), name

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from draftcheck.rulebook import book
+from draftcheck.rulebook import book, files
 from tests import make
 from tests.conftest import Run
 
@@ -61,7 +61,7 @@ basis = "read"
 def toy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = tmp_path / "toy.toml"
     file.write_text(TOY, encoding="utf-8")
-    engine = book.parse_file(file)
+    engine = book.engine_of(files.typed(files.parse(file), book.EngineFile, file.name), file.name)
     loaded = book.load
     monkeypatch.setattr(book, "load", lambda name: engine if name == "toy" else loaded(name))
 

@@ -12,7 +12,7 @@ from functools import cache
 import pytest
 
 from draftcheck.judge.compare import compare
-from draftcheck.judge.decide import Question, judge_engine
+from draftcheck.judge.decide import Question, judge_methods
 from draftcheck.rulebook import book
 from draftcheck.rulebook.book import Engine, Rule
 from draftcheck.values.circumstances import Circumstances
@@ -178,7 +178,7 @@ def test_nothing_read_is_never_ok() -> None:
 def nothing_read(engine: str, version: str, method: str | None) -> EngineVerdict:
     target, draft = (ModelFacts(ref=f"org/{name}", kind="folder") for name in ("big", "small"))
     question = Question(engine, version, method, Circumstances(tensor_parallel=2))
-    return judge_engine(compare(target, draft), question)
+    return judge_methods(compare(target, draft), question)[0]
 
 
 def test_allowances_are_used() -> None:

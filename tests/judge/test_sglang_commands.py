@@ -27,7 +27,7 @@ each = pytest.mark.parametrize("method", METHODS, ids=lambda m: f"{m.id}-{m.draf
 
 def line(method: book.Method, said: Circumstances) -> list[str]:
     target, draft = (ModelFacts(ref=f"org/{name}", kind="folder") for name in ("big", "small"))
-    text = commands.render(method.setup, compare(target, draft), said, flags=dict(method.flags))
+    text = commands.render(method.setup, compare(target, draft), said, method)
     return shlex.split(text)
 
 

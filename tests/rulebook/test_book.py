@@ -9,7 +9,7 @@ import pytest
 
 from draftcheck.errors import RuleError
 from draftcheck.judge import bind
-from draftcheck.rulebook import book
+from draftcheck.rulebook import book, files
 from tests.conftest import ROOT, Run
 
 ENGINE = """
@@ -43,7 +43,7 @@ basis = "read"
 def load(tmp_path: Path, text: str) -> book.Engine:
     path = tmp_path / "x.toml"
     path.write_text(text, encoding="utf-8")
-    engine = book.parse_file(path)
+    engine = book.engine_of(files.typed(files.parse(path), book.EngineFile, path.name), path.name)
     bind.validate(engine)
     return engine
 

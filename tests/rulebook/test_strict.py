@@ -190,7 +190,7 @@ def test_the_misspelling_that_was_once_taken(tmp_path: Path) -> None:
     path = tmp_path / "programs.toml"
     path.write_text(text.replace('positional = "target"', 'postional = "target"', 1))
     with pytest.raises(RuleError) as caught:
-        files.read_file(path, programs.ProgramFile)
+        files.typed(files.parse(path), programs.ProgramFile, path.name)
     assert caught.value.message == "programs.toml [[program]] vllm: unknown field 'postional'"
 
 

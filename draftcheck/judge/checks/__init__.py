@@ -1,37 +1,33 @@
-"""Checks: pure functions that rules name. (comparison, setup, *, params) -> CheckOutcome.
+"""Checks: pure functions that rules name. (pair, *, params) -> CheckOutcome.
 
 A check is any public function of these modules that returns a CheckOutcome; a rule names it by
-its name. outcomes.py has the constructors of outcomes, listed.py the engines' versioned lists.
+its name, and see() asks it. What it needs and nobody read settles it at once: unknown (needed()).
+outcomes.py has the constructors of outcomes, listed.py the engines' versioned lists.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from draftcheck.judge.checks import (
-    deployment,
-    detection,
     drafts,
-    engines,
     hardware,
-    head_targets,
     heads,
     listed,
     llama,
-    llama_heads,
-    memory,
     model,
     own_layers,
-    translation,
     vocabulary,
     weights,
 )
+from draftcheck.judge.checks.outcomes import Settled
+from draftcheck.values.verdicts import JudgedPair
 from draftcheck.values.words import CheckOutcome
 
 Check = Callable[..., CheckOutcome]
 MODULES = (
-    vocabulary, llama, llama_heads, model, heads, head_targets, listed, drafts, deployment,
-    own_layers, translation, engines, hardware, detection, memory, weights,
+    vocabulary, llama, model, heads, listed, drafts, own_layers, hardware, weights,
 )  # fmt: skip
 
 CHECKS: dict[str, Check] = {
@@ -42,3 +38,11 @@ CHECKS: dict[str, Check] = {
     and not name.startswith("_")
     and getattr(function, "__annotations__", {}).get("return") == "CheckOutcome"
 }
+
+
+def see(check: str, pair: JudgedPair, params: Mapping[str, Any]) -> CheckOutcome:
+    """What the check of this name sees in the pair."""
+    try:
+        return CHECKS[check](pair, **params)
+    except Settled as settled:
+        return settled.outcome

@@ -1,108 +1,52 @@
-"""Checks on which kinds of draft an engine takes, and on what the deployment asks of it."""
+"""Checks on which kinds of draft an engine takes, and how it finds out what kind one is."""
 
 from __future__ import annotations
 
-from draftcheck.judge.checks.listed import quant_method, target_type_known
+from draftcheck.judge.checks.listed import is_listed, quant_method, target_type_known
 from draftcheck.judge.checks.model import draft_context
-from draftcheck.judge.checks.outcomes import UNTOLD, fail, not_applicable, ok, unknown
-from draftcheck.values.comparison import Comparison
-from draftcheck.values.verdicts import EngineSetup
+from draftcheck.judge.checks.outcomes import UNTOLD, fail, needed, not_applicable, ok, unknown
+from draftcheck.values.verdicts import JudgedPair
 from draftcheck.values.words import CheckOutcome
 
 
-def draft_kind_taken(
-    comparison: Comparison, setup: EngineSetup, *, format: str, kinds: list[str]
-) -> CheckOutcome:
+def draft_kind_taken(pair: JudgedPair, *, format: str, kinds: list[str]) -> CheckOutcome:
     """Fail when the draft, in a file of this format, is of none of these kinds."""
-    draft = comparison.drafter
+    draft = pair.drafter
     here = "gguf" if draft.gguf is not None else "folder"
     if here != format:
         return not_applicable(f"the draft is a {here}")
-    if draft.role is None:
-        return unknown(UNTOLD)
+    needed(draft.role, UNTOLD)
     what = "an ordinary model" if draft.role == "full" else f"a head of kind {draft.role}"
     return ok(f"the draft is {what}") if draft.role in kinds else fail(f"the draft is {what}")
 
 
-def draft_kind_not_read(
-    comparison: Comparison, setup: EngineSetup, *, kinds: list[str]
-) -> CheckOutcome:
+def draft_kind_not_read(pair: JudgedPair, *, kinds: list[str]) -> CheckOutcome:
     """Unknown for drafts of these kinds: what the engine does with them was not found out."""
-    role = comparison.drafter.role
-    if role is None:
-        return unknown(UNTOLD)
+    role = needed(pair.drafter.role, UNTOLD)
     return unknown(f"the draft is: {role}") if role in kinds else ok(f"the draft is: {role}")
 
 
-def target_layers_at_least(
-    comparison: Comparison, setup: EngineSetup, *, least: int
-) -> CheckOutcome:
-    """Fail when the target has fewer layers than the engine picks from."""
-    layers = comparison.target.config.layers
-    if layers is None:
-        return unknown("the target's number of layers was not read")
-    words = f"the target has {layers} layers, {least} are needed"
-    return fail(words) if layers < least else ok(words)
-
-
-def multimodal_not_read(comparison: Comparison, setup: EngineSetup) -> CheckOutcome:
-    """Unknown when the target sees images: what follows from it was not found out."""
-    multimodal = comparison.target.config.multimodal
-    if multimodal is None:
-        return unknown("whether the target is multimodal was not read")
-    return unknown("the target is multimodal") if multimodal else ok("the target is text only")
-
-
-def rows_gap(comparison: Comparison, setup: EngineSetup, *, most: int) -> CheckOutcome:
-    """Fail when the numbers of tokens, padding included, lie further apart than this."""
-    gap = comparison.vocabulary.size_gap
-    if gap is None:
-        return unknown("the number of tokens was not read on both sides")
-    ours, theirs = comparison.vocabulary.target_size, comparison.vocabulary.draft_size
-    words = f"{ours:,} / {theirs:,} tokens (target / draft), {gap:,} apart, {most:,} allowed"
-    return fail(words) if gap > most else ok(words)
-
-
-def kv_dtype_in(comparison: Comparison, setup: EngineSetup, *, values: list[str]) -> CheckOutcome:
-    """Fail when the cache type asked for is none of these words."""
-    if setup.kv_dtype is None:
-        return not_applicable("no cache type asked for")
-    words = f"cache type {setup.kv_dtype[:40]!r}"
-    return ok(words) if setup.kv_dtype in values else fail(words)
-
-
-def sequences_at_most(comparison: Comparison, setup: EngineSetup, *, most: int) -> CheckOutcome:
-    """Fail when more sequences are to run at once than a draft allows."""
-    if setup.sequences is None:
-        return not_applicable("no number of sequences asked for")
-    words = f"{setup.sequences:,} sequences at once, {most:,} with a draft"
-    return fail(words) if setup.sequences > most else ok(words)
-
-
-def head_vocabulary_whole(comparison: Comparison, setup: EngineSetup) -> CheckOutcome:
+def head_vocabulary_whole(pair: JudgedPair) -> CheckOutcome:
     """Fail when the head has a smaller vocabulary of its own."""
-    head, role = comparison.drafter.head, comparison.drafter.role
+    head, role = pair.drafter.head, pair.drafter.role
     if role == "full":
         return not_applicable("the draft is no head")
     if head is None or head.declared is None:
         return unknown("the head's own vocabulary was not read")
     if head.draft_vocab is None or head.draft_vocab == head.vocab:
         return ok("the head uses the target's whole vocabulary")
-    if head.vocab is None:
-        return unknown(f"draft_vocab_size {head.draft_vocab:,}; vocab_size was not read")
+    needed(head.vocab, f"draft_vocab_size {head.draft_vocab:,}; vocab_size was not read")
     return fail(f"draft_vocab_size {head.draft_vocab:,} of {head.vocab:,}")
 
 
-def attaches(
-    comparison: Comparison, setup: EngineSetup, *, architectures: list[str]
-) -> CheckOutcome:
+def attaches(pair: JudgedPair, *, architectures: list[str]) -> CheckOutcome:
     """Fail when a head of these architectures does not fit: vocabulary, width, mask, layers."""
-    names = comparison.drafter.config.architectures
+    names = pair.drafter.config.architectures
     if not names:
         return unknown("the draft's architecture was not read")
     if names[0] not in architectures:
         return not_applicable(f"the draft's architecture is {names[0]}")
-    head, target = comparison.drafter.head, comparison.target.config
+    head, target = pair.drafter.head, pair.target.config
     if head is None or None in (head.vocab, head.hidden, target.vocab_size, target.hidden):
         return unknown("sizes of the target or of the head were not read")
     if head.vocab != target.vocab_size:
@@ -118,63 +62,60 @@ def attaches(
     return ok("vocabulary, width, mask token and layers fit")
 
 
-def one_backend(
-    comparison: Comparison, setup: EngineSetup, *, apart: list[str], others: list[str]
-) -> CheckOutcome:
-    """Fail when the target's quantisation picks a backend that cannot load the draft's.
-
-    apart: quant methods with a backend of their own; others: those that only the other one loads.
-    """
-    if comparison.target.config.model_type is None or comparison.drafter.config.model_type is None:
-        return unknown("a config was not read")
-    ours, theirs = quant_method(comparison.target), quant_method(comparison.drafter)
-    words = f"quant_method {ours or 'none'} / {theirs or 'none'} (target / draft)"
-    missed = theirs in others if ours in apart else theirs in apart
-    return fail(words) if missed else ok(words)
-
-
-def draft_context_when(
-    comparison: Comparison, setup: EngineSetup, *, quantized: str
-) -> CheckOutcome:
+def draft_context_when(pair: JudgedPair, *, quantized: str) -> CheckOutcome:
     """Fail when the draft's window is too short and the target is quantised like this."""
-    if comparison.target.config.model_type is None:
-        return unknown("the target's config was not read")
-    name = quant_method(comparison.target)
+    needed(pair.target.config.model_type, "the target's config was not read")
+    name = quant_method(pair.target)
     if name != quantized:
         return not_applicable(f"target quant_method is {name or 'none'}")
-    return draft_context(comparison, setup)
+    return draft_context(pair)
 
 
-def folder_head_converts(
-    comparison: Comparison, setup: EngineSetup, *, known: dict[str, str]
-) -> CheckOutcome:
+def folder_head_converts(pair: JudgedPair, *, known: dict[str, str]) -> CheckOutcome:
     """Fail when a head in a folder is converted for other types of target than this one."""
-    if comparison.drafter.gguf is not None:
+    if pair.drafter.gguf is not None:
         return not_applicable("the draft is a gguf")
-    return target_type_known(comparison, setup, known=known)
+    return target_type_known(pair, known=known)
 
 
-def folder_head_is_needed(comparison: Comparison, setup: EngineSetup) -> CheckOutcome:
+def folder_head_is_needed(pair: JudgedPair) -> CheckOutcome:
     """Fail when a head in a folder is given for a target that has such layers already."""
-    draft, target = comparison.drafter, comparison.target
+    draft, target = pair.drafter, pair.target
     if draft.gguf is not None:
         return not_applicable("the draft is a gguf")
-    if target.role is None:
-        return unknown("whether the target has MTP layers was not read")
+    needed(target.role, "whether the target has MTP layers was not read")
     promised = target.head.mtp_promised if target.head is not None else 0
     words = f"the target promises {promised or 'no'} MTP layers"
     return fail(words) if promised else ok(words)
 
 
-def gguf_is_whole(comparison: Comparison, setup: EngineSetup) -> CheckOutcome:
-    """Fail when a GGUF file is cut off, or its tables contradict each other."""
-    for side, facts in comparison.both:
-        if facts.gguf is None:
-            return unknown(f"the {side} was not read as a GGUF file")
-        found = facts.gguf
-        if found.data_short_by:
-            return fail(f"{side}: {found.data_short_by:,} bytes are missing at the end")
-        fault = found.tensor_fault or found.offset_fault or found.split_fault
-        if fault or found.duplicate_key:
-            return fail(f"{side}: {fault or f'the key {found.duplicate_key} stands twice'}")
-    return ok("both files are whole")
+def name_picks_method(pair: JudgedPair, *, words: dict[str, str]) -> CheckOutcome:
+    """Fail when the draft's path or id contains a word by which this version picks a method.
+
+    The target's own name counts where it drafts for itself. Table: word -> "since" or
+    "since until".
+    """
+    called = pair.drafter.called
+    for word in words:
+        if word in called.lower() and is_listed(word, words, pair.setup):
+            return fail(f"the {pair.drafter_side} is called {called!r}, which contains {word!r}")
+    return ok(f"{called!r} contains none of {', '.join(words)}")
+
+
+def head_is_recognised(pair: JudgedPair, *, types: list[str], words: list[str]) -> CheckOutcome:
+    """Fail when neither the draft's model_type nor its name says what kind of head it is."""
+    called, name = pair.drafter.called, pair.drafter.config.outer_type
+    by_name = [word for word in words if word in called.lower()]
+    if by_name:
+        return ok(f"{called!r} contains {by_name[0]!r}")
+    needed(name, "the draft's model_type was not read")
+    said = f"the draft's model_type is {name}, it is called {called!r}"
+    return ok(said) if name in types else fail(said)
+
+
+def states_mask_token(pair: JudgedPair) -> CheckOutcome:
+    """Fail when an ordinary draft does not name the token that parallel drafts start from."""
+    draft = pair.drafter
+    needed(draft.config.model_type, "the draft's config was not read")
+    mask = draft.head.mask_token_id if draft.head is not None else None
+    return fail("no mask token in the config") if mask is None else ok(f"mask token {mask}")

@@ -1,6 +1,6 @@
-"""Checks on what the GPU can do: types of numbers, quantisations, the architectures built for.
+"""Checks on the deployment: what the GPU can do and hold, and what the user asks of it.
 
-Without a named GPU they do not apply. Capabilities are written as engines do: 75 for 7.5.
+Without a named GPU, most do not apply. Capabilities are written as engines do: 75 for 7.5.
 Tables that change with the version: name -> "since:value since:value …", oldest first.
 """
 
@@ -11,154 +11,136 @@ from typing import Any
 
 from draftcheck import versions
 from draftcheck.judge.checks.listed import is_listed
-from draftcheck.judge.checks.outcomes import fail, not_applicable, ok, unknown, unread_config
-from draftcheck.values.comparison import Comparison
+from draftcheck.judge.checks.outcomes import (
+    applies,
+    fail,
+    needed,
+    not_applicable,
+    ok,
+    unknown,
+    unread_config,
+)
 from draftcheck.values.dtypes import dtype_name
 from draftcheck.values.facts import ModelFacts
-from draftcheck.values.verdicts import EngineSetup
+from draftcheck.values.memory import Fit
+from draftcheck.values.verdicts import EngineSetup, JudgedPair
 from draftcheck.values.words import CheckOutcome
 
+GIB = 1 << 30
 NO_GPU = "no GPU with a known compute capability was named"
 
 
-def capability_at_least(
-    comparison: Comparison, setup: EngineSetup, *, floor: int, above: int = 0
-) -> CheckOutcome:
+def capability_at_least(pair: JudgedPair, *, floor: int, above: int = 0) -> CheckOutcome:
     """Fail when the GPU is older than that; it does not apply to those older than above."""
-    given = capability(setup)
-    if given is None or given < above:
-        return not_applicable(NO_GPU if given is None else _gpu(setup))
-    words = f"{_gpu(setup)}, the limit is {_dotted(floor)}"
+    given = applies(capability(pair.setup), NO_GPU)
+    if given < above:
+        return not_applicable(_gpu(pair.setup))
+    words = f"{_gpu(pair.setup)}, the limit is {_dotted(floor)}"
     return fail(words) if given < floor else ok(words)
 
 
-def dtype_capability(
-    comparison: Comparison, setup: EngineSetup, *, dtype: str, floor: int, automatic: bool
-) -> CheckOutcome:
+def dtype_capability(pair: JudgedPair, *, dtype: str, floor: int, automatic: bool) -> CheckOutcome:
     """Fail when that type of numbers is asked for on a GPU that lacks it.
 
     automatic: the type that the target's config names counts too, where the user names none.
     """
-    given = capability(setup)
-    if given is None:
-        return not_applicable(NO_GPU)
-    wanted = asked(setup)
+    given = applies(capability(pair.setup), NO_GPU)
+    wanted = asked(pair.setup)
     source = "--dtype"
     if wanted is None:
         if not automatic:
             return not_applicable("no --dtype given")
-        wanted, source = comparison.target.config.dtype, "config.json of the target"
-    if wanted is None:
-        return unknown("the target's dtype was not read")
-    words = f"{wanted} ({source}) on {_gpu(setup)}"
+        wanted, source = pair.target.config.dtype, "config.json of the target"
+    needed(wanted, "the target's dtype was not read")
+    words = f"{wanted} ({source}) on {_gpu(pair.setup)}"
     return fail(words) if wanted == dtype and given < floor else ok(words)
 
 
-def dtype_is_kept(
-    comparison: Comparison, setup: EngineSetup, *, dtype: str, floor: int
-) -> CheckOutcome:
+def dtype_is_kept(pair: JudgedPair, *, dtype: str, floor: int) -> CheckOutcome:
     """Fail when the engine takes another type than the target's own because the GPU lacks it."""
-    given = capability(setup)
-    if given is None or asked(setup) is not None:
-        return not_applicable(NO_GPU if given is None else "--dtype says it")
-    own = comparison.target.config.dtype
-    if own is None:
-        return unknown("the target's dtype was not read")
-    words = f"the target is stored as {own}, {_gpu(setup)}"
+    given = applies(capability(pair.setup), NO_GPU)
+    if asked(pair.setup) is not None:
+        return not_applicable("--dtype says it")
+    own = needed(pair.target.config.dtype, "the target's dtype was not read")
+    words = f"the target is stored as {own}, {_gpu(pair.setup)}"
     return fail(words) if own == dtype and given < floor else ok(words)
 
 
 def type_takes_dtype(
-    comparison: Comparison, setup: EngineSetup, *, dtype: str, floor: int, refusing: dict[str, str]
+    pair: JudgedPair, *, dtype: str, floor: int, refusing: dict[str, str]
 ) -> CheckOutcome:
     """Fail when a side's model type refuses the type of numbers that both will be loaded in.
 
     The draft is loaded in the target's type. floor: below it bfloat16 becomes float16, but for
     targets that refuse it.
     """
-    wanted = asked(setup)
+    wanted = asked(pair.setup)
     if wanted is None:
-        given = capability(setup)
-        wanted = comparison.target.config.dtype
-        if _refuses(comparison.target, refusing, setup):
+        given = capability(pair.setup)
+        wanted = pair.target.config.dtype
+        if _refuses(pair.target, refusing, pair.setup):
             return not_applicable("the engine picks a type that the target takes")
         if wanted == "bfloat16" and given is not None and given < floor:
             wanted = "float16"
     if wanted != dtype:
         return not_applicable(f"computes in {wanted or 'a type that was not read'}")
-    for side, facts in comparison.sides:
-        if name := _refuses(facts, refusing, setup):
+    for side, facts in pair.sides:
+        if name := _refuses(facts, refusing, pair.setup):
             return fail(f"{side} model_type is {name}, computes in {wanted}")
-    return unread_config(comparison.sides, "model_type") or ok(f"no side refuses {wanted}")
+    return unread_config(pair.sides, "model_type") or ok(f"no side refuses {wanted}")
 
 
-def quantization_capability(
-    comparison: Comparison, setup: EngineSetup, *, floors: dict[str, str]
-) -> CheckOutcome:
+def quantization_capability(pair: JudgedPair, *, floors: dict[str, str]) -> CheckOutcome:
     """Fail when a side's quantisation needs a newer GPU; the table holds "since:floor"."""
-    given = capability(setup)
-    if given is None:
-        return not_applicable(NO_GPU)
+    given = applies(capability(pair.setup), NO_GPU)
     told = []
-    for side, facts in comparison.sides:
-        for kind, floor in _entries(facts, floors, setup):
-            words = f"{side} is {kind}, which needs {_dotted(int(floor))}; {_gpu(setup)}"
+    for side, facts in pair.sides:
+        for kind, floor in _entries(facts, floors, pair.setup):
+            words = f"{side} is {kind}, which needs {_dotted(int(floor))}; {_gpu(pair.setup)}"
             if given < int(floor):
                 return fail(words)
             told.append(words)
-    if doubt := unread_config(comparison.sides):
+    if doubt := unread_config(pair.sides):
         return doubt
     return ok(told[0]) if told else not_applicable("no quantisation with a floor")
 
 
-def quantization_dtype(
-    comparison: Comparison, setup: EngineSetup, *, dtypes: dict[str, str]
-) -> CheckOutcome:
+def quantization_dtype(pair: JudgedPair, *, dtypes: dict[str, str]) -> CheckOutcome:
     """Fail when a side's quantisation does not compute in the type that --dtype asks for.
 
     The table holds "since:type,type".
     """
-    wanted = asked(setup)
-    if wanted is None:
-        return not_applicable("no --dtype given")
+    wanted = applies(asked(pair.setup), "no --dtype given")
     told = []
-    for side, facts in comparison.sides:
-        for kind, allowed in _entries(facts, dtypes, setup):
+    for side, facts in pair.sides:
+        for kind, allowed in _entries(facts, dtypes, pair.setup):
             words = f"{side} is {kind}, which computes in {allowed.replace(',', ' or ')}"
             if wanted not in allowed.split(","):
                 return fail(f"{words}; --dtype says {wanted}")
             told.append(words)
-    if doubt := unread_config(comparison.sides):
+    if doubt := unread_config(pair.sides):
         return doubt
     return ok(told[0]) if told else not_applicable("no quantisation that is choosy")
 
 
-def kv_dtype_capability(
-    comparison: Comparison, setup: EngineSetup, *, starts: str, floor: int
-) -> CheckOutcome:
+def kv_dtype_capability(pair: JudgedPair, *, starts: str, floor: int) -> CheckOutcome:
     """Fail when a KV cache of that type is asked for on a GPU that cannot read it."""
-    given = capability(setup)
-    if given is None or setup.kv_dtype is None:
-        return not_applicable(NO_GPU if given is None else "no --kv-dtype given")
-    words = f"KV cache {setup.kv_dtype} on {_gpu(setup)}"
-    return fail(words) if setup.kv_dtype.startswith(starts) and given < floor else ok(words)
+    given = applies(capability(pair.setup), NO_GPU)
+    kind = applies(pair.setup.kv_dtype, "no --kv-dtype given")
+    words = f"KV cache {kind} on {_gpu(pair.setup)}"
+    return fail(words) if kind.startswith(starts) and given < floor else ok(words)
 
 
-def type_capability(
-    comparison: Comparison, setup: EngineSetup, *, types: dict[str, str], floor: int
-) -> CheckOutcome:
+def type_capability(pair: JudgedPair, *, types: dict[str, str], floor: int) -> CheckOutcome:
     """Fail when a side's model type is one that such a GPU cannot run; table: type -> "since"."""
-    given = capability(setup)
-    if given is None:
-        return not_applicable(NO_GPU)
+    given = applies(capability(pair.setup), NO_GPU)
     if given >= floor:
-        return not_applicable(f"{_gpu(setup)}")
-    for side, facts in comparison.sides:
-        if name := _refuses(facts, types, setup):
-            return fail(f"{side} model_type is {name}, {_gpu(setup)}")
-    return unread_config(comparison.sides, "model_type") or ok(
-        "no model type that is known to fail on such a GPU"
-    )
+        return not_applicable(f"{_gpu(pair.setup)}")
+    for side, facts in pair.sides:
+        if name := _refuses(facts, types, pair.setup):
+            return fail(f"{side} model_type is {name}, {_gpu(pair.setup)}")
+    words = "no model type that is known to fail on such a GPU"
+    return unread_config(pair.sides, "model_type") or ok(words)
 
 
 def capability(setup: EngineSetup) -> int | None:
@@ -229,11 +211,52 @@ def _dotted(number: int) -> str:
     return f"{number // 10}.{number % 10}"
 
 
-def dtype_spelling(
-    comparison: Comparison, setup: EngineSetup, *, choices: list[str]
-) -> CheckOutcome:
+def dtype_spelling(pair: JudgedPair, *, choices: list[str]) -> CheckOutcome:
     """Fail when --dtype is not one of the engine's own words."""
-    if setup.dtype is None:
-        return not_applicable("no --dtype given")
-    words = f"--dtype {setup.dtype}"
-    return ok(words) if setup.dtype in choices else fail(words)
+    word = applies(pair.setup.dtype, "no --dtype given")
+    return ok(f"--dtype {word}") if word in choices else fail(f"--dtype {word}")
+
+
+def half_precision_held(pair: JudgedPair, *, floor: int) -> CheckOutcome:
+    """Fail when a model in bfloat16 meets a GPU below this capability, which has none."""
+    applies(pair.setup.capability, "no GPU named, or one without a compute capability")
+    if pair.setup.dtype is not None:
+        kinds = {"--dtype": pair.setup.dtype}
+    else:
+        kinds = {side: facts.config.dtype or "" for side, facts in pair.both}
+    found = [f"{side} is {kind}" for side, kind in kinds.items() if kind == "bfloat16"]
+    if not found:
+        unread = [side for side, kind in kinds.items() if not kind]
+        return unknown(f"dtype of the {unread[0]} was not read") if unread else ok("no bfloat16")
+    seen = capability_at_least(pair, floor=floor)
+    return CheckOutcome(seen.outcome, f"{found[0]}; {seen.saw}")
+
+
+def kv_dtype_in(pair: JudgedPair, *, values: list[str]) -> CheckOutcome:
+    """Fail when the cache type asked for is none of these words."""
+    kind = applies(pair.setup.kv_dtype, "no cache type asked for")
+    words = f"cache type {kind[:40]!r}"
+    return ok(words) if kind in values else fail(words)
+
+
+def sequences_at_most(pair: JudgedPair, *, most: int) -> CheckOutcome:
+    """Fail when more sequences are to run at once than a draft allows."""
+    count = applies(pair.setup.sequences, "no number of sequences asked for")
+    words = f"{count:,} sequences at once, {most:,} with a draft"
+    return fail(words) if count > most else ok(words)
+
+
+def memory_is(pair: JudgedPair, *, bad: str) -> CheckOutcome:
+    """Fail when the answer is this one; no GPU named, or no figures: nothing to say."""
+    fit = pair.setup.memory
+    if fit is None or fit.answer is Fit.CANNOT_TELL or fit.fullest is None:
+        return not_applicable("no memory figures")
+    device = fit.fullest
+    words = (
+        f"{device.required / GIB:.2f} GiB ({device.low / GIB:.2f} to {device.high / GIB:.2f})"
+        f" for {fit.sequences:,} x {fit.context:,} tokens, {device.available / GIB:.2f} GiB"
+        f" to use on {device.gpu}"
+    )
+    if fit.changes:
+        words += f"; fits with: {' or '.join(fit.changes[:2])}"
+    return fail(words) if fit.answer == bad else ok(words)

@@ -3,7 +3,7 @@
 An engine knows a model by its class name, its model_type or its quant_method, and what it knows
 changes with its version. So a rule holds a table, name -> the versions in which it is listed
 ("since", or "since until"), or plain names where all versions have them; and a check holds one
-fact of one side against it. _fact_listed is the common form; the others say what differs.
+fact of one side against it.
 """
 
 from __future__ import annotations
@@ -12,10 +12,16 @@ from collections.abc import Mapping
 from itertools import zip_longest
 
 from draftcheck import versions
-from draftcheck.judge.checks.outcomes import fail, not_applicable, ok, unknown, unread_config
-from draftcheck.values.comparison import Comparison
+from draftcheck.judge.checks.outcomes import (
+    fail,
+    needed,
+    not_applicable,
+    ok,
+    unknown,
+    unread_config,
+)
 from draftcheck.values.facts import ConfigFacts, ModelFacts
-from draftcheck.values.verdicts import EngineSetup
+from draftcheck.values.verdicts import EngineSetup, JudgedPair
 from draftcheck.values.words import CheckOutcome, Outcome
 
 
@@ -44,17 +50,18 @@ def _architecture(config: ConfigFacts) -> str | None:
     return (config.architectures or (None,))[0]
 
 
-def _fact_listed(
-    side: str, fact: str, name: str | None, known: dict[str, str] | list[str], setup: EngineSetup
-) -> CheckOutcome:
-    """Fail when the engine does not list this fact of this side."""
-    if name is None:
-        return unknown(f"the {side}'s {fact} was not read")
-    if isinstance(known, dict):
-        words, there = f"{side} {fact} is {name}", is_listed(name, known, setup)
-    else:
-        words, there = f"the {side}'s {fact} is {name}", name in known
-    return ok(words) if there else fail(words)
+def _among(side: str, fact: str, name: str | None, known: list[str]) -> CheckOutcome:
+    """Fail when this fact of this side is none of these."""
+    words = f"the {side}'s {fact} is {name}"
+    return ok(words) if needed(name, f"the {side}'s {fact} was not read") in known else fail(words)
+
+
+def _architecture_listed(pair: JudgedPair, side: str, known: dict[str, str]) -> CheckOutcome:
+    """Fail when the engine does not list the architecture of this side."""
+    unread = f"the {side}'s architecture was not read"
+    name = needed(_architecture(pair.model(side).config), unread)
+    words = f"{side} architecture is {name}"
+    return ok(words) if is_listed(name, known, pair.setup) else fail(words)
 
 
 def _both_listed(
@@ -72,44 +79,32 @@ def _both_listed(
 # ---- architectures ----
 
 
-def architecture_known(
-    comparison: Comparison, setup: EngineSetup, *, known: dict[str, str]
-) -> CheckOutcome:
+def architecture_known(pair: JudgedPair, *, known: dict[str, str]) -> CheckOutcome:
     """Fail when a side's architecture is not one that this version loads."""
-    names = {side: _architecture(facts.config) for side, facts in comparison.both}
-    return _both_listed("architecture", names, known, setup)
+    names = {side: _architecture(facts.config) for side, facts in pair.both}
+    return _both_listed("architecture", names, known, pair.setup)
 
 
-def draft_architecture_known(
-    comparison: Comparison, setup: EngineSetup, *, known: dict[str, str]
-) -> CheckOutcome:
+def draft_architecture_known(pair: JudgedPair, *, known: dict[str, str]) -> CheckOutcome:
     """Fail when this version builds no draft of that architecture."""
-    name = _architecture(comparison.drafter.config)
-    return _fact_listed("draft", "architecture", name, known, setup)
+    return _architecture_listed(pair, "draft", known)
 
 
-def target_architecture_known(
-    comparison: Comparison, setup: EngineSetup, *, known: dict[str, str]
-) -> CheckOutcome:
+def target_architecture_known(pair: JudgedPair, *, known: dict[str, str]) -> CheckOutcome:
     """Fail when the target's architecture is not one that this version lists."""
-    name = _architecture(comparison.target.config)
-    return _fact_listed("target", "architecture", name, known, setup)
+    return _architecture_listed(pair, "target", known)
 
 
-def draft_architecture_in(
-    comparison: Comparison, setup: EngineSetup, *, names: list[str]
-) -> CheckOutcome:
+def draft_architecture_in(pair: JudgedPair, *, names: list[str]) -> CheckOutcome:
     """Fail when the draft's architecture is none of these."""
-    name = _architecture(comparison.drafter.config)
-    return _fact_listed("draft", "architecture", name, names, setup)
+    return _among("draft", "architecture", _architecture(pair.drafter.config), names)
 
 
 def target_architecture_in(
-    comparison: Comparison, setup: EngineSetup, *, able: dict[str, str], unable: list[str]
+    pair: JudgedPair, *, able: dict[str, str], unable: list[str]
 ) -> CheckOutcome:
     """Fail for architectures known to be unable in every version read; unknown for others."""
-    name = _architecture(comparison.target.config)
-    seen = _fact_listed("target", "architecture", name, able, setup)
+    name, seen = _architecture(pair.target.config), _architecture_listed(pair, "target", able)
     if seen.outcome is not Outcome.FAIL or name in unable:
         return seen
     if name in able:
@@ -118,17 +113,16 @@ def target_architecture_in(
 
 
 def target_architecture_starts(
-    comparison: Comparison, setup: EngineSetup, *, words: list[str], fine: list[str]
+    pair: JudgedPair, *, words: list[str], fine: list[str]
 ) -> CheckOutcome:
     """Fail when the target's class name starts with none of these words.
 
     fine: kinds of head (by their model type) that this holds for.
     """
-    draft, name = comparison.drafter.config, _architecture(comparison.target.config)
-    if draft.outer_type is None or name is None:
-        return unknown("the target's architecture or the draft's model_type was not read")
-    if draft.outer_type not in fine:
-        return not_applicable(f"the draft's model_type is {draft.outer_type}")
+    unread = "the target's architecture or the draft's model_type was not read"
+    name = needed(_architecture(pair.target.config), unread)
+    if (kind := needed(pair.drafter.config.outer_type, unread)) not in fine:
+        return not_applicable(f"the draft's model_type is {kind}")
     seen = f"target architecture is {name}"
     return ok(seen) if name.startswith(tuple(words)) else fail(seen)
 
@@ -136,66 +130,51 @@ def target_architecture_starts(
 # ---- model types ----
 
 
-def model_type_known(
-    comparison: Comparison, setup: EngineSetup, *, known: dict[str, str]
-) -> CheckOutcome:
+def model_type_known(pair: JudgedPair, *, known: dict[str, str]) -> CheckOutcome:
     """Fail when a side's model_type is not one that this version loads."""
-    names = {side: whole_type(facts.config) for side, facts in comparison.both}
-    return _both_listed("model_type", names, known, setup)
+    names = {side: whole_type(facts.config) for side, facts in pair.both}
+    return _both_listed("model_type", names, known, pair.setup)
 
 
-def target_type_known(
-    comparison: Comparison, setup: EngineSetup, *, known: dict[str, str]
-) -> CheckOutcome:
+def target_type_known(pair: JudgedPair, *, known: dict[str, str]) -> CheckOutcome:
     """Fail when neither model_type of the target (its own, its text part's) is listed."""
-    config = comparison.target.config
+    config = pair.target.config
     names = [name for name in (config.outer_type, config.model_type) if name is not None]
     if not names:
         return unknown("the target's model_type was not read")
     words = f"target model_type is {' with '.join(dict.fromkeys(names))}"
-    return ok(words) if any(is_listed(name, known, setup) for name in names) else fail(words)
+    return ok(words) if any(is_listed(name, known, pair.setup) for name in names) else fail(words)
 
 
-def target_type_told(
-    comparison: Comparison, setup: EngineSetup, *, known: dict[str, str]
-) -> CheckOutcome:
+def target_type_told(pair: JudgedPair, *, known: dict[str, str]) -> CheckOutcome:
     """Unknown for types of target that are not listed: what is known is not all there is."""
-    seen = target_type_known(comparison, setup, known=known)
+    seen = target_type_known(pair, known=known)
     return unknown(f"{seen.saw}: not in the list") if seen.outcome is Outcome.FAIL else seen
 
 
-def target_type_contains(
-    comparison: Comparison, setup: EngineSetup, *, containing: dict[str, str]
-) -> CheckOutcome:
+def target_type_contains(pair: JudgedPair, *, containing: dict[str, str]) -> CheckOutcome:
     """Fail when the target's model_type contains none of the names that this version lists."""
-    name = comparison.target.config.model_type
-    if name is None:
-        return unknown("the target's model_type was not read")
+    name = needed(pair.target.config.model_type, "the target's model_type was not read")
     words = f"target model_type is {name}"
-    there = any(part in name and is_listed(part, containing, setup) for part in containing)
+    there = any(part in name and is_listed(part, containing, pair.setup) for part in containing)
     return ok(words) if there else fail(words)
 
 
-def draft_type_in(comparison: Comparison, setup: EngineSetup, *, types: list[str]) -> CheckOutcome:
+def draft_type_in(pair: JudgedPair, *, types: list[str]) -> CheckOutcome:
     """Fail when the draft's model_type is none of these."""
-    name = comparison.drafter.config.outer_type
-    return _fact_listed("draft", "model_type", name, types, setup)
+    return _among("draft", "model_type", pair.drafter.config.outer_type, types)
 
 
-def own_type_in(
-    comparison: Comparison, setup: EngineSetup, *, types: dict[str, str]
-) -> CheckOutcome:
+def own_type_in(pair: JudgedPair, *, types: dict[str, str]) -> CheckOutcome:
     """Fail when a target that drafts for itself is of none of these types."""
-    if comparison.draft is not None:
+    if pair.draft is not None:
         return not_applicable("the draft is another model")
-    listed = [name for name in types if is_listed(name, types, setup)]
-    name = whole_type(comparison.target.config)
-    return _fact_listed("target", "model_type", name, listed, setup)
+    listed = [name for name in types if is_listed(name, types, pair.setup)]
+    return _among("target", "model_type", whole_type(pair.target.config), listed)
 
 
 def type_listed(
-    comparison: Comparison,
-    setup: EngineSetup,
+    pair: JudgedPair,
     *,
     side: str,
     types: dict[str, str],
@@ -207,17 +186,17 @@ def type_listed(
 
     containing: the name as a part of model_type; with_mtp_layers: only where such layers are.
     """
-    config = comparison.model(side).config
+    config = pair.model(side).config
     if config.model_type is None and config.architectures is None:
         return unknown(f"the {side}'s model_type was not read")
     for name in (config.model_type, config.outer_type):
         parts = [part for part in containing or {} if name and part in name]
-        listed = any(is_listed(part, containing or {}, setup) for part in parts)
-        if listed or is_listed(name, types, setup):
+        listed = any(is_listed(part, containing or {}, pair.setup) for part in parts)
+        if listed or is_listed(name, types, pair.setup):
             return fail(f"{side} model_type is {name}")
-    if is_listed(name := _architecture(config), architectures or {}, setup):
+    if is_listed(name := _architecture(config), architectures or {}, pair.setup):
         return fail(f"{side} architecture is {name}")
-    if is_listed(config.model_type, with_mtp_layers or {}, setup) and config.mtp_layers:
+    if is_listed(config.model_type, with_mtp_layers or {}, pair.setup) and config.mtp_layers:
         return fail(f"{side} model_type is {config.model_type} with {config.mtp_layers} MTP layers")
     return ok(f"{side} model_type is {config.model_type}")
 
@@ -226,43 +205,39 @@ def type_listed(
 
 
 def quantization_listed(
-    comparison: Comparison, setup: EngineSetup, *, known: dict[str, str], complete: bool = False
+    pair: JudgedPair, *, known: dict[str, str], complete: bool = False
 ) -> CheckOutcome:
     """Fail when a side's quant_method is in the table, but not for this version.
 
     complete: what is not in the table at all is unknown, not fine.
     """
     strange = []
-    for side, facts in comparison.both:
+    for side, facts in pair.both:
         method = quant_method(facts)
-        if method in known and not is_listed(method, known, setup):
+        if method in known and not is_listed(method, known, pair.setup):
             return fail(f"{side} quant_method is {method}")
         if complete and method and method not in known:
             strange.append(f"{side} quant_method is {method}, which the rulebook does not know")
-    if doubt := unread_config(comparison.both):
+    if doubt := unread_config(pair.both):
         return doubt
     return unknown(strange[0]) if strange else ok("no quantisation that this version lacks")
 
 
-def quantization_deprecated(
-    comparison: Comparison, setup: EngineSetup, *, deprecated: dict[str, str]
-) -> CheckOutcome:
+def quantization_deprecated(pair: JudgedPair, *, deprecated: dict[str, str]) -> CheckOutcome:
     """Fail when a side's quant_method is one that this version takes only with a flag."""
-    for side, facts in comparison.both:
+    for side, facts in pair.both:
         method = quant_method(facts)
-        if is_listed(method, deprecated, setup):
+        if is_listed(method, deprecated, pair.setup):
             return fail(f"{side} quant_method is {method}")
-    return unread_config(comparison.both) or ok("no deprecated quantisation")
+    return unread_config(pair.both) or ok("no deprecated quantisation")
 
 
-def quantization_taken(
-    comparison: Comparison, setup: EngineSetup, *, known: dict[str, str]
-) -> CheckOutcome:
+def quantization_taken(pair: JudgedPair, *, known: dict[str, str]) -> CheckOutcome:
     """Fail when a side's quant_method is not among those that this version takes.
 
     known: all of them, name -> "since", "since until", "since until since" …
     """
-    for side, facts in comparison.both:
+    for side, facts in pair.both:
         method = quant_method(facts)
         if facts.config.model_type is None or not method:
             continue
@@ -270,18 +245,42 @@ def quantization_taken(
             return fail(f"{side} quant_method is {method[:80]}")
         edges = known[method].split()
         windows = zip_longest(edges[::2], edges[1::2])
-        if not any(versions.covers(setup.order, setup.version, *window) for window in windows):
+        if not any(
+            versions.covers(pair.setup.order, pair.setup.version, *window) for window in windows
+        ):
             return fail(f"{side} quant_method is {method[:80]} (taken: {known[method]})")
     words = "no quantisation that this version does not know"
-    return unread_config(comparison.both) or ok(words)
+    return unread_config(pair.both) or ok(words)
 
 
-def target_quantized_as(
-    comparison: Comparison, setup: EngineSetup, *, methods: list[str]
-) -> CheckOutcome:
+def target_quantized_as(pair: JudgedPair, *, methods: list[str]) -> CheckOutcome:
     """Fail when the target's quant_method is none of these; unquantised counts as none."""
-    if comparison.target.config.model_type is None:
-        return unknown("the target's config was not read")
-    name = quant_method(comparison.target)
+    needed(pair.target.config.model_type, "the target's config was not read")
+    name = quant_method(pair.target)
     words = f"target quant_method is {name or 'none'}"
     return ok(words) if name in methods else fail(words)
+
+
+def same_quantization(pair: JudgedPair) -> CheckOutcome:
+    """Fail when the two models are quantised in different ways, or only one of them is."""
+    sides = (pair.target, pair.drafter)
+    if any(facts.config.model_type is None for facts in sides):
+        return unknown("config of a side was not read")
+    names = [
+        str((facts.config.quantization or {}).get("quant_method", "none"))[:80] for facts in sides
+    ]
+    words = f"quantisation: target {names[0]}, draft {names[1]}"
+    return ok(words) if names[0] == names[1] else fail(words)
+
+
+def one_backend(pair: JudgedPair, *, apart: list[str], others: list[str]) -> CheckOutcome:
+    """Fail when the target's quantisation picks a backend that cannot load the draft's.
+
+    apart: quant methods with a backend of their own; others: those that only the other one loads.
+    """
+    if pair.target.config.model_type is None or pair.drafter.config.model_type is None:
+        return unknown("a config was not read")
+    ours, theirs = quant_method(pair.target), quant_method(pair.drafter)
+    words = f"quant_method {ours or 'none'} / {theirs or 'none'} (target / draft)"
+    missed = theirs in others if ours in apart else theirs in apart
+    return fail(words) if missed else ok(words)

@@ -1,17 +1,28 @@
-"""llama.cpp: what its loader and its compatibility check do with the two models.
+"""llama.cpp: what its loader and its compatibility check do with the two models, and its heads.
 
 One file is loaded after the other, the target first, and only the first failure is seen;
-so a load rule fails only where its own failure is that first one.
+so a load rule fails only where its own failure is that first one. A head in a folder is judged as
+the GGUF file that the converter would write for this target.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
-from functools import wraps
-from typing import Concatenate, ParamSpec
 
-from draftcheck.judge.checks.outcomes import fail, not_applicable, ok, quote, unknown
+from draftcheck.judge.checks import heads, vocabulary
+from draftcheck.judge.checks.outcomes import (
+    TEXTS_UNREAD,
+    UNTOLD,
+    Settled,
+    applies,
+    fail,
+    needed,
+    not_applicable,
+    ok,
+    quote,
+    unknown,
+)
+from draftcheck.judge.checks.own_layers import mtp_layers_present
 from draftcheck.judge.compare import differing_within
 from draftcheck.judge.llama import convert
 from draftcheck.judge.llama.build import Build, LoadFailure, NotTold
@@ -20,16 +31,16 @@ from draftcheck.judge.llama.load import load as load_model
 from draftcheck.judge.llama.vocab import TYPES, LlamaVocab
 from draftcheck.values.comparison import Comparison
 from draftcheck.values.facts import NO_TOKEN, ModelFacts
-from draftcheck.values.verdicts import EngineSetup
-from draftcheck.values.words import CheckOutcome
+from draftcheck.values.verdicts import EngineSetup, JudgedPair
+from draftcheck.values.words import CheckOutcome, Outcome
 
 BORROWERS = ("eagle3", "dflash", "dspark")
 """Heads whose GGUF file is written with the target's tokenizer."""
 
 
-def llama_loads(comparison: Comparison, setup: EngineSetup, *, failure: str) -> CheckOutcome:
+def llama_loads(pair: JudgedPair, *, failure: str) -> CheckOutcome:
     """Fail when this failure is the first one that loading the pair meets."""
-    for side, view in views(comparison, setup):
+    for side, view in views(pair):
         if isinstance(view, LoadFailure) and view.code == failure:
             return fail(f"{side}: {view.saw}")
         if not isinstance(view, LlamaVocab):
@@ -37,9 +48,9 @@ def llama_loads(comparison: Comparison, setup: EngineSetup, *, failure: str) -> 
     return ok("both files load")
 
 
-def llama_load_is_known(comparison: Comparison, setup: EngineSetup) -> CheckOutcome:
+def llama_load_is_known(pair: JudgedPair) -> CheckOutcome:
     """Unknown when the files do not tell what loading them would give."""
-    for side, view in views(comparison, setup):
+    for side, view in views(pair):
         if isinstance(view, NotTold):
             return unknown(f"{side}: not told by the files: {view}")
         if isinstance(view, LoadFailure):
@@ -47,44 +58,31 @@ def llama_load_is_known(comparison: Comparison, setup: EngineSetup) -> CheckOutc
     return ok("both files tell what they become")
 
 
-def views(comparison: Comparison, setup: EngineSetup) -> tuple[tuple[str, View], ...]:
+def views(pair: JudgedPair) -> tuple[tuple[str, View], ...]:
     """Both models as this build holds them; a head without a tokenizer gets the target's."""
-    return ("target", load(comparison.target, setup)), ("draft", _load_draft(comparison, setup))
+    return ("target", load(pair.target, pair.setup)), ("draft", _load_draft(pair))
 
 
-def _load_draft(comparison: Comparison, setup: EngineSetup) -> View:
-    target, draft = comparison.target, comparison.draft
+def _load_draft(pair: JudgedPair) -> View:
+    target, draft = pair.target, pair.draft
     if draft is None or draft.gguf is not None or draft.role not in BORROWERS:
-        return load(comparison.drafter, setup)
-    if id(draft) not in setup.memo:
-        if target.gguf is not None:
-            words = "the target's own folder, which the converter needs for a head"
-            setup.memo[id(draft)] = NotTold(f"{words} (--target-model-dir)")
-        else:
-            whole = replace(draft, tokenizer=target.tokenizer, conversion=target.conversion)
-            setup.memo[id(draft)] = load_model(whole, build_of(setup))
-    found: View = setup.memo[id(draft)]
+        return load(pair.drafter, pair.setup)
+    if target.gguf is not None:
+        words = "the target's own folder, which the converter needs for a head"
+        return NotTold(f"{words} (--target-model-dir)")
+    if id(draft) not in pair.setup.memo:
+        whole = replace(draft, tokenizer=target.tokenizer, conversion=target.conversion)
+        pair.setup.memo[id(draft)] = load_model(whole, Build(pair.setup))
+    found: View = pair.setup.memo[id(draft)]
     return found
 
 
 def load(facts: ModelFacts, setup: EngineSetup) -> View:
     """The vocabulary as this build holds it after loading the file, or why it has none."""
     if id(facts) not in setup.memo:
-        setup.memo[id(facts)] = load_model(facts, build_of(setup))
+        setup.memo[id(facts)] = load_model(facts, Build(setup))
     found: View = setup.memo[id(facts)]
     return found
-
-
-def build_of(setup: EngineSetup) -> Build:
-    return Build(
-        vocabulary=setup.tables["llamacpp-vocabulary"],
-        architectures=setup.tables["llamacpp-architectures"],
-        conversion=setup.tables["llamacpp-conversion"],
-        at=setup.order(setup.version),
-        order=setup.order,
-        checked=setup.checked,
-        failures=setup.failures,
-    )
 
 
 def architecture(facts: ModelFacts, setup: EngineSetup) -> str | None:
@@ -92,41 +90,26 @@ def architecture(facts: ModelFacts, setup: EngineSetup) -> str | None:
     if facts.gguf is not None:
         return facts.config.model_type
     try:
-        return convert.architecture(facts, build_of(setup))
+        return convert.architecture(facts, Build(setup))
     except (LoadFailure, NotTold):
         return None
 
 
-P = ParamSpec("P")
+def _loaded(pair: JudgedPair) -> tuple[LlamaVocab, LlamaVocab]:
+    """The two loaded vocabularies; the check is settled where one does not load."""
+    found = []
+    for side, view in views(pair):
+        if isinstance(view, LoadFailure):
+            raise Settled(not_applicable(f"the {side} does not load"))
+        if isinstance(view, NotTold):
+            raise Settled(unknown(f"{side}: not told by the files: {view}"))
+        found.append(view)
+    return found[0], found[1]
 
 
-def of_both(
-    test: Callable[Concatenate[LlamaVocab, LlamaVocab, P], CheckOutcome],
-) -> Callable[Concatenate[Comparison, EngineSetup, P], CheckOutcome]:
-    """A check of the two loaded vocabularies, which is asked only when both load."""
-
-    @wraps(test)
-    def check(
-        comparison: Comparison, setup: EngineSetup, /, *args: P.args, **params: P.kwargs
-    ) -> CheckOutcome:
-        vocabularies = []
-        for side, view in views(comparison, setup):
-            if isinstance(view, LoadFailure):
-                return not_applicable(f"the {side} does not load")
-            if isinstance(view, NotTold):
-                return unknown(f"{side}: not told by the files: {view}")
-            vocabularies.append(view)
-        ours, theirs = vocabularies
-        return test(ours, theirs, *args, **params)
-
-    return check
-
-
-@of_both
-def llama_vocab_type(
-    ours: LlamaVocab, theirs: LlamaVocab, *, only_none: bool = False
-) -> CheckOutcome:
+def llama_vocab_type(pair: JudgedPair, *, only_none: bool = False) -> CheckOutcome:
     """Fail when the vocabulary types differ; only_none: the era that told none from the rest."""
+    ours, theirs = _loaded(pair)
     words = f"target {_type(ours)}, draft {_type(theirs)}"
     if only_none:
         return fail(words) if (ours.type == "NONE") != (theirs.type == "NONE") else ok(words)
@@ -137,11 +120,9 @@ def _type(vocab: LlamaVocab) -> str:
     return f"{vocab.type} ({TYPES[vocab.type]})"
 
 
-@of_both
-def llama_special(
-    ours: LlamaVocab, theirs: LlamaVocab, *, token: str, ids_always: bool = False
-) -> CheckOutcome:
+def llama_special(pair: JudgedPair, *, token: str, ids_always: bool = False) -> CheckOutcome:
     """Fail when the add flag differs, or the id where it counts (always, or with the flag on)."""
+    ours, theirs = _loaded(pair)
     flags = [getattr(vocab, f"add_{token}") for vocab in (ours, theirs)]
     ids = [getattr(vocab, token) for vocab in (ours, theirs)]
     words = (
@@ -165,30 +146,29 @@ def _id(value: int | None) -> str:
     return "none" if value is None or value == NO_TOKEN else str(value)
 
 
-@of_both
-def llama_size_gap(ours: LlamaVocab, theirs: LlamaVocab, *, max_gap: int) -> CheckOutcome:
+def llama_size_gap(pair: JudgedPair, *, max_gap: int) -> CheckOutcome:
     """Fail when the numbers of tokens differ by more than max_gap."""
+    ours, theirs = _loaded(pair)
     gap = abs(ours.n - theirs.n)
     words = f"{ours.n:,} and {theirs.n:,} tokens, difference {gap:,}, allowed {max_gap}"
     return fail(words) if gap > max_gap else ok(words)
 
 
-def llama_token_text(comparison: Comparison, setup: EngineSetup, *, first_id: int) -> CheckOutcome:
+def llama_token_text(pair: JudgedPair, *, first_id: int) -> CheckOutcome:
     """Fail when a token text differs from first_id on, as far as both tables go."""
-    seen = _texts_same(
-        comparison, setup, first_id=first_id, same_file=comparison.vocabulary.same_file
-    )
-    return _text_without_rows(comparison, first_id) or seen if seen.outcome == "unknown" else seen
+    try:
+        return _texts_same(pair, first_id)
+    except Settled as settled:
+        doubtful = settled.outcome.outcome is Outcome.UNKNOWN
+        return (doubtful and _text_without_rows(pair, first_id)) or settled.outcome
 
 
-@of_both
-def _texts_same(
-    ours: LlamaVocab, theirs: LlamaVocab, *, first_id: int, same_file: bool
-) -> CheckOutcome:
+def _texts_same(pair: JudgedPair, first_id: int) -> CheckOutcome:
+    ours, theirs = _loaded(pair)
     if ours.texts is None or theirs.texts is None:
-        if same_file:
+        if pair.vocabulary.same_file:
             return ok("the same tokenizer file on both sides")
-        return unknown("the token texts were not read on both sides")
+        raise Settled(unknown(TEXTS_UNREAD))
     bad = differing_within(ours.texts, theirs.texts, first_id)
     if not bad:
         last = min(ours.n, theirs.n) - 1
@@ -214,33 +194,284 @@ def _text_without_rows(comparison: Comparison, first_id: int) -> CheckOutcome | 
     return None
 
 
-@of_both
-def llama_no_vocabulary(ours: LlamaVocab, theirs: LlamaVocab) -> CheckOutcome:
+def llama_no_vocabulary(pair: JudgedPair) -> CheckOutcome:
     """Fail when both files come without a vocabulary: reading its texts aborts."""
+    ours, theirs = _loaded(pair)
     if ours.type == theirs.type == "NONE" and min(ours.n, theirs.n) > 5:
         return fail("tokenizer.ggml.model is none on both sides")
     return ok("at least one side has a vocabulary")
 
 
-def llama_architecture_in(
-    comparison: Comparison, setup: EngineSetup, *, side: str, kind: str
-) -> CheckOutcome:
+def llama_architecture_in(pair: JudgedPair, *, side: str, kind: str) -> CheckOutcome:
     """Fail when that side's architecture is in the table's list of that kind."""
-    facts = comparison.model(side)
-    name = architecture(facts, setup)
+    facts = pair.model(side)
+    name = architecture(facts, pair.setup)
     if name is None and facts.gguf is None:
         return not_applicable(f"the {side}'s folder names no class that the converter knows")
-    if name is None:
-        return unknown(f"the {side}'s architecture was not read")
-    listed = name in getattr(setup.tables["llamacpp-architectures"].kinds, kind)
+    needed(name, f"the {side}'s architecture was not read")
+    listed = name in getattr(pair.setup.tables["llamacpp-architectures"].kinds, kind)
     return fail(f"{side} architecture {name}") if listed else ok(f"{side} architecture {name}")
 
 
-def llama_bos_exists(comparison: Comparison, setup: EngineSetup) -> CheckOutcome:
+def llama_bos_exists(pair: JudgedPair) -> CheckOutcome:
     """Fail when the target adds a bos token that is not defined."""
-    view = load(comparison.target, setup)
+    view = load(pair.target, pair.setup)
     if not isinstance(view, LlamaVocab):
         return not_applicable("the target does not load")
     if view.add_bos and view.bos == NO_TOKEN:
         return fail("target: add_bos true, bos id none")
     return ok(f"target: add_bos {_flag(view.add_bos)}, bos id {_id(view.bos)}")
+
+
+# ---- heads ----
+
+
+def _written(pair: JudgedPair) -> JudgedPair:
+    """The pair with the head as it stands in its GGUF file."""
+    draft = pair.draft
+    if draft is None or draft.gguf is not None or draft.role in heads.NO_HEAD:
+        return pair
+    if draft.head is None:
+        return pair
+    head = convert.head(draft.head, draft.role, pair.target.config)
+    return replace(pair, draft=replace(draft, head=head))
+
+
+def llama_head_declares(pair: JudgedPair, *, fields: list[str], kind: str = "") -> CheckOutcome:
+    """Fail when the file does not state one of these; kind: only asked of such a head."""
+    if kind and pair.drafter.role not in (kind, None):
+        return not_applicable(f"the draft is: {pair.drafter.role}")
+    return heads.head_declares(_written(pair), fields=fields)
+
+
+def llama_head_count(pair: JudgedPair, *, exactly: int) -> CheckOutcome:
+    """Fail when an EAGLE-3 head reads another number of the target's layers."""
+    if pair.drafter.role not in ("eagle3", None):
+        return not_applicable(f"the draft is: {pair.drafter.role}")
+    return heads.head_aux_count(_written(pair), exactly=exactly)
+
+
+def llama_head_fc(pair: JudgedPair, *, own: bool = False) -> CheckOutcome:
+    """Fail when fc.weight does not have the shape that the keys ask for."""
+    return heads.head_fc(_written(pair), own=own)
+
+
+def llama_head_layers(pair: JudgedPair, *, beyond: int) -> CheckOutcome:
+    """Fail when the head names a layer input that the target does not hand out.
+
+    beyond: how many numbers after the last layer the engine understands, for every target.
+    """
+    last = pair.setup.tables["llamacpp-architectures"].feeds.last
+    if architecture(pair.target, pair.setup) in last:
+        beyond = max(beyond, 1)
+    return heads.head_layers_in_range(_written(pair), beyond=beyond)
+
+
+def llama_head_width(pair: JudgedPair, *, own: bool = False) -> CheckOutcome:
+    """Fail when the head was made for hidden states of another width."""
+    return heads.head_width(_written(pair), own=own)
+
+
+def llama_head_borrows(pair: JudgedPair) -> CheckOutcome:
+    """Fail when the head takes embedding or output from a target of another width."""
+    draft = pair.drafter
+    if draft.role in heads.NO_HEAD:
+        return not_applicable(f"the draft is no head: {draft.role}")
+    head, ours = needed(draft.head, heads.WIDTHS_UNREAD), pair.target.config.hidden
+    theirs = needed(head.hidden, heads.WIDTHS_UNREAD)
+    words = f"the head is {theirs:,} wide, the target {needed(ours, heads.WIDTHS_UNREAD):,}"
+    if theirs == ours:
+        return ok(words)
+    unread = f"{words}; tensors of the head were not read"
+    own = {"output": needed(head.lm_head, unread), "token_embd": needed(head.embed_tokens, unread)}
+    for name, there in own.items():
+        if not there:
+            return fail(f"{words}; {name} is the target's")
+    return ok(f"{words}, all own")
+
+
+def llama_feeds_heads(pair: JudgedPair) -> CheckOutcome:
+    """Fail when this build's graph of the target hands out no layer inputs."""
+    name = needed(architecture(pair.target, pair.setup), "the target's architecture was not read")
+    return _listed(name, "feeds", f"target architecture {name}", pair.setup)
+
+
+def _listed(name: str, table: str, words: str, setup: EngineSetup) -> CheckOutcome:
+    build = Build(setup)
+    try:
+        there = build.knows(name, getattr(build.architectures, table), "use of")
+    except NotTold as doubt:
+        return unknown(str(doubt))
+    return ok(words) if there else fail(words)
+
+
+def llama_mistaken_head(pair: JudgedPair, *, kinds: list[str], layers: int = 0) -> CheckOutcome:
+    """Fail when the draft is of one of these kinds (and names so many layers)."""
+    role, head = needed(pair.drafter.role, UNTOLD), _written(pair).drafter.head
+    if role not in kinds:
+        return ok(f"the draft is: {role}")
+    if layers and (head is None or head.aux_count is None):
+        return unknown("the head's layers were not read")
+    same = not layers or (head is not None and head.aux_count == layers)
+    words = f"the draft is: {role}" + (f", with {layers} layers" if layers and same else "")
+    return fail(words) if same else ok(words)
+
+
+def llama_layers_read(pair: JudgedPair) -> CheckOutcome:
+    """Fail when the converter does not see which layers an EAGLE-3 head was trained on."""
+    draft, head = pair.drafter, pair.drafter.head
+    if draft.gguf is not None or draft.role != "eagle3":
+        return not_applicable("no EAGLE-3 head to convert")
+    if head is None or head.declared is None:
+        return unknown("the head's layers were not read")
+    if head.aux_layers is None or convert.reads_layers(head):
+        return ok("the layers stand where the converter looks, or are the usual ones")
+    words = f"{head.aux_place}.{head.aux_key} says {_numbers(head.aux_layers)}"
+    written = convert.head(head, draft.role, pair.target.config).aux_layers
+    layers = needed(written, f"{words}; the target's layers were not read")
+    same = layers == head.aux_layers
+    return ok(words) if same else fail(f"{words}; the converter writes {_numbers(layers)}")
+
+
+def _numbers(values: tuple[int, ...]) -> str:
+    return ", ".join(map(str, values[:8]))
+
+
+def llama_head_texts(pair: JudgedPair, *, more_than: float) -> CheckOutcome:
+    """Fail when ordinary tokens of a GGUF head differ from the target's."""
+    if pair.drafter.gguf is None and pair.drafter.role in BORROWERS:
+        return not_applicable("the converter writes the target's own tokens")
+    return vocabulary.texts_differ(pair, more_than=more_than)
+
+
+# ---- multi-token prediction ----
+
+
+def llama_mtp_width(pair: JudgedPair) -> CheckOutcome:
+    """Fail when the file with MTP layers is not as wide as the target."""
+    draft = applies(pair.draft, "the target's own layers")
+    if needed(draft.role, UNTOLD) != "mtp" and not _promised(draft):
+        return not_applicable("no MTP layers")
+    named = (draft.head.target_hidden or draft.head.hidden) if draft.head else None
+    unread = "hidden size of the target or of the MTP layers was not read"
+    theirs = needed(named if named is not None else draft.config.hidden, unread)
+    ours = needed(pair.target.config.hidden, unread)
+    words = f"the MTP layers are made for width {theirs:,}, the target's is {ours:,}"
+    return ok(words) if ours == theirs else fail(words)
+
+
+def llama_mtp_family(pair: JudgedPair) -> CheckOutcome:
+    """Fail when the MTP layers belong to another architecture than the target's."""
+    draft = applies(pair.draft, "the target's own layers")
+    unread = "the architecture of the target or of the MTP layers was not read"
+    ours = needed(architecture(pair.target, pair.setup), unread)
+    theirs = needed(architecture(draft, pair.setup), unread)
+    made_for = pair.setup.tables["llamacpp-architectures"].mtp.made_for
+    words = f"MTP layers of {theirs}, target {ours}"
+    return ok(words) if ours == made_for.get(theirs, theirs) else fail(words)
+
+
+def llama_mtp_graph(pair: JudgedPair) -> CheckOutcome:
+    """Fail when this build has no graph for MTP layers of the draft's architecture."""
+    draft = pair.drafter
+    if not _promised(draft) and draft.role != "mtp":
+        return not_applicable("no MTP layers")
+    name = needed(architecture(draft, pair.setup), "the draft's architecture was not read")
+    return _listed(name, "mtp", f"MTP layers of architecture {name}", pair.setup)
+
+
+def _promised(facts: ModelFacts) -> int:
+    return (facts.head.mtp_promised or 0) if facts.head is not None else 0
+
+
+def llama_mtp_missing(pair: JudgedPair, *, loads_without: bool) -> CheckOutcome:
+    """Fail when promised MTP layers are not in the file.
+
+    loads_without: only where this build loads such a file, because none of them is there.
+    """
+    draft, seen = pair.drafter, mtp_layers_present(pair)
+    if seen.outcome is not Outcome.FAIL or draft.head is None:
+        return seen
+    listed = pair.setup.tables["llamacpp-architectures"].mtp.load_without
+    goes_on = not draft.head.mtp_present and architecture(draft, pair.setup) in listed
+    return seen if goes_on == loads_without else not_applicable(seen.saw)
+
+
+def llama_mtp_single(pair: JudgedPair) -> CheckOutcome:
+    """Fail when there are more MTP layers than the architecture's graph takes."""
+    draft = pair.drafter
+    if draft.head is None and draft.role is None:
+        return unknown("the draft's MTP layers were not read")
+    promised = _promised(draft)
+    if not promised:
+        return not_applicable("no MTP layers promised")
+    name = architecture(draft, pair.setup)
+    words = f"{promised} MTP layers, architecture {name}"
+    single = pair.setup.tables["llamacpp-architectures"].mtp.single
+    return fail(words) if promised > 1 and name in single else ok(words)
+
+
+def llama_mtp_written(pair: JudgedPair) -> CheckOutcome:
+    """Fail when the converter leaves the MTP layers of this class out."""
+    draft = pair.drafter
+    if draft.gguf is not None or draft.role == "mtp" or not _promised(draft):
+        return not_applicable("no folder of a model with MTP layers")
+    table = pair.setup.tables["llamacpp-conversion"].mtp
+    names = draft.config.architectures
+    if not names:
+        return unknown("the class of the model was not read")
+    words = f"class {names[0]}"
+    if names[0] in table.left_out:
+        return fail(words)
+    since = needed(table.written.get(names[0]), f"{words}: not in the rulebook's list")
+    return ok(words) if Build(pair.setup).has(since) else fail(f"{words}: from {since}")
+
+
+# ---- the command line and the deployment ----
+
+
+def llama_detected(pair: JudgedPair, *, kinds: dict[str, str]) -> CheckOutcome:
+    """Fail when -md alone leaves the draft unused; detected ones are judged by their method."""
+    role = needed(pair.drafter.role, UNTOLD)
+    since = kinds.get(role)
+    if since is None or not Build(pair.setup).has(since):
+        return fail(f"-md without --spec-type; the draft is: {role}")
+    return unknown(f"the server takes it for draft-{role}: ask again with --method draft-{role}")
+
+
+def llama_sequences(pair: JudgedPair, *, at_most: int) -> CheckOutcome:
+    """Fail when more sequences are served at once."""
+    count = applies(pair.setup.sequences, "--sequences not given")
+    words = f"{count:,} sequences, limit {at_most:,}"
+    return fail(words) if count > at_most else ok(words)
+
+
+def llama_cache_type(pair: JudgedPair, *, types: list[str]) -> CheckOutcome:
+    """Fail when the cache is to be of a type that is none of these."""
+    kind = applies(pair.setup.kv_dtype, "--kv-dtype not given")
+    words = f"--kv-dtype {kind[:40]!r}"
+    return ok(words) if kind in types else fail(words)
+
+
+def llama_cache_blocks(
+    pair: JudgedPair, *, block: int, plain: list[str], sides: list[str]
+) -> CheckOutcome:
+    """Fail when a quantised cache cuts the heads of one of the sides into parts of a block."""
+    if pair.setup.kv_dtype is None or pair.setup.kv_dtype in plain:
+        return not_applicable("no quantised cache")
+    for side in sides:
+        size = needed(pair.model(side).config.head_dim, f"the {side}'s head size was not read")
+        if size % block:
+            return fail(f"{side}: heads of {size}, blocks of {block} ({pair.setup.kv_dtype[:40]})")
+    return ok(f"blocks of {block} divide the heads of the {' and the '.join(sides)}")
+
+
+def llama_may_see(pair: JudgedPair) -> CheckOutcome:
+    """Fail when the target may be served with --mmproj: it has, or may have, a vision part."""
+    facts = pair.target
+    name = architecture(facts, pair.setup)
+    if facts.config.multimodal is None and name is None:
+        return unknown("whether the target is multimodal was not read")
+    listed = name in pair.setup.tables["llamacpp-architectures"].kinds.vision
+    words = f"target architecture {name}"
+    return fail(words) if facts.config.multimodal or listed else ok(words)

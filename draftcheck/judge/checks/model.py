@@ -1,35 +1,42 @@
-"""Checks on architecture, context, parallelism and what kind of model the draft is."""
+"""Checks on the models themselves: architecture, context, parallelism, what their caches keep."""
 
 from __future__ import annotations
 
-from draftcheck.judge.checks.outcomes import UNTOLD, fail, not_applicable, ok, unknown
-from draftcheck.values.comparison import Comparison
+from draftcheck.judge.checks.listed import is_listed, whole_type
+from draftcheck.judge.checks.outcomes import (
+    UNTOLD,
+    applies,
+    fail,
+    needed,
+    needed_of_both,
+    not_applicable,
+    ok,
+    unknown,
+)
 from draftcheck.values.facts import ModelFacts
 from draftcheck.values.sizes import short_count
-from draftcheck.values.verdicts import EngineSetup
+from draftcheck.values.verdicts import JudgedPair
 from draftcheck.values.words import CheckOutcome, Outcome
 
+ATTENTION = {"attention", "full_attention", "sliding_attention", "chunked_attention"}
+SLIDING = "sliding_attention"
 
-def always(comparison: Comparison, setup: EngineSetup, *, says: str) -> CheckOutcome:
+
+def always(pair: JudgedPair, *, says: str) -> CheckOutcome:
     """A fact about the engine version alone: holds for every pair."""
     return fail(says)
 
 
-def draft_is_full_model(comparison: Comparison, setup: EngineSetup) -> CheckOutcome:
+def draft_is_full_model(pair: JudgedPair) -> CheckOutcome:
     """Fail when the draft is a head or an encoder, which no two-model method can use."""
-    role = comparison.drafter.role
-    if role is None:
-        return unknown(UNTOLD)
+    role = needed(pair.drafter.role, UNTOLD)
     return ok("a full language model") if role == "full" else fail(f"the draft is: {role}")
 
 
-def draft_is_smaller(
-    comparison: Comparison, setup: EngineSetup, *, max_ratio: float
-) -> CheckOutcome:
+def draft_is_smaller(pair: JudgedPair, *, max_ratio: float) -> CheckOutcome:
     """Fail when the draft has too many parameters beside the target."""
-    if comparison.draft is None:
-        return not_applicable("there is no draft")
-    ours, theirs = comparison.target.weights.parameters, comparison.drafter.weights.parameters
+    applies(pair.draft, "there is no draft")
+    ours, theirs = pair.target.weights.parameters, pair.drafter.weights.parameters
     if not ours or not theirs:
         return unknown("parameters were not counted on both sides")
     ratio = theirs / ours
@@ -37,46 +44,27 @@ def draft_is_smaller(
     return fail(words) if ratio > max_ratio else ok(words)
 
 
-def target_is_dense(comparison: Comparison, setup: EngineSetup) -> CheckOutcome:
+def target_is_dense(pair: JudgedPair) -> CheckOutcome:
     """Fail when the target sends each token to some of many experts."""
-    config = comparison.target.config
+    config = pair.target.config
     if config.experts is None:
-        if config.model_type is None:
-            return unknown("the target's config was not read")
-        return ok("the target has no experts")
-    if config.experts < 2:
+        needed(config.model_type, "the target's config was not read")
+    if (config.experts or 0) < 2:
         return ok("the target has no experts")
     used = f", {config.experts_used} per token" if config.experts_used else ""
     return fail(f"the target has {config.experts} experts{used}")
 
 
-def weights_are_safe(comparison: Comparison, setup: EngineSetup) -> CheckOutcome:
-    """Fail when a side offers nothing but pickled weights."""
-    found = []
-    unread = []
-    for side, facts in comparison.both:
-        if facts.weights.problems:
-            found.append(f"{side}: {facts.weights.problems[0]}")
-        elif not facts.weights.files:
-            unread.append(side)
-    if found:
-        return fail("; ".join(found))
-    return unknown(f"weights of the {', '.join(unread)} not listed") if unread else ok("no pickles")
-
-
-def draft_context(
-    comparison: Comparison, setup: EngineSetup, *, rope: str = "scaled"
-) -> CheckOutcome:
+def draft_context(pair: JudgedPair, *, rope: str = "scaled") -> CheckOutcome:
     """Fail when the draft's window is shorter than the length that will be served.
 
     rope: how the engine counts rope scaling: scaled, plain (not at all), or unless-original
     (not where the config names the original length).
     """
-    draft = _window(comparison.drafter, rope)
-    served = setup.context or _window(comparison.target, rope)
-    if draft is None or served is None:
-        return unknown("a context length was not read")
-    asked = "--context" if setup.context else "the target's own window"
+    unread = "a context length was not read"
+    draft = needed(_window(pair.drafter, rope), unread)
+    served = needed(pair.setup.context or _window(pair.target, rope), unread)
+    asked = "--context" if pair.setup.context else "the target's own window"
     words = f"draft {draft:,} tokens, served {served:,} ({asked})"
     return fail(words) if draft < served else ok(words)
 
@@ -88,53 +76,43 @@ def _window(facts: ModelFacts, rope: str) -> int | None:
     return facts.config.scaled_context
 
 
-def draft_context_learned(comparison: Comparison, setup: EngineSetup) -> CheckOutcome:
+def draft_context_learned(pair: JudgedPair) -> CheckOutcome:
     """The same for drafts with learned positions, which have no row beyond their window."""
-    positions = comparison.drafter.config.positions
+    positions = pair.drafter.config.positions
     if positions not in (None, "learned"):
         return not_applicable(f"positions: {positions}")
-    seen = draft_context(comparison, setup)
+    seen = draft_context(pair)
     if seen.outcome is Outcome.FAIL and positions is None:
         return unknown(f"{seen.saw}; the draft's kind of positions was not read")
     return seen
 
 
-def heads_divisible(
-    comparison: Comparison, setup: EngineSetup, *, side: str = "draft"
-) -> CheckOutcome:
+def heads_divisible(pair: JudgedPair, *, side: str = "draft") -> CheckOutcome:
     """Fail when that side's attention heads cannot be split over its tensor-parallel ranks."""
-    ranks, facts = setup.tensor_parallel, comparison.target
+    ranks, facts = pair.setup.tensor_parallel, pair.target
     if side == "draft":
-        ranks, facts = setup.draft_tensor_parallel or ranks, comparison.drafter
+        ranks, facts = pair.setup.draft_tensor_parallel or ranks, pair.drafter
     if not ranks or ranks == 1:
         return not_applicable("no tensor parallelism asked for")
-    heads = facts.config.heads
-    if heads is None:
-        return unknown(f"the {side}'s number of attention heads was not read")
+    heads = needed(facts.config.heads, f"the {side}'s number of attention heads was not read")
     words = f"{side} has {heads} attention heads, tensor parallel size {ranks}"
     return fail(words) if heads % ranks else ok(words)
 
 
-def not_multimodal(comparison: Comparison, setup: EngineSetup, *, side: str) -> CheckOutcome:
+def not_multimodal(pair: JudgedPair, *, side: str) -> CheckOutcome:
     """Fail when that side has vision or audio parts."""
-    facts = comparison.model(side)
-    if facts.config.multimodal is None:
-        return unknown(f"whether the {side} is multimodal was not read")
-    words = f"{side} is {'multimodal' if facts.config.multimodal else 'text only'}"
-    return fail(words) if facts.config.multimodal else ok(words)
+    multimodal = pair.model(side).config.multimodal
+    needed(multimodal, f"whether the {side} is multimodal was not read")
+    return fail(f"{side} is multimodal") if multimodal else ok(f"{side} is text only")
 
 
-def one_kind_of_cache(
-    comparison: Comparison, setup: EngineSetup, *, mixed: list[str]
-) -> CheckOutcome:
+def one_kind_of_cache(pair: JudgedPair, *, mixed: list[str]) -> CheckOutcome:
     """Fail when the draft mixes kinds of layers (sliding and full, recurrent and attention).
 
     mixed: model types that do so without listing their layers.
     """
-    kinds = comparison.drafter.config.layer_kinds
-    model_type = comparison.drafter.config.model_type
-    if model_type is None:
-        return unknown("the draft's layers were not read")
+    kinds = pair.drafter.config.layer_kinds
+    model_type = needed(pair.drafter.config.model_type, "the draft's layers were not read")
     if kinds is None and model_type in mixed:
         return fail(f"the draft's model_type {model_type} mixes sliding and full attention")
     distinct = sorted(set(kinds or ()))
@@ -143,56 +121,169 @@ def one_kind_of_cache(
     return ok("all layers of the draft are of one kind")
 
 
-def single_rank(comparison: Comparison, setup: EngineSetup) -> CheckOutcome:
+def single_rank(pair: JudgedPair) -> CheckOutcome:
     """Fail when tensor parallelism is asked for at all."""
-    return _at_most_one(setup.tensor_parallel, "tensor")
+    return _at_most_one(pair.setup.tensor_parallel, "tensor")
 
 
-def single_stage(comparison: Comparison, setup: EngineSetup) -> CheckOutcome:
+def single_stage(pair: JudgedPair) -> CheckOutcome:
     """Fail when pipeline parallelism is asked for at all."""
-    return _at_most_one(setup.pipeline_parallel, "pipeline")
+    return _at_most_one(pair.setup.pipeline_parallel, "pipeline")
 
 
 def _at_most_one(size: int | None, kind: str) -> CheckOutcome:
-    if size is None:
-        return not_applicable(f"no {kind} parallelism asked for")
     words = f"{kind} parallel size {size}"
-    return fail(words) if size > 1 else ok(words)
+    return fail(words) if applies(size, f"no {kind} parallelism asked for") > 1 else ok(words)
 
 
-def pipeline_not_read(comparison: Comparison, setup: EngineSetup) -> CheckOutcome:
+def pipeline_not_read(pair: JudgedPair) -> CheckOutcome:
     """Unknown when pipeline parallelism is asked for: what then happens was not found out."""
-    seen = single_stage(comparison, setup)
+    seen = single_stage(pair)
     if seen.outcome is not Outcome.FAIL:
         return seen
     return unknown(f"{seen.saw}: what this version does with a draft was not found out")
 
 
-def no_mrope(comparison: Comparison, setup: EngineSetup) -> CheckOutcome:
+def no_mrope(pair: JudgedPair) -> CheckOutcome:
     """Fail when the draft has rotary positions in several dimensions."""
-    mrope = comparison.drafter.config.mrope
-    if mrope is None:
-        return unknown("the draft's positions were not read")
+    mrope = needed(pair.drafter.config.mrope, "the draft's positions were not read")
     return fail("the draft has an mrope_section") if mrope else ok("no M-RoPE in the draft")
 
 
-def draft_tensor_parallel(
-    comparison: Comparison, setup: EngineSetup, *, one: bool, target: bool
-) -> CheckOutcome:
+def draft_tensor_parallel(pair: JudgedPair, *, one: bool, target: bool) -> CheckOutcome:
     """Fail when the draft's own tensor parallel size is neither of the allowed values."""
-    size = setup.draft_tensor_parallel
-    if size is None:
-        return not_applicable("no tensor parallel size asked for the draft")
-    ours = setup.tensor_parallel or 1
+    size = applies(pair.setup.draft_tensor_parallel, "no tensor parallel size asked for the draft")
+    ours = pair.setup.tensor_parallel or 1
     allowed = ([1] if one else []) + ([ours] if target else [])
     words = f"draft tensor parallel size {size}, target {ours}"
     return ok(words) if size in allowed else fail(words)
 
 
-def draft_name_dotted(comparison: Comparison, setup: EngineSetup) -> CheckOutcome:
+def draft_name_dotted(pair: JudgedPair) -> CheckOutcome:
     """Fail when the draft's name has a dot and no slash."""
-    if comparison.draft is None:
-        return not_applicable("no draft is named")
-    name = comparison.drafter.called
+    applies(pair.draft, "no draft is named")
+    name = pair.drafter.called
     words = f"the draft is called {name!r}"
     return fail(words) if "." in name and "/" not in name else ok(words)
+
+
+def both_decode_alone(pair: JudgedPair, *, types: list[str]) -> CheckOutcome:
+    """Fail when the target is of these encoder-decoder types and the draft is not."""
+    ours, theirs = needed_of_both(pair, lambda facts: whole_type(facts.config), "model_type")
+    names = {"target": ours, "draft": theirs}
+    found = [f"{side} model_type is {name}" for side, name in names.items() if name in types]
+    if theirs in types:
+        return unknown(f"{', '.join(found)}: drafts with an encoder were not read")
+    return fail(found[0]) if found else ok("both are decoders")
+
+
+def no_nested_config(pair: JudgedPair) -> CheckOutcome:
+    """Fail when a side keeps its language model in a part of the config."""
+    for side, facts in pair.both:
+        config = facts.config
+        if config.multimodal is None or config.model_type is None:
+            return unknown(f"the config of the {side} was not read")
+        if config.multimodal and config.outer_type != config.model_type:
+            return fail(
+                f"{side} model_type is {config.outer_type}, of its text {config.model_type}"
+            )
+    return ok("no vision or audio parts")
+
+
+def target_layers_at_least(pair: JudgedPair, *, least: int) -> CheckOutcome:
+    """Fail when the target has fewer layers than the engine picks from."""
+    layers = needed(pair.target.config.layers, "the target's number of layers was not read")
+    words = f"the target has {layers} layers, {least} are needed"
+    return fail(words) if layers < least else ok(words)
+
+
+def multimodal_not_read(pair: JudgedPair) -> CheckOutcome:
+    """Unknown when the target sees images: what follows from it was not found out."""
+    seen = not_multimodal(pair, side="target")
+    words = f"the {seen.saw}"
+    return unknown(words) if seen.outcome is Outcome.FAIL else ok(words)
+
+
+# ---- what the caches keep ----
+
+
+def cache_rewinds(
+    pair: JudgedPair, *, side: str, types: dict[str, str], mixed: dict[str, str] | None = None
+) -> CheckOutcome:
+    """Fail when that side's cache cannot take back rejected tokens.
+
+    Tables: model_type -> "since" or "since until"; mixed: only with layers that are no attention.
+    """
+    config = pair.model(side).config
+    name = needed(whole_type(config), f"the {side}'s model_type was not read")
+    words = f"{side} model_type is {name}"
+    if is_listed(name, types, pair.setup):
+        return fail(words)
+    if is_listed(name, mixed or {}, pair.setup):
+        kinds = needed(config.layer_kinds, f"{words}; its kinds of layers were not read")
+        if other := sorted(set(kinds) - ATTENTION):
+            return fail(f"{words} with layers of kind {', '.join(other)}")
+    return ok(words)
+
+
+def window_rewinds(
+    pair: JudgedPair, *, margin: int, types: dict[str, str], listed: dict[str, str]
+) -> CheckOutcome:
+    """Fail when the target's sliding layers are full before the served length is reached.
+
+    margin: tokens of one round with the usual draft length, which must fit too; types: these
+    slide unless their config lists other layers; listed: only where it does.
+    """
+    config = pair.target.config
+    name = needed(whole_type(config), "the target's model_type was not read")
+    usual = is_listed(name, types, pair.setup)
+    slides = SLIDING in config.layer_kinds if config.layer_kinds is not None else usual
+    if not slides or not (usual or is_listed(name, listed, pair.setup)):
+        return ok(f"target model_type is {name}, without a sliding window")
+    unread = f"target model_type is {name}; its window or context was not read"
+    served = needed(pair.setup.context or config.scaled_context or config.context, unread)
+    window = needed(config.sliding_window, unread)
+    if pair.setup.draft_tokens is not None:
+        margin = pair.setup.draft_tokens + 1
+    asked = "--context" if pair.setup.context else "the target's own context"
+    words = f"sliding window {window:,} tokens, served {served:,} ({asked})"
+    return fail(words) if served + margin > window else ok(words)
+
+
+def no_recurrent_layers(pair: JudgedPair) -> CheckOutcome:
+    """Fail when a side keeps a recurrent state."""
+    flags = {side: facts.config.recurrent for side, facts in pair.both}
+    for side, flag in flags.items():
+        if flag:
+            return fail(f"the {side} has recurrent layers")
+    if unread := [side for side, flag in flags.items() if flag is None]:
+        return unknown(f"layers of the {' and the '.join(unread)} were not read")
+    return ok("no recurrent layers")
+
+
+def recurrent_not_read(pair: JudgedPair, *, side: str = "both") -> CheckOutcome:
+    """Unknown when a side keeps a recurrent state: what follows from it was not found out.
+
+    side: target where the draft is a head, or there is none.
+    """
+    if side == "target":
+        recurrent = needed(pair.target.config.recurrent, "layers of the target were not read")
+        return target_recurrent_not_read(pair) if recurrent else ok("no recurrent layers")
+    seen = no_recurrent_layers(pair)
+    return unknown(seen.saw) if seen.outcome is Outcome.FAIL else seen
+
+
+def target_recurrent(pair: JudgedPair, *, able: dict[str, str]) -> CheckOutcome:
+    """Fail when the target keeps a recurrent state and is of no type that this version excepts."""
+    config = pair.target.config
+    if not needed(config.recurrent, "whether the target has recurrent layers was not read"):
+        return ok("no recurrent layers in the target")
+    words = f"the target has recurrent layers, model_type {whole_type(config)}"
+    return ok(words) if is_listed(whole_type(config), able, pair.setup) else fail(words)
+
+
+def target_recurrent_not_read(pair: JudgedPair) -> CheckOutcome:
+    """Unknown when the target keeps a recurrent state: what follows from it was not found out."""
+    if not pair.target.config.recurrent:
+        return not_applicable("no recurrent layers seen")
+    return unknown("the target has recurrent layers")

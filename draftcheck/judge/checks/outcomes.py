@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from typing import TypeVar
 
 from draftcheck.values.facts import ModelFacts
+from draftcheck.values.verdicts import JudgedPair
 from draftcheck.values.words import CheckOutcome, Outcome
 
+T = TypeVar("T")
 LONGEST = 60
+TEXTS_UNREAD = "the token texts were not read on both sides"
 UNTOLD = "the draft's files do not say what kind of model it is"
 
 
@@ -25,6 +29,38 @@ def unknown(saw: str) -> CheckOutcome:
 
 def not_applicable(saw: str) -> CheckOutcome:
     return CheckOutcome(Outcome.NOT_APPLICABLE, saw)
+
+
+class Settled(Exception):
+    """A check is answered before its end: it does not apply, or something was not read."""
+
+    def __init__(self, outcome: CheckOutcome) -> None:
+        super().__init__(outcome.saw)
+        self.outcome = outcome
+
+
+def needed(value: T | None, otherwise: str) -> T:
+    """The value; where it is None the check is settled: unknown, for this reason."""
+    if value is None:
+        raise Settled(unknown(otherwise))
+    return value
+
+
+def applies(value: T | None, otherwise: str) -> T:
+    """The value; where it is None the check is settled: it does not apply, for this reason."""
+    if value is None:
+        raise Settled(not_applicable(otherwise))
+    return value
+
+
+def needed_of_both(
+    pair: JudgedPair, fact: Callable[[ModelFacts], T | None], what: str
+) -> tuple[T, T]:
+    """This fact of the target and of the drafter, as needed() gives it."""
+    found = {side: fact(facts) for side, facts in pair.both}
+    unread = [side for side, value in found.items() if value is None]
+    otherwise = f"{what} of the {' and the '.join(unread)} was not read"
+    return needed(found["target"], otherwise), needed(found["draft"], otherwise)
 
 
 def unread_config(

@@ -1,52 +1,61 @@
-"""Checks on the two vocabularies, the same for every engine."""
+"""Checks on the two vocabularies and tokenizers: texts, ids, sizes, how text is cut."""
 
 from __future__ import annotations
 
-from draftcheck.judge.checks.outcomes import fail, not_applicable, ok, quote, unknown
+from itertools import permutations
+
+from draftcheck.judge import tokenizers_agree
+from draftcheck.judge.checks.outcomes import (
+    TEXTS_UNREAD,
+    fail,
+    needed,
+    needed_of_both,
+    not_applicable,
+    ok,
+    quote,
+    unknown,
+)
 from draftcheck.values.comparison import Comparison
-from draftcheck.values.facts import NO_TOKEN, ConfigFacts
-from draftcheck.values.verdicts import EngineSetup
-from draftcheck.values.words import CheckOutcome, Relation
+from draftcheck.values.facts import NO_TOKEN, ConfigFacts, ModelFacts, TokenizerFacts
+from draftcheck.values.verdicts import JudgedPair
+from draftcheck.values.words import CheckOutcome, Outcome, Relation
+
+SPACES = {"byte-bpe": "Ġ".encode(), "spm-bpe": "▁".encode(), "unigram": "▁".encode()}
+"""How a leading space is written in the vocabulary file."""
 
 
-def relation_is(comparison: Comparison, setup: EngineSetup, *, bad: str) -> CheckOutcome:
+def relation_is(pair: JudgedPair, *, bad: str) -> CheckOutcome:
     """Fail when the relation of the vocabularies is the bad one."""
-    vocabulary = comparison.vocabulary
-    if vocabulary.differing_ids is None:
-        return unknown(_unread(comparison))
+    vocabulary = pair.vocabulary
+    needed(vocabulary.differing_ids, _unread(pair))
     if vocabulary.relation == Relation(bad):
-        return fail(differences(comparison))
+        return fail(differences(pair))
     if vocabulary.same_file:
         return ok("the same tokenizer file on both sides")
     if vocabulary.differing_ids == 0:
-        length = comparison.target.tokenizer.length
-        if length is None or comparison.drafter.tokenizer.length is None:
+        length = pair.target.tokenizer.length
+        if length is None or pair.drafter.tokenizer.length is None:
             return unknown("special tokens are not in the tokenizer file (tiktoken)")
         return ok(f"all {length:,} token texts are the same")
     return ok(f"{vocabulary.differing_ids:,} ids differ ({vocabulary.relation})")
 
 
-def relation_among(comparison: Comparison, setup: EngineSetup, *, good: list[str]) -> CheckOutcome:
+def relation_among(pair: JudgedPair, *, good: list[str]) -> CheckOutcome:
     """Fail when the relation of the vocabularies is none of the good ones."""
-    vocabulary = comparison.vocabulary
-    if vocabulary.differing_ids is None:
-        return unknown(_unread(comparison))
+    vocabulary = pair.vocabulary
+    needed(vocabulary.differing_ids, _unread(pair))
     words = f"the vocabularies are: {vocabulary.relation}"
     return ok(words) if vocabulary.relation in good else fail(words)
 
 
-def texts_differ(
-    comparison: Comparison, setup: EngineSetup, *, more_than: float, at_most: float = 1.0
-) -> CheckOutcome:
+def texts_differ(pair: JudgedPair, *, more_than: float, at_most: float = 1.0) -> CheckOutcome:
     """Fail when ordinary tokens differ, and the share of differing ids lies in the range."""
-    vocabulary = comparison.vocabulary
-    if vocabulary.differing_ids is None:
-        return unknown(_unread(comparison))
-    if vocabulary.relation != Relation.DIFFERS:
-        return relation_is(comparison, setup, bad="differs")
-    lengths = [len(f.tokenizer.tokens or ()) for f in (comparison.target, comparison.drafter)]
-    share = vocabulary.differing_ids / max(*lengths, 1)
-    words = differences(comparison)
+    differing = needed(pair.vocabulary.differing_ids, _unread(pair))
+    if pair.vocabulary.relation != Relation.DIFFERS:
+        return relation_is(pair, bad="differs")
+    lengths = [len(f.tokenizer.tokens or ()) for f in (pair.target, pair.drafter)]
+    share = differing / max(*lengths, 1)
+    words = differences(pair)
     return fail(words) if more_than < share <= at_most else ok(words)
 
 
@@ -69,51 +78,42 @@ def _unread(comparison: Comparison) -> str:
     return f"token texts of the {' and the '.join(missing)} were not read"
 
 
-def vocab_size_equal(comparison: Comparison, setup: EngineSetup) -> CheckOutcome:
+def vocab_size_equal(pair: JudgedPair) -> CheckOutcome:
     """Fail when the configured vocabulary sizes differ at all."""
-    ours, theirs = comparison.target.config.vocab_size, comparison.drafter.config.vocab_size
-    if ours is None or theirs is None:
-        sides = [n for n, v in (("target", ours), ("draft", theirs)) if v is None]
-        return unknown(f"vocab_size of the {' and the '.join(sides)} was not read")
+    ours, theirs = needed_of_both(pair, lambda facts: facts.config.vocab_size, "vocab_size")
     if ours == theirs:
         return ok(f"vocab_size {ours:,} on both sides")
     return fail(f"target vocab_size {ours:,}, draft {theirs:,} (difference {abs(ours - theirs):,})")
 
 
-def ids_within_rows(comparison: Comparison, setup: EngineSetup) -> CheckOutcome:
+def ids_within_rows(pair: JudgedPair) -> CheckOutcome:
     """Fail when one side can produce an id for which the other has no row."""
-    target, draft = comparison.target, comparison.drafter
+    target, draft = pair.target, pair.drafter
     if None in (target.rows, draft.rows, target.tokenizer.length, draft.tokenizer.length):
         return unknown("embedding rows or tokenizer length were not read on both sides")
     found = []
-    for name, facts, other_name, other in (
-        ("target", target, "draft", draft),
-        ("draft", draft, "target", target),
-    ):
+    for (side, facts), (other_side, other) in permutations(pair.both):
         length, rows = facts.tokenizer.length or 0, other.rows or 0
         if length > rows:
-            found.append(f"{name} ids go up to {length - 1:,}, {other_name} has {rows:,} rows")
+            found.append(f"{side} ids go up to {length - 1:,}, {other_side} has {rows:,} rows")
     return fail("; ".join(found)) if found else ok("every id has a row on both sides")
 
 
-def same_behaviour(comparison: Comparison, setup: EngineSetup) -> CheckOutcome:
+def same_behaviour(pair: JudgedPair) -> CheckOutcome:
     """Fail when the two tokenizers cut the same text into different ids."""
-    behaviour = comparison.behaviour
-    if comparison.vocabulary.relation == Relation.DIFFERS:
+    behaviour = pair.behaviour
+    if pair.vocabulary.relation == Relation.DIFFERS:
         return ok("another rule speaks of the differing vocabularies")
-    if behaviour.same is None:
-        return unknown(behaviour.detail)
+    needed(behaviour.same, behaviour.detail)
     return ok(behaviour.detail) if behaviour.same else fail(behaviour.detail)
 
 
-def config_ids_equal(
-    comparison: Comparison, setup: EngineSetup, *, same_vocab_size: bool = False
-) -> CheckOutcome:
+def config_ids_equal(pair: JudgedPair, *, same_vocab_size: bool = False) -> CheckOutcome:
     """Fail when bos, eos or pad ids in the two config.json files differ."""
-    sizes = comparison.target.config.vocab_size, comparison.drafter.config.vocab_size
+    sizes = pair.target.config.vocab_size, pair.drafter.config.vocab_size
     if same_vocab_size and None not in sizes and sizes[0] != sizes[1]:
         return not_applicable("vocab_size differs: another path is taken")
-    target, draft = comparison.target.config, comparison.drafter.config
+    target, draft = pair.target.config, pair.drafter.config
     pairs = {
         "bos_token_id": (target.bos_token_id, draft.bos_token_id),
         "eos_token_id": (_eos(target), _eos(draft)),
@@ -143,3 +143,207 @@ def _id_text(value: object) -> str:
     if value in (NO_TOKEN, ()):
         return "none"
     return str(list(value) if isinstance(value, tuple) else value)
+
+
+def tokenizer_size_equal(pair: JudgedPair) -> CheckOutcome:
+    """Fail when tokenizer.vocab_size differs: the base vocabulary, without added tokens."""
+    if pair.vocabulary.same_file:
+        return ok("the same tokenizer file on both sides")
+    ours, theirs = needed_of_both(pair, lambda f: f.tokenizer.base_size, "the base vocabulary")
+    words = f"base vocabulary {ours:,} / {theirs:,} (target / draft)"
+    if ours == theirs:
+        return ok(words)
+    files = [facts.tokenizer.origin.get("*") for _, facts in pair.both]
+    if files[0] != files[1]:
+        return unknown(f"{words}, read from {files[0]} and {files[1]}: not counted alike")
+    return fail(words)
+
+
+def texts_agree(pair: JudgedPair) -> CheckOutcome:
+    """Fail when some id has another text, or a text on one side only."""
+    vocabulary = pair.vocabulary
+    if vocabulary.differing_ids:
+        return fail(differences(pair))
+    if vocabulary.relation is Relation.UNKNOWN:
+        return unknown("the token texts, or the rows, were not read on both sides")
+    return ok(f"vocabularies {vocabulary.relation}")
+
+
+def shared_texts(pair: JudgedPair, *, at_least: int) -> CheckOutcome:
+    """Fail when the vocabularies share fewer token texts."""
+    if pair.vocabulary.same_file:
+        return ok("the same tokenizer file on both sides")
+    tokens = needed(pair.drafter.tokenizer.tokens, TEXTS_UNREAD)
+    share = needed(pair.vocabulary.overlap, TEXTS_UNREAD)
+    count = round(share * sum(token is not None for token in tokens))
+    words = f"about {count:,} shared texts"
+    return ok(words) if count >= at_least else fail(words)
+
+
+# ---- tokenizers ----
+
+
+def tokenizer_ids_equal(pair: JudgedPair) -> CheckOutcome:
+    """Fail when bos, eos or pad id differ, as an exported tokenizer gives them.
+
+    The tokenizer's own id wins, then that of config.json; a pad id that neither has is the eos id.
+    """
+    doubts = []
+    for name in ("eos", "bos", "pad"):
+        ours, theirs = _told(pair.target, name), _told(pair.drafter, name)
+        words = f"{name} id {_text(ours)} / {_text(theirs)} (target / draft)"
+        if ours is None and theirs is None and _same_default(pair, name):
+            continue  # both leave it to the same default
+        if ours is None or theirs is None:
+            doubts.append(words)
+        elif not ours & theirs:
+            return fail(words)
+        elif len(ours | theirs) > 1 and ours != theirs:
+            doubts.append(words)
+    if doubts:
+        return unknown("; ".join(doubts))
+    return ok("bos, eos and pad ids are the same")
+
+
+def _told(facts: ModelFacts, name: str) -> frozenset[int] | None:
+    """The ids that it can turn out to be; None where the files leave it to a class default."""
+    own: int | None = getattr(facts.tokenizer, f"{name}_id")
+    if own is None:
+        return None
+    if own != NO_TOKEN:
+        return frozenset({own})
+    configured = _configured(facts.config, name)
+    if configured is not None and configured != NO_TOKEN:
+        return frozenset({configured})
+    if name == "pad" and facts.tokenizer.eos_id is not None:
+        return frozenset({facts.tokenizer.eos_id, NO_TOKEN})
+    return frozenset({NO_TOKEN})
+
+
+def _configured(config: ConfigFacts, name: str) -> int | None:
+    found = _eos(config) if name == "eos" else getattr(config, f"{name}_token_id")
+    return found if isinstance(found, int) else None
+
+
+def _same_default(comparison: Comparison, name: str) -> bool:
+    sides = (comparison.target, comparison.drafter)
+    if any(facts.tokenizer.length is None for facts in sides):
+        return False
+    ours, theirs = (_configured(facts.config, name) for facts in sides)
+    return (ours if ours != NO_TOKEN else None) == (theirs if theirs != NO_TOKEN else None)
+
+
+def _text(ids: frozenset[int] | None) -> str:
+    if ids is None:
+        return "not stated"
+    return " or ".join("none" if i == NO_TOKEN else str(i) for i in sorted(ids, reverse=True))
+
+
+def probe_count_equal(pair: JudgedPair, *, text: str) -> CheckOutcome:
+    """Fail when the two tokenizers cut the text into different numbers of tokens.
+
+    Engines that ask this also compare special ids; where those differ, nothing is cut, because
+    running two tokenizers takes longer than everything else.
+    """
+    ours, theirs = pair.target.tokenizer, pair.drafter.tokenizer
+    if tokenizer_ids_equal(pair).outcome is Outcome.FAIL:
+        return not_applicable("the special ids differ already")
+    if ours.files and ours.files == theirs.files:
+        return ok("the same tokenizer file")
+    if pair.behaviour.same and _same_frame(pair):
+        return ok(f"{pair.behaviour.detail}, same tokens around a text")
+    if not ours.definition or not theirs.definition:
+        return unknown("the tokenizers could not be run side by side (no tokenizer.json on a side)")
+    in_vain = "the tokenizers library cannot run these two files"
+    needed(pair.behaviour.same, in_vain)  # otherwise they were run already
+    definitions = ours.definition, theirs.definition
+    counts = [
+        len(ids) for ids in needed(tokenizers_agree.cut(definitions, text, special=True), in_vain)
+    ]
+    words = f"the probe sentence has {counts[0]} / {counts[1]} tokens (target / draft)"
+    return ok(words) if counts[0] == counts[1] else fail(words)
+
+
+def _same_frame(comparison: Comparison) -> bool:
+    """Whether both tokenizers put the same special tokens around a text."""
+    ours, theirs = comparison.target.conversion, comparison.drafter.conversion
+    if ours is None or theirs is None or None in (ours.add_bos, theirs.add_bos):
+        return False
+    return (ours.add_bos, ours.add_eos) == (theirs.add_bos, theirs.add_eos)
+
+
+def unknown_or_end(pair: JudgedPair) -> CheckOutcome:
+    """Fail when a tokenizer has neither an unknown token nor an end token."""
+    for side, facts in pair.both:
+        ids = (facts.tokenizer.unk_id, facts.tokenizer.eos_id)
+        if any(i is not None and i != NO_TOKEN for i in ids):
+            continue
+        if None in ids:
+            return unknown(f"unknown and end token of the {side} were not read")
+        return fail(f"the {side} has neither")
+    return ok("both sides have one of them")
+
+
+# ---- methods that translate between two vocabularies ----
+
+
+def vocab_size_differs(pair: JudgedPair) -> CheckOutcome:
+    """Fail when the configured vocabulary sizes are the same: then nothing may be translated."""
+    ours, theirs = needed_of_both(pair, lambda facts: facts.config.vocab_size, "vocab_size")
+    if ours == theirs:
+        return fail(f"vocab_size {ours:,} on both sides")
+    return ok(f"target vocab_size {ours:,}, draft {theirs:,}")
+
+
+def draft_vocabulary_exceeds(pair: JudgedPair, *, sizes_differ: bool = False) -> CheckOutcome:
+    """Fail when every token of the draft is one of the target's too, and no id is skipped.
+
+    sizes_differ: only asked where the configured sizes do, and nothing to say elsewhere.
+    """
+    ours, theirs = pair.target.tokenizer, pair.drafter.tokenizer
+    if sizes_differ:
+        rows = {pair.target.config.vocab_size, pair.drafter.config.vocab_size}
+        if None in rows:
+            return unknown("a vocab_size was not read")
+        if len(rows) == 1:
+            return ok("vocab_size is the same on both sides: nothing is translated")
+    if pair.vocabulary.same_file:
+        return fail("the same tokenizer file: every token of the draft is one of the target")
+    target, texts = needed(ours.tokens, TEXTS_UNREAD), needed(theirs.tokens, TEXTS_UNREAD)
+    if None in texts:
+        return ok(f"the draft's vocabulary skips id {texts.index(None):,}")
+    known = set(target)
+    for i, text in enumerate(texts):
+        if text is not None and _spelled(text, theirs, ours) not in known:
+            return ok(f"id {i:,} of the draft is no token of the target")
+    return fail(f"all {len(texts):,} tokens of the draft are tokens of the target")
+
+
+def _spelled(text: bytes, own: TokenizerFacts, other: TokenizerFacts) -> bytes:
+    """A token with its leading space written as the other vocabulary writes it."""
+    mine, yours = SPACES.get(own.kind or ""), SPACES.get(other.kind or "")
+    if mine is None or yours is None or mine == yours or not text.startswith(mine):
+        return text
+    return yours + text[len(mine) :]
+
+
+def draft_cuts_no_finer(pair: JudgedPair) -> CheckOutcome:
+    """Fail when the draft cuts texts into more tokens than the target does."""
+    relation = pair.vocabulary.relation
+    if relation in (Relation.IDENTICAL, Relation.PADDED):
+        return ok("both cut a text into the same tokens")
+    ours, theirs = pair.target.tokenizer.base_size, pair.drafter.tokenizer.base_size
+    if relation is Relation.UNKNOWN or ours is None or theirs is None:
+        return unknown("the vocabularies were not read on both sides")
+    words = f"base vocabulary {ours:,} / {theirs:,} (target / draft)"
+    if theirs < ours:
+        return fail(f"{words}: a smaller one needs more tokens for the same text")
+    return unknown(f"{words}: which one needs more tokens depends on the prompt")
+
+
+def rows_gap(pair: JudgedPair, *, most: int) -> CheckOutcome:
+    """Fail when the numbers of tokens, padding included, lie further apart than this."""
+    gap = needed(pair.vocabulary.size_gap, "the number of tokens was not read on both sides")
+    ours, theirs = pair.vocabulary.target_size, pair.vocabulary.draft_size
+    words = f"{ours:,} / {theirs:,} tokens (target / draft), {gap:,} apart, {most:,} allowed"
+    return fail(words) if gap > most else ok(words)

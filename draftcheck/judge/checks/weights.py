@@ -2,69 +2,55 @@
 
 from __future__ import annotations
 
-from draftcheck.judge.checks.outcomes import fail, not_applicable, ok
-from draftcheck.values.comparison import Comparison
-from draftcheck.values.facts import ModelFacts
-from draftcheck.values.verdicts import EngineSetup
+from draftcheck.judge.checks.outcomes import fail, needed, not_applicable, ok, unknown
+from draftcheck.values.verdicts import JudgedPair
 from draftcheck.values.words import CheckOutcome
 
 SHOWN = 3
 """Faults of one kind that are shown; the rest is counted."""
 
 
-def weights_have_no(
-    comparison: Comparison, setup: EngineSetup, *, kinds: list[str]
-) -> CheckOutcome:
+def weights_have_no(pair: JudgedPair, *, kinds: list[str]) -> CheckOutcome:
     """Fail when the files of a side prove one of these faults."""
-    found: list[str] = []
-    looked = 0
-    for side, facts in comparison.sides:
+    looked, found = False, []
+    for side, facts in pair.sides:
         faults = facts.weights.faults
-        if faults is None:
-            continue
-        looked += 1
-        if not faults:
-            continue
-        mine = [fault for fault in faults if fault.kind in kinds]
-        for fault in mine[:SHOWN]:
-            found.append(f"{side}: {fault}")
-        if len(mine) > SHOWN:
-            found.append(f"{side}: {len(mine) - SHOWN} more of this kind")
+        looked = looked or faults is not None
+        if faults:  # hardly ever, and many rules ask
+            mine = [fault for fault in faults if fault.kind in kinds]
+            found += [f"{side}: {fault}" for fault in mine[:SHOWN]]
+            if len(mine) > SHOWN:
+                found.append(f"{side}: {len(mine) - SHOWN} more of this kind")
     if found:
         return fail("; ".join(found))
     return ok("not seen in the headers") if looked else not_applicable("weights not read")
 
 
-def gguf_table_sound(comparison: Comparison, setup: EngineSetup, *, failure: str) -> CheckOutcome:
+def gguf_table_sound(pair: JudgedPair, *, failure: str) -> CheckOutcome:
     """Fail when a GGUF is broken for every reader; engines that say so themselves are not asked.
 
     failure: the engine's own word for it, where it has rules for loading.
     """
-    sides = [(side, facts) for side, facts in comparison.sides if facts.gguf is not None]
-    if not sides or failure in setup.failures:
+    sides = [(side, facts.gguf) for side, facts in pair.sides if facts.gguf is not None]
+    if not sides or failure in pair.setup.failures:
         return not_applicable("no GGUF file, or judged by the engine's own rules")
-    for side, facts in sides:
-        if words := _broken(facts):
+    for side, gguf in sides:
+        if gguf.data_short_by > 0:
+            missing = f"{gguf.data_short_by:,} bytes of tensor data are missing at the end"
+            return fail(f"{side}: {missing}")
+        if words := gguf.tensor_fault or gguf.offset_fault or gguf.split_fault:
             return fail(f"{side}: {words}")
     return ok("tensor table and size of the file agree")
 
 
-def _broken(facts: ModelFacts) -> str | None:
-    gguf = facts.gguf
-    assert gguf is not None
-    if gguf.data_short_by > 0:
-        return f"{gguf.data_short_by:,} bytes of tensor data are missing at the end"
-    return gguf.tensor_fault or gguf.offset_fault or gguf.split_fault
-
-
-def gguf_has_tensors(comparison: Comparison, setup: EngineSetup, *, told_by: str) -> CheckOutcome:
+def gguf_has_tensors(pair: JudgedPair, *, told_by: str) -> CheckOutcome:
     """Fail when a GGUF lacks a tensor of its architecture.
 
     told_by: the table of engines that have a list of their own for some architectures.
     """
-    told = setup.tables[told_by].tensors if told_by in setup.tables else ()
+    told = pair.setup.tables[told_by].tensors if told_by in pair.setup.tables else ()
     looked = False
-    for side, facts in comparison.sides:
+    for side, facts in pair.sides:
         faults = facts.weights.faults
         if facts.gguf is None or faults is None or facts.config.model_type in told:
             continue
@@ -75,18 +61,49 @@ def gguf_has_tensors(comparison: Comparison, setup: EngineSetup, *, told_by: str
     return ok("every tensor is listed") if looked else not_applicable("no GGUF to look at")
 
 
-def rows_for_tokens(comparison: Comparison, setup: EngineSetup) -> CheckOutcome:
+def rows_for_tokens(pair: JudgedPair) -> CheckOutcome:
     """Fail when a tokenizer makes ids for which its own model has no row."""
-    words = []
-    for side, facts in comparison.sides:
+    looked, found = False, []
+    for side, facts in pair.sides:
         rows, length = facts.weights.embedding_rows, facts.tokenizer.length
-        if facts.role != "full" or rows is None or length is None:
-            continue
-        if length > rows:
-            words.append(f"{side}: {length:,} tokens, {rows:,} rows")
-            continue
-        words.append("")
-    found = [word for word in words if word]
+        if facts.role == "full" and rows is not None and length is not None:
+            looked = True
+            if length > rows:
+                found.append(f"{side}: {length:,} tokens, {rows:,} rows")
     if found:
         return fail("; ".join(found))
-    return ok("a row for each token") if words else not_applicable("rows or tokens not read")
+    return ok("a row for each token") if looked else not_applicable("rows or tokens not read")
+
+
+def has_safetensors(pair: JudgedPair) -> CheckOutcome:
+    """Fail when a side has no safetensors file."""
+    unread = []
+    for side, facts in pair.both:
+        if not facts.weights.files:
+            unread.append(side)
+        elif all(file.format != "safetensors" for file in facts.weights.files):
+            return fail(f"{side}: no safetensors among {len(facts.weights.files)} weight files")
+    if unread:
+        return unknown(f"weight files of the {' and the '.join(unread)} were not listed")
+    return ok("safetensors on both sides")
+
+
+def weights_are_safe(pair: JudgedPair) -> CheckOutcome:
+    """Fail when a side offers nothing but pickled weights."""
+    bad = [(side, facts.weights.problems) for side, facts in pair.both if facts.weights.problems]
+    if bad:
+        return fail("; ".join(f"{side}: {problems[0]}" for side, problems in bad))
+    unread = [side for side, facts in pair.both if not facts.weights.files]
+    return unknown(f"weights of the {', '.join(unread)} not listed") if unread else ok("no pickles")
+
+
+def gguf_is_whole(pair: JudgedPair) -> CheckOutcome:
+    """Fail when a GGUF file is cut off, or its tables contradict each other."""
+    for side, facts in pair.both:
+        found = needed(facts.gguf, f"the {side} was not read as a GGUF file")
+        if found.data_short_by:
+            return fail(f"{side}: {found.data_short_by:,} bytes are missing at the end")
+        fault = found.tensor_fault or found.offset_fault or found.split_fault
+        if fault or found.duplicate_key:
+            return fail(f"{side}: {fault or f'the key {found.duplicate_key} stands twice'}")
+    return ok("both files are whole")

@@ -6,19 +6,42 @@ import hashlib
 from array import array
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from itertools import chain, groupby, repeat
+from typing import Annotated, Any
+
+from msgspec import Meta, Struct
 
 from draftcheck.errors import ReadError
-from draftcheck.judge.condensed import folded_tensors, id_ranges, token_tables
+from draftcheck.judge.condensed import decode, folded_tensors, id_ranges, token_tables
 from draftcheck.judge.llama.vocab import BYTE, TOKEN_TYPES
 from draftcheck.models import stored
 from draftcheck.values.facts import GgufArray, ModelFacts, TokenizerFacts
 
 FORMAT = 1
-SETS = ("padding", "added", "special", "unnormalized", "byte_tokens")
-_NO_SETS: dict[str, Any] = dict.fromkeys(SETS, frozenset())
 LONGEST = 200
 """Bytes of a GGUF text that are kept: chat templates are not, their digest is."""
+MOST_VALUES = 1 << 22
+"""Numbers in all arrays of a GGUF file that are kept as runs."""
+
+
+class IdSets(Struct, forbid_unknown_fields=True):
+    """Sets of ids of a tokenizer, as ranges."""
+
+    padding: str = ""
+    added: str = ""
+    special: str = ""
+    unnormalized: str = ""
+    byte_tokens: str = ""
+
+
+SETS = IdSets.__struct_fields__
+
+
+class NumberRun(Struct, array_like=True, forbid_unknown_fields=True):
+    """The same value so many times in a row."""
+
+    value: int
+    times: Annotated[int, Meta(gt=0, le=MOST_VALUES)]
 
 
 def fingerprint(facts: ModelFacts) -> str | None:
@@ -33,9 +56,10 @@ def family(facts: ModelFacts) -> str | None:
 
 def condense(facts: ModelFacts) -> dict[str, Any]:
     """A JSON-ready object of a few kB."""
+    no_sets: dict[str, Any] = dict.fromkeys(SETS, frozenset())
     light = replace(
         facts,
-        tokenizer=replace(facts.tokenizer, tokens=None, **_NO_SETS),
+        tokenizer=replace(facts.tokenizer, tokens=None, **no_sets),
         config=replace(facts.config, origin={}),
         weights=replace(facts.weights, tensors=None, origin={}),
         gguf=facts.gguf and replace(facts.gguf, keys={}),
@@ -64,7 +88,7 @@ def _byte_typed(facts: ModelFacts) -> list[int]:
 def _key(entry: tuple[str, Any]) -> list[Any]:
     kind, value = entry
     if isinstance(value, array) and len(value) > 64 and value.typecode in "bBhHiIlLqQ":
-        runs = id_ranges.pack_runs(value.tolist())
+        runs = [[number, len(list(same))] for number, same in groupby(value)]
         if len(runs) <= 256:
             return [kind, {"runs": runs}]
         value = GgufArray(kind, len(value), hashlib.sha256(value.tobytes()).hexdigest())
@@ -90,7 +114,7 @@ def restore(entry: object, ref: str) -> ModelFacts:
     tokenizer = _tokenizer(facts.tokenizer, entry, ref)
     weights = facts.weights
     if "tensors" in entry:
-        weights = replace(weights, tensors=folded_tensors.unfold(entry["tensors"], ref))
+        weights = replace(weights, tensors=folded_tensors.FoldedTensors(entry["tensors"], ref))
     return replace(facts, tokenizer=tokenizer, weights=weights)
 
 
@@ -98,23 +122,24 @@ def _tokenizer(tokenizer: TokenizerFacts, entry: Mapping[str, Any], ref: str) ->
     if "table" not in entry:
         return tokenizer
     table = token_tables.unpack(entry["table"], ref)
-    ids = entry.get("ids", {})
-    if not isinstance(ids, Mapping):
-        raise ReadError(f"{ref}: ids are not an object")
+    ids = decode(entry.get("ids", {}), IdSets, f"{ref}: ids")
     sets: dict[str, Any] = {
-        name: frozenset(id_ranges.unpack(ids.get(name, ""), ref)) for name in SETS
+        name: frozenset(id_ranges.unpack(getattr(ids, name), f"{ref}: {name}", len(table)))
+        for name in SETS
     }
-    if any(max(found, default=0) >= max(len(table), 1) for found in sets.values()):
-        raise ReadError(f"{ref}: ids that no token has")
     return replace(tokenizer, tokens=table, **sets)
 
 
 def _keys(keys: object, ref: str) -> dict[str, Any]:
-    if not isinstance(keys, Mapping):
-        raise ReadError(f"{ref}: GGUF keys are not an object")
-    found = {}
-    for name, entry in keys.items():
-        sound = isinstance(entry, list) and len(entry) == 2
-        runs = entry[1].get("runs") if sound and isinstance(entry[1], Mapping) else None
-        found[name] = [entry[0], id_ranges.unpack_runs(runs, ref)] if runs is not None else entry
+    """GGUF keys as facts in full have them, runs of numbers spelled out."""
+    found = decode(keys, dict[str, tuple[str, Any]], f"{ref}: GGUF keys")
+    values = 0
+    for name, (kind, value) in found.items():
+        if isinstance(value, dict) and "runs" in value:
+            runs = decode(value["runs"], list[NumberRun], f"{ref}: GGUF keys: runs")
+            values += sum(run.times for run in runs)
+            if values > MOST_VALUES:
+                raise ReadError(f"{ref}: GGUF keys: so many values are not sensible")
+            spelled = chain.from_iterable(repeat(run.value, run.times) for run in runs)
+            found[name] = kind, list(spelled)
     return found

@@ -8,19 +8,37 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator, Mapping
-from itertools import product
-from typing import Any
+from itertools import chain, product
+from typing import Annotated, Any
+
+from msgspec import Meta, Struct
 
 from draftcheck.errors import ReadError
-from draftcheck.judge.condensed import id_ranges
+from draftcheck.judge.condensed import decode, id_ranges
 from draftcheck.values.facts import Tensor
 
 NUMBER = re.compile(r"(?<=\.)(0|[1-9]\d{0,6})(?=\.|$)")
-MOST = 1 << 21
+HIGHEST = 10**7
+"""One more than the largest number that NUMBER finds."""
+STAR = re.compile(r"(?<!\*)\*(?!\*)")
+MOST = 1 << 19
+"""Tensors of one model: more than twice as many as the largest known."""
+MOST_LETTERS = 1 << 27
+"""Of all their names together."""
+
+
+class TensorRow(Struct, array_like=True, forbid_unknown_fields=True):
+    """Tensors whose names differ in numbers only; a star of the pattern stands for each number."""
+
+    pattern: str
+    ranges: list[str]
+    dtype: str
+    shape: Annotated[tuple[Annotated[int, Meta(ge=0, lt=1 << 60)], ...], Meta(max_length=64)]
+    nbytes: Annotated[int, Meta(ge=0, lt=1 << 62)] | None
 
 
 def fold(tensors: Mapping[str, Tensor]) -> list[list[Any]]:
-    """[pattern, [ranges per number …], dtype, shape, bytes where they are not what dtype says]"""
+    """Rows as TensorRow reads them."""
     groups: dict[tuple[Any, ...], list[tuple[int, ...]]] = {}
     for name, tensor in tensors.items():
         numbers = tuple(int(n) for n in NUMBER.findall(name))
@@ -58,16 +76,24 @@ def _blocks(found: list[tuple[int, ...]]) -> list[list[list[int]]]:
 class FoldedTensors(Mapping[str, Tensor]):
     """The tensors again, spelled out when they are first looked at."""
 
-    def __init__(self, rows: list[list[Any]], where: str) -> None:
-        self._rows, self._where = rows, where
-        self._count = sum(_count(row, where) for row in rows)
-        if self._count > MOST:
-            raise ReadError(f"{where}: {self._count:,} tensors are not sensible")
+    def __init__(self, entry: object, where: str) -> None:
+        self._rows: list[tuple[TensorRow, list[list[range]]]] = []
+        self._count = letters = 0
+        for row in decode(entry, list[TensorRow], f"{where}: tensors"):
+            sides = [id_ranges.spans(side, where, HIGHEST) for side in row.ranges]
+            if len(sides) != len(STAR.findall(row.pattern)) or not all(sides):
+                raise ReadError(f"{where}: {row.pattern[:80]!r} and its ranges do not fit")
+            count = math.prod(sum(map(len, side)) for side in sides)
+            self._count += count
+            letters += count * len(row.pattern)
+            if self._count > MOST or letters > MOST_LETTERS:
+                raise ReadError(f"{where}: so many tensors, or such long names, are not sensible")
+            self._rows.append((row, sides))
         self._whole: dict[str, Tensor] | None = None
 
     def _tensors(self) -> dict[str, Tensor]:
         if self._whole is None:
-            self._whole = dict(pair for row in self._rows for pair in _spelled(row, self._where))
+            self._whole = dict(pair for row in self._rows for pair in _spelled(*row))
         return self._whole
 
     def __getitem__(self, name: str) -> Tensor:
@@ -80,41 +106,9 @@ class FoldedTensors(Mapping[str, Tensor]):
         return self._count
 
 
-def unfold(rows: object, where: str) -> FoldedTensors:
-    if not isinstance(rows, list):
-        raise ReadError(f"{where}: not a list of tensors")
-    return FoldedTensors(rows, where)
-
-
-def _count(row: object, where: str) -> int:
-    sound = (
-        isinstance(row, list)
-        and len(row) == 5
-        and isinstance(row[0], str)
-        and isinstance(row[1], list)
-        and isinstance(row[2], str)
-        and isinstance(row[3], list)
-        and all(type(side) is int and 0 <= side < 1 << 60 for side in row[3])
-        and len(row[3]) <= 64
-        and (row[4] is None or (type(row[4]) is int and 0 <= row[4] < 1 << 80))
-    )
-    if not sound or not isinstance(row, list):
-        raise ReadError(f"{where}: {str(row)[:80]!r} is no row of tensors")
-    if len(row[1]) != len(_stars(row[0])):
-        raise ReadError(f"{where}: {row[0][:80]!r} and its ranges do not fit")
-    return math.prod(len(id_ranges.unpack(side, where, MOST)) for side in row[1])
-
-
-def _stars(pattern: str) -> list[str]:
-    return re.findall(r"(?<!\*)\*(?!\*)", pattern)
-
-
-def _spelled(row: list[Any], where: str) -> Iterator[tuple[str, Tensor]]:
-    pattern, sides, dtype, shape, nbytes = row
-    tensor = Tensor(dtype, tuple(shape), "", nbytes)
-    parts = [part.replace("**", "*") for part in re.split(r"(?<!\*)\*(?!\*)", pattern)]
-    for numbers in product(*(id_ranges.unpack(side, where, MOST) for side in sides)):
-        words = [parts[0]]
-        for number, part in zip(numbers, parts[1:], strict=True):
-            words += [str(number), part]
-        yield "".join(words), tensor
+def _spelled(row: TensorRow, sides: list[list[range]]) -> Iterator[tuple[str, Tensor]]:
+    tensor = Tensor(row.dtype, row.shape, "", row.nbytes)
+    first, *parts = (part.replace("**", "*") for part in STAR.split(row.pattern))
+    for numbers in product(*(chain.from_iterable(side) for side in sides)):
+        words = (f"{number}{part}" for number, part in zip(numbers, parts, strict=True))
+        yield first + "".join(words), tensor

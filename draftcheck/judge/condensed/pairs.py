@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Annotated, Any
+
+from msgspec import Meta, Struct, structs, to_builtins
 
 from draftcheck.errors import ReadError
 from draftcheck.judge import compare as whole
-from draftcheck.judge.checks import CHECKS
-from draftcheck.judge.condensed import id_ranges, token_tables
+from draftcheck.judge.checks import see
+from draftcheck.judge.condensed import decode, id_ranges, token_tables
 from draftcheck.judge.condensed.facts import condense, restore
+from draftcheck.judge.condensed.token_tables import TokenTable
+from draftcheck.models.readers.tokenizer.vocabulary import MAX_ID
 from draftcheck.models.stored import to_bytes, to_text
 from draftcheck.rulebook import book
 from draftcheck.values.comparison import (
@@ -21,76 +25,97 @@ from draftcheck.values.comparison import (
     recorded_name,
 )
 from draftcheck.values.facts import ModelFacts
-from draftcheck.values.verdicts import EngineSetup
+from draftcheck.values.verdicts import EngineSetup, JudgedPair
 from draftcheck.values.words import CheckOutcome, Outcome, Relation
 
 TEXT_CHECKS = ("draft_vocabulary_exceeds", "shared_texts", "probe_count_equal")
 """Checks that look at the texts of both sides, and at nothing that a deployment says."""
 MOST_TEXTS = 128
 MOST_RANGES = 256
+TokenId = Annotated[int, Meta(ge=0, le=MAX_ID)]
+Texts = dict[str, str | None]
 
 
-def _take(comparison: Comparison, restored: Comparison) -> dict[str, Any]:
+class VocabularyNotes(Struct, forbid_unknown_fields=True):
+    """A VocabularyComparison as it is written; the two sizes are those of the models."""
+
+    relation: Relation
+    differing_ids: TokenId | None
+    differences: list[tuple[TokenId, str | None, str | None]]
+    only_special: bool | None
+    overlap: Annotated[float, Meta(ge=0, le=1)] | None
+    same_file: bool
+
+
+class DifferingTexts(Struct, forbid_unknown_fields=True):
+    """Which ids differ, and the texts where they are few."""
+
+    ids: str
+    target: Texts
+    draft: Texts
+
+
+class PairNotes(Struct, omit_defaults=True, forbid_unknown_fields=True):
+    """What turns the comparison of two restored models into that of the whole files."""
+
+    vocabulary: VocabularyNotes | None = None
+    differing: DifferingTexts | None = None
+    behaviour: tuple[bool | None, str] | None = None
+    seen: dict[str, tuple[Outcome, str]] = {}
+    """What checks of texts saw, by recorded_name()."""
+
+
+def _take(comparison: Comparison, restored: Comparison) -> PairNotes:
     """Notes that turn the restored comparison into this one."""
-    notes: dict[str, Any] = {}
+    notes = PairNotes()
     if comparison.vocabulary != restored.vocabulary:
-        notes["vocabulary"] = _vocabulary(comparison.vocabulary)
+        notes.vocabulary = _vocabulary(comparison.vocabulary)
         if comparison.vocabulary.differing_ids:
-            notes["differing"] = _differing(comparison)
+            notes.differing = _differing(comparison)
     if comparison.behaviour != restored.behaviour:
-        notes["behaviour"] = [comparison.behaviour.same, comparison.behaviour.detail]
+        notes.behaviour = comparison.behaviour.same, comparison.behaviour.detail
     again = restored
-    if notes and restored.draft is not None:
+    if notes != PairNotes() and restored.draft is not None:
         again = _apply(restored.target, restored.draft, notes)
-    if seen := _recorded(comparison, again):
-        notes["seen"] = seen
+    notes.seen = _recorded(comparison, again)
     return notes
 
 
-def _vocabulary(found: VocabularyComparison) -> dict[str, Any]:
-    return {
-        "relation": str(found.relation),
-        "differing_ids": found.differing_ids,
-        "differences": [
-            [d.id, *(None if t is None else to_text(t) for t in (d.target, d.draft))]
-            for d in found.differences
-        ],
-        "only_special": found.only_special,
-        "overlap": found.overlap,
-        "same_file": found.same_file,
-    }
+def _vocabulary(found: VocabularyComparison) -> VocabularyNotes:
+    told = {name: getattr(found, name) for name in VocabularyNotes.__struct_fields__}
+    told["differences"] = [(d.id, _text(d.target), _text(d.draft)) for d in found.differences]
+    return VocabularyNotes(**told)
 
 
-def _differing(comparison: Comparison) -> dict[str, Any]:
-    """Which ids differ, and the texts where they are few."""
-    ours, theirs = (
-        comparison_side.tokenizer.tokens or ()
-        for comparison_side in (comparison.target, comparison.drafter)
-    )
+def _text(raw: bytes | None) -> str | None:
+    return None if raw is None else to_text(raw)
+
+
+def _differing(comparison: Comparison) -> DifferingTexts:
+    ours, theirs = (side.tokenizer.tokens or () for _, side in comparison.both)
     ids = whole.differing_within(ours, theirs)
     packed = id_ranges.pack(ids).split(",")
     if len(packed) > MOST_RANGES:  # from there on: all of them
         last = packed[MOST_RANGES - 1].partition("-")[0]
         packed = [*packed[: MOST_RANGES - 1], f"{last}-{ids[-1]}"]
-    out: dict[str, Any] = {"ids": ",".join(packed) if ids else ""}
     shown = ids if len(ids) <= MOST_TEXTS else ids[: whole.SAMPLE]
-    for side, table in (("target", ours), ("draft", theirs)):
-        texts = {i: table[i] for i in shown}
-        out[side] = {
-            str(i): None if text is None else to_text(text[: token_tables.LONGEST])
-            for i, text in texts.items()
-        }
-    return out
+
+    def texts(table: Sequence[bytes | None]) -> Texts:
+        found = ((i, table[i]) for i in shown)
+        return {str(i): _text(text and text[: token_tables.LONGEST]) for i, text in found}
+
+    return DifferingTexts(",".join(packed), texts(ours), texts(theirs))
 
 
-def _recorded(comparison: Comparison, restored: Comparison) -> dict[str, list[str]]:
+def _recorded(comparison: Comparison, restored: Comparison) -> dict[str, tuple[Outcome, str]]:
     """What checks of texts see in the whole files, where stand-ins would mislead them."""
     found = {}
+    setup = EngineSetup(engine="", version="", method="", order=str, checked="")
+    pairs = [JudgedPair.of(side, setup) for side in (comparison, restored)]
     for name, params in _text_rules():
-        setup = EngineSetup(engine="", version="", method="", order=str, checked="")
-        seen = CHECKS[name](comparison, setup, **params)
-        if seen != CHECKS[name](restored, setup, **params):
-            found[recorded_name(name, params)] = [str(seen.outcome), seen.saw]
+        seen, again = (see(name, pair, params) for pair in pairs)
+        if seen != again:
+            found[recorded_name(name, params)] = seen.outcome, seen.saw
     return found
 
 
@@ -103,79 +128,56 @@ def _text_rules() -> list[tuple[str, dict[str, Any]]]:
     return list(rows.values())
 
 
-def _apply(target: ModelFacts, draft: ModelFacts, notes: Mapping[str, Any]) -> Comparison:
+def _apply(target: ModelFacts, draft: ModelFacts, notes: PairNotes) -> Comparison:
     """The comparison of two restored models, with the notes put back."""
     where = f"notes on {target.ref} and {draft.ref}"
-    try:
-        if "differing" in notes:
-            target, draft = _with_texts(target, draft, notes["differing"], where)
+    ours, theirs = target.tokenizer.tokens, draft.tokenizer.tokens
+    if notes.differing and isinstance(ours, TokenTable) and isinstance(theirs, TokenTable):
+        texts = TokenTable(ours.digest, ours.family, ours)
+        token_tables.put(texts, notes.differing.target, where)
+        target = _with_table(target, texts)
+        draft = _with_table(draft, _rebased(ours, theirs, notes.differing, where))
+    if notes.vocabulary is not None:
+        vocabulary = _vocabulary_again(target, draft, notes.vocabulary, where)
+    else:
         vocabulary = whole.compare_vocabularies(target, draft)
-        if "vocabulary" in notes:
-            vocabulary = _vocabulary_again(target, draft, notes["vocabulary"])
-        if "behaviour" in notes:
-            same, detail = notes["behaviour"]
-            behaviour = Behaviour(same if isinstance(same, bool) else None, str(detail))
-        else:
-            behaviour = whole.compare_behaviour(target.tokenizer, draft.tokenizer, vocabulary)
-        recorded = {
-            str(name): CheckOutcome(Outcome(outcome), str(saw))
-            for name, (outcome, saw) in notes.get("seen", {}).items()
-        }
-    except (TypeError, ValueError, KeyError, AttributeError) as error:
-        raise ReadError(f"{where}: not in the form that draftcheck writes: {error}") from None
+    if notes.behaviour is not None:
+        behaviour = Behaviour(*notes.behaviour)
+    else:
+        behaviour = whole.compare_behaviour(target.tokenizer, draft.tokenizer, vocabulary)
     specials = whole.compare_specials(target.tokenizer, draft.tokenizer)
+    recorded = {name: CheckOutcome(*seen) for name, seen in notes.seen.items()}
     return Comparison(target, draft, vocabulary, specials, behaviour, recorded)
 
 
 def _vocabulary_again(
-    target: ModelFacts, draft: ModelFacts, entry: Mapping[str, Any]
+    target: ModelFacts, draft: ModelFacts, notes: VocabularyNotes, where: str
 ) -> VocabularyComparison:
-    return VocabularyComparison(
-        relation=Relation(entry["relation"]),
-        target_size=target.rows,
-        draft_size=draft.rows,
-        differing_ids=entry["differing_ids"],
-        differences=tuple(
-            Difference(int(i), *(None if t is None else to_bytes(t) for t in (ours, theirs)))
-            for i, ours, theirs in entry["differences"]
-        ),
-        only_special=entry["only_special"],
-        overlap=entry["overlap"],
-        same_file=entry["same_file"],
-    )
+    try:
+        differences = tuple(
+            Difference(i, *(None if text is None else to_bytes(text) for text in texts))
+            for i, *texts in notes.differences
+        )
+    except UnicodeEncodeError:
+        raise ReadError(f"{where}: a text of the differences is no text") from None
+    told = {**structs.asdict(notes), "differences": differences}
+    return VocabularyComparison(target_size=target.rows, draft_size=draft.rows, **told)
 
 
-def _with_texts(
-    target: ModelFacts, draft: ModelFacts, differing: Mapping[str, Any], where: str
-) -> tuple[ModelFacts, ModelFacts]:
-    """Both tables on the same stand-ins, but for the ids that differ."""
-    ours, theirs = target.tokenizer.tokens, draft.tokenizer.tokens
-    if not isinstance(ours, token_tables.TokenTable) or not isinstance(
-        theirs, token_tables.TokenTable
-    ):
-        return target, draft
-    left = token_tables.with_texts(ours, differing["target"], where)
-    right = _rebased(ours, theirs, differing, where)
-    return (
-        replace(target, tokenizer=replace(target.tokenizer, tokens=left)),
-        replace(draft, tokenizer=replace(draft.tokenizer, tokens=right)),
-    )
+def _with_table(facts: ModelFacts, table: TokenTable | None) -> ModelFacts:
+    return replace(facts, tokenizer=replace(facts.tokenizer, tokens=table))
 
 
 def _rebased(
-    ours: token_tables.TokenTable,
-    theirs: token_tables.TokenTable,
-    differing: Mapping[str, Any],
-    where: str,
-) -> token_tables.TokenTable:
+    ours: TokenTable, theirs: TokenTable, differing: DifferingTexts, where: str
+) -> TokenTable:
     """The draft's table: the target's texts where they are the same, its own elsewhere."""
-    table = token_tables.TokenTable(theirs.digest, theirs.family, theirs)
     common = min(len(ours), len(theirs))
-    own = {i: theirs[i] for i in id_ranges.unpack(differing["ids"], where) if i < common}
+    table = TokenTable(theirs.digest, theirs.family, theirs)
     table[:common] = ours[:common]
-    for i, text in own.items():
-        table[i] = text
-    token_tables.put(table, differing["draft"], where)
+    for i in id_ranges.unpack(differing.ids, where, common):
+        table[i] = theirs[i]
+    token_tables.put(table, differing.draft, where)
     return table
 
 
@@ -185,7 +187,8 @@ def pair_notes(comparison: Comparison) -> dict[str, Any]:
     draft = comparison.draft
     if draft is not None:
         draft = restore(condense(draft), draft.ref)
-    return _take(comparison, compare(target, draft))
+    notes: dict[str, Any] = to_builtins(_take(comparison, compare(target, draft)))
+    return notes
 
 
 def compare(
@@ -195,13 +198,9 @@ def compare(
     if draft is None:
         return whole.compare(target, None)
     if notes:
-        return _apply(target, draft, notes)
-    ours, theirs = target.tokenizer, draft.tokenizer
-    digests = [getattr(tokens, "digest", None) for tokens in (ours.tokens, theirs.tokens)]
+        where = f"notes on {target.ref} and {draft.ref}"
+        return _apply(target, draft, decode(notes, PairNotes, where))
+    digests = [getattr(facts.tokenizer.tokens, "digest", None) for facts in (target, draft)]
     if None in digests or digests[0] == digests[1]:
         return whole.compare(target, draft)
-    return whole.compare(_without_texts(target), _without_texts(draft))
-
-
-def _without_texts(facts: ModelFacts) -> ModelFacts:
-    return replace(facts, tokenizer=replace(facts.tokenizer, tokens=None))
+    return whole.compare(_with_table(target, None), _with_table(draft, None))

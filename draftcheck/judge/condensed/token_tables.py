@@ -12,11 +12,15 @@ import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
-from typing import Any
+from typing import Annotated, Any
+from weakref import WeakValueDictionary
+
+from msgspec import Meta, Struct
 
 from draftcheck.errors import ReadError
-from draftcheck.judge.condensed import id_ranges
-from draftcheck.judge.llama.vocab import BYTE_TEXT, PHI3, TOO_LARGE, foreseen
+from draftcheck.judge.condensed import decode, id_ranges
+from draftcheck.judge.llama.vocab import BYTE_TEXT, PHI3, TOO_LARGE, foreseen, is_utf8
+from draftcheck.models.readers.tokenizer.vocabulary import MAX_ID
 from draftcheck.models.stored import to_bytes, to_text
 from draftcheck.values.facts import TokenizerFacts
 
@@ -31,6 +35,7 @@ class TokenTable(list[bytes | None]):
         """What was worked out from these texts: many models share one table."""
 
 
+TableDigest = Annotated[str, Meta(pattern=r"\A[0-9A-Za-z]{8,64}\Z")]
 SMALL = 64
 """Tables up to this size are kept whole."""
 SHOWN = 4
@@ -38,12 +43,15 @@ SHOWN = 4
 LONGEST = 200
 NAMED = ("bos_id", "eos_id", "pad_id", "unk_id")
 REMEMBERED = 2
+MOST_TOKENS = 1 << 25
+"""Of all tables in memory, some gigabytes: a short file can name any number of large ones."""
+_LIVE: WeakValueDictionary[int, TokenTable] = WeakValueDictionary()
 _PACKED: dict[int, tuple[Sequence[bytes | None], tuple[Any, ...], dict[str, Any]]] = {}
 ODD: dict[str, Callable[[bytes], bool]] = {
     "empty": lambda text: not text,
     "nul": lambda text: b"\0" in text,
     "too large": lambda text: TOO_LARGE.search(text) is not None,
-    "not text": lambda text: not _decodes(text),
+    "not text": lambda text: not is_utf8(text),
     "looked for": lambda text: text in PHI3,
 }
 
@@ -149,18 +157,21 @@ def _kept(
     return {i for i in kept if tokens[i] is not None and len(tokens[i] or b"") <= LONGEST}
 
 
-def _decodes(text: bytes) -> bool:
-    try:
-        text.decode("utf-8", "surrogatepass")
-    except UnicodeDecodeError:
-        return False
-    return True
+class TableEntry(Struct, forbid_unknown_fields=True):
+    """A table as it is written: ranges of ids, and texts by id."""
+
+    count: Annotated[int, Meta(ge=0, le=MAX_ID)]
+    digest: TableDigest
+    family: TableDigest | None = None
+    undefined: str = ""
+    padding: str = ""
+    bytes_from: Annotated[int, Meta(ge=0)] | None = None
+    """Where <0x00> to <0xFF> stand in a row."""
+    texts: dict[str, str | None] = {}
 
 
 def unpack(entry: object, where: str) -> TokenTable:
     """The table with stand-ins for most texts; one object for equal entries."""
-    if not isinstance(entry, dict):
-        raise ReadError(f"{where}: not a condensed token table")
     try:
         return _unpack(json.dumps(entry, sort_keys=True))
     except ReadError as error:  # kept by content: the name is that of whoever asks
@@ -169,42 +180,41 @@ def unpack(entry: object, where: str) -> TokenTable:
 
 @lru_cache(maxsize=32)
 def _unpack(text: str) -> TokenTable:
-    entry, where = json.loads(text), "tokens"
-    count, digest = entry.get("count"), entry.get("digest")
-    kin = entry.get("family", digest)
-    if type(count) is not int or not 0 <= count < id_ranges.MOST:
-        raise ReadError(f"{where}: count {str(count)[:40]} of tokens is not sensible")
-    for found in (digest, kin):
-        if not isinstance(found, str) or not 8 <= len(found) <= 64 or not found.isalnum():
-            raise ReadError(f"{where}: {str(found)[:80]!r} is no digest")
-    table = TokenTable(digest, kin, stand_ins(digest, count))
-    own: set[int] = set()
-    """Ids that have no stand-in."""
-    undefined = [i for i in id_ranges.unpack(entry.get("undefined", ""), where) if i < count]
+    entry, where = decode(json.loads(text), TableEntry, "tokens"), "tokens"
+    if _held() + entry.count > MOST_TOKENS:
+        _unpack.cache_clear()  # tables that nobody else holds
+        if _held() + entry.count > MOST_TOKENS:
+            raise ReadError(f"{where}: more than {MOST_TOKENS:,} in all vocabularies at once")
+    table = TokenTable(entry.digest, entry.family or entry.digest, stand_ins(entry))
+    _LIVE[id(table)] = table
+    undefined = id_ranges.unpack(entry.undefined, where, entry.count)
     for i in undefined:
         table[i] = None
-    for i in id_ranges.unpack(entry.get("padding", ""), where):
-        if i < count:
-            table[i] = b"[PAD%d]" % i
-            own.add(i)
-    start = entry.get("bytes_from")
-    if type(start) is int and 0 <= start <= count - 256:
-        table[start : start + 256] = _byte_texts()
-        own.update(range(start, start + 256))
-    texts = entry.get("texts", {})
-    put(table, texts, where)
-    own.update(int(key) for key in texts if int(key) < count)
+    own = set(id_ranges.unpack(entry.padding, where, entry.count))
+    """Ids that have no stand-in."""
+    for i in own:
+        table[i] = b"[PAD%d]" % i
+    if entry.bytes_from is not None and entry.bytes_from <= entry.count - 256:
+        of_bytes = slice(entry.bytes_from, entry.bytes_from + 256)
+        table[of_bytes] = _byte_texts()
+        own.update(range(of_bytes.start, of_bytes.stop))
+    put(table, entry.texts, where)
+    own.update(int(key) for key in entry.texts if int(key) < entry.count)
     odd = [table[i] or b"" for i in sorted(own)]
     if not undefined and not any(text.startswith(b"~") for text in odd):
         table.memo.update(foreseen([text or b"" for text in table], odd))
     return table
 
 
-def stand_ins(digest: str, count: int) -> list[bytes]:
+def _held() -> int:
+    return sum(map(len, _LIVE.values()))
+
+
+def stand_ins(entry: TableEntry) -> list[bytes]:
     """Texts that no model has, all different."""
-    mark = f"\n~{digest[:16]}."
-    whole = mark.join(_numbers(count))
-    return f"{mark[1:]}{whole}".encode("ascii").split(b"\n") if count else []
+    mark = f"\n~{entry.digest[:16]}."
+    whole = mark.join(_numbers(entry.count))
+    return f"{mark[1:]}{whole}".encode("ascii").split(b"\n") if entry.count else []
 
 
 _NUMBERS: list[str] = []
@@ -216,22 +226,13 @@ def _numbers(count: int) -> list[str]:
     return _NUMBERS[:count]
 
 
-def put(table: TokenTable, texts: object, where: str) -> None:
+def put(table: TokenTable, texts: Mapping[str, str | None], where: str) -> None:
     """Write texts over stand-ins."""
-    if not isinstance(texts, Mapping):
-        raise ReadError(f"{where}: texts by id are not an object")
     for key, text in texts.items():
-        if not (key.isdecimal() and len(key) < 12 and (text is None or isinstance(text, str))):
-            raise ReadError(f"{where}: {str(key)[:40]!r} is no id with a text")
+        if not (key.isdecimal() and len(key) < 12):
+            raise ReadError(f"{where}: {key[:40]!r} is no id with a text")
         if int(key) < len(table):
             try:
                 table[int(key)] = None if text is None else to_bytes(text)
             except UnicodeEncodeError:
                 raise ReadError(f"{where}: the text of id {key} is no text") from None
-
-
-def with_texts(table: TokenTable, texts: object, where: str) -> TokenTable:
-    """A copy with these texts written over stand-ins."""
-    copy = TokenTable(table.digest, table.family, table)
-    put(copy, texts, where)
-    return copy

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 from typing import Any
 
 from draftcheck.rulebook.tables import (
@@ -13,6 +12,7 @@ from draftcheck.rulebook.tables import (
     LlamaVocabulary,
     NamesByBuild,
 )
+from draftcheck.values.verdicts import EngineSetup
 
 
 class LoadFailure(Exception):
@@ -31,17 +31,15 @@ class NotTold(Exception):
 Keys = Mapping[str, tuple[str, Any]]
 
 
-@dataclass(frozen=True, slots=True)
 class Build:
     """The tables, the build they are read for, and the failures that it knows."""
 
-    vocabulary: LlamaVocabulary
-    architectures: LlamaArchitectures
-    conversion: LlamaConversion
-    at: int
-    order: Callable[[str], int]
-    checked: str
-    failures: frozenset[str]
+    def __init__(self, setup: EngineSetup) -> None:
+        self.vocabulary: LlamaVocabulary = setup.tables["llamacpp-vocabulary"]
+        self.architectures: LlamaArchitectures = setup.tables["llamacpp-architectures"]
+        self.conversion: LlamaConversion = setup.tables["llamacpp-conversion"]
+        self.order, self.at = setup.order, setup.order(setup.version)
+        self.checked, self.failures = setup.checked, setup.failures
 
     def has(self, since: str | None, until: str | None = None) -> bool:
         """Whether this build lies in the window."""

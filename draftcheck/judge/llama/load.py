@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 
 from draftcheck.judge.llama import convert
-from draftcheck.judge.llama.build import Build, LoadFailure, NotTold
+from draftcheck.judge.llama.build import Build, Keys, LoadFailure, NotTold
 from draftcheck.judge.llama.vocab import LlamaVocab, derive, from_conversion
-from draftcheck.values.facts import ModelFacts
+from draftcheck.values.facts import GgufFacts, ModelFacts
 
 View = LlamaVocab | LoadFailure | NotTold
 
@@ -15,14 +15,15 @@ View = LlamaVocab | LoadFailure | NotTold
 def load(facts: ModelFacts, build: Build) -> View:
     """The vocabulary that this build holds afterwards, or why there is none."""
     try:
-        if facts.gguf is None:
+        gguf = facts.gguf
+        if gguf is None:
             return _converted(facts, build)
-        _file(facts, build)
-        _architecture(facts, build)
-        vocab = derive(facts.gguf.keys, facts.tokenizer.tokens, build)
-        _embedding(facts, vocab, build)
-        _tensors(facts, build)
-        if facts.gguf.unaligned:
+        _file(facts, gguf, build)
+        _architecture(facts, gguf.keys, build)
+        vocab = derive(gguf.keys, facts.tokenizer.tokens, build)
+        _embedding(facts, _rows_wanted(gguf.keys, vocab, build), build)
+        _tensors(facts, gguf.keys, build)
+        if gguf.unaligned:
             build.fail("unaligned", "the first tensor does not lie on a multiple of 32 bytes")
         if vocab.n == 0:
             build.fail("empty-vocabulary", "the file has no tokens")
@@ -51,9 +52,7 @@ def _converted(facts: ModelFacts, build: Build) -> LlamaVocab:
     )
 
 
-def _file(facts: ModelFacts, build: Build) -> None:
-    gguf = facts.gguf
-    assert gguf is not None
+def _file(facts: ModelFacts, gguf: GgufFacts, build: Build) -> None:
     if gguf.duplicate_key is not None:
         build.fail("duplicate-key", f"key {gguf.duplicate_key!r} stands twice")
     if gguf.tensor_fault is not None:
@@ -84,10 +83,8 @@ def _known(name: str, words: str, build: Build) -> None:
         build.fail("unknown-architecture", words)
 
 
-def _architecture(facts: ModelFacts, build: Build) -> None:
+def _architecture(facts: ModelFacts, keys: Keys, build: Build) -> None:
     """The architecture is known, and the keys that every one of them needs are there."""
-    assert facts.gguf is not None
-    keys = facts.gguf.keys
     name = build.string(keys, "general.architecture") or ""
     _known(name, f"general.architecture is {name!r}", build)
     if name in build.architectures.kinds.projectors:
@@ -107,41 +104,35 @@ def _architecture(facts: ModelFacts, build: Build) -> None:
         for key, kind in typed.keys.items():
             build.value(keys, f"{name}.{key}", kind)
     if name in build.architectures.kinds.rope_over_whole_head:
-        _rope(facts, name, build)
+        stored = build.value(keys, f"{name}.rope.dimension_count", "uint32")
+        size = facts.config.head_dim
+        if stored is not None and size is not None and stored != size:
+            build.fail("rope-dimension", f"rope.dimension_count is {stored}, head size {size}")
     layers = facts.head.mtp_present if facts.head else 0
     if layers and build.before(name, build.architectures.nextn.since):
         build.fail("nextn", f"{name} with {layers} MTP layer(s) among its blocks")
 
 
-def _rope(facts: ModelFacts, name: str, build: Build) -> None:
-    assert facts.gguf is not None
-    stored = build.value(facts.gguf.keys, f"{name}.rope.dimension_count", "uint32")
-    expected = facts.config.head_dim
-    if stored is not None and expected is not None and stored != expected:
-        build.fail("rope-dimension", f"rope.dimension_count is {stored}, head size {expected}")
-
-
-def _embedding(facts: ModelFacts, vocab: LlamaVocab, build: Build) -> None:
+def _embedding(facts: ModelFacts, rows: int, build: Build) -> None:
     """token_embd and output must have a row for each token; heads may borrow the target's."""
     tensors = facts.weights.tensors
     if facts.role != "full" or tensors is None:
         return
     if "token_embd.weight" not in tensors:
         build.fail("no-weights", "tensor token_embd.weight is missing")
-    rows = _rows_wanted(facts, vocab, build)
     for name in ("token_embd.weight", "output.weight"):
         shape = tensors[name].shape if name in tensors else ()
         if len(shape) == 2 and shape[0] != rows:
             build.fail("embedding-rows", f"{name} has {shape[0]:,} rows for {rows:,} tokens")
 
 
-def _tensors(facts: ModelFacts, build: Build) -> None:
+def _tensors(facts: ModelFacts, keys: Keys, build: Build) -> None:
     """The tensors of each layer are there, for architectures that have a list of them."""
     table = build.architectures.tensors.get(facts.config.model_type or "")
     tensors = facts.weights.tensors
-    if table is None or tensors is None or facts.config.experts or facts.gguf is None:
+    if table is None or tensors is None or facts.config.experts:
         return
-    if f"{facts.config.model_type}.{table.unless}" in facts.gguf.keys:
+    if f"{facts.config.model_type}.{table.unless}" in keys:
         return
     wanted = list(table.once)
     for layer in range(min(facts.config.layers or 0, 512)):
@@ -173,11 +164,10 @@ def _sizes(facts: ModelFacts, build: Build) -> None:
             build.fail("tensor-shape", f"{name} has {shape[0]:,} rows, the keys say {width:,}")
 
 
-def _rows_wanted(facts: ModelFacts, vocab: LlamaVocab, build: Build) -> int:
+def _rows_wanted(keys: Keys, vocab: LlamaVocab, build: Build) -> int:
     """The number of tokens; older builds believed the key vocab_size instead."""
-    assert facts.gguf is not None
     if build.has(build.vocabulary.behaviour.counts_tokens):
         return vocab.n
-    arch = build.string(facts.gguf.keys, "general.architecture") or ""
-    stored = facts.gguf.keys.get(f"{arch}.vocab_size", ("", None))[1]
+    arch = build.string(keys, "general.architecture") or ""
+    stored = keys.get(f"{arch}.vocab_size", ("", None))[1]
     return int(stored) if isinstance(stored, int) else vocab.n

@@ -6,12 +6,13 @@ import re
 from array import array
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from draftcheck.judge.llama.build import Build, Keys, LoadFailure, NotTold
 from draftcheck.rulebook.tables import TokenizerModel
 from draftcheck.values.facts import NO_TOKEN, Conversion, GgufArray
 
+T = TypeVar("T")
 TYPES = {"NONE": 0, "SPM": 1, "BPE": 2, "WPM": 3, "UGM": 4, "RWKV": 5, "PLAMO2": 6, "TEST": 7}
 NORMAL, BYTE = 1, 6
 MODEL, PRE = "tokenizer.ggml.model", "tokenizer.ggml.pre"
@@ -80,9 +81,9 @@ def derive(keys: Keys, tokens: Sequence[bytes | None] | None, build: Build) -> L
     return LlamaVocab(row.type, texts, bos, eos, add_bos, add_eos)
 
 
-def once(tokens: Sequence[bytes | None], name: Any, work: Callable[[], Any]) -> Any:
+def once(tokens: Sequence[bytes | None], name: Any, work: Callable[[], T]) -> T:
     """What is worked out from all texts, once for a table that remembers (of condensed facts)."""
-    memo: dict[Any, Any] | None = getattr(tokens, "memo", None)
+    memo: dict[Any, T] | None = getattr(tokens, "memo", None)
     if memo is None:
         return work()
     if name not in memo:
@@ -123,9 +124,13 @@ def from_conversion(
     # Without a stored flag a BPE default depends on the pre-tokenizer's name, which only
     # the converter's own hash of a tokenized text tells.
     default_bos = None if row.type == "BPE" else row.add_bos
+    texts = None
+    if tokens is not None:
+        named = ("converted", rows, user_defined)
+        texts = once(tokens, named, lambda: _converted_texts(tokens, rows, user_defined))
     return LlamaVocab(
         row.type,
-        None if tokens is None else _converted_texts(tokens, rows, user_defined),
+        texts,
         row.bos if conversion.bos_id is None else conversion.bos_id,
         row.eos if conversion.eos_id is None else conversion.eos_id,
         default_bos if conversion.add_bos is None else conversion.add_bos,
@@ -136,17 +141,6 @@ def from_conversion(
 
 
 def _converted_texts(
-    tokens: Sequence[bytes | None], rows: int, user_defined: frozenset[int]
-) -> Sequence[bytes]:
-    made: Sequence[bytes] = once(
-        tokens,
-        ("converted", rows, user_defined),
-        lambda: _convert_texts(tokens, rows, user_defined),
-    )
-    return made
-
-
-def _convert_texts(
     tokens: Sequence[bytes | None], rows: int, user_defined: frozenset[int]
 ) -> Sequence[bytes]:
     texts = _padded(tokens)
@@ -232,10 +226,7 @@ def _texts(keys: Keys, tokens: Sequence[bytes | None] | None, build: Build) -> S
         raise LoadFailure("array-type", f"{TOKENS} is {keys[TOKENS][0]}, not array[string]")
     if tokens is None:
         raise NotTold("the token texts")
-    texts: Sequence[bytes] = once(
-        tokens, "texts", lambda: fix_texts([text or b"" for text in tokens])
-    )
-    return texts
+    return once(tokens, "texts", lambda: fix_texts([text or b"" for text in tokens]))
 
 
 def _side_arrays(keys: Keys, n: int, build: Build) -> Sequence[int] | None:
@@ -356,7 +347,7 @@ def _pieces(
                 build.fail("codepoint", f"token {i} is {text!r}")
     if kind == "BPE" and "invalid-utf8" in build.failures:
         for i, text in enumerate(texts):
-            if (types is None or types[i] == NORMAL) and not _is_utf8(text):
+            if (types is None or types[i] == NORMAL) and not is_utf8(text):
                 build.fail("invalid-utf8", f"token {i} is {text!r}")
     if types is not None and BYTE in types:
         control = build.vocabulary.control_texts  # these are control tokens, whatever is stored
@@ -377,7 +368,8 @@ def _pieces(
             build.fail("phi3-tokens", f"a model called phi-3 without the token {missing[0]!r}")
 
 
-def _is_utf8(text: bytes) -> bool:
+def is_utf8(text: bytes) -> bool:
+    """Whether the engine can decode it."""
     try:
         text.decode("utf-8", "surrogatepass")  # the engine does not look for surrogates
     except UnicodeDecodeError:
