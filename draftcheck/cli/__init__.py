@@ -95,8 +95,10 @@ def _run(arguments: Sequence[str] | None) -> int:
     except click.ClickException as error:
         from draftcheck.report.safe import safe
 
-        error.message = safe(error.message, 500)
-        error.show()
+        shown = io.StringIO()
+        error.show(shown)
+        for line in shown.getvalue().splitlines():
+            click.echo(safe(line, 900), err=True)
         return 2
     except (click.Abort, KeyboardInterrupt):
         click.echo("interrupted", err=True)
