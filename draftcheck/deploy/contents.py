@@ -24,6 +24,7 @@ from draftcheck.values.findings import FilePlace
 
 MAX_FOUND = 20_000
 MAX_DEPTH = 8
+TOO_MUCH = "too much to read: the rest is not looked at"
 
 
 class Embedded(Protocol):
@@ -57,15 +58,27 @@ class ContentsBuilder:
     left: int = 3_000_000
     """How much more may be read: no file makes the gate hang, nor one inside another."""
     depth: int = 0
+    cut: bool = False
+    """Something was left out, and that was said."""
 
     def spend(self, amount: int) -> bool:
         """Take from what is left; False: there is not enough."""
         self.left -= amount
         return self.left >= 0
 
-    def deeper(self, size: int) -> bool:
+    def cut_at(self, place: FilePlace, text: str) -> None:
+        """Say once that the rest was not looked at: what is not read is not fine."""
+        if not self.cut:
+            self.cut = True
+            self.troubles.append(FileTrouble(place, text))
+
+    def deeper(self, view: TextView, more: int = 0) -> bool:
         """Go into a file inside a file, if it is not too deep; back out with depth -= 1."""
-        if self.depth >= MAX_DEPTH or not self.spend(100 + size):
+        if self.depth >= MAX_DEPTH:
+            self.cut_at(view.place(0, 0), "files inside files, too deep: not read")
+            return False
+        if not self.spend(100 + len(view.text) + more):
+            self.cut_at(view.place(0, 0), TOO_MUCH)
             return False
         self.depth += 1
         return True
@@ -78,15 +91,21 @@ class ContentsBuilder:
         env: Mapping[str, Word] | None = None,
     ) -> None:
         """Add a command; one without words counts where it has an image."""
-        if (args or image) and len(self.commands) < MAX_FOUND:
-            words = tuple(arg.word for arg in args)
-            where = place or around(words or ((image,) if image else ()))
+        if not args and image is None:
+            return
+        words = tuple(arg.word for arg in args)
+        where = place or around(words or ((image,) if image else ()))
+        if len(self.commands) < MAX_FOUND:
             self.commands.append(Command(words, where, image, dict(env or {})))
+        else:
+            self.cut_at(where, TOO_MUCH)
 
     def document(self, kind: str, tree: DocumentTree, name: str = "") -> None:
         """Add a document."""
         if len(self.documents) < MAX_FOUND:
             self.documents.append(Document(kind, tree, tree.place, name))
+        else:
+            self.cut_at(tree.place, TOO_MUCH)
 
     def trouble(self, place: FilePlace, text: str) -> None:
         """Say that something was not understood."""

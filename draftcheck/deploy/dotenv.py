@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 
 from draftcheck.deploy.neighbours import Neighbours
+from draftcheck.deploy.text import decoded
 
 NAME = ".env"
 MOST = 1 << 14
@@ -29,7 +30,7 @@ def beside(name: str, near: Neighbours) -> Mapping[str, str]:
 def values(data: bytes) -> Mapping[str, str]:
     """Names and values; one that is made of other variables is left out: it is not known."""
     found: dict[str, str] = {}
-    for line in data.decode("utf-8-sig", "replace").splitlines():
+    for line in decoded(data).text.splitlines():
         match = _LINE.fullmatch(line)
         if match is None:
             continue

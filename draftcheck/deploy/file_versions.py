@@ -10,10 +10,13 @@ from typing import Any, Protocol
 from draftcheck.deploy.deployment import Command, Contents
 from draftcheck.deploy.options import programs
 from draftcheck.deploy.options.tables import OptionTable
+from draftcheck.deploy.text import decoded
 from draftcheck.errors import UsageError
 from draftcheck.values.findings import FilePlace
 
 LARGEST = 4 * 1024 * 1024
+LONGEST = 100
+"""Characters of a version."""
 PIN = r"(?:\[[^\]]*\])?\s*(?P<how>===?|[<>~!]=?|@)\s*(?P<version>[^\s,;#\"'\\)\]]+)"
 REQUIREMENTS = re.compile(
     r"(?:.*requirements.*|constraints.*)\.(?:txt|in)|environment\.ya?ml|pyproject\.toml"
@@ -112,6 +115,8 @@ def _packages(table: OptionTable) -> tuple[str, ...]:
 def _sound(table: OptionTable, text: str) -> str | None:
     """The version as the rulebook writes it, if it is one."""
     plain = text.strip().strip("\"'").partition("+")[0]
+    if len(plain) > LONGEST:
+        return None
     try:
         table.order(plain)
     except UsageError:
@@ -169,7 +174,7 @@ def _pin(names: tuple[str, ...]) -> re.Pattern[str]:
 
 
 def _pinned(table: OptionTable, match: re.Match[str], where: str) -> KnownVersion:
-    text = match[0].strip()
+    text = match[0].strip()[:200]
     version = _sound(table, match["version"])
     if match["how"] in ("==", "===") and version is not None and "*" not in match["version"]:
         return KnownVersion(version, f"{text} in {where}")
@@ -179,7 +184,7 @@ def _pinned(table: OptionTable, match: re.Match[str], where: str) -> KnownVersio
 def _from_file(
     table: OptionTable, names: tuple[str, ...], shown: str, base: str, data: bytes
 ) -> Iterator[KnownVersion]:
-    text = data.decode("utf-8", "replace")
+    text = decoded(data).text
     if base in LOCKS:
         yield from _from_lock(table, names, shown, LOCKS[base], text)
         return

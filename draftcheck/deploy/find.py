@@ -25,10 +25,15 @@ from draftcheck.rulebook.files import Names
 from draftcheck.values.dtypes import dtype_name
 from draftcheck.values.findings import FilePlace, Finding
 
-NUMBERS = (
-    "context", "sequences", "tensor_parallel", "draft_tensor_parallel", "pipeline_parallel",
-    "draft_tokens",
-)  # fmt: skip
+NUMBERS = {
+    "context": 2**40,
+    "sequences": 2**40,
+    "tensor_parallel": 2**16,
+    "draft_tensor_parallel": 2**16,
+    "pipeline_parallel": 2**16,
+    "draft_tokens": 2**20,
+}
+"""Circumstances that are numbers, and the largest that is reckoned with."""
 HUMAN = re.compile(r"(\d+(?:\.\d+)?)([kKmMgG]?)")
 SCALE = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "K": 2**10, "M": 2**20, "G": 2**30}
 TOGETHER = ("FIL007", "FIL009", "FIL010", "FIL011")
@@ -133,6 +138,7 @@ def _deployment(
             )
     if speculates and target is None and not setting.may_hold_more:
         unknown.append(FileTrouble(place, "no target is named here"))
+    circumstances = _circumstances(setting, unknown)
     findings = [
         *_of_this_file(setting, place.file, _broken(setting)),
         *_of_this_file(setting, place.file, checks.check(setting, speculates=speculates)),
@@ -151,7 +157,7 @@ def _deployment(
         method=method,
         speculates=speculates,
         configs=tuple(setting.configs),
-        circumstances=_circumstances(setting),
+        circumstances=circumstances,
         findings=tuple(findings),
         unknown=tuple(unknown) if speculates else (),
     )
@@ -254,16 +260,20 @@ def _parser(of: OptionsAtVersion) -> str:
     return f"{of.table.engine}: json.loads at start-up"
 
 
-def _circumstances(setting: GivenOptions) -> dict[str, Any]:
-    """The circumstances that the file names, where they are plain."""
+def _circumstances(setting: GivenOptions, unknown: list[FileTrouble]) -> dict[str, Any]:
+    """The circumstances that the file names, where they are plain; what is past all measure is
+    unknown."""
     plain: dict[str, Any] = {}
-    for name in NUMBERS:
+    for name, largest in NUMBERS.items():
         entry = setting.last(name)
         if entry is not None and entry.value is not None and not entry.value.unknown:
             match = HUMAN.fullmatch(entry.text.strip())
-            number = int(float(match[1]) * SCALE[match[2]]) if match else 0
-            if number > 0:
-                plain[name] = number
+            number = float(match[1]) * SCALE[match[2]] if match else 0
+            if number > largest:
+                text = f"{entry.word.text} {entry.text[:40]} is more than is reckoned with"
+                unknown.append(FileTrouble(entry.at, text))
+            elif number >= 1:
+                plain[name] = int(number)
     for name in ("dtype", "kv_dtype"):
         entry = setting.last(name)
         if entry is None or not entry.text or entry.text == "auto" or _open(entry):

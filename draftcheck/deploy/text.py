@@ -6,6 +6,7 @@ so that whatever is found in them has an exact place.
 
 from __future__ import annotations
 
+import codecs
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -15,15 +16,46 @@ from draftcheck.deploy.syntax import templates
 from draftcheck.values.findings import FilePlace
 
 MAX_PIECES = 4000
-BOM = "\ufeff"
+_MARKS = {
+    codecs.BOM_UTF8: "utf-8",
+    codecs.BOM_UTF16_LE: "utf-16-le",
+    codecs.BOM_UTF16_BE: "utf-16-be",
+}
 
 
-def decoded(data: bytes) -> tuple[str, str]:
-    """The text of a file without its mark, and the encoding: UTF-8, or Latin-1 where it is not."""
+@dataclass(frozen=True, slots=True)
+class DecodedFile:
+    """The text of a file, and what it takes to write it again to the byte."""
+
+    text: str
+    encoding: str
+    mark: bytes = b""
+    """What says the encoding, in front of the text."""
+    odd: int | None = None
+    """Where it is not what it should be, so that it was read as Latin-1."""
+
+    def encoded(self, text: str) -> bytes:
+        """Another text as this file would have it. Raises UnicodeEncodeError."""
+        return self.mark + text.encode(self.encoding)
+
+
+def decoded(data: bytes) -> DecodedFile:
+    """UTF-16 where a mark says so, else UTF-8; Latin-1, which takes any byte, where neither fits.
+
+    The one decoder: what is found in a text is changed at the same place of the file.
+    """
+    mark = next((mark for mark in _MARKS if data.startswith(mark)), b"")
+    encoding = _MARKS.get(mark, "utf-8")
     try:
-        return data.decode("utf-8").removeprefix(BOM), "utf-8"
-    except UnicodeDecodeError:
-        return data.decode("latin-1"), "latin-1"
+        return DecodedFile(data[len(mark) :].decode(encoding), encoding, mark)
+    except UnicodeDecodeError as error:
+        return DecodedFile(data[len(mark) :].decode("latin-1"), "latin-1", mark, error.start)
+
+
+def searchable(data: bytes) -> bytes:
+    """Bytes in which words of ASCII can be looked for before anything is decoded."""
+    wide = data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
+    return data.replace(b"\0", b"") if wide else data
 
 
 class SourceText:

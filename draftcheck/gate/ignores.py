@@ -41,29 +41,22 @@ class IgnoreComment:
 def find(text: str, name: str) -> list[IgnoreComment]:
     """The comments of one file."""
     lines = text.split("\n")
-    return [
-        _read(line, match, number, name, lines)
-        for number, line in enumerate(lines, 1)
-        if "draftcheck:" in line and (match := COMMENT.search(line))
-    ]
+    found = []
+    following = None
+    """The next line that is no comment, from the end of the file upwards."""
+    for number, line in zip(range(len(lines), 0, -1), reversed(lines), strict=True):
+        if "draftcheck:" in line and (match := COMMENT.search(line)):
+            found.append(_read(line, match, number, name, following or number))
+        if not ANY_COMMENT.match(line):
+            following = number
+    return found[::-1]
 
 
-def _read(
-    line: str, match: re.Match[str], number: int, name: str, lines: Sequence[str]
-) -> IgnoreComment:
+def _read(line: str, match: re.Match[str], number: int, name: str, following: int) -> IgnoreComment:
     rest = END.sub("", match["rest"].rstrip("\r"))
     place = FilePlace(name, number, match.start() + 1, number, len(line.rstrip("\r")) + 1)
     parts = RULES.match(rest) if match["word"] == "ignore" else None
-    about = number
-    if not line[: match.start()].strip():
-        about = next(
-            (
-                at
-                for at in range(number + 1, len(lines) + 1)
-                if not ANY_COMMENT.match(lines[at - 1])
-            ),
-            number,
-        )
+    about = number if line[: match.start()].strip() else following
     if parts is None:
         return IgnoreComment(place, frozenset(), "", about)
     rules = frozenset(word.strip().lower() for word in parts["rules"].split(",") if word.strip())

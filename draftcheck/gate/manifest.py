@@ -23,6 +23,7 @@ from draftcheck.values.findings import FilePlace, Finding
 
 NAME = "draftcheck.toml"
 Texts = Annotated[list[Text], Meta(description="a list of texts")]
+Devices = Annotated[int, Meta(ge=1, le=2**16, description="a whole number from 1 to 65,536")]
 Index = Annotated[int, Meta(ge=0, le=MOST, description="a whole number from 0 on")]
 
 
@@ -40,9 +41,9 @@ class PairTable(TrialDemand, kw_only=True, frozen=True):
     sequences: Count | None = None
     dtype: Text | None = None
     kv_dtype: Text | None = None
-    tensor_parallel: Count | None = None
-    draft_tensor_parallel: Count | None = None
-    pipeline_parallel: Count | None = None
+    tensor_parallel: Devices | None = None
+    draft_tensor_parallel: Devices | None = None
+    pipeline_parallel: Devices | None = None
     memory_fraction: Share | None = None
     draft_gpu: Index | None = None
 

@@ -52,10 +52,10 @@ class GateRequest:
 
 @dataclass(frozen=True, slots=True)
 class GateRun:
-    """A report, and the files as they were read."""
+    """A report, and the files that it is about."""
 
     report: GateReport
-    data: dict[str, bytes]
+    survey: DeploySurvey
 
 
 def run(request: GateRequest) -> GateRun:
@@ -65,7 +65,7 @@ def run(request: GateRequest) -> GateRun:
     lock = locks.load(path)
     models = ModelReader(lock, online=request.online)
     report = _Gate(surveyed, lock, models, discover.shown(path)).report()
-    return GateRun(report, {file.name: file.data for file in surveyed.files})
+    return GateRun(report, surveyed)
 
 
 class _Gate:

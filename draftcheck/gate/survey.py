@@ -7,7 +7,7 @@ looks into each that may be about an engine. Manifests of folders below the root
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -16,7 +16,7 @@ from draftcheck.deploy import find as deployments
 from draftcheck.deploy.deployment import Contents, Deployment, FileTrouble
 from draftcheck.deploy.kinds import choose
 from draftcheck.deploy.neighbours import KnownFolders
-from draftcheck.deploy.text import decoded
+from draftcheck.deploy.text import decoded, searchable
 from draftcheck.errors import ReadError
 from draftcheck.gate import ignores, manifest, rows
 from draftcheck.gate.ignores import IgnoreComment
@@ -50,6 +50,8 @@ class SurveyedFile:
     setups: list[SurveyedDeployment] = field(default_factory=list)
     findings: list[Finding] = field(default_factory=list)
     ignores: list[IgnoreComment] = field(default_factory=list)
+    manifest: GateManifest | None = None
+    """Where it is one."""
 
 
 @dataclass(slots=True)
@@ -57,6 +59,8 @@ class DeploySurvey:
     """What all files hold."""
 
     root: Path
+    read: Callable[[str, bytes], SurveyedFile | None]
+    """Reads a file once more, with other bytes than those on the disk."""
     looked_at: int = 0
     """Files in all."""
     files: list[SurveyedFile] = field(default_factory=list)
@@ -128,20 +132,23 @@ def take(
 ) -> DeploySurvey:
     """Look at these files, or at all that are here."""
     root = _root(paths)
-    manifests = Manifests(root)
+    manifests, folders = Manifests(root), KnownFolders(root)
     names = _names(paths, diff_base, root, manifests.root())
-    survey = DeploySurvey(root, ignores=list(manifests.root().ignores))
-    folders = KnownFolders(root)
+    survey = DeploySurvey(
+        root,
+        lambda name, data: _file(name, data, folders, manifests, versions or {}),
+        ignores=list(manifests.root().ignores),
+    )
     explicit = {discover.shown(Path(path)) for path in paths}
     whole = discover.shown(root / manifest.NAME)
     if whole not in names and manifests.root().findings:  # it is read, so it must be right
         survey.files.append(SurveyedFile(whole, b"", findings=list(manifests.root().findings)))
     for name in names:
-        file = _look(name, name in explicit, survey, folders, manifests)
+        file = _look(name, name in explicit, survey)
         if file is not None:
             survey.files.append(file)
-            for setup in file.setups:
-                setup.versions = {**setup.versions, **(versions or {})}
+            own = file.manifest.ignores if file.manifest is not None else ()
+            survey.ignores += [entry for entry in own if entry not in survey.ignores]
     _started_elsewhere(survey)
     return survey
 
@@ -209,9 +216,7 @@ def _about_all(names: Sequence[str]) -> bool:
     return bool({manifest.NAME, locks.NAME} & {discover.shown(Path(name)) for name in names})
 
 
-def _look(
-    name: str, explicit: bool, survey: DeploySurvey, folders: KnownFolders, manifests: Manifests
-) -> SurveyedFile | None:
+def _look(name: str, explicit: bool, survey: DeploySurvey) -> SurveyedFile | None:
     if not choose.could(name):  # not even opened
         survey.looked_at += 1
         return None
@@ -224,6 +229,17 @@ def _look(
     if data is None:
         return None
     survey.looked_at += 1
+    return survey.read(name, data)
+
+
+def _file(
+    name: str,
+    data: bytes,
+    folders: KnownFolders,
+    manifests: Manifests,
+    said: Mapping[str, str],
+) -> SurveyedFile | None:
+    """What a file of these bytes holds; None: nothing about an engine."""
     if not choose.might(data, name) or (name.endswith(PROGRAMS) and not _speculates(data)):
         return None
     contents = choose.read(data, name, dotenv.beside(name, folders.beside(name)))
@@ -231,35 +247,23 @@ def _look(
         return None
     file = SurveyedFile(name, data)
     folder = Path(name).parent
-    paths, versions = manifests.paths(folder), manifests.versions(folder)
+    paths, versions = manifests.paths(folder), {**manifests.versions(folder), **said}
     gpu = manifests.gpu(folder)
     for deployment in deployments.find(contents, folders.beside(name)):
         file.setups.append(SurveyedDeployment(deployment, paths, versions, gpu))
     if Path(name).name == manifest.NAME:
-        _own(contents, file, survey, paths, gpu)
+        found = file.manifest = interpret(contents)
+        file.findings += found.findings
+        versions, gpu = {**found.gate.versions, **said}, found.gate.gpu or gpu
+        for pair in found.pairs:
+            file.setups.append(
+                SurveyedDeployment(pair.deployment, paths, versions, gpu, pair.wanted)
+            )
     elif _speculates(data):
         file.findings += [_not_understood(trouble) for trouble in contents.troubles]
-    if ignores.MARK in data:
-        file.ignores = ignores.find(decoded(data)[0], name)
+    if ignores.MARK in searchable(data):
+        file.ignores = ignores.find(decoded(data).text, name)
     return file
-
-
-def _own(
-    contents: Contents,
-    file: SurveyedFile,
-    survey: DeploySurvey,
-    paths: Mapping[str, str],
-    gpu: str | None,
-) -> None:
-    """The pairs of a manifest of ours."""
-    found = interpret(contents)
-    survey.ignores += [entry for entry in found.ignores if entry not in survey.ignores]
-    file.findings += found.findings
-    for pair in found.pairs:
-        gate = found.gate
-        file.setups.append(
-            SurveyedDeployment(pair.deployment, paths, gate.versions, gate.gpu or gpu, pair.wanted)
-        )
 
 
 def _not_understood(trouble: FileTrouble) -> Finding:
@@ -267,5 +271,5 @@ def _not_understood(trouble: FileTrouble) -> Finding:
 
 
 def _speculates(data: bytes) -> bool:
-    low = data.lower()
+    low = searchable(data).lower()
     return any(word in low for word in rows.speculation_words())

@@ -35,7 +35,7 @@ from draftcheck.deploy.kinds import (
     yaml_file,
 )
 from draftcheck.deploy.syntax import templates
-from draftcheck.deploy.text import SourceText, TextView
+from draftcheck.deploy.text import SourceText, TextView, decoded, searchable
 from draftcheck.values.findings import FilePlace
 
 MAX_BYTES = 2_000_000
@@ -76,7 +76,6 @@ KINDS: tuple[DeployFileKind, ...] = (
 )
 _ALWAYS = re.compile(r"\.?draftcheck\.toml|.*modelfile.*")
 _TEMPLATE_SUFFIX = re.compile(r"\.(?:j2|jinja2?|tpl|tmpl|gotmpl|template|example|sample|dist|in)$")
-_MARKS = {b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16"}
 
 
 @cache
@@ -102,7 +101,7 @@ def might(data: bytes, name: str) -> bool:
         return True
     if "." not in _base(name) and b"\0" in data[:1024]:
         return False
-    return hinted_bytes(data if data[:2] not in _MARKS else data.replace(b"\0", b""))
+    return hinted_bytes(searchable(data))
 
 
 def kind_of(name: str, text: str) -> DeployFileKind | None:
@@ -138,7 +137,8 @@ def read(data: bytes, name: str, outside: Mapping[str, str] | None = None) -> Co
     if len(data) > MAX_BYTES:
         text = f"larger than {MAX_BYTES:,} bytes: not read"
         return Contents(troubles=(FileTrouble(first, text),))
-    text, trouble = _decoded(data, name)
+    file = decoded(data)
+    text = file.text
     if "\0" in text:
         binary = Contents(troubles=(FileTrouble(first, "a binary file: not read"),))
         return binary if "." in _base(name) else None
@@ -146,20 +146,10 @@ def read(data: bytes, name: str, outside: Mapping[str, str] | None = None) -> Co
     if kind is None:
         return None
     contents = ContentsBuilder(_Embedded(), outside=outside or {})
-    if trouble is not None:
-        contents.troubles.append(trouble)
     view = TextView.whole(SourceText(name, text), _base(name))
+    if file.odd is not None:
+        contents.trouble(view.place(file.odd, file.odd + 1), "not UTF-8: read as Latin-1")
     if _TEMPLATE_SUFFIX.search(name.lower()) and not name.endswith(".tpl"):
         view.text = templates.hidden(text)
     kind.read(view, contents)
     return contents.built()
-
-
-def _decoded(data: bytes, name: str) -> tuple[str, FileTrouble | None]:
-    """The text of a file, and what is odd about its encoding."""
-    try:
-        return data.decode(_MARKS.get(data[:2], "utf-8-sig")), None
-    except UnicodeDecodeError as error:
-        text = data.decode("latin-1").removeprefix("\xef\xbb\xbf")
-        place = SourceText(name, text).place(error.start, error.start + 1)
-        return text, FileTrouble(place, "not UTF-8: read as Latin-1")

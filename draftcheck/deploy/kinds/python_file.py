@@ -6,7 +6,7 @@ import ast
 import re
 import warnings
 
-from draftcheck.deploy.contents import ContentsBuilder, split
+from draftcheck.deploy.contents import TOO_MUCH, ContentsBuilder, split
 from draftcheck.deploy.deployment import DocumentTree, Word
 from draftcheck.deploy.kinds import shell, wrappers
 from draftcheck.deploy.syntax.python_values import PythonScope, PythonValues
@@ -63,6 +63,8 @@ def read(view: TextView, contents: ContentsBuilder) -> None:
     values = PythonValues(view)
     for call, scope in _calls(tree, values):
         _call(call, scope, values, contents)
+    if values.cut:
+        contents.cut_at(view.place(0, 0), TOO_MUCH)
 
 
 def _calls(tree: ast.Module, values: PythonValues) -> list[tuple[ast.Call, PythonScope]]:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from draftcheck.deploy.contents import ContentsBuilder
+from draftcheck.deploy.contents import TOO_MUCH, ContentsBuilder
 from draftcheck.deploy.deployment import Word
 from draftcheck.deploy.kinds import wrappers
 from draftcheck.deploy.syntax.shell_words import Lexer, Operator, RawWord
@@ -48,7 +48,7 @@ def inside(
 ) -> None:
     """Collect the commands of a script that stands in another file."""
     variables = variables or Variables()
-    if contents.deeper(len(view.text) + len(variables.values)):
+    if contents.deeper(view, len(variables.values)):
         ShellScript(view, contents, variables, image, env or {}).run()
         contents.depth -= 1
 
@@ -80,8 +80,7 @@ class ShellScript:
             token = tokens[at]
             at += 1
             if self.contents.left < 0:
-                place = self.view.place(token.start, token.end)
-                self.contents.trouble(place, "too long a script: the rest is not read")
+                self.contents.cut_at(self.view.place(token.start, token.end), TOO_MUCH)
                 return
             if isinstance(token, RawWord):
                 self._words.append(token)
@@ -191,7 +190,8 @@ class ShellScript:
         text, unknown, _ = self.variables.text(value, self.view)
         branch = self._branches > 0
         if unknown and (unknown == TOO_LONG or not text.text.replace(HOLE, "").strip()):
-            return VariableValue(branch=branch, argument=bool(_ARGUMENT.match(unknown)))
+            argument = bool(_ARGUMENT.match(unknown))
+            return VariableValue(branch=branch, argument=argument, cut=unknown == TOO_LONG)
         return VariableValue(text, branch=branch)
 
     def _assign(self, match: re.Match[str], word: RawWord) -> None:
@@ -218,16 +218,18 @@ class ShellScript:
                 self.variables.values.pop(word.bare or "", None)
             return
         args, before = list[CommandArgument](), 0
+        place = self.view.place(words[0].start, words[-1].end)
         for word in words:
             args.extend(self.variables.expand(word, self.view))
-            if not self.contents.spend(WORD * (len(args) - before)):
+            long = any(arg.word.unknown == TOO_LONG for arg in args[before:])
+            if long or not self.contents.spend(WORD * (len(args) - before)):
+                self.contents.cut_at(place, TOO_MUCH)
                 return
             before = len(args)
         if bare == "set" and len(args) > 1 and args[1].word.text == "--":
             self.variables.values["@"] = VariableValue(items=args[2:])
             return
         env = {**self.env, **self.variables.environment(), **env}
-        place = self.view.place(words[0].start, words[-1].end)
         if not self._bodies(args, written):
             wrappers.Unwrapping(self.contents, self.variables, place, self.image, env).emit(args)
 

@@ -269,7 +269,7 @@ def _newline(view: TextView, match: re.Match[str]) -> TextView:
 
 def inside(view: TextView, name: str, contents: ContentsBuilder) -> None:
     """Read a file that stands inside another."""
-    if hinted(view.text) and contents.deeper(len(view.text)):
+    if hinted(view.text) and contents.deeper(view):
         contents.embedded.file(view, name, contents)
         contents.depth -= 1
 

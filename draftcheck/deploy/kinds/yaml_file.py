@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, replace
 
-from draftcheck.deploy.contents import ContentsBuilder
+from draftcheck.deploy.contents import TOO_MUCH, ContentsBuilder
 from draftcheck.deploy.deployment import DocumentTree, Word
 from draftcheck.deploy.kinds.containers import ContainerReader, references, started
 from draftcheck.deploy.syntax.yaml_tree import parse
@@ -69,6 +69,8 @@ def walk(reader: ContainerReader, tree: DocumentTree) -> None:
         if under != "with":  # the inputs of an action have names of their own
             _mapping(reader, at, above, seen)
         waiting.extend((value, above, key.text) for key, value in reversed(at.entries))
+    if waiting:
+        reader.contents.cut_at(tree.place, TOO_MUCH)
 
 
 def _around(reader: ContainerReader, mapping: DocumentTree, above: _Above) -> _Above:

@@ -20,7 +20,7 @@ def read(setting: GivenOptions, words: Sequence[Word], positional: str = "") -> 
     taken = not positional or setting.last(positional) is not None
     while at < len(words):
         word = words[at]
-        if not word.text.startswith("-") or word.text == "-" or NEGATIVE.match(word.text):
+        if not _dashed(word.text) or word.text == "-":
             if word.unknown and word.unknown in word.text and (taken or at > 0):
                 setting.may_hold_more = True
             elif not taken:
@@ -28,6 +28,11 @@ def read(setting: GivenOptions, words: Sequence[Word], positional: str = "") -> 
             at += 1
             continue
         at += (_plain if style == "plain" else _argparse)(setting, words, at)
+
+
+def _dashed(text: str) -> bool:
+    """Whether a word looks like an option, not like a value."""
+    return text.startswith("-") and not NEGATIVE.match(text)
 
 
 def _positional(setting: GivenOptions, word: Word, means: str) -> bool:
@@ -75,11 +80,7 @@ def _was_a_switch(view: OptionsAtVersion, name: str, following: Sequence[Word]) 
 
 def _guess(setting: GivenOptions, name: str, words: Sequence[Word], at: int) -> int:
     """An option that nobody knows: the next word is its value unless it looks like an option."""
-    following = words[at + 1] if at + 1 < len(words) else None
-    takes = following is not None and (
-        not following.text.startswith("-") or NEGATIVE.match(following.text) is not None
-    )
-    values = [following] if takes and following is not None else []
+    values = [word for word in words[at + 1 : at + 2] if not _dashed(word.text)]
     _add(setting, name, words[at], values, "?")
     return len(values)
 
@@ -101,14 +102,12 @@ def _argparse(setting: GivenOptions, words: Sequence[Word], at: int) -> int:
         return 1
     if span is None:
         return 1 + _guess(setting, name, words, at)
-    values = []
-    for following in words[at + 1 :]:
-        if following.text.startswith("-") and not NEGATIVE.match(following.text):
-            break
-        values.append(following)
-    count = {"0": 0, "1": 1, "?": 1, "2": 2}.get(span.takes, len(values))
-    _add(setting, name, word, values[:count], span.takes)
-    return 1 + min(count, len(values))
+    most = {"0": 0, "1": 1, "?": 1, "2": 2}.get(span.takes, len(words))
+    end = at + 1
+    while end < len(words) and end - at <= most and not _dashed(words[end].text):
+        end += 1
+    _add(setting, name, word, words[at + 1 : end], span.takes)
+    return end - at
 
 
 def _inner(

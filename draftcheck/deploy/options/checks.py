@@ -49,11 +49,12 @@ def check(setting: GivenOptions, *, speculates: bool) -> list[Finding]:
     read = view.table.order(view.version) >= view.table.order(view.table.oldest)
     inner = _knows_keys(setting)
     unsplit, without = {id(e) for e in setting.unsplit}, {id(e) for e in setting.without_value}
-    for entry in setting.entries:
+    for at, entry in enumerate(setting.entries):
         about = _about_speculation(entry)
         if not speculates and not about:
             continue
-        found_here = [_unsplit(setting, entry)] if id(entry) in unsplit else []
+        beside = setting.entries[max(at - 1, 0) : at + 2]
+        found_here = [_unsplit(view, entry, beside)] if id(entry) in unsplit else []
         if read and id(entry) not in unsplit:
             found_here += _name(setting, entry, inner)
         if id(entry) in without and not setting.may_hold_more:
@@ -80,14 +81,13 @@ def _softly(finding: Finding) -> Finding:
     return finding if mild else replace(finding, severity=Severity.WARNING)
 
 
-def _unsplit(setting: GivenOptions, entry: GivenOption) -> Finding:
-    view = setting.view
+def _unsplit(view: OptionsAtVersion, entry: GivenOption, beside: list[GivenOption]) -> Finding:
     change = view.change(entry.name)
     name = change.becomes if change and change.becomes else entry.name
     return found(
         "FIL013", entry.word.place, entry.word.text,
         fix=f"Write {name} {entry.text}.",
-        changes=edits.apart(entry, name, setting.entries, safe=True),
+        changes=edits.apart(entry, name, beside, safe=True),
         source=f"{view.table.engine}: its parser looks up the whole word",
     )  # fmt: skip
 

@@ -19,7 +19,7 @@ def read(setting: GivenOptions, found: Document, row: KeysReading) -> None:
     if row.pairs:
         _pairs(setting, found.tree, row.pairs)
         return
-    positional = row.positional
+    positional = {str(at): means for at, means in enumerate(row.positional)}
     for path in row.target:
         named = found.tree.get(*path.split("."))
         if named is not None and named.word is not None:
@@ -32,9 +32,8 @@ def read(setting: GivenOptions, found: Document, row: KeysReading) -> None:
     as_options = row.keys == "options"
     for key, tree in found.tree.entries or ():
         if key.text.isdigit() and found.kind == "python-call":
-            at = int(key.text)
-            if at < len(positional):
-                _means(setting, positional[at], key, tree)
+            if key.text in positional:
+                _means(setting, positional[key.text], key, tree)
         elif as_options:
             option(setting, key, tree)
         else:

@@ -8,7 +8,7 @@ import re
 from bisect import bisect_left
 from dataclasses import dataclass, field
 from itertools import accumulate
-from typing import Any
+from typing import Any, TypeVar
 
 from draftcheck.deploy.deployment import DocumentTree, Word
 from draftcheck.deploy.syntax.python_strings import literal
@@ -18,8 +18,11 @@ from draftcheck.values.findings import FilePlace
 
 MAX_DEPTH = 24
 MAX_STEPS = 60_000
+MAX_BITS = 1000
+"""Python writes no number of more than 4,300 digits."""
 CALL = "__call__"
 """The entry that names the class or function where a value is a call."""
+_Value = TypeVar("_Value")
 _BREAK = re.compile(r"\r\n|\r|\n")
 
 
@@ -66,6 +69,8 @@ class PythonValues:
         self.arguments: dict[str, ast.expr] = {}
         self.texts: dict[int, tuple[Word, TextView]] = {}
         self.steps = 0
+        self.cut = False
+        """Whether something was too long or too deep to be followed."""
 
     def position(self, line: int, column: int) -> int:
         """The position of a line and a column that counts bytes."""
@@ -120,6 +125,8 @@ class PythonValues:
             self.texts[id(word)] = (word, view)
             return DocumentTree(place, word=word)
         kind = "null" if value is None else {bool: "bool", int: "int"}.get(type(value), "float")
+        if kind == "int" and value.bit_length() > MAX_BITS:
+            return self.unknown(node)
         text = json.dumps(value) if value is None or isinstance(value, bool) else str(value)
         return DocumentTree(place, word=Word(text, place, raw=self.view.raw(start, end), kind=kind))
 
@@ -136,6 +143,7 @@ class PythonValues:
         """The value of an expression, as far as the file tells it."""
         self.steps += 1
         if depth > MAX_DEPTH or self.steps > MAX_STEPS:
+            self.cut = True
             return self.unknown(node)
         if isinstance(node, ast.Constant):
             value = node.value
@@ -185,7 +193,7 @@ class PythonValues:
         if tree.items is not None and more:
             extra = [self.read(value, found[1], depth + 1) for key, value in more if key is None]
             items = [item for each in extra for item in (each.items or (each,))]
-            return DocumentTree(tree.place, items=(*tree.items, *items)[:MAX_VALUE])
+            return DocumentTree(tree.place, items=self._most(*tree.items, *items))
         if tree.word is not None and more:
             return self.unknown(node)
         if tree.entries is not None and more:
@@ -194,7 +202,7 @@ class PythonValues:
                 for key, value in more
                 if key is not None
             ]
-            return DocumentTree(tree.place, entries=(*tree.entries, *entries)[:MAX_VALUE])
+            return DocumentTree(tree.place, entries=self._most(*tree.entries, *entries))
         return tree
 
     def _dict(self, node: ast.Dict, scope: PythonScope, depth: int) -> DocumentTree:
@@ -207,7 +215,11 @@ class PythonValues:
             name = self.read(key, scope, depth + 1).word
             if name is not None:
                 entries.append((name, inner))
-        return DocumentTree(self.place(node), entries=tuple(entries[:MAX_VALUE]))
+        return DocumentTree(self.place(node), entries=self._most(*entries))
+
+    def _most(self, *values: _Value) -> tuple[_Value, ...]:
+        self.cut = self.cut or len(values) > MAX_VALUE
+        return values[:MAX_VALUE]
 
     def _formatted(self, node: ast.JoinedStr, scope: PythonScope, depth: int) -> DocumentTree:
         """An f-string: known parts filled in, unknown ones left as holes."""
@@ -253,7 +265,7 @@ class PythonValues:
         right = self.read(node.right, scope, depth + 1)
         if left.items is not None or right.items is not None:
             both = (*(left.items or (left,)), *(right.items or (right,)))
-            return DocumentTree(self.place(node), items=both[:MAX_VALUE])
+            return DocumentTree(self.place(node), items=self._most(*both))
         if left.word is None or right.word is None:
             return self.unknown(node)
         sides = [(left.word, node.left), (right.word, node.right)]

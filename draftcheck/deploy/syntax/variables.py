@@ -28,6 +28,8 @@ class VariableValue:
     """Given inside a condition or a loop."""
     argument: bool = False
     """Given on the command line of the script: unknown, but not instead of a default."""
+    cut: bool = False
+    """Too long to be kept."""
 
     def same(self, other: VariableValue) -> bool:
         """Whether both say the same."""
@@ -68,7 +70,7 @@ class Variables:
         if value.branch and old is not None and not old.same(value):
             value = _either(old, value)
         if value.view is not None and len(value.view.text) > MAX_VALUE:
-            value = VariableValue()
+            value = VariableValue(cut=True)
         self.values[name] = value
 
     def append(self, name: str, value: VariableValue) -> None:
@@ -80,12 +82,14 @@ class Variables:
         elif old.items is not None and value.items is not None:
             if len(old.items) + len(value.items) <= MAX_VALUE:
                 old.items.extend(value.items)
+            else:
+                self.values[name] = VariableValue(cut=True)
         elif old.view is not None and value.view is not None:
-            self.values[name] = VariableValue()
+            self.values[name] = VariableValue(cut=True)
             if len(old.view.text) + len(value.view.text) <= MAX_VALUE:
                 self.values[name] = VariableValue(joined([old.view, value.view]))
         else:
-            self.values[name] = VariableValue()
+            self.values[name] = VariableValue(cut=old.cut or value.cut)
 
     def export(self, name: str) -> None:
         """Hand a variable on to programs."""
@@ -123,7 +127,8 @@ class Variables:
                 borrowed = True
                 piece = self._value(part)
                 if piece is None:
-                    unknown = unknown or part.view.text
+                    held = self.values.get(part.name or "")
+                    unknown = TOO_LONG if held and held.cut else unknown or part.view.text
                     piece = part.view.hole(0, len(part.view.text))
             if piece is not None and length + len(piece.text) <= MAX_VALUE:
                 length += len(piece.text)
