@@ -70,8 +70,8 @@ def plan(findings: Iterable[Finding], surveyed: DeploySurvey) -> FixPlan:
     for name, found in by_file.items():
         if reason := _untouchable(name):
             made.refused.append(f"{name}: {reason}")
-        else:
-            _mend(files[name], found, surveyed, made)
+        elif file := surveyed.read(name, files[name].data):  # alone, as it is read afterwards
+            _mend(file, found, surveyed, made)
     return made
 
 

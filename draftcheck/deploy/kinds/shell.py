@@ -221,8 +221,9 @@ class ShellScript:
         place = self.view.place(words[0].start, words[-1].end)
         for word in words:
             args.extend(self.variables.expand(word, self.view))
-            long = any(arg.word.unknown == TOO_LONG for arg in args[before:])
-            if long or not self.contents.spend(WORD * (len(args) - before)):
+            if any(arg.word.unknown == TOO_LONG for arg in args[before:]):
+                self.contents.cut_at(place, TOO_MUCH)
+            if not self.contents.spend(WORD * (len(args) - before)):
                 self.contents.cut_at(place, TOO_MUCH)
                 return
             before = len(args)
