@@ -18,6 +18,7 @@ from draftcheck.deploy.deployment import (
     Word,
 )
 from draftcheck.deploy.syntax.shell_words import Lexer
+from draftcheck.deploy.syntax.templates import TOO_LONG
 from draftcheck.deploy.syntax.variables import Variables
 from draftcheck.deploy.text import CommandArgument, TextView, joined
 from draftcheck.values.findings import FilePlace
@@ -97,7 +98,7 @@ class ContentsBuilder:
         where = place or around(words or ((image,) if image else ()))
         if len(self.commands) < MAX_FOUND:
             self.commands.append(Command(words, where, image, dict(env or {})))
-        else:
+        if len(self.commands) == MAX_FOUND or any(word.unknown == TOO_LONG for word in words):
             self.cut_at(where, TOO_MUCH)
 
     def document(self, kind: str, tree: DocumentTree, name: str = "") -> None:

@@ -151,10 +151,10 @@ class TextView:
         offsets[0] = self.offset(start)
         return TextView(self.source, text, starts, offsets)
 
-    def hole(self, start: int, end: int) -> TextView:
+    def hole(self, start: int, end: int, letter: str = templates.HOLE) -> TextView:
         """A part that stays unknown; a word with it shows how the file spells it."""
         found = self.slice(start, end)
-        found.text = templates.HOLE * len(found.text)
+        found.text = letter * len(found.text)
         return found
 
     def blank(self, at: int) -> TextView:
@@ -197,6 +197,8 @@ class TextView:
         """It as a word; without a place it stands where its text does."""
         if place is None:
             place, raw = self.place(), self.raw() if self.text else None
+        if templates.CUT in self.text:
+            return Word(templates.TOO_LONG, place, templates.TOO_LONG)
         if templates.HOLE in self.text:
             text, unknown = self._shown()
             return Word(text, place, unknown)

@@ -10,8 +10,8 @@ from draftcheck.deploy.contents import TOO_MUCH, ContentsBuilder
 from draftcheck.deploy.deployment import Word
 from draftcheck.deploy.kinds import wrappers
 from draftcheck.deploy.syntax.shell_words import Lexer, Operator, RawWord
-from draftcheck.deploy.syntax.templates import HOLE
-from draftcheck.deploy.syntax.variables import TOO_LONG, Variables, VariableValue
+from draftcheck.deploy.syntax.templates import HOLE, TOO_LONG
+from draftcheck.deploy.syntax.variables import Variables, VariableValue
 from draftcheck.deploy.text import CommandArgument, TextView
 
 _SUFFIX = (
@@ -221,8 +221,6 @@ class ShellScript:
         place = self.view.place(words[0].start, words[-1].end)
         for word in words:
             args.extend(self.variables.expand(word, self.view))
-            if any(arg.word.unknown == TOO_LONG for arg in args[before:]):
-                self.contents.cut_at(place, TOO_MUCH)
             if not self.contents.spend(WORD * (len(args) - before)):
                 self.contents.cut_at(place, TOO_MUCH)
                 return

@@ -6,6 +6,10 @@ import re
 from collections.abc import Iterator
 
 HOLE = "\ue000"
+CUT = "\ue001"
+"""A hole where a text is known, but too long to be kept."""
+TOO_LONG = "too long a text"
+"""What is unknown about a word with such a hole."""
 _OPENING = re.compile(r"\$?\{\{|\{%")
 _HOLES = re.compile(HOLE + "+")
 

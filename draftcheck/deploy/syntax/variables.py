@@ -8,11 +8,11 @@ from dataclasses import dataclass, field, replace
 
 from draftcheck.deploy.deployment import Word
 from draftcheck.deploy.syntax.shell_words import RawWord, WordPart
+from draftcheck.deploy.syntax.templates import CUT, HOLE, TOO_LONG
 from draftcheck.deploy.text import CommandArgument, TextView, joined
 
 MAX_VALUE = 1 << 14
 MAX_EXPORTED = 200
-TOO_LONG = "too long a text"
 _BRACED = re.compile(
     r"\$(?:\$|(?P<name>[A-Za-z_]\w*)|\{(?P<braced>[A-Za-z_]\w*)(?:(?P<how>:?[-?+])(?P<rest>[^{}]*))?\})"
 )
@@ -214,5 +214,5 @@ def filled(
             length += len(known.text)
             parts.append(known)
         else:
-            parts.append(view.hole(*match.span()))
+            parts.append(view.hole(*match.span(), HOLE if known is None else CUT))
     return joined([*parts, view.slice(at, len(view.text))]) if parts else view
