@@ -16,8 +16,7 @@ from draftcheck.deploy.file_versions import (
     Versions,
     shown,
 )
-from draftcheck.deploy.options import arguments, checks, documents, programs, references
-from draftcheck.deploy.options.findings import found
+from draftcheck.deploy.options import checks, given, programs
 from draftcheck.deploy.options.given import ENV, GivenOption, GivenOptions, parts
 from draftcheck.deploy.options.tables import OptionsAtVersion, OptionTable, load, view
 from draftcheck.rulebook import book
@@ -52,7 +51,7 @@ def find(contents: Contents, beside: SurroundingFiles | None = None) -> list[Dep
             made.append(_of_command(command, start, versions, around))
     for document in contents.documents:
         row = programs.document(document)
-        for part in documents.sections(document, row) if row is not None else ():
+        for part in given.sections(document, row) if row is not None else ():
             one = _of_document(part, row, versions) if row is not None else None
             made += [one] if one is not None else []
     return made
@@ -66,10 +65,10 @@ def _of_command(
     setting = _setting(table, told, start.letter)
     setting.python_arguments, setting.speculates_always = start.open, start.always
     _environment(setting, command)
-    arguments.read(setting, start.words, start.positional)
+    given.read_words(setting, start.words, start.positional)
     setting.entries = [entry for entry in setting.entries if entry.name not in start.own]
     _config_files(setting, beside)
-    documents.objects(setting)
+    given.objects(setting)
     return _deployment(setting, told, command.place, table.programs.get(start.letter, ""))
 
 
@@ -101,7 +100,7 @@ def _config_files(setting: GivenOptions, beside: SurroundingFiles) -> None:
             row = programs.config_of(setting.view.table.name, document)
             if row is not None:
                 setting.configs[title] = entry.word
-                documents.read(setting, document, row)
+                given.read_keys(setting, document, row)
 
 
 def _named(name: str, word: Word) -> Word:
@@ -117,8 +116,8 @@ def _of_document(
     setting = _setting(table, told, row.letter)
     setting.python_arguments = document.kind == "python-call" or row.arguments
     setting.options_file = row.partial
-    documents.read(setting, document, row)
-    documents.objects(setting)
+    given.read_keys(setting, document, row)
+    given.objects(setting)
     if document.kind == "python-call" and not setting.has(ASKS):
         return None  # generate() is the name of many functions
     return _deployment(setting, told, document.place, row.method)
@@ -127,7 +126,7 @@ def _of_document(
 def _deployment(
     setting: GivenOptions, told: KnownVersion, place: FilePlace, fallback: str
 ) -> Deployment:
-    target, draft = references.side(setting, "target"), references.side(setting, "draft")
+    target, draft = given.side(setting, "target"), given.side(setting, "draft")
     speculates = _speculates(setting, draft)
     method, trouble = _method(setting, draft, fallback)
     unknown = [*setting.troubles, *trouble]
@@ -248,7 +247,7 @@ def _turned(setting: GivenOptions, method: str) -> str:
 
 def _broken(setting: GivenOptions) -> list[Finding]:
     return [
-        found(
+        checks.found(
             "FIL008", trouble.place, f"{entry.word.text}: {trouble.text}",
             source=_parser(setting.view),
         )

@@ -10,7 +10,6 @@ from draftcheck.deploy.kinds import wrappers
 from draftcheck.deploy.syntax.variables import Variables, filled
 from draftcheck.deploy.text import CommandArgument, TextView, joined
 
-NAMES = re.compile(r".+\.(?:bat|cmd|ps1)")
 MAX_LINE = 20_000
 _SET = re.compile(r"\s*@?set\s+\"?([\w-]+)=", re.IGNORECASE)
 _DOLLAR_SET = re.compile(r"\s*\$(?:env:)?(\w+)\s*=\s*(?=[\"'\d])", re.IGNORECASE)
@@ -19,11 +18,6 @@ _STARTS = re.compile(
     r"\s*(?:@|call\s+|start\s+(?:\"[^\"]*\"\s+)?(?:/\w+\s+)*|&\s+)*", re.IGNORECASE
 )
 _VARIABLE = re.compile(r"%([\w-]+)%|\$\{?(?:env:)?(\w+)\}?")
-
-
-def claims(name: str, text: str) -> bool:
-    """Whether this is such a script."""
-    return True
 
 
 def read(view: TextView, contents: ContentsBuilder) -> None:

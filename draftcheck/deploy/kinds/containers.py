@@ -1,18 +1,23 @@
-"""Trees that describe programs: image, command, args, environment; shared by the YAML kinds."""
+"""Trees that describe programs: image, command, args, environment.
+
+ContainerReader turns parts of such a tree into commands; compose files, Kubernetes objects and
+llama-swap's configuration say where they stand. Other YAML and JSON (yaml_file.py) uses it too.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 
 from draftcheck.deploy.contents import ContentsBuilder, split
 from draftcheck.deploy.deployment import DocumentTree, Word
-from draftcheck.deploy.hints import hinted
 from draftcheck.deploy.kinds import shell, wrappers
 from draftcheck.deploy.options import programs
-from draftcheck.deploy.syntax.variables import Variables, filled
-from draftcheck.deploy.syntax.yaml_tree import ParsedYaml
+from draftcheck.deploy.options.programs import hinted
+from draftcheck.deploy.syntax.variables import Variables, filled, interpolated
+from draftcheck.deploy.syntax.yaml_tree import ParsedYaml, parse
 from draftcheck.deploy.text import CommandArgument, TextView
 from draftcheck.values.findings import FilePlace
 
@@ -172,3 +177,157 @@ def mappings(tree: DocumentTree) -> Iterator[DocumentTree]:
             yield at
             waiting.extend(value for _, value in reversed(at.entries))
         waiting.extend(reversed(at.items or ()))
+
+
+def is_compose(name: str, text: str) -> bool:
+    return "compose" in name or ("\nservices:" in f"\n{text}" and "image:" in text)
+
+
+def read_compose(view: TextView, contents: ContentsBuilder) -> None:
+    """Services with image, entrypoint, command and environment."""
+    parsed = parse(view, contents)
+    reader = ContainerReader(
+        parsed, contents, lambda text: interpolated(text, None, contents.outside)
+    )
+    for tree in parsed.trees:
+        services = tree.get("services")
+        for _, service in (services.entries or ()) if services else ():
+            env = reader.environment(service.get("environment"))
+            args = reader.args(service.get("entrypoint")) + reader.args(service.get("command"))
+            reader.emit(args, reader.image(service.get("image")), env)
+            inline = service.get("build", "dockerfile_inline")
+            if inline is not None:
+                reader.file(inline, "Dockerfile")
+        configs = tree.get("configs")
+        for key, config in (configs.entries or ()) if configs else ():
+            content = config.get("content")
+            if content is not None:
+                reader.file(content, key.text)
+
+
+_API = re.compile(r"^[ \t]*apiVersion:", re.MULTILINE)
+_KIND = re.compile(r"^[ \t]*kind:", re.MULTILINE)
+
+
+def is_kubernetes(_: str, text: str) -> bool:
+    return bool(_API.search(text) and _KIND.search(text))
+
+
+def read_kubernetes(view: TextView, contents: ContentsBuilder) -> None:
+    """Containers wherever they stand, and files inside ConfigMaps."""
+    parsed = parse(view, contents)
+    objects(ContainerReader(parsed, contents), parsed.trees)
+
+
+def objects(reader: ContainerReader, trees: list[DocumentTree]) -> None:
+    """Every mapping that names an image, a command or its arguments, and every file."""
+    found = [mapping for tree in trees for mapping in mappings(tree)]
+    settings = _settings(reader, found)
+    for mapping in found:
+        kind = mapping.get("kind")
+        if kind is not None and kind.word is not None and kind.word.text in ("ConfigMap", "Secret"):
+            for part in ("data", "stringData"):
+                files = mapping.get(part)
+                for key, value in (files.entries or ()) if files else ():
+                    reader.file(value, key.text)
+        else:
+            _container(reader, mapping, settings)
+            for inner in (mapping.get("helm", "values"), mapping.get("serveConfigV2")):
+                if inner is not None and inner.word is not None:  # Argo CD, KubeRay
+                    reader.file(inner, "values.yaml")
+
+
+def _settings(reader: ContainerReader, found: list[DocumentTree]) -> dict[str, dict[str, Word]]:
+    """What the ConfigMaps of the same file hold, by their names."""
+    settings = dict[str, dict[str, Word]]()
+    for mapping in found:
+        kind, name = mapping.get("kind"), mapping.get("metadata", "name")
+        if kind is not None and kind.word is not None and kind.word.text == "ConfigMap":
+            label = name.word.text if name is not None and name.word is not None else ""
+            settings[label] = reader.environment(mapping.get("data"))
+    return settings
+
+
+def _environment(
+    reader: ContainerReader, mapping: DocumentTree, settings: dict[str, dict[str, Word]]
+) -> dict[str, Word]:
+    """A container's variables, those that come from a ConfigMap of the same file included."""
+    env = dict[str, Word]()
+    listed = mapping.get("envFrom")
+    for item in (listed.items or ()) if listed is not None else ():
+        env.update(settings.get(_text(item.get("configMapRef", "name")), {}))
+    env.update(reader.environment(mapping.get("env")))
+    named = mapping.get("env")
+    for item in (named.items or ()) if named is not None else ():
+        reference = item.get("valueFrom", "configMapKeyRef")
+        if reference is not None:
+            data = settings.get(_text(reference.get("name")), {})
+            value = data.get(_text(reference.get("key")))
+            if value is not None:
+                env[_text(item.get("name"))] = value
+    return env
+
+
+def _text(tree: DocumentTree | None) -> str:
+    return tree.word.text if tree is not None and tree.word is not None else ""
+
+
+def _container(
+    reader: ContainerReader, mapping: DocumentTree, settings: dict[str, dict[str, Word]]
+) -> None:
+    command, args = mapping.get("command"), mapping.get("args")
+    lists = [tree for tree in (command, args) if tree is not None and tree.items is not None]
+    image = mapping.get("image")
+    if not lists and (image is None or image.word is None):
+        return
+    env = _environment(reader, mapping, settings)
+    words = [arg for tree in lists for arg in reader.args(tree)]
+    if command is None and image is None:
+        runtime = mapping.get("modelFormat", "name") or mapping.get("engine")
+        model = mapping.get("storageUri") or mapping.get("url")
+        words[:0] = started(reader, runtime, model)
+    reader.emit(references(words, env), reader.image(image), env)
+
+
+_MODELS = re.compile(r"^models:", re.MULTILINE)
+_CMD = re.compile(r"^[ \t]+[\"']?cmd[\"']?:", re.MULTILINE)
+_MACRO = re.compile(r"^[ \t]*#.*$|\$\{([\w.-]+)\}", re.MULTILINE)
+
+
+def is_llama_swap(_: str, text: str) -> bool:
+    return bool(_MODELS.search(text) and _CMD.search(text))
+
+
+def read_llama_swap(view: TextView, contents: ContentsBuilder) -> None:
+    """A command per model, with macros."""
+    parsed = parse(view, contents)
+    for tree in parsed.trees:
+        shared = _macros(parsed, tree.get("macros"))
+        models = tree.get("models")
+        for key, model in (models.entries or ()) if models else ():
+            macros = {**shared, **_macros(parsed, model.get("macros"))}
+            macros["MODEL_ID"] = view.instead(key.text, 0, 0)
+            reader = ContainerReader(parsed, contents, partial(_filled, macros=macros))
+            command = model.get("cmd")
+            if command is not None:
+                env = reader.environment(model.get("env"))
+                reader.emit(reader.args(command), None, env, command.place)
+
+
+def _macros(parsed: ParsedYaml, tree: DocumentTree | None) -> dict[str, TextView]:
+    found = dict[str, TextView]()
+    for name, value in (tree.entries or ()) if tree is not None else ():
+        text = parsed.view(value)
+        if text is not None:
+            # A macro may use those before it.
+            found[name.text] = _filled(text, found)
+    return found
+
+
+def _filled(view: TextView, macros: dict[str, TextView]) -> TextView:
+    """The text with macros filled in and without comment lines."""
+
+    def value(match: re.Match[str]) -> TextView | None:
+        return macros.get(match[1]) if match[1] else view.slice(match.start(), match.start())
+
+    return filled(view, _MACRO, value)

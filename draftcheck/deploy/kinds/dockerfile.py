@@ -13,17 +13,11 @@ from draftcheck.deploy.syntax.shell_words import Lexer
 from draftcheck.deploy.syntax.variables import Variables, VariableValue, interpolated
 from draftcheck.deploy.text import CommandArgument, TextView, joined
 
-NAMES = re.compile(r"(?:dockerfile|containerfile)(?:[.-].*)?|.*\.(?:dockerfile|containerfile)")
 MAX_VALUES = 100
 _INSTRUCTION = re.compile(r"\s*([A-Za-z]+)\s+")
 _OPTION = re.compile(r"--[a-z-]+(?:=\S*)?\s+")
 _HEREDOC = re.compile(r"<<-?\s*[\"']?(\w+)[\"']?")
 _PAIR = re.compile(r"[A-Za-z_]\w*=")
-
-
-def claims(name: str, text: str) -> bool:
-    """Whether this is a Dockerfile."""
-    return True
 
 
 @dataclass(slots=True)

@@ -11,7 +11,6 @@ from draftcheck.deploy.deployment import DocumentTree, Word
 from draftcheck.deploy.text import TextView
 from draftcheck.values.findings import FilePlace
 
-NAMES = re.compile(r"\.?draftcheck\.toml")
 _HEADING = re.compile(r"[ \t]*(\[\[?)([^\]\n]+)\]\]?")
 _PAIR = re.compile(r"[ \t]*((?:[\w-]+|\"[^\"\n]*\"|'[^'\n]*')(?:[ \t]*\.[ \t]*(?:[\w-]+|\"[^\"\n]*\"|'[^'\n]*'))*)[ \t]*=[ \t]*")  # fmt: skip  # noqa: E501
 _KEY = re.compile(r"\"([^\"]*)\"|'([^']*)'|([\w-]+)")
@@ -21,11 +20,6 @@ _STRING = re.compile(
 _ERROR = re.compile(r"\(at line (\d+), column (\d+)\)|\(at end of document\)")
 MAX_DEPTH = 60
 _Path = tuple[str | int, ...]
-
-
-def claims(name: str, text: str) -> bool:
-    """Whether this is our manifest."""
-    return True
 
 
 def read(view: TextView, contents: ContentsBuilder) -> None:

@@ -11,7 +11,6 @@ from draftcheck.deploy.kinds import wrappers
 from draftcheck.deploy.syntax.variables import Variables, filled, interpolated
 from draftcheck.deploy.text import CommandArgument, TextView, joined
 
-NAMES = re.compile(r".+\.(?:service|container|conf|ini)")
 _SECTION = re.compile(r"\s*\[([^\]]*)\]")
 _SPECIFIER = re.compile(r"(?<!%)%(?:[a-zA-Z]|\(\w+\)s)")
 _PREFIX = re.compile(r"[@:+!|-]+")
@@ -24,11 +23,6 @@ class IniSection:
 
     heading: TextView
     settings: list[tuple[TextView, TextView]] = field(default_factory=list)
-
-
-def claims(name: str, text: str) -> bool:
-    """Whether this is a file of sections that are looked at."""
-    return bool(re.search(r"^[ \t]*\[", text, re.MULTILINE))
 
 
 def read(view: TextView, contents: ContentsBuilder) -> None:

@@ -12,13 +12,7 @@ from draftcheck.deploy.syntax import json_places
 from draftcheck.deploy.syntax.yaml_tree import ParsedYaml
 from draftcheck.deploy.text import TextView, joined
 
-NAMES = re.compile(r".+\.ipynb")
 _CELL_MAGIC = re.compile(r"(?:[ \t]*(?:#[^\n]*)?\n)*%%(\w+)([^\n]*)(?:\n|$)")
-
-
-def claims(name: str, text: str) -> bool:
-    """Whether this is a notebook."""
-    return True
 
 
 def read(view: TextView, contents: ContentsBuilder) -> None:

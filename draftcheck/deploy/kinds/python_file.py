@@ -33,13 +33,7 @@ _WORTH = re.compile(
     r"|speculative_|draft_model|num_draft_tokens|use_mtp|\.generate\(\*\*|pipeline\(\*\*"
 )
 _INSTALLS = ("pip_install", "uv_pip_install")
-NAMES = re.compile(r".+\.py|[^.]+")
 _SCOPES = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
-
-
-def claims(name: str, text: str) -> bool:
-    """Whether this is Python."""
-    return name.endswith(".py") or bool(re.match(r"#!.*\bpython", text))
 
 
 def read(view: TextView, contents: ContentsBuilder) -> None:

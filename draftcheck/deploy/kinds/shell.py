@@ -14,11 +14,6 @@ from draftcheck.deploy.syntax.templates import HOLE, TOO_LONG
 from draftcheck.deploy.syntax.variables import Variables, VariableValue
 from draftcheck.deploy.text import CommandArgument, TextView
 
-_SUFFIX = (
-    r".+\.(?:sh|bash|zsh|ksh|command|sbatch|slurm)|\.(?:envrc|bashrc|bash_aliases|zshrc|profile)"
-)
-NAMES = re.compile(_SUFFIX + r"|[^.]+")
-_SHEBANG = re.compile(r"#!.*\b(?:ba|z|da|k|a)?sh\b")
 _ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)(\[[^\]]*\])?(\+?)=")
 _ARGUMENT = re.compile(r"\$\{?(?:\d|OPTARG\b|(?:i|arg|opt)\b)")
 _OPENING = {"if", "while", "until", "for", "case", "select"}
@@ -27,11 +22,6 @@ _BETWEEN = {"then", "else", "elif", "do", "!", "{", "}", "time", "coproc"}
 STATEMENT, WORD = 100, 50
 """What they cost of the file's budget: some 30,000 commands, or twice as many words."""
 _DECLARING = {"export", "declare", "local", "readonly", "typeset"}
-
-
-def claims(name: str, text: str) -> bool:
-    """Whether this is a shell script."""
-    return bool(re.fullmatch(_SUFFIX, name) or _SHEBANG.match(text))
 
 
 def read(view: TextView, contents: ContentsBuilder) -> None:

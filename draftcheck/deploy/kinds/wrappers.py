@@ -15,7 +15,7 @@ from typing import Literal
 
 from draftcheck.deploy.contents import ContentsBuilder
 from draftcheck.deploy.deployment import Word
-from draftcheck.deploy.hints import hinted
+from draftcheck.deploy.options.programs import hinted
 from draftcheck.deploy.syntax.variables import Variables, VariableValue, filled
 from draftcheck.deploy.text import CommandArgument, TextView, joined
 from draftcheck.rulebook import files as rulefiles

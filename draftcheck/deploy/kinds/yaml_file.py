@@ -1,4 +1,4 @@
-"""Any other YAML: Helm values, CI steps, playbooks. Lists of arguments are told by their names."""
+"""Any other YAML or JSON: Helm values, CI steps … Lists of arguments are told by their names."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 
 from draftcheck.deploy.contents import TOO_MUCH, ContentsBuilder
 from draftcheck.deploy.deployment import DocumentTree, Word
-from draftcheck.deploy.kinds.containers import ContainerReader, references, started
+from draftcheck.deploy.kinds.containers import ContainerReader, objects, references, started
+from draftcheck.deploy.syntax import json_places
 from draftcheck.deploy.syntax.yaml_tree import parse
 from draftcheck.deploy.text import CommandArgument, TextView
 
-NAMES = re.compile(r".+\.ya?ml")
 _ARGUMENTS = re.compile(r"(?:\w*_?args|\w*Args|arguments|\w*[fF]lags|extra_?opts)")
 _SCRIPTS = {
     "run", "cmds", "script", "before_script", "after_script", "shell", "runcmd",
@@ -36,11 +36,6 @@ class _Above:
     model: DocumentTree | None = None
     windows: bool = False
     """Steps are PowerShell unless they say otherwise."""
-
-
-def claims(name: str, text: str) -> bool:
-    """Whether this is YAML at all."""
-    return True
 
 
 def read(view: TextView, contents: ContentsBuilder) -> None:
@@ -170,3 +165,28 @@ def _options(
 
 def _spelled(text: str, beside: CommandArgument) -> CommandArgument:
     return CommandArgument(Word(text, beside.word.place), beside.view.vague(text, 0, 0))
+
+
+_WORTH = re.compile(r"\"(?:image|command|\w*[aA]rgs|cmd|entry[pP]oint|run|scripts?)\"\s*:")
+
+
+def read_json(view: TextView, contents: ContentsBuilder) -> None:
+    """A document of engine arguments, or the commands that it describes."""
+    if view.name != "model.json" and not _WORTH.search(view.text):
+        return
+    parsed = json_places.parse_view(view, contents, "JSON")
+    if parsed is None:
+        return
+    reader = ContainerReader(parsed, contents)
+    for tree in parsed.trees:
+        if tree.entries is None and tree.items is None:
+            continue
+        if view.name == "model.json" and tree.get("model") is not None:
+            contents.document("triton-model", tree)
+        elif tree.get("apiVersion") is not None:
+            objects(reader, [tree])
+        else:
+            walk(reader, tree)
+            scripts = tree.get("scripts")
+            for _, script in (scripts.entries or ()) if scripts else ():
+                reader.script(script)

@@ -1,32 +1,61 @@
 """The options of one command or file against the engine's table at its version.
 
 For each option in the order of the file: does this version have the name (if not, is it gone, too
-new, or misspelt), and does it take the value (values.py). Then the table's [[check]] rows: options
-that need each other, or exclude each other. Every finding is a row of rules/files.toml at a place.
+new, or misspelt), and does it take the value. Then the table's [[check]] rows: options that need
+each other, or exclude each other. Every finding is a row of rules/files.toml at a place, with the
+changes that would mend it.
 """
 
 from __future__ import annotations
 
+import fnmatch
 import posixpath
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
-from draftcheck.deploy.options import edits
-from draftcheck.deploy.options import values as optionvalues
-from draftcheck.deploy.options.findings import found
+from draftcheck.deploy.deployment import DocumentTree, Word
 from draftcheck.deploy.options.given import ENV, KEY, GivenOption, GivenOptions, parts
 from draftcheck.deploy.options.tables import (
     OptionChange,
     OptionRule,
     OptionsAtVersion,
+    ValueChange,
     VersionWindow,
     matches,
     near,
 )
+from draftcheck.rulebook import file_rules
 from draftcheck.rulebook.files import Names
 from draftcheck.values.findings import FilePlace, Finding, Fix
-from draftcheck.values.words import Severity
+from draftcheck.values.words import Outcome, Severity
+
+LONGEST = 300
+"""Characters of what a finding quotes from a file."""
+
+
+def found(
+    rule: str,
+    place: FilePlace,
+    saw: str,
+    *,
+    why: str = "",
+    fix: str = "",
+    source: str = "",
+    severity: str = "",
+    changes: tuple[Fix, ...] = (),
+) -> Finding:
+    """A rule seen at a place; what is not said comes from the rule."""
+    row = file_rules.load(file_rules.FILES)[rule]
+    shown = saw if len(saw) <= LONGEST else saw[: LONGEST - 1] + "…"
+    finding = Finding.of(row, Outcome.FAIL, shown, source=source, place=place, changes=changes)
+    return replace(
+        finding,
+        why=why or row.why,
+        fix=fix or row.fix,
+        severity=Severity(severity) if severity else row.severity,
+    )
+
 
 RULES = {
     "gone": "FIL001", "too-new": "FIL002", "never": "FIL003", "ignored": "FIL004",
@@ -59,7 +88,7 @@ def check(setting: GivenOptions, *, speculates: bool) -> list[Finding]:
             found_here += _name(setting, entry, inner)
         if id(entry) in without and not setting.may_hold_more:
             found_here.append(_no_value(entry))
-        found_here += optionvalues.check(view, entry)
+        found_here += _value(view, entry)
         if not speculates:  # a name that resembles none of the engine's is a fork's own
             found_here = [f for f in found_here if f.rule != "FIL003" or f.changes]
         # Where options are listed by version, an unknown version may be another one, or a fork.
@@ -87,7 +116,7 @@ def _unsplit(view: OptionsAtVersion, entry: GivenOption, beside: list[GivenOptio
     return found(
         "FIL013", entry.word.place, entry.word.text,
         fix=f"Write {name} {entry.text}.",
-        changes=edits.apart(entry, name, beside, safe=True),
+        changes=apart(entry, name, beside, safe=True),
         source=f"{view.table.engine}: its parser looks up the whole word",
     )  # fmt: skip
 
@@ -155,7 +184,7 @@ def _changed(view: OptionsAtVersion, entry: GivenOption, change: OptionChange) -
     becomes = _as_key(entry, change.becomes)
     fix = change.fix or (f"Use {becomes}." if becomes else "")
     old = entry.word.text.partition("=")[0]
-    changes = edits.swap(entry.word, old, becomes, safe=change.safe) if becomes else ()
+    changes = swap(entry.word, old, becomes, safe=change.safe) if becomes else ()
     return found(
         RULES[change.effect], entry.word.place, f"{entry.word.text} in {view.title}",
         why=change.why, fix=fix, source=change.source, severity=change.severity, changes=changes,
@@ -204,7 +233,7 @@ def _unknown(setting: GivenOptions, entry: GivenOption) -> Iterator[Finding]:
     severity = "warning" if silent or setting.newer_than_read or foreign else ""
     if shown and entry.kind == KEY:
         last, shown = entry.word.text, _as_key(entry, shown)
-    changes = edits.swap(entry.word, last, shown, safe=False) if shown else ()
+    changes = swap(entry.word, last, shown, safe=False) if shown else ()
     yield found(
         "FIL003", entry.word.place, f"{entry.word.text} in {view.title}",
         why="The engine passes over keys that it does not know, without a word." if silent else "",
@@ -286,7 +315,7 @@ def _among(setting: GivenOptions, name: str, values: Names, whole: bool) -> bool
     if any(other is not None and _same(other.text, entry.text) for other in same):
         return True
     upper = setting.view.table.head.upper
-    hits = [optionvalues.fits(part.upper() if upper else part, values) for part in parts(entry)]
+    hits = [_fits(part.upper() if upper else part, values) for part in parts(entry)]
     return bool(hits) and (all(hits) if whole else any(hits))
 
 
@@ -311,7 +340,179 @@ def _filled(setting: GivenOptions, entry: GivenOption, saw: str) -> str:
 
 def _mended(entry: GivenOption, row: OptionRule) -> tuple[Fix, ...]:
     if row.insert:
-        return edits.behind(entry, row.insert, safe=row.safe)
+        return behind(entry, row.insert, safe=row.safe)
     if row.insert_key:
-        return edits.key(entry.value, entry.tree, row.insert_key, safe=row.safe)
+        return insert_key(entry.value, entry.tree, row.insert_key, safe=row.safe)
     return ()
+
+
+NUMBERS = {"int": re.compile(r"[+-]?\d+"), "float": re.compile(r"[+-]?(\d+\.?\d*|\.\d+)")}
+
+
+# ---- values ----
+
+
+def _fits(text: str, values: Iterable[str]) -> bool:
+    """Whether a value is one that a check names: ">3" (a number above), a glob, or plain text."""
+    for value in values:
+        if value.startswith(">"):
+            number = NUMBERS["float"].match(text)
+            if number is not None and float(number[0]) > float(value[1:]):
+                return True
+        elif value == text or fnmatch.fnmatchcase(text, value.replace("[", "[[]")):
+            return True
+    return False
+
+
+def _value(view: OptionsAtVersion, entry: GivenOption) -> Iterator[Finding]:
+    """What is wrong with the value of one option."""
+    option, value = entry.option, entry.value
+    if option is None or value is None or value.unknown or entry.unset:
+        return
+    if option.number:
+        yield from _number(entry, option.number)
+    for part in parts(entry):
+        row = _renamed(view, entry, part)
+        if row is not None:
+            yield _other_value(view, entry, part, row)
+        else:
+            yield from _choice(view, entry, part)
+
+
+def _number(entry: GivenOption, kind: str) -> Iterator[Finding]:
+    name, above, _ = kind.partition(">")
+    whole = NUMBERS[name].match(entry.text.strip())
+    if whole is None or (above and float(whole[0]) <= 0):
+        wanted = {"int": "a whole number", "float": "a number"}[name]
+        yield found(
+            "FIL006", entry.at, f"{entry.word.text} {entry.text}",
+            why="The engine stops when it reads the value.",
+            fix=f"Give {wanted}{' above 0' if above else ''}.",
+        )  # fmt: skip
+
+
+def _renamed(view: OptionsAtVersion, entry: GivenOption, part: str) -> ValueChange | None:
+    names = entry.option.names if entry.option else ()
+    text = part.upper() if view.table.head.upper else part
+    for row in view.table.values:
+        hit = row.value == text or (row.pattern and re.fullmatch(row.pattern, text))
+        if hit and row.option in names and view.holds(row):
+            return row
+    return None
+
+
+def _other_value(
+    view: OptionsAtVersion, entry: GivenOption, part: str, row: ValueChange
+) -> Finding:
+    fix = row.fix or f"Write {row.becomes}."
+    changes: tuple[Fix, ...] = ()
+    if row.becomes and entry.value is not None:
+        changes = swap(entry.value, part, row.becomes, safe=row.safe)
+    why = f"{view.title} does not take {part}."
+    if row.deprecated:
+        why = f"The engine takes it as {row.becomes} and logs that it is deprecated."
+    return found(
+        "FIL005" if row.deprecated else "FIL006", entry.at, f"{entry.word.text} {entry.text}",
+        why=why, fix=fix, source=row.source, changes=changes,
+    )  # fmt: skip
+
+
+def _choice(view: OptionsAtVersion, entry: GivenOption, part: str) -> Iterator[Finding]:
+    option = entry.option
+    choices = view.choices(entry.name)
+    if option is None or not choices or (option.also and matches(option.also, part)):
+        return
+    if option.checked_since and not view.table.covers(view.version, option.checked_since, ""):
+        return
+    text, known = part.strip(), choices
+    if not option.exact:
+        text, known = text.lower(), [choice.lower() for choice in choices]
+    if text in known:
+        return
+    when = _when(view, option.names, part)
+    meant = near(text, known)
+    shown = choices[known.index(meant)] if meant else None
+    changes: tuple[Fix, ...] = ()
+    if shown and entry.value is not None:
+        changes = swap(entry.value, part, shown, safe=False)
+    listed = ", ".join(choices[:14]) + (" …" if len(choices) > 14 else "")
+    yield found(
+        "FIL006", entry.at, f"{entry.word.text} {entry.text} in {view.title}",
+        why=when or f"The engine stops: it knows {listed}.",
+        fix=f"Did you mean {shown}?" if shown else f"Give one of {listed}.",
+        changes=changes, source=view.source,
+    )  # fmt: skip
+
+
+def _when(view: OptionsAtVersion, names: tuple[str, ...], part: str) -> str:
+    """Which versions take a value that this one does not."""
+    for name in names:
+        span = view.ever(f"={name}={part}")
+        if span is not None and span.until and view.now(f"={name}={part}") is None:
+            return f"{part} is a value from {span.since} until {span.until}."
+        if span is not None and span.since:
+            return f"{part} is a value from {span.since} on."
+    return ""
+
+
+# ---- changes that mend a finding: only where the file spells the word as it is ----
+
+
+def swap(word: Word, old: str, new: str, *, safe: bool) -> tuple[Fix, ...]:
+    """One part of a word becomes another; quotes around it stay."""
+    if word.raw is None or word.raw.count(old) != 1 or word.place.end_column is None:
+        return ()
+    if any(letter in new for letter in "\"'\\$` "):
+        return ()
+    return (Fix(word.place, word.raw.replace(old, new), safe),)
+
+
+def apart(
+    entry: GivenOption, name: str, others: Iterable[GivenOption], *, safe: bool
+) -> tuple[Fix, ...]:
+    """--option=value becomes --option value, where a space divides it from another word."""
+    word = entry.word
+    if word.raw is None or word.raw != word.text or word.place.end_column is None:
+        return ()
+    words = (each for other in others for each in (other.word, other.value) if each is not None)
+    if not any(_beside(word, each) or _beside(each, word) for each in words):
+        return ()
+    return (Fix(word.place, f"{name} {entry.text}", safe),)
+
+
+def _beside(one: Word, other: Word) -> bool:
+    """Whether one letter, a space, stands between two words; in a list it is more than that."""
+    place = other.place
+    return one.place.end_line == place.line and one.place.end_column == place.column - 1
+
+
+def behind(entry: GivenOption, text: str, *, safe: bool) -> tuple[Fix, ...]:
+    """Words behind an option and its value, where a space divides words."""
+    word, value = entry.word, entry.value
+    if value is None or word.raw != word.text or value.raw is None:
+        return ()
+    end = value.place
+    if end.end_line is None or end.end_column is None:
+        return ()
+    # In a list of a YAML or JSON file a space divides nothing: there, something else stands
+    # between two words, or a line ends.
+    if not _beside(word, value):
+        return ()
+    at = FilePlace(end.file, end.end_line, end.end_column, end.end_line, end.end_column)
+    return (Fix(at, text, safe),)
+
+
+def insert_key(
+    word: Word | None, tree: DocumentTree | None, text: str, *, safe: bool
+) -> tuple[Fix, ...]:
+    """A key at the beginning of a JSON object that a word holds as it is."""
+    if word is None or tree is None or not word.spans or word.raw is None:
+        return ()
+    if word.text not in word.raw or not word.text.lstrip().startswith("{"):
+        return ()
+    start = tree.place
+    at = FilePlace(start.file, start.line, start.column + 1, start.line, start.column + 1)
+    comma = ", " if tree.entries else ""
+    if ": " not in word.text:  # as its neighbours; in plain YAML a colon and a space end a key
+        text, comma = text.replace(": ", ":"), comma.strip()
+    return (Fix(at, text + comma, safe),)
