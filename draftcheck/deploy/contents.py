@@ -9,18 +9,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
-from draftcheck.deploy.deployment import (
-    Command,
-    Contents,
-    Document,
-    DocumentTree,
-    FileTrouble,
-    Word,
-)
+from draftcheck.deploy.deployment import Command, Contents, Document, DocumentTree, FileTrouble
 from draftcheck.deploy.syntax.shell_words import Lexer
 from draftcheck.deploy.syntax.templates import TOO_LONG
 from draftcheck.deploy.syntax.variables import Variables
-from draftcheck.deploy.text import CommandArgument, TextView, joined
+from draftcheck.deploy.text import TextView, Word, joined
 from draftcheck.values.findings import FilePlace
 
 MAX_FOUND = 20_000
@@ -86,7 +79,7 @@ class ContentsBuilder:
 
     def command(
         self,
-        args: list[CommandArgument],
+        args: list[Word],
         place: FilePlace | None = None,
         image: Word | None = None,
         env: Mapping[str, Word] | None = None,
@@ -94,11 +87,10 @@ class ContentsBuilder:
         """Add a command; one without words counts where it has an image."""
         if not args and image is None:
             return
-        words = tuple(arg.word for arg in args)
-        where = place or around(words or ((image,) if image else ()))
+        where = place or around(args or ((image,) if image else ()))
         if len(self.commands) < MAX_FOUND:
-            self.commands.append(Command(words, where, image, dict(env or {})))
-        if len(self.commands) == MAX_FOUND or any(word.unknown == TOO_LONG for word in words):
+            self.commands.append(Command(tuple(args), where, image, dict(env or {})))
+        if len(self.commands) == MAX_FOUND or any(arg.unknown == TOO_LONG for arg in args):
             self.cut_at(where, TOO_MUCH)
 
     def document(self, kind: str, tree: DocumentTree, name: str = "") -> None:
@@ -128,7 +120,7 @@ def around(words: Iterable[Word]) -> FilePlace:
     return replace(first, end_line=last.end_line, end_column=last.end_column)
 
 
-def split(view: TextView, contents: ContentsBuilder) -> list[CommandArgument]:
+def split(view: TextView, contents: ContentsBuilder) -> list[Word]:
     """The words of a string that a program splits like a shell, without expanding anything."""
     lexer = Lexer(view, plain=True)
     found = []
@@ -136,7 +128,7 @@ def split(view: TextView, contents: ContentsBuilder) -> list[CommandArgument]:
         parts = [part.view for part in getattr(token, "parts", ())]
         text = joined(parts) if parts else view.slice(token.start, token.start)
         place = view.place(token.start, token.end)
-        found.append(CommandArgument(text.word(place, view.raw(token.start, token.end)), text))
+        found.append(text.word(place, view.raw(token.start, token.end)))
     for at, text_ in lexer.troubles:
         contents.trouble(view.place(at, at + 1), text_)
     return found

@@ -1,4 +1,4 @@
-"""What deploy files hold: words with their places, commands, documents, deployments.
+"""What deploy files hold: commands, documents, deployments, all made of Words (text.py).
 
 kinds/ turns a file into Commands and Documents and knows no engine; find.py reads the options of an
 engine out of them, by tables in rules/. No I/O here.
@@ -6,50 +6,12 @@ engine out of them, by tables in rules/. No I/O here.
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from draftcheck.deploy.text import TextView, Word
 from draftcheck.values.findings import FilePlace, Finding
-
-
-@dataclass(frozen=True, slots=True)
-class Word:
-    """One word of a command, or one scalar of a document, as the program would get it."""
-
-    text: str
-    place: FilePlace
-    unknown: str | None = None
-    """What in it could not be worked out ($MODEL, {{ .Values.x }}); text then holds it as is."""
-    raw: str | None = None
-    """As the file spells it, quotes included; None: it cannot be replaced in place."""
-    kind: str = "str"
-    """str, int, float, bool or null: what the file's own syntax makes of a scalar."""
-    spans: tuple[tuple[int, int, int], ...] = ()
-    """(position in text, line, column): from there on text and file run side by side."""
-
-    def part(self, start: int, end: int) -> FilePlace:
-        """The place of text[start:end]; the whole word's where that is not sure."""
-        if not self.spans or not 0 <= start <= end <= len(self.text):
-            return self.place
-        line, column = self._at(start)
-        end_line, end_column = self._at(end - 1) if end > start else (line, column - 1)
-        return FilePlace(self.place.file, line, column, end_line, end_column + 1)
-
-    def spans_of(self, start: int, end: int) -> tuple[tuple[int, int, int], ...]:
-        """The spans of text[start:end] as a word of its own."""
-        ends = [*(at for at, _, _ in self.spans[1:]), len(self.text) + 1]
-        return tuple(
-            (max(at - start, 0), line, column + max(start - at, 0))
-            for (at, line, column), after in zip(self.spans, ends, strict=False)
-            if after > start and at < max(end, start + 1)
-        )
-
-    def _at(self, position: int) -> tuple[int, int]:
-        index = bisect_right(self.spans, position, key=lambda span: span[0]) - 1
-        start, line, column = self.spans[max(index, 0)]
-        return line, column + position - start
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +34,11 @@ class DocumentTree:
     word: Word | None = None
     items: tuple[DocumentTree, ...] | None = None
     entries: tuple[tuple[Word, DocumentTree], ...] | None = None
+
+    @property
+    def view(self) -> TextView | None:
+        """The text of a scalar with its places."""
+        return self.word.view if self.word is not None else None
 
     def get(self, *path: str) -> DocumentTree | None:
         """The value under these keys, one below the other."""

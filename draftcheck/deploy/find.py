@@ -8,7 +8,7 @@ from dataclasses import replace
 from fnmatch import fnmatchcase
 from typing import Any
 
-from draftcheck.deploy.deployment import Command, Contents, Deployment, Document, FileTrouble, Word
+from draftcheck.deploy.deployment import Command, Contents, Deployment, Document, FileTrouble
 from draftcheck.deploy.file_versions import (
     KnownVersion,
     NoSurroundings,
@@ -19,6 +19,7 @@ from draftcheck.deploy.file_versions import (
 from draftcheck.deploy.options import checks, given, programs
 from draftcheck.deploy.options.given import ENV, GivenOption, GivenOptions, parts
 from draftcheck.deploy.options.tables import OptionsAtVersion, OptionTable, load, view
+from draftcheck.deploy.text import Word
 from draftcheck.rulebook import book
 from draftcheck.rulebook.files import Names
 from draftcheck.values.dtypes import dtype_name
@@ -105,7 +106,7 @@ def _config_files(setting: GivenOptions, beside: SurroundingFiles) -> None:
 
 def _named(name: str, word: Word) -> Word:
     """The variable's name stands before its value; only its line is sure."""
-    return Word(name, word.place)
+    return Word(name, word.place, word.view.vague(name, 0, 0))
 
 
 def _of_document(

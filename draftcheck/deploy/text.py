@@ -9,9 +9,8 @@ from __future__ import annotations
 import codecs
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from draftcheck.deploy.deployment import Word
 from draftcheck.deploy.syntax import templates
 from draftcheck.values.findings import FilePlace
 
@@ -99,15 +98,6 @@ class TextView:
         """The file itself."""
         return cls(source, source.text, [0], [0], name=name)
 
-    @classmethod
-    def of(cls, source: SourceText, word: Word) -> TextView:
-        """The text of a word again."""
-        starts = [at for at, _, _ in word.spans] or [0]
-        places = [(line, column) for _, line, column in word.spans]
-        places = places or [(word.place.line, word.place.column)]
-        offsets = [source.lines[line - 1] + column - 1 for line, column in places]
-        return cls(source, word.text, starts, offsets)
-
     def offset(self, position: int) -> int:
         """The offset in the file of a position."""
         if self.extent is not None:
@@ -179,18 +169,6 @@ class TextView:
             yield start, (end - 1 if end > start and self.text[end - 1] == "\r" else end)
             start = end + 1
 
-    def spans(self) -> tuple[tuple[int, int, int], ...]:
-        """Where its characters stand, for a Word."""
-        if self.extent is not None or not self.text:
-            return ()
-        if len(self.starts) == 1 and "\n" not in self.text:
-            return ((0, *self.source.at(self.offsets[0])),)
-        breaks = [at + 1 for at, letter in enumerate(self.text[:-1]) if letter == "\n"]
-        positions = sorted({0, *self.starts, *breaks})
-        return tuple(
-            (at, *self.source.at(self.offset(at))) for at in positions if at < len(self.text)
-        )
-
     def word(
         self, place: FilePlace | None = None, raw: str | None = None, kind: str = "str"
     ) -> Word:
@@ -198,11 +176,11 @@ class TextView:
         if place is None:
             place, raw = self.place(), self.raw() if self.text else None
         if templates.CUT in self.text:
-            return Word(templates.TOO_LONG, place, templates.TOO_LONG)
+            return Word(templates.TOO_LONG, place, self, templates.TOO_LONG)
         if templates.HOLE in self.text:
             text, unknown = self._shown()
-            return Word(text, place, unknown)
-        return Word(self.text, place, raw=raw, kind=kind, spans=self.spans())
+            return Word(text, place, self, unknown)
+        return Word(self.text, place, self, raw=raw, kind=kind)
 
     def _shown(self) -> tuple[str, str]:
         """The text with the templates of the file instead of holes, and the first of them."""
@@ -215,6 +193,39 @@ class TextView:
             parts += [self.text[at:start], shown]
             at, unknown = end, unknown or shown
         return "".join([*parts, self.text[at:]]), unknown
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    """One word of a command, or one scalar of a document, as the program would get it."""
+
+    text: str
+    place: FilePlace
+    view: TextView = field(compare=False, repr=False)
+    """Its text with the place of each character: it may hold a script or a file itself."""
+    unknown: str | None = None
+    """What in it could not be worked out ($MODEL, {{ .Values.x }}); text then holds it as is."""
+    raw: str | None = None
+    """As the file spells it, quotes included; None: it cannot be replaced in place."""
+    kind: str = "str"
+    """str, int, float, bool or null: what the file's own syntax makes of a scalar."""
+
+    @property
+    def exact(self) -> bool:
+        """Whether the place of every character is known."""
+        return bool(self.text) and self.view.extent is None and self.view.text == self.text
+
+    def part(self, start: int, end: int) -> FilePlace:
+        """The place of text[start:end]; the whole word's where that is not sure."""
+        inside = self.exact and 0 <= start <= end <= len(self.text)
+        return self.view.place(start, end) if inside else self.place
+
+    def tail(self, start: int) -> Word:
+        """The end of it as a word: the value in --option=value."""
+        text, end = self.text[start:], len(self.text)
+        raw = text if self.exact and self.raw is not None and text in self.raw else None
+        view = self.view.slice(start, end) if self.exact else self.view.vague(text, 0, 0)
+        return Word(text, self.part(start, end), view, self.unknown, raw)
 
 
 def joined(parts: Iterable[TextView]) -> TextView:
@@ -241,16 +252,3 @@ def joined(parts: Iterable[TextView]) -> TextView:
         extent = (min(offsets), max(offsets) + 1)
         return TextView(first.source, text, [0], [0], extent)
     return TextView(first.source, text, starts, offsets)
-
-
-@dataclass(slots=True)
-class CommandArgument:
-    """A word of a command, and the view of its text: it may hold a script or a file itself."""
-
-    word: Word
-    view: TextView
-
-    @classmethod
-    def of(cls, view: TextView) -> CommandArgument:
-        """A word that stands where its text does."""
-        return cls(view.word(), view)

@@ -15,8 +15,9 @@ from typing import Annotated, Any, get_args
 import msgspec
 from msgspec import Meta
 
-from draftcheck.deploy.deployment import Deployment, Document, DocumentTree, Word
+from draftcheck.deploy.deployment import Deployment, Document, DocumentTree
 from draftcheck.deploy.syntax.python_values import plain
+from draftcheck.deploy.text import Word
 from draftcheck.gate import rows
 from draftcheck.gate.minimums import MOST, Count, Share, Text, TrialDemand
 from draftcheck.values.findings import FilePlace, Finding

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 
-from draftcheck.deploy.deployment import Word
+from draftcheck.deploy.text import Word
 from draftcheck.errors import DraftcheckError, ReadError, UsageError
 from draftcheck.models.refs import HUB, ModelRef, parse
 from draftcheck.values.facts import ModelFacts

@@ -19,7 +19,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from draftcheck.deploy import discover
-from draftcheck.deploy.deployment import Deployment, Word
+from draftcheck.deploy.deployment import Deployment
+from draftcheck.deploy.text import Word
 from draftcheck.errors import DraftcheckError
 from draftcheck.gate import ignores, judging, minimums, model_references, rows, survey
 from draftcheck.gate.known_models import KnownModel, MissingModel, ModelReader

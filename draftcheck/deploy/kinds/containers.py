@@ -12,13 +12,13 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from draftcheck.deploy.contents import ContentsBuilder, split
-from draftcheck.deploy.deployment import DocumentTree, Word
+from draftcheck.deploy.deployment import DocumentTree
 from draftcheck.deploy.kinds import shell, wrappers
 from draftcheck.deploy.options import programs
 from draftcheck.deploy.options.programs import hinted
 from draftcheck.deploy.syntax.variables import Variables, filled, interpolated
-from draftcheck.deploy.syntax.yaml_tree import ParsedYaml, parse
-from draftcheck.deploy.text import CommandArgument, TextView
+from draftcheck.deploy.syntax.yaml_tree import parse
+from draftcheck.deploy.text import TextView, Word
 from draftcheck.values.findings import FilePlace
 
 Fill = Callable[[TextView], TextView]
@@ -34,33 +34,25 @@ def as_it_is(view: TextView) -> TextView:
 class ContainerReader:
     """Turns parts of a tree into commands; fill says how variables are filled in."""
 
-    parsed: ParsedYaml
     contents: ContentsBuilder
     fill: Fill = field(default=as_it_is)
 
-    def arg(self, tree: DocumentTree) -> CommandArgument | None:
-        """A scalar as a word of a command."""
-        view = self.parsed.view(tree)
-        if view is None or tree.word is None:
-            return None
-        text = self.fill(view)
-        return CommandArgument(tree.word if text is view else text.word(tree.place, None), text)
-
     def word(self, tree: DocumentTree | None) -> Word | None:
-        """A scalar as a word."""
-        found = self.arg(tree) if tree is not None else None
-        return found.word if found else None
+        """A scalar as a word, with variables filled in."""
+        if tree is None or tree.word is None:
+            return None
+        text = self.fill(tree.word.view)
+        return tree.word if text is tree.word.view else text.word(tree.place, None)
 
-    def args(self, tree: DocumentTree | None) -> list[CommandArgument]:
+    def args(self, tree: DocumentTree | None) -> list[Word]:
         """A list of words, or a string that is split into words."""
         if tree is None:
             return []
         if tree.items is not None:
-            return [arg for item in tree.items if (arg := self.arg(item)) is not None]
-        view = self.parsed.view(tree)
-        if view is None or tree.word is None or tree.word.kind == "null":
+            return [arg for item in tree.items if (arg := self.word(item)) is not None]
+        if tree.word is None or tree.word.kind == "null":
             return []
-        return split(self.fill(view), self.contents)
+        return split(self.fill(tree.word.view), self.contents)
 
     def image(self, tree: DocumentTree | None) -> Word | None:
         """An image: a text, or a mapping of repository and tag."""
@@ -75,7 +67,8 @@ class ContainerReader:
         if registry and registry.text:
             text = f"{registry.text.rstrip('/')}/{text}"
         unknown = repository.unknown or (tag.unknown if tag else None)
-        return Word(text, (tag or repository).place, unknown)
+        stands = tag or repository
+        return Word(text, stands.place, stands.view.vague(text, 0, 0), unknown)
 
     def environment(self, tree: DocumentTree | None) -> dict[str, Word]:
         """Variables: a mapping, a list of NAME=value, or of mappings with name and value."""
@@ -85,7 +78,7 @@ class ContainerReader:
             if word is not None and word.kind != "null":
                 found[name.text] = word
         for item in (tree.items or ()) if tree is not None else ():
-            view = self.parsed.view(item)
+            view = item.view
             name_, value_ = self.word(item.get("name")), self.word(item.get("value"))
             if name_ is not None and value_ is not None:
                 found[name_.text] = value_
@@ -97,7 +90,7 @@ class ContainerReader:
 
     def emit(
         self,
-        args: list[CommandArgument],
+        args: list[Word],
         image: Word | None = None,
         env: dict[str, Word] | None = None,
         place: FilePlace | None = None,
@@ -115,40 +108,38 @@ class ContainerReader:
     ) -> None:
         """Read a scalar, or a list of scalars, as shell text."""
         for item in tree.items if tree.items is not None else (tree,):
-            view = self.parsed.view(item)
+            view = item.view
             if view is not None and hinted(view.text):
                 shell.inside(self.fill(view), self.contents, None, image, env)
 
     def file(self, tree: DocumentTree, name: str) -> None:
         """Read a scalar as a file of its own."""
-        view = self.parsed.view(tree)
+        view = tree.view
         if view is not None:
             wrappers.inside(view, name, self.contents)
 
 
-def started(
-    reader: ContainerReader, runtime: DocumentTree | None, model: DocumentTree | None
-) -> list[CommandArgument]:
+def started(runtime: DocumentTree | None, model: DocumentTree | None) -> list[Word]:
     """The program that a runtime's name stands for, with the model that is handed to it."""
-    view = reader.parsed.view(runtime)
+    view = runtime.view if runtime is not None else None
     known = programs.table().runtimes
     words = known.get(view.text.lower(), ()) if view is not None else ()
     if view is None or not words:
         return []
     place = view.place()
-    found = [CommandArgument(Word(word, place), view.instead(word, 0, 0)) for word in words]
-    where = reader.parsed.view(model)
+    found = [Word(word, place, view.instead(word, 0, 0)) for word in words]
+    where = model.view if model is not None else None
     if where is not None and where.text.startswith("hf://"):
-        found.append(CommandArgument.of(where.slice(len("hf://"), len(where.text))))
+        found.append(where.slice(len("hf://"), len(where.text)).word())
     return found
 
 
-def references(args: list[CommandArgument], env: dict[str, Word]) -> list[CommandArgument]:
+def references(args: list[Word], env: dict[str, Word]) -> list[Word]:
     """Fill in $(NAME) from the container's own environment."""
     return [_referenced(arg, env) if "$(" in arg.view.text else arg for arg in args]
 
 
-def _referenced(arg: CommandArgument, env: dict[str, Word]) -> CommandArgument:
+def _referenced(arg: Word, env: dict[str, Word]) -> Word:
     view = arg.view
 
     def value(match: re.Match[str]) -> TextView | None:
@@ -157,12 +148,9 @@ def _referenced(arg: CommandArgument, env: dict[str, Word]) -> CommandArgument:
         known = env.get(match[1])
         if known is None or known.unknown:
             return None
-        if known.place.file != view.source.name:
-            return view.instead(known.text, *match.span())
-        return TextView.of(view.source, known)
+        return known.view
 
-    text = filled(view, _REFERENCE, value)
-    return CommandArgument(text.word(arg.word.place, None), text)
+    return filled(view, _REFERENCE, value).word(arg.place, None)
 
 
 def mappings(tree: DocumentTree) -> Iterator[DocumentTree]:
@@ -185,11 +173,8 @@ def is_compose(name: str, text: str) -> bool:
 
 def read_compose(view: TextView, contents: ContentsBuilder) -> None:
     """Services with image, entrypoint, command and environment."""
-    parsed = parse(view, contents)
-    reader = ContainerReader(
-        parsed, contents, lambda text: interpolated(text, None, contents.outside)
-    )
-    for tree in parsed.trees:
+    reader = ContainerReader(contents, lambda text: interpolated(text, None, contents.outside))
+    for tree in parse(view, contents):
         services = tree.get("services")
         for _, service in (services.entries or ()) if services else ():
             env = reader.environment(service.get("environment"))
@@ -215,8 +200,7 @@ def is_kubernetes(_: str, text: str) -> bool:
 
 def read_kubernetes(view: TextView, contents: ContentsBuilder) -> None:
     """Containers wherever they stand, and files inside ConfigMaps."""
-    parsed = parse(view, contents)
-    objects(ContainerReader(parsed, contents), parsed.trees)
+    objects(ContainerReader(contents), parse(view, contents))
 
 
 def objects(reader: ContainerReader, trees: list[DocumentTree]) -> None:
@@ -285,7 +269,7 @@ def _container(
     if command is None and image is None:
         runtime = mapping.get("modelFormat", "name") or mapping.get("engine")
         model = mapping.get("storageUri") or mapping.get("url")
-        words[:0] = started(reader, runtime, model)
+        words[:0] = started(runtime, model)
     reader.emit(references(words, env), reader.image(image), env)
 
 
@@ -300,25 +284,23 @@ def is_llama_swap(_: str, text: str) -> bool:
 
 def read_llama_swap(view: TextView, contents: ContentsBuilder) -> None:
     """A command per model, with macros."""
-    parsed = parse(view, contents)
-    for tree in parsed.trees:
-        shared = _macros(parsed, tree.get("macros"))
+    for tree in parse(view, contents):
+        shared = _macros(tree.get("macros"))
         models = tree.get("models")
         for key, model in (models.entries or ()) if models else ():
-            macros = {**shared, **_macros(parsed, model.get("macros"))}
+            macros = {**shared, **_macros(model.get("macros"))}
             macros["MODEL_ID"] = view.instead(key.text, 0, 0)
-            reader = ContainerReader(parsed, contents, partial(_filled, macros=macros))
+            reader = ContainerReader(contents, partial(_filled, macros=macros))
             command = model.get("cmd")
             if command is not None:
                 env = reader.environment(model.get("env"))
                 reader.emit(reader.args(command), None, env, command.place)
 
 
-def _macros(parsed: ParsedYaml, tree: DocumentTree | None) -> dict[str, TextView]:
+def _macros(tree: DocumentTree | None) -> dict[str, TextView]:
     found = dict[str, TextView]()
     for name, value in (tree.entries or ()) if tree is not None else ():
-        text = parsed.view(value)
-        if text is not None:
+        if (text := value.view) is not None:
             # A macro may use those before it.
             found[name.text] = _filled(text, found)
     return found

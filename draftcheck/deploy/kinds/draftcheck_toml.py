@@ -7,8 +7,8 @@ import tomllib
 from typing import Any
 
 from draftcheck.deploy.contents import ContentsBuilder
-from draftcheck.deploy.deployment import DocumentTree, Word
-from draftcheck.deploy.text import TextView
+from draftcheck.deploy.deployment import DocumentTree
+from draftcheck.deploy.text import TextView, Word
 from draftcheck.values.findings import FilePlace
 
 _HEADING = re.compile(r"[ \t]*(\[\[?)([^\]\n]+)\]\]?")
@@ -132,7 +132,8 @@ def _tree(
         for name, inner in value.items():
             deeper = (*path, name)
             key = places.get(deeper) or places.get((*deeper, 0))
-            word = Word(name, view.place(key[0], key[1]) if key else place)
+            at = view.place(key[0], key[1]) if key else place
+            word = Word(name, at, view.vague(name, 0, 0))
             entries.append((word, _tree(view, inner, deeper, places, place)))
         return DocumentTree(place, entries=tuple(entries))
     if isinstance(value, list):
@@ -147,10 +148,10 @@ def _word(
     kind = {bool: "bool", int: "int", float: "float"}.get(type(value), "str")
     text = str(value).lower() if kind == "bool" else str(value)
     if known is None:
-        return Word(text, place, kind=kind)
+        return Word(text, place, view.vague(text, 0, 0), kind=kind)
     start, end = known[2], known[3]
     for quote in (0, 1):
         inner = view.slice(start + quote, end - quote)
         if inner.text == text:
             return inner.word(place, view.raw(start, end), kind)
-    return Word(text, place, raw=view.raw(start, end), kind=kind)
+    return Word(text, place, view.vague(text, start, end), raw=view.raw(start, end), kind=kind)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 from draftcheck.deploy.contents import ContentsBuilder
-from draftcheck.deploy.deployment import DocumentTree, Word
+from draftcheck.deploy.deployment import DocumentTree
 from draftcheck.deploy.syntax.variables import filled
 from draftcheck.deploy.syntax.yaml_tree import parse
-from draftcheck.deploy.text import TextView
+from draftcheck.deploy.text import TextView, Word
 from draftcheck.values.findings import FilePlace
 
 _TABBY = re.compile(
@@ -62,7 +63,7 @@ def _kind(name: str, text: str) -> str | None:
 def read_engine_yaml(view: TextView, contents: ContentsBuilder) -> None:
     """TabbyAPI's settings, options by name, options of the LLM API."""
     kind = _kind(view.name, view.text)
-    for tree in parse(view, contents).trees:
+    for tree in parse(view, contents):
         if tree.entries is not None and kind is not None:
             contents.document(kind, tree)
 
@@ -85,7 +86,8 @@ def read_modelfile(view: TextView, contents: ContentsBuilder) -> None:
             if closing < 0:
                 contents.trouble(view.place(quotes, quotes + 3), "a quote is never closed")
         key = view.slice(*match.span(1))
-        name = Word(key.text.upper(), key.place(), raw=key.raw(), spans=key.spans())
+        upper = key.text.upper()
+        name = Word(upper, key.place(), replace(key, text=upper), raw=key.raw())
         last = match.end() + len(view.text[match.end() : end].rstrip())
         entries.append((name, _value(view, name.text, match.end(), last)))
     if entries:

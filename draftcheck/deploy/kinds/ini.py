@@ -6,10 +6,10 @@ import re
 from dataclasses import dataclass, field
 
 from draftcheck.deploy.contents import ContentsBuilder, split
-from draftcheck.deploy.deployment import DocumentTree, Word
+from draftcheck.deploy.deployment import DocumentTree
 from draftcheck.deploy.kinds import wrappers
 from draftcheck.deploy.syntax.variables import Variables, filled, interpolated
-from draftcheck.deploy.text import CommandArgument, TextView, joined
+from draftcheck.deploy.text import TextView, Word, joined
 
 _SECTION = re.compile(r"\s*\[([^\]]*)\]")
 _SPECIFIER = re.compile(r"(?<!%)%(?:[a-zA-Z]|\(\w+\)s)")
@@ -38,7 +38,7 @@ def read(view: TextView, contents: ContentsBuilder) -> None:
                 image = value.word()
     runs = False
     for section in found:
-        words = list[CommandArgument]()
+        words = list[Word]()
         for key, value in section.settings:
             if key.text in _STARTS:
                 runs = True
@@ -119,7 +119,7 @@ def _start(
     env: dict[str, Word],
     image: Word | None,
     contents: ContentsBuilder,
-    words: list[CommandArgument],
+    words: list[Word],
 ) -> None:
     place = value.place()
     if image is not None:

@@ -9,7 +9,6 @@ from draftcheck.deploy.contents import ContentsBuilder
 from draftcheck.deploy.deployment import DocumentTree
 from draftcheck.deploy.kinds import python_file, shell, wrappers
 from draftcheck.deploy.syntax import json_places
-from draftcheck.deploy.syntax.yaml_tree import ParsedYaml
 from draftcheck.deploy.text import TextView, joined
 
 _CELL_MAGIC = re.compile(r"(?:[ \t]*(?:#[^\n]*)?\n)*%%(\w+)([^\n]*)(?:\n|$)")
@@ -17,14 +16,14 @@ _CELL_MAGIC = re.compile(r"(?:[ \t]*(?:#[^\n]*)?\n)*%%(\w+)([^\n]*)(?:\n|$)")
 
 def read(view: TextView, contents: ContentsBuilder) -> None:
     """Collect what the cells start; all cells share one program."""
-    parsed = json_places.parse_view(view, contents, "a notebook")
-    if parsed is None:
+    tree = json_places.parse_view(view, contents, "a notebook")
+    if tree is None:
         return
-    cells = parsed.trees[0].get("cells")
+    cells = tree.get("cells")
     code = list[TextView]()
     for cell in (cells.items or ()) if cells else ():
         kind = cell.get("cell_type")
-        source = _source(parsed, cell.get("source"))
+        source = _source(cell.get("source"))
         if source is None or kind is None or kind.word is None or kind.word.text != "code":
             continue
         magic = _CELL_MAGIC.match(source.text)
@@ -57,9 +56,9 @@ def _python(code: list[TextView], contents: ContentsBuilder) -> None:
     contents.troubles.extend(found.troubles)
 
 
-def _source(parsed: ParsedYaml, tree: DocumentTree | None) -> TextView | None:
+def _source(tree: DocumentTree | None) -> TextView | None:
     parts = (tree.items if tree.items is not None else (tree,)) if tree is not None else ()
-    views = [text for part in parts if (text := parsed.view(part)) is not None]
+    views = [text for part in parts if (text := part.view) is not None]
     return joined(views) if views else None
 
 

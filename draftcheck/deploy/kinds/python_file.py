@@ -7,11 +7,11 @@ import re
 import warnings
 
 from draftcheck.deploy.contents import TOO_MUCH, ContentsBuilder, split
-from draftcheck.deploy.deployment import DocumentTree, Word
+from draftcheck.deploy.deployment import DocumentTree
 from draftcheck.deploy.kinds import shell, wrappers
 from draftcheck.deploy.syntax.python_values import PythonScope, PythonValues
 from draftcheck.deploy.syntax.variables import Variables
-from draftcheck.deploy.text import CommandArgument, TextView
+from draftcheck.deploy.text import TextView, Word
 
 # Calls that are handed on: by their last name, or by a keyword that only speculation uses.
 _NAMES = {
@@ -166,13 +166,8 @@ def _call(
     elif last in _INSTALLS:
         words = [values.read(value, scope).word for value in node.args]
         place = values.place(node)
-        said = [Word(text, place) for text in ("pip", "install")]
-        args = [
-            CommandArgument(word, values.view.slice(0, 0))
-            for word in (*said, *words)
-            if word is not None
-        ]
-        contents.command(args, place)
+        said = [values.named(text, node) for text in ("pip", "install")]
+        contents.command([word for word in (*said, *words) if word is not None], place)
     elif last in _NAMES or any(_tells(last, keyword.arg) for keyword in node.keywords):
         _document(node, name, scope, values, contents)
 
@@ -192,7 +187,7 @@ def _document(
         receiver = values.read(node.func.value, scope)
         word = receiver.word
         if word is not None and word.unknown is None:
-            entries.append((Word("self", values.place(node.func.value)), receiver))
+            entries.append((values.named("self", node.func.value), receiver))
     contents.document("python-call", DocumentTree(values.place(node), entries=tuple(entries)), name)
 
 
@@ -210,15 +205,14 @@ def _program(
             tree = DocumentTree(values.place(node), items=tuple(trees))
     env = dict[str, Word]()
     if tree.items is None:
-        if tree.word is not None and id(tree.word) in values.texts:
-            shell.inside(values.text_view(tree.word), contents)
+        if tree.word is not None and tree.word.kind == "str":
+            shell.inside(tree.word.view, contents)
         return
-    args = list[CommandArgument]()
+    args = list[Word]()
     for item in tree.items:
         word = item.word
         if word is None:
             continue
-        view = values.text_view(word)
         joined = isinstance(node.args[0], ast.Call) and " " in word.text and word.raw is not None
-        args.extend(split(view, contents) if joined else [CommandArgument(word, view)])
+        args.extend(split(word.view, contents) if joined else [word])
     wrappers.Unwrapping(contents, Variables(), values.place(node), None, env).emit(args)

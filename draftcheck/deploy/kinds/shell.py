@@ -7,12 +7,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from draftcheck.deploy.contents import TOO_MUCH, ContentsBuilder
-from draftcheck.deploy.deployment import Word
 from draftcheck.deploy.kinds import wrappers
 from draftcheck.deploy.syntax.shell_words import Lexer, Operator, RawWord
 from draftcheck.deploy.syntax.templates import HOLE, TOO_LONG
 from draftcheck.deploy.syntax.variables import Variables, VariableValue
-from draftcheck.deploy.text import CommandArgument, TextView
+from draftcheck.deploy.text import TextView, Word
 
 _ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)(\[[^\]]*\])?(\+?)=")
 _ARGUMENT = re.compile(r"\$\{?(?:\d|OPTARG\b|(?:i|arg|opt)\b)")
@@ -61,7 +60,7 @@ class ShellScript:
         """Read every command."""
         for name, word in self.env.items():
             if word.unknown is None and word.place.file == self.view.source.name:
-                value = VariableValue(TextView.of(self.view.source, word))
+                value = VariableValue(word.view)
                 self.variables.values.setdefault(name, value)
         lexer = Lexer(self.view)
         tokens = lexer.tokens()
@@ -105,7 +104,7 @@ class ShellScript:
         return at
 
     def _array(self, match: re.Match[str], tokens: list[RawWord | Operator], at: int) -> int:
-        items = list[CommandArgument]()
+        items = list[Word]()
         while at < len(tokens):
             token = tokens[at]
             at += 1
@@ -207,7 +206,7 @@ class ShellScript:
             for word in words[1:]:
                 self.variables.values.pop(word.bare or "", None)
             return
-        args, before = list[CommandArgument](), 0
+        args, before = list[Word](), 0
         place = self.view.place(words[0].start, words[-1].end)
         for word in words:
             args.extend(self.variables.expand(word, self.view))
@@ -215,7 +214,7 @@ class ShellScript:
                 self.contents.cut_at(place, TOO_MUCH)
                 return
             before = len(args)
-        if bare == "set" and len(args) > 1 and args[1].word.text == "--":
+        if bare == "set" and len(args) > 1 and args[1].text == "--":
             self.variables.values["@"] = VariableValue(items=args[2:])
             return
         env = {**self.env, **self.variables.environment(), **env}
@@ -233,7 +232,7 @@ class ShellScript:
                 self.variables.export(name)
 
     def _bodies(
-        self, args: list[CommandArgument], written: list[tuple[str, RawWord | None, RawWord | None]]
+        self, args: list[Word], written: list[tuple[str, RawWord | None, RawWord | None]]
     ) -> bool:
         """Read here-documents as the files or programs they become; True: that was all."""
         body = next((body for _, _, body in written if body is not None), None)

@@ -14,7 +14,7 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
-from draftcheck.deploy.deployment import DocumentTree, Word
+from draftcheck.deploy.deployment import DocumentTree
 from draftcheck.deploy.options.given import ENV, KEY, GivenOption, GivenOptions, parts
 from draftcheck.deploy.options.tables import (
     OptionChange,
@@ -25,6 +25,7 @@ from draftcheck.deploy.options.tables import (
     matches,
     near,
 )
+from draftcheck.deploy.text import Word
 from draftcheck.rulebook import file_rules
 from draftcheck.rulebook.files import Names
 from draftcheck.values.findings import FilePlace, Finding, Fix
@@ -506,7 +507,7 @@ def insert_key(
     word: Word | None, tree: DocumentTree | None, text: str, *, safe: bool
 ) -> tuple[Fix, ...]:
     """A key at the beginning of a JSON object that a word holds as it is."""
-    if word is None or tree is None or not word.spans or word.raw is None:
+    if word is None or tree is None or not word.exact or word.raw is None:
         return ()
     if word.text not in word.raw or not word.text.lstrip().startswith("{"):
         return ()

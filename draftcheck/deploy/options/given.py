@@ -11,9 +11,10 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-from draftcheck.deploy.deployment import Document, DocumentTree, FileTrouble, Word
+from draftcheck.deploy.deployment import Document, DocumentTree, FileTrouble
 from draftcheck.deploy.options.programs import KeysReading
 from draftcheck.deploy.options.tables import EngineOption, OptionsAtVersion, VersionWindow
+from draftcheck.deploy.text import Word
 from draftcheck.values.findings import FilePlace
 
 KEY = "key"
@@ -117,16 +118,6 @@ def parts(entry: GivenOption) -> list[str]:
     return [part for part in entry.text.split(split) if part]
 
 
-def tail(word: Word, start: int) -> Word:
-    """The end of a word as a word: the value in --option=value."""
-    text = word.text[start:]
-    if not word.spans:
-        return Word(text, word.place, word.unknown)
-    end = len(word.text)
-    raw = text if word.raw is not None and text in word.raw else None
-    return Word(text, word.part(start, end), word.unknown, raw, spans=word.spans_of(start, end))
-
-
 # ---- words of a command line, split as the engine's own parser would ----
 
 NEGATIVE = re.compile(r"-\d+(\.\d+)?$")
@@ -171,7 +162,7 @@ def _one_word(setting: GivenOptions, words: Sequence[Word], at: int) -> int:
     name = word.text.replace("_", "-") if word.text.startswith("--") else word.text
     head, equals, _ = name.partition("=")
     if equals and view.ever(name) is None and (view.ever(head) or view.change(head)):
-        value = tail(word, len(head) + 1)
+        value = word.tail(len(head) + 1)
         setting.unsplit.append(GivenOption(head, word, value, option=view.meant(head)))
         setting.add(setting.unsplit[-1])
         return 1
@@ -203,7 +194,7 @@ def _argparse(setting: GivenOptions, words: Sequence[Word], at: int) -> int:
     """--option value, --option=value, unambiguous beginnings, and --option.key for objects."""
     word, view = words[at], setting.view
     typed, equals, _ = word.text.partition("=")
-    rest = tail(word, len(typed) + 1)
+    rest = word.tail(len(typed) + 1)
     base, dot, key = typed.partition(".")
     name = _full(view, base if dot and view.now(typed) is None else typed)
     span = HELP if name in ("-h", "--help") else view.now(name) or view.ever(name)
@@ -373,7 +364,8 @@ def _named_key(setting: GivenOptions, name: str, key: Word, tree: DocumentTree) 
 
 def _without_variables(word: Word) -> Word:
     """A number where a variable stands, so that the rest can be read: {"k": ${TOKENS}}."""
-    return replace(word, text=VARIABLE.sub(lambda match: "1" * len(match[0]), word.text))
+    text = VARIABLE.sub(lambda match: "1" * len(match[0]), word.text)
+    return replace(word, text=text, view=replace(word.view, text=text) if word.exact else word.view)
 
 
 def objects(setting: GivenOptions) -> None:

@@ -9,8 +9,9 @@ from functools import cache
 from pathlib import PurePosixPath
 from typing import Literal
 
-from draftcheck.deploy.deployment import Command, Document, Word
+from draftcheck.deploy.deployment import Command, Document
 from draftcheck.deploy.options.tables import matches
+from draftcheck.deploy.text import Word
 from draftcheck.rulebook import files
 from draftcheck.rulebook.files import Names, RuleRow, Text
 

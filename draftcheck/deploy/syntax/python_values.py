@@ -6,14 +6,14 @@ import ast
 import json
 import re
 from bisect import bisect_left
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import accumulate
 from typing import Any, TypeVar
 
-from draftcheck.deploy.deployment import DocumentTree, Word
+from draftcheck.deploy.deployment import DocumentTree
 from draftcheck.deploy.syntax.python_strings import literal
 from draftcheck.deploy.syntax.variables import MAX_VALUE
-from draftcheck.deploy.text import TextView, joined
+from draftcheck.deploy.text import TextView, Word, joined
 from draftcheck.values.findings import FilePlace
 
 MAX_DEPTH = 24
@@ -67,7 +67,6 @@ class PythonValues:
         self.widths: dict[int, list[int]] = {}
         self.imports: dict[str, str] = {}
         self.arguments: dict[str, ast.expr] = {}
-        self.texts: dict[int, tuple[Word, TextView]] = {}
         self.steps = 0
         self.cut = False
         """Whether something was too long or too deep to be followed."""
@@ -113,31 +112,32 @@ class PythonValues:
         start, end = self.span(node)
         text = self.view.text[start : min(end, start + 80)]
         place = self.view.place(start, end)
-        return DocumentTree(place, word=Word(text, place, text.split("\n")[0]))
+        word = Word(text, place, self.view.hole(start, end), text.split("\n")[0])
+        return DocumentTree(place, word=word)
 
     def scalar(self, node: ast.expr, value: Any) -> DocumentTree:
         """A constant."""
         start, end = self.span(node)
         place = self.view.place(start, end)
         if isinstance(value, str):
-            view = self._string(value, start, end)
-            word = view.word(place, self.view.raw(start, end))
-            self.texts[id(word)] = (word, view)
+            word = self._string(value, start, end).word(place, self.view.raw(start, end))
             return DocumentTree(place, word=word)
         kind = "null" if value is None else {bool: "bool", int: "int"}.get(type(value), "float")
         if kind == "int" and value.bit_length() > MAX_BITS:
             return self.unknown(node)
         text = json.dumps(value) if value is None or isinstance(value, bool) else str(value)
-        return DocumentTree(place, word=Word(text, place, raw=self.view.raw(start, end), kind=kind))
+        view = self.view.instead(text, start, end)
+        word = Word(text, place, view, raw=self.view.raw(start, end), kind=kind)
+        return DocumentTree(place, word=word)
 
     def _string(self, value: str, start: int, end: int) -> TextView:
         found = literal(self.view, start, end)
         same = found is not None and found.text == value
         return found if found is not None and same else self.view.vague(value, start, end)
 
-    def text_view(self, word: Word) -> TextView:
-        """The view of a word that came from here."""
-        return self._known(word)
+    def named(self, text: str, node: ast.expr) -> Word:
+        """A word that the file does not spell, about a node."""
+        return Word(text, self.place(node), self.view.vague(text, *self.span(node)))
 
     def read(self, node: ast.expr, scope: PythonScope, depth: int = 0) -> DocumentTree:
         """The value of an expression, as far as the file tells it."""
@@ -198,7 +198,7 @@ class PythonValues:
             return self.unknown(node)
         if tree.entries is not None and more:
             entries = [
-                (Word(key, self.place(value)), self.read(value, found[1], depth + 1))
+                (self.named(key, value), self.read(value, found[1], depth + 1))
                 for key, value in more
                 if key is not None
             ]
@@ -228,18 +228,13 @@ class PythonValues:
         for part in inner:
             word = self.read(part.value, scope, depth + 1).word
             telling = word is not None and not word.unknown and part.format_spec is None
-            known.append(self._known(word) if word is not None and telling else None)
+            known.append(word.view if word is not None and telling else None)
         start, end = self.span(node)
         view = literal(self.view, start, end, lambda at: known[at] if at < len(known) else None)
         if view is None or len(view.text) > MAX_VALUE:
             return self._joined(node, list(node.values), scope, depth)
         word = view.word(self.place(node), None)
-        self.texts[id(word)] = (word, view)
         return DocumentTree(word.place, word=word)
-
-    def _known(self, word: Word) -> TextView:
-        found = self.texts.get(id(word))
-        return found[1] if found else self.view.instead(word.text, 0, 0)
 
     def _joined(
         self, node: ast.expr, parts: list[ast.expr], scope: PythonScope, depth: int
@@ -251,13 +246,10 @@ class PythonValues:
                 return self.unknown(node)
             unknown = unknown or word.unknown
             texts.append(f"{{{word.text}}}" if word.unknown else word.text)
-        text, place = "".join(texts), self.place(node)
+        text = "".join(texts)
         if len(text) > MAX_VALUE:
             return self.unknown(node)
-        return self._made(Word(text, place, unknown), node)
-
-    def _made(self, word: Word, node: ast.expr) -> DocumentTree:
-        self.texts[id(word)] = (word, self.view.vague(word.text, *self.span(node)))
+        word = replace(self.named(text, node), unknown=unknown)
         return DocumentTree(word.place, word=word)
 
     def _sum(self, node: ast.BinOp, scope: PythonScope, depth: int) -> DocumentTree:
@@ -268,18 +260,10 @@ class PythonValues:
             return DocumentTree(self.place(node), items=self._most(*both))
         if left.word is None or right.word is None:
             return self.unknown(node)
-        sides = [(left.word, node.left), (right.word, node.right)]
-        views = [
-            self.view.hole(*self.span(side))
-            if word.unknown and id(word) not in self.texts
-            else self._known(word)
-            for word, side in sides
-        ]
-        view = joined(views)
+        view = joined([left.word.view, right.word.view])
         if len(view.text) > MAX_VALUE:
             return self.unknown(node)
         word = view.word(self.place(node), None)
-        self.texts[id(word)] = (word, view)
         return DocumentTree(word.place, word=word)
 
     def _call(self, node: ast.Call, scope: PythonScope, depth: int) -> DocumentTree:
@@ -308,8 +292,8 @@ class PythonValues:
             return DocumentTree(self.place(node), entries=tuple(entries))
         if not name or not (last[:1].isupper() or entries):
             return self.unknown(node)
-        word = Word(name, self.place(node.func))
-        called = (Word(CALL, word.place), DocumentTree(word.place, word=word))
+        word = self.named(name, node.func)
+        called = (self.named(CALL, node.func), DocumentTree(word.place, word=word))
         return DocumentTree(self.place(node), entries=(called, *entries))
 
     def _join(self, separator: ast.expr, tree: DocumentTree, node: ast.expr) -> DocumentTree:
@@ -322,8 +306,9 @@ class PythonValues:
     def _dumped(self, node: ast.expr, tree: DocumentTree) -> DocumentTree:
         unknown: list[str] = []
         value = plain(tree, unknown)
-        word = Word(json.dumps(value), self.place(node), unknown[0] if unknown else None)
-        return self._made(word, node)
+        word = self.named(json.dumps(value), node)
+        word = replace(word, unknown=unknown[0] if unknown else None)
+        return DocumentTree(word.place, word=word)
 
     def keywords(
         self, node: ast.Call, scope: PythonScope, depth: int = 0
@@ -332,8 +317,7 @@ class PythonValues:
         found = list[tuple[Word, DocumentTree]]()
         for number, value in enumerate(node.args):
             if not isinstance(value, ast.Starred):
-                key = Word(str(number), self.place(value))
-                found.append((key, self.read(value, scope, depth + 1)))
+                found.append((self.named(str(number), value), self.read(value, scope, depth + 1)))
         for keyword in node.keywords:
             inner = self.read(keyword.value, scope, depth + 1)
             if keyword.arg is None:
@@ -342,7 +326,7 @@ class PythonValues:
             start = self.position(keyword.lineno, keyword.col_offset)
             name = self.view.slice(start, start + len(keyword.arg))
             same = name.text == keyword.arg
-            found.append((name.word() if same else Word(keyword.arg, inner.place), inner))
+            found.append((name.word() if same else self.named(keyword.arg, keyword.value), inner))
         return found
 
 

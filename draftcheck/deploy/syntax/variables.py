@@ -6,10 +6,9 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
-from draftcheck.deploy.deployment import Word
 from draftcheck.deploy.syntax.shell_words import RawWord, WordPart
 from draftcheck.deploy.syntax.templates import CUT, HOLE, TOO_LONG
-from draftcheck.deploy.text import CommandArgument, TextView, joined
+from draftcheck.deploy.text import TextView, Word, joined
 
 MAX_VALUE = 1 << 14
 MAX_EXPORTED = 200
@@ -23,7 +22,7 @@ class VariableValue:
     """What a variable holds: a text, or the words of an array; neither: it cannot be told."""
 
     view: TextView | None = None
-    items: list[CommandArgument] | None = None
+    items: list[Word] | None = None
     branch: bool = False
     """Given inside a condition or a loop."""
     argument: bool = False
@@ -105,7 +104,7 @@ class Variables:
             self._environment = found
         return self._environment
 
-    def expand(self, raw: RawWord, view: TextView) -> list[CommandArgument]:
+    def expand(self, raw: RawWord, view: TextView) -> list[Word]:
         """The words that a raw word becomes: one, none, or many where a variable is split."""
         telling = [part for part in raw.parts if part.name or not part.known or part.view.text]
         if len(telling) == 1 and telling[0].name and telling[0].known:
@@ -116,7 +115,7 @@ class Variables:
         place = view.place(raw.start, raw.end)
         spelled = None if borrowed else view.raw(raw.start, raw.end)
         word = text.word(place, spelled)
-        return [CommandArgument(replace(word, unknown=unknown) if unknown else word, text)]
+        return [replace(word, unknown=unknown) if unknown else word]
 
     def text(self, raw: RawWord, view: TextView) -> tuple[TextView, str | None, bool]:
         """The text of a raw word, what in it is unknown, and whether a variable gave some of it."""
@@ -138,7 +137,7 @@ class Variables:
         text = joined(views) if views else view.slice(raw.start, raw.start)
         return text, unknown, borrowed
 
-    def _alone(self, part: WordPart) -> list[CommandArgument] | None:
+    def _alone(self, part: WordPart) -> list[Word] | None:
         """The words of a variable that is a word of its own; None: not known."""
         value = self.values.get(part.name or "")
         if value is not None and value.items is not None and part.operator in ("", "[@]", "[*]"):
@@ -147,11 +146,8 @@ class Variables:
         if view is None:
             return None
         if part.quoted:
-            return [CommandArgument.of(view)]
-        return [
-            CommandArgument.of(view.slice(*match.span()))
-            for match in re.finditer(r"\S+", view.text)
-        ]
+            return [view.word()]
+        return [view.slice(*match.span()).word() for match in re.finditer(r"\S+", view.text)]
 
     def _value(self, part: WordPart) -> TextView | None:
         if part.name is None:

@@ -6,34 +6,15 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from draftcheck.deploy.contents import ContentsBuilder
-from draftcheck.deploy.deployment import DocumentTree, Word
+from draftcheck.deploy.deployment import DocumentTree
 from draftcheck.deploy.syntax import templates
 from draftcheck.deploy.syntax.yaml_scalars import scalar
-from draftcheck.deploy.text import TextView
+from draftcheck.deploy.text import TextView, Word
 from draftcheck.values.findings import FilePlace
 
 MAX_DEPTH = 100
 MAX_NODES = 200_000
 _KINDS = {"int", "float", "bool", "null"}
-
-
-@dataclass(slots=True)
-class ParsedYaml:
-    """The documents of a YAML (or JSON) text, and the views of their scalars."""
-
-    trees: list[DocumentTree] = field(default_factory=list)
-    views: dict[int, tuple[DocumentTree, TextView]] = field(default_factory=dict)
-    """By the id of the scalar's tree, which is kept so that the id stays its own."""
-
-    def keep(self, tree: DocumentTree, view: TextView) -> DocumentTree:
-        """Remember the view of a scalar."""
-        self.views[id(tree)] = (tree, view)
-        return tree
-
-    def view(self, tree: DocumentTree | None) -> TextView | None:
-        """The text of a scalar with its places."""
-        found = self.views.get(id(tree)) if tree is not None else None
-        return found[1] if found else None
 
 
 @dataclass(slots=True)
@@ -55,7 +36,7 @@ class _TreeBuilder:
     def __init__(self, view: TextView) -> None:
         self.view = view
         self.troubles: list[tuple[FilePlace, str]] = []
-        self.parsed = ParsedYaml()
+        self.trees: list[DocumentTree] = []
         self.open: list[_Open] = []
         self.anchors: dict[str, DocumentTree | None] = {}
         self.sizes: dict[int, int] = {}
@@ -96,7 +77,7 @@ class _TreeBuilder:
         if templates.present(event.value):
             view = replace(view, text=templates.hidden(view.text))
         word = view.word(self.view.place(start, end), spelled, kind)
-        return self.parsed.keep(DocumentTree(word.place, word=word), view)
+        return DocumentTree(word.place, word=word)
 
     def _add(self, tree: DocumentTree, anchor: str | None, size: int) -> None:
         if anchor:
@@ -109,7 +90,7 @@ class _TreeBuilder:
             if self.open[-1].size > MAX_NODES:
                 raise _StopError("too large when its anchors are filled in", self.open[-1].start)
         else:
-            self.parsed.trees.append(tree)
+            self.trees.append(tree)
         if self.total > MAX_NODES:
             raise _StopError("too many values", 0)
 
@@ -148,15 +129,15 @@ class _TreeBuilder:
             why = "contains itself" if contains else "is not defined before it is used"
             place = self.view.place(start, end)
             self.troubles.append((place, f"the anchor {event.anchor} {why}"))
-            tree = DocumentTree(place, word=Word("", place, kind="null"))
+            nothing = Word("", place, self.view.slice(start, start), kind="null")
+            tree = DocumentTree(place, word=nothing)
             self.sizes[id(tree)] = 1
-            self.parsed.keep(tree, self.view.slice(start, start))
         self._add(tree, None, self.sizes[id(tree)])
 
 
-def parse(view: TextView, contents: ContentsBuilder) -> ParsedYaml:
+def parse(view: TextView, contents: ContentsBuilder) -> list[DocumentTree]:
     """The documents of a YAML text; what stops the parser is said, what came before is kept."""
-    parsed, troubles = _attempt(view)
+    trees, troubles = _attempt(view)
     if troubles and templates.present(view.text):
         place = view.place(*templates.first(view.text))
         filled = replace(view, text=templates.hidden_lines(view.text))
@@ -165,14 +146,14 @@ def parse(view: TextView, contents: ContentsBuilder) -> ParsedYaml:
             contents.trouble(place, "a template, not YAML: what it fills in is not known")
             return again
         contents.trouble(place, "a template, not YAML, and not readable without its templates")
-        if len(again.trees) >= len(parsed.trees):
-            parsed, troubles = again, left
+        if len(again) >= len(trees):
+            trees, troubles = again, left
     for trouble in troubles:
         contents.trouble(*trouble)
-    return parsed
+    return trees
 
 
-def _attempt(view: TextView) -> tuple[ParsedYaml, list[tuple[FilePlace, str]]]:
+def _attempt(view: TextView) -> tuple[list[DocumentTree], list[tuple[FilePlace, str]]]:
     import yaml
 
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -196,4 +177,4 @@ def _attempt(view: TextView) -> tuple[ParsedYaml, list[tuple[FilePlace, str]]]:
     if why:
         at = min(at, len(view.text))
         builder.troubles.append((view.place(at, at), why))
-    return builder.parsed, builder.troubles
+    return builder.trees, builder.troubles
