@@ -5,14 +5,12 @@ The builder also keeps the budget: a file that holds a script that holds a file 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Protocol
 
 from draftcheck.deploy.deployment import Command, Contents, Document, DocumentTree, FileTrouble
 from draftcheck.deploy.syntax.shell_words import Lexer
 from draftcheck.deploy.syntax.templates import TOO_LONG
-from draftcheck.deploy.syntax.variables import Variables
 from draftcheck.deploy.text import TextView, Word, joined
 from draftcheck.values.findings import FilePlace
 
@@ -21,29 +19,14 @@ MAX_DEPTH = 8
 TOO_MUCH = "too much to read: the rest is not looked at"
 
 
-class Embedded(Protocol):
-    """How texts inside a file are read; each may hold further ones."""
-
-    def script(
-        self,
-        view: TextView,
-        contents: ContentsBuilder,
-        variables: Variables,
-        image: Word | None,
-        env: Mapping[str, Word],
-    ) -> None:
-        """Read a shell script."""
-
-    def file(self, view: TextView, name: str, contents: ContentsBuilder) -> None:
-        """Read a text as the file that it becomes."""
-
-
 @dataclass(slots=True)
 class ContentsBuilder:
     """The contents of a file while it is read."""
 
-    embedded: Embedded
-
+    read_file: Callable[[TextView, str, ContentsBuilder], None]
+    """Reads a text as the file of that name which it becomes; it may hold further ones."""
+    read_script: Callable[..., None]
+    """Reads a text as a shell script: shell.inside()."""
     commands: list[Command] = field(default_factory=list)
     documents: list[Document] = field(default_factory=list)
     troubles: list[FileTrouble] = field(default_factory=list)

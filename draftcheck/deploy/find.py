@@ -9,13 +9,8 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 from draftcheck.deploy.deployment import Command, Contents, Deployment, Document, FileTrouble
-from draftcheck.deploy.file_versions import (
-    KnownVersion,
-    NoSurroundings,
-    SurroundingFiles,
-    Versions,
-    shown,
-)
+from draftcheck.deploy.file_versions import KnownVersion, Versions
+from draftcheck.deploy.neighbours import Neighbours
 from draftcheck.deploy.options import checks, given, programs
 from draftcheck.deploy.options.given import ENV, GivenOption, GivenOptions, parts
 from draftcheck.deploy.options.tables import OptionsAtVersion, OptionTable, load, view
@@ -41,15 +36,14 @@ ASKS = ("draft", "draft_repo", "method", "speculative_config", "preset", "lookup
         "early_exit")  # fmt: skip
 
 
-def find(contents: Contents, beside: SurroundingFiles | None = None) -> list[Deployment]:
+def find(contents: Contents, beside: Neighbours) -> list[Deployment]:
     """Every engine that the file starts, with or without speculation."""
-    around = beside if beside is not None else NoSurroundings()
-    versions = Versions(contents, around)
+    versions = Versions(contents, beside)
     made = []
     for command in contents.commands:
         start = programs.start(command)
         if start is not None:
-            made.append(_of_command(command, start, versions, around))
+            made.append(_of_command(command, start, versions, beside))
     for document in contents.documents:
         row = programs.document(document)
         for part in given.sections(document, row) if row is not None else ():
@@ -59,18 +53,18 @@ def find(contents: Contents, beside: SurroundingFiles | None = None) -> list[Dep
 
 
 def _of_command(
-    command: Command, start: programs.EngineStart, versions: Versions, beside: SurroundingFiles
+    command: Command, start: programs.EngineStart, versions: Versions, beside: Neighbours
 ) -> Deployment:
-    table = load(start.table)
+    row, table = start.row, load(start.row.table)
     told = versions.tell(table, command)
-    setting = _setting(table, told, start.letter)
-    setting.python_arguments, setting.speculates_always = start.open, start.always
+    setting = _setting(table, told, row.letter)
+    setting.python_arguments, setting.speculates_always = row.open, row.always
     _environment(setting, command)
-    given.read_words(setting, start.words, start.positional)
-    setting.entries = [entry for entry in setting.entries if entry.name not in start.own]
+    given.read_words(setting, start.words, row.positional)
+    setting.entries = [entry for entry in setting.entries if entry.name not in row.own]
     _config_files(setting, beside)
     given.objects(setting)
-    return _deployment(setting, told, command.place, table.programs.get(start.letter, ""))
+    return _deployment(setting, told, command.place, table.file.programs.get(row.letter, ""))
 
 
 def _setting(table: OptionTable, told: KnownVersion, letter: str) -> GivenOptions:
@@ -87,7 +81,7 @@ def _environment(setting: GivenOptions, command: Command) -> None:
             )
 
 
-def _config_files(setting: GivenOptions, beside: SurroundingFiles) -> None:
+def _config_files(setting: GivenOptions, beside: Neighbours) -> None:
     """Keys of a file that the command names and that stands beside it; it is checked on its own."""
     # Imported here: most commands name no such file.
     from draftcheck.deploy.kinds import choose
@@ -95,7 +89,7 @@ def _config_files(setting: GivenOptions, beside: SurroundingFiles) -> None:
     for entry in list(setting.all("config_file")):
         name = entry.text.rpartition("/")[2]
         data = beside.read(name) if name and name in beside.names else None
-        title = shown(beside, name) if data is not None else name
+        title = beside.path(name) if data is not None else name
         contents = choose.read(data, title) if data is not None else None
         for document in contents.documents if contents else ():
             row = programs.config_of(setting.view.table.name, document)
@@ -148,7 +142,7 @@ def _deployment(
         speculates = speculates and draft is not None
     return Deployment(
         place=place,
-        engine=setting.view.table.engine,
+        engine=setting.view.table.head.engine,
         version=told.version,
         version_from=told.how,
         version_note=told.note,
@@ -218,10 +212,10 @@ def _one(
     words = [_in_rulebook(w, table) for w in parts(named) if w not in off]
     words = [w.upper() if table.head.upper else w for w in words]
     if draft is None:
-        words = [table.alone.get(word, word) for word in words]
+        words = [table.file.alone.get(word, word) for word in words]
     fitting = [word for word in words if word in known]
     if draft is not None and len(fitting) > 1:  # of a list, the one that uses the draft
-        draftless = {row.id for row in book.load(table.engine).methods if "none" in row.drafts}
+        draftless = {row.id for row in book.load(table.head.engine).methods if "none" in row.drafts}
         fitting.sort(key=draftless.__contains__)
     if fitting:
         return _turned(setting, fitting[0]), []
@@ -232,7 +226,7 @@ def _one(
 
 def _in_rulebook(word: str, table: OptionTable) -> str:
     """A method as the rulebook calls it; [methods] of the table may say *_mtp."""
-    for spelling, method in table.methods.items():
+    for spelling, method in table.file.methods.items():
         if word == spelling or fnmatchcase(word, spelling.replace("[", "[[]")):
             return method
     return word
@@ -257,7 +251,7 @@ def _broken(setting: GivenOptions) -> list[Finding]:
 
 
 def _parser(of: OptionsAtVersion) -> str:
-    return f"{of.table.engine}: json.loads at start-up"
+    return f"{of.table.head.engine}: json.loads at start-up"
 
 
 def _circumstances(setting: GivenOptions, unknown: list[FileTrouble]) -> dict[str, Any]:

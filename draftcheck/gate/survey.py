@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from draftcheck.deploy import discover, dotenv, file_versions
+from draftcheck.deploy import discover, file_versions, neighbours
 from draftcheck.deploy import find as deployments
 from draftcheck.deploy.deployment import Contents, Deployment, FileTrouble
 from draftcheck.deploy.kinds import choose
@@ -206,7 +206,7 @@ def _below_versions(changed: set[str]) -> Iterator[str]:
 def _tells(name: str) -> bool:
     base = name.rpartition("/")[2]
     return (
-        base == dotenv.NAME
+        base == neighbours.ENV_FILE
         or base in file_versions.LOCKS
         or bool(file_versions.REQUIREMENTS.fullmatch(base))
     )
@@ -242,7 +242,7 @@ def _file(
     """What a file of these bytes holds; None: nothing about an engine."""
     if not choose.might(data, name) or (name.endswith(PROGRAMS) and not _speculates(data)):
         return None
-    contents = choose.read(data, name, dotenv.beside(name, folders.beside(name)))
+    contents = choose.read(data, name, neighbours.variables(name, folders.beside(name)))
     if contents is None:
         return None
     file = SurveyedFile(name, data)

@@ -114,17 +114,11 @@ def kind_of(name: str, text: str) -> FileKind | None:
     return None
 
 
-class _Embedded:
-    """Scripts and files that stand inside a file."""
-
-    script = staticmethod(shell.inside)
-
-    @staticmethod
-    def file(view: TextView, name: str, contents: ContentsBuilder) -> None:
-        """Read a text as the file that it becomes."""
-        kind = kind_of(name, view.text)
-        if kind is not None:
-            kind.read(replace(view, name=_base(name)), contents)
+def _inside(view: TextView, name: str, contents: ContentsBuilder) -> None:
+    """Read a text as the file that it becomes."""
+    kind = kind_of(name, view.text)
+    if kind is not None:
+        kind.read(replace(view, name=_base(name)), contents)
 
 
 def read(data: bytes, name: str, outside: Mapping[str, str] | None = None) -> Contents | None:
@@ -146,7 +140,7 @@ def read(data: bytes, name: str, outside: Mapping[str, str] | None = None) -> Co
     kind = kind_of(name, text)
     if kind is None:
         return None
-    contents = ContentsBuilder(_Embedded(), outside=outside or {})
+    contents = ContentsBuilder(_inside, shell.inside, outside=outside or {})
     view = TextView.whole(SourceText(name, text), _base(name))
     if file.odd is not None:
         contents.trouble(view.place(file.odd, file.odd + 1), "not UTF-8: read as Latin-1")

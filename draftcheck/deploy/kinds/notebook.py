@@ -44,7 +44,7 @@ def _python(code: list[TextView], contents: ContentsBuilder) -> None:
     """All cells as one program; cell by cell where that is not Python."""
     if not code:
         return
-    whole, alone = ContentsBuilder(contents.embedded), ContentsBuilder(contents.embedded)
+    whole, alone = (ContentsBuilder(contents.read_file, contents.read_script) for _ in range(2))
     python_file.read(joined(code), whole)
     found = whole
     if whole.troubles:

@@ -128,7 +128,7 @@ class Unwrapping:
         if positional:
             values["@"] = VariableValue(items=positional[1:])
         variables = Variables(values, set(self.variables.exported))
-        self.contents.embedded.script(view, self.contents, variables, self.image, self.env)
+        self.contents.read_script(view, self.contents, variables, self.image, self.env)
 
     def _env(self, row: Wrapper, args: list[Word]) -> list[Word]:
         at = _first(args, 1, row.options)
@@ -268,7 +268,7 @@ def _newline(view: TextView, match: re.Match[str]) -> TextView:
 def inside(view: TextView, name: str, contents: ContentsBuilder) -> None:
     """Read a file that stands inside another."""
     if hinted(view.text) and contents.deeper(view):
-        contents.embedded.file(view, name, contents)
+        contents.read_file(view, name, contents)
         contents.depth -= 1
 
 

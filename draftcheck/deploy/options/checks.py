@@ -76,7 +76,7 @@ def check(setting: GivenOptions, *, speculates: bool) -> list[Finding]:
     """Everything that is wrong with what is given, in the order of the file."""
     seen: list[Finding] = []
     view = setting.view
-    read = view.table.order(view.version) >= view.table.order(view.table.oldest)
+    read = view.table.order(view.version) >= view.table.order(view.table.head.oldest)
     inner = _knows_keys(setting)
     unsplit, without = {id(e) for e in setting.unsplit}, {id(e) for e in setting.without_value}
     for at, entry in enumerate(setting.entries):
@@ -96,7 +96,7 @@ def check(setting: GivenOptions, *, speculates: bool) -> list[Finding]:
         soft = not view.sure and not about and view.table.head.names is not None
         seen.extend(map(_softly, found_here) if soft else found_here)
     seen.extend(_twice(setting) if speculates else ())
-    for row in view.table.checks:
+    for row in view.table.file.check:
         seen.extend(_together(setting, row))
     return sorted(seen, key=lambda finding: (finding.place, finding.rule))
 
@@ -118,7 +118,7 @@ def _unsplit(view: OptionsAtVersion, entry: GivenOption, beside: list[GivenOptio
         "FIL013", entry.word.place, entry.word.text,
         fix=f"Write {name} {entry.text}.",
         changes=apart(entry, name, beside, safe=True),
-        source=f"{view.table.engine}: its parser looks up the whole word",
+        source=f"{view.table.head.engine}: its parser looks up the whole word",
     )  # fmt: skip
 
 
@@ -161,7 +161,7 @@ def _name(setting: GivenOptions, entry: GivenOption, inner: bool) -> Iterator[Fi
         yield found(
             "FIL002", entry.word.place, f"{entry.word.text} in {view.title}",
             why=f"It came with {span.since}: the engine does not know it, and stops.",
-            fix=f"Use {view.table.engine} {span.since} or newer, or leave it out.",
+            fix=f"Use {view.table.head.engine} {span.since} or newer, or leave it out.",
             source=view.source,
         )  # fmt: skip
     elif view.letter and span.programs and view.letter not in span.programs:
@@ -224,7 +224,7 @@ def _unknown(setting: GivenOptions, entry: GivenOption) -> Iterator[Finding]:
     shown = near(last, by_last) if setting.spelling_searches <= MOST_SEARCHED else None
     meant = by_last[shown] if shown else None
     speculative = re.search(r"spec|draft|assistant", entry.name) is not None
-    if not listed or (meant is None and not view.table.complete and not speculative):
+    if not listed or (meant is None and not view.table.head.complete and not speculative):
         return
     if setting.python_arguments and not part and not (speculative and meant):
         return
@@ -395,7 +395,7 @@ def _number(entry: GivenOption, kind: str) -> Iterator[Finding]:
 def _renamed(view: OptionsAtVersion, entry: GivenOption, part: str) -> ValueChange | None:
     names = entry.option.names if entry.option else ()
     text = part.upper() if view.table.head.upper else part
-    for row in view.table.values:
+    for row in view.table.file.value:
         hit = row.value == text or (row.pattern and re.fullmatch(row.pattern, text))
         if hit and row.option in names and view.holds(row):
             return row

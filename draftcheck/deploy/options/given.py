@@ -126,7 +126,7 @@ HELP = VersionWindow("option", "0", "", "", "", "")
 
 def read_words(setting: GivenOptions, words: Sequence[Word], positional: str = "") -> None:
     """Add every option of the command; a word without a dash is the positional argument."""
-    style = setting.view.table.style
+    style = setting.view.table.head.style
     at = 0
     taken = not positional or setting.last(positional) is not None
     while at < len(words):

@@ -18,22 +18,6 @@ from draftcheck.rulebook.files import Names, RuleRow, Text
 PYTHON = re.compile(r"(?:python|pypy)[\d.]*(?:\.exe)?|uv|uvx|pipx|poetry|pdm|rye|accelerate|conda")
 
 
-@dataclass(frozen=True, slots=True)
-class EngineStart:
-    """An engine that something starts, and the words that are its options."""
-
-    table: str
-    words: tuple[Word, ...]
-    letter: str = ""
-    positional: str = ""
-    open: bool = False
-    """It has options that the engine does not have."""
-    always: bool = False
-    """It does nothing but speculate: the draft alone switches it on."""
-    own: tuple[str, ...] = ()
-    """Options that it keeps for itself, though the engine has or had some of the same name."""
-
-
 class StartRow(RuleRow, frozen=True, kw_only=True):
     """Something that starts an engine: `table` names the file of its options."""
 
@@ -44,6 +28,12 @@ class StartRow(RuleRow, frozen=True, kw_only=True):
     """What a word without a dash is."""
     letter: str = ""
     """Which of the engine's programs it is, as in options/*-names.toml."""
+    open: bool = False
+    """It has options that the engine does not have."""
+    always: bool = False
+    """It does nothing but speculate: the draft alone switches it on."""
+    own: Names = ()
+    """Options that it keeps for itself, though the engine has or had some of the same name."""
 
 
 class ProgramRow(StartRow, frozen=True, kw_only=True):
@@ -53,9 +43,6 @@ class ProgramRow(StartRow, frozen=True, kw_only=True):
     modules: Names = ()
     within: str | None = None
     """A pattern that the whole path, or the image, must match."""
-    open: bool = False
-    always: bool = False
-    own: Names = ()
 
 
 class ImageRow(StartRow, frozen=True, kw_only=True):
@@ -133,6 +120,23 @@ class ProgramFile(RuleRow, frozen=True):
     call: tuple[CallRow, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class EngineStart:
+    """An engine that something starts, and the words that are its options."""
+
+    row: StartRow
+    words: tuple[Word, ...]
+
+    @classmethod
+    def of(cls, row: StartRow, words: Sequence[Word]) -> EngineStart | None:
+        """None: the first word is not one that starts it."""
+        if row.first:
+            if not words or words[0].text not in row.first:
+                return None
+            words = words[1:]
+        return cls(row, tuple(words))
+
+
 def table() -> ProgramFile:
     return files.read("programs", ProgramFile)
 
@@ -199,14 +203,7 @@ def _begin(row: ProgramRow, words: Sequence[Word], at: int, command: Command) ->
         return None
     if row.within is not None and not _within(row.within, words[at], command):
         return None
-    rest = words[at + 1 :]
-    if row.first:
-        if not rest or rest[0].text not in row.first:
-            return None
-        rest = rest[1:]
-    return EngineStart(
-        row.table, tuple(rest), row.letter, row.positional, row.open, row.always, row.own
-    )  # fmt: skip
+    return EngineStart.of(row, words[at + 1 :])
 
 
 def _within(pattern: str, word: Word, command: Command) -> bool:
@@ -240,12 +237,8 @@ def _from_image(command: Command) -> EngineStart | None:
             continue
         if row.entry is not None and not matches(row.entry, tag):
             continue
-        rest = words
-        if row.first:
-            if not rest or rest[0].text not in row.first:
-                continue
-            rest = rest[1:]
-        return EngineStart(row.table, tuple(rest), row.letter, row.positional)
+        if (begun := EngineStart.of(row, words)) is not None:
+            return begun
     return None
 
 
