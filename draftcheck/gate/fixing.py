@@ -18,10 +18,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from draftcheck import atomic
 from draftcheck.deploy.deployment import Deployment
 from draftcheck.deploy.text import SourceText, decoded
 from draftcheck.errors import ReadError
-from draftcheck.gate import writing
 from draftcheck.gate.survey import DeploySurvey, SurveyedFile
 from draftcheck.values.findings import Finding, Fix
 
@@ -228,4 +228,12 @@ def write(change: ChangedFile) -> None:
         raise ReadError(f"{change.name}: {error.strerror}") from error
     if now != change.before:
         raise ReadError(f"{change.name}: changed while it was looked at")
-    writing.write(path, change.after, change.name)
+    put(path, change.after, change.name)
+
+
+def put(path: Path, data: bytes, shown: str) -> None:
+    """Write a file whole or not at all; one that is there keeps its mode, a link stays a link."""
+    try:
+        atomic.write(path.resolve(), data)
+    except OSError as error:
+        raise ReadError(f"{shown}: cannot be written: {error.strerror}") from error

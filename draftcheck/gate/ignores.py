@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
-from draftcheck.gate import rows
+from draftcheck.gate.results import gate_finding
 from draftcheck.values.findings import FilePlace, Finding
 
 MARK = b"draftcheck:"
@@ -86,13 +86,13 @@ def apply(
 
 def _complaints(ignore: IgnoreComment) -> list[Finding]:
     if not ignore.rules:
-        return [rows.finding("GAT012", ignore.place, "the comment names no rule")]
+        return [gate_finding("GAT012", ignore.place, "the comment names no rule")]
     named = ", ".join(sorted(rule.upper() for rule in ignore.rules))
     if not ignore.reason:
-        return [rows.finding("GAT012", ignore.place, f"no reason is given for ignoring {named}")]
+        return [gate_finding("GAT012", ignore.place, f"no reason is given for ignoring {named}")]
     unused = sorted(ignore.rules - ignore.used)
     if not unused:
         return []
     names = ", ".join(name.upper() for name in unused)
     saw = f"line {ignore.line} has no finding of {names}"
-    return [rows.finding("GAT013", ignore.place, saw)]
+    return [gate_finding("GAT013", ignore.place, saw)]

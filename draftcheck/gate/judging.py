@@ -9,8 +9,8 @@ from typing import Any
 
 from draftcheck.deploy.deployment import Deployment
 from draftcheck.errors import UsageError
-from draftcheck.gate import rows
 from draftcheck.gate.known_models import KnownModel
+from draftcheck.gate.results import gate_finding
 from draftcheck.judge import repairs
 from draftcheck.judge.compare import compare
 from draftcheck.judge.decide import BEST_FIRST, Question, judge
@@ -110,9 +110,9 @@ def findings(verdict: EngineVerdict, place: FilePlace, setup: int) -> Iterator[F
     for finding in failed:
         yield replace(_advised(finding, verdict), place=place, setup=setup)
     if verdict.verdict is Verdict.INCOMPATIBLE and not _errors(failed):
-        yield rows.finding("GAT007", place, "; ".join(verdict.notes), setup=setup)
+        yield gate_finding("GAT007", place, "; ".join(verdict.notes), setup=setup)
     if verdict.verdict is Verdict.UNDECIDED:
-        yield rows.finding("GAT006", place, _undecided(verdict), setup=setup)
+        yield gate_finding("GAT006", place, _undecided(verdict), setup=setup)
 
 
 def _failed(verdict: EngineVerdict) -> list[Finding]:

@@ -18,8 +18,8 @@ from msgspec import Meta
 from draftcheck.deploy.deployment import Deployment, Document, DocumentTree
 from draftcheck.deploy.syntax.python_values import plain
 from draftcheck.deploy.text import Word
-from draftcheck.gate import rows
 from draftcheck.gate.minimums import MOST, Count, Share, Text, TrialDemand
+from draftcheck.gate.results import gate_finding
 from draftcheck.values.findings import FilePlace, Finding
 
 NAME = "draftcheck.toml"
@@ -172,7 +172,7 @@ class _ManifestReader:
         missing = _missing(IgnoreTable, values)
         if missing:
             saw = f"[[ignore]] has no {missing[0]!r}"
-            self._findings.append(rows.finding("GAT012", tree.place, saw))
+            self._findings.append(gate_finding("GAT012", tree.place, saw))
         else:
             ignore = IgnoreTable(**values)
             yield FileIgnore(tree.place, ignore.rule.lower(), ignore.file, ignore.reason)
@@ -227,7 +227,7 @@ class _ManifestReader:
         self._say(key.place, f"there is no key {key.text!r}{where}{_near(key.text, known)}")
 
     def _say(self, place: FilePlace, saw: str) -> None:
-        self._findings.append(rows.finding("GAT014", place, saw))
+        self._findings.append(gate_finding("GAT014", place, saw))
 
 
 def _missing(table: type[msgspec.Struct], values: Mapping[str, Any]) -> list[str]:

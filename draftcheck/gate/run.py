@@ -3,8 +3,8 @@
 1. survey.py lists the files, reads their deployments, and adds the pairs, paths and versions of
    draftcheck.toml (manifest.py) and the comments that ignore a finding (ignores.py).
 2. lock/format.py reads draftcheck.lock: the models and pairs that can be believed.
-3. For each deployment that speculates, model_references.py tells which models its words mean, and
-   known_models.py what is known of them: from the lock, from this disk, or from the Hub.
+3. For each deployment that speculates, known_models.py tells which models its words mean, and what
+   is known of them: from the lock, from this disk, or from the Hub.
 4. judging.py asks the judge about the pair, on the engine and version that the file means;
    minimums.py holds a recorded trial against what the manifest asks for.
 5. What deploy/ found in the file, the verdict's findings and the lock's flaws become one list, each
@@ -22,13 +22,12 @@ from draftcheck.deploy import discover
 from draftcheck.deploy.deployment import Deployment
 from draftcheck.deploy.text import Word
 from draftcheck.errors import DraftcheckError
-from draftcheck.gate import ignores, judging, minimums, model_references, rows, survey
-from draftcheck.gate.known_models import KnownModel, MissingModel, ModelReader
+from draftcheck.gate import ignores, judging, known_models, minimums, survey
+from draftcheck.gate.known_models import KnownModel, MissingModel, ModelReader, ModelReference
 from draftcheck.gate.lock import format as locks
 from draftcheck.gate.lock.format import GateLock
 from draftcheck.gate.manifest import FileIgnore
-from draftcheck.gate.model_references import ModelReference
-from draftcheck.gate.results import CheckedDeployment, GateReport
+from draftcheck.gate.results import CheckedDeployment, GateReport, gate_finding
 from draftcheck.gate.survey import DeploySurvey, SurveyedDeployment, SurveyedFile
 from draftcheck.judge.decide import Question
 from draftcheck.values.findings import FilePlace, Finding
@@ -127,7 +126,7 @@ class _Gate:
             if not findings:
                 checked, findings = self._pair(setup, checked, number)
         except DraftcheckError as error:
-            findings.append(rows.finding("GAT006", deployment.place, error.message, setup=number))
+            findings.append(gate_finding("GAT006", deployment.place, error.message, setup=number))
         self._setups.append(checked)
         return findings
 
@@ -141,7 +140,7 @@ class _Gate:
         findings: list[Finding] = []
         if asked.doubt:
             saw = f"{asked.doubt}; judged as {question.engine} {question.version}"
-            findings.append(rows.finding("GAT015", deployment.place, saw, setup=number))
+            findings.append(gate_finding("GAT015", deployment.place, saw, setup=number))
         sides: list[KnownModel] = []
         for word in filter(None, (deployment.target, deployment.draft)):
             reference = self._reference(word, setup)
@@ -174,7 +173,7 @@ class _Gate:
             )
             checked = replace(checked, trial=trial.body if trial is not None else None)
             findings += [
-                rows.finding(rule, place, saw, fix=fix, setup=number)
+                gate_finding(rule, place, saw, fix=fix, setup=number)
                 for rule, saw, fix in complaints
             ]
         return checked, findings
@@ -203,16 +202,16 @@ class _Gate:
         return changed, [*findings, *errors]
 
     def _reference(self, word: Word, setup: SurveyedDeployment) -> ModelReference:
-        return model_references.of_word(word, self._survey.root, setup.paths)
+        return known_models.of_word(word, self._survey.root, setup.paths)
 
     def _not_known(self, missing: MissingModel, place: FilePlace, number: int) -> Finding:
         self._missing[missing.rule, place] = missing.key
-        return rows.finding(missing.rule, place, missing.saw, fix=missing.fix, setup=number)
+        return gate_finding(missing.rule, place, missing.saw, fix=missing.fix, setup=number)
 
     def _lock_findings(self) -> Iterator[Finding]:
         """What is wrong with the lock itself, where it stands."""
         for flaw in self._lock.flaws.values() if self._lock is not None else ():
-            yield rows.finding(flaw.rule, FilePlace(self._lock_name, flaw.line), flaw.saw)
+            yield gate_finding(flaw.rule, FilePlace(self._lock_name, flaw.line), flaw.saw)
 
 
 def _named(word: Word | None) -> str | None:
@@ -222,16 +221,16 @@ def _named(word: Word | None) -> str | None:
 def _unclear(deployment: Deployment, number: int) -> Iterator[Finding]:
     """Why the pair cannot even be looked for."""
     for trouble in deployment.unknown:
-        yield rows.finding("GAT001", trouble.place, trouble.text, setup=number)
+        yield gate_finding("GAT001", trouble.place, trouble.text, setup=number)
     if deployment.unknown:
         return
     if deployment.target is None:
         saw = "no model is named here, so the pair is not known"
-        yield rows.finding("GAT001", deployment.place, saw, setup=number)
+        yield gate_finding("GAT001", deployment.place, saw, setup=number)
     for word in filter(None, (deployment.target, deployment.draft)):
         if word.unknown:
             saw = f"{word.unknown} is not defined in this file, so the model is not known"
-            yield rows.finding("GAT001", word.place, saw, setup=number)
+            yield gate_finding("GAT001", word.place, saw, setup=number)
 
 
 def _ignored(findings: list[Finding], surveyed: DeploySurvey) -> list[Finding]:
@@ -249,7 +248,7 @@ def _ignored(findings: list[Finding], surveyed: DeploySurvey) -> list[Finding]:
     for number, entry in enumerate(rules):
         if number not in used and entry.place.file in looked:
             saw = f"no finding of {entry.rule.upper()} in {entry.file}"
-            done.append(rows.finding("GAT013", entry.place, saw))
+            done.append(gate_finding("GAT013", entry.place, saw))
     return done
 
 

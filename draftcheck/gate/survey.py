@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 from pathlib import Path
 
 from draftcheck.deploy import discover, file_versions, neighbours
@@ -18,12 +19,13 @@ from draftcheck.deploy.kinds import choose
 from draftcheck.deploy.neighbours import KnownFolders
 from draftcheck.deploy.text import decoded, searchable
 from draftcheck.errors import ReadError
-from draftcheck.gate import ignores, manifest, rows
+from draftcheck.gate import ignores, manifest
 from draftcheck.gate.ignores import IgnoreComment
 from draftcheck.gate.lock import format as locks
 from draftcheck.gate.manifest import FileIgnore, GateManifest
 from draftcheck.gate.minimums import TrialDemand
-from draftcheck.rulebook import book
+from draftcheck.gate.results import gate_finding
+from draftcheck.rulebook import book, file_rules
 from draftcheck.values.findings import FilePlace, Finding
 
 PROGRAMS = (".py", ".ipynb")
@@ -225,7 +227,7 @@ def _look(name: str, explicit: bool, survey: DeploySurvey) -> SurveyedFile | Non
     except ReadError as error:
         place = FilePlace(name, 1)
         survey.looked_at += 1
-        return SurveyedFile(name, b"", findings=[rows.finding("GAT001", place, error.message)])
+        return SurveyedFile(name, b"", findings=[gate_finding("GAT001", place, error.message)])
     if data is None:
         return None
     survey.looked_at += 1
@@ -267,9 +269,15 @@ def _file(
 
 
 def _not_understood(trouble: FileTrouble) -> Finding:
-    return rows.finding("GAT001", trouble.place, trouble.text)
+    return gate_finding("GAT001", trouble.place, trouble.text)
 
 
 def _speculates(data: bytes) -> bool:
     low = searchable(data).lower()
-    return any(word in low for word in rows.speculation_words())
+    return any(word in low for word in _speculation_words())
+
+
+@cache
+def _speculation_words() -> tuple[bytes, ...]:
+    """Words without which a file has nothing to do with speculation."""
+    return tuple(word.encode() for word in file_rules.speculation_words())
