@@ -77,14 +77,12 @@ class ContentsBuilder:
             self.cut_at(where, TOO_MUCH)
 
     def document(self, kind: str, tree: DocumentTree, name: str = "") -> None:
-        """Add a document."""
         if len(self.documents) < MAX_FOUND:
             self.documents.append(Document(kind, tree, tree.place, name))
         else:
             self.cut_at(tree.place, TOO_MUCH)
 
     def trouble(self, place: FilePlace, text: str) -> None:
-        """Say that something was not understood."""
         if len(self.troubles) < MAX_FOUND and FileTrouble(place, text) not in self.troubles[-50:]:
             self.troubles.append(FileTrouble(place, text))
 

@@ -13,7 +13,7 @@ from draftcheck.deploy.file_versions import KnownVersion, Versions
 from draftcheck.deploy.neighbours import Neighbours
 from draftcheck.deploy.options import checks, given, programs
 from draftcheck.deploy.options.given import ENV, GivenOption, GivenOptions, parts
-from draftcheck.deploy.options.tables import OptionsAtVersion, OptionTable, load, view
+from draftcheck.deploy.options.tables import OptionTable, load, view
 from draftcheck.deploy.text import Word
 from draftcheck.rulebook import book
 from draftcheck.rulebook.files import Names
@@ -76,9 +76,9 @@ def _environment(setting: GivenOptions, command: Command) -> None:
     prefix = setting.view.table.head.env
     for name, word in command.env.items() if prefix else ():
         if name.startswith(prefix):
-            setting.add(
-                GivenOption(name, _named(name, word), word, ENV, option=setting.view.option(name))
-            )
+            # The variable's name stands before its value; only its line is sure.
+            named = Word(name, word.place, word.view.vague(name, 0, 0))
+            setting.add(GivenOption(name, named, word, ENV, option=setting.view.option(name)))
 
 
 def _config_files(setting: GivenOptions, beside: Neighbours) -> None:
@@ -96,11 +96,6 @@ def _config_files(setting: GivenOptions, beside: Neighbours) -> None:
             if row is not None:
                 setting.configs[title] = entry.word
                 given.read_keys(setting, document, row)
-
-
-def _named(name: str, word: Word) -> Word:
-    """The variable's name stands before its value; only its line is sure."""
-    return Word(name, word.place, word.view.vague(name, 0, 0))
 
 
 def _of_document(
@@ -244,14 +239,10 @@ def _broken(setting: GivenOptions) -> list[Finding]:
     return [
         checks.found(
             "FIL008", trouble.place, f"{entry.word.text}: {trouble.text}",
-            source=_parser(setting.view),
+            source=f"{setting.view.table.head.engine}: json.loads at start-up",
         )
         for entry, trouble in setting.broken_json
     ]  # fmt: skip
-
-
-def _parser(of: OptionsAtVersion) -> str:
-    return f"{of.table.head.engine}: json.loads at start-up"
 
 
 def _circumstances(setting: GivenOptions, unknown: list[FileTrouble]) -> dict[str, Any]:
@@ -270,7 +261,9 @@ def _circumstances(setting: GivenOptions, unknown: list[FileTrouble]) -> dict[st
                 plain[name] = int(number)
     for name in ("dtype", "kv_dtype"):
         entry = setting.last(name)
-        if entry is None or not entry.text or entry.text == "auto" or _open(entry):
+        if entry is None or entry.value is None or entry.value.unknown is not None:
+            continue
+        if entry.text in ("", "auto"):
             continue
         choices = setting.view.choices(entry.name)
         if not choices or entry.text in choices:
@@ -281,7 +274,3 @@ def _circumstances(setting: GivenOptions, unknown: list[FileTrouble]) -> dict[st
     if setting.view.table.head.shared_context and {"context", "sequences"} <= set(plain):
         plain["context"] = max(plain["context"] // plain["sequences"], 1)
     return plain
-
-
-def _open(entry: GivenOption) -> bool:
-    return entry.value is not None and entry.value.unknown is not None

@@ -75,7 +75,6 @@ class SourceText:
         return line, offset - self.lines[line - 1] + 1
 
     def place(self, start: int, end: int) -> FilePlace:
-        """The place between two offsets."""
         return FilePlace(self.name, *self.at(start), *self.at(max(start, end)))
 
 
@@ -99,7 +98,6 @@ class TextView:
         return cls(source, source.text, [0], [0], name=name)
 
     def offset(self, position: int) -> int:
-        """The offset in the file of a position."""
         if self.extent is not None:
             return self.extent[0]
         if len(self.starts) == 1:
@@ -108,14 +106,12 @@ class TextView:
         return self.offsets[index] + position - self.starts[index]
 
     def span(self, start: int, end: int) -> tuple[int, int]:
-        """The offsets around text[start:end]."""
         if self.extent is not None:
             return self.extent
         first = self.offset(start)
         return first, (self.offset(end - 1) + 1 if end > start else first)
 
     def place(self, start: int = 0, end: int | None = None) -> FilePlace:
-        """The place of text[start:end]."""
         first, last = self.span(start, len(self.text) if end is None else end)
         return self.source.place(first, last)
 
@@ -127,7 +123,6 @@ class TextView:
         return self.text[start:end] if same else None
 
     def slice(self, start: int, end: int) -> TextView:
-        """A part of it."""
         text = self.text[start:end]
         if len(self.starts) == 1 and self.extent is None:
             offset = self.offsets[0] + start - self.starts[0]

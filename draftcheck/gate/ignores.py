@@ -34,12 +34,10 @@ class IgnoreComment:
     used: set[str] = field(default_factory=set)
 
     def covers(self, finding: Finding) -> bool:
-        """Whether it names the finding's rule."""
         return bool(self.rules & {finding.rule.lower(), finding.slug.lower()})
 
 
 def find(text: str, name: str) -> list[IgnoreComment]:
-    """The comments of one file."""
     lines = text.split("\n")
     found = []
     following = None

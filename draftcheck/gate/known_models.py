@@ -12,6 +12,7 @@ of the gate that says so, and why.
 
 from __future__ import annotations
 
+import glob
 import hashlib
 import os
 import re
@@ -53,7 +54,6 @@ class ModelReference:
 
 
 def of_word(word: Word, root: Path, paths: Mapping[str, str]) -> ModelReference:
-    """The model that a word of a deploy file names."""
     found = resolve(word.text, word.place.file, root, paths)
     ref = found.ref
     if ref is None or ref.kind != "hub" or not ref.tag or word.raw is None:
@@ -157,12 +157,8 @@ def _files(path: Path) -> list[Path]:
         found = [entry for entry in path.iterdir() if entry.is_file()]
         return sorted(entry for entry in found if not entry.name.startswith("."))
     if match := SPLIT.fullmatch(path.name):
-        return sorted(path.parent.glob(f"{_literal(match['stem'])}-*-of-{match['count']}.gguf"))
+        return sorted(path.parent.glob(f"{glob.escape(match['stem'])}-*-of-{match['count']}.gguf"))
     return [path]
-
-
-def _literal(text: str) -> str:
-    return re.sub(r"([*?[])", r"[\1]", text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,7 +188,6 @@ class ModelReader:
         self._lock = lock or GateLock()
         self._online = online
         self._known: dict[str, KnownModel | MissingModel] = {}
-        self._read: dict[str, ModelFacts | MissingModel] = {}
         self._compared: dict[tuple[str, str | None, str], Comparison | MissingModel] = {}
 
     def get(self, reference: ModelReference) -> KnownModel | MissingModel:
@@ -208,10 +203,7 @@ class ModelReader:
             if key in self._lock.models:
                 return self._locked(reference, key)
         if reference.local or (self._online and reference.ref is not None):
-            read = self._direct(reference)
-            return (
-                read if isinstance(read, MissingModel) else KnownModel(reference.key, read, False)
-            )
+            return self._direct(reference)
         if reference.ref is None:
             return MissingModel("GAT005", reference.key, reference.problem)
         return MissingModel("GAT002", reference.key, self._not_locked(reference))
@@ -233,18 +225,16 @@ class ModelReader:
             return MissingModel("GAT003", key, f"{locks.NAME}: {error.message}")
         return KnownModel(key, replace(facts, revision=entry.revision), True)
 
-    def _direct(self, reference: ModelReference) -> ModelFacts | MissingModel:
-        if reference.key not in self._read:
-            # Imported here: with a lock nothing is read.
-            from draftcheck.models.read import read_all
+    def _direct(self, reference: ModelReference) -> KnownModel | MissingModel:
+        # Imported here: with a lock nothing is read.
+        from draftcheck.models.read import read_all
 
-            offline = not self._online
-            try:
-                facts = read_reference(reference, lambda ref: read_all(ref, offline=offline)[0])
-                self._read[reference.key] = replace(facts, ref=reference.key)
-            except DraftcheckError as error:
-                self._read[reference.key] = MissingModel("GAT005", reference.key, error.message)
-        return self._read[reference.key]
+        offline = not self._online
+        try:
+            facts = read_reference(reference, lambda ref: read_all(ref, offline=offline)[0])
+        except DraftcheckError as error:
+            return MissingModel("GAT005", reference.key, error.message)
+        return KnownModel(reference.key, replace(facts, ref=reference.key), False)
 
     def _not_locked(self, reference: ModelReference) -> str:
         ref = reference.ref

@@ -118,14 +118,14 @@ def _command(target: KnownModel, draft: KnownModel, file: str | None) -> str:
 # ---- reading a trial file ----
 
 
-class TrialSide(msgspec.Struct, omit_defaults=True):
+class RecordedModel(msgspec.Struct, omit_defaults=True):
     """A model of a trial."""
 
     ref: str | None = None
     revision: str | None = None
 
 
-class TrialRow(msgspec.Struct):
+class RecordedRow(msgspec.Struct):
     """The figures of one draft length, or one figure of all."""
 
     draft_tokens: Figure = None
@@ -134,18 +134,18 @@ class TrialRow(msgspec.Struct):
     value: Figure = None
 
 
-class TrialFigures(msgspec.Struct):
+class RecordedTrial(msgspec.Struct):
     """What counts of a trial's file, of any version of draftcheck."""
 
-    acceptance_rate: TrialRow | Figure
+    acceptance_rate: RecordedRow | Figure
     backend: str | Figure
-    target: TrialSide | None = None
-    draft: TrialSide | None = None
+    target: RecordedModel | None = None
+    draft: RecordedModel | None = None
     length: Figure = None
-    best: TrialRow | None = None
+    best: RecordedRow | None = None
     broken: str | None = None
     incomplete: str | None = None
-    lengths: list[TrialRow] | None = None
+    lengths: list[RecordedRow] | None = None
     device: str | Figure = None
     dtype: str | Figure = None
     temperature: str | Figure = None
@@ -166,15 +166,15 @@ def read(path: Path, shown: str) -> LockedTrial:
         body = msgspec.json.decode(data)
         if isinstance(body, dict) and isinstance(body.get("trial"), dict):  # of `pair --trial`
             body = {**body["trial"], "target": body.get("target"), "draft": body.get("draft")}
-        found = msgspec.convert(body, TrialFigures)
+        found = msgspec.convert(body, RecordedTrial)
     except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
         raise ReadError(f"{shown}: not the JSON of a trial: {str(error)[:120]}") from None
     rate = found.acceptance_rate
     return LockedTrial(
-        target=msgspec.to_builtins(found.target or TrialSide()),
-        draft=msgspec.to_builtins(found.draft or TrialSide()),
+        target=msgspec.to_builtins(found.target or RecordedModel()),
+        draft=msgspec.to_builtins(found.draft or RecordedModel()),
         length=found.length,
-        acceptance_rate=rate.value if isinstance(rate, TrialRow) else rate,
+        acceptance_rate=rate.value if isinstance(rate, RecordedRow) else rate,
         speedup=found.best.speedup if found.best is not None else None,
         broken=found.broken[:400] if found.broken else None,
         incomplete=found.incomplete[:400] if found.incomplete else None,

@@ -66,7 +66,6 @@ class GateReport(PublicResult):
 
     @property
     def empty(self) -> bool:
-        """There was nothing to check."""
         return not self.setups and not self.idle and not self.findings
 
     def count(self, severity: Severity) -> int:

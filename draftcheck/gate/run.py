@@ -20,13 +20,11 @@ from pathlib import Path
 
 from draftcheck.deploy import discover
 from draftcheck.deploy.deployment import Deployment
-from draftcheck.deploy.text import Word
 from draftcheck.errors import DraftcheckError
 from draftcheck.gate import ignores, judging, known_models, minimums, survey
-from draftcheck.gate.known_models import KnownModel, MissingModel, ModelReader, ModelReference
+from draftcheck.gate.known_models import KnownModel, MissingModel, ModelReader
 from draftcheck.gate.lock import format as locks
 from draftcheck.gate.lock.format import GateLock
-from draftcheck.gate.manifest import FileIgnore
 from draftcheck.gate.results import CheckedDeployment, GateReport, gate_finding
 from draftcheck.gate.survey import DeploySurvey, SurveyedDeployment, SurveyedFile
 from draftcheck.judge.decide import Question
@@ -59,7 +57,6 @@ class GateRun:
 
 
 def run(request: GateRequest) -> GateRun:
-    """Look at the files, judge what they set up."""
     surveyed = survey.take(request.paths, request.diff_base, request.versions)
     path = request.lock or surveyed.root / locks.NAME
     lock = locks.load(path)
@@ -83,13 +80,19 @@ class _Gate:
         findings: list[Finding] = []
         for file in self._survey.files:
             findings += self._file(file)
-        findings += self._lock_findings()
-        findings = _ignored(_once(findings), self._survey)
+        for flaw in self._lock.flaws.values() if self._lock is not None else ():
+            place = FilePlace(self._lock_name, flaw.line)
+            findings.append(gate_finding(flaw.rule, place, flaw.saw))
+        # Two commands may share the words of a variable: what is wrong with them is said once.
+        once = {(f.rule, f.place, f.saw): f for f in reversed(findings)}
+        findings = _ignored(list(reversed(once.values())), self._survey)
         keys = [self._missing.get((f.rule, f.place)) for f in findings if f.ignored is None]
         return GateReport(
             looked_at=self._survey.looked_at,
             setups=tuple(self._setups),
-            findings=tuple(sorted(findings, key=_order)),
+            findings=tuple(
+                sorted(findings, key=lambda f: (f.place.file, f.place.line, f.place.column, f.rule))
+            ),
             idle=self._idle,
             lock=self._lock_name if self._lock is not None else None,
             missing=tuple(dict.fromkeys(key for key in keys if key is not None)),
@@ -117,8 +120,8 @@ class _Gate:
             deployment.version,
             deployment.version_from,
             deployment.method,
-            target=_named(deployment.target),
-            draft=_named(deployment.draft),
+            target=deployment.target.text if deployment.target else None,
+            draft=deployment.draft.text if deployment.draft else None,
             name=deployment.name,
         )
         findings = list(_unclear(deployment, number))
@@ -143,7 +146,7 @@ class _Gate:
             findings.append(gate_finding("GAT015", deployment.place, saw, setup=number))
         sides: list[KnownModel] = []
         for word in filter(None, (deployment.target, deployment.draft)):
-            reference = self._reference(word, setup)
+            reference = known_models.of_word(word, self._survey.root, setup.paths)
             known = self._models.get(reference)
             if isinstance(known, MissingModel):
                 findings.append(self._not_known(known, word.place, number))
@@ -201,21 +204,9 @@ class _Gate:
         )
         return changed, [*findings, *errors]
 
-    def _reference(self, word: Word, setup: SurveyedDeployment) -> ModelReference:
-        return known_models.of_word(word, self._survey.root, setup.paths)
-
     def _not_known(self, missing: MissingModel, place: FilePlace, number: int) -> Finding:
         self._missing[missing.rule, place] = missing.key
         return gate_finding(missing.rule, place, missing.saw, fix=missing.fix, setup=number)
-
-    def _lock_findings(self) -> Iterator[Finding]:
-        """What is wrong with the lock itself, where it stands."""
-        for flaw in self._lock.flaws.values() if self._lock is not None else ():
-            yield gate_finding(flaw.rule, FilePlace(self._lock_name, flaw.line), flaw.saw)
-
-
-def _named(word: Word | None) -> str | None:
-    return word.text if word is not None else None
 
 
 def _unclear(deployment: Deployment, number: int) -> Iterator[Finding]:
@@ -241,7 +232,13 @@ def _ignored(findings: list[Finding], surveyed: DeploySurvey) -> list[Finding]:
     done = []
     for finding in findings:
         for number, entry in enumerate(rules):
-            if finding.ignored is None and _covers(entry, finding, surveyed.root):
+            if finding.ignored is None and entry.rule in (
+                finding.rule.lower(),
+                finding.slug.lower(),
+            ):
+                path = discover.from_root(finding.place.file, surveyed.root)
+                if not fnmatch.fnmatchcase(path, entry.file):
+                    continue
                 used.add(number)
                 finding = replace(finding, ignored=entry.reason)  # noqa: PLW2901
         done.append(finding)
@@ -250,19 +247,3 @@ def _ignored(findings: list[Finding], surveyed: DeploySurvey) -> list[Finding]:
             saw = f"no finding of {entry.rule.upper()} in {entry.file}"
             done.append(gate_finding("GAT013", entry.place, saw))
     return done
-
-
-def _covers(entry: FileIgnore, finding: Finding, root: Path) -> bool:
-    if entry.rule not in (finding.rule.lower(), finding.slug.lower()):
-        return False
-    return fnmatch.fnmatchcase(discover.from_root(finding.place.file, root), entry.file)
-
-
-def _once(findings: list[Finding]) -> list[Finding]:
-    """Two commands may share the words of a variable: what is wrong with them is said once."""
-    told = {(finding.rule, finding.place, finding.saw): finding for finding in reversed(findings)}
-    return list(reversed(told.values()))
-
-
-def _order(finding: Finding) -> tuple[str, int, int, str]:
-    return (finding.place.file, finding.place.line, finding.place.column, finding.rule)

@@ -21,7 +21,6 @@ _VARIABLE = re.compile(r"%([\w-]+)%|\$\{?(?:env:)?(\w+)\}?")
 
 
 def read(view: TextView, contents: ContentsBuilder) -> None:
-    """Collect one command per line."""
     values = dict[str, TextView]()
     power = view.name.endswith(".ps1")
     for line in _logical(view, "`" if power else "^"):

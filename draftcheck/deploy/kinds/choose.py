@@ -106,7 +106,6 @@ def might(data: bytes, name: str) -> bool:
 
 
 def kind_of(name: str, text: str) -> FileKind | None:
-    """The kind that a file is of."""
     base = _base(name)
     for kind in KINDS:
         if re.fullmatch(kind.names, base) and (not kind.claims or kind.claims(base, text)):

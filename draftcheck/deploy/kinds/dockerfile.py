@@ -32,7 +32,6 @@ class _Stage:
 
 
 def read(view: TextView, contents: ContentsBuilder) -> None:
-    """Collect what each stage starts."""
     stages, arguments = dict[str, _Stage](), dict[str, TextView]()
     stage: _Stage | None = None
     found = list[_Stage]()

@@ -37,7 +37,6 @@ _SCOPES = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 
 
 def read(view: TextView, contents: ContentsBuilder) -> None:
-    """Collect calls and commands."""
     if not _WORTH.search(view.text):
         return
     try:

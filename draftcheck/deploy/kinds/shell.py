@@ -24,7 +24,6 @@ _DECLARING = {"export", "declare", "local", "readonly", "typeset"}
 
 
 def read(view: TextView, contents: ContentsBuilder) -> None:
-    """Collect the commands of a script."""
     ShellScript(view, contents).run()
 
 
@@ -57,7 +56,6 @@ class ShellScript:
     _parens: int = 0
 
     def run(self) -> None:
-        """Read every command."""
         for name, word in self.env.items():
             if word.unknown is None and word.place.file == self.view.source.name:
                 value = VariableValue(word.view)

@@ -57,7 +57,6 @@ class WrapperFile(RuleRow, frozen=True):
 
 @cache
 def rows() -> Mapping[str, Wrapper]:
-    """The rows by name of the program."""
     listed = rulefiles.read("wrappers", WrapperFile).wrapper
     return {name: row for row in listed for name in row.names}
 
@@ -222,7 +221,6 @@ FORMS: Mapping[str, Callable[[Unwrapping, Wrapper, list[Word]], list[Word] | Non
 
 
 def base(arg: Word) -> str:
-    """The name of a program without its folder."""
     return arg.text.rsplit("/", 1)[-1]
 
 

@@ -39,7 +39,6 @@ class _Above:
 
 
 def read(view: TextView, contents: ContentsBuilder) -> None:
-    """Collect everything that looks like a command."""
     reader = ContainerReader(contents)
     for tree in parse(view, contents):
         walk(reader, tree)

@@ -80,7 +80,7 @@ def check(setting: GivenOptions, *, speculates: bool) -> list[Finding]:
     inner = _knows_keys(setting)
     unsplit, without = {id(e) for e in setting.unsplit}, {id(e) for e in setting.without_value}
     for at, entry in enumerate(setting.entries):
-        about = _about_speculation(entry)
+        about = bool(entry.means in ABOUT or SPECULATION.search(entry.name))
         if not speculates and not about:
             continue
         beside = setting.entries[max(at - 1, 0) : at + 2]
@@ -99,10 +99,6 @@ def check(setting: GivenOptions, *, speculates: bool) -> list[Finding]:
     for row in view.table.file.check:
         seen.extend(_together(setting, row))
     return sorted(seen, key=lambda finding: (finding.place, finding.rule))
-
-
-def _about_speculation(entry: GivenOption) -> bool:
-    return bool(entry.means in ABOUT or SPECULATION.search(entry.name))
 
 
 def _softly(finding: Finding) -> Finding:
@@ -282,29 +278,21 @@ def _together(setting: GivenOptions, row: OptionRule) -> Iterator[Finding]:
         return
     if any(_among(setting, name, values, False) for name, values in row.unless.items()):
         return
+    # Some kinds of draft are told by their name alone, by engines too.
     draft = setting.last("draft|draft_repo")
-    if draft is not None and not _by_name(draft, row):
+    if draft is not None and row.unless_draft and matches(row.unless_draft, draft.text):
+        return
+    if draft is not None and row.if_draft and not matches(row.if_draft, draft.text):
         return
     entry = setting.last(row.at)
-    if entry is None or _is_ignored(view, entry):
+    change = view.change(entry.name) if entry is not None else None
+    if entry is None or (change is not None and change.effect == "ignored"):  # said already
         return
+    place = entry.at if entry.option is not None and entry.option.object else entry.word.place
     yield found(
-        row.rule, _place(entry), _filled(setting, entry, row.saw), why=row.why, fix=row.fix,
+        row.rule, place, _filled(setting, entry, row.saw), why=row.why, fix=row.fix,
         source=row.source, severity=row.severity, changes=_mended(entry, row),
     )  # fmt: skip
-
-
-def _is_ignored(view: OptionsAtVersion, entry: GivenOption) -> bool:
-    """Said already: nothing reads it."""
-    change = view.change(entry.name)
-    return change is not None and change.effect == "ignored"
-
-
-def _by_name(draft: GivenOption, row: OptionRule) -> bool:
-    """Some kinds of draft are told by their name alone, by engines too."""
-    if row.unless_draft and matches(row.unless_draft, draft.text):
-        return False
-    return not row.if_draft or matches(row.if_draft, draft.text)
 
 
 def _among(setting: GivenOptions, name: str, values: Names, whole: bool) -> bool:
@@ -312,23 +300,13 @@ def _among(setting: GivenOptions, name: str, values: Names, whole: bool) -> bool
     entry = setting.last(name)
     if entry is None or (entry.value is not None and entry.value.unknown):
         return False
-    same = [setting.last(value[1:]) for value in values if value.startswith("=")]
-    if any(other is not None and _same(other.text, entry.text) for other in same):
+    others = [setting.last(value[1:]) for value in values if value.startswith("=")]
+    path = posixpath.normpath(entry.text)
+    if any(other is not None and posixpath.normpath(other.text) == path for other in others):
         return True
     upper = setting.view.table.head.upper
     hits = [_fits(part.upper() if upper else part, values) for part in parts(entry)]
     return bool(hits) and (all(hits) if whole else any(hits))
-
-
-def _same(one: str, other: str) -> bool:
-    """Whether two paths of a file are spelt alike."""
-    return posixpath.normpath(one) == posixpath.normpath(other)
-
-
-def _place(entry: GivenOption) -> FilePlace:
-    if entry.option is not None and entry.option.object:
-        return entry.at
-    return entry.word.place
 
 
 def _filled(setting: GivenOptions, entry: GivenOption, saw: str) -> str:

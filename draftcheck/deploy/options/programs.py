@@ -171,7 +171,6 @@ def _by_name() -> Mapping[str, tuple[ProgramRow, ...]]:
 
 
 def start(command: Command) -> EngineStart | None:
-    """The engine that a command starts, or None."""
     words = command.words
     for at, name in _candidates(words):
         for row in _by_name().get(name, ()):
@@ -201,14 +200,11 @@ def _begin(row: ProgramRow, words: Sequence[Word], at: int, command: Command) ->
     module = at > 0 and words[at - 1].text == "-m"
     if _base(words[at]) not in (row.modules if module else row.names):
         return None
-    if row.within is not None and not _within(row.within, words[at], command):
+    image = command.image.text if command.image else ""
+    places = (words[at].text, image)
+    if row.within is not None and not any(matches(row.within, place) for place in places):
         return None
     return EngineStart.of(row, words[at + 1 :])
-
-
-def _within(pattern: str, word: Word, command: Command) -> bool:
-    image = command.image.text if command.image else ""
-    return matches(pattern, word.text) or matches(pattern, image)
 
 
 def split_image(text: str) -> tuple[str, str]:

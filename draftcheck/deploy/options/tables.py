@@ -202,7 +202,6 @@ class OptionTable:
 
 @cache
 def load(name: str) -> OptionTable:
-    """The table rules/options/NAME.toml."""
     file = files.read(f"options/{name}", OptionFile)
     order = lru_cache(maxsize=4096)(versions.ORDERS[file.table.versions])
     options = {name: option for option in file.option for name in (*option.names, *option.env)}

@@ -37,7 +37,6 @@ class PythonScope:
     """Later additions: list elements (no key) and entries of a mapping."""
 
     def bind(self, name: str, value: ast.expr | None) -> None:
-        """Note a binding."""
         self.bound.setdefault(name, []).append(value)
 
     def find(self, name: str) -> tuple[ast.expr, PythonScope] | None:
@@ -89,12 +88,10 @@ class PythonValues:
         return self.widths[line]
 
     def span(self, node: ast.expr | ast.keyword) -> tuple[int, int]:
-        """Start and end of a node."""
         end = (node.end_lineno or node.lineno, node.end_col_offset or node.col_offset)
         return self.position(node.lineno, node.col_offset), self.position(*end)
 
     def place(self, node: ast.expr | ast.keyword) -> FilePlace:
-        """Where a node stands."""
         return self.view.place(*self.span(node))
 
     def dotted(self, node: ast.expr) -> str:
@@ -116,12 +113,13 @@ class PythonValues:
         return DocumentTree(place, word=word)
 
     def scalar(self, node: ast.expr, value: Any) -> DocumentTree:
-        """A constant."""
         start, end = self.span(node)
         place = self.view.place(start, end)
         if isinstance(value, str):
-            word = self._string(value, start, end).word(place, self.view.raw(start, end))
-            return DocumentTree(place, word=word)
+            view = literal(self.view, start, end)
+            if view is None or view.text != value:
+                view = self.view.vague(value, start, end)
+            return DocumentTree(place, word=view.word(place, self.view.raw(start, end)))
         kind = "null" if value is None else {bool: "bool", int: "int"}.get(type(value), "float")
         if kind == "int" and value.bit_length() > MAX_BITS:
             return self.unknown(node)
@@ -129,11 +127,6 @@ class PythonValues:
         view = self.view.instead(text, start, end)
         word = Word(text, place, view, raw=self.view.raw(start, end), kind=kind)
         return DocumentTree(place, word=word)
-
-    def _string(self, value: str, start: int, end: int) -> TextView:
-        found = literal(self.view, start, end)
-        same = found is not None and found.text == value
-        return found if found is not None and same else self.view.vague(value, start, end)
 
     def named(self, text: str, node: ast.expr) -> Word:
         """A word that the file does not spell, about a node."""
@@ -282,7 +275,10 @@ class PythonValues:
         if name == "json.dumps" and first:
             return self._dumped(node, self.read(first, scope, depth + 1))
         if last == "join" and isinstance(node.func, ast.Attribute) and first:
-            return self._join(node.func.value, self.read(first, scope, depth + 1), node)
+            # " ".join(words): the words themselves; anything else is a text.
+            tree, glue = self.read(first, scope, depth + 1), node.func.value
+            spaces = isinstance(glue, ast.Constant) and str(glue.value).isspace()
+            return tree if spaces and tree.items is not None else self.unknown(node)
         if name == "shlex.split" and first:
             return self.read(first, scope, depth + 1)
         if last in ("to", "eval", "cuda", "half") and isinstance(node.func, ast.Attribute):
@@ -295,13 +291,6 @@ class PythonValues:
         word = self.named(name, node.func)
         called = (self.named(CALL, node.func), DocumentTree(word.place, word=word))
         return DocumentTree(self.place(node), entries=(called, *entries))
-
-    def _join(self, separator: ast.expr, tree: DocumentTree, node: ast.expr) -> DocumentTree:
-        """ " ".join(words): the words themselves; anything else is a text."""
-        glue = separator.value if isinstance(separator, ast.Constant) else None
-        if tree.items is None or not isinstance(glue, str):
-            return self.unknown(node)
-        return tree if glue.isspace() else self.unknown(node)
 
     def _dumped(self, node: ast.expr, tree: DocumentTree) -> DocumentTree:
         unknown: list[str] = []

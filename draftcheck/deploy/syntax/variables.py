@@ -31,7 +31,6 @@ class VariableValue:
     """Too long to be kept."""
 
     def same(self, other: VariableValue) -> bool:
-        """Whether both say the same."""
         mine, theirs = self.view, other.view
         if mine is None or theirs is None:
             return mine is theirs and self.items is None and other.items is None

@@ -140,7 +140,7 @@ def parse(view: TextView, contents: ContentsBuilder) -> list[DocumentTree]:
     """The documents of a YAML text; what stops the parser is said, what came before is kept."""
     trees, troubles = _attempt(view)
     if troubles and templates.present(view.text):
-        place = view.place(*templates.first(view.text))
+        place = view.place(*next(templates.spans(view.text), (0, 0)))
         filled = replace(view, text=templates.hidden_lines(view.text))
         again, left = _attempt(filled)
         if not left:

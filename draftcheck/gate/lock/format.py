@@ -130,7 +130,6 @@ def digest(kind: str, key: str, entry: Mapping[str, Any]) -> str:
 
 
 def sign(kind: str, key: str, entry: Entry) -> Entry:
-    """The entry with its digest."""
     return msgspec.structs.replace(entry, digest=digest(kind, key, entry.body))
 
 
