@@ -23,7 +23,6 @@ from draftcheck.values.findings import FilePlace, Finding
 from draftcheck.values.verdicts import EngineVerdict
 from draftcheck.values.words import Outcome, Severity, Verdict
 
-NAMES = frozenset(Circumstances.__dataclass_fields__) - {"capability", "machine"}
 WAYS = 3
 """Ways out that a finding tells."""
 HEADS = re.compile(r"eagle|medusa|speculator|accelerator|mtp|nextn|dflash|dspark", re.IGNORECASE)
@@ -57,9 +56,7 @@ def ask(deployment: Deployment, versions: Mapping[str, str], gpu: str | None) ->
         version = engine.version(text)
     except UsageError as error:
         version, told, doubt = engine.checked, "", error.message
-    said: dict[str, Any] = {k: v for k, v in deployment.circumstances.items() if k in NAMES}
-    said.setdefault("gpu", gpu)
-    circumstances = gpu_specs.placed(Circumstances(**said))
+    circumstances = gpu_specs.placed(Circumstances(**{"gpu": gpu, **deployment.circumstances}))
     return DeploymentQuestion(
         Question(engine.id, version, deployment.method, circumstances), told, doubt
     )

@@ -231,8 +231,8 @@ def _ignored(findings: list[Finding], surveyed: DeploySurvey) -> list[Finding]:
     used: set[int] = set()
     done = []
     for finding in findings:
-        for number, entry in enumerate(rules):
-            if finding.ignored is None and entry.rule in (
+        for number, (_, entry) in enumerate(rules):
+            if finding.ignored is None and entry.rule.lower() in (
                 finding.rule.lower(),
                 finding.slug.lower(),
             ):
@@ -242,8 +242,8 @@ def _ignored(findings: list[Finding], surveyed: DeploySurvey) -> list[Finding]:
                 used.add(number)
                 finding = replace(finding, ignored=entry.reason)  # noqa: PLW2901
         done.append(finding)
-    for number, entry in enumerate(rules):
-        if number not in used and entry.place.file in looked:
+    for number, (place, entry) in enumerate(rules):
+        if number not in used and place.file in looked:
             saw = f"no finding of {entry.rule.upper()} in {entry.file}"
-            done.append(gate_finding("GAT013", entry.place, saw))
+            done.append(gate_finding("GAT013", place, saw))
     return done

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from draftcheck.deploy import discover, file_versions, neighbours
 from draftcheck.deploy import find as deployments
-from draftcheck.deploy.deployment import Contents, Deployment, FileTrouble
+from draftcheck.deploy.deployment import Deployment
 from draftcheck.deploy.kinds import choose
 from draftcheck.deploy.neighbours import KnownFolders
 from draftcheck.deploy.text import decoded, searchable
@@ -22,10 +22,10 @@ from draftcheck.errors import ReadError
 from draftcheck.gate import ignores, manifest
 from draftcheck.gate.ignores import IgnoreComment
 from draftcheck.gate.lock import format as locks
-from draftcheck.gate.manifest import FileIgnore, GateManifest
+from draftcheck.gate.manifest import GateManifest, IgnoreTable
 from draftcheck.gate.minimums import TrialDemand
 from draftcheck.gate.results import gate_finding
-from draftcheck.rulebook import book, file_rules
+from draftcheck.rulebook import file_rules
 from draftcheck.values.findings import FilePlace, Finding
 
 PROGRAMS = (".py", ".ipynb")
@@ -67,7 +67,7 @@ class DeploySurvey:
     """Files in all."""
     files: list[SurveyedFile] = field(default_factory=list)
     """Those that are about an engine."""
-    ignores: list[FileIgnore] = field(default_factory=list)
+    ignores: list[tuple[FilePlace, IgnoreTable]] = field(default_factory=list)
     """Of the manifests, whether they were looked at themselves or not."""
 
 
@@ -98,7 +98,7 @@ class Manifests:
         if folder not in self._known:
             name = discover.shown(folder / manifest.NAME)
             data = discover.read(str(folder / manifest.NAME), follow=True) or b""
-            found = interpret(choose.read(data, name))
+            found = manifest.interpret(choose.read(data, name))
             paths = {path: self._from(folder, text) for path, text in found.paths.items()}
             self._known[folder] = replace(found, paths=paths)
         return self._known[folder]
@@ -117,16 +117,6 @@ class Manifests:
 
     def gpu(self, folder: Path) -> str | None:
         return next((each.gate.gpu for each in self.of(folder) if each.gate.gpu), None)
-
-
-def interpret(contents: Contents | None) -> GateManifest:
-    """What a manifest says, and what in it could not be read."""
-    if contents is None:
-        return GateManifest()
-    for document in contents.documents:
-        if document.kind == "manifest":
-            return manifest.interpret(document, tuple(book.engine_files()))
-    return GateManifest(findings=tuple(_not_understood(trouble) for trouble in contents.troubles))
 
 
 def take(
@@ -254,22 +244,18 @@ def _file(
     for deployment in deployments.find(contents, folders.beside(name)):
         file.setups.append(SurveyedDeployment(deployment, paths, versions, gpu))
     if Path(name).name == manifest.NAME:
-        found = file.manifest = interpret(contents)
+        found = file.manifest = manifest.interpret(contents)
         file.findings += found.findings
         versions, gpu = {**found.gate.versions, **said}, found.gate.gpu or gpu
-        for pair in found.pairs:
-            file.setups.append(
-                SurveyedDeployment(pair.deployment, paths, versions, gpu, pair.wanted)
-            )
+        for deployment, wanted in found.pairs:
+            file.setups.append(SurveyedDeployment(deployment, paths, versions, gpu, wanted))
     elif _speculates(data):
-        file.findings += [_not_understood(trouble) for trouble in contents.troubles]
+        file.findings += [
+            gate_finding("GAT001", trouble.place, trouble.text) for trouble in contents.troubles
+        ]
     if ignores.MARK in searchable(data):
         file.ignores = ignores.find(decoded(data).text, name)
     return file
-
-
-def _not_understood(trouble: FileTrouble) -> Finding:
-    return gate_finding("GAT001", trouble.place, trouble.text)
 
 
 def _speculates(data: bytes) -> bool:

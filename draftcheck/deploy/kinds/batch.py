@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-from draftcheck.deploy.contents import ContentsBuilder
+from draftcheck.deploy.deployment import ContentsBuilder
 from draftcheck.deploy.kinds import wrappers
 from draftcheck.deploy.syntax.variables import Variables, filled
 from draftcheck.deploy.text import TextView, Word, joined

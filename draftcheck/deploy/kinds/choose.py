@@ -10,8 +10,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
-from draftcheck.deploy.contents import ContentsBuilder
-from draftcheck.deploy.deployment import Contents, FileTrouble
+from draftcheck.deploy.deployment import Contents, ContentsBuilder, FileTrouble
 from draftcheck.deploy.kinds import (
     batch,
     containers,

@@ -11,8 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 
-from draftcheck.deploy.contents import ContentsBuilder, split
-from draftcheck.deploy.deployment import DocumentTree
+from draftcheck.deploy.deployment import ContentsBuilder, DocumentTree, split
 from draftcheck.deploy.kinds import shell, wrappers
 from draftcheck.deploy.options import programs
 from draftcheck.deploy.options.programs import hinted

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field, replace
 
-from draftcheck.deploy.contents import ContentsBuilder
+from draftcheck.deploy.deployment import ContentsBuilder
 from draftcheck.deploy.kinds import shell, wrappers
 from draftcheck.deploy.syntax import json_places
 from draftcheck.deploy.syntax.shell_words import Lexer

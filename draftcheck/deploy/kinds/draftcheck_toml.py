@@ -6,8 +6,7 @@ import re
 import tomllib
 from typing import Any
 
-from draftcheck.deploy.contents import ContentsBuilder
-from draftcheck.deploy.deployment import DocumentTree
+from draftcheck.deploy.deployment import ContentsBuilder, DocumentTree
 from draftcheck.deploy.text import TextView, Word
 from draftcheck.values.findings import FilePlace
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-from draftcheck.deploy.contents import ContentsBuilder
-from draftcheck.deploy.deployment import DocumentTree
+from draftcheck.deploy.deployment import ContentsBuilder, DocumentTree
 from draftcheck.deploy.kinds import python_file, shell, wrappers
 from draftcheck.deploy.syntax import json_places
 from draftcheck.deploy.text import TextView, joined

@@ -6,8 +6,7 @@ import ast
 import re
 import warnings
 
-from draftcheck.deploy.contents import TOO_MUCH, ContentsBuilder, split
-from draftcheck.deploy.deployment import DocumentTree
+from draftcheck.deploy.deployment import TOO_MUCH, ContentsBuilder, DocumentTree, split
 from draftcheck.deploy.kinds import shell, wrappers
 from draftcheck.deploy.syntax.python_values import PythonScope, PythonValues
 from draftcheck.deploy.syntax.variables import Variables

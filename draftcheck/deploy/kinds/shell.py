@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from draftcheck.deploy.contents import TOO_MUCH, ContentsBuilder
+from draftcheck.deploy.deployment import TOO_MUCH, ContentsBuilder
 from draftcheck.deploy.kinds import wrappers
 from draftcheck.deploy.syntax.shell_words import Lexer, Operator, RawWord
 from draftcheck.deploy.syntax.templates import HOLE, TOO_LONG

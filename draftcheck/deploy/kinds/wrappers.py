@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from functools import cache, partial
 from typing import Literal
 
-from draftcheck.deploy.contents import TOO_MUCH, ContentsBuilder
+from draftcheck.deploy.deployment import TOO_MUCH, ContentsBuilder
 from draftcheck.deploy.options.programs import hinted
 from draftcheck.deploy.syntax.variables import Variables, VariableValue, filled
 from draftcheck.deploy.text import TextView, Word, joined

@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, replace
 
-from draftcheck.deploy.contents import TOO_MUCH, ContentsBuilder
-from draftcheck.deploy.deployment import DocumentTree
+from draftcheck.deploy.deployment import TOO_MUCH, ContentsBuilder, DocumentTree
 from draftcheck.deploy.kinds.containers import ContainerReader, objects, references, started
 from draftcheck.deploy.syntax import json_places
 from draftcheck.deploy.syntax.yaml_tree import parse

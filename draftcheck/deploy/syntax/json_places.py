@@ -7,8 +7,7 @@ import re
 from dataclasses import replace
 from typing import cast
 
-from draftcheck.deploy.contents import ContentsBuilder
-from draftcheck.deploy.deployment import DocumentTree, FileTrouble
+from draftcheck.deploy.deployment import ContentsBuilder, DocumentTree, FileTrouble
 from draftcheck.deploy.syntax.variables import filled
 from draftcheck.deploy.text import TextView, Word
 

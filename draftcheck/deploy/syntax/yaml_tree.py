@@ -6,8 +6,7 @@ import re
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from draftcheck.deploy.contents import ContentsBuilder
-from draftcheck.deploy.deployment import DocumentTree
+from draftcheck.deploy.deployment import ContentsBuilder, DocumentTree
 from draftcheck.deploy.syntax import templates
 from draftcheck.deploy.syntax.variables import filled
 from draftcheck.deploy.text import TextView, Word, joined
