@@ -77,6 +77,16 @@ class SourceText:
     def place(self, start: int, end: int) -> FilePlace:
         return FilePlace(self.name, *self.at(start), *self.at(max(start, end)))
 
+    def span(self, place: FilePlace) -> tuple[int, int] | None:
+        """The offsets around a place; None: it is not in this text."""
+        last = place.end_line or place.line
+        if place.end_column is None or not 1 <= place.line <= last <= len(self.lines):
+            return None
+        start = self.lines[place.line - 1] + place.column - 1
+        end = self.lines[last - 1] + place.end_column - 1
+        inside = place.file == self.name and 0 <= start <= end <= len(self.text)
+        return (start, end) if inside else None
+
 
 @dataclass(slots=True)
 class TextView:

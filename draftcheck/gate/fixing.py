@@ -23,7 +23,7 @@ from draftcheck.deploy.deployment import Deployment
 from draftcheck.deploy.text import SourceText, decoded
 from draftcheck.errors import ReadError
 from draftcheck.gate.survey import DeploySurvey, SurveyedFile
-from draftcheck.values.findings import Finding, Fix
+from draftcheck.values.findings import Finding
 
 Span = tuple[int, int, str]
 """From, up to, and what takes its place."""
@@ -110,17 +110,19 @@ def _mend(
 def spliced(name: str, data: bytes, findings: Sequence[Finding]) -> tuple[bytes, list[Finding]]:
     """The file with the changes of these findings, and the findings whose changes had room."""
     file = decoded(data)
-    starts = SourceText(name, file.text).lines
+    source = SourceText(name, file.text)
     taken: list[Span] = []
     """In order, none overlapping another."""
+    known: set[Span] = set()
     applied = []
     for finding in findings:
-        spans = [_span(change, starts, name, len(file.text)) for change in finding.changes]
-        if any(span is None for span in spans):
+        spans = [(change, source.span(change.place)) for change in finding.changes]
+        if any(span is None for _, span in spans):
             continue
-        new = [span for span in spans if span is not None and not _there(span, taken)]
+        new = {(*span, change.text) for change, span in spans if span is not None} - known
         # All changes of a finding or none: half a fix is a new mistake.
         if not any(_overlaps(span, taken) for span in new):
+            known |= new
             for span in new:
                 insort(taken, span)
             applied.append(finding)
@@ -134,23 +136,6 @@ def spliced(name: str, data: bytes, findings: Sequence[Finding]) -> tuple[bytes,
     again = decoded(after)
     kept = file.encoded(file.text) == data and (again.encoding, again.text) == (file.encoding, text)
     return (after, applied) if kept else (data, [])
-
-
-def _span(change: Fix, starts: Sequence[int], name: str, size: int) -> Span | None:
-    place = change.place
-    last = place.end_line or place.line
-    if place.file != name or place.end_column is None:
-        return None
-    if not 1 <= place.line <= last <= len(starts):
-        return None
-    start = starts[place.line - 1] + place.column - 1
-    end = starts[last - 1] + place.end_column - 1
-    return (start, end, change.text) if 0 <= start <= end <= size else None
-
-
-def _there(span: Span, taken: Sequence[Span]) -> bool:
-    at = bisect_left(taken, span)
-    return at < len(taken) and taken[at] == span
 
 
 def _overlaps(span: Span, taken: Sequence[Span]) -> bool:

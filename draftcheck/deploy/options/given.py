@@ -219,14 +219,10 @@ def _dotted(
     setting: GivenOptions, name: str, words: Sequence[Word], at: int, glued: Word | None
 ) -> int:
     """--speculative-config.method eagle3"""
-    word = words[at]
-    option = setting.view.meant(name)
-    if glued is not None:
-        setting.add(GivenOption(name, word, glued, option=option))
-        return 1
-    value = words[at + 1] if at + 1 < len(words) else None
-    setting.add(GivenOption(name, word, value, option=option))
-    return 2
+    following = words[at + 1] if at + 1 < len(words) else None
+    value = glued if glued is not None else following
+    setting.add(GivenOption(name, words[at], value, option=setting.view.meant(name)))
+    return 2 if glued is None else 1
 
 
 def _full(view: OptionsAtVersion, typed: str) -> str:

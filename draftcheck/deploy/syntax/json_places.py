@@ -146,17 +146,15 @@ def parse(word: Word) -> DocumentTree | FileTrouble:
     """The JSON in a word, with places in the file."""
     view = word.view
     if not word.exact:  # only the word as a whole has a place
-        lines, at = view.source.lines, word.place
-        end_line, end_column = at.end_line or at.line, at.end_column or at.column
-        extent = (lines[at.line - 1] + at.column - 1, lines[end_line - 1] + end_column - 1)
+        extent = view.source.span(word.place) or view.span(0, len(view.text))
         view = TextView(view.source, word.text, [0], [0], extent)
     spelled = word.raw is not None and word.text in word.raw
     try:
         reader = _JsonReader(view, comments=False, spelled=spelled, unknown=word.unknown)
         return reader.document(0)
     except NotJSON as error:
-        at_ = min(error.at, len(word.text))
-        return FileTrouble(word.part(at_, min(at_ + 1, len(word.text))), f"not JSON: {error.why}")
+        at = min(error.at, len(word.text))
+        return FileTrouble(word.part(at, min(at + 1, len(word.text))), f"not JSON: {error.why}")
 
 
 def parse_view(view: TextView, contents: ContentsBuilder, wanted: str) -> DocumentTree | None:

@@ -180,10 +180,11 @@ def _attempt(view: TextView) -> tuple[list[DocumentTree], list[tuple[FilePlace, 
     return builder.trees, builder.troubles
 
 
-_BLANKS = re.compile(r"[ \t]*")
-_BREAKS = re.compile(r"[ \t\r\n]*")
 _DOUBLED = re.compile("''")
-_ESCAPED = {"x": 2, "u": 4, "U": 8}
+_ESCAPE = re.compile(
+    r"\\\r?\n[ \t]*|(?P<fold>(?<![ \t])[ \t]*\r?\n[ \t\r\n]*)"
+    r"|\\(?P<letter>x.{2}|u.{4}|U.{8}|.)"
+)
 
 
 # ---- where the characters of a scalar stand: quoted, folded and block scalars included ----
@@ -257,38 +258,21 @@ def _doubled(view: TextView, start: int, end: int) -> TextView | None:
     return filled(inner, _DOUBLED, lambda quotes: inner.slice(quotes.start(), quotes.start() + 1))
 
 
-def _escaped(view: TextView, value: str, start: int, end: int) -> TextView | None:
+def _escaped(view: TextView, value: str, start: int, end: int) -> TextView:
     """A double-quoted text with escapes: one character of the value per escape."""
-    text, parts, at, done = view.text, list[TextView](), start, 0
-    while at < end:
-        slash = text.find("\\", at, end)
-        line = text.find("\n", at, end if slash < 0 else slash)
-        stop = min(each for each in (slash, line, end) if each >= 0)
-        if line >= 0 and stop == line:
-            stop = at + len(text[at:line].rstrip(" \t\r"))
-        if stop > at:
-            parts.append(view.slice(at, stop))
-            done += stop - at
-        if stop >= end:
-            break
-        if text[stop] == "\\":
-            following = text[stop + 1 : stop + 2]
-            size = 2 + _ESCAPED.get(following, 0)
-            if following in ("\n", "\r"):
-                at = stop + 1 + (2 if following == "\r" else 1)
-                at = _after(_BLANKS, text, at, end)
-                continue
-            parts.append(_break(view, value[done : done + 1], stop))
-            done += 1
-            at = min(stop + size, end)
-        else:
-            at = _after(_BREAKS, text, stop, end)
-            breaks = text.count("\n", stop, at)
-            parts.append(_break(view, " " if breaks == 1 else "\n" * (breaks - 1), stop))
-            done += len(parts[-1].text)
-    return joined(parts) if parts else view.slice(start, start)
-
-
-def _after(pattern: re.Pattern[str], text: str, at: int, end: int) -> int:
-    match = pattern.match(text, at, end)
-    return match.end() if match else at
+    inner = view.slice(start, end)
+    parts, at, done = list[TextView](), 0, 0
+    for match in _ESCAPE.finditer(inner.text):
+        parts.append(inner.slice(at, match.start()))
+        done += match.start() - at
+        at = match.end()
+        if match["letter"]:
+            instead = value[done : done + 1]
+        elif match["fold"]:
+            breaks = match["fold"].count("\n")
+            instead = " " if breaks == 1 else "\n" * (breaks - 1)
+        else:  # a line that goes on in the next one
+            continue
+        parts.append(_break(inner, instead, match.start()))
+        done += len(instead)
+    return joined([*parts, inner.slice(at, len(inner.text))])
