@@ -95,12 +95,7 @@ class ContainerReader:
         place: FilePlace | None = None,
     ) -> None:
         """Add a command without its wrappers."""
-        if args or image:
-            wrapped = wrappers.Unwrapping(self.contents, Variables(), place, image, env or {})
-            if args:
-                wrapped.emit(args)
-            else:
-                self.contents.command([], place, image, env)
+        wrappers.Unwrapping(self.contents, Variables(), place, image, env or {}).emit(args)
 
     def script(
         self, tree: DocumentTree, image: Word | None = None, env: dict[str, Word] | None = None

@@ -188,7 +188,5 @@ def _start(stage: _Stage, contents: ContentsBuilder) -> None:
         _script(stage, stage.entry, contents, stage.image)
     elif entry is None and stage.command is not None and command is None:
         _script(stage, stage.command, contents, stage.image)
-    elif entry or command:
+    else:
         wrapped.emit([*(entry or ()), *(command or ())])
-    elif stage.image is not None:
-        contents.command([], stage.image.place, stage.image, stage.env)

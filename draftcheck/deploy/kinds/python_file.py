@@ -201,7 +201,6 @@ def _program(
         tree = trees[0] if len(trees) == 1 and trees[0].items is not None else tree
         if tree.items is None:
             tree = DocumentTree(values.place(node), items=tuple(trees))
-    env = dict[str, Word]()
     if tree.items is None:
         if tree.word is not None and tree.word.kind == "str":
             shell.inside(tree.word.view, contents)
@@ -213,4 +212,4 @@ def _program(
             continue
         joined = isinstance(node.args[0], ast.Call) and " " in word.text and word.raw is not None
         args.extend(split(word.view, contents) if joined else [word])
-    wrappers.Unwrapping(contents, Variables(), values.place(node), None, env).emit(args)
+    wrappers.Unwrapping(contents, Variables(), values.place(node)).emit(args)

@@ -161,10 +161,7 @@ class Unwrapping:
         if not runs:
             return args[at + 1 :]
         self.image, self.env = args[at], env
-        inner = [*entry, *args[at + 1 :]]
-        if not inner:
-            self.contents.command([], self.place, self.image, env)
-        return inner
+        return [*entry, *args[at + 1 :]]
 
     def _image_file(self, row: Wrapper, args: list[Word]) -> list[Word]:
         if len(args) < 3 or args[1].text not in row.subcommands:
