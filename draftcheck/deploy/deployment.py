@@ -51,6 +51,21 @@ class DocumentTree:
             at = next((value for key, value in reversed(entries) if key.text == name), None)
         return at
 
+    def pairs(self, *path: str) -> tuple[tuple[Word, DocumentTree], ...]:
+        """The entries of the mapping under these keys; empty: there is none."""
+        found = self.get(*path)
+        return (found.entries or ()) if found is not None else ()
+
+    def listed(self, *path: str) -> tuple[DocumentTree, ...]:
+        """The items of the list under these keys; empty: there is none."""
+        found = self.get(*path)
+        return (found.items or ()) if found is not None else ()
+
+    def said(self, *path: str) -> str:
+        """The text of the scalar under these keys; empty: there is none."""
+        found = self.get(*path)
+        return found.word.text if found is not None and found.word is not None else ""
+
 
 @dataclass(frozen=True, slots=True)
 class Document:

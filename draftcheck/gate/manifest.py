@@ -106,8 +106,7 @@ class _ManifestReader:
         gate = GateTable()
         if "gate" in parts:
             gate = GateTable(**self._table(parts["gate"], GateTable, "gate"))
-            versions = parts["gate"].get("versions")
-            for key, _ in (versions.entries or ()) if versions is not None else ():
+            for key, _ in parts["gate"].pairs("versions"):
                 self._engine(key.text, key.place)
         names: dict[str, FilePlace] = {}
         return GateManifest(

@@ -44,8 +44,8 @@ class FileKind:
     """Whether a file with such a name and this text is of this kind; None: the name tells it."""
 
 
-def _holds(pattern: str) -> Callable[[str, str], bool]:
-    return lambda _, text: re.search(pattern, text) is not None
+def _holds(*patterns: str) -> Callable[[str, str], bool]:
+    return lambda _, text: all(re.search(pattern, text) for pattern in patterns)
 
 
 # The first that claims a file reads it.
@@ -60,8 +60,16 @@ KINDS = (
     FileKind(r"\.?justfile|.*\.just", makefile.read_justfile),
     FileKind(r"procfile(?:\..*)?", makefile.read_procfile),
     FileKind(r".+\.ya?ml", containers.read_compose, containers.is_compose),
-    FileKind(r".+\.ya?ml", containers.read_kubernetes, containers.is_kubernetes),
-    FileKind(r".+\.ya?ml", containers.read_llama_swap, containers.is_llama_swap),
+    FileKind(
+        r".+\.ya?ml",
+        containers.read_kubernetes,
+        _holds(r"(?m)^[ \t]*apiVersion:", r"(?m)^[ \t]*kind:"),
+    ),
+    FileKind(
+        r".+\.ya?ml",
+        containers.read_llama_swap,
+        _holds(r"(?m)^models:", r"(?m)^[ \t]+[\"']?cmd[\"']?:"),
+    ),
     FileKind(r".+\.ya?ml", engine_files.read_engine_yaml, engine_files.is_engine_yaml),
     FileKind(r".+\.ya?ml", yaml_file.read),
     FileKind(r".+\.(?:service|container|conf|ini)", ini.read, _holds(r"(?m)^[ \t]*\[")),

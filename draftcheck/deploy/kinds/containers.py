@@ -169,27 +169,17 @@ def read_compose(view: TextView, contents: ContentsBuilder) -> None:
     """Services with image, entrypoint, command and environment."""
     reader = ContainerReader(contents, lambda text: interpolated(text, None, contents.outside))
     for tree in parse(view, contents):
-        services = tree.get("services")
-        for _, service in (services.entries or ()) if services else ():
+        for _, service in tree.pairs("services"):
             env = reader.environment(service.get("environment"))
             args = reader.args(service.get("entrypoint")) + reader.args(service.get("command"))
             reader.emit(args, reader.image(service.get("image")), env)
             inline = service.get("build", "dockerfile_inline")
             if inline is not None:
                 reader.file(inline, "Dockerfile")
-        configs = tree.get("configs")
-        for key, config in (configs.entries or ()) if configs else ():
+        for key, config in tree.pairs("configs"):
             content = config.get("content")
             if content is not None:
                 reader.file(content, key.text)
-
-
-_API = re.compile(r"^[ \t]*apiVersion:", re.MULTILINE)
-_KIND = re.compile(r"^[ \t]*kind:", re.MULTILINE)
-
-
-def is_kubernetes(_: str, text: str) -> bool:
-    return bool(_API.search(text) and _KIND.search(text))
 
 
 def read_kubernetes(view: TextView, contents: ContentsBuilder) -> None:
@@ -200,14 +190,15 @@ def read_kubernetes(view: TextView, contents: ContentsBuilder) -> None:
 def objects(reader: ContainerReader, trees: list[DocumentTree]) -> None:
     """Every mapping that names an image, a command or its arguments, and every file."""
     found = [mapping for tree in trees for mapping in mappings(tree)]
-    settings = _settings(reader, found)
+    settings = {  # what the ConfigMaps of the same file hold, by their names
+        mapping.said("metadata", "name"): reader.environment(mapping.get("data"))
+        for mapping in found
+        if mapping.said("kind") == "ConfigMap"
+    }
     for mapping in found:
-        kind = mapping.get("kind")
-        if kind is not None and kind.word is not None and kind.word.text in ("ConfigMap", "Secret"):
-            for part in ("data", "stringData"):
-                files = mapping.get(part)
-                for key, value in (files.entries or ()) if files else ():
-                    reader.file(value, key.text)
+        if mapping.said("kind") in ("ConfigMap", "Secret"):
+            for key, value in (*mapping.pairs("data"), *mapping.pairs("stringData")):
+                reader.file(value, key.text)
         else:
             _container(reader, mapping, settings)
             for inner in (mapping.get("helm", "values"), mapping.get("serveConfigV2")):
@@ -215,39 +206,20 @@ def objects(reader: ContainerReader, trees: list[DocumentTree]) -> None:
                     reader.file(inner, "values.yaml")
 
 
-def _settings(reader: ContainerReader, found: list[DocumentTree]) -> dict[str, dict[str, Word]]:
-    """What the ConfigMaps of the same file hold, by their names."""
-    settings = dict[str, dict[str, Word]]()
-    for mapping in found:
-        kind, name = mapping.get("kind"), mapping.get("metadata", "name")
-        if kind is not None and kind.word is not None and kind.word.text == "ConfigMap":
-            label = name.word.text if name is not None and name.word is not None else ""
-            settings[label] = reader.environment(mapping.get("data"))
-    return settings
-
-
 def _environment(
     reader: ContainerReader, mapping: DocumentTree, settings: dict[str, dict[str, Word]]
 ) -> dict[str, Word]:
     """A container's variables, those that come from a ConfigMap of the same file included."""
     env = dict[str, Word]()
-    listed = mapping.get("envFrom")
-    for item in (listed.items or ()) if listed is not None else ():
-        env.update(settings.get(_text(item.get("configMapRef", "name")), {}))
+    for item in mapping.listed("envFrom"):
+        env.update(settings.get(item.said("configMapRef", "name"), {}))
     env.update(reader.environment(mapping.get("env")))
-    named = mapping.get("env")
-    for item in (named.items or ()) if named is not None else ():
+    for item in mapping.listed("env"):
         reference = item.get("valueFrom", "configMapKeyRef")
-        if reference is not None:
-            data = settings.get(_text(reference.get("name")), {})
-            value = data.get(_text(reference.get("key")))
-            if value is not None:
-                env[_text(item.get("name"))] = value
+        data = settings.get(reference.said("name"), {}) if reference is not None else {}
+        if reference is not None and (value := data.get(reference.said("key"))) is not None:
+            env[item.said("name")] = value
     return env
-
-
-def _text(tree: DocumentTree | None) -> str:
-    return tree.word.text if tree is not None and tree.word is not None else ""
 
 
 def _container(
@@ -267,22 +239,15 @@ def _container(
     reader.emit(references(words, env), reader.image(image), env)
 
 
-_MODELS = re.compile(r"^models:", re.MULTILINE)
-_CMD = re.compile(r"^[ \t]+[\"']?cmd[\"']?:", re.MULTILINE)
 _MACRO = re.compile(r"^[ \t]*#.*$|\$\{([\w.-]+)\}", re.MULTILINE)
-
-
-def is_llama_swap(_: str, text: str) -> bool:
-    return bool(_MODELS.search(text) and _CMD.search(text))
 
 
 def read_llama_swap(view: TextView, contents: ContentsBuilder) -> None:
     """A command per model, with macros."""
     for tree in parse(view, contents):
-        shared = _macros(tree.get("macros"))
-        models = tree.get("models")
-        for key, model in (models.entries or ()) if models else ():
-            macros = {**shared, **_macros(model.get("macros"))}
+        shared = _macros(tree)
+        for key, model in tree.pairs("models"):
+            macros = {**shared, **_macros(model)}
             macros["MODEL_ID"] = view.instead(key.text, 0, 0)
             reader = ContainerReader(contents, partial(_filled, macros=macros))
             command = model.get("cmd")
@@ -291,9 +256,9 @@ def read_llama_swap(view: TextView, contents: ContentsBuilder) -> None:
                 reader.emit(reader.args(command), None, env, command.place)
 
 
-def _macros(tree: DocumentTree | None) -> dict[str, TextView]:
+def _macros(tree: DocumentTree) -> dict[str, TextView]:
     found = dict[str, TextView]()
-    for name, value in (tree.entries or ()) if tree is not None else ():
+    for name, value in tree.pairs("macros"):
         if (text := value.view) is not None:
             # A macro may use those before it.
             found[name.text] = _filled(text, found)

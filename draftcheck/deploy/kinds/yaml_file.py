@@ -177,6 +177,5 @@ def read_json(view: TextView, contents: ContentsBuilder) -> None:
         objects(reader, [tree])
     else:
         walk(reader, tree)
-        scripts = tree.get("scripts")
-        for _, script in (scripts.entries or ()) if scripts else ():
+        for _, script in tree.pairs("scripts"):
             reader.script(script)
