@@ -78,6 +78,7 @@ def check(setting: GivenOptions, *, speculates: bool) -> list[Finding]:
     view = setting.view
     read = view.table.order(view.version) >= view.table.order(view.table.head.oldest)
     inner = _knows_keys(setting)
+    given = {name for e in setting.entries if not e.unset for name in (e.means, e.name)}
     unsplit, without = {id(e) for e in setting.unsplit}, {id(e) for e in setting.without_value}
     for at, entry in enumerate(setting.entries):
         about = bool(entry.means in ABOUT or SPECULATION.search(entry.name))
@@ -86,7 +87,7 @@ def check(setting: GivenOptions, *, speculates: bool) -> list[Finding]:
         beside = setting.entries[max(at - 1, 0) : at + 2]
         found_here = [_unsplit(view, entry, beside)] if id(entry) in unsplit else []
         if read and id(entry) not in unsplit:
-            found_here += _name(setting, entry, inner)
+            found_here += _name(setting, entry, inner, given)
         if id(entry) in without and not setting.may_hold_more:
             found_here.append(_no_value(entry))
         found_here += _value(view, entry)
@@ -129,13 +130,15 @@ def _no_value(entry: GivenOption) -> Finding:
 # ---- names ----
 
 
-def _name(setting: GivenOptions, entry: GivenOption, inner: bool) -> Iterator[Finding]:
-    """inner: whether keys of objects are to be looked at."""
+def _name(
+    setting: GivenOptions, entry: GivenOption, inner: bool, given: set[str]
+) -> Iterator[Finding]:
+    """inner: whether keys of objects are to be looked at; given: meanings and names of all."""
     view = setting.view
     change = view.change(entry.name)
     if change is not None and entry.unset and change.effect == "ignored":
         return
-    if change is not None and all(setting.last(other) for other in change.given):
+    if change is not None and all(given & set(other.split("|")) for other in change.given):
         yield _changed(view, entry, change)
         return
     if view.now(entry.name) or entry.name in ("-h", "--help"):
@@ -145,27 +148,25 @@ def _name(setting: GivenOptions, entry: GivenOption, inner: bool) -> Iterator[Fi
         return
     if entry.kind == ENV:
         yield from _variable(view, entry, span)
-    elif span is None:
+        return
+    if span is None:
         yield from _unknown(setting, entry)
-    elif span.until and view.table.order(view.version) >= view.table.order(span.until):
-        yield found(
-            "FIL001", entry.word.place, f"{entry.word.text} in {view.title}",
-            why=f"It was there until {span.until}: the engine no longer knows it, and stops.",
-            fix="Leave it out, or use what has taken its place.", source=view.source,
-        )  # fmt: skip
-    elif span.since and view.table.order(view.version) < view.table.order(span.since):
-        yield found(
-            "FIL002", entry.word.place, f"{entry.word.text} in {view.title}",
-            why=f"It came with {span.since}: the engine does not know it, and stops.",
-            fix=f"Use {view.table.head.engine} {span.since} or newer, or leave it out.",
-            source=view.source,
-        )  # fmt: skip
+        return
+    order, fix = view.table.order, ""
+    if span.until and order(view.version) >= order(span.until):
+        rule, fix = "FIL001", "Leave it out, or use what has taken its place."
+        why = f"It was there until {span.until}: the engine no longer knows it, and stops."
+    elif span.since and order(view.version) < order(span.since):
+        rule = "FIL002"
+        fix = f"Use {view.table.head.engine} {span.since} or newer, or leave it out."
+        why = f"It came with {span.since}: the engine does not know it, and stops."
     elif view.letter and span.programs and view.letter not in span.programs:
-        yield found(
-            "FIL003", entry.word.place, f"{entry.word.text} in {view.title}",
-            why="Another program of this engine has it; this one does not know it, and stops.",
-            source=view.source,
-        )  # fmt: skip
+        rule = "FIL003"
+        why = "Another program of this engine has it; this one does not know it, and stops."
+    else:
+        return
+    saw = f"{entry.word.text} in {view.title}"
+    yield found(rule, entry.word.place, saw, why=why, fix=fix, source=view.source)
 
 
 def _knows_keys(setting: GivenOptions) -> bool:

@@ -35,7 +35,6 @@ class GivenOption:
     tree: DocumentTree | None = None
     """The value of a key, where it is no scalar."""
     option: EngineOption | None = None
-    takes: str = "1"
 
     @property
     def means(self) -> str:
@@ -150,7 +149,7 @@ def _dashed(text: str) -> bool:
 def _add(setting: GivenOptions, name: str, word: Word, values: Sequence[Word], takes: str) -> None:
     value = values[0] if values else None
     option = setting.view.meant(name)
-    entry = GivenOption(name, word, value, option=option, takes=takes)
+    entry = GivenOption(name, word, value, option=option)
     if takes == "1" and value is None:
         setting.without_value.append(entry)
     setting.add(entry)
@@ -309,16 +308,9 @@ def option(setting: GivenOptions, key: Word, tree: DocumentTree) -> None:
         setting.add(GivenOption(name, key, tree.word, KEY, DocumentTree(tree.place), row))
         setting.troubles.append(FileTrouble(tree.place, f"{key.text} is made by a call"))
         return
-    if row is not None and row.object:
-        entry = GivenOption(name, key, tree.word, KEY, tree, row)
-        setting.add(entry)
-        if tree.entries is not None:
-            inner(setting, view.table.head.objects[0], tree)
-        return
-    if tree.entries is not None and tree.word is None:
-        setting.add(GivenOption(name, key, None, KEY, tree, row, "?"))
-        return
     setting.add(GivenOption(name, key, tree.word, KEY, tree, row))
+    if row is not None and row.object:
+        inner(setting, view.table.head.objects[0], tree)
 
 
 def _made_elsewhere(view: OptionsAtVersion, tree: DocumentTree) -> bool:
@@ -348,12 +340,9 @@ def inner(setting: GivenOptions, part: str, tree: DocumentTree) -> None:
 def _named_key(setting: GivenOptions, name: str, key: Word, tree: DocumentTree) -> None:
     """A key by its own name; those of sections have the section's before them."""
     row = setting.view.meant(name)
-    if tree.entries is None:
+    if tree.entries is None or row is not None or setting.view.change(name) is not None:
         setting.add(GivenOption(name, key, tree.word, KEY, tree, row))
-        return
-    if row is not None or setting.view.change(name) is not None:
-        setting.add(GivenOption(name, key, tree.word, KEY, tree, row))
-    for inside, value in tree.entries:
+    for inside, value in tree.entries or ():
         if name.count(".") < 2:
             _named_key(setting, f"{name}.{inside.text}", inside, value)
 
