@@ -73,7 +73,7 @@ def resolve(text: str, file: str, root: Path, paths: Mapping[str, str]) -> Model
         return ModelReference(text, None, "no model is named")
     places = [base / text for base in (root, Path(file).parent.resolve(), Path.cwd())]
     for place in places:
-        if _exists(place):
+        if os.path.exists(place):  # noqa: PTH110 (a name that is too long is no error)
             return _local(place, root, text)
     also = tuple(dict.fromkeys(_key(place, root, text) for place in places))
     if path or (HUB.fullmatch(text) is None and not text.startswith("ollama:")):
@@ -95,13 +95,6 @@ def _mapped(text: str, paths: Mapping[str, str]) -> str:
             if form in paths:
                 return f"{paths[form].rstrip('/')}/{whole.relative_to(parent)}"
     return text
-
-
-def _exists(place: Path) -> bool:
-    try:
-        return place.exists()
-    except (OSError, ValueError):
-        return False
 
 
 def _local(place: Path, root: Path, text: str) -> ModelReference:

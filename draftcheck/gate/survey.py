@@ -105,7 +105,8 @@ class Manifests:
 
     def _from(self, folder: Path, text: str) -> str:
         """What a path means is told from where the manifest stands."""
-        if folder == self._root or not (text.startswith("../") or (folder / text).exists()):
+        there = text.startswith("../") or os.path.exists(folder / text)  # noqa: PTH110
+        if folder == self._root or not there:
             return text
         return Path(os.path.relpath(folder / text, self._root)).as_posix()
 

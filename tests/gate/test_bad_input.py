@@ -194,6 +194,13 @@ def test_the_manifest_has_no_more_devices_than_there_are(repo: Repo) -> None:
     assert "'tensor_parallel' must be a whole number from 1 to 65,536" in repo.gate().out
 
 
+def test_a_path_that_no_disk_could_have(repo: Repo) -> None:
+    repo.write("below/draftcheck.toml", f'[paths]\n"/m" = "{"x" * 5_000}"\n"/n" = "a\\u0000b"\n')
+    repo.write("below/run.sh", f"vllm serve /m/{'y' * 5_000} {SPEC}\n")
+    ran = repo.gate("below/run.sh")
+    assert ran.code == 3 and "Traceback" not in ran.err
+
+
 @pytest.mark.parametrize(
     ("text", "again"),
     [
