@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -12,13 +13,45 @@ import click
 from draftcheck.cli.options import emit, report_options
 
 if TYPE_CHECKING:
+    from draftcheck.gate.fixing import FixPlan
     from draftcheck.gate.run import GateRequest, GateRun
 
-ROUNDS = 5
+ROUNDS = 20
 """Fixes that overlap others are applied in the next round."""
+HOOK = "--pre-commit"
+"""First argument of the hook: pre-commit adds the user's options, then the names of files."""
 
 
-@click.command("gate")
+class GateCommand(click.Command):
+    """A command that tells options from files that are called like options."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        if args[:1] == [HOOK]:
+            args = self._apart(ctx, args[1:])
+        return super().parse_args(ctx, args)
+
+    def _apart(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """The files are the last words: each exists, and none comes twice."""
+        at, names = len(args), set[str]()
+        while at and args[at - 1] not in names and os.path.lexists(args[at - 1]):
+            at -= 1
+            names.add(args[at])
+        # What exists may still be the value of the user's last option: --lock other.lock.
+        if at < len(args) and not self._whole(ctx, args[:at]) and self._whole(ctx, args[: at + 1]):
+            at += 1
+        options = args[:at]
+        return [*(options[:-1] if options[-1:] == ["--"] else options), "--", *args[at:]]
+
+    def _whole(self, ctx: click.Context, args: list[str]) -> bool:
+        """Whether these are options, each with its value, and nothing else."""
+        try:
+            _, rest, _ = self.make_parser(ctx).parse_args(list(args))
+        except click.UsageError:
+            return False
+        return not rest
+
+
+@click.command("gate", cls=GateCommand)
 @click.argument("files", nargs=-1, type=click.Path())
 @click.option("--diff-base", metavar="REV", help="Only files that changed since this revision.")
 @click.option("--fix", is_flag=True, help="Apply the safe fixes, then check again.")
@@ -101,13 +134,16 @@ def _show(ran: GateRun) -> None:
     from draftcheck.gate import fixing
     from draftcheck.report.safe import safe_block
 
-    patch = fixing.patch(fixing.plan(ran.report.findings, ran.data))
+    plan = fixing.plan(ran.report.findings, ran.survey)
+    patch = fixing.patch(plan.changes)
     if patch:
         # Exact for a file or a pipe; a terminal gets nothing that it would obey.
         watched = sys.stdout.isatty()
-        click.echo(safe_block(patch) + "\n" if watched else patch, nl=False)
+        shown = safe_block(patch.decode("utf-8", "replace")) + "\n" if watched else patch
+        click.echo(shown, nl=False)
     else:
         click.echo("nothing to fix", err=True)
+    _refused(plan)
 
 
 def _mend(ran: GateRun, request: GateRequest) -> GateRun:
@@ -117,11 +153,19 @@ def _mend(ran: GateRun, request: GateRequest) -> GateRun:
     from draftcheck.report.safe import safe
 
     for _ in range(ROUNDS):
-        changes = fixing.plan(ran.report.findings, ran.data)
-        if not changes:
+        plan = fixing.plan(ran.report.findings, ran.survey)
+        if not plan.changes:
+            _refused(plan)
             break
-        for change in changes:
+        for change in plan.changes:
             fixing.write(change)
             click.echo(f"fixed {safe(change.name)} ({change.applied})", err=True)
         ran = run(request)
     return ran
+
+
+def _refused(plan: FixPlan) -> None:
+    from draftcheck.report.safe import safe
+
+    for line in plan.refused:
+        click.echo(f"not fixed {safe(line)}", err=True)

@@ -1,55 +1,20 @@
-"""What deploy files hold: words with their places, commands, documents, deployments.
+"""What deploy files hold: commands, documents, deployments, all made of Words (text.py). No I/O.
 
 kinds/ turns a file into Commands and Documents and knows no engine; find.py reads the options of an
-engine out of them, by tables in rules/. No I/O here.
+engine out of them, by tables in rules/. A ContentsBuilder collects what a file holds while it is
+read, and keeps the budget: a file that holds a script that holds a file … ends somewhere.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+from draftcheck.deploy.syntax.shell_words import Lexer
+from draftcheck.deploy.syntax.templates import TOO_LONG
+from draftcheck.deploy.text import TextView, Word, joined
 from draftcheck.values.findings import FilePlace, Finding
-
-
-@dataclass(frozen=True, slots=True)
-class Word:
-    """One word of a command, or one scalar of a document, as the program would get it."""
-
-    text: str
-    place: FilePlace
-    unknown: str | None = None
-    """What in it could not be worked out ($MODEL, {{ .Values.x }}); text then holds it as is."""
-    raw: str | None = None
-    """As the file spells it, quotes included; None: it cannot be replaced in place."""
-    kind: str = "str"
-    """str, int, float, bool or null: what the file's own syntax makes of a scalar."""
-    spans: tuple[tuple[int, int, int], ...] = ()
-    """(position in text, line, column): from there on text and file run side by side."""
-
-    def part(self, start: int, end: int) -> FilePlace:
-        """The place of text[start:end]; the whole word's where that is not sure."""
-        if not self.spans or not 0 <= start <= end <= len(self.text):
-            return self.place
-        line, column = self._at(start)
-        end_line, end_column = self._at(end - 1) if end > start else (line, column - 1)
-        return FilePlace(self.place.file, line, column, end_line, end_column + 1)
-
-    def spans_of(self, start: int, end: int) -> tuple[tuple[int, int, int], ...]:
-        """The spans of text[start:end] as a word of its own."""
-        ends = [*(at for at, _, _ in self.spans[1:]), len(self.text) + 1]
-        return tuple(
-            (max(at - start, 0), line, column + max(start - at, 0))
-            for (at, line, column), after in zip(self.spans, ends, strict=False)
-            if after > start and at < max(end, start + 1)
-        )
-
-    def _at(self, position: int) -> tuple[int, int]:
-        index = bisect_right(self.spans, position, key=lambda span: span[0]) - 1
-        start, line, column = self.spans[max(index, 0)]
-        return line, column + position - start
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +38,11 @@ class DocumentTree:
     items: tuple[DocumentTree, ...] | None = None
     entries: tuple[tuple[Word, DocumentTree], ...] | None = None
 
+    @property
+    def view(self) -> TextView | None:
+        """The text of a scalar with its places."""
+        return self.word.view if self.word is not None else None
+
     def get(self, *path: str) -> DocumentTree | None:
         """The value under these keys, one below the other."""
         at: DocumentTree | None = self
@@ -80,6 +50,21 @@ class DocumentTree:
             entries = (at.entries or ()) if at is not None else ()
             at = next((value for key, value in reversed(entries) if key.text == name), None)
         return at
+
+    def pairs(self, *path: str) -> tuple[tuple[Word, DocumentTree], ...]:
+        """The entries of the mapping under these keys; empty: there is none."""
+        found = self.get(*path)
+        return (found.entries or ()) if found is not None else ()
+
+    def listed(self, *path: str) -> tuple[DocumentTree, ...]:
+        """The items of the list under these keys; empty: there is none."""
+        found = self.get(*path)
+        return (found.items or ()) if found is not None else ()
+
+    def said(self, *path: str) -> str:
+        """The text of the scalar under these keys; empty: there is none."""
+        found = self.get(*path)
+        return found.word.text if found is not None and found.word is not None else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,3 +122,104 @@ class Deployment:
     findings: tuple[Finding, ...] = ()
     unknown: tuple[FileTrouble, ...] = ()
     """Why the pair cannot be judged: a model named by a variable that nothing defines …"""
+
+
+MAX_FOUND = 20_000
+MAX_DEPTH = 8
+TOO_MUCH = "too much to read: the rest is not looked at"
+
+
+@dataclass(slots=True)
+class ContentsBuilder:
+    """The contents of a file while it is read."""
+
+    read_file: Callable[[TextView, str, ContentsBuilder], None]
+    """Reads a text as the file of that name which it becomes; it may hold further ones."""
+    read_script: Callable[..., None]
+    """Reads a text as a shell script: shell.inside()."""
+    commands: list[Command] = field(default_factory=list)
+    documents: list[Document] = field(default_factory=list)
+    troubles: list[FileTrouble] = field(default_factory=list)
+    outside: Mapping[str, str] = field(default_factory=dict)
+    """Variables that a file beside this one gives values to."""
+    left: int = 3_000_000
+    """How much more may be read: no file makes the gate hang, nor one inside another."""
+    depth: int = 0
+    cut: bool = False
+    """Something was left out, and that was said."""
+
+    def spend(self, amount: int) -> bool:
+        """Take from what is left; False: there is not enough."""
+        self.left -= amount
+        return self.left >= 0
+
+    def cut_at(self, place: FilePlace, text: str) -> None:
+        """Say once that the rest was not looked at: what is not read is not fine."""
+        if not self.cut:
+            self.cut = True
+            self.troubles.append(FileTrouble(place, text))
+
+    def deeper(self, view: TextView, more: int = 0) -> bool:
+        """Go into a file inside a file, if it is not too deep; back out with depth -= 1."""
+        if self.depth >= MAX_DEPTH:
+            self.cut_at(view.place(0, 0), "files inside files, too deep: not read")
+            return False
+        if not self.spend(100 + len(view.text) + more):
+            self.cut_at(view.place(0, 0), TOO_MUCH)
+            return False
+        self.depth += 1
+        return True
+
+    def command(
+        self,
+        args: list[Word],
+        place: FilePlace | None = None,
+        image: Word | None = None,
+        env: Mapping[str, Word] | None = None,
+    ) -> None:
+        """Add a command; one without words counts where it has an image."""
+        if not args and image is None:
+            return
+        where = place or around(args or ((image,) if image else ()))
+        if len(self.commands) < MAX_FOUND:
+            self.commands.append(Command(tuple(args), where, image, dict(env or {})))
+        if len(self.commands) == MAX_FOUND or any(arg.unknown == TOO_LONG for arg in args):
+            self.cut_at(where, TOO_MUCH)
+
+    def document(self, kind: str, tree: DocumentTree, name: str = "") -> None:
+        if len(self.documents) < MAX_FOUND:
+            self.documents.append(Document(kind, tree, tree.place, name))
+        else:
+            self.cut_at(tree.place, TOO_MUCH)
+
+    def trouble(self, place: FilePlace, text: str) -> None:
+        if len(self.troubles) < MAX_FOUND and FileTrouble(place, text) not in self.troubles[-50:]:
+            self.troubles.append(FileTrouble(place, text))
+
+    def built(self) -> Contents:
+        """Everything, as it travels on."""
+        return Contents(tuple(self.commands), tuple(self.documents), tuple(self.troubles))
+
+
+def around(words: Iterable[Word]) -> FilePlace:
+    """The place from the first of these words to the last, as the file has them."""
+    places = [word.place for word in words]
+    first = min(places, key=lambda place: (place.line, place.column))
+    last = max(
+        places, key=lambda place: (place.end_line or place.line, place.end_column or place.column)
+    )
+    return replace(first, end_line=last.end_line, end_column=last.end_column)
+
+
+def split(view: TextView, contents: ContentsBuilder) -> list[Word]:
+    """The words of a string that a program splits like a shell, without expanding anything."""
+    lexer = Lexer(view, plain=True)
+    found = []
+    for token in lexer.tokens():
+        parts = [part.view for part in getattr(token, "parts", ())]
+        text = joined(parts) if parts else view.slice(token.start, token.start)
+        place = view.place(token.start, token.end)
+        found.append(text.word(place, view.raw(token.start, token.end)))
+    for at, text_ in lexer.troubles:
+        contents.trouble(view.place(at, at + 1), text_)
+    return found

@@ -31,7 +31,10 @@ NO_LINKS = getattr(os, "O_NOFOLLOW", 0)
 
 def root(start: Path) -> Path:
     """The folder that draftcheck.toml and draftcheck.lock belong to."""
-    start = start.resolve()
+    try:
+        start = start.resolve()
+    except OSError as error:
+        raise ReadError("the current folder does not exist any more") from error
     for folder in (start, *start.parents):
         if any((folder / name).exists() for name in ("draftcheck.toml", "draftcheck.lock", ".git")):
             return folder

@@ -5,15 +5,17 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any, Protocol
 
 from draftcheck.deploy.deployment import Command, Contents
+from draftcheck.deploy.neighbours import Neighbours
 from draftcheck.deploy.options import programs
 from draftcheck.deploy.options.tables import OptionTable
+from draftcheck.deploy.text import decoded
 from draftcheck.errors import UsageError
 from draftcheck.values.findings import FilePlace
 
-LARGEST = 4 * 1024 * 1024
+LONGEST = 100
+"""Characters of a version."""
 PIN = r"(?:\[[^\]]*\])?\s*(?P<how>===?|[<>~!]=?|@)\s*(?P<version>[^\s,;#\"'\\)\]]+)"
 REQUIREMENTS = re.compile(
     r"(?:.*requirements.*|constraints.*)\.(?:txt|in)|environment\.ya?ml|pyproject\.toml"
@@ -29,15 +31,6 @@ LOCKS = {
 }
 
 
-class SurroundingFiles(Protocol):
-    """The files around a deploy file."""
-
-    @property
-    def names(self) -> Any: ...
-
-    def read(self, name: str) -> bytes | None: ...
-
-
 @dataclass(frozen=True, slots=True)
 class KnownVersion:
     """A version, how it is known, or why it is not."""
@@ -47,19 +40,10 @@ class KnownVersion:
     note: str = ""
 
 
-class NoSurroundings:
-    """No files around it."""
-
-    names: tuple[str, ...] = ()
-
-    def read(self, name: str) -> bytes | None:
-        return None
-
-
 class Versions:
     """The versions that one file means; what holds for all of its commands is looked for once."""
 
-    def __init__(self, contents: Contents, beside: SurroundingFiles) -> None:
+    def __init__(self, contents: Contents, beside: Neighbours) -> None:
         self._contents, self._beside = contents, beside
         self._told: dict[str, KnownVersion] = {}
 
@@ -82,25 +66,15 @@ def _first(found: Iterable[KnownVersion]) -> KnownVersion:
     return KnownVersion(note=notes[0] if notes else "")
 
 
-def _around(
-    table: OptionTable, contents: Contents, beside: SurroundingFiles
-) -> Iterator[KnownVersion]:
+def _around(table: OptionTable, contents: Contents, beside: Neighbours) -> Iterator[KnownVersion]:
     yield from _from_commands(table, contents)
     names = _packages(table)
-    far = getattr(beside, "far", lambda _: 0)
-    listed = sorted(beside.names, key=lambda name: (far(name), name not in LOCKS, name))
+    listed = sorted(beside.names, key=lambda name: (beside.far(name), name not in LOCKS, name))
     for name in listed if names else ():
-        base = name.rpartition("/")[2]
-        if base in LOCKS or REQUIREMENTS.fullmatch(base):
+        if name in LOCKS or REQUIREMENTS.fullmatch(name):
             data = beside.read(name)
-            if data is not None and len(data) <= LARGEST:
-                yield from _from_file(table, names, shown(beside, name), base, data)
-
-
-def shown(beside: SurroundingFiles, name: str) -> str:
-    """A file beside as reports have it."""
-    path = getattr(beside, "path", None)
-    return str(path(name)) if path is not None else name
+            if data is not None:
+                yield from _from_file(table, names, beside.path(name), name, data)
 
 
 def _packages(table: OptionTable) -> tuple[str, ...]:
@@ -112,6 +86,8 @@ def _packages(table: OptionTable) -> tuple[str, ...]:
 def _sound(table: OptionTable, text: str) -> str | None:
     """The version as the rulebook writes it, if it is one."""
     plain = text.strip().strip("\"'").partition("+")[0]
+    if len(plain) > LONGEST:
+        return None
     try:
         table.order(plain)
     except UsageError:
@@ -169,7 +145,7 @@ def _pin(names: tuple[str, ...]) -> re.Pattern[str]:
 
 
 def _pinned(table: OptionTable, match: re.Match[str], where: str) -> KnownVersion:
-    text = match[0].strip()
+    text = match[0].strip()[:200]
     version = _sound(table, match["version"])
     if match["how"] in ("==", "===") and version is not None and "*" not in match["version"]:
         return KnownVersion(version, f"{text} in {where}")
@@ -179,7 +155,7 @@ def _pinned(table: OptionTable, match: re.Match[str], where: str) -> KnownVersio
 def _from_file(
     table: OptionTable, names: tuple[str, ...], shown: str, base: str, data: bytes
 ) -> Iterator[KnownVersion]:
-    text = data.decode("utf-8", "replace")
+    text = decoded(data).text
     if base in LOCKS:
         yield from _from_lock(table, names, shown, LOCKS[base], text)
         return

@@ -8,27 +8,27 @@ from dataclasses import replace
 from fnmatch import fnmatchcase
 from typing import Any
 
-from draftcheck.deploy.deployment import Command, Contents, Deployment, Document, FileTrouble, Word
-from draftcheck.deploy.file_versions import (
-    KnownVersion,
-    NoSurroundings,
-    SurroundingFiles,
-    Versions,
-    shown,
-)
-from draftcheck.deploy.options import arguments, checks, documents, programs, references
-from draftcheck.deploy.options.findings import found
+from draftcheck.deploy.deployment import Command, Contents, Deployment, Document, FileTrouble
+from draftcheck.deploy.file_versions import KnownVersion, Versions
+from draftcheck.deploy.neighbours import Neighbours
+from draftcheck.deploy.options import checks, given, programs
 from draftcheck.deploy.options.given import ENV, GivenOption, GivenOptions, parts
-from draftcheck.deploy.options.tables import OptionsAtVersion, OptionTable, load, view
+from draftcheck.deploy.options.tables import OptionTable, load, view
+from draftcheck.deploy.text import Word
 from draftcheck.rulebook import book
 from draftcheck.rulebook.files import Names
 from draftcheck.values.dtypes import dtype_name
 from draftcheck.values.findings import FilePlace, Finding
 
-NUMBERS = (
-    "context", "sequences", "tensor_parallel", "draft_tensor_parallel", "pipeline_parallel",
-    "draft_tokens",
-)  # fmt: skip
+NUMBERS = {
+    "context": 2**40,
+    "sequences": 2**40,
+    "tensor_parallel": 2**16,
+    "draft_tensor_parallel": 2**16,
+    "pipeline_parallel": 2**16,
+    "draft_tokens": 2**20,
+}
+"""Circumstances that are numbers, and the largest that is reckoned with."""
 HUMAN = re.compile(r"(\d+(?:\.\d+)?)([kKmMgG]?)")
 SCALE = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "K": 2**10, "M": 2**20, "G": 2**30}
 TOGETHER = ("FIL007", "FIL009", "FIL010", "FIL011")
@@ -36,36 +36,35 @@ ASKS = ("draft", "draft_repo", "method", "speculative_config", "preset", "lookup
         "early_exit")  # fmt: skip
 
 
-def find(contents: Contents, beside: SurroundingFiles | None = None) -> list[Deployment]:
+def find(contents: Contents, beside: Neighbours) -> list[Deployment]:
     """Every engine that the file starts, with or without speculation."""
-    around = beside if beside is not None else NoSurroundings()
-    versions = Versions(contents, around)
+    versions = Versions(contents, beside)
     made = []
     for command in contents.commands:
         start = programs.start(command)
         if start is not None:
-            made.append(_of_command(command, start, versions, around))
+            made.append(_of_command(command, start, versions, beside))
     for document in contents.documents:
         row = programs.document(document)
-        for part in documents.sections(document, row) if row is not None else ():
+        for part in given.sections(document, row) if row is not None else ():
             one = _of_document(part, row, versions) if row is not None else None
             made += [one] if one is not None else []
     return made
 
 
 def _of_command(
-    command: Command, start: programs.EngineStart, versions: Versions, beside: SurroundingFiles
+    command: Command, start: programs.EngineStart, versions: Versions, beside: Neighbours
 ) -> Deployment:
-    table = load(start.table)
+    row, table = start.row, load(start.row.table)
     told = versions.tell(table, command)
-    setting = _setting(table, told, start.letter)
-    setting.python_arguments, setting.speculates_always = start.open, start.always
+    setting = _setting(table, told, row.letter)
+    setting.python_arguments, setting.speculates_always = row.open, row.always
     _environment(setting, command)
-    arguments.read(setting, start.words, start.positional)
-    setting.entries = [entry for entry in setting.entries if entry.name not in start.own]
+    given.read_words(setting, start.words, row.positional)
+    setting.entries = [entry for entry in setting.entries if entry.name not in row.own]
     _config_files(setting, beside)
-    documents.objects(setting)
-    return _deployment(setting, told, command.place, table.programs.get(start.letter, ""))
+    given.objects(setting)
+    return _deployment(setting, told, command.place, table.file.programs.get(row.letter, ""))
 
 
 def _setting(table: OptionTable, told: KnownVersion, letter: str) -> GivenOptions:
@@ -77,12 +76,12 @@ def _environment(setting: GivenOptions, command: Command) -> None:
     prefix = setting.view.table.head.env
     for name, word in command.env.items() if prefix else ():
         if name.startswith(prefix):
-            setting.add(
-                GivenOption(name, _named(name, word), word, ENV, option=setting.view.option(name))
-            )
+            # The variable's name stands before its value; only its line is sure.
+            named = Word(name, word.place, word.view.vague(name, 0, 0))
+            setting.add(GivenOption(name, named, word, ENV, option=setting.view.option(name)))
 
 
-def _config_files(setting: GivenOptions, beside: SurroundingFiles) -> None:
+def _config_files(setting: GivenOptions, beside: Neighbours) -> None:
     """Keys of a file that the command names and that stands beside it; it is checked on its own."""
     # Imported here: most commands name no such file.
     from draftcheck.deploy.kinds import choose
@@ -90,18 +89,13 @@ def _config_files(setting: GivenOptions, beside: SurroundingFiles) -> None:
     for entry in list(setting.all("config_file")):
         name = entry.text.rpartition("/")[2]
         data = beside.read(name) if name and name in beside.names else None
-        title = shown(beside, name) if data is not None else name
+        title = beside.path(name) if data is not None else name
         contents = choose.read(data, title) if data is not None else None
         for document in contents.documents if contents else ():
             row = programs.config_of(setting.view.table.name, document)
             if row is not None:
                 setting.configs[title] = entry.word
-                documents.read(setting, document, row)
-
-
-def _named(name: str, word: Word) -> Word:
-    """The variable's name stands before its value; only its line is sure."""
-    return Word(name, word.place)
+                given.read_keys(setting, document, row)
 
 
 def _of_document(
@@ -112,8 +106,8 @@ def _of_document(
     setting = _setting(table, told, row.letter)
     setting.python_arguments = document.kind == "python-call" or row.arguments
     setting.options_file = row.partial
-    documents.read(setting, document, row)
-    documents.objects(setting)
+    given.read_keys(setting, document, row)
+    given.objects(setting)
     if document.kind == "python-call" and not setting.has(ASKS):
         return None  # generate() is the name of many functions
     return _deployment(setting, told, document.place, row.method)
@@ -122,7 +116,7 @@ def _of_document(
 def _deployment(
     setting: GivenOptions, told: KnownVersion, place: FilePlace, fallback: str
 ) -> Deployment:
-    target, draft = references.side(setting, "target"), references.side(setting, "draft")
+    target, draft = given.side(setting, "target"), given.side(setting, "draft")
     speculates = _speculates(setting, draft)
     method, trouble = _method(setting, draft, fallback)
     unknown = [*setting.troubles, *trouble]
@@ -133,6 +127,7 @@ def _deployment(
             )
     if speculates and target is None and not setting.may_hold_more:
         unknown.append(FileTrouble(place, "no target is named here"))
+    circumstances = _circumstances(setting, unknown)
     findings = [
         *_of_this_file(setting, place.file, _broken(setting)),
         *_of_this_file(setting, place.file, checks.check(setting, speculates=speculates)),
@@ -142,7 +137,7 @@ def _deployment(
         speculates = speculates and draft is not None
     return Deployment(
         place=place,
-        engine=setting.view.table.engine,
+        engine=setting.view.table.head.engine,
         version=told.version,
         version_from=told.how,
         version_note=told.note,
@@ -151,7 +146,7 @@ def _deployment(
         method=method,
         speculates=speculates,
         configs=tuple(setting.configs),
-        circumstances=_circumstances(setting),
+        circumstances=circumstances,
         findings=tuple(findings),
         unknown=tuple(unknown) if speculates else (),
     )
@@ -212,10 +207,10 @@ def _one(
     words = [_in_rulebook(w, table) for w in parts(named) if w not in off]
     words = [w.upper() if table.head.upper else w for w in words]
     if draft is None:
-        words = [table.alone.get(word, word) for word in words]
+        words = [table.file.alone.get(word, word) for word in words]
     fitting = [word for word in words if word in known]
     if draft is not None and len(fitting) > 1:  # of a list, the one that uses the draft
-        draftless = {row.id for row in book.load(table.engine).methods if "none" in row.drafts}
+        draftless = {row.id for row in book.load(table.head.engine).methods if "none" in row.drafts}
         fitting.sort(key=draftless.__contains__)
     if fitting:
         return _turned(setting, fitting[0]), []
@@ -226,7 +221,7 @@ def _one(
 
 def _in_rulebook(word: str, table: OptionTable) -> str:
     """A method as the rulebook calls it; [methods] of the table may say *_mtp."""
-    for spelling, method in table.methods.items():
+    for spelling, method in table.file.methods.items():
         if word == spelling or fnmatchcase(word, spelling.replace("[", "[[]")):
             return method
     return word
@@ -242,31 +237,33 @@ def _turned(setting: GivenOptions, method: str) -> str:
 
 def _broken(setting: GivenOptions) -> list[Finding]:
     return [
-        found(
+        checks.found(
             "FIL008", trouble.place, f"{entry.word.text}: {trouble.text}",
-            source=_parser(setting.view),
+            source=f"{setting.view.table.head.engine}: json.loads at start-up",
         )
         for entry, trouble in setting.broken_json
     ]  # fmt: skip
 
 
-def _parser(of: OptionsAtVersion) -> str:
-    return f"{of.table.engine}: json.loads at start-up"
-
-
-def _circumstances(setting: GivenOptions) -> dict[str, Any]:
-    """The circumstances that the file names, where they are plain."""
+def _circumstances(setting: GivenOptions, unknown: list[FileTrouble]) -> dict[str, Any]:
+    """The circumstances that the file names, where they are plain; what is past all measure is
+    unknown."""
     plain: dict[str, Any] = {}
-    for name in NUMBERS:
+    for name, largest in NUMBERS.items():
         entry = setting.last(name)
         if entry is not None and entry.value is not None and not entry.value.unknown:
             match = HUMAN.fullmatch(entry.text.strip())
-            number = int(float(match[1]) * SCALE[match[2]]) if match else 0
-            if number > 0:
-                plain[name] = number
+            number = float(match[1]) * SCALE[match[2]] if match else 0
+            if number > largest:
+                text = f"{entry.word.text} {entry.text[:40]} is more than is reckoned with"
+                unknown.append(FileTrouble(entry.at, text))
+            elif number >= 1:
+                plain[name] = int(number)
     for name in ("dtype", "kv_dtype"):
         entry = setting.last(name)
-        if entry is None or not entry.text or entry.text == "auto" or _open(entry):
+        if entry is None or entry.value is None or entry.value.unknown is not None:
+            continue
+        if entry.text in ("", "auto"):
             continue
         choices = setting.view.choices(entry.name)
         if not choices or entry.text in choices:
@@ -277,7 +274,3 @@ def _circumstances(setting: GivenOptions) -> dict[str, Any]:
     if setting.view.table.head.shared_context and {"context", "sequences"} <= set(plain):
         plain["context"] = max(plain["context"] // plain["sequences"], 1)
     return plain
-
-
-def _open(entry: GivenOption) -> bool:
-    return entry.value is not None and entry.value.unknown is not None

@@ -1,12 +1,14 @@
-"""Files near a deploy file: where requirements and lock files tell an engine's version."""
+"""Files near a deploy file: requirements and lock files that tell a version, and the .env."""
 
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from pathlib import Path
 
 from draftcheck.deploy import discover
+from draftcheck.deploy.text import decoded
 from draftcheck.errors import ReadError
 
 MOST = 2000
@@ -50,7 +52,7 @@ class KnownFolders:
 
 
 class Neighbours:
-    """The files around one folder: what find.py takes as SurroundingFiles."""
+    """The files around one folder."""
 
     def __init__(self, paths: Mapping[str, Path], here: Path) -> None:
         self._paths, self._here = paths, here
@@ -81,3 +83,40 @@ class Neighbours:
         except ReadError:
             return None
         return None if data is None or len(data) > discover.LARGEST else data
+
+
+ENV_FILE = ".env"
+LONGEST = 1 << 14
+"""Characters of a value."""
+_LINE = re.compile(
+    r"[ \t]*(?:export[ \t]+)?(?P<name>[A-Za-z_]\w*)[ \t]*=[ \t]*"
+    r"(?:'(?P<plain>[^'\n]*)'|\"(?P<quoted>[^\"\\\n]*)\"|(?P<bare>[^'\"\n][^\n]*|))[ \t]*(?:#.*)?"
+)
+_COMMENT = re.compile(r"(?:^|[ \t])#.*")
+
+
+def variables(name: str, near: Neighbours) -> Mapping[str, str]:
+    """Of a compose file: those of the .env in its folder, which docker compose fills in."""
+    if "compose" not in name.rpartition("/")[2].lower():
+        return {}
+    if ENV_FILE not in near.names or near.far(ENV_FILE):
+        return {}
+    return _values(near.read(ENV_FILE) or b"")
+
+
+def _values(data: bytes) -> Mapping[str, str]:
+    """Names and values; one that is made of other variables is left out: it is not known."""
+    found: dict[str, str] = {}
+    for line in decoded(data).text.splitlines():
+        match = _LINE.fullmatch(line)
+        if match is None:
+            continue
+        plain = match["plain"]
+        text = plain if plain is not None else match["quoted"]
+        if text is None:
+            text = _COMMENT.sub("", match["bare"]).strip()
+        if len(text) > LONGEST or (plain is None and "$" in text):
+            found.pop(match["name"], None)
+        else:
+            found[match["name"]] = text
+    return found

@@ -6,24 +6,55 @@ so that whatever is found in them has an exact place.
 
 from __future__ import annotations
 
+import codecs
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from draftcheck.deploy.deployment import Word
 from draftcheck.deploy.syntax import templates
 from draftcheck.values.findings import FilePlace
 
 MAX_PIECES = 4000
-BOM = "\ufeff"
+_MARKS = {
+    codecs.BOM_UTF8: "utf-8",
+    codecs.BOM_UTF16_LE: "utf-16-le",
+    codecs.BOM_UTF16_BE: "utf-16-be",
+}
 
 
-def decoded(data: bytes) -> tuple[str, str]:
-    """The text of a file without its mark, and the encoding: UTF-8, or Latin-1 where it is not."""
+@dataclass(frozen=True, slots=True)
+class DecodedFile:
+    """The text of a file, and what it takes to write it again to the byte."""
+
+    text: str
+    encoding: str
+    mark: bytes = b""
+    """What says the encoding, in front of the text."""
+    odd: int | None = None
+    """Where it is not what it should be, so that it was read as Latin-1."""
+
+    def encoded(self, text: str) -> bytes:
+        """Another text as this file would have it. Raises UnicodeEncodeError."""
+        return self.mark + text.encode(self.encoding)
+
+
+def decoded(data: bytes) -> DecodedFile:
+    """UTF-16 where a mark says so, else UTF-8; Latin-1, which takes any byte, where neither fits.
+
+    The one decoder: what is found in a text is changed at the same place of the file.
+    """
+    mark = next((mark for mark in _MARKS if data.startswith(mark)), b"")
+    encoding = _MARKS.get(mark, "utf-8")
     try:
-        return data.decode("utf-8").removeprefix(BOM), "utf-8"
-    except UnicodeDecodeError:
-        return data.decode("latin-1"), "latin-1"
+        return DecodedFile(data[len(mark) :].decode(encoding), encoding, mark)
+    except UnicodeDecodeError as error:
+        return DecodedFile(data[len(mark) :].decode("latin-1"), "latin-1", mark, error.start)
+
+
+def searchable(data: bytes) -> bytes:
+    """Bytes in which words of ASCII can be looked for before anything is decoded."""
+    wide = data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
+    return data.replace(b"\0", b"") if wide else data
 
 
 class SourceText:
@@ -44,8 +75,17 @@ class SourceText:
         return line, offset - self.lines[line - 1] + 1
 
     def place(self, start: int, end: int) -> FilePlace:
-        """The place between two offsets."""
         return FilePlace(self.name, *self.at(start), *self.at(max(start, end)))
+
+    def span(self, place: FilePlace) -> tuple[int, int] | None:
+        """The offsets around a place; None: it is not in this text."""
+        last = place.end_line or place.line
+        if place.end_column is None or not 1 <= place.line <= last <= len(self.lines):
+            return None
+        start = self.lines[place.line - 1] + place.column - 1
+        end = self.lines[last - 1] + place.end_column - 1
+        inside = place.file == self.name and 0 <= start <= end <= len(self.text)
+        return (start, end) if inside else None
 
 
 @dataclass(slots=True)
@@ -67,17 +107,7 @@ class TextView:
         """The file itself."""
         return cls(source, source.text, [0], [0], name=name)
 
-    @classmethod
-    def of(cls, source: SourceText, word: Word) -> TextView:
-        """The text of a word again."""
-        starts = [at for at, _, _ in word.spans] or [0]
-        places = [(line, column) for _, line, column in word.spans]
-        places = places or [(word.place.line, word.place.column)]
-        offsets = [source.lines[line - 1] + column - 1 for line, column in places]
-        return cls(source, word.text, starts, offsets)
-
     def offset(self, position: int) -> int:
-        """The offset in the file of a position."""
         if self.extent is not None:
             return self.extent[0]
         if len(self.starts) == 1:
@@ -86,14 +116,12 @@ class TextView:
         return self.offsets[index] + position - self.starts[index]
 
     def span(self, start: int, end: int) -> tuple[int, int]:
-        """The offsets around text[start:end]."""
         if self.extent is not None:
             return self.extent
         first = self.offset(start)
         return first, (self.offset(end - 1) + 1 if end > start else first)
 
     def place(self, start: int = 0, end: int | None = None) -> FilePlace:
-        """The place of text[start:end]."""
         first, last = self.span(start, len(self.text) if end is None else end)
         return self.source.place(first, last)
 
@@ -105,7 +133,6 @@ class TextView:
         return self.text[start:end] if same else None
 
     def slice(self, start: int, end: int) -> TextView:
-        """A part of it."""
         text = self.text[start:end]
         if len(self.starts) == 1 and self.extent is None:
             offset = self.offsets[0] + start - self.starts[0]
@@ -119,10 +146,10 @@ class TextView:
         offsets[0] = self.offset(start)
         return TextView(self.source, text, starts, offsets)
 
-    def hole(self, start: int, end: int) -> TextView:
+    def hole(self, start: int, end: int, letter: str = templates.HOLE) -> TextView:
         """A part that stays unknown; a word with it shows how the file spells it."""
         found = self.slice(start, end)
-        found.text = templates.HOLE * len(found.text)
+        found.text = letter * len(found.text)
         return found
 
     def blank(self, at: int) -> TextView:
@@ -147,28 +174,18 @@ class TextView:
             yield start, (end - 1 if end > start and self.text[end - 1] == "\r" else end)
             start = end + 1
 
-    def spans(self) -> tuple[tuple[int, int, int], ...]:
-        """Where its characters stand, for a Word."""
-        if self.extent is not None or not self.text:
-            return ()
-        if len(self.starts) == 1 and "\n" not in self.text:
-            return ((0, *self.source.at(self.offsets[0])),)
-        breaks = [at + 1 for at, letter in enumerate(self.text[:-1]) if letter == "\n"]
-        positions = sorted({0, *self.starts, *breaks})
-        return tuple(
-            (at, *self.source.at(self.offset(at))) for at in positions if at < len(self.text)
-        )
-
     def word(
         self, place: FilePlace | None = None, raw: str | None = None, kind: str = "str"
     ) -> Word:
         """It as a word; without a place it stands where its text does."""
         if place is None:
             place, raw = self.place(), self.raw() if self.text else None
+        if templates.CUT in self.text:
+            return Word(templates.TOO_LONG, place, self, templates.TOO_LONG)
         if templates.HOLE in self.text:
             text, unknown = self._shown()
-            return Word(text, place, unknown)
-        return Word(self.text, place, raw=raw, kind=kind, spans=self.spans())
+            return Word(text, place, self, unknown)
+        return Word(self.text, place, self, raw=raw, kind=kind)
 
     def _shown(self) -> tuple[str, str]:
         """The text with the templates of the file instead of holes, and the first of them."""
@@ -181,6 +198,39 @@ class TextView:
             parts += [self.text[at:start], shown]
             at, unknown = end, unknown or shown
         return "".join([*parts, self.text[at:]]), unknown
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    """One word of a command, or one scalar of a document, as the program would get it."""
+
+    text: str
+    place: FilePlace
+    view: TextView = field(compare=False, repr=False)
+    """Its text with the place of each character: it may hold a script or a file itself."""
+    unknown: str | None = None
+    """What in it could not be worked out ($MODEL, {{ .Values.x }}); text then holds it as is."""
+    raw: str | None = None
+    """As the file spells it, quotes included; None: it cannot be replaced in place."""
+    kind: str = "str"
+    """str, int, float, bool or null: what the file's own syntax makes of a scalar."""
+
+    @property
+    def exact(self) -> bool:
+        """Whether the place of every character is known."""
+        return bool(self.text) and self.view.extent is None and self.view.text == self.text
+
+    def part(self, start: int, end: int) -> FilePlace:
+        """The place of text[start:end]; the whole word's where that is not sure."""
+        inside = self.exact and 0 <= start <= end <= len(self.text)
+        return self.view.place(start, end) if inside else self.place
+
+    def tail(self, start: int) -> Word:
+        """The end of it as a word: the value in --option=value."""
+        text, end = self.text[start:], len(self.text)
+        raw = text if self.exact and self.raw is not None and text in self.raw else None
+        view = self.view.slice(start, end) if self.exact else self.view.vague(text, 0, 0)
+        return Word(text, self.part(start, end), view, self.unknown, raw)
 
 
 def joined(parts: Iterable[TextView]) -> TextView:
@@ -207,16 +257,3 @@ def joined(parts: Iterable[TextView]) -> TextView:
         extent = (min(offsets), max(offsets) + 1)
         return TextView(first.source, text, [0], [0], extent)
     return TextView(first.source, text, starts, offsets)
-
-
-@dataclass(slots=True)
-class CommandArgument:
-    """A word of a command, and the view of its text: it may hold a script or a file itself."""
-
-    word: Word
-    view: TextView
-
-    @classmethod
-    def of(cls, view: TextView) -> CommandArgument:
-        """A word that stands where its text does."""
-        return cls(view.word(), view)

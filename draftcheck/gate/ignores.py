@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
-from draftcheck.gate import rows
+from draftcheck.gate.results import gate_finding
 from draftcheck.values.findings import FilePlace, Finding
 
 MARK = b"draftcheck:"
@@ -34,36 +34,27 @@ class IgnoreComment:
     used: set[str] = field(default_factory=set)
 
     def covers(self, finding: Finding) -> bool:
-        """Whether it names the finding's rule."""
         return bool(self.rules & {finding.rule.lower(), finding.slug.lower()})
 
 
 def find(text: str, name: str) -> list[IgnoreComment]:
-    """The comments of one file."""
     lines = text.split("\n")
-    return [
-        _read(line, match, number, name, lines)
-        for number, line in enumerate(lines, 1)
-        if "draftcheck:" in line and (match := COMMENT.search(line))
-    ]
+    found = []
+    following = None
+    """The next line that is no comment, from the end of the file upwards."""
+    for number, line in zip(range(len(lines), 0, -1), reversed(lines), strict=True):
+        if "draftcheck:" in line and (match := COMMENT.search(line)):
+            found.append(_read(line, match, number, name, following or number))
+        if not ANY_COMMENT.match(line):
+            following = number
+    return found[::-1]
 
 
-def _read(
-    line: str, match: re.Match[str], number: int, name: str, lines: Sequence[str]
-) -> IgnoreComment:
+def _read(line: str, match: re.Match[str], number: int, name: str, following: int) -> IgnoreComment:
     rest = END.sub("", match["rest"].rstrip("\r"))
     place = FilePlace(name, number, match.start() + 1, number, len(line.rstrip("\r")) + 1)
     parts = RULES.match(rest) if match["word"] == "ignore" else None
-    about = number
-    if not line[: match.start()].strip():
-        about = next(
-            (
-                at
-                for at in range(number + 1, len(lines) + 1)
-                if not ANY_COMMENT.match(lines[at - 1])
-            ),
-            number,
-        )
+    about = number if line[: match.start()].strip() else following
     if parts is None:
         return IgnoreComment(place, frozenset(), "", about)
     rules = frozenset(word.strip().lower() for word in parts["rules"].split(",") if word.strip())
@@ -93,13 +84,13 @@ def apply(
 
 def _complaints(ignore: IgnoreComment) -> list[Finding]:
     if not ignore.rules:
-        return [rows.finding("GAT012", ignore.place, "the comment names no rule")]
+        return [gate_finding("GAT012", ignore.place, "the comment names no rule")]
     named = ", ".join(sorted(rule.upper() for rule in ignore.rules))
     if not ignore.reason:
-        return [rows.finding("GAT012", ignore.place, f"no reason is given for ignoring {named}")]
+        return [gate_finding("GAT012", ignore.place, f"no reason is given for ignoring {named}")]
     unused = sorted(ignore.rules - ignore.used)
     if not unused:
         return []
     names = ", ".join(name.upper() for name in unused)
     saw = f"line {ignore.line} has no finding of {names}"
-    return [rows.finding("GAT013", ignore.place, saw)]
+    return [gate_finding("GAT013", ignore.place, saw)]

@@ -9,8 +9,8 @@ from typing import Any
 
 from draftcheck.deploy.deployment import Deployment
 from draftcheck.errors import UsageError
-from draftcheck.gate import rows
 from draftcheck.gate.known_models import KnownModel
+from draftcheck.gate.results import gate_finding
 from draftcheck.judge import repairs
 from draftcheck.judge.compare import compare
 from draftcheck.judge.decide import BEST_FIRST, Question, judge
@@ -23,7 +23,6 @@ from draftcheck.values.findings import FilePlace, Finding
 from draftcheck.values.verdicts import EngineVerdict
 from draftcheck.values.words import Outcome, Severity, Verdict
 
-NAMES = frozenset(Circumstances.__dataclass_fields__) - {"capability", "machine"}
 WAYS = 3
 """Ways out that a finding tells."""
 HEADS = re.compile(r"eagle|medusa|speculator|accelerator|mtp|nextn|dflash|dspark", re.IGNORECASE)
@@ -57,9 +56,7 @@ def ask(deployment: Deployment, versions: Mapping[str, str], gpu: str | None) ->
         version = engine.version(text)
     except UsageError as error:
         version, told, doubt = engine.checked, "", error.message
-    said: dict[str, Any] = {k: v for k, v in deployment.circumstances.items() if k in NAMES}
-    said.setdefault("gpu", gpu)
-    circumstances = gpu_specs.placed(Circumstances(**said))
+    circumstances = gpu_specs.placed(Circumstances(**{"gpu": gpu, **deployment.circumstances}))
     return DeploymentQuestion(
         Question(engine.id, version, deployment.method, circumstances), told, doubt
     )
@@ -110,9 +107,9 @@ def findings(verdict: EngineVerdict, place: FilePlace, setup: int) -> Iterator[F
     for finding in failed:
         yield replace(_advised(finding, verdict), place=place, setup=setup)
     if verdict.verdict is Verdict.INCOMPATIBLE and not _errors(failed):
-        yield rows.finding("GAT007", place, "; ".join(verdict.notes), setup=setup)
+        yield gate_finding("GAT007", place, "; ".join(verdict.notes), setup=setup)
     if verdict.verdict is Verdict.UNDECIDED:
-        yield rows.finding("GAT006", place, _undecided(verdict), setup=setup)
+        yield gate_finding("GAT006", place, _undecided(verdict), setup=setup)
 
 
 def _failed(verdict: EngineVerdict) -> list[Finding]:

@@ -15,14 +15,18 @@ from typing import Annotated, Any, get_args
 import msgspec
 from msgspec import Meta
 
-from draftcheck.deploy.deployment import Deployment, Document, DocumentTree, Word
+from draftcheck.deploy.deployment import Contents, Deployment, DocumentTree
 from draftcheck.deploy.syntax.python_values import plain
-from draftcheck.gate import rows
+from draftcheck.deploy.text import Word
 from draftcheck.gate.minimums import MOST, Count, Share, Text, TrialDemand
+from draftcheck.gate.results import gate_finding
+from draftcheck.rulebook import book
+from draftcheck.values.circumstances import CircumstanceWords
 from draftcheck.values.findings import FilePlace, Finding
 
 NAME = "draftcheck.toml"
 Texts = Annotated[list[Text], Meta(description="a list of texts")]
+Devices = Annotated[int, Meta(ge=1, le=2**16, description="a whole number from 1 to 65,536")]
 Index = Annotated[int, Meta(ge=0, le=MOST, description="a whole number from 0 on")]
 
 
@@ -40,9 +44,9 @@ class PairTable(TrialDemand, kw_only=True, frozen=True):
     sequences: Count | None = None
     dtype: Text | None = None
     kv_dtype: Text | None = None
-    tensor_parallel: Count | None = None
-    draft_tensor_parallel: Count | None = None
-    pipeline_parallel: Count | None = None
+    tensor_parallel: Devices | None = None
+    draft_tensor_parallel: Devices | None = None
+    pipeline_parallel: Devices | None = None
     memory_fraction: Share | None = None
     draft_gpu: Index | None = None
 
@@ -65,43 +69,26 @@ class IgnoreTable(msgspec.Struct, frozen=True):
 
 
 TOP = ("pair", "paths", "gate", "ignore")
-CIRCUMSTANCES = (
-    "gpu", "context", "sequences", "dtype", "kv_dtype", "tensor_parallel", "draft_tensor_parallel",
-    "pipeline_parallel", "draft_tokens", "memory_fraction", "draft_gpu",
-)  # fmt: skip
-"""Keys of a pair that say how it runs."""
-
-
-@dataclass(frozen=True, slots=True)
-class ManifestPair:
-    """A pair of the manifest."""
-
-    deployment: Deployment
-    wanted: PairTable
-
-
-@dataclass(frozen=True, slots=True)
-class FileIgnore:
-    """A finding that the manifest silences, for files that have no comments."""
-
-    place: FilePlace
-    rule: str
-    file: str
-    reason: str
 
 
 @dataclass(frozen=True, slots=True)
 class GateManifest:
-    pairs: tuple[ManifestPair, ...] = ()
+    pairs: tuple[tuple[Deployment, PairTable], ...] = ()
     paths: Mapping[str, str] = field(default_factory=dict)
     gate: GateTable = field(default_factory=GateTable)
-    ignores: tuple[FileIgnore, ...] = ()
+    ignores: tuple[tuple[FilePlace, IgnoreTable], ...] = ()
+    """Findings that it silences, for files that have no comments."""
     findings: tuple[Finding, ...] = ()
 
 
-def interpret(document: Document, engines: Sequence[str]) -> GateManifest:
-    """What a manifest says; what it says wrongly becomes findings."""
-    return _ManifestReader(engines).manifest(document.tree)
+def interpret(contents: Contents | None) -> GateManifest:
+    """What a manifest says; what it says wrongly, or is not to be read, becomes findings."""
+    for document in contents.documents if contents is not None else ():
+        if document.kind == "manifest":
+            return _ManifestReader(tuple(book.engine_files())).manifest(document.tree)
+    troubles = contents.troubles if contents is not None else ()
+    found = (gate_finding("GAT001", trouble.place, trouble.text) for trouble in troubles)
+    return GateManifest(findings=tuple(found))
 
 
 class _ManifestReader:
@@ -119,8 +106,7 @@ class _ManifestReader:
         gate = GateTable()
         if "gate" in parts:
             gate = GateTable(**self._table(parts["gate"], GateTable, "gate"))
-            versions = parts["gate"].get("versions")
-            for key, _ in (versions.entries or ()) if versions is not None else ():
+            for key, _ in parts["gate"].pairs("versions"):
                 self._engine(key.text, key.place)
         names: dict[str, FilePlace] = {}
         return GateManifest(
@@ -131,7 +117,9 @@ class _ManifestReader:
             findings=tuple(self._findings),
         )
 
-    def _pair(self, tree: DocumentTree, names: dict[str, FilePlace]) -> Iterator[ManifestPair]:
+    def _pair(
+        self, tree: DocumentTree, names: dict[str, FilePlace]
+    ) -> Iterator[tuple[Deployment, PairTable]]:
         values = self._table(tree, PairTable, "pair")
         missing = _missing(PairTable, values)
         for name in missing:
@@ -149,7 +137,7 @@ class _ManifestReader:
         if not self._engine(engine, words["engine"].place):
             return
         version = pair.version or version
-        yield ManifestPair(
+        yield (
             Deployment(
                 place=tree.place,
                 engine=engine,
@@ -159,21 +147,22 @@ class _ManifestReader:
                 draft=words["draft"] if pair.draft else None,
                 method=pair.method,
                 speculates=True,
-                circumstances={key: values[key] for key in CIRCUMSTANCES if key in values},
+                circumstances={
+                    key: values[key] for key in CircumstanceWords.__annotations__ if key in values
+                },
                 name=pair.name,
             ),
             pair,
         )
 
-    def _ignore(self, tree: DocumentTree) -> Iterator[FileIgnore]:
+    def _ignore(self, tree: DocumentTree) -> Iterator[tuple[FilePlace, IgnoreTable]]:
         values = self._table(tree, IgnoreTable, "ignore")
         missing = _missing(IgnoreTable, values)
         if missing:
             saw = f"[[ignore]] has no {missing[0]!r}"
-            self._findings.append(rows.finding("GAT012", tree.place, saw))
+            self._findings.append(gate_finding("GAT012", tree.place, saw))
         else:
-            ignore = IgnoreTable(**values)
-            yield FileIgnore(tree.place, ignore.rule.lower(), ignore.file, ignore.reason)
+            yield tree.place, IgnoreTable(**values)
 
     def _engine(self, name: str, place: FilePlace) -> bool:
         if name not in self._engines:
@@ -225,7 +214,7 @@ class _ManifestReader:
         self._say(key.place, f"there is no key {key.text!r}{where}{_near(key.text, known)}")
 
     def _say(self, place: FilePlace, saw: str) -> None:
-        self._findings.append(rows.finding("GAT014", place, saw))
+        self._findings.append(gate_finding("GAT014", place, saw))
 
 
 def _missing(table: type[msgspec.Struct], values: Mapping[str, Any]) -> list[str]:

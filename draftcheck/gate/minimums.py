@@ -8,12 +8,10 @@ whether the trial was made under the pair's circumstances, then whether it reach
 from __future__ import annotations
 
 import hashlib
-import json
-import math
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import msgspec
 from msgspec import Meta
@@ -120,6 +118,41 @@ def _command(target: KnownModel, draft: KnownModel, file: str | None) -> str:
 # ---- reading a trial file ----
 
 
+class RecordedModel(msgspec.Struct, omit_defaults=True):
+    """A model of a trial."""
+
+    ref: str | None = None
+    revision: str | None = None
+
+
+class RecordedRow(msgspec.Struct):
+    """The figures of one draft length, or one figure of all."""
+
+    draft_tokens: Figure = None
+    draft_efficiency: Figure = None
+    speedup: Figure = None
+    value: Figure = None
+
+
+class RecordedTrial(msgspec.Struct):
+    """What counts of a trial's file, of any version of draftcheck."""
+
+    acceptance_rate: RecordedRow | Figure
+    backend: str | Figure
+    target: RecordedModel | None = None
+    draft: RecordedModel | None = None
+    length: Figure = None
+    best: RecordedRow | None = None
+    broken: str | None = None
+    incomplete: str | None = None
+    lengths: list[RecordedRow] | None = None
+    device: str | Figure = None
+    dtype: str | Figure = None
+    temperature: str | Figure = None
+    prompts: str | Figure = None
+    tokens: str | Figure = None
+
+
 def read(path: Path, shown: str) -> LockedTrial:
     """The figures of a trial file that a lock keeps."""
     try:
@@ -130,66 +163,31 @@ def read(path: Path, shown: str) -> LockedTrial:
     if len(data) > LARGEST:
         raise ReadError(f"{shown}: more than {LARGEST:,} bytes is no trial")
     try:
-        body = json.loads(data)
-    except (ValueError, RecursionError) as error:
+        body = msgspec.json.decode(data)
+        if isinstance(body, dict) and isinstance(body.get("trial"), dict):  # of `pair --trial`
+            body = {**body["trial"], "target": body.get("target"), "draft": body.get("draft")}
+        found = msgspec.convert(body, RecordedTrial)
+    except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
         raise ReadError(f"{shown}: not the JSON of a trial: {str(error)[:120]}") from None
-    if not isinstance(body, dict):
-        raise ReadError(f"{shown}: not the JSON of a trial")
-    if isinstance(body.get("trial"), dict):  # of `draftcheck pair --trial`
-        body = {**body["trial"], "target": body.get("target"), "draft": body.get("draft")}
-    if "acceptance_rate" not in body or "backend" not in body:
-        raise ReadError(f"{shown}: not the JSON of `draftcheck trial --format json`")
-    return _figures(body, shown, hashlib.sha256(data).hexdigest())
-
-
-def _figures(body: Mapping[str, Any], shown: str, sha256: str) -> LockedTrial:
-    """By hand: a trial of any version will do, as long as the figures that count are figures."""
-
-    def number(value: Any) -> Figure:
-        if value is None:
-            return None
-        if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value):
-            return value
-        raise ReadError(f"{shown}: {str(value)[:40]!r} is not a figure of a trial")
-
-    def figure(name: str) -> str | Figure:
-        value = body.get(name)
-        return value if isinstance(value, str) else number(value)
-
-    columns = ("draft_tokens", "draft_efficiency", "speedup")
-    rate, best, rows = body["acceptance_rate"], body.get("best"), body.get("lengths")
+    rate = found.acceptance_rate
     return LockedTrial(
-        target=_model(body.get("target")),
-        draft=_model(body.get("draft")),
-        length=number(body.get("length")),
-        acceptance_rate=number(rate.get("value") if isinstance(rate, dict) else rate),
-        speedup=number(best.get("speedup") if isinstance(best, dict) else None),
-        broken=_reason(body.get("broken")),
-        incomplete=_reason(body.get("incomplete")),
-        lengths=[
-            [number(row.get(column)) for column in columns]
-            for row in (rows if isinstance(rows, list) else [])
-            if isinstance(row, dict)
-        ],
-        backend=figure("backend"),
-        device=figure("device"),
-        dtype=figure("dtype"),
-        temperature=figure("temperature"),
-        prompts=figure("prompts"),
-        tokens=figure("tokens"),
+        target=msgspec.to_builtins(found.target or RecordedModel()),
+        draft=msgspec.to_builtins(found.draft or RecordedModel()),
+        length=found.length,
+        acceptance_rate=rate.value if isinstance(rate, RecordedRow) else rate,
+        speedup=found.best.speedup if found.best is not None else None,
+        broken=found.broken[:400] if found.broken else None,
+        incomplete=found.incomplete[:400] if found.incomplete else None,
+        lengths=[[r.draft_tokens, r.draft_efficiency, r.speedup] for r in found.lengths or ()],
+        backend=found.backend,
+        device=found.device,
+        dtype=found.dtype,
+        temperature=found.temperature,
+        prompts=found.prompts,
+        tokens=found.tokens,
         file=shown,
-        sha256=sha256,
+        sha256=hashlib.sha256(data).hexdigest(),
     )
-
-
-def _reason(value: Any) -> str | None:
-    return value[:400] if isinstance(value, str) and value else None
-
-
-def _model(side: Any) -> dict[str, str]:
-    if not isinstance(side, dict):
-        return {}
-    return {name: side[name] for name in ("ref", "revision") if isinstance(side.get(name), str)}
 
 
 # ---- holding it against the pair ----

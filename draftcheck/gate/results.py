@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+from draftcheck.rulebook import file_rules
 from draftcheck.values.findings import FilePlace, Finding
 from draftcheck.values.results import PublicResult
 from draftcheck.values.words import Outcome, Severity, Verdict
@@ -65,7 +66,6 @@ class GateReport(PublicResult):
 
     @property
     def empty(self) -> bool:
-        """There was nothing to check."""
         return not self.setups and not self.idle and not self.findings
 
     def count(self, severity: Severity) -> int:
@@ -77,3 +77,16 @@ class GateReport(PublicResult):
     @property
     def unchecked(self) -> int:
         return sum(f.counts and f.outcome is Outcome.UNKNOWN for f in self.findings)
+
+
+SOURCE = "docs/gate.md"
+
+
+def gate_finding(
+    rule: str, place: FilePlace, saw: str, *, fix: str | None = None, setup: int | None = None
+) -> Finding:
+    """A row of the gate's own, seen at a place."""
+    row = file_rules.load(file_rules.GATE)[rule]
+    outcome = Outcome.UNKNOWN if row.unknown else Outcome.FAIL
+    made = Finding.of(row, outcome, saw, source=SOURCE, place=place, setup=setup)
+    return replace(made, fix=fix) if fix else made

@@ -3,8 +3,8 @@
 1. survey.py lists the files, reads their deployments, and adds the pairs, paths and versions of
    draftcheck.toml (manifest.py) and the comments that ignore a finding (ignores.py).
 2. lock/format.py reads draftcheck.lock: the models and pairs that can be believed.
-3. For each deployment that speculates, model_references.py tells which models its words mean, and
-   known_models.py what is known of them: from the lock, from this disk, or from the Hub.
+3. For each deployment that speculates, known_models.py tells which models its words mean, and what
+   is known of them: from the lock, from this disk, or from the Hub.
 4. judging.py asks the judge about the pair, on the engine and version that the file means;
    minimums.py holds a recorded trial against what the manifest asks for.
 5. What deploy/ found in the file, the verdict's findings and the lock's flaws become one list, each
@@ -19,15 +19,13 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from draftcheck.deploy import discover
-from draftcheck.deploy.deployment import Deployment, Word
+from draftcheck.deploy.deployment import Deployment
 from draftcheck.errors import DraftcheckError
-from draftcheck.gate import ignores, judging, minimums, model_references, rows, survey
+from draftcheck.gate import ignores, judging, known_models, minimums, survey
 from draftcheck.gate.known_models import KnownModel, MissingModel, ModelReader
 from draftcheck.gate.lock import format as locks
 from draftcheck.gate.lock.format import GateLock
-from draftcheck.gate.manifest import FileIgnore
-from draftcheck.gate.model_references import ModelReference
-from draftcheck.gate.results import CheckedDeployment, GateReport
+from draftcheck.gate.results import CheckedDeployment, GateReport, gate_finding
 from draftcheck.gate.survey import DeploySurvey, SurveyedDeployment, SurveyedFile
 from draftcheck.judge.decide import Question
 from draftcheck.values.findings import FilePlace, Finding
@@ -52,20 +50,19 @@ class GateRequest:
 
 @dataclass(frozen=True, slots=True)
 class GateRun:
-    """A report, and the files as they were read."""
+    """A report, and the files that it is about."""
 
     report: GateReport
-    data: dict[str, bytes]
+    survey: DeploySurvey
 
 
 def run(request: GateRequest) -> GateRun:
-    """Look at the files, judge what they set up."""
     surveyed = survey.take(request.paths, request.diff_base, request.versions)
     path = request.lock or surveyed.root / locks.NAME
     lock = locks.load(path)
     models = ModelReader(lock, online=request.online)
     report = _Gate(surveyed, lock, models, discover.shown(path)).report()
-    return GateRun(report, {file.name: file.data for file in surveyed.files})
+    return GateRun(report, surveyed)
 
 
 class _Gate:
@@ -83,13 +80,19 @@ class _Gate:
         findings: list[Finding] = []
         for file in self._survey.files:
             findings += self._file(file)
-        findings += self._lock_findings()
-        findings = _ignored(_once(findings), self._survey)
+        for flaw in self._lock.flaws.values() if self._lock is not None else ():
+            place = FilePlace(self._lock_name, flaw.line)
+            findings.append(gate_finding(flaw.rule, place, flaw.saw))
+        # Two commands may share the words of a variable: what is wrong with them is said once.
+        once = {(f.rule, f.place, f.saw): f for f in reversed(findings)}
+        findings = _ignored(list(reversed(once.values())), self._survey)
         keys = [self._missing.get((f.rule, f.place)) for f in findings if f.ignored is None]
         return GateReport(
             looked_at=self._survey.looked_at,
             setups=tuple(self._setups),
-            findings=tuple(sorted(findings, key=_order)),
+            findings=tuple(
+                sorted(findings, key=lambda f: (f.place.file, f.place.line, f.place.column, f.rule))
+            ),
             idle=self._idle,
             lock=self._lock_name if self._lock is not None else None,
             missing=tuple(dict.fromkeys(key for key in keys if key is not None)),
@@ -117,8 +120,8 @@ class _Gate:
             deployment.version,
             deployment.version_from,
             deployment.method,
-            target=_named(deployment.target),
-            draft=_named(deployment.draft),
+            target=deployment.target.text if deployment.target else None,
+            draft=deployment.draft.text if deployment.draft else None,
             name=deployment.name,
         )
         findings = list(_unclear(deployment, number))
@@ -126,7 +129,7 @@ class _Gate:
             if not findings:
                 checked, findings = self._pair(setup, checked, number)
         except DraftcheckError as error:
-            findings.append(rows.finding("GAT006", deployment.place, error.message, setup=number))
+            findings.append(gate_finding("GAT006", deployment.place, error.message, setup=number))
         self._setups.append(checked)
         return findings
 
@@ -140,10 +143,10 @@ class _Gate:
         findings: list[Finding] = []
         if asked.doubt:
             saw = f"{asked.doubt}; judged as {question.engine} {question.version}"
-            findings.append(rows.finding("GAT015", deployment.place, saw, setup=number))
+            findings.append(gate_finding("GAT015", deployment.place, saw, setup=number))
         sides: list[KnownModel] = []
         for word in filter(None, (deployment.target, deployment.draft)):
-            reference = self._reference(word, setup)
+            reference = known_models.of_word(word, self._survey.root, setup.paths)
             known = self._models.get(reference)
             if isinstance(known, MissingModel):
                 findings.append(self._not_known(known, word.place, number))
@@ -173,7 +176,7 @@ class _Gate:
             )
             checked = replace(checked, trial=trial.body if trial is not None else None)
             findings += [
-                rows.finding(rule, place, saw, fix=fix, setup=number)
+                gate_finding(rule, place, saw, fix=fix, setup=number)
                 for rule, saw, fix in complaints
             ]
         return checked, findings
@@ -201,36 +204,24 @@ class _Gate:
         )
         return changed, [*findings, *errors]
 
-    def _reference(self, word: Word, setup: SurveyedDeployment) -> ModelReference:
-        return model_references.of_word(word, self._survey.root, setup.paths)
-
     def _not_known(self, missing: MissingModel, place: FilePlace, number: int) -> Finding:
         self._missing[missing.rule, place] = missing.key
-        return rows.finding(missing.rule, place, missing.saw, fix=missing.fix, setup=number)
-
-    def _lock_findings(self) -> Iterator[Finding]:
-        """What is wrong with the lock itself, where it stands."""
-        for flaw in self._lock.flaws.values() if self._lock is not None else ():
-            yield rows.finding(flaw.rule, FilePlace(self._lock_name, flaw.line), flaw.saw)
-
-
-def _named(word: Word | None) -> str | None:
-    return word.text if word is not None else None
+        return gate_finding(missing.rule, place, missing.saw, fix=missing.fix, setup=number)
 
 
 def _unclear(deployment: Deployment, number: int) -> Iterator[Finding]:
     """Why the pair cannot even be looked for."""
     for trouble in deployment.unknown:
-        yield rows.finding("GAT001", trouble.place, trouble.text, setup=number)
+        yield gate_finding("GAT001", trouble.place, trouble.text, setup=number)
     if deployment.unknown:
         return
     if deployment.target is None:
         saw = "no model is named here, so the pair is not known"
-        yield rows.finding("GAT001", deployment.place, saw, setup=number)
+        yield gate_finding("GAT001", deployment.place, saw, setup=number)
     for word in filter(None, (deployment.target, deployment.draft)):
         if word.unknown:
             saw = f"{word.unknown} is not defined in this file, so the model is not known"
-            yield rows.finding("GAT001", word.place, saw, setup=number)
+            yield gate_finding("GAT001", word.place, saw, setup=number)
 
 
 def _ignored(findings: list[Finding], surveyed: DeploySurvey) -> list[Finding]:
@@ -240,29 +231,19 @@ def _ignored(findings: list[Finding], surveyed: DeploySurvey) -> list[Finding]:
     used: set[int] = set()
     done = []
     for finding in findings:
-        for number, entry in enumerate(rules):
-            if finding.ignored is None and _covers(entry, finding, surveyed.root):
+        for number, (_, entry) in enumerate(rules):
+            if finding.ignored is None and entry.rule.lower() in (
+                finding.rule.lower(),
+                finding.slug.lower(),
+            ):
+                path = discover.from_root(finding.place.file, surveyed.root)
+                if not fnmatch.fnmatchcase(path, entry.file):
+                    continue
                 used.add(number)
                 finding = replace(finding, ignored=entry.reason)  # noqa: PLW2901
         done.append(finding)
-    for number, entry in enumerate(rules):
-        if number not in used and entry.place.file in looked:
+    for number, (place, entry) in enumerate(rules):
+        if number not in used and place.file in looked:
             saw = f"no finding of {entry.rule.upper()} in {entry.file}"
-            done.append(rows.finding("GAT013", entry.place, saw))
+            done.append(gate_finding("GAT013", place, saw))
     return done
-
-
-def _covers(entry: FileIgnore, finding: Finding, root: Path) -> bool:
-    if entry.rule not in (finding.rule.lower(), finding.slug.lower()):
-        return False
-    return fnmatch.fnmatchcase(discover.from_root(finding.place.file, root), entry.file)
-
-
-def _once(findings: list[Finding]) -> list[Finding]:
-    """Two commands may share the words of a variable: what is wrong with them is said once."""
-    told = {(finding.rule, finding.place, finding.saw): finding for finding in reversed(findings)}
-    return list(reversed(told.values()))
-
-
-def _order(finding: Finding) -> tuple[str, int, int, str]:
-    return (finding.place.file, finding.place.line, finding.place.column, finding.rule)

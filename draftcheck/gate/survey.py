@@ -7,23 +7,25 @@ looks into each that may be about an engine. Manifests of folders below the root
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 from pathlib import Path
 
-from draftcheck.deploy import discover, dotenv, file_versions
+from draftcheck.deploy import discover, file_versions, neighbours
 from draftcheck.deploy import find as deployments
-from draftcheck.deploy.deployment import Contents, Deployment, FileTrouble
+from draftcheck.deploy.deployment import Deployment
 from draftcheck.deploy.kinds import choose
 from draftcheck.deploy.neighbours import KnownFolders
-from draftcheck.deploy.text import decoded
+from draftcheck.deploy.text import decoded, searchable
 from draftcheck.errors import ReadError
-from draftcheck.gate import ignores, manifest, rows
+from draftcheck.gate import ignores, manifest
 from draftcheck.gate.ignores import IgnoreComment
 from draftcheck.gate.lock import format as locks
-from draftcheck.gate.manifest import FileIgnore, GateManifest
+from draftcheck.gate.manifest import GateManifest, IgnoreTable
 from draftcheck.gate.minimums import TrialDemand
-from draftcheck.rulebook import book
+from draftcheck.gate.results import gate_finding
+from draftcheck.rulebook import file_rules
 from draftcheck.values.findings import FilePlace, Finding
 
 PROGRAMS = (".py", ".ipynb")
@@ -50,6 +52,8 @@ class SurveyedFile:
     setups: list[SurveyedDeployment] = field(default_factory=list)
     findings: list[Finding] = field(default_factory=list)
     ignores: list[IgnoreComment] = field(default_factory=list)
+    manifest: GateManifest | None = None
+    """Where it is one."""
 
 
 @dataclass(slots=True)
@@ -57,11 +61,13 @@ class DeploySurvey:
     """What all files hold."""
 
     root: Path
+    read: Callable[[str, bytes], SurveyedFile | None]
+    """Reads a file once more, with other bytes than those on the disk."""
     looked_at: int = 0
     """Files in all."""
     files: list[SurveyedFile] = field(default_factory=list)
     """Those that are about an engine."""
-    ignores: list[FileIgnore] = field(default_factory=list)
+    ignores: list[tuple[FilePlace, IgnoreTable]] = field(default_factory=list)
     """Of the manifests, whether they were looked at themselves or not."""
 
 
@@ -92,14 +98,15 @@ class Manifests:
         if folder not in self._known:
             name = discover.shown(folder / manifest.NAME)
             data = discover.read(str(folder / manifest.NAME), follow=True) or b""
-            found = interpret(choose.read(data, name))
+            found = manifest.interpret(choose.read(data, name))
             paths = {path: self._from(folder, text) for path, text in found.paths.items()}
             self._known[folder] = replace(found, paths=paths)
         return self._known[folder]
 
     def _from(self, folder: Path, text: str) -> str:
         """What a path means is told from where the manifest stands."""
-        if folder == self._root or not (text.startswith("../") or (folder / text).exists()):
+        there = text.startswith("../") or os.path.exists(folder / text)  # noqa: PTH110
+        if folder == self._root or not there:
             return text
         return Path(os.path.relpath(folder / text, self._root)).as_posix()
 
@@ -113,35 +120,28 @@ class Manifests:
         return next((each.gate.gpu for each in self.of(folder) if each.gate.gpu), None)
 
 
-def interpret(contents: Contents | None) -> GateManifest:
-    """What a manifest says, and what in it could not be read."""
-    if contents is None:
-        return GateManifest()
-    for document in contents.documents:
-        if document.kind == "manifest":
-            return manifest.interpret(document, tuple(book.engine_files()))
-    return GateManifest(findings=tuple(_not_understood(trouble) for trouble in contents.troubles))
-
-
 def take(
     paths: Sequence[str], diff_base: str | None, versions: Mapping[str, str] | None = None
 ) -> DeploySurvey:
     """Look at these files, or at all that are here."""
     root = _root(paths)
-    manifests = Manifests(root)
+    manifests, folders = Manifests(root), KnownFolders(root)
     names = _names(paths, diff_base, root, manifests.root())
-    survey = DeploySurvey(root, ignores=list(manifests.root().ignores))
-    folders = KnownFolders(root)
+    survey = DeploySurvey(
+        root,
+        lambda name, data: _file(name, data, folders, manifests, versions or {}),
+        ignores=list(manifests.root().ignores),
+    )
     explicit = {discover.shown(Path(path)) for path in paths}
     whole = discover.shown(root / manifest.NAME)
     if whole not in names and manifests.root().findings:  # it is read, so it must be right
         survey.files.append(SurveyedFile(whole, b"", findings=list(manifests.root().findings)))
     for name in names:
-        file = _look(name, name in explicit, survey, folders, manifests)
+        file = _look(name, name in explicit, survey)
         if file is not None:
             survey.files.append(file)
-            for setup in file.setups:
-                setup.versions = {**setup.versions, **(versions or {})}
+            own = file.manifest.ignores if file.manifest is not None else ()
+            survey.ignores += [entry for entry in own if entry not in survey.ignores]
     _started_elsewhere(survey)
     return survey
 
@@ -199,7 +199,7 @@ def _below_versions(changed: set[str]) -> Iterator[str]:
 def _tells(name: str) -> bool:
     base = name.rpartition("/")[2]
     return (
-        base == dotenv.NAME
+        base == neighbours.ENV_FILE
         or base in file_versions.LOCKS
         or bool(file_versions.REQUIREMENTS.fullmatch(base))
     )
@@ -209,9 +209,7 @@ def _about_all(names: Sequence[str]) -> bool:
     return bool({manifest.NAME, locks.NAME} & {discover.shown(Path(name)) for name in names})
 
 
-def _look(
-    name: str, explicit: bool, survey: DeploySurvey, folders: KnownFolders, manifests: Manifests
-) -> SurveyedFile | None:
+def _look(name: str, explicit: bool, survey: DeploySurvey) -> SurveyedFile | None:
     if not choose.could(name):  # not even opened
         survey.looked_at += 1
         return None
@@ -220,52 +218,53 @@ def _look(
     except ReadError as error:
         place = FilePlace(name, 1)
         survey.looked_at += 1
-        return SurveyedFile(name, b"", findings=[rows.finding("GAT001", place, error.message)])
+        return SurveyedFile(name, b"", findings=[gate_finding("GAT001", place, error.message)])
     if data is None:
         return None
     survey.looked_at += 1
+    return survey.read(name, data)
+
+
+def _file(
+    name: str,
+    data: bytes,
+    folders: KnownFolders,
+    manifests: Manifests,
+    said: Mapping[str, str],
+) -> SurveyedFile | None:
+    """What a file of these bytes holds; None: nothing about an engine."""
     if not choose.might(data, name) or (name.endswith(PROGRAMS) and not _speculates(data)):
         return None
-    contents = choose.read(data, name, dotenv.beside(name, folders.beside(name)))
+    contents = choose.read(data, name, neighbours.variables(name, folders.beside(name)))
     if contents is None:
         return None
     file = SurveyedFile(name, data)
     folder = Path(name).parent
-    paths, versions = manifests.paths(folder), manifests.versions(folder)
+    paths, versions = manifests.paths(folder), {**manifests.versions(folder), **said}
     gpu = manifests.gpu(folder)
     for deployment in deployments.find(contents, folders.beside(name)):
         file.setups.append(SurveyedDeployment(deployment, paths, versions, gpu))
     if Path(name).name == manifest.NAME:
-        _own(contents, file, survey, paths, gpu)
+        found = file.manifest = manifest.interpret(contents)
+        file.findings += found.findings
+        versions, gpu = {**found.gate.versions, **said}, found.gate.gpu or gpu
+        for deployment, wanted in found.pairs:
+            file.setups.append(SurveyedDeployment(deployment, paths, versions, gpu, wanted))
     elif _speculates(data):
-        file.findings += [_not_understood(trouble) for trouble in contents.troubles]
-    if ignores.MARK in data:
-        file.ignores = ignores.find(decoded(data)[0], name)
+        file.findings += [
+            gate_finding("GAT001", trouble.place, trouble.text) for trouble in contents.troubles
+        ]
+    if ignores.MARK in searchable(data):
+        file.ignores = ignores.find(decoded(data).text, name)
     return file
 
 
-def _own(
-    contents: Contents,
-    file: SurveyedFile,
-    survey: DeploySurvey,
-    paths: Mapping[str, str],
-    gpu: str | None,
-) -> None:
-    """The pairs of a manifest of ours."""
-    found = interpret(contents)
-    survey.ignores += [entry for entry in found.ignores if entry not in survey.ignores]
-    file.findings += found.findings
-    for pair in found.pairs:
-        gate = found.gate
-        file.setups.append(
-            SurveyedDeployment(pair.deployment, paths, gate.versions, gate.gpu or gpu, pair.wanted)
-        )
-
-
-def _not_understood(trouble: FileTrouble) -> Finding:
-    return rows.finding("GAT001", trouble.place, trouble.text)
-
-
 def _speculates(data: bytes) -> bool:
-    low = data.lower()
-    return any(word in low for word in rows.speculation_words())
+    low = searchable(data).lower()
+    return any(word in low for word in _speculation_words())
+
+
+@cache
+def _speculation_words() -> tuple[bytes, ...]:
+    """Words without which a file has nothing to do with speculation."""
+    return tuple(word.encode() for word in file_rules.speculation_words())

@@ -100,10 +100,10 @@ def cases(rule: str) -> Iterator[dict[str, str]]:
     """The rows of the engines' option tables that are reported under a rule."""
     found = sorted((files.folder() / "options").glob("*.toml"))
     for table in (options.load(path.stem) for path in found if not path.stem.endswith("-names")):
-        for change in table.changes:
+        for change in table.file.change:
             if RULES[change.effect] == rule:
                 yield _case_object(table, change, ", ".join(change.names))
-        for check in table.checks:
+        for check in table.file.check:
             if check.rule == rule:
                 yield _case_object(table, check, re.sub(r"\{(\w+)\}", "…", check.saw))
 
@@ -111,7 +111,7 @@ def cases(rule: str) -> Iterator[dict[str, str]]:
 def _case_object(table: OptionTable, row: OptionChange | OptionRule, what: str) -> dict[str, str]:
     becomes = row.becomes if isinstance(row, OptionChange) else ""
     return {
-        "engine": table.engine,
+        "engine": table.head.engine,
         "what": what,
         **picked(row, "since", "until", "why"),
         "fix": row.fix or (f"Use {becomes}." if becomes else ""),

@@ -5,8 +5,9 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterator
 
-from draftcheck.deploy.deployment import Command, Contents, DocumentTree, Word
+from draftcheck.deploy.deployment import Command, Contents, DocumentTree
 from draftcheck.deploy.kinds import choose
+from draftcheck.deploy.text import Word
 
 
 def read(text: str | bytes, name: str) -> Contents:
@@ -23,7 +24,7 @@ def read(text: str | bytes, name: str) -> Contents:
 
 
 def assert_reads(word: Word, lines: list[str]) -> None:
-    """raw is what the file has at the word's place; spans point at its letters."""
+    """raw is what the file has at the word's place; its view points at its letters."""
     place = word.place
     assert 1 <= place.line <= len(lines)
     assert 1 <= place.column <= len(lines[place.line - 1]) + 1
@@ -31,7 +32,7 @@ def assert_reads(word: Word, lines: list[str]) -> None:
         assert between(lines, place) == word.raw
     if word.raw is not None and word.text in word.raw:
         for at in range(len(word.text)):
-            if word.text[at] not in "\n\r" and word.spans:
+            if word.text[at] not in "\n\r" and word.exact:
                 assert between(lines, word.part(at, at + 1)) == word.text[at]
 
 

@@ -236,3 +236,8 @@ def test_a_quadlet_has_an_image() -> None:
     assert command.image is not None and command.image.text == "vllm/vllm-openai:v0.9.1"
     assert texts(command) == ["--model", "x"]
     assert command.env["A"].text == "b"
+
+
+def test_a_container_without_words_is_started_once() -> None:
+    found = read("docker run --gpus all vllm/vllm-openai:v0.15.1\n", "x.sh")
+    assert only(found).words == ()

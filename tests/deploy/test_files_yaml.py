@@ -131,7 +131,7 @@ def test_variables_from_a_config_map_of_the_same_file() -> None:
         "--model", "org/x", '--speculative-config={"model": "org/y"}',
     ]  # fmt: skip
     assert command.words[3].unknown == "$(ELSEWHERE)"
-    tree = json_places.parse(command.words[2], len("--speculative-config="))
+    tree = json_places.parse(command.words[2].tail(len("--speculative-config=")))
     assert isinstance(tree, DocumentTree)
     assert (tree.place.line, tree.place.column) == (5, 10)
 

@@ -4,26 +4,24 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from pathlib import Path
 
 import pytest
 
 from draftcheck.deploy.deployment import Deployment, Finding
 from draftcheck.deploy.find import find
 from draftcheck.deploy.kinds import choose
+from draftcheck.deploy.neighbours import Neighbours
 
 JSON = '{"method": "draft_model", "model": "Qwen/Qwen3-0.6B", "num_speculative_tokens": 5}'
 
 
-@dataclass
-class Around:
+class Around(Neighbours):
     """Files beside the deploy file."""
 
-    files: Mapping[str, str] = field(default_factory=dict)
-
-    @property
-    def names(self) -> list[str]:
-        return list(self.files)
+    def __init__(self, files: Mapping[str, str]) -> None:
+        super().__init__({name: Path(name) for name in files}, Path())
+        self.files = files
 
     def read(self, name: str) -> bytes | None:
         return self.files[name].encode() if name in self.files else None

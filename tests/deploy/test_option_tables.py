@@ -38,11 +38,11 @@ def test_a_wrapper_stands_once_and_is_found_by_its_form() -> None:
 @pytest.mark.parametrize("name", TABLES)
 def test_a_table_belongs_to_its_engine(name: str) -> None:
     table = load(name)
-    engine = book.load(table.engine)
-    assert (table.oldest, table.checked) == (engine.oldest, engine.checked)
+    engine = book.load(table.head.engine)
+    assert (table.head.oldest, table.head.checked) == (engine.oldest, engine.checked)
     assert table.head.versions == engine.versions
     known = {method.id for method in engine.methods}
-    ways = {*table.head.ids, *table.alone.values(), *table.programs.values()}
+    ways = {*table.head.ids, *table.file.alone.values(), *table.file.programs.values()}
     ways |= {o.method for o in table.options.values() if o.method}
     ways |= {way for o in table.options.values() for way in o.turns.values()}
     assert ways <= known, "the gate asks the judge about methods that the rulebook has"
@@ -51,32 +51,32 @@ def test_a_table_belongs_to_its_engine(name: str) -> None:
 @pytest.mark.parametrize("name", TABLES)
 def test_rows_are_sound(name: str) -> None:
     table = load(name)
-    for row in (*table.changes, *table.values, *table.checks):
+    for row in (*table.file.change, *table.file.value, *table.file.check):
         for bound in (row.since, row.until):
-            assert not bound or table.order(bound) <= table.order(table.checked)
+            assert not bound or table.order(bound) <= table.order(table.head.checked)
         assert not row.since or not row.until or table.order(row.since) < table.order(row.until)
         assert row.source
-    for check in table.checks:
+    for check in table.file.check:
         assert check.rule in file_rules.load(file_rules.FILES)
         re.compile(check.if_draft), re.compile(check.unless_draft)
         meanings = {option.means for option in table.options.values()} | set(table.options)
         names = [n for g in (*check.given, *check.missing, check.at) for n in g.split("|")]
         assert set(names) <= meanings, f"{name}: a check asks for what nothing means"
         assert {*check.where, *check.unless} <= meanings
-    for change in table.changes:
+    for change in table.file.change:
         assert change.why and (change.becomes or change.fix or change.effect != "gone")
 
 
 @pytest.mark.parametrize(
-    "name", [name for name in TABLES if load(name).complete and load(name).head.names]
+    "name", [name for name in TABLES if load(name).head.complete and load(name).head.names]
 )
 def test_what_takes_a_names_place_exists(name: str) -> None:
     """A fix must not lead to the next error."""
     table = load(name)
-    for change in table.changes:
+    for change in table.file.change:
         if not change.becomes:
             continue
-        for version in {change.since or table.oldest, _last(table, change.until)}:
+        for version in {change.since or table.head.oldest, _last(table, change.until)}:
             for old in change.names:
                 part, dot, _ = old.rpartition(".")
                 new = f"{part}.{change.becomes}" if dot else change.becomes
@@ -90,12 +90,12 @@ def test_what_takes_a_names_place_exists(name: str) -> None:
 def _last(table: tables.OptionTable, until: str) -> str:
     """A version right before a bound."""
     if not until:
-        return table.checked
+        return table.head.checked
     if table.head.versions == "build":
         return f"b{table.order(until) - 1}"
     edges = {s.since for spans in table.spans.values() for s in spans if s.since}
     before = [e for e in edges if table.order(e) < table.order(until)]
-    return max(before, key=table.order) if before else table.oldest
+    return max(before, key=table.order) if before else table.head.oldest
 
 
 def llama(build: str, letter: str = "s") -> OptionsAtVersion:

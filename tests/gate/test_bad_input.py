@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import random
+import shlex
+import sys
 from pathlib import Path
 
 import pytest
@@ -115,6 +118,142 @@ def test_what_is_meant_to_hurt(file: str, data: bytes, repo: Repo) -> None:
     ran = repo.gate(file)
     assert ran.code in (0, 1, 3), ran.err
     assert "Traceback" not in ran.err
+
+
+SERVE = f"vllm serve a/c {SPEC}"
+MANY = "--x y " * 35_000
+JSON = '{"model": "a/b"}'
+TOO_MUCH: dict[str, tuple[str, str]] = {
+    "a number of 400 digits": ("run.sh", f"{SERVE} --max-model-len {'9' * 400}\n"),
+    "more devices than there are": ("run.sh", f"{SERVE} --tensor-parallel-size 30000000\n"),
+    "a version of 5,000 digits": ("run.sh", f"pip install vllm==0.{'9' * 5000}\n{SERVE}\n"),
+    "a command of 70,000 words": ("run.sh", f"vllm serve a/c {MANY}{SPEC}\n"),
+    "the same in a Makefile": ("Makefile", f"all:\n\tvllm serve a/c {MANY}{SPEC}\n"),
+    "the same in an array": ("run.sh", f'A=({MANY}{SPEC})\nvllm serve a/c "${{A[@]}}"\n'),
+    "an array that grows": (
+        "run.sh",
+        "A=(a)\n" + f"A+=({'--x y ' * 9_000})\n" * 2 + f'A+=({SPEC})\nvllm serve a/c "${{A[@]}}"\n',
+    ),
+    "a variable that is too long": (
+        "run.sh",
+        f'A="{"--x y " * 4_000}--speculative-model b"\nvllm serve a/c $A\n',
+    ),
+    "the same in a Makefile's variable": (
+        "Makefile",
+        f"A = {'--x y ' * 4_000}--speculative-model b\nall:\n\tvllm serve a/c $(A)\n",
+    ),
+    "the same in a notebook": (
+        "run.ipynb",
+        f'{{"cells":[{{"cell_type":"code","source":"!vllm serve a/c {MANY}--spec-model x"}}]}}',
+    ),
+    "the same in Python": (
+        "run.py",
+        "import subprocess\nsubprocess.run(['vllm', 'serve', 'a/c', "
+        + "'--x', 'y', " * 35_000
+        + f"'--speculative-config', '{JSON}'])\n",
+    ),
+    "a sum in Python": (
+        "run.py",
+        "import subprocess\nsubprocess.run(['vllm', 'serve', 'a/c'] + "
+        + "['--x', 'y'] + " * 40
+        + f"['--speculative-config', '{JSON}'])\n",
+    ),
+    "30,000 commands": (
+        "values.yaml",
+        "a:\n" + "- args: [vllm, serve, a/c]\n" * 30_000 + f"- args: [vllm, serve, '{SERVE}']\n",
+    ),
+    "a number in hexadecimal": (
+        "run.py",
+        "from vllm import LLM\nLLM(model='a/b', speculative_config={'model': 'c/d', "
+        f"'num_speculative_tokens': 0x{'f' * 20_000}}})\n",
+    ),
+    "arguments called by digits that are none": (
+        "run.py",
+        f"from vllm import LLM\nLLM(model='a/b', **{{'²': 1, '{'9' * 5_000}': 1}}, "
+        "speculative_config={'model': 'c/d', 'num_speculative_tokens': 4})\n",
+    ),
+    "scripts inside scripts": (
+        "run.sh",
+        functools.reduce(lambda inner, _: f"bash -c {shlex.quote(inner)}", range(10), SERVE) + "\n",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", list(TOO_MUCH))
+def test_past_a_limit_nothing_is_said_to_be_fine(name: str, repo: Repo) -> None:
+    file, text = TOO_MUCH[name]
+    repo.write(file, text)
+    ran = repo.gate(file, "--format", "json")
+    assert ran.code == 3, ran.err
+    assert any(f["outcome"] == "unknown" for f in ran.json["findings"])
+
+
+def test_the_manifest_has_no_more_devices_than_there_are(repo: Repo) -> None:
+    pair = '[[pair]]\nname = "x"\ntarget = "a"\nengine = "vllm"\ntensor_parallel = 30000000\n'
+    repo.write("draftcheck.toml", pair)
+    assert "'tensor_parallel' must be a whole number from 1 to 65,536" in repo.gate().out
+
+
+def test_a_path_that_no_disk_could_have(repo: Repo) -> None:
+    repo.write("below/draftcheck.toml", f'[paths]\n"/m" = "{"x" * 5_000}"\n"/n" = "a\\u0000b"\n')
+    repo.write("below/run.sh", f"vllm serve /m/{'y' * 5_000} {SPEC}\n")
+    ran = repo.gate("below/run.sh")
+    assert ran.code == 3 and "Traceback" not in ran.err
+
+
+@pytest.mark.parametrize(
+    ("text", "again"),
+    [
+        ("", "# draftcheck: ignore[FIL001] because x\n"),
+        ("llama-server -m a.gguf -md b.gguf ", "--draft-max=8 "),
+        ("llama-server -m a.gguf -md b.gguf ", "--draft-max 8 "),
+        ("vllm serve a/b --speculative-model c/d ", "--dtype auto "),
+    ],
+)
+def test_work_grows_with_the_file_not_with_its_square(text: str, again: str, repo: Repo) -> None:
+    # The first run reads the rules; the others differ by the length of the file alone.
+    _, half, whole = (_effort(repo, text + again * count) for count in (10, 400, 800))
+    assert whole < 2.5 * half
+
+
+def _effort(repo: Repo, text: str) -> int:
+    """How many calls it takes to look at a script."""
+    repo.write("run.sh", f"{text}\nvllm serve a --speculative-model b\n")
+    calls = 0
+
+    def count(frame: object, event: str, argument: object) -> None:
+        nonlocal calls
+        calls += event.endswith("call")
+
+    sys.setprofile(count)
+    try:
+        run(GateRequest(("run.sh",)))
+    finally:
+        sys.setprofile(None)
+    return calls
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows keeps the current folder")
+def test_the_current_folder_is_gone(repo: Repo) -> None:
+    folder = repo.path / "gone"
+    folder.mkdir()
+    os.chdir(folder)
+    folder.rmdir()
+    for ran in (repo.gate(), repo.lock(), repo.gate(repo.path / "draftcheck.toml")):
+        assert ran.code == 3
+        assert ran.err.startswith("error: the current folder does not exist any more")
+
+
+def test_utf_16_is_read_like_any_other(repo: Repo) -> None:
+    text = f"# draftcheck: ignore[GAT015] because of x\n{SERVE}\n"
+    repo.write("run.sh", f"\ufeff{text}".encode("utf-16-le"))
+    wide = repo.json("run.sh")
+    repo.write("run.sh", text)
+    assert wide == repo.json("run.sh")
+    repo.write("run.py", "from vllm import LLM\nLLM('a', speculative_config={".encode("utf-16"))
+    assert ("GAT001", "run.py", 2) in repo.rules("run.py")
+    repo.write("requirements.txt", "\ufeffvllm==0.15.1\n".encode("utf-16-le"))
+    assert repo.json("run.sh")["setups"][0]["version"] == "0.15.1"
 
 
 @pytest.mark.skipif(os.name == "nt", reason="names that Windows does not have")

@@ -69,8 +69,9 @@ def expected(name: str, what: str) -> Any:
 
 
 def test_fixes_touch_only_their_lines_and_leave_nothing_to_fix(ran: GateRun) -> None:
-    changed = fixing.plan(ran.report.findings, ran.data)
-    assert len(changed) >= 8
+    plan = fixing.plan(ran.report.findings, ran.survey)
+    changed = plan.changes
+    assert len(changed) >= 8 and plan.refused == []
     for change in changed:
         before, after = (data.split(b"\n") for data in (change.before, change.after))
         lines = {
@@ -84,7 +85,7 @@ def test_fixes_touch_only_their_lines_and_leave_nothing_to_fix(ran: GateRun) -> 
         assert [text for text in other if text not in after] == [], change.name
         Path(change.name).write_bytes(change.after)
     again = run(GateRequest())
-    assert fixing.plan(again.report.findings, again.data) == []
+    assert fixing.plan(again.report.findings, again.survey).changes == []
     mended = {change.name for change in changed}
     left = [f for f in again.report.findings if f.fixable and f.place.file in mended]
     assert left == []

@@ -74,6 +74,36 @@ def test_the_hook_needs_no_models_where_there_is_a_lock(committed: Repo) -> None
     assert ran.returncode == 0, ran.stdout
 
 
+@pytest.mark.skipif(os.name == "nt", reason="names that Windows does not have")
+def test_names_of_files_are_never_options(committed: Repo, tmp_path: Path) -> None:
+    victim = tmp_path / "victim"
+    victim.write_text("mine\n", encoding="utf-8")
+    for name in (f"--output={victim}", "--fix", "-", "@x", "--", "--engine", "-h", "--quiet"):
+        committed.write(f"./{name}", f"#!/bin/sh\n{BAD}")
+    committed.git("add", "-A")
+    names = committed.git("ls-files", "-z").split("\0")
+    for words in ([], ["--engine", "vllm@0.15.1"], ["--strict", "--"], ["--fix"]):
+        hook = {**HOOKS[0], "args": words}
+        ran = pre_commit(committed, local(hook))
+        assert ran.returncode == 1, ran.stdout + ran.stderr
+        for name in ("-", "@x", "--", "--engine", "-h", "--quiet", "--fix"):
+            assert f"\n{name}:2:" in f"\n{ran.stdout}", ran.stdout
+        assert f"--output={victim}:2:" in ran.stdout
+        assert victim.read_text(encoding="utf-8") == "mine\n"
+        changed = any(b"--spec-draft-n-max" in Path(name).read_bytes() for name in names if name)
+        assert changed == (words == ["--fix"])
+
+
+def test_what_exists_may_be_the_value_of_an_option(good: Repo) -> None:
+    assert good.lock("--lock", "other.lock").code == 0
+    for words in (("--lock", "other.lock"), ("--lock=other.lock",), ("--strict",), ()):
+        ran = good.gate("--pre-commit", *words, "serve.sh")
+        assert ran.code == 0, ran.err
+    assert good.gate("--pre-commit", "--no-such-option", "serve.sh").code == 2
+    assert good.gate("--pre-commit", "no-such-file", "serve.sh").code == 2
+    assert good.gate("--pre-commit").code == 0
+
+
 @pytest.mark.slow
 def test_the_hook_as_pre_commit_installs_it(committed: Repo, tmp_path: Path) -> None:
     source = tmp_path / "draftcheck"

@@ -174,7 +174,7 @@ MINIMUMS = PAIR + 'min_acceptance = 0.6\nmin_speedup = 1.5\ntrial = "trial.json"
         ("", {"target": {"ref": "org/else"}}, "GAT011", "its target is org/else", 3),
         ("temperature = 0.7\n", {}, "GAT011", "its temperature is 0.0, not 0.7", 3),
         ('backend = "vllm"\n', {}, "GAT011", "its backend is transformers, not vllm", 3),
-        ("", {"acceptance_rate": "high"}, "GAT010", "'high' is not a figure", 3),
+        ("", {"acceptance_rate": "high"}, "GAT010", "got `str` - at `$.acceptance_rate`", 3),
     ],
 )
 def test_minimums(

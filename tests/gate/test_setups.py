@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from draftcheck import versions
@@ -9,6 +11,7 @@ from draftcheck.deploy import file_versions
 from draftcheck.deploy import find as deployments
 from draftcheck.deploy.file_versions import KnownVersion
 from draftcheck.deploy.kinds import choose
+from draftcheck.deploy.neighbours import Neighbours
 from draftcheck.judge import commands
 from draftcheck.judge.compare import compare
 from draftcheck.rulebook import book
@@ -63,7 +66,11 @@ def test_a_setup_passes(engine: Engine, method: Method, monkeypatch: pytest.Monk
             text = commands.render(method.setup, pair, said, method)
             contents = choose.read(f"{text}\n".encode(), name_of(engine, text))
             assert contents is not None and not contents.troubles
-            found = [d for d in deployments.find(contents) if d.engine == engine.id]
+            found = [
+                d
+                for d in deployments.find(contents, Neighbours({}, Path()))
+                if d.engine == engine.id
+            ]
             assert found, text
             assert not [(f.rule, f.saw) for d in found for f in d.findings], text
             (one,) = [d for d in found if d.speculates]

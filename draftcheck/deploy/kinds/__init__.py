@@ -1,4 +1,4 @@
-"""One module per kind of deploy file; choose.py knows them all and says which reads a file.
+"""How each kind of deploy file is read; choose.py knows them all and says which reads a file.
 
-wrappers.py and containers.py are no kinds: they read what several kinds hold.
+wrappers.py is no kind: it takes sudo, env, docker run … off the commands that all kinds hold.
 """

@@ -5,12 +5,11 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-from draftcheck.deploy.contents import ContentsBuilder
+from draftcheck.deploy.deployment import ContentsBuilder
 from draftcheck.deploy.kinds import wrappers
 from draftcheck.deploy.syntax.variables import Variables, filled
-from draftcheck.deploy.text import CommandArgument, TextView, joined
+from draftcheck.deploy.text import TextView, Word, joined
 
-NAMES = re.compile(r".+\.(?:bat|cmd|ps1)")
 MAX_LINE = 20_000
 _SET = re.compile(r"\s*@?set\s+\"?([\w-]+)=", re.IGNORECASE)
 _DOLLAR_SET = re.compile(r"\s*\$(?:env:)?(\w+)\s*=\s*(?=[\"'\d])", re.IGNORECASE)
@@ -21,13 +20,7 @@ _STARTS = re.compile(
 _VARIABLE = re.compile(r"%([\w-]+)%|\$\{?(?:env:)?(\w+)\}?")
 
 
-def claims(name: str, text: str) -> bool:
-    """Whether this is such a script."""
-    return True
-
-
 def read(view: TextView, contents: ContentsBuilder) -> None:
-    """Collect one command per line."""
     values = dict[str, TextView]()
     power = view.name.endswith(".ps1")
     for line in _logical(view, "`" if power else "^"):
@@ -61,8 +54,8 @@ def _logical(view: TextView, mark: str) -> list[TextView]:
     return [*found, joined(parts)] if parts else found
 
 
-def _args(line: TextView, values: dict[str, TextView], power: bool) -> list[CommandArgument]:
-    found = list[CommandArgument]()
+def _args(line: TextView, values: dict[str, TextView], power: bool) -> list[Word]:
+    found = list[Word]()
     starts = _STARTS.match(line.text)
     line = _filled(line.slice(starts.end() if starts else 0, len(line.text)), values)
     for start, end, text in _words(line, power):
@@ -70,7 +63,7 @@ def _args(line: TextView, values: dict[str, TextView], power: bool) -> list[Comm
         unknown = _VARIABLE.search(text.text)
         if not found:
             word = replace(word, text=re.sub(r"^.*\\", "", word.text).removesuffix(".exe"))
-        found.append(CommandArgument(replace(word, unknown=unknown[0]) if unknown else word, text))
+        found.append(replace(word, unknown=unknown[0]) if unknown else word)
     return found
 
 

@@ -1,87 +1,94 @@
 """Files -> commands and documents with places. Knows no engine; runs, expands and fetches nothing.
 
-A kind of file is a module with NAMES, claims(name, text) and read(view, contents), named in KINDS.
+KINDS says which function reads a file, by its name and, where that is not enough, its text.
 could() asks by name alone, might() takes a fast look at the bytes, read() does the work.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from dataclasses import replace
-from functools import cache
-from typing import Protocol
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 
-from draftcheck.deploy.contents import ContentsBuilder
-from draftcheck.deploy.deployment import Contents, FileTrouble
-from draftcheck.deploy.hints import hinted_bytes
+from draftcheck.deploy.deployment import Contents, ContentsBuilder, FileTrouble
 from draftcheck.deploy.kinds import (
     batch,
-    compose,
+    containers,
     dockerfile,
     draftcheck_toml,
-    engine_yaml,
+    engine_files,
     ini,
-    json_file,
-    kubernetes,
-    llama_swap,
     makefile,
-    modelfile,
     notebook,
-    pbtxt,
-    procfile,
     python_file,
     shell,
     yaml_file,
 )
+from draftcheck.deploy.options.programs import hinted_bytes
 from draftcheck.deploy.syntax import templates
-from draftcheck.deploy.text import SourceText, TextView
+from draftcheck.deploy.text import SourceText, TextView, decoded, searchable
 from draftcheck.values.findings import FilePlace
 
 MAX_BYTES = 2_000_000
 
 
-class DeployFileKind(Protocol):
-    """What a module of this package offers."""
+@dataclass(frozen=True, slots=True)
+class FileKind:
+    """A kind of deploy file."""
 
-    NAMES: re.Pattern[str]
-    """Matches the lower-case name (without folder) of every file that may be of this kind."""
+    names: str
+    """A pattern of the lower-case names (without folder) of every file that may be of this kind."""
+    read: Callable[[TextView, ContentsBuilder], None]
+    """Collects what it holds."""
+    claims: Callable[[str, str], bool] | None = None
+    """Whether a file with such a name and this text is of this kind; None: the name tells it."""
 
-    def claims(self, name: str, text: str) -> bool:
-        """Whether a file with such a name and this text is of this kind."""
 
-    def read(self, view: TextView, contents: ContentsBuilder) -> None:
-        """Collect what it holds."""
+def _holds(*patterns: str) -> Callable[[str, str], bool]:
+    return lambda _, text: all(re.search(pattern, text) for pattern in patterns)
 
 
 # The first that claims a file reads it.
-KINDS: tuple[DeployFileKind, ...] = (
-    draftcheck_toml,
-    dockerfile,
-    modelfile,
-    makefile,
-    procfile,
-    compose,
-    kubernetes,
-    llama_swap,
-    engine_yaml,
-    yaml_file,
-    ini,
-    pbtxt,
-    json_file,
-    notebook,
-    batch,
-    python_file,
-    shell,
+KINDS = (
+    FileKind(r"\.?draftcheck\.toml", draftcheck_toml.read),
+    FileKind(
+        r"(?:dockerfile|containerfile)(?:[.-].*)?|.*\.(?:dockerfile|containerfile)",
+        dockerfile.read,
+    ),
+    FileKind(r"modelfile(?:[.-].*)?|.*\.modelfile", engine_files.read_modelfile),
+    FileKind(r"(?:gnu)?makefile(?:\..*)?|.*\.(?:mk|mak)", makefile.read_makefile),
+    FileKind(r"\.?justfile|.*\.just", makefile.read_justfile),
+    FileKind(r"procfile(?:\..*)?", makefile.read_procfile),
+    FileKind(r".+\.ya?ml", containers.read_compose, containers.is_compose),
+    FileKind(
+        r".+\.ya?ml",
+        containers.read_kubernetes,
+        _holds(r"(?m)^[ \t]*apiVersion:", r"(?m)^[ \t]*kind:"),
+    ),
+    FileKind(
+        r".+\.ya?ml",
+        containers.read_llama_swap,
+        _holds(r"(?m)^models:", r"(?m)^[ \t]+[\"']?cmd[\"']?:"),
+    ),
+    FileKind(r".+\.ya?ml", engine_files.read_engine_yaml, engine_files.is_engine_yaml),
+    FileKind(r".+\.ya?ml", yaml_file.read),
+    FileKind(r".+\.(?:service|container|conf|ini)", ini.read, _holds(r"(?m)^[ \t]*\[")),
+    FileKind(r".+\.(?:pbtxt|prototxt)", engine_files.read_pbtxt),
+    FileKind(r"(?!package-lock\.json).+\.json", yaml_file.read_json),
+    FileKind(r".+\.ipynb", notebook.read),
+    FileKind(r".+\.(?:bat|cmd|ps1)", batch.read),
+    FileKind(r".+\.py", python_file.read),
+    FileKind(r"[^.]+", python_file.read, _holds(r"\A#!.*\bpython")),
+    FileKind(
+        r".+\.(?:sh|bash|zsh|ksh|command|sbatch|slurm)"
+        r"|\.(?:envrc|bashrc|bash_aliases|zshrc|profile)",
+        shell.read,
+    ),
+    FileKind(r"[^.]+", shell.read, _holds(r"\A#!.*\b(?:ba|z|da|k|a)?sh\b")),
 )
+_NAMES = re.compile("|".join(f"(?:{kind.names})" for kind in KINDS))
 _ALWAYS = re.compile(r"\.?draftcheck\.toml|.*modelfile.*")
 _TEMPLATE_SUFFIX = re.compile(r"\.(?:j2|jinja2?|tpl|tmpl|gotmpl|template|example|sample|dist|in)$")
-_MARKS = {b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16"}
-
-
-@cache
-def _names() -> re.Pattern[str]:
-    return re.compile("|".join(f"(?:{kind.NAMES.pattern})" for kind in KINDS))
 
 
 def _base(name: str) -> str:
@@ -91,7 +98,7 @@ def _base(name: str) -> str:
 
 def could(name: str) -> bool:
     """Whether a file of this name may be of a kind that is looked at."""
-    return bool(_names().fullmatch(_base(name)))
+    return bool(_NAMES.fullmatch(_base(name)))
 
 
 def might(data: bytes, name: str) -> bool:
@@ -102,29 +109,22 @@ def might(data: bytes, name: str) -> bool:
         return True
     if "." not in _base(name) and b"\0" in data[:1024]:
         return False
-    return hinted_bytes(data if data[:2] not in _MARKS else data.replace(b"\0", b""))
+    return hinted_bytes(searchable(data))
 
 
-def kind_of(name: str, text: str) -> DeployFileKind | None:
-    """The kind that a file is of."""
+def kind_of(name: str, text: str) -> FileKind | None:
     base = _base(name)
     for kind in KINDS:
-        if kind.NAMES.fullmatch(base) and kind.claims(base, text):
+        if re.fullmatch(kind.names, base) and (not kind.claims or kind.claims(base, text)):
             return kind
     return None
 
 
-class _Embedded:
-    """Scripts and files that stand inside a file."""
-
-    script = staticmethod(shell.inside)
-
-    @staticmethod
-    def file(view: TextView, name: str, contents: ContentsBuilder) -> None:
-        """Read a text as the file that it becomes."""
-        kind = kind_of(name, view.text)
-        if kind is not None:
-            kind.read(replace(view, name=_base(name)), contents)
+def _inside(view: TextView, name: str, contents: ContentsBuilder) -> None:
+    """Read a text as the file that it becomes."""
+    kind = kind_of(name, view.text)
+    if kind is not None:
+        kind.read(replace(view, name=_base(name)), contents)
 
 
 def read(data: bytes, name: str, outside: Mapping[str, str] | None = None) -> Contents | None:
@@ -138,28 +138,19 @@ def read(data: bytes, name: str, outside: Mapping[str, str] | None = None) -> Co
     if len(data) > MAX_BYTES:
         text = f"larger than {MAX_BYTES:,} bytes: not read"
         return Contents(troubles=(FileTrouble(first, text),))
-    text, trouble = _decoded(data, name)
+    file = decoded(data)
+    text = file.text
     if "\0" in text:
         binary = Contents(troubles=(FileTrouble(first, "a binary file: not read"),))
         return binary if "." in _base(name) else None
     kind = kind_of(name, text)
     if kind is None:
         return None
-    contents = ContentsBuilder(_Embedded(), outside=outside or {})
-    if trouble is not None:
-        contents.troubles.append(trouble)
+    contents = ContentsBuilder(_inside, shell.inside, outside=outside or {})
     view = TextView.whole(SourceText(name, text), _base(name))
+    if file.odd is not None:
+        contents.trouble(view.place(file.odd, file.odd + 1), "not UTF-8: read as Latin-1")
     if _TEMPLATE_SUFFIX.search(name.lower()) and not name.endswith(".tpl"):
         view.text = templates.hidden(text)
     kind.read(view, contents)
     return contents.built()
-
-
-def _decoded(data: bytes, name: str) -> tuple[str, FileTrouble | None]:
-    """The text of a file, and what is odd about its encoding."""
-    try:
-        return data.decode(_MARKS.get(data[:2], "utf-8-sig")), None
-    except UnicodeDecodeError as error:
-        text = data.decode("latin-1").removeprefix("\xef\xbb\xbf")
-        place = SourceText(name, text).place(error.start, error.start + 1)
-        return text, FileTrouble(place, "not UTF-8: read as Latin-1")

@@ -1,19 +1,23 @@
-"""Trees that describe programs: image, command, args, environment; shared by the YAML kinds."""
+"""Trees that describe programs: image, command, args, environment.
+
+ContainerReader turns parts of such a tree into commands; compose files, Kubernetes objects and
+llama-swap's configuration say where they stand. Other YAML and JSON (yaml_file.py) uses it too.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 
-from draftcheck.deploy.contents import ContentsBuilder, split
-from draftcheck.deploy.deployment import DocumentTree, Word
-from draftcheck.deploy.hints import hinted
+from draftcheck.deploy.deployment import ContentsBuilder, DocumentTree, split
 from draftcheck.deploy.kinds import shell, wrappers
 from draftcheck.deploy.options import programs
-from draftcheck.deploy.syntax.variables import Variables, filled
-from draftcheck.deploy.syntax.yaml_tree import ParsedYaml
-from draftcheck.deploy.text import CommandArgument, TextView
+from draftcheck.deploy.options.programs import hinted
+from draftcheck.deploy.syntax.variables import Variables, filled, interpolated
+from draftcheck.deploy.syntax.yaml_tree import parse
+from draftcheck.deploy.text import TextView, Word
 from draftcheck.values.findings import FilePlace
 
 Fill = Callable[[TextView], TextView]
@@ -29,33 +33,25 @@ def as_it_is(view: TextView) -> TextView:
 class ContainerReader:
     """Turns parts of a tree into commands; fill says how variables are filled in."""
 
-    parsed: ParsedYaml
     contents: ContentsBuilder
     fill: Fill = field(default=as_it_is)
 
-    def arg(self, tree: DocumentTree) -> CommandArgument | None:
-        """A scalar as a word of a command."""
-        view = self.parsed.view(tree)
-        if view is None or tree.word is None:
-            return None
-        text = self.fill(view)
-        return CommandArgument(tree.word if text is view else text.word(tree.place, None), text)
-
     def word(self, tree: DocumentTree | None) -> Word | None:
-        """A scalar as a word."""
-        found = self.arg(tree) if tree is not None else None
-        return found.word if found else None
+        """A scalar as a word, with variables filled in."""
+        if tree is None or tree.word is None:
+            return None
+        text = self.fill(tree.word.view)
+        return tree.word if text is tree.word.view else text.word(tree.place, None)
 
-    def args(self, tree: DocumentTree | None) -> list[CommandArgument]:
+    def args(self, tree: DocumentTree | None) -> list[Word]:
         """A list of words, or a string that is split into words."""
         if tree is None:
             return []
         if tree.items is not None:
-            return [arg for item in tree.items if (arg := self.arg(item)) is not None]
-        view = self.parsed.view(tree)
-        if view is None or tree.word is None or tree.word.kind == "null":
+            return [arg for item in tree.items if (arg := self.word(item)) is not None]
+        if tree.word is None or tree.word.kind == "null":
             return []
-        return split(self.fill(view), self.contents)
+        return split(self.fill(tree.word.view), self.contents)
 
     def image(self, tree: DocumentTree | None) -> Word | None:
         """An image: a text, or a mapping of repository and tag."""
@@ -70,7 +66,8 @@ class ContainerReader:
         if registry and registry.text:
             text = f"{registry.text.rstrip('/')}/{text}"
         unknown = repository.unknown or (tag.unknown if tag else None)
-        return Word(text, (tag or repository).place, unknown)
+        stands = tag or repository
+        return Word(text, stands.place, stands.view.vague(text, 0, 0), unknown)
 
     def environment(self, tree: DocumentTree | None) -> dict[str, Word]:
         """Variables: a mapping, a list of NAME=value, or of mappings with name and value."""
@@ -80,7 +77,7 @@ class ContainerReader:
             if word is not None and word.kind != "null":
                 found[name.text] = word
         for item in (tree.items or ()) if tree is not None else ():
-            view = self.parsed.view(item)
+            view = item.view
             name_, value_ = self.word(item.get("name")), self.word(item.get("value"))
             if name_ is not None and value_ is not None:
                 found[name_.text] = value_
@@ -92,58 +89,51 @@ class ContainerReader:
 
     def emit(
         self,
-        args: list[CommandArgument],
+        args: list[Word],
         image: Word | None = None,
         env: dict[str, Word] | None = None,
         place: FilePlace | None = None,
     ) -> None:
         """Add a command without its wrappers."""
-        if args or image:
-            wrapped = wrappers.Unwrapping(self.contents, Variables(), place, image, env or {})
-            if args:
-                wrapped.emit(args)
-            else:
-                self.contents.command([], place, image, env)
+        wrappers.Unwrapping(self.contents, Variables(), place, image, env or {}).emit(args)
 
     def script(
         self, tree: DocumentTree, image: Word | None = None, env: dict[str, Word] | None = None
     ) -> None:
         """Read a scalar, or a list of scalars, as shell text."""
         for item in tree.items if tree.items is not None else (tree,):
-            view = self.parsed.view(item)
+            view = item.view
             if view is not None and hinted(view.text):
                 shell.inside(self.fill(view), self.contents, None, image, env)
 
     def file(self, tree: DocumentTree, name: str) -> None:
         """Read a scalar as a file of its own."""
-        view = self.parsed.view(tree)
+        view = tree.view
         if view is not None:
             wrappers.inside(view, name, self.contents)
 
 
-def started(
-    reader: ContainerReader, runtime: DocumentTree | None, model: DocumentTree | None
-) -> list[CommandArgument]:
+def started(runtime: DocumentTree | None, model: DocumentTree | None) -> list[Word]:
     """The program that a runtime's name stands for, with the model that is handed to it."""
-    view = reader.parsed.view(runtime)
+    view = runtime.view if runtime is not None else None
     known = programs.table().runtimes
     words = known.get(view.text.lower(), ()) if view is not None else ()
     if view is None or not words:
         return []
     place = view.place()
-    found = [CommandArgument(Word(word, place), view.instead(word, 0, 0)) for word in words]
-    where = reader.parsed.view(model)
+    found = [Word(word, place, view.instead(word, 0, 0)) for word in words]
+    where = model.view if model is not None else None
     if where is not None and where.text.startswith("hf://"):
-        found.append(CommandArgument.of(where.slice(len("hf://"), len(where.text))))
+        found.append(where.slice(len("hf://"), len(where.text)).word())
     return found
 
 
-def references(args: list[CommandArgument], env: dict[str, Word]) -> list[CommandArgument]:
+def references(args: list[Word], env: dict[str, Word]) -> list[Word]:
     """Fill in $(NAME) from the container's own environment."""
     return [_referenced(arg, env) if "$(" in arg.view.text else arg for arg in args]
 
 
-def _referenced(arg: CommandArgument, env: dict[str, Word]) -> CommandArgument:
+def _referenced(arg: Word, env: dict[str, Word]) -> Word:
     view = arg.view
 
     def value(match: re.Match[str]) -> TextView | None:
@@ -152,12 +142,9 @@ def _referenced(arg: CommandArgument, env: dict[str, Word]) -> CommandArgument:
         known = env.get(match[1])
         if known is None or known.unknown:
             return None
-        if known.place.file != view.source.name:
-            return view.instead(known.text, *match.span())
-        return TextView.of(view.source, known)
+        return known.view
 
-    text = filled(view, _REFERENCE, value)
-    return CommandArgument(text.word(arg.word.place, None), text)
+    return filled(view, _REFERENCE, value).word(arg.place, None)
 
 
 def mappings(tree: DocumentTree) -> Iterator[DocumentTree]:
@@ -172,3 +159,116 @@ def mappings(tree: DocumentTree) -> Iterator[DocumentTree]:
             yield at
             waiting.extend(value for _, value in reversed(at.entries))
         waiting.extend(reversed(at.items or ()))
+
+
+def is_compose(name: str, text: str) -> bool:
+    return "compose" in name or ("\nservices:" in f"\n{text}" and "image:" in text)
+
+
+def read_compose(view: TextView, contents: ContentsBuilder) -> None:
+    """Services with image, entrypoint, command and environment."""
+    reader = ContainerReader(contents, lambda text: interpolated(text, None, contents.outside))
+    for tree in parse(view, contents):
+        for _, service in tree.pairs("services"):
+            env = reader.environment(service.get("environment"))
+            args = reader.args(service.get("entrypoint")) + reader.args(service.get("command"))
+            reader.emit(args, reader.image(service.get("image")), env)
+            inline = service.get("build", "dockerfile_inline")
+            if inline is not None:
+                reader.file(inline, "Dockerfile")
+        for key, config in tree.pairs("configs"):
+            content = config.get("content")
+            if content is not None:
+                reader.file(content, key.text)
+
+
+def read_kubernetes(view: TextView, contents: ContentsBuilder) -> None:
+    """Containers wherever they stand, and files inside ConfigMaps."""
+    objects(ContainerReader(contents), parse(view, contents))
+
+
+def objects(reader: ContainerReader, trees: list[DocumentTree]) -> None:
+    """Every mapping that names an image, a command or its arguments, and every file."""
+    found = [mapping for tree in trees for mapping in mappings(tree)]
+    settings = {  # what the ConfigMaps of the same file hold, by their names
+        mapping.said("metadata", "name"): reader.environment(mapping.get("data"))
+        for mapping in found
+        if mapping.said("kind") == "ConfigMap"
+    }
+    for mapping in found:
+        if mapping.said("kind") in ("ConfigMap", "Secret"):
+            for key, value in (*mapping.pairs("data"), *mapping.pairs("stringData")):
+                reader.file(value, key.text)
+        else:
+            _container(reader, mapping, settings)
+            for inner in (mapping.get("helm", "values"), mapping.get("serveConfigV2")):
+                if inner is not None and inner.word is not None:  # Argo CD, KubeRay
+                    reader.file(inner, "values.yaml")
+
+
+def _environment(
+    reader: ContainerReader, mapping: DocumentTree, settings: dict[str, dict[str, Word]]
+) -> dict[str, Word]:
+    """A container's variables, those that come from a ConfigMap of the same file included."""
+    env = dict[str, Word]()
+    for item in mapping.listed("envFrom"):
+        env.update(settings.get(item.said("configMapRef", "name"), {}))
+    env.update(reader.environment(mapping.get("env")))
+    for item in mapping.listed("env"):
+        reference = item.get("valueFrom", "configMapKeyRef")
+        data = settings.get(reference.said("name"), {}) if reference is not None else {}
+        if reference is not None and (value := data.get(reference.said("key"))) is not None:
+            env[item.said("name")] = value
+    return env
+
+
+def _container(
+    reader: ContainerReader, mapping: DocumentTree, settings: dict[str, dict[str, Word]]
+) -> None:
+    command, args = mapping.get("command"), mapping.get("args")
+    lists = [tree for tree in (command, args) if tree is not None and tree.items is not None]
+    image = mapping.get("image")
+    if not lists and (image is None or image.word is None):
+        return
+    env = _environment(reader, mapping, settings)
+    words = [arg for tree in lists for arg in reader.args(tree)]
+    if command is None and image is None:
+        runtime = mapping.get("modelFormat", "name") or mapping.get("engine")
+        model = mapping.get("storageUri") or mapping.get("url")
+        words[:0] = started(runtime, model)
+    reader.emit(references(words, env), reader.image(image), env)
+
+
+_MACRO = re.compile(r"^[ \t]*#.*$|\$\{([\w.-]+)\}", re.MULTILINE)
+
+
+def read_llama_swap(view: TextView, contents: ContentsBuilder) -> None:
+    """A command per model, with macros."""
+    for tree in parse(view, contents):
+        shared = _macros(tree)
+        for key, model in tree.pairs("models"):
+            macros = {**shared, **_macros(model)}
+            macros["MODEL_ID"] = view.instead(key.text, 0, 0)
+            reader = ContainerReader(contents, partial(_filled, macros=macros))
+            command = model.get("cmd")
+            if command is not None:
+                env = reader.environment(model.get("env"))
+                reader.emit(reader.args(command), None, env, command.place)
+
+
+def _macros(tree: DocumentTree) -> dict[str, TextView]:
+    found = dict[str, TextView]()
+    for name, value in tree.pairs("macros"):
+        if (text := value.view) is not None:
+            # A macro may use those before it.
+            found[name.text] = _filled(text, found)
+    return found
+
+
+def _filled(view: TextView, macros: dict[str, TextView]) -> TextView:
+    """The text with macros filled in and without comment lines."""
+
+    def value(match: re.Match[str]) -> TextView | None:
+        return macros.get(match[1]) if match[1] else view.slice(match.start(), match.start())
+
+    return filled(view, _MACRO, value)

@@ -5,25 +5,18 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field, replace
 
-from draftcheck.deploy.contents import ContentsBuilder
-from draftcheck.deploy.deployment import Word
+from draftcheck.deploy.deployment import ContentsBuilder
 from draftcheck.deploy.kinds import shell, wrappers
 from draftcheck.deploy.syntax import json_places
 from draftcheck.deploy.syntax.shell_words import Lexer
 from draftcheck.deploy.syntax.variables import Variables, VariableValue, interpolated
-from draftcheck.deploy.text import CommandArgument, TextView, joined
+from draftcheck.deploy.text import TextView, Word, joined
 
-NAMES = re.compile(r"(?:dockerfile|containerfile)(?:[.-].*)?|.*\.(?:dockerfile|containerfile)")
 MAX_VALUES = 100
 _INSTRUCTION = re.compile(r"\s*([A-Za-z]+)\s+")
 _OPTION = re.compile(r"--[a-z-]+(?:=\S*)?\s+")
 _HEREDOC = re.compile(r"<<-?\s*[\"']?(\w+)[\"']?")
 _PAIR = re.compile(r"[A-Za-z_]\w*=")
-
-
-def claims(name: str, text: str) -> bool:
-    """Whether this is a Dockerfile."""
-    return True
 
 
 @dataclass(slots=True)
@@ -39,7 +32,6 @@ class _Stage:
 
 
 def read(view: TextView, contents: ContentsBuilder) -> None:
-    """Collect what each stage starts."""
     stages, arguments = dict[str, _Stage](), dict[str, TextView]()
     stage: _Stage | None = None
     found = list[_Stage]()
@@ -125,7 +117,7 @@ def _pairs(
     for token in Lexer(rest).tokens():
         for arg in variables.expand(token, rest) if not hasattr(token, "body") else ():
             name, equals, _ = arg.view.text.partition("=")
-            if equals and arg.word.unknown is None:
+            if equals and arg.unknown is None:
                 view = arg.view.slice(len(name) + 1, len(arg.view.text))
                 if len(values) < MAX_VALUES:
                     values[name], found[name] = view, view.word()
@@ -173,20 +165,18 @@ def _script(
     shell.inside(view, contents, variables, image, stage.env)
 
 
-def _listed(view: TextView | None, contents: ContentsBuilder) -> list[CommandArgument] | None:
+def _listed(view: TextView | None, contents: ContentsBuilder) -> list[Word] | None:
     """The words of the exec form; None: it is the shell form."""
     if view is None or not view.text.lstrip().startswith("["):
         return None
-    parsed = json_places.parse_view(view, contents, "the JSON list of an exec form")
-    if parsed is None:
+    tree = json_places.parse_view(view, contents, "the JSON list of an exec form")
+    if tree is None:
         return None
-    found = list[CommandArgument]()
-    for item in parsed.trees[0].items or ():
-        text = parsed.view(item)
-        if text is not None and item.word is not None:
-            dollar = re.search(r"\$\{?\w+\}?", text.text)
-            word = replace(item.word, unknown=dollar[0]) if dollar else item.word
-            found.append(CommandArgument(word, text))
+    found = list[Word]()
+    for item in tree.items or ():
+        if item.word is not None:
+            dollar = re.search(r"\$\{?\w+\}?", item.word.view.text)
+            found.append(replace(item.word, unknown=dollar[0]) if dollar else item.word)
     return found
 
 
@@ -198,7 +188,5 @@ def _start(stage: _Stage, contents: ContentsBuilder) -> None:
         _script(stage, stage.entry, contents, stage.image)
     elif entry is None and stage.command is not None and command is None:
         _script(stage, stage.command, contents, stage.image)
-    elif entry or command:
+    else:
         wrapped.emit([*(entry or ()), *(command or ())])
-    elif stage.image is not None:
-        contents.command([], stage.image.place, stage.image, stage.env)

@@ -6,12 +6,10 @@ import re
 import tomllib
 from typing import Any
 
-from draftcheck.deploy.contents import ContentsBuilder
-from draftcheck.deploy.deployment import DocumentTree, Word
-from draftcheck.deploy.text import TextView
+from draftcheck.deploy.deployment import ContentsBuilder, DocumentTree
+from draftcheck.deploy.text import TextView, Word
 from draftcheck.values.findings import FilePlace
 
-NAMES = re.compile(r"\.?draftcheck\.toml")
 _HEADING = re.compile(r"[ \t]*(\[\[?)([^\]\n]+)\]\]?")
 _PAIR = re.compile(r"[ \t]*((?:[\w-]+|\"[^\"\n]*\"|'[^'\n]*')(?:[ \t]*\.[ \t]*(?:[\w-]+|\"[^\"\n]*\"|'[^'\n]*'))*)[ \t]*=[ \t]*")  # fmt: skip  # noqa: E501
 _KEY = re.compile(r"\"([^\"]*)\"|'([^']*)'|([\w-]+)")
@@ -21,11 +19,6 @@ _STRING = re.compile(
 _ERROR = re.compile(r"\(at line (\d+), column (\d+)\)|\(at end of document\)")
 MAX_DEPTH = 60
 _Path = tuple[str | int, ...]
-
-
-def claims(name: str, text: str) -> bool:
-    """Whether this is our manifest."""
-    return True
 
 
 def read(view: TextView, contents: ContentsBuilder) -> None:
@@ -138,7 +131,8 @@ def _tree(
         for name, inner in value.items():
             deeper = (*path, name)
             key = places.get(deeper) or places.get((*deeper, 0))
-            word = Word(name, view.place(key[0], key[1]) if key else place)
+            at = view.place(key[0], key[1]) if key else place
+            word = Word(name, at, view.vague(name, 0, 0))
             entries.append((word, _tree(view, inner, deeper, places, place)))
         return DocumentTree(place, entries=tuple(entries))
     if isinstance(value, list):
@@ -153,10 +147,10 @@ def _word(
     kind = {bool: "bool", int: "int", float: "float"}.get(type(value), "str")
     text = str(value).lower() if kind == "bool" else str(value)
     if known is None:
-        return Word(text, place, kind=kind)
+        return Word(text, place, view.vague(text, 0, 0), kind=kind)
     start, end = known[2], known[3]
     for quote in (0, 1):
         inner = view.slice(start + quote, end - quote)
         if inner.text == text:
             return inner.word(place, view.raw(start, end), kind)
-    return Word(text, place, raw=view.raw(start, end), kind=kind)
+    return Word(text, place, view.vague(text, start, end), raw=view.raw(start, end), kind=kind)

@@ -5,13 +5,11 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
-from draftcheck.deploy.contents import ContentsBuilder, split
-from draftcheck.deploy.deployment import DocumentTree, Word
+from draftcheck.deploy.deployment import ContentsBuilder, DocumentTree, split
 from draftcheck.deploy.kinds import wrappers
 from draftcheck.deploy.syntax.variables import Variables, filled, interpolated
-from draftcheck.deploy.text import CommandArgument, TextView, joined
+from draftcheck.deploy.text import TextView, Word, joined
 
-NAMES = re.compile(r".+\.(?:service|container|conf|ini)")
 _SECTION = re.compile(r"\s*\[([^\]]*)\]")
 _SPECIFIER = re.compile(r"(?<!%)%(?:[a-zA-Z]|\(\w+\)s)")
 _PREFIX = re.compile(r"[@:+!|-]+")
@@ -24,11 +22,6 @@ class IniSection:
 
     heading: TextView
     settings: list[tuple[TextView, TextView]] = field(default_factory=list)
-
-
-def claims(name: str, text: str) -> bool:
-    """Whether this is a file of sections that are looked at."""
-    return bool(re.search(r"^[ \t]*\[", text, re.MULTILINE))
 
 
 def read(view: TextView, contents: ContentsBuilder) -> None:
@@ -44,7 +37,7 @@ def read(view: TextView, contents: ContentsBuilder) -> None:
                 image = value.word()
     runs = False
     for section in found:
-        words = list[CommandArgument]()
+        words = list[Word]()
         for key, value in section.settings:
             if key.text in _STARTS:
                 runs = True
@@ -125,7 +118,7 @@ def _start(
     env: dict[str, Word],
     image: Word | None,
     contents: ContentsBuilder,
-    words: list[CommandArgument],
+    words: list[Word],
 ) -> None:
     place = value.place()
     if image is not None:

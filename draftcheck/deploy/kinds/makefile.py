@@ -1,29 +1,21 @@
-"""Makefiles and justfiles: recipes are shell lines, variables with plain values are filled in."""
+"""Makefiles, justfiles, Procfiles: lines for a shell; variables with plain values are filled in."""
 
 from __future__ import annotations
 
 import re
 
-from draftcheck.deploy.contents import ContentsBuilder
+from draftcheck.deploy.deployment import ContentsBuilder
 from draftcheck.deploy.kinds import shell
 from draftcheck.deploy.syntax.variables import filled
 from draftcheck.deploy.text import TextView
 
-_JUST = re.compile(r"\.?justfile|.*\.just")
-NAMES = re.compile(r"(?:gnu)?makefile(?:\..*)?|.*\.(?:mk|mak)|" + _JUST.pattern)
 _ASSIGNMENT = re.compile(r"(?:export\s+)?([\w.-]+)[ \t]*(\?|::?:?|\+|!)?=[ \t]*")
 _REFERENCE = re.compile(r"\$\$|\$\(([\w.-]+)\)|\$\{([\w.-]+)\}")
 _HOLE = re.compile(r"\{\{\s*([\w-]+)\s*\}\}")
 
 
-def claims(name: str, text: str) -> bool:
-    """Whether this is a Makefile or a justfile."""
-    return True
-
-
-def read(view: TextView, contents: ContentsBuilder) -> None:
-    """Collect the commands of all recipes."""
-    just = bool(_JUST.fullmatch(view.name))
+def read_makefile(view: TextView, contents: ContentsBuilder, just: bool = False) -> None:
+    """The commands of all recipes."""
     reference = _HOLE if just else _REFERENCE
     values = dict[str, TextView]()
     recipes = list[TextView]()
@@ -37,6 +29,11 @@ def read(view: TextView, contents: ContentsBuilder) -> None:
             values[match[1]] = _value(line, match.end(), values, reference, just)
     for recipe in recipes:
         shell.inside(_filled(recipe, values, reference), contents)
+
+
+def read_justfile(view: TextView, contents: ContentsBuilder) -> None:
+    """The same; recipes may be indented by blanks, and {{ name }} is a variable."""
+    read_makefile(view, contents, just=True)
 
 
 def _logical(view: TextView) -> list[TextView]:
@@ -71,3 +68,14 @@ def _filled(view: TextView, values: dict[str, TextView], reference: re.Pattern[s
         return values.get(next((group for group in match.groups() if group), ""))
 
     return filled(view, reference, value)
+
+
+_LINE = re.compile(r"[\w-]+:[ \t]*")
+
+
+def read_procfile(view: TextView, contents: ContentsBuilder) -> None:
+    """A name and a shell line each."""
+    for start, end in view.lines():
+        match = _LINE.match(view.text, start, end)
+        if match:
+            shell.inside(view.slice(match.end(), end), contents)

@@ -6,12 +6,11 @@ import ast
 import re
 import warnings
 
-from draftcheck.deploy.contents import ContentsBuilder, split
-from draftcheck.deploy.deployment import DocumentTree, Word
+from draftcheck.deploy.deployment import TOO_MUCH, ContentsBuilder, DocumentTree, split
 from draftcheck.deploy.kinds import shell, wrappers
 from draftcheck.deploy.syntax.python_values import PythonScope, PythonValues
 from draftcheck.deploy.syntax.variables import Variables
-from draftcheck.deploy.text import CommandArgument, TextView
+from draftcheck.deploy.text import TextView, Word
 
 # Calls that are handed on: by their last name, or by a keyword that only speculation uses.
 _NAMES = {
@@ -33,17 +32,10 @@ _WORTH = re.compile(
     r"|speculative_|draft_model|num_draft_tokens|use_mtp|\.generate\(\*\*|pipeline\(\*\*"
 )
 _INSTALLS = ("pip_install", "uv_pip_install")
-NAMES = re.compile(r".+\.py|[^.]+")
 _SCOPES = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 
 
-def claims(name: str, text: str) -> bool:
-    """Whether this is Python."""
-    return name.endswith(".py") or bool(re.match(r"#!.*\bpython", text))
-
-
 def read(view: TextView, contents: ContentsBuilder) -> None:
-    """Collect calls and commands."""
     if not _WORTH.search(view.text):
         return
     try:
@@ -63,6 +55,8 @@ def read(view: TextView, contents: ContentsBuilder) -> None:
     values = PythonValues(view)
     for call, scope in _calls(tree, values):
         _call(call, scope, values, contents)
+    if values.cut:
+        contents.cut_at(view.place(0, 0), TOO_MUCH)
 
 
 def _calls(tree: ast.Module, values: PythonValues) -> list[tuple[ast.Call, PythonScope]]:
@@ -170,13 +164,8 @@ def _call(
     elif last in _INSTALLS:
         words = [values.read(value, scope).word for value in node.args]
         place = values.place(node)
-        said = [Word(text, place) for text in ("pip", "install")]
-        args = [
-            CommandArgument(word, values.view.slice(0, 0))
-            for word in (*said, *words)
-            if word is not None
-        ]
-        contents.command(args, place)
+        said = [values.named(text, node) for text in ("pip", "install")]
+        contents.command([word for word in (*said, *words) if word is not None], place)
     elif last in _NAMES or any(_tells(last, keyword.arg) for keyword in node.keywords):
         _document(node, name, scope, values, contents)
 
@@ -196,7 +185,7 @@ def _document(
         receiver = values.read(node.func.value, scope)
         word = receiver.word
         if word is not None and word.unknown is None:
-            entries.append((Word("self", values.place(node.func.value)), receiver))
+            entries.append((values.named("self", node.func.value), receiver))
     contents.document("python-call", DocumentTree(values.place(node), entries=tuple(entries)), name)
 
 
@@ -212,17 +201,15 @@ def _program(
         tree = trees[0] if len(trees) == 1 and trees[0].items is not None else tree
         if tree.items is None:
             tree = DocumentTree(values.place(node), items=tuple(trees))
-    env = dict[str, Word]()
     if tree.items is None:
-        if tree.word is not None and id(tree.word) in values.texts:
-            shell.inside(values.text_view(tree.word), contents)
+        if tree.word is not None and tree.word.kind == "str":
+            shell.inside(tree.word.view, contents)
         return
-    args = list[CommandArgument]()
+    args = list[Word]()
     for item in tree.items:
         word = item.word
         if word is None:
             continue
-        view = values.text_view(word)
         joined = isinstance(node.args[0], ast.Call) and " " in word.text and word.raw is not None
-        args.extend(split(view, contents) if joined else [CommandArgument(word, view)])
-    wrappers.Unwrapping(contents, Variables(), values.place(node), None, env).emit(args)
+        args.extend(split(word.view, contents) if joined else [word])
+    wrappers.Unwrapping(contents, Variables(), values.place(node)).emit(args)

@@ -6,19 +6,13 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from draftcheck.deploy.contents import ContentsBuilder
-from draftcheck.deploy.deployment import Word
+from draftcheck.deploy.deployment import TOO_MUCH, ContentsBuilder
 from draftcheck.deploy.kinds import wrappers
 from draftcheck.deploy.syntax.shell_words import Lexer, Operator, RawWord
-from draftcheck.deploy.syntax.templates import HOLE
-from draftcheck.deploy.syntax.variables import TOO_LONG, Variables, VariableValue
-from draftcheck.deploy.text import CommandArgument, TextView
+from draftcheck.deploy.syntax.templates import HOLE, TOO_LONG
+from draftcheck.deploy.syntax.variables import Variables, VariableValue
+from draftcheck.deploy.text import TextView, Word
 
-_SUFFIX = (
-    r".+\.(?:sh|bash|zsh|ksh|command|sbatch|slurm)|\.(?:envrc|bashrc|bash_aliases|zshrc|profile)"
-)
-NAMES = re.compile(_SUFFIX + r"|[^.]+")
-_SHEBANG = re.compile(r"#!.*\b(?:ba|z|da|k|a)?sh\b")
 _ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)(\[[^\]]*\])?(\+?)=")
 _ARGUMENT = re.compile(r"\$\{?(?:\d|OPTARG\b|(?:i|arg|opt)\b)")
 _OPENING = {"if", "while", "until", "for", "case", "select"}
@@ -29,13 +23,7 @@ STATEMENT, WORD = 100, 50
 _DECLARING = {"export", "declare", "local", "readonly", "typeset"}
 
 
-def claims(name: str, text: str) -> bool:
-    """Whether this is a shell script."""
-    return bool(re.fullmatch(_SUFFIX, name) or _SHEBANG.match(text))
-
-
 def read(view: TextView, contents: ContentsBuilder) -> None:
-    """Collect the commands of a script."""
     ShellScript(view, contents).run()
 
 
@@ -48,7 +36,7 @@ def inside(
 ) -> None:
     """Collect the commands of a script that stands in another file."""
     variables = variables or Variables()
-    if contents.deeper(len(view.text) + len(variables.values)):
+    if contents.deeper(view, len(variables.values)):
         ShellScript(view, contents, variables, image, env or {}).run()
         contents.depth -= 1
 
@@ -68,10 +56,9 @@ class ShellScript:
     _parens: int = 0
 
     def run(self) -> None:
-        """Read every command."""
         for name, word in self.env.items():
             if word.unknown is None and word.place.file == self.view.source.name:
-                value = VariableValue(TextView.of(self.view.source, word))
+                value = VariableValue(word.view)
                 self.variables.values.setdefault(name, value)
         lexer = Lexer(self.view)
         tokens = lexer.tokens()
@@ -80,8 +67,7 @@ class ShellScript:
             token = tokens[at]
             at += 1
             if self.contents.left < 0:
-                place = self.view.place(token.start, token.end)
-                self.contents.trouble(place, "too long a script: the rest is not read")
+                self.contents.cut_at(self.view.place(token.start, token.end), TOO_MUCH)
                 return
             if isinstance(token, RawWord):
                 self._words.append(token)
@@ -116,7 +102,7 @@ class ShellScript:
         return at
 
     def _array(self, match: re.Match[str], tokens: list[RawWord | Operator], at: int) -> int:
-        items = list[CommandArgument]()
+        items = list[Word]()
         while at < len(tokens):
             token = tokens[at]
             at += 1
@@ -191,7 +177,8 @@ class ShellScript:
         text, unknown, _ = self.variables.text(value, self.view)
         branch = self._branches > 0
         if unknown and (unknown == TOO_LONG or not text.text.replace(HOLE, "").strip()):
-            return VariableValue(branch=branch, argument=bool(_ARGUMENT.match(unknown)))
+            argument = bool(_ARGUMENT.match(unknown))
+            return VariableValue(branch=branch, argument=argument, cut=unknown == TOO_LONG)
         return VariableValue(text, branch=branch)
 
     def _assign(self, match: re.Match[str], word: RawWord) -> None:
@@ -217,17 +204,18 @@ class ShellScript:
             for word in words[1:]:
                 self.variables.values.pop(word.bare or "", None)
             return
-        args, before = list[CommandArgument](), 0
+        args, before = list[Word](), 0
+        place = self.view.place(words[0].start, words[-1].end)
         for word in words:
             args.extend(self.variables.expand(word, self.view))
             if not self.contents.spend(WORD * (len(args) - before)):
+                self.contents.cut_at(place, TOO_MUCH)
                 return
             before = len(args)
-        if bare == "set" and len(args) > 1 and args[1].word.text == "--":
+        if bare == "set" and len(args) > 1 and args[1].text == "--":
             self.variables.values["@"] = VariableValue(items=args[2:])
             return
         env = {**self.env, **self.variables.environment(), **env}
-        place = self.view.place(words[0].start, words[-1].end)
         if not self._bodies(args, written):
             wrappers.Unwrapping(self.contents, self.variables, place, self.image, env).emit(args)
 
@@ -242,7 +230,7 @@ class ShellScript:
                 self.variables.export(name)
 
     def _bodies(
-        self, args: list[CommandArgument], written: list[tuple[str, RawWord | None, RawWord | None]]
+        self, args: list[Word], written: list[tuple[str, RawWord | None, RawWord | None]]
     ) -> bool:
         """Read here-documents as the files or programs they become; True: that was all."""
         body = next((body for _, _, body in written if body is not None), None)

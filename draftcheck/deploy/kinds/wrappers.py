@@ -13,15 +13,15 @@ from dataclasses import dataclass, field
 from functools import cache, partial
 from typing import Literal
 
-from draftcheck.deploy.contents import ContentsBuilder
-from draftcheck.deploy.deployment import Word
-from draftcheck.deploy.hints import hinted
+from draftcheck.deploy.deployment import TOO_MUCH, ContentsBuilder
+from draftcheck.deploy.options.programs import hinted
 from draftcheck.deploy.syntax.variables import Variables, VariableValue, filled
-from draftcheck.deploy.text import CommandArgument, TextView, joined
+from draftcheck.deploy.text import TextView, Word, joined
 from draftcheck.rulebook import files as rulefiles
 from draftcheck.rulebook.files import Names, RuleRow
 from draftcheck.values.findings import FilePlace
 
+MOST_WRAPPERS = 100
 _PYTHON = re.compile(r"(?:python|pypy)[\d.]*(?:\.exe)?")
 _CLUSTER_C = re.compile(r"-[a-zA-Z]*c")
 _NEWLINE = re.compile(r"\\n")
@@ -57,7 +57,6 @@ class WrapperFile(RuleRow, frozen=True):
 
 @cache
 def rows() -> Mapping[str, Wrapper]:
-    """The rows by name of the program."""
     listed = rulefiles.read("wrappers", WrapperFile).wrapper
     return {name: row for row in listed for name in row.names}
 
@@ -76,10 +75,10 @@ class Unwrapping:
     image: Word | None = None
     env: Mapping[str, Word] = field(default_factory=dict)
 
-    def emit(self, args: list[CommandArgument]) -> None:
+    def emit(self, args: list[Word]) -> None:
         """Add the command, or the commands of the script that it runs."""
-        for _ in range(20):
-            if not args or args[0].word.unknown:
+        for _ in range(MOST_WRAPPERS):
+            if not args or args[0].unknown:
                 break
             rest = self._inner(base(args[0]), args)
             if rest is None:
@@ -87,98 +86,97 @@ class Unwrapping:
             if rest is args:
                 break
             args = rest
+        else:
+            self.contents.cut_at(args[0].place, TOO_MUCH)
         self.contents.command(args, self.place, self.image, self.env)
 
-    def _inner(self, name: str, args: list[CommandArgument]) -> list[CommandArgument] | None:
+    def _inner(self, name: str, args: list[Word]) -> list[Word] | None:
         """The command inside; the same: none; None: it was read in another way."""
         row = rows().get(name)
         if row is not None:
             return FORMS[row.form](self, row, args)
-        if _PYTHON.fullmatch(name) and len(args) > 2 and args[1].word.text == "-c":
+        if _PYTHON.fullmatch(name) and len(args) > 2 and args[1].text == "-c":
             inside(args[2].view, "-c.py", self.contents)
         return args
 
-    def _command(self, row: Wrapper, args: list[CommandArgument]) -> list[CommandArgument]:
+    def _command(self, row: Wrapper, args: list[Word]) -> list[Word]:
         at = 1
         if row.subcommands:
-            if len(args) < 2 or args[1].word.text not in row.subcommands:
+            if len(args) < 2 or args[1].text not in row.subcommands:
                 return args
             at = 2
         return args[_first(args, at, row.options) + row.skip :]
 
-    def _eval(self, row: Wrapper, args: list[CommandArgument]) -> list[CommandArgument] | None:
+    def _eval(self, row: Wrapper, args: list[Word]) -> list[Word] | None:
         if len(args) < 2:
             return args
         self._script(joined([view for arg in args[1:] for view in (arg.view, _space(arg.view))]))
         return None
 
-    def _shell(self, row: Wrapper, args: list[CommandArgument]) -> list[CommandArgument] | None:
+    def _shell(self, row: Wrapper, args: list[Word]) -> list[Word] | None:
         for at, arg in enumerate(args[1:-1], start=1):
-            if _CLUSTER_C.fullmatch(arg.word.text):
+            if _CLUSTER_C.fullmatch(arg.text):
                 self._script(args[at + 1].view, args[at + 2 :])
                 return None
-            if not arg.word.text.startswith(("-", "+")) and args[at - 1].word.text != "-o":
+            if not arg.text.startswith(("-", "+")) and args[at - 1].text != "-o":
                 break
         return args
 
-    def _script(self, view: TextView, positional: list[CommandArgument] | None = None) -> None:
+    def _script(self, view: TextView, positional: list[Word] | None = None) -> None:
         values = dict(self.variables.values)
         if positional:
             values["@"] = VariableValue(items=positional[1:])
         variables = Variables(values, set(self.variables.exported))
-        self.contents.embedded.script(view, self.contents, variables, self.image, self.env)
+        self.contents.read_script(view, self.contents, variables, self.image, self.env)
 
-    def _env(self, row: Wrapper, args: list[CommandArgument]) -> list[CommandArgument]:
+    def _env(self, row: Wrapper, args: list[Word]) -> list[Word]:
         at = _first(args, 1, row.options)
         env = dict(self.env)
-        while at < len(args) and (match := _ASSIGNED.match(args[at].word.text)):
+        while at < len(args) and (match := _ASSIGNED.match(args[at].text)):
             view = args[at].view
             env[match[0][:-1]] = view.slice(match.end(), len(view.text)).word()
             at += 1
         self.env = env
         return args[at:]
 
-    def _quoted(self, row: Wrapper, args: list[CommandArgument]) -> list[CommandArgument] | None:
+    def _quoted(self, row: Wrapper, args: list[Word]) -> list[Word] | None:
         last = args[-1]
         if len(args) > 1 and re.search(r"\s", last.view.text):
             self._script(last.view)
             return None
         return args[_first(args, 1, row.options) :] if row.options else args
 
-    def _container(self, row: Wrapper, args: list[CommandArgument]) -> list[CommandArgument]:
+    def _container(self, row: Wrapper, args: list[Word]) -> list[Word]:
         at = 1
-        while at < len(args) and args[at].word.text not in row.subcommands:
-            if args[at].word.text in _NO_CONTAINER:
+        while at < len(args) and args[at].text not in row.subcommands:
+            if args[at].text in _NO_CONTAINER:
                 return args
             at += 1
         if at >= len(args):
             return args
-        runs = args[at].word.text != "exec"
+        runs = args[at].text != "exec"
         at, entry, env = self._container_options(row, args, at + 1)
         if at >= len(args):
             return args
         if not runs:
             return args[at + 1 :]
-        self.image, self.env = args[at].word, env
-        inner = [*entry, *args[at + 1 :]]
-        if not inner:
-            self.contents.command([], self.place, self.image, env)
-        return inner
+        self.image, self.env = args[at], env
+        return [*entry, *args[at + 1 :]]
 
-    def _image_file(self, row: Wrapper, args: list[CommandArgument]) -> list[CommandArgument]:
-        if len(args) < 3 or args[1].word.text not in row.subcommands:
+    def _image_file(self, row: Wrapper, args: list[Word]) -> list[Word]:
+        if len(args) < 3 or args[1].text not in row.subcommands:
             return args
         at = _first(args, 2, row.options)
-        if at < len(args) and args[at].word.text.startswith("docker://"):
+        if at < len(args) and args[at].text.startswith("docker://"):
             view = args[at].view
             self.image = view.slice(len("docker://"), len(view.text)).word()
         return args[at + 1 :]
 
     def _container_options(
-        self, row: Wrapper, args: list[CommandArgument], at: int
-    ) -> tuple[int, list[CommandArgument], dict[str, Word]]:
-        entry, env = list[CommandArgument](), dict[str, Word]()
-        while at < len(args) and args[at].word.text.startswith("-"):
+        self, row: Wrapper, args: list[Word], at: int
+    ) -> tuple[int, list[Word], dict[str, Word]]:
+        entry, env = list[Word](), dict[str, Word]()
+        while at < len(args) and args[at].text.startswith("-"):
             view = args[at].view
             name, equals, _ = view.text.partition("=")
             value = view.slice(len(name) + 1, len(view.text)) if equals else None
@@ -189,27 +187,25 @@ class Unwrapping:
             if value is None:
                 continue
             if name == "--entrypoint":
-                entry = [CommandArgument.of(value)] if value.text else []
+                entry = [value.word()] if value.text else []
             elif name in ("-e", "--env") and "=" in value.text:
                 key = value.text.partition("=")[0]
                 env[key] = value.slice(len(key) + 1, len(value.text)).word()
         return at, entry, env
 
-    def _kubectl(self, row: Wrapper, args: list[CommandArgument]) -> list[CommandArgument]:
-        if len(args) < 3 or args[1].word.text not in row.subcommands:
+    def _kubectl(self, row: Wrapper, args: list[Word]) -> list[Word]:
+        if len(args) < 3 or args[1].text not in row.subcommands:
             return args
-        end = next((i for i, arg in enumerate(args) if arg.word.text == "--"), len(args))
+        end = next((i for i, arg in enumerate(args) if arg.text == "--"), len(args))
         for at, arg in enumerate(args[:end]):
-            if arg.word.text.startswith("--image="):
+            if arg.text.startswith("--image="):
                 self.image = arg.view.slice(len("--image="), len(arg.view.text)).word()
-            elif arg.word.text == "--image" and at + 1 < end:
-                self.image = args[at + 1].word
+            elif arg.text == "--image" and at + 1 < end:
+                self.image = args[at + 1]
         return args[end + 1 :] if self.image is not None and end < len(args) else args
 
 
-FORMS: Mapping[
-    str, Callable[[Unwrapping, Wrapper, list[CommandArgument]], list[CommandArgument] | None]
-] = {
+FORMS: Mapping[str, Callable[[Unwrapping, Wrapper, list[Word]], list[Word] | None]] = {
     "command": Unwrapping._command,
     "shell": Unwrapping._shell,
     "eval": Unwrapping._eval,
@@ -221,16 +217,13 @@ FORMS: Mapping[
 }
 
 
-def base(arg: CommandArgument) -> str:
-    """The name of a program without its folder."""
-    return arg.word.text.rsplit("/", 1)[-1]
+def base(arg: Word) -> str:
+    return arg.text.rsplit("/", 1)[-1]
 
 
-def heredoc(
-    args: list[CommandArgument], text: TextView, files: list[str], contents: ContentsBuilder
-) -> bool:
+def heredoc(args: list[Word], text: TextView, files: list[str], contents: ContentsBuilder) -> bool:
     """Read a here-document as what it becomes; False: the command itself still counts."""
-    names = [base(arg) for arg in args if not arg.word.text.startswith("-")]
+    names = [base(arg) for arg in args if not arg.text.startswith("-")]
     program = names[0] if names else ""
     if files:
         inside(text, files[-1], contents)
@@ -247,7 +240,7 @@ def heredoc(
     return True
 
 
-def echoed(args: list[CommandArgument], name: str, contents: ContentsBuilder) -> bool:
+def echoed(args: list[Word], name: str, contents: ContentsBuilder) -> bool:
     """Read what echo or printf writes to a script; False: they do not."""
     if base(args[0]) not in ("echo", "printf") or len(args) < 2:
         return False
@@ -255,7 +248,7 @@ def echoed(args: list[CommandArgument], name: str, contents: ContentsBuilder) ->
         return False
     parts = list[TextView]()
     for arg in args[1:]:
-        if arg.word.text in ("-e", "-n", "-ne", "-en"):
+        if arg.text in ("-e", "-n", "-ne", "-en"):
             continue
         parts += [filled(arg.view, _NEWLINE, partial(_newline, arg.view)), _space(arg.view)]
     if parts:
@@ -269,15 +262,15 @@ def _newline(view: TextView, match: re.Match[str]) -> TextView:
 
 def inside(view: TextView, name: str, contents: ContentsBuilder) -> None:
     """Read a file that stands inside another."""
-    if hinted(view.text) and contents.deeper(len(view.text)):
-        contents.embedded.file(view, name, contents)
+    if hinted(view.text) and contents.deeper(view):
+        contents.read_file(view, name, contents)
         contents.depth -= 1
 
 
-def _first(args: list[CommandArgument], at: int, options: tuple[str, ...]) -> int:
+def _first(args: list[Word], at: int, options: tuple[str, ...]) -> int:
     """The index of the first word that is no option and no option's value."""
-    while at < len(args) and args[at].word.text.startswith("-"):
-        text = args[at].word.text
+    while at < len(args) and args[at].text.startswith("-"):
+        text = args[at].text
         at += 1
         if text == "--":
             break

@@ -1,17 +1,16 @@
-"""Any other YAML: Helm values, CI steps, playbooks. Lists of arguments are told by their names."""
+"""Any other YAML or JSON: Helm values, CI steps … Lists of arguments are told by their names."""
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
 
-from draftcheck.deploy.contents import ContentsBuilder
-from draftcheck.deploy.deployment import DocumentTree, Word
-from draftcheck.deploy.kinds.containers import ContainerReader, references, started
+from draftcheck.deploy.deployment import TOO_MUCH, ContentsBuilder, DocumentTree
+from draftcheck.deploy.kinds.containers import ContainerReader, objects, references, started
+from draftcheck.deploy.syntax import json_places
 from draftcheck.deploy.syntax.yaml_tree import parse
-from draftcheck.deploy.text import CommandArgument, TextView
+from draftcheck.deploy.text import TextView, Word
 
-NAMES = re.compile(r".+\.ya?ml")
 _ARGUMENTS = re.compile(r"(?:\w*_?args|\w*Args|arguments|\w*[fF]lags|extra_?opts)")
 _SCRIPTS = {
     "run", "cmds", "script", "before_script", "after_script", "shell", "runcmd",
@@ -38,16 +37,9 @@ class _Above:
     """Steps are PowerShell unless they say otherwise."""
 
 
-def claims(name: str, text: str) -> bool:
-    """Whether this is YAML at all."""
-    return True
-
-
 def read(view: TextView, contents: ContentsBuilder) -> None:
-    """Collect everything that looks like a command."""
-    parsed = parse(view, contents)
-    reader = ContainerReader(parsed, contents)
-    for tree in parsed.trees:
+    reader = ContainerReader(contents)
+    for tree in parse(view, contents):
         walk(reader, tree)
 
 
@@ -69,6 +61,8 @@ def walk(reader: ContainerReader, tree: DocumentTree) -> None:
         if under != "with":  # the inputs of an action have names of their own
             _mapping(reader, at, above, seen)
         waiting.extend((value, above, key.text) for key, value in reversed(at.entries))
+    if waiting:
+        reader.contents.cut_at(tree.place, TOO_MUCH)
 
 
 def _around(reader: ContainerReader, mapping: DocumentTree, above: _Above) -> _Above:
@@ -91,7 +85,7 @@ def _mapping(reader: ContainerReader, mapping: DocumentTree, above: _Above, seen
     env = dict[str, Word]()
     for name in _ENVIRONMENT:
         env.update(reader.environment(mapping.get(name)))
-    words = list[CommandArgument]()
+    words = list[Word]()
     for key, value in mapping.entries or ():
         if key.text in _SCRIPTS:
             _script(reader, value, mapping.get("shell"), above, env)
@@ -104,7 +98,7 @@ def _mapping(reader: ContainerReader, mapping: DocumentTree, above: _Above, seen
             seen.add(id(value))
     if mapping.get("engine_kwargs") is not None and mapping.get("model_loading_config") is not None:
         reader.contents.document("ray-llm", mapping)
-    words[:0] = started(reader, mapping.get("modelCommand"), above.model)
+    words[:0] = started(mapping.get("modelCommand"), above.model)
     if words:
         reader.emit(references(words, env), above.image, env)
 
@@ -127,7 +121,7 @@ def _script(
         reader.script(value, above.image, env)
 
 
-def _listed(reader: ContainerReader, value: DocumentTree) -> list[CommandArgument]:
+def _listed(reader: ContainerReader, value: DocumentTree) -> list[Word]:
     """Arguments: a list, or a text that begins with an option."""
     if value.items is not None:
         return reader.args(value)
@@ -137,7 +131,7 @@ def _listed(reader: ContainerReader, value: DocumentTree) -> list[CommandArgumen
 
 def _command(
     reader: ContainerReader, value: DocumentTree, above: _Above, env: dict[str, Word]
-) -> list[CommandArgument]:
+) -> list[Word]:
     if value.items is not None:
         return reader.args(value)
     if value.word is None:
@@ -152,19 +146,36 @@ def _options(
     reader: ContainerReader, mapping: DocumentTree, above: _Above, env: dict[str, Word]
 ) -> None:
     """Options by name (maxModelLen: 4096), as the chart spells them on the command line."""
-    words = list[CommandArgument]()
-    if above.model is not None and (model := reader.arg(above.model)) is not None:
-        words += [_spelled("--model", model), model]
+    words = list[Word]()
+    if above.model is not None and (model := reader.word(above.model)) is not None:
+        words += [Word("--model", model.place, model.view.vague("--model", 0, 0)), model]
     for key, value in mapping.entries or ():
         if _ARGUMENTS.fullmatch(key.text):
             words.extend(_listed(reader, value))
             continue
-        arg = reader.arg(value)
-        if arg is not None and arg.word.kind in ("int", "float", "str"):
+        arg = reader.word(value)
+        if arg is not None and arg.kind in ("int", "float", "str"):
             option = "--" + _UPPER.sub("-", key.text).lower()
-            words += [CommandArgument(Word(option, key.place), arg.view.vague(option, 0, 0)), arg]
+            words += [Word(option, key.place, arg.view.vague(option, 0, 0)), arg]
     reader.emit(words, above.image, env)
 
 
-def _spelled(text: str, beside: CommandArgument) -> CommandArgument:
-    return CommandArgument(Word(text, beside.word.place), beside.view.vague(text, 0, 0))
+_WORTH = re.compile(r"\"(?:image|command|\w*[aA]rgs|cmd|entry[pP]oint|run|scripts?)\"\s*:")
+
+
+def read_json(view: TextView, contents: ContentsBuilder) -> None:
+    """A document of engine arguments, or the commands that it describes."""
+    if view.name != "model.json" and not _WORTH.search(view.text):
+        return
+    tree = json_places.parse_view(view, contents, "JSON")
+    if tree is None or tree.word is not None:
+        return
+    reader = ContainerReader(contents)
+    if view.name == "model.json" and tree.get("model") is not None:
+        contents.document("triton-model", tree)
+    elif tree.get("apiVersion") is not None:
+        objects(reader, [tree])
+    else:
+        walk(reader, tree)
+        for _, script in tree.pairs("scripts"):
+            reader.script(script)

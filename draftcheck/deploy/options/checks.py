@@ -1,32 +1,62 @@
 """The options of one command or file against the engine's table at its version.
 
 For each option in the order of the file: does this version have the name (if not, is it gone, too
-new, or misspelt), and does it take the value (values.py). Then the table's [[check]] rows: options
-that need each other, or exclude each other. Every finding is a row of rules/files.toml at a place.
+new, or misspelt), and does it take the value. Then the table's [[check]] rows: options that need
+each other, or exclude each other. Every finding is a row of rules/files.toml at a place, with the
+changes that would mend it.
 """
 
 from __future__ import annotations
 
+import fnmatch
 import posixpath
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
-from draftcheck.deploy.options import edits
-from draftcheck.deploy.options import values as optionvalues
-from draftcheck.deploy.options.findings import found
+from draftcheck.deploy.deployment import DocumentTree
 from draftcheck.deploy.options.given import ENV, KEY, GivenOption, GivenOptions, parts
 from draftcheck.deploy.options.tables import (
     OptionChange,
     OptionRule,
     OptionsAtVersion,
+    ValueChange,
     VersionWindow,
     matches,
     near,
 )
+from draftcheck.deploy.text import Word
+from draftcheck.rulebook import file_rules
 from draftcheck.rulebook.files import Names
 from draftcheck.values.findings import FilePlace, Finding, Fix
-from draftcheck.values.words import Severity
+from draftcheck.values.words import Outcome, Severity
+
+LONGEST = 300
+"""Characters of what a finding quotes from a file."""
+
+
+def found(
+    rule: str,
+    place: FilePlace,
+    saw: str,
+    *,
+    why: str = "",
+    fix: str = "",
+    source: str = "",
+    severity: str = "",
+    changes: tuple[Fix, ...] = (),
+) -> Finding:
+    """A rule seen at a place; what is not said comes from the rule."""
+    row = file_rules.load(file_rules.FILES)[rule]
+    shown = saw if len(saw) <= LONGEST else saw[: LONGEST - 1] + "…"
+    finding = Finding.of(row, Outcome.FAIL, shown, source=source, place=place, changes=changes)
+    return replace(
+        finding,
+        why=why or row.why,
+        fix=fix or row.fix,
+        severity=Severity(severity) if severity else row.severity,
+    )
+
 
 RULES = {
     "gone": "FIL001", "too-new": "FIL002", "never": "FIL003", "ignored": "FIL004",
@@ -46,32 +76,30 @@ def check(setting: GivenOptions, *, speculates: bool) -> list[Finding]:
     """Everything that is wrong with what is given, in the order of the file."""
     seen: list[Finding] = []
     view = setting.view
-    read = view.table.order(view.version) >= view.table.order(view.table.oldest)
+    read = view.table.order(view.version) >= view.table.order(view.table.head.oldest)
     inner = _knows_keys(setting)
+    given = {name for e in setting.entries if not e.unset for name in (e.means, e.name)}
     unsplit, without = {id(e) for e in setting.unsplit}, {id(e) for e in setting.without_value}
-    for entry in setting.entries:
-        about = _about_speculation(entry)
+    for at, entry in enumerate(setting.entries):
+        about = bool(entry.means in ABOUT or SPECULATION.search(entry.name))
         if not speculates and not about:
             continue
-        found_here = [_unsplit(setting, entry)] if id(entry) in unsplit else []
+        beside = setting.entries[max(at - 1, 0) : at + 2]
+        found_here = [_unsplit(view, entry, beside)] if id(entry) in unsplit else []
         if read and id(entry) not in unsplit:
-            found_here += _name(setting, entry, inner)
+            found_here += _name(setting, entry, inner, given)
         if id(entry) in without and not setting.may_hold_more:
             found_here.append(_no_value(entry))
-        found_here += optionvalues.check(view, entry)
+        found_here += _value(view, entry)
         if not speculates:  # a name that resembles none of the engine's is a fork's own
             found_here = [f for f in found_here if f.rule != "FIL003" or f.changes]
         # Where options are listed by version, an unknown version may be another one, or a fork.
         soft = not view.sure and not about and view.table.head.names is not None
         seen.extend(map(_softly, found_here) if soft else found_here)
     seen.extend(_twice(setting) if speculates else ())
-    for row in view.table.checks:
+    for row in view.table.file.check:
         seen.extend(_together(setting, row))
     return sorted(seen, key=lambda finding: (finding.place, finding.rule))
-
-
-def _about_speculation(entry: GivenOption) -> bool:
-    return bool(entry.means in ABOUT or SPECULATION.search(entry.name))
 
 
 def _softly(finding: Finding) -> Finding:
@@ -80,15 +108,14 @@ def _softly(finding: Finding) -> Finding:
     return finding if mild else replace(finding, severity=Severity.WARNING)
 
 
-def _unsplit(setting: GivenOptions, entry: GivenOption) -> Finding:
-    view = setting.view
+def _unsplit(view: OptionsAtVersion, entry: GivenOption, beside: list[GivenOption]) -> Finding:
     change = view.change(entry.name)
     name = change.becomes if change and change.becomes else entry.name
     return found(
         "FIL013", entry.word.place, entry.word.text,
         fix=f"Write {name} {entry.text}.",
-        changes=edits.apart(entry, name, setting.entries, safe=True),
-        source=f"{view.table.engine}: its parser looks up the whole word",
+        changes=apart(entry, name, beside, safe=True),
+        source=f"{view.table.head.engine}: its parser looks up the whole word",
     )  # fmt: skip
 
 
@@ -103,13 +130,15 @@ def _no_value(entry: GivenOption) -> Finding:
 # ---- names ----
 
 
-def _name(setting: GivenOptions, entry: GivenOption, inner: bool) -> Iterator[Finding]:
-    """inner: whether keys of objects are to be looked at."""
+def _name(
+    setting: GivenOptions, entry: GivenOption, inner: bool, given: set[str]
+) -> Iterator[Finding]:
+    """inner: whether keys of objects are to be looked at; given: meanings and names of all."""
     view = setting.view
     change = view.change(entry.name)
     if change is not None and entry.unset and change.effect == "ignored":
         return
-    if change is not None and all(setting.last(other) for other in change.given):
+    if change is not None and all(given & set(other.split("|")) for other in change.given):
         yield _changed(view, entry, change)
         return
     if view.now(entry.name) or entry.name in ("-h", "--help"):
@@ -119,27 +148,25 @@ def _name(setting: GivenOptions, entry: GivenOption, inner: bool) -> Iterator[Fi
         return
     if entry.kind == ENV:
         yield from _variable(view, entry, span)
-    elif span is None:
+        return
+    if span is None:
         yield from _unknown(setting, entry)
-    elif span.until and view.table.order(view.version) >= view.table.order(span.until):
-        yield found(
-            "FIL001", entry.word.place, f"{entry.word.text} in {view.title}",
-            why=f"It was there until {span.until}: the engine no longer knows it, and stops.",
-            fix="Leave it out, or use what has taken its place.", source=view.source,
-        )  # fmt: skip
-    elif span.since and view.table.order(view.version) < view.table.order(span.since):
-        yield found(
-            "FIL002", entry.word.place, f"{entry.word.text} in {view.title}",
-            why=f"It came with {span.since}: the engine does not know it, and stops.",
-            fix=f"Use {view.table.engine} {span.since} or newer, or leave it out.",
-            source=view.source,
-        )  # fmt: skip
+        return
+    order, fix = view.table.order, ""
+    if span.until and order(view.version) >= order(span.until):
+        rule, fix = "FIL001", "Leave it out, or use what has taken its place."
+        why = f"It was there until {span.until}: the engine no longer knows it, and stops."
+    elif span.since and order(view.version) < order(span.since):
+        rule = "FIL002"
+        fix = f"Use {view.table.head.engine} {span.since} or newer, or leave it out."
+        why = f"It came with {span.since}: the engine does not know it, and stops."
     elif view.letter and span.programs and view.letter not in span.programs:
-        yield found(
-            "FIL003", entry.word.place, f"{entry.word.text} in {view.title}",
-            why="Another program of this engine has it; this one does not know it, and stops.",
-            source=view.source,
-        )  # fmt: skip
+        rule = "FIL003"
+        why = "Another program of this engine has it; this one does not know it, and stops."
+    else:
+        return
+    saw = f"{entry.word.text} in {view.title}"
+    yield found(rule, entry.word.place, saw, why=why, fix=fix, source=view.source)
 
 
 def _knows_keys(setting: GivenOptions) -> bool:
@@ -155,7 +182,7 @@ def _changed(view: OptionsAtVersion, entry: GivenOption, change: OptionChange) -
     becomes = _as_key(entry, change.becomes)
     fix = change.fix or (f"Use {becomes}." if becomes else "")
     old = entry.word.text.partition("=")[0]
-    changes = edits.swap(entry.word, old, becomes, safe=change.safe) if becomes else ()
+    changes = swap(entry.word, old, becomes, safe=change.safe) if becomes else ()
     return found(
         RULES[change.effect], entry.word.place, f"{entry.word.text} in {view.title}",
         why=change.why, fix=fix, source=change.source, severity=change.severity, changes=changes,
@@ -194,7 +221,7 @@ def _unknown(setting: GivenOptions, entry: GivenOption) -> Iterator[Finding]:
     shown = near(last, by_last) if setting.spelling_searches <= MOST_SEARCHED else None
     meant = by_last[shown] if shown else None
     speculative = re.search(r"spec|draft|assistant", entry.name) is not None
-    if not listed or (meant is None and not view.table.complete and not speculative):
+    if not listed or (meant is None and not view.table.head.complete and not speculative):
         return
     if setting.python_arguments and not part and not (speculative and meant):
         return
@@ -204,7 +231,7 @@ def _unknown(setting: GivenOptions, entry: GivenOption) -> Iterator[Finding]:
     severity = "warning" if silent or setting.newer_than_read or foreign else ""
     if shown and entry.kind == KEY:
         last, shown = entry.word.text, _as_key(entry, shown)
-    changes = edits.swap(entry.word, last, shown, safe=False) if shown else ()
+    changes = swap(entry.word, last, shown, safe=False) if shown else ()
     yield found(
         "FIL003", entry.word.place, f"{entry.word.text} in {view.title}",
         why="The engine passes over keys that it does not know, without a word." if silent else "",
@@ -252,29 +279,21 @@ def _together(setting: GivenOptions, row: OptionRule) -> Iterator[Finding]:
         return
     if any(_among(setting, name, values, False) for name, values in row.unless.items()):
         return
+    # Some kinds of draft are told by their name alone, by engines too.
     draft = setting.last("draft|draft_repo")
-    if draft is not None and not _by_name(draft, row):
+    if draft is not None and row.unless_draft and matches(row.unless_draft, draft.text):
+        return
+    if draft is not None and row.if_draft and not matches(row.if_draft, draft.text):
         return
     entry = setting.last(row.at)
-    if entry is None or _is_ignored(view, entry):
+    change = view.change(entry.name) if entry is not None else None
+    if entry is None or (change is not None and change.effect == "ignored"):  # said already
         return
+    place = entry.at if entry.option is not None and entry.option.object else entry.word.place
     yield found(
-        row.rule, _place(entry), _filled(setting, entry, row.saw), why=row.why, fix=row.fix,
+        row.rule, place, _filled(setting, entry, row.saw), why=row.why, fix=row.fix,
         source=row.source, severity=row.severity, changes=_mended(entry, row),
     )  # fmt: skip
-
-
-def _is_ignored(view: OptionsAtVersion, entry: GivenOption) -> bool:
-    """Said already: nothing reads it."""
-    change = view.change(entry.name)
-    return change is not None and change.effect == "ignored"
-
-
-def _by_name(draft: GivenOption, row: OptionRule) -> bool:
-    """Some kinds of draft are told by their name alone, by engines too."""
-    if row.unless_draft and matches(row.unless_draft, draft.text):
-        return False
-    return not row.if_draft or matches(row.if_draft, draft.text)
 
 
 def _among(setting: GivenOptions, name: str, values: Names, whole: bool) -> bool:
@@ -282,23 +301,13 @@ def _among(setting: GivenOptions, name: str, values: Names, whole: bool) -> bool
     entry = setting.last(name)
     if entry is None or (entry.value is not None and entry.value.unknown):
         return False
-    same = [setting.last(value[1:]) for value in values if value.startswith("=")]
-    if any(other is not None and _same(other.text, entry.text) for other in same):
+    others = [setting.last(value[1:]) for value in values if value.startswith("=")]
+    path = posixpath.normpath(entry.text)
+    if any(other is not None and posixpath.normpath(other.text) == path for other in others):
         return True
     upper = setting.view.table.head.upper
-    hits = [optionvalues.fits(part.upper() if upper else part, values) for part in parts(entry)]
+    hits = [_fits(part.upper() if upper else part, values) for part in parts(entry)]
     return bool(hits) and (all(hits) if whole else any(hits))
-
-
-def _same(one: str, other: str) -> bool:
-    """Whether two paths of a file are spelt alike."""
-    return posixpath.normpath(one) == posixpath.normpath(other)
-
-
-def _place(entry: GivenOption) -> FilePlace:
-    if entry.option is not None and entry.option.object:
-        return entry.at
-    return entry.word.place
 
 
 def _filled(setting: GivenOptions, entry: GivenOption, saw: str) -> str:
@@ -311,7 +320,179 @@ def _filled(setting: GivenOptions, entry: GivenOption, saw: str) -> str:
 
 def _mended(entry: GivenOption, row: OptionRule) -> tuple[Fix, ...]:
     if row.insert:
-        return edits.behind(entry, row.insert, safe=row.safe)
+        return behind(entry, row.insert, safe=row.safe)
     if row.insert_key:
-        return edits.key(entry.value, entry.tree, row.insert_key, safe=row.safe)
+        return insert_key(entry.value, entry.tree, row.insert_key, safe=row.safe)
     return ()
+
+
+NUMBERS = {"int": re.compile(r"[+-]?\d+"), "float": re.compile(r"[+-]?(\d+\.?\d*|\.\d+)")}
+
+
+# ---- values ----
+
+
+def _fits(text: str, values: Iterable[str]) -> bool:
+    """Whether a value is one that a check names: ">3" (a number above), a glob, or plain text."""
+    for value in values:
+        if value.startswith(">"):
+            number = NUMBERS["float"].match(text)
+            if number is not None and float(number[0]) > float(value[1:]):
+                return True
+        elif value == text or fnmatch.fnmatchcase(text, value.replace("[", "[[]")):
+            return True
+    return False
+
+
+def _value(view: OptionsAtVersion, entry: GivenOption) -> Iterator[Finding]:
+    """What is wrong with the value of one option."""
+    option, value = entry.option, entry.value
+    if option is None or value is None or value.unknown or entry.unset:
+        return
+    if option.number:
+        yield from _number(entry, option.number)
+    for part in parts(entry):
+        row = _renamed(view, entry, part)
+        if row is not None:
+            yield _other_value(view, entry, part, row)
+        else:
+            yield from _choice(view, entry, part)
+
+
+def _number(entry: GivenOption, kind: str) -> Iterator[Finding]:
+    name, above, _ = kind.partition(">")
+    whole = NUMBERS[name].match(entry.text.strip())
+    if whole is None or (above and float(whole[0]) <= 0):
+        wanted = {"int": "a whole number", "float": "a number"}[name]
+        yield found(
+            "FIL006", entry.at, f"{entry.word.text} {entry.text}",
+            why="The engine stops when it reads the value.",
+            fix=f"Give {wanted}{' above 0' if above else ''}.",
+        )  # fmt: skip
+
+
+def _renamed(view: OptionsAtVersion, entry: GivenOption, part: str) -> ValueChange | None:
+    names = entry.option.names if entry.option else ()
+    text = part.upper() if view.table.head.upper else part
+    for row in view.table.file.value:
+        hit = row.value == text or (row.pattern and re.fullmatch(row.pattern, text))
+        if hit and row.option in names and view.holds(row):
+            return row
+    return None
+
+
+def _other_value(
+    view: OptionsAtVersion, entry: GivenOption, part: str, row: ValueChange
+) -> Finding:
+    fix = row.fix or f"Write {row.becomes}."
+    changes: tuple[Fix, ...] = ()
+    if row.becomes and entry.value is not None:
+        changes = swap(entry.value, part, row.becomes, safe=row.safe)
+    why = f"{view.title} does not take {part}."
+    if row.deprecated:
+        why = f"The engine takes it as {row.becomes} and logs that it is deprecated."
+    return found(
+        "FIL005" if row.deprecated else "FIL006", entry.at, f"{entry.word.text} {entry.text}",
+        why=why, fix=fix, source=row.source, changes=changes,
+    )  # fmt: skip
+
+
+def _choice(view: OptionsAtVersion, entry: GivenOption, part: str) -> Iterator[Finding]:
+    option = entry.option
+    choices = view.choices(entry.name)
+    if option is None or not choices or (option.also and matches(option.also, part)):
+        return
+    if option.checked_since and not view.table.covers(view.version, option.checked_since, ""):
+        return
+    text, known = part.strip(), choices
+    if not option.exact:
+        text, known = text.lower(), [choice.lower() for choice in choices]
+    if text in known:
+        return
+    when = _when(view, option.names, part)
+    meant = near(text, known)
+    shown = choices[known.index(meant)] if meant else None
+    changes: tuple[Fix, ...] = ()
+    if shown and entry.value is not None:
+        changes = swap(entry.value, part, shown, safe=False)
+    listed = ", ".join(choices[:14]) + (" …" if len(choices) > 14 else "")
+    yield found(
+        "FIL006", entry.at, f"{entry.word.text} {entry.text} in {view.title}",
+        why=when or f"The engine stops: it knows {listed}.",
+        fix=f"Did you mean {shown}?" if shown else f"Give one of {listed}.",
+        changes=changes, source=view.source,
+    )  # fmt: skip
+
+
+def _when(view: OptionsAtVersion, names: tuple[str, ...], part: str) -> str:
+    """Which versions take a value that this one does not."""
+    for name in names:
+        span = view.ever(f"={name}={part}")
+        if span is not None and span.until and view.now(f"={name}={part}") is None:
+            return f"{part} is a value from {span.since} until {span.until}."
+        if span is not None and span.since:
+            return f"{part} is a value from {span.since} on."
+    return ""
+
+
+# ---- changes that mend a finding: only where the file spells the word as it is ----
+
+
+def swap(word: Word, old: str, new: str, *, safe: bool) -> tuple[Fix, ...]:
+    """One part of a word becomes another; quotes around it stay."""
+    if word.raw is None or word.raw.count(old) != 1 or word.place.end_column is None:
+        return ()
+    if any(letter in new for letter in "\"'\\$` "):
+        return ()
+    return (Fix(word.place, word.raw.replace(old, new), safe),)
+
+
+def apart(
+    entry: GivenOption, name: str, others: Iterable[GivenOption], *, safe: bool
+) -> tuple[Fix, ...]:
+    """--option=value becomes --option value, where a space divides it from another word."""
+    word = entry.word
+    if word.raw is None or word.raw != word.text or word.place.end_column is None:
+        return ()
+    words = (each for other in others for each in (other.word, other.value) if each is not None)
+    if not any(_beside(word, each) or _beside(each, word) for each in words):
+        return ()
+    return (Fix(word.place, f"{name} {entry.text}", safe),)
+
+
+def _beside(one: Word, other: Word) -> bool:
+    """Whether one letter, a space, stands between two words; in a list it is more than that."""
+    place = other.place
+    return one.place.end_line == place.line and one.place.end_column == place.column - 1
+
+
+def behind(entry: GivenOption, text: str, *, safe: bool) -> tuple[Fix, ...]:
+    """Words behind an option and its value, where a space divides words."""
+    word, value = entry.word, entry.value
+    if value is None or word.raw != word.text or value.raw is None:
+        return ()
+    end = value.place
+    if end.end_line is None or end.end_column is None:
+        return ()
+    # In a list of a YAML or JSON file a space divides nothing: there, something else stands
+    # between two words, or a line ends.
+    if not _beside(word, value):
+        return ()
+    at = FilePlace(end.file, end.end_line, end.end_column, end.end_line, end.end_column)
+    return (Fix(at, text, safe),)
+
+
+def insert_key(
+    word: Word | None, tree: DocumentTree | None, text: str, *, safe: bool
+) -> tuple[Fix, ...]:
+    """A key at the beginning of a JSON object that a word holds as it is."""
+    if word is None or tree is None or not word.exact or word.raw is None:
+        return ()
+    if word.text not in word.raw or not word.text.lstrip().startswith("{"):
+        return ()
+    start = tree.place
+    at = FilePlace(start.file, start.line, start.column + 1, start.line, start.column + 1)
+    comma = ", " if tree.entries else ""
+    if ": " not in word.text:  # as its neighbours; in plain YAML a colon and a space end a key
+        text, comma = text.replace(": ", ":"), comma.strip()
+    return (Fix(at, text + comma, safe),)

@@ -1,17 +1,20 @@
 """The options that a deployment gives an engine: on a command line, by environment, as keys.
 
-arguments.py and documents.py fill a GivenOptions in the order of the file; checks.py, references.py
-and find.py then ask it by meaning ("draft") or by name ("--model-draft"). Where an option is given
-twice, the last counts.
+read_words() and read_keys() fill a GivenOptions in the order of the file; checks.py and find.py
+then ask it by meaning ("draft") or by name ("--model-draft"), and side() for the models that they
+name. Where an option is given twice, the last counts.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 
-from draftcheck.deploy.deployment import DocumentTree, FileTrouble, Word
-from draftcheck.deploy.options.tables import EngineOption, OptionsAtVersion
+from draftcheck.deploy.deployment import Document, DocumentTree, FileTrouble
+from draftcheck.deploy.options.programs import KeysReading
+from draftcheck.deploy.options.tables import EngineOption, OptionsAtVersion, VersionWindow
+from draftcheck.deploy.text import Word
 from draftcheck.values.findings import FilePlace
 
 KEY = "key"
@@ -32,7 +35,6 @@ class GivenOption:
     tree: DocumentTree | None = None
     """The value of a key, where it is no scalar."""
     option: EngineOption | None = None
-    takes: str = "1"
 
     @property
     def means(self) -> str:
@@ -115,11 +117,356 @@ def parts(entry: GivenOption) -> list[str]:
     return [part for part in entry.text.split(split) if part]
 
 
-def tail(word: Word, start: int) -> Word:
-    """The end of a word as a word: the value in --option=value."""
-    text = word.text[start:]
-    if not word.spans:
-        return Word(text, word.place, word.unknown)
-    end = len(word.text)
-    raw = text if word.raw is not None and text in word.raw else None
-    return Word(text, word.part(start, end), word.unknown, raw, spans=word.spans_of(start, end))
+# ---- words of a command line, split as the engine's own parser would ----
+
+NEGATIVE = re.compile(r"-\d+(\.\d+)?$")
+HELP = VersionWindow("option", "0", "", "", "", "")
+
+
+def read_words(setting: GivenOptions, words: Sequence[Word], positional: str = "") -> None:
+    """Add every option of the command; a word without a dash is the positional argument."""
+    style = setting.view.table.head.style
+    at = 0
+    taken = not positional or setting.last(positional) is not None
+    while at < len(words):
+        word = words[at]
+        if not _dashed(word.text) or word.text == "-":
+            if word.unknown and word.unknown in word.text and (taken or at > 0):
+                setting.may_hold_more = True
+            elif not taken:
+                taken = True
+                _means(setting, positional, word, OPTION)
+            at += 1
+            continue
+        at += (_one_word if style == "plain" else _argparse)(setting, words, at)
+
+
+def _dashed(text: str) -> bool:
+    """Whether a word looks like an option, not like a value."""
+    return text.startswith("-") and not NEGATIVE.match(text)
+
+
+def _add(setting: GivenOptions, name: str, word: Word, values: Sequence[Word], takes: str) -> None:
+    value = values[0] if values else None
+    option = setting.view.meant(name)
+    entry = GivenOption(name, word, value, option=option)
+    if takes == "1" and value is None:
+        setting.without_value.append(entry)
+    setting.add(entry)
+
+
+def _one_word(setting: GivenOptions, words: Sequence[Word], at: int) -> int:
+    """Every option is one word; as many words follow as it takes, whatever they look like."""
+    word, view = words[at], setting.view
+    name = word.text.replace("_", "-") if word.text.startswith("--") else word.text
+    head, equals, _ = name.partition("=")
+    if equals and view.ever(name) is None and (view.ever(head) or view.change(head)):
+        value = word.tail(len(head) + 1)
+        setting.unsplit.append(GivenOption(head, word, value, option=view.meant(head)))
+        setting.add(setting.unsplit[-1])
+        return 1
+    span = view.now(name) or view.ever(name)
+    if span is None:
+        return 1 + _guess(setting, name, words, at)
+    count = {"0": 0, "2": 2}.get(span.takes, 1)
+    if count == 1 and _was_a_switch(view, name, words[at + 1 : at + 2]):
+        _add(setting, name, word, [], "1")
+        return 1
+    _add(setting, name, word, words[at + 1 : at + 1 + count], span.takes)
+    return 1 + count
+
+
+def _was_a_switch(view: OptionsAtVersion, name: str, following: Sequence[Word]) -> bool:
+    """-fa takes a word since b6325: an option behind it was not meant as its value."""
+    once = any(span.takes == "0" for span in view.table.spans.get(name, ()))
+    return once and all(view.ever(word.text) is not None for word in following)
+
+
+def _guess(setting: GivenOptions, name: str, words: Sequence[Word], at: int) -> int:
+    """An option that nobody knows: the next word is its value unless it looks like an option."""
+    values = [word for word in words[at + 1 : at + 2] if not _dashed(word.text)]
+    _add(setting, name, words[at], values, "?")
+    return len(values)
+
+
+def _argparse(setting: GivenOptions, words: Sequence[Word], at: int) -> int:
+    """--option value, --option=value, unambiguous beginnings, and --option.key for objects."""
+    word, view = words[at], setting.view
+    typed, equals, _ = word.text.partition("=")
+    rest = word.tail(len(typed) + 1)
+    base, dot, key = typed.partition(".")
+    name = _full(view, base if dot and view.now(typed) is None else typed)
+    span = HELP if name in ("-h", "--help") else view.now(name) or view.ever(name)
+    option = view.option(name)
+    if dot and option is not None and option.object:
+        inner = f"{view.table.head.objects[0]}.{key.replace('-', '_').rstrip('+')}"
+        return _dotted(setting, inner, words, at, rest if equals else None)
+    if equals:
+        _add(setting, name, word, [rest], "1")
+        return 1
+    if span is None:
+        return 1 + _guess(setting, name, words, at)
+    most = {"0": 0, "1": 1, "?": 1, "2": 2}.get(span.takes, len(words))
+    end = at + 1
+    while end < len(words) and end - at <= most and not _dashed(words[end].text):
+        end += 1
+    _add(setting, name, word, words[at + 1 : end], span.takes)
+    return end - at
+
+
+def _dotted(
+    setting: GivenOptions, name: str, words: Sequence[Word], at: int, glued: Word | None
+) -> int:
+    """--speculative-config.method eagle3"""
+    following = words[at + 1] if at + 1 < len(words) else None
+    value = glued if glued is not None else following
+    setting.add(GivenOption(name, words[at], value, option=setting.view.meant(name)))
+    return 2 if glued is None else 1
+
+
+def _full(view: OptionsAtVersion, typed: str) -> str:
+    """The option that is meant: dashes as the table has them, beginnings made whole."""
+    name = typed
+    if typed.startswith("--") and view.table.head.same_dashes:
+        name = typed.replace("_", "-")
+    if view.now(name) or view.option(name) or view.change(name) or not name.startswith("--"):
+        return name
+    longer = {other for other in view.names("option") if other.startswith(name)}
+    return longer.pop() if len(longer) == 1 else name
+
+
+# ---- keys of a configuration file, arguments of a call ----
+
+VARIABLE = re.compile(r"\$\{[^{}]*\}|\$\w+|\{\{[^{}]*\}\}")
+STAND_IN = re.compile(r"1{4,}")
+
+
+def read_keys(setting: GivenOptions, found: Document, row: KeysReading) -> None:
+    """Add every key of a configuration file, or argument of a call, that the table may know."""
+    if row.pairs:
+        _pairs(setting, found.tree, row.pairs)
+        return
+    positional = {str(at): means for at, means in enumerate(row.positional)}
+    for path in row.target:
+        named = found.tree.get(*path.split("."))
+        if named is not None and named.word is not None:
+            _means(setting, "target", named.word, KEY)
+            break
+    if row.inside:
+        found = replace(
+            found, tree=found.tree.get(row.inside) or DocumentTree(found.place, entries=())
+        )
+    as_options = row.keys == "options"
+    for key, tree in found.tree.entries or ():
+        if key.text.isdigit() and found.kind == "python-call":
+            if key.text in positional and tree.word is not None:
+                _means(setting, positional[key.text], tree.word, KEY)
+        elif as_options:
+            option(setting, key, tree)
+        else:
+            _named_key(setting, key.text, key, tree)
+
+
+def sections(found: Document, row: KeysReading) -> list[Document]:
+    """One document per section, each with what holds for all; others are one as they are."""
+    if not row.sections:
+        return [found]
+    common = found.tree.get(row.sections)
+    shared = (common.entries or ()) if common is not None else ()
+    made = []
+    for name, tree in found.tree.entries or ():
+        if tree.entries and name.text and name.text != row.sections:
+            own = replace(tree, entries=(*shared, *tree.entries))
+            end = tree.entries[-1][0].place
+            place = replace(name.place, end_line=end.line, end_column=None)
+            made.append(replace(found, tree=own, place=place, name=name.text))
+    return made
+
+
+def _pairs(setting: GivenOptions, tree: DocumentTree, part: str) -> None:
+    """parameters { key: "x" value { string_value: "y" } }, as Triton writes them."""
+    for name, pair in tree.entries or ():
+        key, value = pair.get("key"), pair.get("value", "string_value")
+        if name.text == part and key is not None and key.word is not None and value is not None:
+            _named_key(setting, key.word.text, key.word, value)
+
+
+def _means(setting: GivenOptions, means: str, word: Word, kind: str) -> None:
+    """Add a word that is told by where it stands."""
+    named = next((o for o in setting.view.table.options.values() if o.means == means), None)
+    if named is not None:
+        setting.add(GivenOption(named.names[0], word, word, kind, option=named))
+
+
+def option(setting: GivenOptions, key: Word, tree: DocumentTree) -> None:
+    """A key that is an option without its dashes."""
+    view = setting.view
+    name = _option_name(view, key.text)
+    row = view.meant(name)
+    if row is not None and row.object and _made_elsewhere(view, tree):
+        setting.may_hold_more = True
+        setting.add(GivenOption(name, key, tree.word, KEY, DocumentTree(tree.place), row))
+        setting.troubles.append(FileTrouble(tree.place, f"{key.text} is made by a call"))
+        return
+    setting.add(GivenOption(name, key, tree.word, KEY, tree, row))
+    if row is not None and row.object:
+        inner(setting, view.table.head.objects[0], tree)
+
+
+def _made_elsewhere(view: OptionsAtVersion, tree: DocumentTree) -> bool:
+    """What a call returns, unless the engine's own classes are known: nothing is known of it."""
+    owner = view.table.head.objects[0]
+    return tree.get("__call__") is not None and view.option(f"{owner}.__call__") is None
+
+
+def _option_name(view: OptionsAtVersion, key: str) -> str:
+    dashed = key.replace("_", "-")
+    for name in (f"--{dashed}", f"-{key}", key):
+        if view.ever(name) or view.option(name) or view.change(name):
+            return name
+    return f"--{dashed}"
+
+
+def inner(setting: GivenOptions, part: str, tree: DocumentTree) -> None:
+    """The keys of an object, such as --speculative-config's."""
+    for key, value in tree.entries or ():
+        name = f"{part}.{key.text.replace('-', '_')}"
+        word = value.word
+        if word is not None and word.kind == "int" and STAND_IN.fullmatch(word.text):
+            word = replace(word, unknown="a variable")
+        setting.add(GivenOption(name, key, word, KEY, value, setting.view.meant(name)))
+
+
+def _named_key(setting: GivenOptions, name: str, key: Word, tree: DocumentTree) -> None:
+    """A key by its own name; those of sections have the section's before them."""
+    row = setting.view.meant(name)
+    if tree.entries is None or row is not None or setting.view.change(name) is not None:
+        setting.add(GivenOption(name, key, tree.word, KEY, tree, row))
+    for inside, value in tree.entries or ():
+        if name.count(".") < 2:
+            _named_key(setting, f"{name}.{inside.text}", inside, value)
+
+
+def _without_variables(word: Word) -> Word:
+    """A number where a variable stands, so that the rest can be read: {"k": ${TOKENS}}."""
+    text = VARIABLE.sub(lambda match: "1" * len(match[0]), word.text)
+    return replace(word, text=text, view=replace(word.view, text=text) if word.exact else word.view)
+
+
+def objects(setting: GivenOptions) -> None:
+    """Take apart the JSON that options of a command line hold."""
+    # Imported here: most commands hold no JSON.
+    from draftcheck.deploy.syntax import json_places
+
+    for at, entry in enumerate(list(setting.entries)):
+        word = entry.value
+        if entry.option is None or not entry.option.object or word is None:
+            continue
+        if entry.tree is not None and entry.tree.entries is not None:
+            continue
+        tree = json_places.parse(word)
+        if isinstance(tree, FileTrouble) and word.unknown:
+            tree = json_places.parse(_without_variables(word))
+        if not isinstance(tree, FileTrouble) and tree.entries is None:
+            tree = FileTrouble(word.place, "not a JSON object")
+        if isinstance(tree, FileTrouble):
+            setting.may_hold_more = True
+            if word.unknown:
+                text = f"{entry.word.text}: {word.unknown} is not known"
+                setting.troubles.append(FileTrouble(word.place, text))
+            else:
+                setting.broken_json.append((entry, tree))
+            continue
+        setting.entries[at] = GivenOption(
+            entry.name, entry.word, word, entry.kind, tree, entry.option
+        )
+        inner(setting, setting.view.table.head.objects[0], tree)
+
+
+# ---- what an engine is told to load, as a reference that draftcheck understands ----
+
+URL = re.compile(
+    r"(?:https?://)?(?:www\.)?(?:huggingface\.co|hf\.co)/"
+    r"(?P<repo>[\w.-]+/[\w.-]+)(?:/(?:resolve|blob|tree)/(?P<revision>[^/?#]+))?"
+    r"(?:/(?P<file>[^?#]+))?(?:[?#].*)?$"
+)
+REPO = re.compile(r"[A-Za-z0-9_][\w.-]*/[A-Za-z0-9_][\w.-]*")
+
+
+def side(setting: GivenOptions, which: str) -> Word | None:
+    """The target or the draft, as a word whose text is a reference."""
+    named = setting.last(which)
+    if named is not None and named.option is not None and named.text in named.option.not_a_model:
+        return None
+    repo = setting.last(f"{which}_repo")
+    if repo is not None and repo.value is not None:
+        return _of_repo(setting, which, repo, named)
+    if named is None or named.value is None:
+        return None
+    word, form = named.value, named.option.form if named.option else ""
+    if word.unknown:
+        return word
+    if form == "served":  # a name that only the server can resolve
+        return replace(word, unknown=word.text)
+    text = _written(setting, named, form)
+    revision = setting.last(f"{which}_revision")
+    if revision is not None and revision.text and REPO.fullmatch(text) and "@" not in text:
+        text = f"{text}@{revision.text}"
+    return replace(word, text=text) if text != word.text else word
+
+
+def _of_repo(
+    setting: GivenOptions, which: str, repo: GivenOption, named: GivenOption | None
+) -> Word | None:
+    """A repo of the Hub, and one GGUF of it: by name, by tag, or the one the engine takes."""
+    word = repo.value
+    if word is None or word.unknown:
+        return word
+    file = setting.last(f"{which}_file") or (named if which == "draft" else None)
+    text = word.text
+    if file is not None and file.text and file.text.endswith(".gguf"):
+        text = f"{text.partition(':')[0]}/{file.text.removeprefix('./')}"
+    elif ":" not in text and repo.option is not None and repo.option.default_tag:
+        text = f"{text}:{repo.option.default_tag}"
+    return replace(word, text=text)
+
+
+def _written(setting: GivenOptions, named: GivenOption, form: str) -> str:
+    text = named.text
+    if form == "url":
+        return _of_url(text)
+    if form == "ollama":
+        return _of_ollama(text)
+    if form == "folder" and named.option is not None:
+        folder = setting.last(named.option.folder)
+        below = folder.text if folder is not None and folder.text else "models"
+        text = text if text.startswith("/") else f"{below.rstrip('/')}/{text}"
+        return _local(text)
+    if form == "path":
+        return _local(text)
+    return _of_url(text) if URL.match(text) else text
+
+
+def _local(text: str) -> str:
+    """A path that no one takes for a repo of the Hub."""
+    if text.startswith(("/", "./", "../", "~")) or re.match(r"[A-Za-z]:[\\/]", text):
+        return text
+    return f"./{text}"
+
+
+def _of_url(text: str) -> str:
+    match = URL.match(text)
+    if match is None:
+        return text
+    revision = f"@{match['revision']}" if match["revision"] not in (None, "main") else ""
+    file = f"/{match['file']}" if match["file"] else ""
+    return f"{match['repo']}{file}{revision}"
+
+
+def _of_ollama(text: str) -> str:
+    """FROM: a file or folder, a repo of the Hub, or a model of Ollama's own store."""
+    if text.startswith(("/", "./", "../", "~")) or text.endswith((".gguf", ".safetensors")):
+        return _local(text)
+    if text.startswith(("hf.co/", "huggingface.co/")):
+        return text.partition("/")[2]
+    return f"ollama:{text}"

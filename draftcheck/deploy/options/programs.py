@@ -9,28 +9,13 @@ from functools import cache
 from pathlib import PurePosixPath
 from typing import Literal
 
-from draftcheck.deploy.deployment import Command, Document, Word
+from draftcheck.deploy.deployment import Command, Document
 from draftcheck.deploy.options.tables import matches
+from draftcheck.deploy.text import Word
 from draftcheck.rulebook import files
 from draftcheck.rulebook.files import Names, RuleRow, Text
 
 PYTHON = re.compile(r"(?:python|pypy)[\d.]*(?:\.exe)?|uv|uvx|pipx|poetry|pdm|rye|accelerate|conda")
-
-
-@dataclass(frozen=True, slots=True)
-class EngineStart:
-    """An engine that something starts, and the words that are its options."""
-
-    table: str
-    words: tuple[Word, ...]
-    letter: str = ""
-    positional: str = ""
-    open: bool = False
-    """It has options that the engine does not have."""
-    always: bool = False
-    """It does nothing but speculate: the draft alone switches it on."""
-    own: tuple[str, ...] = ()
-    """Options that it keeps for itself, though the engine has or had some of the same name."""
 
 
 class StartRow(RuleRow, frozen=True, kw_only=True):
@@ -43,6 +28,12 @@ class StartRow(RuleRow, frozen=True, kw_only=True):
     """What a word without a dash is."""
     letter: str = ""
     """Which of the engine's programs it is, as in options/*-names.toml."""
+    open: bool = False
+    """It has options that the engine does not have."""
+    always: bool = False
+    """It does nothing but speculate: the draft alone switches it on."""
+    own: Names = ()
+    """Options that it keeps for itself, though the engine has or had some of the same name."""
 
 
 class ProgramRow(StartRow, frozen=True, kw_only=True):
@@ -52,9 +43,6 @@ class ProgramRow(StartRow, frozen=True, kw_only=True):
     modules: Names = ()
     within: str | None = None
     """A pattern that the whole path, or the image, must match."""
-    open: bool = False
-    always: bool = False
-    own: Names = ()
 
 
 class ImageRow(StartRow, frozen=True, kw_only=True):
@@ -132,8 +120,45 @@ class ProgramFile(RuleRow, frozen=True):
     call: tuple[CallRow, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class EngineStart:
+    """An engine that something starts, and the words that are its options."""
+
+    row: StartRow
+    words: tuple[Word, ...]
+
+    @classmethod
+    def of(cls, row: StartRow, words: Sequence[Word]) -> EngineStart | None:
+        """None: the first word is not one that starts it."""
+        if row.first:
+            if not words or words[0].text not in row.first:
+                return None
+            words = words[1:]
+        return cls(row, tuple(words))
+
+
 def table() -> ProgramFile:
     return files.read("programs", ProgramFile)
+
+
+def hinted(text: str) -> bool:
+    """Whether a text names an engine or speculation at all: a fast look before it is parsed."""
+    lower = text.lower()
+    return any(hint in lower for hint in table().hints)
+
+
+def hinted_bytes(data: bytes) -> bool:
+    """The same, before it is decoded."""
+    lower = data.lower()
+    for hint in _hint_bytes():  # noqa: SIM110 (2,000 files a second; a regex is slower still)
+        if hint in lower:
+            return True
+    return False
+
+
+@cache
+def _hint_bytes() -> tuple[bytes, ...]:
+    return tuple(hint.encode() for hint in table().hints)
 
 
 @cache
@@ -146,7 +171,6 @@ def _by_name() -> Mapping[str, tuple[ProgramRow, ...]]:
 
 
 def start(command: Command) -> EngineStart | None:
-    """The engine that a command starts, or None."""
     words = command.words
     for at, name in _candidates(words):
         for row in _by_name().get(name, ()):
@@ -176,21 +200,11 @@ def _begin(row: ProgramRow, words: Sequence[Word], at: int, command: Command) ->
     module = at > 0 and words[at - 1].text == "-m"
     if _base(words[at]) not in (row.modules if module else row.names):
         return None
-    if row.within is not None and not _within(row.within, words[at], command):
-        return None
-    rest = words[at + 1 :]
-    if row.first:
-        if not rest or rest[0].text not in row.first:
-            return None
-        rest = rest[1:]
-    return EngineStart(
-        row.table, tuple(rest), row.letter, row.positional, row.open, row.always, row.own
-    )  # fmt: skip
-
-
-def _within(pattern: str, word: Word, command: Command) -> bool:
     image = command.image.text if command.image else ""
-    return matches(pattern, word.text) or matches(pattern, image)
+    places = (words[at].text, image)
+    if row.within is not None and not any(matches(row.within, place) for place in places):
+        return None
+    return EngineStart.of(row, words[at + 1 :])
 
 
 def split_image(text: str) -> tuple[str, str]:
@@ -219,12 +233,8 @@ def _from_image(command: Command) -> EngineStart | None:
             continue
         if row.entry is not None and not matches(row.entry, tag):
             continue
-        rest = words
-        if row.first:
-            if not rest or rest[0].text not in row.first:
-                continue
-            rest = rest[1:]
-        return EngineStart(row.table, tuple(rest), row.letter, row.positional)
+        if (begun := EngineStart.of(row, words)) is not None:
+            return begun
     return None
 
 

@@ -5,6 +5,7 @@ Knows no engine and reads no deploy file: options are looked up by name and vers
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -186,29 +187,14 @@ class NamesFile(RuleRow, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class OptionTable:
-    """Everything that rules/options says about one engine."""
+    """Everything that rules/options says about one engine, ready to be looked up."""
 
     name: str
-    engine: str
-    order: Key
-    oldest: str
-    checked: str
-    style: str
     head: OptionHead
+    file: OptionFile
+    order: Key
     spans: Mapping[str, tuple[VersionWindow, ...]]
     options: Mapping[str, EngineOption]
-    changes: tuple[OptionChange, ...]
-    values: tuple[ValueChange, ...]
-    checks: tuple[OptionRule, ...]
-    keys: Mapping[str, tuple[str, ...]]
-    methods: Mapping[str, str]
-    alone: Mapping[str, str]
-    programs: Mapping[str, str]
-
-    @property
-    def complete(self) -> bool:
-        """Whether a name that is not listed does not exist."""
-        return self.head.complete
 
     def covers(self, version: str, since: str, until: str) -> bool:
         return versions.covers(self.order, version, since or None, until or None)
@@ -216,27 +202,10 @@ class OptionTable:
 
 @cache
 def load(name: str) -> OptionTable:
-    """The table rules/options/NAME.toml."""
     file = files.read(f"options/{name}", OptionFile)
-    head = file.table
-    return OptionTable(
-        name=name,
-        engine=head.engine,
-        order=lru_cache(maxsize=4096)(versions.ORDERS[head.versions]),
-        oldest=head.oldest,
-        checked=head.checked,
-        style=head.style,
-        head=head,
-        spans=_spans(file),
-        options={n: option for option in file.option for n in (*option.names, *option.env)},
-        changes=file.change,
-        values=file.value,
-        checks=file.check,
-        keys=file.keys,
-        methods=file.methods,
-        alone=file.alone,
-        programs=file.programs,
-    )
+    order = lru_cache(maxsize=4096)(versions.ORDERS[file.table.versions])
+    options = {name: option for option in file.option for name in (*option.names, *option.env)}
+    return OptionTable(name, file.table, file, order, _spans(file), options)
 
 
 def _spans(file: OptionFile) -> dict[str, tuple[VersionWindow, ...]]:
@@ -274,7 +243,7 @@ class OptionsAtVersion:
     @property
     def title(self) -> str:
         """The engine and the version that a finding speaks of."""
-        text = f"{self.table.engine} {self.version}"
+        text = f"{self.table.head.engine} {self.version}"
         return text if self.sure else f"{text}, the newest that was read"
 
     @property
@@ -306,7 +275,7 @@ class OptionsAtVersion:
 
     def names(self, kind: str) -> list[str]:
         """Everything of a kind that this version has."""
-        return _names(self, kind)
+        return list(_listed(self.table.name, self.version, self.letter, kind))
 
     def choices(self, name: str) -> list[str]:
         """The values that this version takes; empty: any."""
@@ -332,7 +301,7 @@ class OptionsAtVersion:
 
     def change(self, name: str) -> OptionChange | None:
         """What became of this name, in this version."""
-        return next((c for c in self.table.changes if name in c.names and self.holds(c)), None)
+        return next((c for c in self.table.file.change if name in c.names and self.holds(c)), None)
 
 
 @cache
@@ -343,21 +312,13 @@ def _listed(table: str, version: str, letter: str, kind: str) -> tuple[str, ...]
     )
 
 
-def _names(view: OptionsAtVersion, kind: str) -> list[str]:
-    return list(_listed(view.table.name, view.version, view.letter, kind))
-
-
 def view(table: OptionTable, version: str | None, letter: str = "") -> OptionsAtVersion:
     """A table at a version; without one, at the newest that was read."""
-    if version is None:
-        return OptionsAtVersion(table, table.checked, letter, sure=False)
-    try:
-        at = table.order(version)
-    except UsageError:
-        return OptionsAtVersion(table, table.checked, letter, sure=False)
-    if at > table.order(table.checked):
-        return OptionsAtVersion(table, table.checked, letter, sure=False)
-    return OptionsAtVersion(table, version, letter)
+    newest = table.head.checked
+    with contextlib.suppress(UsageError):
+        if version is not None and table.order(version) <= table.order(newest):
+            return OptionsAtVersion(table, version, letter)
+    return OptionsAtVersion(table, newest, letter, sure=False)
 
 
 def matches(pattern: str, text: str) -> bool:

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
+from dataclasses import replace
 from typing import cast
 
-from draftcheck.deploy.contents import ContentsBuilder
-from draftcheck.deploy.deployment import DocumentTree, FileTrouble, Word
+from draftcheck.deploy.deployment import ContentsBuilder, DocumentTree, FileTrouble
 from draftcheck.deploy.syntax.variables import filled
-from draftcheck.deploy.syntax.yaml_tree import ParsedYaml
-from draftcheck.deploy.text import TextView
-from draftcheck.values.findings import FilePlace
+from draftcheck.deploy.text import TextView, Word
 
 MAX_DEPTH = 60
 _BLANK = re.compile(r"[ \t\r\n]*")
@@ -39,16 +36,25 @@ class NotJSON(ValueError):
 
 
 class _JsonReader:
-    """Reads one value after the other; make gives a scalar's word, place the place of a range."""
+    """Reads one value after the other.
+
+    comments: whether they and last commas are allowed. spelled: whether the file has the text as it
+    is. unknown: what in it could not be worked out.
+    """
 
     def __init__(
-        self,
-        text: str,
-        place: Callable[[int, int], FilePlace],
-        make: Callable[[str, int, int, str], DocumentTree],
-        comments: bool = False,
+        self, view: TextView, *, comments: bool, spelled: bool = True, unknown: str | None = None
     ) -> None:
-        self.text, self.place, self.make, self.comments = text, place, make, comments
+        self.view, self.text, self.place = view, view.text, view.place
+        self.comments, self.spelled, self.unknown = comments, spelled, unknown
+
+    def make(self, value: str, first: int, end: int, kind: str) -> DocumentTree:
+        """A scalar."""
+        raw = self.view.raw(first, end) if self.spelled else None
+        word = _string_view(self.view, value, first, end).word(self.place(first, end), raw, kind)
+        if self.unknown and self.unknown in value:
+            word = replace(word, unknown=self.unknown)
+        return DocumentTree(word.place, word=word)
 
     def document(self, at: int) -> DocumentTree:
         tree, at = self.value(self.blank(at), 0)
@@ -136,48 +142,29 @@ def _expected(what: str, letter: str) -> str:
     return f"{what} should stand here"
 
 
-def parse(word: Word, start: int = 0) -> DocumentTree | FileTrouble:
-    """The JSON in a word from a position on, with places in the file."""
-    verbatim = word.raw is not None and word.text in word.raw
-
-    def make(value: str, first: int, end: int, kind: str) -> DocumentTree:
-        place = word.part(first, end)
-        raw = word.text[first:end] if verbatim and word.spans else None
-        unknown = word.unknown if word.unknown and word.unknown in value else None
-        inner = _inner_spans(word, first, end, value)
-        return DocumentTree(place, word=Word(value, place, unknown, raw, kind, inner))
-
+def parse(word: Word) -> DocumentTree | FileTrouble:
+    """The JSON in a word, with places in the file."""
+    view = word.view
+    if not word.exact:  # only the word as a whole has a place
+        extent = view.source.span(word.place) or view.span(0, len(view.text))
+        view = TextView(view.source, word.text, [0], [0], extent)
+    spelled = word.raw is not None and word.text in word.raw
     try:
-        return _JsonReader(word.text, word.part, make).document(start)
+        reader = _JsonReader(view, comments=False, spelled=spelled, unknown=word.unknown)
+        return reader.document(0)
     except NotJSON as error:
         at = min(error.at, len(word.text))
         return FileTrouble(word.part(at, min(at + 1, len(word.text))), f"not JSON: {error.why}")
 
 
-def _inner_spans(word: Word, first: int, end: int, value: str) -> tuple[tuple[int, int, int], ...]:
-    """Spans of a string that is spelled as it is, without its quotes."""
-    quoted = 1 if word.text[first : first + 1] == '"' else 0
-    if not word.spans or word.text[first + quoted : end - quoted] != value or not value:
-        return ()
-    return word.spans_of(first + quoted, end - quoted)
-
-
-def parse_view(view: TextView, contents: ContentsBuilder, wanted: str) -> ParsedYaml | None:
+def parse_view(view: TextView, contents: ContentsBuilder, wanted: str) -> DocumentTree | None:
     """A JSON file with places, comments and last commas allowed; None: it is not what is wanted."""
-    parsed = ParsedYaml()
-
-    def make(value: str, first: int, end: int, kind: str) -> DocumentTree:
-        text = _string_view(view, value, first, end)
-        word = text.word(view.place(first, end), view.raw(first, end), kind)
-        return parsed.keep(DocumentTree(word.place, word=word), text)
-
     try:
-        parsed.trees.append(_JsonReader(view.text, view.place, make, comments=True).document(0))
+        return _JsonReader(view, comments=True).document(0)
     except NotJSON as error:
         at = min(error.at, len(view.text))
         contents.trouble(view.place(at, at), f"not {wanted}: {error.why}")
         return None
-    return parsed
 
 
 def _string_view(view: TextView, value: str, first: int, end: int) -> TextView:

@@ -6,20 +6,23 @@ import ast
 import json
 import re
 from bisect import bisect_left
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from itertools import accumulate
-from typing import Any
+from typing import Any, TypeVar
 
-from draftcheck.deploy.deployment import DocumentTree, Word
-from draftcheck.deploy.syntax.python_strings import literal
+from draftcheck.deploy.deployment import DocumentTree
 from draftcheck.deploy.syntax.variables import MAX_VALUE
-from draftcheck.deploy.text import TextView, joined
+from draftcheck.deploy.text import TextView, Word, joined
 from draftcheck.values.findings import FilePlace
 
 MAX_DEPTH = 24
 MAX_STEPS = 60_000
+MAX_BITS = 1000
+"""Python writes no number of more than 4,300 digits."""
 CALL = "__call__"
 """The entry that names the class or function where a value is a call."""
+_Value = TypeVar("_Value")
 _BREAK = re.compile(r"\r\n|\r|\n")
 
 
@@ -34,7 +37,6 @@ class PythonScope:
     """Later additions: list elements (no key) and entries of a mapping."""
 
     def bind(self, name: str, value: ast.expr | None) -> None:
-        """Note a binding."""
         self.bound.setdefault(name, []).append(value)
 
     def find(self, name: str) -> tuple[ast.expr, PythonScope] | None:
@@ -64,8 +66,9 @@ class PythonValues:
         self.widths: dict[int, list[int]] = {}
         self.imports: dict[str, str] = {}
         self.arguments: dict[str, ast.expr] = {}
-        self.texts: dict[int, tuple[Word, TextView]] = {}
         self.steps = 0
+        self.cut = False
+        """Whether something was too long or too deep to be followed."""
 
     def position(self, line: int, column: int) -> int:
         """The position of a line and a column that counts bytes."""
@@ -85,12 +88,10 @@ class PythonValues:
         return self.widths[line]
 
     def span(self, node: ast.expr | ast.keyword) -> tuple[int, int]:
-        """Start and end of a node."""
         end = (node.end_lineno or node.lineno, node.end_col_offset or node.col_offset)
         return self.position(node.lineno, node.col_offset), self.position(*end)
 
     def place(self, node: ast.expr | ast.keyword) -> FilePlace:
-        """Where a node stands."""
         return self.view.place(*self.span(node))
 
     def dotted(self, node: ast.expr) -> str:
@@ -108,34 +109,34 @@ class PythonValues:
         start, end = self.span(node)
         text = self.view.text[start : min(end, start + 80)]
         place = self.view.place(start, end)
-        return DocumentTree(place, word=Word(text, place, text.split("\n")[0]))
+        word = Word(text, place, self.view.hole(start, end), text.split("\n")[0])
+        return DocumentTree(place, word=word)
 
     def scalar(self, node: ast.expr, value: Any) -> DocumentTree:
-        """A constant."""
         start, end = self.span(node)
         place = self.view.place(start, end)
         if isinstance(value, str):
-            view = self._string(value, start, end)
-            word = view.word(place, self.view.raw(start, end))
-            self.texts[id(word)] = (word, view)
-            return DocumentTree(place, word=word)
+            view = literal(self.view, start, end)
+            if view is None or view.text != value:
+                view = self.view.vague(value, start, end)
+            return DocumentTree(place, word=view.word(place, self.view.raw(start, end)))
         kind = "null" if value is None else {bool: "bool", int: "int"}.get(type(value), "float")
+        if kind == "int" and value.bit_length() > MAX_BITS:
+            return self.unknown(node)
         text = json.dumps(value) if value is None or isinstance(value, bool) else str(value)
-        return DocumentTree(place, word=Word(text, place, raw=self.view.raw(start, end), kind=kind))
+        view = self.view.instead(text, start, end)
+        word = Word(text, place, view, raw=self.view.raw(start, end), kind=kind)
+        return DocumentTree(place, word=word)
 
-    def _string(self, value: str, start: int, end: int) -> TextView:
-        found = literal(self.view, start, end)
-        same = found is not None and found.text == value
-        return found if found is not None and same else self.view.vague(value, start, end)
-
-    def text_view(self, word: Word) -> TextView:
-        """The view of a word that came from here."""
-        return self._known(word)
+    def named(self, text: str, node: ast.expr) -> Word:
+        """A word that the file does not spell, about a node."""
+        return Word(text, self.place(node), self.view.vague(text, *self.span(node)))
 
     def read(self, node: ast.expr, scope: PythonScope, depth: int = 0) -> DocumentTree:
         """The value of an expression, as far as the file tells it."""
         self.steps += 1
         if depth > MAX_DEPTH or self.steps > MAX_STEPS:
+            self.cut = True
             return self.unknown(node)
         if isinstance(node, ast.Constant):
             value = node.value
@@ -185,16 +186,16 @@ class PythonValues:
         if tree.items is not None and more:
             extra = [self.read(value, found[1], depth + 1) for key, value in more if key is None]
             items = [item for each in extra for item in (each.items or (each,))]
-            return DocumentTree(tree.place, items=(*tree.items, *items)[:MAX_VALUE])
+            return DocumentTree(tree.place, items=self._most(*tree.items, *items))
         if tree.word is not None and more:
             return self.unknown(node)
         if tree.entries is not None and more:
             entries = [
-                (Word(key, self.place(value)), self.read(value, found[1], depth + 1))
+                (self.named(key, value), self.read(value, found[1], depth + 1))
                 for key, value in more
                 if key is not None
             ]
-            return DocumentTree(tree.place, entries=(*tree.entries, *entries)[:MAX_VALUE])
+            return DocumentTree(tree.place, entries=self._most(*tree.entries, *entries))
         return tree
 
     def _dict(self, node: ast.Dict, scope: PythonScope, depth: int) -> DocumentTree:
@@ -207,7 +208,11 @@ class PythonValues:
             name = self.read(key, scope, depth + 1).word
             if name is not None:
                 entries.append((name, inner))
-        return DocumentTree(self.place(node), entries=tuple(entries[:MAX_VALUE]))
+        return DocumentTree(self.place(node), entries=self._most(*entries))
+
+    def _most(self, *values: _Value) -> tuple[_Value, ...]:
+        self.cut = self.cut or len(values) > MAX_VALUE
+        return values[:MAX_VALUE]
 
     def _formatted(self, node: ast.JoinedStr, scope: PythonScope, depth: int) -> DocumentTree:
         """An f-string: known parts filled in, unknown ones left as holes."""
@@ -216,18 +221,13 @@ class PythonValues:
         for part in inner:
             word = self.read(part.value, scope, depth + 1).word
             telling = word is not None and not word.unknown and part.format_spec is None
-            known.append(self._known(word) if word is not None and telling else None)
+            known.append(word.view if word is not None and telling else None)
         start, end = self.span(node)
         view = literal(self.view, start, end, lambda at: known[at] if at < len(known) else None)
         if view is None or len(view.text) > MAX_VALUE:
             return self._joined(node, list(node.values), scope, depth)
         word = view.word(self.place(node), None)
-        self.texts[id(word)] = (word, view)
         return DocumentTree(word.place, word=word)
-
-    def _known(self, word: Word) -> TextView:
-        found = self.texts.get(id(word))
-        return found[1] if found else self.view.instead(word.text, 0, 0)
 
     def _joined(
         self, node: ast.expr, parts: list[ast.expr], scope: PythonScope, depth: int
@@ -239,13 +239,10 @@ class PythonValues:
                 return self.unknown(node)
             unknown = unknown or word.unknown
             texts.append(f"{{{word.text}}}" if word.unknown else word.text)
-        text, place = "".join(texts), self.place(node)
+        text = "".join(texts)
         if len(text) > MAX_VALUE:
             return self.unknown(node)
-        return self._made(Word(text, place, unknown), node)
-
-    def _made(self, word: Word, node: ast.expr) -> DocumentTree:
-        self.texts[id(word)] = (word, self.view.vague(word.text, *self.span(node)))
+        word = replace(self.named(text, node), unknown=unknown)
         return DocumentTree(word.place, word=word)
 
     def _sum(self, node: ast.BinOp, scope: PythonScope, depth: int) -> DocumentTree:
@@ -253,21 +250,13 @@ class PythonValues:
         right = self.read(node.right, scope, depth + 1)
         if left.items is not None or right.items is not None:
             both = (*(left.items or (left,)), *(right.items or (right,)))
-            return DocumentTree(self.place(node), items=both[:MAX_VALUE])
+            return DocumentTree(self.place(node), items=self._most(*both))
         if left.word is None or right.word is None:
             return self.unknown(node)
-        sides = [(left.word, node.left), (right.word, node.right)]
-        views = [
-            self.view.hole(*self.span(side))
-            if word.unknown and id(word) not in self.texts
-            else self._known(word)
-            for word, side in sides
-        ]
-        view = joined(views)
+        view = joined([left.word.view, right.word.view])
         if len(view.text) > MAX_VALUE:
             return self.unknown(node)
         word = view.word(self.place(node), None)
-        self.texts[id(word)] = (word, view)
         return DocumentTree(word.place, word=word)
 
     def _call(self, node: ast.Call, scope: PythonScope, depth: int) -> DocumentTree:
@@ -286,7 +275,10 @@ class PythonValues:
         if name == "json.dumps" and first:
             return self._dumped(node, self.read(first, scope, depth + 1))
         if last == "join" and isinstance(node.func, ast.Attribute) and first:
-            return self._join(node.func.value, self.read(first, scope, depth + 1), node)
+            # " ".join(words): the words themselves; anything else is a text.
+            tree, glue = self.read(first, scope, depth + 1), node.func.value
+            spaces = isinstance(glue, ast.Constant) and str(glue.value).isspace()
+            return tree if spaces and tree.items is not None else self.unknown(node)
         if name == "shlex.split" and first:
             return self.read(first, scope, depth + 1)
         if last in ("to", "eval", "cuda", "half") and isinstance(node.func, ast.Attribute):
@@ -296,22 +288,16 @@ class PythonValues:
             return DocumentTree(self.place(node), entries=tuple(entries))
         if not name or not (last[:1].isupper() or entries):
             return self.unknown(node)
-        word = Word(name, self.place(node.func))
-        called = (Word(CALL, word.place), DocumentTree(word.place, word=word))
+        word = self.named(name, node.func)
+        called = (self.named(CALL, node.func), DocumentTree(word.place, word=word))
         return DocumentTree(self.place(node), entries=(called, *entries))
-
-    def _join(self, separator: ast.expr, tree: DocumentTree, node: ast.expr) -> DocumentTree:
-        """ " ".join(words): the words themselves; anything else is a text."""
-        glue = separator.value if isinstance(separator, ast.Constant) else None
-        if tree.items is None or not isinstance(glue, str):
-            return self.unknown(node)
-        return tree if glue.isspace() else self.unknown(node)
 
     def _dumped(self, node: ast.expr, tree: DocumentTree) -> DocumentTree:
         unknown: list[str] = []
         value = plain(tree, unknown)
-        word = Word(json.dumps(value), self.place(node), unknown[0] if unknown else None)
-        return self._made(word, node)
+        word = self.named(json.dumps(value), node)
+        word = replace(word, unknown=unknown[0] if unknown else None)
+        return DocumentTree(word.place, word=word)
 
     def keywords(
         self, node: ast.Call, scope: PythonScope, depth: int = 0
@@ -320,8 +306,7 @@ class PythonValues:
         found = list[tuple[Word, DocumentTree]]()
         for number, value in enumerate(node.args):
             if not isinstance(value, ast.Starred):
-                key = Word(str(number), self.place(value))
-                found.append((key, self.read(value, scope, depth + 1)))
+                found.append((self.named(str(number), value), self.read(value, scope, depth + 1)))
         for keyword in node.keywords:
             inner = self.read(keyword.value, scope, depth + 1)
             if keyword.arg is None:
@@ -330,7 +315,7 @@ class PythonValues:
             start = self.position(keyword.lineno, keyword.col_offset)
             name = self.view.slice(start, start + len(keyword.arg))
             same = name.text == keyword.arg
-            found.append((name.word() if same else Word(keyword.arg, inner.place), inner))
+            found.append((name.word() if same else self.named(keyword.arg, keyword.value), inner))
         return found
 
 
@@ -354,3 +339,96 @@ def plain(tree: DocumentTree, unknown: list[str], depth: int = 0) -> Any:
         return json.loads(word.text)
     except ValueError:
         return word.text
+
+
+_BETWEEN = re.compile(r"(?:\s|\\\r?\n|#[^\n]*|[()])*")
+_OPENING = re.compile(r"([rRuUfFbB]{0,2})(\"\"\"|'''|\"|')")
+_ESCAPE = re.compile(r"\\(?:\r?\n|.)", re.DOTALL)
+_LETTERS = {"n": "\n", "t": "\t", "r": "\r", "\\": "\\", "'": "'", '"': '"'}
+
+Filler = Callable[[int], TextView | None]
+"""The text of the n-th {…} of an f-string; None: unknown."""
+
+
+# ---- where the characters of a string stand: neighbouring literals, escapes, f-strings ----
+
+
+def literal(view: TextView, start: int, end: int, fill: Filler | None = None) -> TextView | None:
+    """The text of a string that stands in text[start:end]; None: too unusual to follow."""
+    parts, at, holes = list[TextView](), start, 0
+    while True:
+        between = _BETWEEN.match(view.text, at, end)
+        at = between.end() if between else at
+        if at >= end:
+            break
+        opening = _OPENING.match(view.text, at, end)
+        if not opening:
+            return None
+        prefix, quote = opening[1].lower(), opening[2]
+        closing = _closing(view.text, opening.end(), end, quote)
+        if closing < 0:
+            return None
+        inner = fill if "f" in prefix else None
+        found = _content(view, opening.end(), closing, "r" in prefix, inner, holes)
+        if found is None:
+            return None
+        parts.extend(found[0])
+        holes = found[1]
+        at = closing + len(quote)
+    return joined(parts) if parts else view.slice(start, start)
+
+
+def _closing(text: str, at: int, end: int, quote: str) -> int:
+    while at < end:
+        if text[at] == "\\":
+            at += 2
+        elif text.startswith(quote, at):
+            return at
+        else:
+            at += 1
+    return -1
+
+
+def _content(
+    view: TextView, at: int, end: int, raw: bool, fill: Filler | None, holes: int
+) -> tuple[list[TextView], int] | None:
+    text, parts, start = view.text, list[TextView](), at
+    while at < end:
+        if text[at] == "\\" and not raw:
+            match = _ESCAPE.match(text, at, end)
+            if not match:
+                return None
+            parts.append(view.slice(start, at))
+            letter = _LETTERS.get(match[0][1:])
+            if letter is None and match[0][1:] not in ("\n", "\r\n"):
+                return None
+            if letter is not None:
+                parts.append(view.instead(letter, at, at + 1))
+            at = start = match.end()
+        elif fill is not None and text[at] in "{}":
+            parts.append(view.slice(start, at))
+            if text.startswith(text[at] * 2, at):
+                parts.append(view.slice(at, at + 1))
+                at += 2
+            else:
+                after = _braces(text, at, end)
+                known = fill(holes)
+                holes += 1
+                parts.append(known if known is not None else view.hole(at, after))
+                at = after
+            start = at
+        else:
+            at += 1
+    parts.append(view.slice(start, end))
+    return parts, holes
+
+
+def _braces(text: str, at: int, end: int) -> int:
+    """Behind the } that closes this {."""
+    depth = 0
+    while at < end:
+        depth += {"{": 1, "}": -1}.get(text[at], 0)
+        at += 1
+        if depth <= 0:
+            break
+    return at

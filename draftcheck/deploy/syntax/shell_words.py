@@ -93,7 +93,6 @@ class Lexer:
     _pending: list[tuple[Operator, str, bool, bool]] = field(default_factory=list)
 
     def tokens(self) -> list[RawWord | Operator]:
-        """Everything, in order."""
         text, at, found = self.view.text, 0, list[RawWord | Operator]()
         while at < len(text):
             blank = _BLANK.match(text, at)
@@ -113,7 +112,10 @@ class Lexer:
                 at = self._operator(token)
             else:
                 word = self.word(at)
-                self._delimiter(found, word)
+                last = found[-1] if found else None
+                if isinstance(last, Operator) and _HEREDOC.fullmatch(last.text):
+                    mark = "".join(part.view.text for part in word.parts)
+                    self._pending.append((last, mark, word.bare is None, last.text.endswith("-")))
                 found.append(word)
                 at = max(word.end, at + 1)
         return found
@@ -126,12 +128,6 @@ class Lexer:
             at = self._heredoc(operator, delimiter, literal, tabs, at)
         self._pending.clear()
         return at
-
-    def _delimiter(self, found: list[RawWord | Operator], word: RawWord) -> None:
-        last = found[-1] if found else None
-        if isinstance(last, Operator) and _HEREDOC.fullmatch(last.text):
-            text = "".join(part.view.text for part in word.parts)
-            self._pending.append((last, text, word.bare is None, last.text.endswith("-")))
 
     def _heredoc(
         self, operator: Operator, delimiter: str, literal: bool, tabs: bool, at: int

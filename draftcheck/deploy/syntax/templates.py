@@ -6,12 +6,15 @@ import re
 from collections.abc import Iterator
 
 HOLE = "\ue000"
+CUT = "\ue001"
+"""A hole where a text is known, but too long to be kept."""
+TOO_LONG = "too long a text"
+"""What is unknown about a word with such a hole."""
 _OPENING = re.compile(r"\$?\{\{|\{%")
 _HOLES = re.compile(HOLE + "+")
 
 
 def present(text: str) -> bool:
-    """Whether a template stands in it."""
     return "{{" in text or "{%" in text
 
 
@@ -24,11 +27,6 @@ def spans(text: str) -> Iterator[tuple[int, int]]:
             break
         at = end + 2
         yield match.start(), at
-
-
-def first(text: str) -> tuple[int, int]:
-    """Where the first one stands."""
-    return next(spans(text), (0, 0))
 
 
 def hidden(text: str) -> str:
@@ -57,5 +55,4 @@ def hidden_lines(text: str) -> str:
 
 
 def holes(text: str) -> list[tuple[int, int]]:
-    """Where the holes are."""
     return [match.span() for match in _HOLES.finditer(text)] if HOLE in text else []

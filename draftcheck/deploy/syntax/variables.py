@@ -6,13 +6,12 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
-from draftcheck.deploy.deployment import Word
 from draftcheck.deploy.syntax.shell_words import RawWord, WordPart
-from draftcheck.deploy.text import CommandArgument, TextView, joined
+from draftcheck.deploy.syntax.templates import CUT, HOLE, TOO_LONG
+from draftcheck.deploy.text import TextView, Word, joined
 
 MAX_VALUE = 1 << 14
 MAX_EXPORTED = 200
-TOO_LONG = "too long a text"
 _BRACED = re.compile(
     r"\$(?:\$|(?P<name>[A-Za-z_]\w*)|\{(?P<braced>[A-Za-z_]\w*)(?:(?P<how>:?[-?+])(?P<rest>[^{}]*))?\})"
 )
@@ -23,14 +22,15 @@ class VariableValue:
     """What a variable holds: a text, or the words of an array; neither: it cannot be told."""
 
     view: TextView | None = None
-    items: list[CommandArgument] | None = None
+    items: list[Word] | None = None
     branch: bool = False
     """Given inside a condition or a loop."""
     argument: bool = False
     """Given on the command line of the script: unknown, but not instead of a default."""
+    cut: bool = False
+    """Too long to be kept."""
 
     def same(self, other: VariableValue) -> bool:
-        """Whether both say the same."""
         mine, theirs = self.view, other.view
         if mine is None or theirs is None:
             return mine is theirs and self.items is None and other.items is None
@@ -68,7 +68,7 @@ class Variables:
         if value.branch and old is not None and not old.same(value):
             value = _either(old, value)
         if value.view is not None and len(value.view.text) > MAX_VALUE:
-            value = VariableValue()
+            value = VariableValue(cut=True)
         self.values[name] = value
 
     def append(self, name: str, value: VariableValue) -> None:
@@ -80,12 +80,14 @@ class Variables:
         elif old.items is not None and value.items is not None:
             if len(old.items) + len(value.items) <= MAX_VALUE:
                 old.items.extend(value.items)
+            else:
+                self.values[name] = VariableValue(cut=True)
         elif old.view is not None and value.view is not None:
-            self.values[name] = VariableValue()
+            self.values[name] = VariableValue(cut=True)
             if len(old.view.text) + len(value.view.text) <= MAX_VALUE:
                 self.values[name] = VariableValue(joined([old.view, value.view]))
         else:
-            self.values[name] = VariableValue()
+            self.values[name] = VariableValue(cut=old.cut or value.cut)
 
     def export(self, name: str) -> None:
         """Hand a variable on to programs."""
@@ -101,7 +103,7 @@ class Variables:
             self._environment = found
         return self._environment
 
-    def expand(self, raw: RawWord, view: TextView) -> list[CommandArgument]:
+    def expand(self, raw: RawWord, view: TextView) -> list[Word]:
         """The words that a raw word becomes: one, none, or many where a variable is split."""
         telling = [part for part in raw.parts if part.name or not part.known or part.view.text]
         if len(telling) == 1 and telling[0].name and telling[0].known:
@@ -112,7 +114,7 @@ class Variables:
         place = view.place(raw.start, raw.end)
         spelled = None if borrowed else view.raw(raw.start, raw.end)
         word = text.word(place, spelled)
-        return [CommandArgument(replace(word, unknown=unknown) if unknown else word, text)]
+        return [replace(word, unknown=unknown) if unknown else word]
 
     def text(self, raw: RawWord, view: TextView) -> tuple[TextView, str | None, bool]:
         """The text of a raw word, what in it is unknown, and whether a variable gave some of it."""
@@ -123,7 +125,8 @@ class Variables:
                 borrowed = True
                 piece = self._value(part)
                 if piece is None:
-                    unknown = unknown or part.view.text
+                    held = self.values.get(part.name or "")
+                    unknown = TOO_LONG if held and held.cut else unknown or part.view.text
                     piece = part.view.hole(0, len(part.view.text))
             if piece is not None and length + len(piece.text) <= MAX_VALUE:
                 length += len(piece.text)
@@ -133,7 +136,7 @@ class Variables:
         text = joined(views) if views else view.slice(raw.start, raw.start)
         return text, unknown, borrowed
 
-    def _alone(self, part: WordPart) -> list[CommandArgument] | None:
+    def _alone(self, part: WordPart) -> list[Word] | None:
         """The words of a variable that is a word of its own; None: not known."""
         value = self.values.get(part.name or "")
         if value is not None and value.items is not None and part.operator in ("", "[@]", "[*]"):
@@ -142,11 +145,8 @@ class Variables:
         if view is None:
             return None
         if part.quoted:
-            return [CommandArgument.of(view)]
-        return [
-            CommandArgument.of(view.slice(*match.span()))
-            for match in re.finditer(r"\S+", view.text)
-        ]
+            return [view.word()]
+        return [view.slice(*match.span()).word() for match in re.finditer(r"\S+", view.text)]
 
     def _value(self, part: WordPart) -> TextView | None:
         if part.name is None:
@@ -209,5 +209,5 @@ def filled(
             length += len(known.text)
             parts.append(known)
         else:
-            parts.append(view.hole(*match.span()))
+            parts.append(view.hole(*match.span(), HOLE if known is None else CUT))
     return joined([*parts, view.slice(at, len(view.text))]) if parts else view

@@ -2,38 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from draftcheck.deploy.contents import ContentsBuilder
-from draftcheck.deploy.deployment import DocumentTree, Word
+from draftcheck.deploy.deployment import ContentsBuilder, DocumentTree
 from draftcheck.deploy.syntax import templates
-from draftcheck.deploy.syntax.yaml_scalars import scalar
-from draftcheck.deploy.text import TextView
+from draftcheck.deploy.syntax.variables import filled
+from draftcheck.deploy.text import TextView, Word, joined
 from draftcheck.values.findings import FilePlace
 
 MAX_DEPTH = 100
 MAX_NODES = 200_000
 _KINDS = {"int", "float", "bool", "null"}
-
-
-@dataclass(slots=True)
-class ParsedYaml:
-    """The documents of a YAML (or JSON) text, and the views of their scalars."""
-
-    trees: list[DocumentTree] = field(default_factory=list)
-    views: dict[int, tuple[DocumentTree, TextView]] = field(default_factory=dict)
-    """By the id of the scalar's tree, which is kept so that the id stays its own."""
-
-    def keep(self, tree: DocumentTree, view: TextView) -> DocumentTree:
-        """Remember the view of a scalar."""
-        self.views[id(tree)] = (tree, view)
-        return tree
-
-    def view(self, tree: DocumentTree | None) -> TextView | None:
-        """The text of a scalar with its places."""
-        found = self.views.get(id(tree)) if tree is not None else None
-        return found[1] if found else None
 
 
 @dataclass(slots=True)
@@ -55,7 +36,7 @@ class _TreeBuilder:
     def __init__(self, view: TextView) -> None:
         self.view = view
         self.troubles: list[tuple[FilePlace, str]] = []
-        self.parsed = ParsedYaml()
+        self.trees: list[DocumentTree] = []
         self.open: list[_Open] = []
         self.anchors: dict[str, DocumentTree | None] = {}
         self.sizes: dict[int, int] = {}
@@ -96,7 +77,7 @@ class _TreeBuilder:
         if templates.present(event.value):
             view = replace(view, text=templates.hidden(view.text))
         word = view.word(self.view.place(start, end), spelled, kind)
-        return self.parsed.keep(DocumentTree(word.place, word=word), view)
+        return DocumentTree(word.place, word=word)
 
     def _add(self, tree: DocumentTree, anchor: str | None, size: int) -> None:
         if anchor:
@@ -109,7 +90,7 @@ class _TreeBuilder:
             if self.open[-1].size > MAX_NODES:
                 raise _StopError("too large when its anchors are filled in", self.open[-1].start)
         else:
-            self.parsed.trees.append(tree)
+            self.trees.append(tree)
         if self.total > MAX_NODES:
             raise _StopError("too many values", 0)
 
@@ -148,31 +129,31 @@ class _TreeBuilder:
             why = "contains itself" if contains else "is not defined before it is used"
             place = self.view.place(start, end)
             self.troubles.append((place, f"the anchor {event.anchor} {why}"))
-            tree = DocumentTree(place, word=Word("", place, kind="null"))
+            nothing = Word("", place, self.view.slice(start, start), kind="null")
+            tree = DocumentTree(place, word=nothing)
             self.sizes[id(tree)] = 1
-            self.parsed.keep(tree, self.view.slice(start, start))
         self._add(tree, None, self.sizes[id(tree)])
 
 
-def parse(view: TextView, contents: ContentsBuilder) -> ParsedYaml:
+def parse(view: TextView, contents: ContentsBuilder) -> list[DocumentTree]:
     """The documents of a YAML text; what stops the parser is said, what came before is kept."""
-    parsed, troubles = _attempt(view)
+    trees, troubles = _attempt(view)
     if troubles and templates.present(view.text):
-        place = view.place(*templates.first(view.text))
+        place = view.place(*next(templates.spans(view.text), (0, 0)))
         filled = replace(view, text=templates.hidden_lines(view.text))
         again, left = _attempt(filled)
         if not left:
             contents.trouble(place, "a template, not YAML: what it fills in is not known")
             return again
         contents.trouble(place, "a template, not YAML, and not readable without its templates")
-        if len(again.trees) >= len(parsed.trees):
-            parsed, troubles = again, left
+        if len(again) >= len(trees):
+            trees, troubles = again, left
     for trouble in troubles:
         contents.trouble(*trouble)
-    return parsed
+    return trees
 
 
-def _attempt(view: TextView) -> tuple[ParsedYaml, list[tuple[FilePlace, str]]]:
+def _attempt(view: TextView) -> tuple[list[DocumentTree], list[tuple[FilePlace, str]]]:
     import yaml
 
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -196,4 +177,102 @@ def _attempt(view: TextView) -> tuple[ParsedYaml, list[tuple[FilePlace, str]]]:
     if why:
         at = min(at, len(view.text))
         builder.troubles.append((view.place(at, at), why))
-    return builder.parsed, builder.troubles
+    return builder.trees, builder.troubles
+
+
+_DOUBLED = re.compile("''")
+_ESCAPE = re.compile(
+    r"\\\r?\n[ \t]*|(?P<fold>(?<![ \t])[ \t]*\r?\n[ \t\r\n]*)"
+    r"|\\(?P<letter>x.{2}|u.{4}|U.{8}|.)"
+)
+
+
+# ---- where the characters of a scalar stand: quoted, folded and block scalars included ----
+
+
+def scalar(view: TextView, value: str, start: int, end: int, style: str | None) -> TextView:
+    """The value of a scalar that stands in text[start:end], with the place of each character."""
+    found: TextView | None
+    if style in ("|", ">"):
+        found = _block(view, value, start, end)
+    elif style == '"' and "\\" in view.text[start:end]:
+        found = _escaped(view, value, start + 1, end - 1)
+    elif style == "'" and "''" in view.text[start + 1 : end - 1]:
+        found = _doubled(view, start + 1, end - 1)
+    else:
+        inner = 1 if style in ("'", '"') else 0
+        found = view.slice(start + inner, end - inner)
+        found = found if found.text == value else _aligned(found, value, False)
+    if found is None or found.text != value:
+        return view.vague(value, start, end)
+    return found
+
+
+def _aligned(source: TextView, value: str, block: bool) -> TextView | None:
+    """Line by line: folding, and the indentation of a block, change breaks and blanks only."""
+    parts, at = list[TextView](), 0
+    for first, last in source.lines():
+        text = source.text[first:last]
+        stripped = text.lstrip(" ") if block else text.strip(" \t")
+        if not stripped.strip():
+            continue
+        left = text.index(stripped)
+        gap = value.find(stripped, at)
+        between = value[at:gap]
+        if gap < 0 or between.strip():
+            return None
+        lead = 0
+        if block and not (parts and between == " "):
+            # Deeper indentation than the block's own belongs to the value.
+            lead = min(len(between) - len(between.rstrip(" ")), left)
+        if gap - lead > at:
+            stands = max(first - 1, 0) if block else first
+            parts.append(_break(source, value[at : gap - lead], stands))
+        parts.append(source.slice(first + left - lead, first + left + len(stripped)))
+        at = gap + len(stripped)
+    if value[at:].strip():
+        return None
+    if at < len(value):
+        parts.append(_break(source, value[at:], max(len(source.text) - 1, 0)))
+    return joined(parts) if parts else None
+
+
+def _block(view: TextView, value: str, start: int, end: int) -> TextView | None:
+    """A literal or folded block, behind its header."""
+    header = view.text.find("\n", start)
+    if header < 0 or header >= end:
+        return view.slice(start, start) if not value else None
+    return _aligned(view.slice(header + 1, end), value, True)
+
+
+def _break(source: TextView, text: str, at: int) -> TextView:
+    """Line breaks as the value has them; they stand where a line of the file ends."""
+    offset = source.offset(at)
+    return TextView(source.source, text, [0], [offset], source.extent)
+
+
+def _doubled(view: TextView, start: int, end: int) -> TextView | None:
+    inner = view.slice(start, end)
+    if "\n" in inner.text:
+        return None
+    return filled(inner, _DOUBLED, lambda quotes: inner.slice(quotes.start(), quotes.start() + 1))
+
+
+def _escaped(view: TextView, value: str, start: int, end: int) -> TextView:
+    """A double-quoted text with escapes: one character of the value per escape."""
+    inner = view.slice(start, end)
+    parts, at, done = list[TextView](), 0, 0
+    for match in _ESCAPE.finditer(inner.text):
+        parts.append(inner.slice(at, match.start()))
+        done += match.start() - at
+        at = match.end()
+        if match["letter"]:
+            instead = value[done : done + 1]
+        elif match["fold"]:
+            breaks = match["fold"].count("\n")
+            instead = " " if breaks == 1 else "\n" * (breaks - 1)
+        else:  # a line that goes on in the next one
+            continue
+        parts.append(_break(inner, instead, match.start()))
+        done += len(instead)
+    return joined([*parts, inner.slice(at, len(inner.text))])

@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -130,7 +131,6 @@ def digest(kind: str, key: str, entry: Mapping[str, Any]) -> str:
 
 
 def sign(kind: str, key: str, entry: Entry) -> Entry:
-    """The entry with its digest."""
     return msgspec.structs.replace(entry, digest=digest(kind, key, entry.body))
 
 
@@ -218,8 +218,7 @@ def _spoilt(rule: str, line: int, saw: str) -> GateLock:
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) != len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
+        twice = Counter(name for name, _ in pairs).most_common(1)[0][0]
         raise ValueError(f"{twice[:80]!r} stands there twice")
     return found
 

@@ -20,10 +20,10 @@ from msgspec import UNSET
 
 from draftcheck.deploy.discover import shown
 from draftcheck.errors import DraftcheckError, UsageError
-from draftcheck.gate import minimums, model_references, survey, writing
+from draftcheck.gate import fixing, known_models, minimums, survey
+from draftcheck.gate.known_models import ModelReference
 from draftcheck.gate.lock import format as locks
 from draftcheck.gate.lock.format import GateLock, LockedModel, LockedPair
-from draftcheck.gate.model_references import ModelReference
 from draftcheck.gate.survey import SurveyedDeployment
 from draftcheck.judge.compare import compare
 from draftcheck.judge.condensed import facts as condensed
@@ -85,7 +85,7 @@ class LockRefresh:
         return self.text != self.before and bool(self.before is not None or self.lock.models)
 
     def write(self) -> None:
-        writing.write(self.path, self.text.encode("ascii"), shown(self.path))
+        fixing.put(self.path, self.text.encode("ascii"), shown(self.path))
 
 
 def refresh(request: LockRequest) -> LockRefresh:
@@ -129,7 +129,7 @@ def _pair(setup: SurveyedDeployment, root: Path) -> Pair | None:
     words = [word for word in (deployment.target, deployment.draft) if word is not None]
     if deployment.unknown or deployment.target is None or any(word.unknown for word in words):
         return None
-    sides = [model_references.of_word(word, root, setup.paths) for word in words]
+    sides = [known_models.of_word(word, root, setup.paths) for word in words]
     return sides[0], sides[1] if len(sides) > 1 else None
 
 
@@ -194,7 +194,7 @@ class _Refreshing:
         if entry.facts.get("condensed") != condensed.FORMAT:
             return False
         if reference.local and reference.ref is not None:
-            return model_references.content(reference.ref) == (entry.content or None)
+            return known_models.content(reference.ref) == (entry.content or None)
         return True
 
     def _read(self, reference: ModelReference, *, fresh: bool = False) -> ModelFacts:
@@ -211,7 +211,7 @@ class _Refreshing:
             pinned = replace(ref, revision=commit) if commit and ref.kind == "hub" else ref
             return read(pinned, offline=self._request.offline)
 
-        facts = replace(model_references.read(reference, at), ref=reference.key, name=None)
+        facts = replace(known_models.read_reference(reference, at), ref=reference.key, name=None)
         if len(self._facts) >= WHOLE_FACTS:
             del self._facts[next(iter(self._facts))]
         self._facts[reference.key] = facts
@@ -226,7 +226,7 @@ def _entry(reference: ModelReference, facts: ModelFacts) -> LockedModel:
         revision=facts.revision,
         draftcheck=__version__,
         facts=condensed.condense(facts),
-        content=model_references.content(ref) if files and ref is not None else UNSET,
+        content=known_models.content(ref) if files and ref is not None else UNSET,
     )
 
 

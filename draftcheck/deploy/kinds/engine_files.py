@@ -1,0 +1,219 @@
+"""Files that engines read themselves: YAML of options, Ollama's Modelfiles, Triton's pbtxt."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+from draftcheck.deploy.deployment import ContentsBuilder, DocumentTree
+from draftcheck.deploy.syntax.variables import filled
+from draftcheck.deploy.syntax.yaml_tree import parse
+from draftcheck.deploy.text import TextView, Word
+from draftcheck.values.findings import FilePlace
+
+_TABBY = re.compile(
+    r"^(network|logging|model|draft_model|draft|lora|embeddings|sampling|developer|memory):"
+    r"[ \t]*(?:#.*)?$",
+    re.MULTILINE,
+)
+_TABBY_KEY = re.compile(
+    r"^[ \t]+(model_name|model_dir|inline_model_loading|use_dummy_models|draft_model_name"
+    r"|draft_model_dir|cache_mode|max_seq_len):",
+    re.MULTILINE,
+)
+_LLM_API = re.compile(
+    r"^[ \t]+[\"']?decoding_type[\"']?:|^(?:kv_cache_config|cuda_graph_config):", re.M
+)
+_OPTIONS = re.compile(
+    r"^[\"']?(?:model|model[-_]path|speculative[-_][\w-]+|draft[-_]model[\w-]*"
+    r"|served[-_]model[-_]name|tensor[-_]parallel[-_]size)[\"']?[ \t]*:",
+    re.MULTILINE,
+)
+_OTHER = re.compile(
+    r"^(?:apiVersion|services|image|jobs|stages|on|trainer|dataset\w*):", re.MULTILINE
+)
+_CHART = re.compile(
+    r"^[ \t]+-?[ \t]*(?:image|repository|\w*[aA]rgs|command|resources|replicas|engine_kwargs):",
+    re.M,
+)
+"""Values of a chart: options stand deeper in it."""
+_SCALAR_MODEL = re.compile(r"^[\"']?model[\"']?[ \t]*:[ \t]*(?:#.*)?$", re.MULTILINE)
+
+
+def is_engine_yaml(name: str, text: str) -> bool:
+    return _kind(name, text) is not None
+
+
+def _kind(name: str, text: str) -> str | None:
+    if re.fullmatch(r"tabby_config\.ya?ml", name):
+        return "tabbyapi-model"
+    if _OTHER.search(text):
+        return None
+    if _LLM_API.search(text):
+        return "trtllm"
+    sections = set(_TABBY.findall(text))
+    if "draft_model" in sections or ({"model"} <= sections and _TABBY_KEY.search(text)):
+        return "tabbyapi"
+    if _OPTIONS.search(text) and not _SCALAR_MODEL.search(text) and not _CHART.search(text):
+        return "options"
+    return None
+
+
+def read_engine_yaml(view: TextView, contents: ContentsBuilder) -> None:
+    """TabbyAPI's settings, options by name, options of the LLM API."""
+    kind = _kind(view.name, view.text)
+    for tree in parse(view, contents):
+        if tree.entries is not None and kind is not None:
+            contents.document(kind, tree)
+
+
+_LINE = re.compile(r"[ \t]*([A-Za-z_]+)[ \t]+")
+_QUOTES = '"""'
+
+
+def read_modelfile(view: TextView, contents: ContentsBuilder) -> None:
+    """One document: an entry per instruction, its name in capitals."""
+    entries, skip = list[tuple[Word, DocumentTree]](), 0
+    for start, end in view.lines():
+        match = _LINE.match(view.text, start, end)
+        if start < skip or not match or view.text[start:end].lstrip().startswith("#"):
+            continue
+        quotes = view.text.find(_QUOTES, match.end(), end)
+        if quotes >= 0:
+            closing = view.text.find(_QUOTES, quotes + 3)
+            skip = len(view.text) if closing < 0 else closing + 3
+            if closing < 0:
+                contents.trouble(view.place(quotes, quotes + 3), "a quote is never closed")
+        key = view.slice(*match.span(1))
+        upper = key.text.upper()
+        name = Word(upper, key.place(), replace(key, text=upper), raw=key.raw())
+        last = match.end() + len(view.text[match.end() : end].rstrip())
+        entries.append((name, _value(view, name.text, match.end(), last)))
+    if entries:
+        contents.document("modelfile", DocumentTree(view.place(0, 0), entries=tuple(entries)))
+
+
+def _value(view: TextView, name: str, start: int, end: int) -> DocumentTree:
+    parts = view.text[start:end].split(maxsplit=1) if name == "PARAMETER" else []
+    if len(parts) == 2:
+        at = view.text.index(parts[1], start + len(parts[0]), end)
+        key = view.slice(start, start + len(parts[0])).word()
+        return DocumentTree(view.place(start, end), entries=((key, _scalar(view, at, end)),))
+    return _scalar(view, start, end)
+
+
+def _scalar(view: TextView, start: int, end: int) -> DocumentTree:
+    """A value, with or without quotes."""
+    quoted = end - start >= 2 and view.text[start] == view.text[end - 1] == '"'
+    inner = view.slice(start + quoted, end - quoted)
+    word = inner.word(view.place(start, end), view.raw(start, end))
+    return DocumentTree(word.place, word=word)
+
+
+MAX_DEPTH = 60
+_ESCAPE = re.compile(r"\\(.)")
+_TOKEN = re.compile(
+    r"(?P<blank>[\s,;]+|\#[^\n]*)|(?P<name>[A-Za-z_][\w.]*)|(?P<number>[-+]?\.?\d[\w.+-]*)"
+    r"|(?P<string>\"(?:[^\"\\\n]|\\.)*\"|'(?:[^'\\\n]|\\.)*')|(?P<mark>[:{}\[\]<>])"
+)
+
+
+def read_pbtxt(view: TextView, contents: ContentsBuilder) -> None:
+    """Triton's config.pbtxt -> a tree; a field that repeats is there again."""
+    tokens, bad = _tokens(view)
+    if bad is not None:
+        contents.trouble(view.place(bad, bad + 1), "not text of a protocol buffer")
+    reader = _PbtxtReader(view, tokens)
+    tree = DocumentTree(view.place(0, 0), entries=tuple(reader.fields(0)))
+    if reader.trouble is not None:
+        contents.trouble(view.place(reader.trouble, reader.trouble), "nested too deeply")
+    if tree.entries:
+        contents.document("triton-pbtxt", tree)
+
+
+def _tokens(view: TextView) -> tuple[list[tuple[str, int, int]], int | None]:
+    found, at = list[tuple[str, int, int]](), 0
+    while at < len(view.text):
+        match = _TOKEN.match(view.text, at)
+        if not match:
+            return found, at
+        if match.lastgroup and match.lastgroup != "blank":
+            found.append((match.lastgroup, *match.span()))
+        at = match.end()
+    return found, None
+
+
+class _PbtxtReader:
+    def __init__(self, view: TextView, tokens: list[tuple[str, int, int]]) -> None:
+        self.view, self.tokens, self.at = view, tokens, 0
+        self.trouble: int | None = None
+
+    def peek(self) -> str:
+        if self.at >= len(self.tokens):
+            return ""
+        kind, start, end = self.tokens[self.at]
+        return self.view.text[start:end] if kind == "mark" else kind
+
+    def fields(self, depth: int) -> list[tuple[Word, DocumentTree]]:
+        found = list[tuple[Word, DocumentTree]]()
+        while self.peek() and self.peek() not in ("}", ">"):
+            kind, start, end = self.tokens[self.at]
+            self.at += 1
+            if kind != "name":
+                continue
+            if self.peek() == ":":
+                self.at += 1
+            value = self.value(depth)
+            if value is not None:
+                found.append((self.view.slice(start, end).word(), value))
+        return found
+
+    def value(self, depth: int) -> DocumentTree | None:
+        what = self.peek()
+        if not what or what in ("}", ">", "]", ":"):
+            return None
+        _, start, end = self.tokens[self.at]
+        self.at += 1
+        if depth > MAX_DEPTH:
+            self.trouble = start
+            return None
+        if what in ("{", "<"):
+            entries = self.fields(depth + 1)
+            return DocumentTree(self.close(start), entries=tuple(entries))
+        if what == "[":
+            items = list[DocumentTree]()
+            while self.peek() not in ("]", "", "}"):
+                item = self.value(depth + 1)
+                if item is None:
+                    self.at += 1
+                else:
+                    items.append(item)
+            return DocumentTree(self.close(start), items=tuple(items))
+        return self.scalar(what, start, end)
+
+    def close(self, start: int) -> FilePlace:
+        end = self.tokens[self.at][2] if self.at < len(self.tokens) else len(self.view.text)
+        self.at += 1
+        return self.view.place(start, end)
+
+    def scalar(self, what: str, start: int, end: int) -> DocumentTree:
+        text = self.view.text[start:end]
+        kind = {"number": "int", "string": "str"}.get(what, "str")
+        if what == "number" and not re.fullmatch(r"[-+]?(?:0x[0-9a-fA-F]+|\d+)", text):
+            kind = "float"
+        elif text in ("true", "false"):
+            kind = "bool"
+        string = what == "string"
+        inner = self._unescaped(start + 1, end - 1) if string else self.view.slice(start, end)
+        word = inner.word(self.view.place(start, end), self.view.raw(start, end), kind)
+        return DocumentTree(word.place, word=word)
+
+    def _unescaped(self, start: int, end: int) -> TextView:
+        """A string without its backslashes (the common ones)."""
+        inner = self.view.slice(start, end)
+
+        def letter(escape: re.Match[str]) -> TextView:
+            known = {"n": "\n", "t": "\t"}.get(escape[1], escape[1])
+            return inner.instead(known, *escape.span(1))
+
+        return filled(inner, _ESCAPE, letter)
