@@ -18,16 +18,16 @@ if TYPE_CHECKING:
 
 ROUNDS = 20
 """Fixes that overlap others are applied in the next round."""
-HOOK = "--pre-commit"
-"""First argument of the hook: pre-commit adds the user's options, then the names of files."""
+HOOK = ["--pre-commit", "--"]
+"""First arguments of the hook: pre-commit adds the user's options, then the names of files."""
 
 
 class GateCommand(click.Command):
     """A command that tells options from files that are called like options."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        if args[:1] == [HOOK]:
-            args = self._apart(ctx, args[1:])
+        if args[:2] == HOOK:
+            args = self._apart(ctx, args[2:])
         return super().parse_args(ctx, args)
 
     def _apart(self, ctx: click.Context, args: list[str]) -> list[str]:

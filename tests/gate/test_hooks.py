@@ -97,11 +97,11 @@ def test_names_of_files_are_never_options(committed: Repo, tmp_path: Path) -> No
 def test_what_exists_may_be_the_value_of_an_option(good: Repo) -> None:
     assert good.lock("--lock", "other.lock").code == 0
     for words in (("--lock", "other.lock"), ("--lock=other.lock",), ("--strict",), ()):
-        ran = good.gate("--pre-commit", *words, "serve.sh")
+        ran = good.gate("--pre-commit", "--", *words, "serve.sh")
         assert ran.code == 0, ran.err
-    assert good.gate("--pre-commit", "--no-such-option", "serve.sh").code == 2
-    assert good.gate("--pre-commit", "no-such-file", "serve.sh").code == 2
-    assert good.gate("--pre-commit").code == 0
+    assert good.gate("--pre-commit", "--", "--no-such-option", "serve.sh").code == 2
+    assert good.gate("--pre-commit", "--", "no-such-file", "serve.sh").code == 2
+    assert good.gate("--pre-commit", "--").code == 0
 
 
 @pytest.mark.slow
