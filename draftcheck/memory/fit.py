@@ -24,6 +24,7 @@ from msgspec import structs
 from draftcheck.errors import UsageError
 from draftcheck.memory import from_config, from_gguf, plan, profiles, search, weights
 from draftcheck.memory.from_config import ShapeUnknown
+from draftcheck.memory.gpus import MAX_DEVICES
 from draftcheck.memory.paged import NotPlanned
 from draftcheck.memory.profiles import Profile
 from draftcheck.memory.question import MemoryQuestion, PlannedModel
@@ -31,7 +32,7 @@ from draftcheck.memory.shape import Shape
 from draftcheck.values.circumstances import Circumstances
 from draftcheck.values.comparison import Comparison
 from draftcheck.values.facts import ModelFacts
-from draftcheck.values.memory import Fit, Machine, MemoryFit
+from draftcheck.values.memory import DeviceFit, Fit, Machine, MemoryFit
 
 MOST_OWN = 64
 """Prediction layers of a model; real ones have one to three."""
@@ -71,18 +72,23 @@ def fit(
         if ours is None or (theirs is None and question.draft and question.role != "itself"):
             side = "target" if ours is None else "draft"
             return replace(empty, notes=(*notes, f"the {side}'s weights were not read"))
-        devices = plan.devices(question, ours, theirs)
+        counted = list(plan.devices(question, ours, theirs))
     except ShapeUnknown as error:
         return replace(empty, notes=(*notes, str(error)))
     except NotPlanned:
         why = f"{engine} cannot lay out caches of these two models in one pool"
         return replace(empty, notes=(*notes, why))
     notes += (*ours.notes, *(theirs.notes if theirs else ()))
-    answer = max((device.answer for device in devices), key=WORST_LAST.index)
+    answer = max((device.answer for device, _ in counted), key=WORST_LAST.index)
+    devices: list[DeviceFit] = []
+    for device, count in counted:
+        devices += [device] * max(1, min(count, MAX_DEVICES - len(devices)))
+    if (ranks := sum(count for _, count in counted)) > len(devices):
+        notes.append(f"{ranks:,} GPUs: of those that hold the same, some are not listed")
     return replace(
         empty,
         answer=answer,
-        devices=devices,
+        devices=tuple(devices),
         draft_tokens=question.draft_tokens,
         limits=search.limits(question, ours, theirs),
         alone=search.limits(question.without_draft(), search.alone(question, ours), None),
@@ -198,6 +204,8 @@ class _QuestionBuilder:
             engine = self.profile.engine
             self.notes.append(f"{engine} has no pipeline stages: layers go where memory is free")
             return 1
+        if stages > MAX_DEVICES:
+            raise ShapeUnknown(f"a pipeline of more than {MAX_DEVICES:,} stages is not counted")
         return stages
 
     def _ranks(self, stages: int) -> int:

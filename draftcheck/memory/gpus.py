@@ -11,6 +11,8 @@ from draftcheck.values.memory import Gpu
 
 MIB = 1 << 20
 GIB = 1 << 30
+MAX_DEVICES = 1024
+"""Of one machine."""
 _MAKERS = re.compile(r"\b(nvidia|geforce|tesla|quadro|amd|radeon|instinct|apple)\b")
 
 

@@ -7,6 +7,8 @@ on top comes what the engine itself needs, one function for each of the five way
 from __future__ import annotations
 
 import functools
+import itertools
+import operator
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
@@ -91,45 +93,57 @@ def weigh(question: MemoryQuestion) -> tuple[Weights | None, Weights | None]:
 
 def devices(
     question: MemoryQuestion, ours: Weights, theirs: Weights | None
-) -> tuple[DeviceFit, ...]:
-    """List the parts on every device; stage by stage where there is a pipeline."""
+) -> Iterator[tuple[DeviceFit, int]]:
+    """The parts on every device, stage by stage: neighbours that are alike once, and how many."""
     if question.stages == 1:
-        return tuple(_devices(question, ours, theirs))
-    return tuple(
-        device
-        for number, stage in enumerate(stages.questions(question))
-        for device in _devices(stage, ours.stages[number], theirs if stage.last else None)
-    )
+        yield from _devices(question, ours, theirs)
+        return
+    for stage, weighed, count in stages.questions(question, ours.stages):
+        fits = list(_devices(stage, weighed, theirs if stage.last else None))
+        for _ in range(count):
+            yield from fits
 
 
 def _devices(
     question: MemoryQuestion, ours: Weights, theirs: Weights | None
-) -> Iterator[DeviceFit]:
+) -> Iterator[tuple[DeviceFit, int]]:
     cache = cache_of(question)
     low = cache_of(question, floor=True)
+    more = 0
     if question.profile.split == "tensor":
-        shares = [1.0] * max(question.ranks, 1)
+        # Ranks behind the last device that is named are alike: one stands for all of them.
+        shares = [1.0] * min(question.ranks, len(question.devices) + 1)
+        more = question.ranks - len(shares)
     else:
         free = [max(gpu.available, 1) for gpu in question.devices]
         alone = question.draft_gpu
         if alone is not None and theirs is not None:
             free[alone] = max(free[alone] - theirs.nbytes - cache.draft, 1)
         shares = [one / sum(free) for one in free]
+    loads = [
+        (
+            question.devices[min(number, len(question.devices) - 1)],
+            share,
+            _draft_share(question, number, share),
+        )
+        for number, share in enumerate(shares)
+    ]
+    counts = [1] * (len(loads) - 1) + [1 + more]
     overhead = OVERHEADS[question.profile.cache]
-    for number, share in enumerate(shares):
-        gpu = question.devices[min(number, len(question.devices) - 1)]
+    groups = itertools.groupby(zip(loads, counts, strict=True), key=operator.itemgetter(0))
+    for (gpu, share, draft_share), alike in groups:
         parts = [
             _weights(ours, TARGET, share),
             _cache(cache.target, low.target, cache, TARGET, share),
         ]
         if question.role:
-            draft_share = _draft_share(question, number, share)
             if theirs is not None:
                 parts.append(_weights(theirs, DRAFT, draft_share))
             parts.append(_cache(cache.draft, low.draft, cache, DRAFT, draft_share))
         parts += overhead(LoadedDevice(question, gpu, cache, ours, theirs, share))
         there = tuple(part for part in parts if part.high > 0)
-        yield DeviceFit(gpu.name, _available(question, gpu), there, _slack(question, gpu))
+        device = DeviceFit(gpu.name, _available(question, gpu), there, _slack(question, gpu))
+        yield device, sum(count for _, count in alike)
 
 
 def _draft_share(question: MemoryQuestion, number: int, share: float) -> float:

@@ -9,7 +9,7 @@ from draftcheck.memory import plan
 from draftcheck.memory.paged import NotPlanned
 from draftcheck.memory.question import MemoryQuestion
 from draftcheck.memory.weights import Weights
-from draftcheck.values.memory import DeviceFit, Fit, Limits
+from draftcheck.values.memory import DeviceFit, Fit, Gpu, Limits
 
 MOST_SEQUENCES = 1 << 16
 LONGEST = 1 << 24
@@ -44,7 +44,7 @@ def limits(
 
 def _fits(question: MemoryQuestion, ours: Weights, theirs: Weights | None, good: Good) -> bool:
     try:
-        return all(good(device) for device in plan.devices(question, ours, theirs))
+        return all(good(device) for device, _ in plan.devices(question, ours, theirs))
     except NotPlanned:
         return False
 
@@ -88,7 +88,10 @@ def _changes(
     if question.draft is None:
         return
     if len(question.devices) > 1 and question.draft_gpu is None:
-        for number in range(len(question.devices)):
+        kinds: dict[tuple[Gpu, bool], int] = {}  # GPUs that are alike need one try
+        for number, gpu in enumerate(question.devices):
+            kinds.setdefault((gpu, number < question.ranks), number)
+        for number in kinds.values():
             if _fits(replace(question, draft_gpu=number, draft_ranks=1), ours, theirs, good):
                 yield f"--draft-gpu {number}"
                 break

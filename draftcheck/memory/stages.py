@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import bisect
 import itertools
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 from draftcheck.memory import weights
 from draftcheck.memory.question import MemoryQuestion
 from draftcheck.memory.weights import Weights
-from draftcheck.values.facts import ModelFacts
+from draftcheck.values.facts import ModelFacts, Tensor
 from draftcheck.values.memory import Gpu
 
 FINAL = re.compile(r"(^|\.)(norm|final_layernorm|ln_f|final_norm|norm_f)\.")
@@ -48,22 +49,31 @@ def runs(question: MemoryQuestion) -> list[range]:
     return [range(end - size, end) for size, end in zip(sizes, ends, strict=True)]
 
 
-def questions(question: MemoryQuestion) -> Iterator[MemoryQuestion]:
-    """Ask the question of every stage: its layers, and the draft on the last one only."""
+def questions(
+    question: MemoryQuestion, weighed: tuple[Weights, ...]
+) -> Iterator[tuple[MemoryQuestion, Weights, int]]:
+    """Ask the question of every stage: its layers and weights, and the draft on the last one only.
+
+    Neighbours that are alike are asked once, with their number.
+    """
     shape = question.target.shape
     cut = runs(question)
-    for number, run in enumerate(cut):
-        last = number == len(cut) - 1
-        floor = shape.floor
-        if floor is not None:
-            floor = floor[run.start : run.stop] if len(floor) == len(shape.layers) else None
-        part = replace(shape, layers=shape.layers[run.start : run.stop], floor=floor)
-        target = replace(question.target, shape=part)
-        stage = replace(
-            question, target=target, stages=1, last=last,
-            devices=_devices(question, number),
-        )  # fmt: skip
-        yield stage if last else stage.without_draft()
+    known = shape.floor is not None and len(shape.floor) == len(shape.layers)
+    stages = [
+        (
+            shape.layers[run.start : run.stop],
+            shape.floor[run.start : run.stop] if shape.floor is not None and known else None,
+            _devices(question, number),
+            weighed[number],
+            number == len(cut) - 1,
+        )
+        for number, run in enumerate(cut)
+    ]
+    for (layers, floor, devices, weights_of_stage, last), alike in itertools.groupby(stages):
+        target = replace(question.target, shape=replace(shape, layers=layers, floor=floor))
+        stage = replace(question, target=target, stages=1, last=last, devices=devices)
+        stage = stage if last else stage.without_draft()
+        yield stage, weights_of_stage, len(list(alike))
 
 
 def _devices(question: MemoryQuestion, number: int) -> tuple[Gpu, ...]:
@@ -79,10 +89,10 @@ def weigh(question: MemoryQuestion, whole: Weights) -> tuple[Weights, ...]:
         total = max(len(question.target.shape.layers), 1)
         return tuple(_share(whole, len(run) / total) for run in cut)
     weighed = []
-    for number, run in enumerate(cut):
-        part = _part(facts, run, first=number == 0, last=number == len(cut) - 1)
+    for tensors in _spread(facts, cut):
         stage = weights.measure(
-            part, question.target.shape, question.profile, ranks=question.ranks,
+            replace(facts, weights=replace(facts.weights, tensors=tensors)),
+            question.target.shape, question.profile, ranks=question.ranks,
             dtype=question.dtype, with_mtp=question.role == "itself",
         )  # fmt: skip
         weighed.append(stage or _share(whole, 0.0))
@@ -99,19 +109,22 @@ def _share(whole: Weights, share: float) -> Weights:
     )
 
 
-def _part(facts: ModelFacts, run: range, *, first: bool, last: bool) -> ModelFacts:
-    """The model as one stage loads it: tables of tokens at the ends, tied ones at both."""
-    tied = bool(facts.config.tied)
-    kept = {}
+def _spread(facts: ModelFacts, cut: Sequence[range]) -> list[dict[str, Tensor]]:
+    """The tensors that each stage loads: tables of tokens at the ends, tied ones at both."""
+    stops = [run.stop for run in cut]
+    stages: list[dict[str, Tensor]] = [{} for _ in cut]
+    first, last = stages[0], stages[-1]
     for name, tensor in (facts.weights.tensors or {}).items():
         layer = weights.LAYER.search(name)
         if layer and not weights.ENCODERS.search(name):
-            here = int(layer[1]) in run or (last and int(layer[1]) >= run.stop)
+            number = bisect.bisect_right(stops, int(layer[1]))
+            stages[min(number, len(stages) - 1)][name] = tensor
         elif weights.EMBEDDINGS.search(name):
-            here = first or (tied and last)
+            first[name] = tensor
+            if facts.config.tied:
+                last[name] = tensor
+        elif weights.HEADS.search(name) or FINAL.search(name) or weights.MTP.search(name):
+            last[name] = tensor
         else:
-            ends = weights.HEADS.search(name) or FINAL.search(name) or weights.MTP.search(name)
-            here = last if ends else first
-        if here:
-            kept[name] = tensor
-    return replace(facts, weights=replace(facts.weights, tensors=kept))
+            first[name] = tensor
+    return stages

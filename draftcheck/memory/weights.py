@@ -28,8 +28,8 @@ EMBEDDINGS = re.compile(
     r"(^|\.)(embed_tokens|wte|word_embeddings|embed_in|tok_embeddings|embeddings?)\.weight$"
 )
 TABLES = re.compile(f"{HEADS.pattern}|{EMBEDDINGS.pattern}")
-LAYER = re.compile(r"(?:^|\.)(?:layers|h|blocks)\.(\d+)\.")
-GGUF_LAYER = re.compile(r"^blk\.(\d+)\.")
+LAYER = re.compile(r"(?:^|\.)(?:layers|h|blocks)\.(\d{1,6})\.")
+GGUF_LAYER = re.compile(r"^blk\.(\d{1,6})\.")
 MTP = re.compile(r"(^|\.)mtp(_layers|\.|s\.)|(^|\.)nextn\.")
 # llama.cpp keeps the tensors of its input layer on the host (LLM_TENSOR_LAYER_INPUT).
 ON_HOST = re.compile(r"^(token_embd|position_embd|token_types|per_layer_token_embd)\.")

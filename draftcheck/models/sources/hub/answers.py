@@ -31,7 +31,7 @@ def refuse(
     status = answer.status
     where = f"{what} answered {status}{' ' + code[:40] if code else ''}"
     page = f"{web.endpoint}/{repo}"
-    host = urlsplit(answer.url).netloc.rpartition("@")[2]
+    host = urlsplit(answer.url).netloc
     if status in BUSY:
         cause = "too many requests" if status == 429 else f"{host} is in trouble"
         raise RetryableError(

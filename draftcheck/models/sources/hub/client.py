@@ -158,6 +158,7 @@ class HubClient:
         allowed: which addresses of the endpoint a redirect may lead to; same_host: to no other
         host at all.
         """
+        origins.refuse_user(url, what)
         hops: list[HttpHop] = []
         for _ in range(MAX_HOPS):
             self._wait_for_quota(url)
@@ -219,7 +220,7 @@ class HubClient:
             headers["authorization"] = f"Bearer {self._token}"
         if span is not None:
             headers["range"] = f"bytes={span.start}-{span.stop - 1}"
-        host = urlsplit(url).netloc.rpartition("@")[2]
+        host = urlsplit(url).netloc
         clock: Any = ReadDeadline(self._timeout)
         limits = httpx.Timeout(self._timeout, read=clock)
         try:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 from urllib.parse import quote, urlsplit
+
+import msgspec
+from msgspec import Meta
 
 from draftcheck.errors import ReadError
 from draftcheck.models.sources.hub.answers import refuse
@@ -26,31 +27,31 @@ REPO = re.compile(r"[A-Za-z0-9_][\w.-]{0,95}/[A-Za-z0-9_][\w.-]{0,95}", re.ASCII
 NEXT = re.compile(r'<([^<>]{1,2000})>\s*;\s*rel="?next"?')
 
 
-@dataclass(frozen=True, slots=True)
-class ListedFile:
-    size: int
-    digest: str | None
+class ListedFile(msgspec.Struct, frozen=True, array_like=True):
+    size: Annotated[int, Meta(ge=0, lt=MAX_SIZE)]
+    digest: Annotated[str, Meta(pattern="^(git-sha1:[0-9a-f]{40}|sha256:[0-9a-f]{64})$")] | None
     """git-sha1:… of a small file, sha256:… of a large one."""
 
 
-@dataclass(frozen=True, slots=True)
-class Listing:
+class Listing(msgspec.Struct, frozen=True):
     repo: str
     """The name that the Hub uses now."""
     commit: str
-    files: Mapping[str, ListedFile]
+    files: dict[str, ListedFile]
 
     def dump(self) -> dict[str, Any]:
-        files = {name: [entry.size, entry.digest] for name, entry in self.files.items()}
-        return {"repo": self.repo, "commit": self.commit, "files": files}
+        found: dict[str, Any] = msgspec.to_builtins(self)
+        return found
+
+
+msgspec.json.Decoder(Listing)  # now: msgspec crashes where two threads meet a type first
 
 
 def load(body: Any) -> Listing | None:
     """A listing as dump() wrote it; None for anything else."""
     try:
-        files = {str(name): ListedFile(int(e[0]), e[1]) for name, e in body["files"].items()}
-        return Listing(str(body["repo"]), str(body["commit"]), files)
-    except (TypeError, KeyError, ValueError, AttributeError, IndexError):
+        return msgspec.convert(body, Listing)
+    except (msgspec.ValidationError, RecursionError):
         return None
 
 
@@ -70,7 +71,7 @@ def keep(
     """Remember a listing under which a model was read: by then it has proved true."""
     if store.ref(web.endpoint, repo, revision) != listing.commit:
         store.keep_ref(web.endpoint, repo, revision, listing.commit)
-    if store.listing(web.endpoint, repo, listing.commit) is None:
+    if cached(web, store, repo, listing.commit) is None:
         store.keep_listing(web.endpoint, repo, listing.commit, listing.dump())
 
 
@@ -79,8 +80,7 @@ def cached(web: HubClient, store: HubCache, repo: str, revision: str | None) -> 
     commit = store.ref(web.endpoint, repo, revision)
     if commit is None and revision and COMMIT.fullmatch(revision):
         commit = revision
-    body = store.listing(web.endpoint, repo, commit) if commit else None
-    found = load(body) if body is not None else None
+    found = load(store.listing(web.endpoint, repo, commit)) if commit else None
     return found if found and found.commit == commit else None
 
 

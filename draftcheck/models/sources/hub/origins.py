@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import ipaddress
+import re
 from collections.abc import Callable
 from urllib.parse import urljoin, urlsplit
 
 from draftcheck.errors import ReadError
 
+USER = re.compile(r"[^/?#]*//[^/?#]*@")
 Origin = tuple[str, str, int]
 Allowed = Callable[[str], bool]
 
@@ -31,6 +33,7 @@ def follow(url: str, location: str, what: str, home: Origin, allowed: Allowed | 
         there = urljoin(url, location)
     except ValueError:
         there = ""
+    refuse_user(there, what)
     scheme, host, _ = origin(there)
     if scheme not in ("http", "https") or not host:
         raise ReadError(f"{what}: redirected to {location[:120]!r}, which is no web address")
@@ -45,6 +48,12 @@ def follow(url: str, location: str, what: str, home: Origin, allowed: Allowed | 
     if _link_local(host):
         raise ReadError(f"{what}: redirected to the link-local address {host}")
     return there
+
+
+def refuse_user(url: str, what: str) -> None:
+    """No address that a server names may hold a user or a password: they would be sent."""
+    if USER.match(url):
+        raise ReadError(f"{what}: sent to an address with a user or a password in it")
 
 
 def _address(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
