@@ -11,26 +11,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from draftcheck.memory import paged, profiles, shape
+from draftcheck.memory.paged import ServedLoad
 from draftcheck.memory.profiles import Profile
 from draftcheck.memory.shape import LayerShape, Shape
-
-
-@dataclass(frozen=True, slots=True)
-class ServedLoad:
-    """What is to be served."""
-
-    context: int
-    sequences: int
-    bits: float
-    """Per element of the KV cache."""
-    draft_bits: float
-    ranks: int = 1
-    draft_ranks: int = 1
-    draft_tokens: int = 0
-    role: str = ""
-    """full, eagle3, mtp …; empty: no draft."""
-    batched: int = 2048
-    """Tokens that one step may process."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,12 +29,12 @@ class Cache:
 
 
 Layers = tuple[LayerShape, ...]
-Fold = Callable[[Profile, ServedLoad, Shape, Shape | None], Cache]
+Fold = Callable[[ServedLoad, Shape, Shape | None], Cache]
 
 
-def cells(profile: Profile, load: ServedLoad, target: Shape, draft: Shape | None) -> Cache:
+def cells(load: ServedLoad, target: Shape, draft: Shape | None) -> Cache:
     """llama.cpp: one stream of padded cells per sequence; float32 states, one row each."""
-    copies = 0
+    profile, copies = load.profile, 0
     if load.role in profile.rollback_roles:
         known = profiles.table().rollback.architectures
         copies = load.draft_tokens if target.arch in known else 0
@@ -95,10 +78,9 @@ def layer_cells(
     return total
 
 
-def pool(profile: Profile, load: ServedLoad, target: Shape, draft: Shape | None) -> Cache:
+def pool(load: ServedLoad, target: Shape, draft: Shape | None) -> Cache:
     """SGLang: one cell per token; states with a copy per draft token."""
     tokens = load.context * load.sequences
-    steps = load.draft_tokens if load.role else 0
 
     def bytes_of(model: Shape, bits: float, ranks: int) -> int:
         total = 0
@@ -109,7 +91,7 @@ def pool(profile: Profile, load: ServedLoad, target: Shape, draft: Shape | None)
             if layer.state_kind:
                 window = layer.conv // ranks * max(layer.kernel - 1, 0) * model.float_bytes
                 state = layer.state // ranks * 4
-                total += (window + state) * load.sequences * (1 + steps)
+                total += (window + state) * load.sequences * (1 + load.drafted)
         return total
 
     ours = bytes_of(target, load.bits, load.ranks)
@@ -119,7 +101,7 @@ def pool(profile: Profile, load: ServedLoad, target: Shape, draft: Shape | None)
     return Cache(ours, theirs, exact=not local and not target.recurrent, note=note)
 
 
-def growing(profile: Profile, load: ServedLoad, target: Shape, draft: Shape | None) -> Cache:
+def growing(load: ServedLoad, target: Shape, draft: Shape | None) -> Cache:
     """transformers: exactly the tokens there are; windows of W - 1; float32 states."""
 
     def bytes_of(model: Shape) -> int:
@@ -129,7 +111,7 @@ def growing(profile: Profile, load: ServedLoad, target: Shape, draft: Shape | No
             if layer.window is not None:
                 tokens = min(tokens, max(layer.window - 1, 1))
             width = layer.width
-            if layer.kind == shape.MLA and profile.mla == "expanded":
+            if layer.kind == shape.MLA and load.profile.mla == "expanded":
                 width = layer.expanded + layer.index
             total += tokens * load.sequences * width * model.float_bytes
             if layer.state_kind:
@@ -141,9 +123,9 @@ def growing(profile: Profile, load: ServedLoad, target: Shape, draft: Shape | No
     return Cache(bytes_of(target), theirs, exact=not target.recurrent)
 
 
-def pages(profile: Profile, load: ServedLoad, target: Shape, draft: Shape | None) -> Cache:
+def pages(load: ServedLoad, target: Shape, draft: Shape | None) -> Cache:
     """ExLlamaV3: whole pages; the draft's cache is as long as the target's."""
-    tokens = _up(load.context * load.sequences, profile.page)
+    tokens = _up(load.context * load.sequences, load.profile.page)
 
     def bytes_of(model: Shape, bits: float) -> int:
         total = 0
@@ -158,15 +140,13 @@ def pages(profile: Profile, load: ServedLoad, target: Shape, draft: Shape | None
     return Cache(bytes_of(target, load.bits), theirs, exact)
 
 
-def pool_of_blocks(profile: Profile, load: ServedLoad, target: Shape, draft: Shape | None) -> Cache:
+def pool_of_blocks(load: ServedLoad, target: Shape, draft: Shape | None) -> Cache:
     """vLLM: target and draft share the blocks of one pool."""
-    steps = load.draft_tokens if load.role else 0
-    serve = paged.Serving(profile, load.context, load.bits / 8, load.ranks, load.batched, steps)
-    alone = paged.plan((target,), serve)
-    both = alone if draft is None else paged.plan((target, draft), serve)
+    alone = paged.plan((target,), load)
+    both = alone if draft is None else paged.plan((target, draft), load)
     total = both.request * load.sequences
     ours = min(alone.request * load.sequences, total)
-    exact = profile.state_exact or not target.recurrent
+    exact = load.profile.state_exact or not target.recurrent
     exact = exact and not any(layer.index for layer in target.layers)
     return Cache(ours, total - ours, exact, reserve=both.block_bytes)
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from draftcheck.memory import profiles, shape
-from draftcheck.memory.families import PLAIN_CONFIG, ConfigFamily, config_defaults
+from draftcheck.memory.profiles import PLAIN_CONFIG, ConfigFamily, config_defaults
 from draftcheck.memory.shape import LayerShape, Shape
 from draftcheck.values.dtypes import dtype_bytes
 from draftcheck.values.facts import ModelFacts

@@ -8,8 +8,8 @@ from dataclasses import replace
 from typing import Any
 
 from draftcheck.memory import profiles, shape
-from draftcheck.memory.families import PLAIN_GGUF, GgufFamily
 from draftcheck.memory.from_config import ShapeUnknown
+from draftcheck.memory.profiles import PLAIN_GGUF, GgufFamily
 from draftcheck.memory.shape import LayerShape, Shape
 from draftcheck.rulebook import tables
 from draftcheck.values.facts import GgufArray, ModelFacts

@@ -50,41 +50,47 @@ class BlockPlan:
 
 
 @dataclass(frozen=True, slots=True)
-class Serving:
-    """The circumstances that the planner looks at."""
+class ServedLoad:
+    """What is to be served, and how the engine does it."""
 
     profile: Profile
     context: int
-    kv_bytes: float
-    tensor_parallel: int
-    batched: int
+    sequences: int
+    bits: float
+    """Per element of the KV cache."""
+    draft_bits: float
+    ranks: int = 1
+    draft_ranks: int = 1
+    draft_tokens: int = 0
+    role: str = ""
+    """full, eagle3, mtp …; empty: no draft."""
+    batched: int = 2048
     """Tokens that one step may process."""
-    spec_tokens: int
+
+    @property
+    def drafted(self) -> int:
+        """Tokens that a draft proposes at once."""
+        return self.draft_tokens if self.role else 0
 
     @property
     def in_flight(self) -> int:
         """Tokens whose steps may not be done yet."""
         return self.batched * self.profile.in_flight
 
-    @property
-    def block(self) -> int:
-        """Tokens per block, unless a state needs more."""
-        return self.profile.block
 
-
-def plan(models: tuple[Shape, ...], serve: Serving) -> BlockPlan:
+def plan(models: tuple[Shape, ...], load: ServedLoad) -> BlockPlan:
     """Lay out the pool for these models together, the target first."""
-    block = _block(models[0], serve)
-    page = _state_page(models[0], serve, block)
+    block = _block(models[0], load)
+    page = _state_page(models[0], load, block)
     specs: list[LayerSpec] = []
     for model in models:
         for layer in model.layers:
-            specs += _specs(model, layer, serve, block, page)
+            specs += _specs(model, layer, load, block, page)
     if not specs:
         return BlockPlan(0, 0)
     kinds = {spec.kind for spec in specs}
     if kinds <= {FULL, LATENT} or _alike(specs):
-        blocks = max(_blocks(spec, serve) for spec in specs)
+        blocks = max(_blocks(spec, load) for spec in specs)
         return BlockPlan(sum(spec.page for spec in specs), blocks)
     try:
         specs = _unify(specs)
@@ -92,17 +98,17 @@ def plan(models: tuple[Shape, ...], serve: Serving) -> BlockPlan:
         # Latents beside sliding layers: all of them are kept at full length instead.
         if LATENT in kinds and SLIDING in kinds and STATE not in kinds:
             full = [replace(spec, kind=FULL, block=block, window=0) for spec in specs]
-            return BlockPlan(sum(spec.page for spec in full), _blocks(full[0], serve))
+            return BlockPlan(sum(spec.page for spec in full), _blocks(full[0], load))
         raise
-    return _groups(specs, serve)
+    return _groups(specs, load)
 
 
-def _groups(specs: list[LayerSpec], serve: Serving) -> BlockPlan:
+def _groups(specs: list[LayerSpec], load: ServedLoad) -> BlockPlan:
     """Groups of equally many layers; each group holds its own blocks of a request."""
     buckets = Counter(specs)
     fewest, most = min(buckets.values()), max(buckets.values())
-    size = most if most < fewest * serve.profile.group_ratio else fewest
-    blocks = sum(-(-count // size) * _blocks(spec, serve) for spec, count in buckets.items())
+    size = most if most < fewest * load.profile.group_ratio else fewest
+    blocks = sum(-(-count // size) * _blocks(spec, load) for spec, count in buckets.items())
     return BlockPlan(specs[0].page * size, blocks)
 
 
@@ -134,66 +140,66 @@ def _unify(specs: list[LayerSpec]) -> list[LayerSpec]:
     return unified
 
 
-def _blocks(spec: LayerSpec, serve: Serving) -> int:
+def _blocks(spec: LayerSpec, load: ServedLoad) -> int:
     """Blocks that one request of the whole context holds of this layer."""
     if spec.kind == STATE:
-        return serve.profile.state_copies + serve.spec_tokens
-    tokens = serve.context
+        return load.profile.state_copies + load.drafted
+    tokens = load.context
     if spec.kind == SLIDING:
-        tokens = min(spec.window - 1 + serve.in_flight, serve.context)
+        tokens = min(spec.window - 1 + load.in_flight, load.context)
     elif spec.kind == CHUNKED:
-        tokens = min(spec.window + serve.in_flight, serve.context)
+        tokens = min(spec.window + load.in_flight, load.context)
     return -(-tokens // spec.block) + (spec.kind == SLIDING)
 
 
-def _block(model: Shape, serve: Serving) -> int:
+def _block(model: Shape, load: ServedLoad) -> int:
     """Tokens per block: more of them where a recurrent state must fit one block."""
-    states = [_state(model, layer, serve) for layer in model.layers if layer.state_kind]
+    states = [_state(model, layer, load) for layer in model.layers if layer.state_kind]
     attention = [layer for layer in model.layers if layer.attends]
     if not states or not attention:
-        return serve.block
+        return load.profile.block
     latent = any(layer.kind == shape.MLA for layer in attention)
-    step = max(serve.block, 128) if latent else serve.block
-    token = max(_token(layer, serve) for layer in attention)
-    return max(serve.block, step * -(-max(states) // (step * token)))
+    step = max(load.profile.block, 128) if latent else load.profile.block
+    token = max(_token(layer, load) for layer in attention)
+    return max(load.profile.block, step * -(-max(states) // (step * token)))
 
 
 def _heads(layer: LayerShape, ranks: int) -> int:
     return 1 if layer.kind == shape.MLA else max(1, layer.kv_heads // ranks)
 
 
-def _token(layer: LayerShape, serve: Serving) -> int:
+def _token(layer: LayerShape, load: ServedLoad) -> int:
     """Bytes of one token in this layer's page, on one rank."""
     if layer.kind == shape.MLA:
-        return SPARSE_LATENT if layer.index else int(layer.k * serve.kv_bytes)
-    return int(_heads(layer, serve.tensor_parallel) * (layer.k + layer.v) * serve.kv_bytes)
+        return SPARSE_LATENT if layer.index else int(layer.k * load.bits / 8)
+    return int(_heads(layer, load.ranks) * (layer.k + layer.v) * load.bits / 8)
 
 
-def _state_page(target: Shape, serve: Serving, block: int) -> int:
+def _state_page(target: Shape, load: ServedLoad, block: int) -> int:
     """The page that every recurrent state is padded to: that of the target's attention."""
     if not target.recurrent:
         return 0
-    tokens = (_token(layer, serve) for layer in target.layers if layer.attends)
+    tokens = (_token(layer, load) for layer in target.layers if layer.attends)
     return block * max(tokens, default=0)
 
 
 def _specs(
-    model: Shape, layer: LayerShape, serve: Serving, block: int, page: int
+    model: Shape, layer: LayerShape, load: ServedLoad, block: int, page: int
 ) -> list[LayerSpec]:
     specs = []
     if layer.attends:
         kind = {shape.MLA: LATENT, shape.SLIDING: SLIDING, shape.CHUNKED: CHUNKED}.get(
             layer.kind, FULL
         )
-        heads = _heads(layer, serve.tensor_parallel)
-        width = block * _token(layer, serve)
+        heads = _heads(layer, load.ranks)
+        width = block * _token(layer, load)
         specs.append(LayerSpec(kind, block, width, heads, (layer.k, layer.v), layer.window or 0))
         if layer.index:
             # One key in 8 bits with a float32 scale per 128 elements.
             index = layer.index + layer.index // 128 * 4
             specs.append(LayerSpec(LATENT, block, block * index, 1, (index, 0)))
     if layer.state_kind:
-        state = _state(model, layer, serve)
+        state = _state(model, layer, load)
         if page and state > page:
             raise NotPlanned  # a draft's state; vLLM stops at an assertion
         size = (layer.conv, layer.state)
@@ -201,13 +207,13 @@ def _specs(
     return specs
 
 
-def _state(model: Shape, layer: LayerShape, serve: Serving) -> int:
+def _state(model: Shape, layer: LayerShape, load: ServedLoad) -> int:
     """Bytes of one sequence's state on one rank."""
-    ranks = serve.tensor_parallel
+    ranks = load.ranks
     size = dtype_bytes(model.state_dtype) or (
         4 if layer.state_kind == shape.KDA else model.float_bytes
     )
-    extra = 0 if layer.state_kind == shape.MAMBA1 else serve.spec_tokens
+    extra = 0 if layer.state_kind == shape.MAMBA1 else load.drafted
     window = layer.kernel - 1 + extra if layer.kernel else 0
     channels = layer.conv
     if layer.groups and layer.groups % ranks:

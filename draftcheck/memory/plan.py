@@ -13,7 +13,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from draftcheck.memory import caches, profiles, stages, weights
-from draftcheck.memory.caches import Cache, ServedLoad
+from draftcheck.memory.caches import Cache
+from draftcheck.memory.paged import ServedLoad
 from draftcheck.memory.profiles import GIB, MIB, Range
 from draftcheck.memory.question import MemoryQuestion
 from draftcheck.memory.shape import Shape
@@ -51,6 +52,7 @@ def load_of(question: MemoryQuestion) -> ServedLoad:
         memory = min(gpu.memory for gpu in question.devices)
         batched = rows[0][0] if small else profiles.step(rows, memory)
     return ServedLoad(
+        profile=profile,
         context=question.context,
         sequences=question.sequences,
         bits=bits,
@@ -73,7 +75,7 @@ def cache_of(question: MemoryQuestion, *, floor: bool = False) -> Cache:
     fold = caches.FOLDS[question.profile.cache]
     cached = question.draft is not None and question.role not in NO_CACHE
     draft = layers_of(question.draft.shape) if question.draft and cached else None
-    return fold(question.profile, load_of(question), layers_of(question.target.shape), draft)
+    return fold(load_of(question), layers_of(question.target.shape), draft)
 
 
 def weigh(question: MemoryQuestion) -> tuple[Weights | None, Weights | None]:

@@ -196,7 +196,7 @@ def _soundness(deep: bool) -> Callable[[WeightFacts, dict[str, Any], tuple[str, 
 
 def _read_closed(model: OpenedModel, error: GatedError) -> ModelFacts:
     """A gated repo: what its public listing tells, and contents that others share with it."""
-    from draftcheck.models.sources.hub.repos import HubSource
+    from draftcheck.models.sources.hub.reader import HubSource
 
     source = model.source
     assert isinstance(source, HubSource)

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from draftcheck.errors import ReadError
 from draftcheck.memory import caches, fit, profiles, shape
-from draftcheck.memory.caches import ServedLoad
 from draftcheck.memory.from_config import ShapeUnknown
+from draftcheck.memory.paged import ServedLoad
 from draftcheck.versions import build, pep440
 from tests.memory.memory_models import facts
 
@@ -45,8 +45,8 @@ def cache(engine: str, table: shape.Shape, context: int, sequences: int = 1) -> 
     profile = ENGINES[engine]
     assert profile is not None
     fold = caches.FOLDS[profile.cache]
-    load = ServedLoad(context, sequences, 16, 16)
-    return fold(profile, load, table, None).target
+    load = ServedLoad(profile, context, sequences, 16, 16)
+    return fold(load, table, None).target
 
 
 @few

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 import threading
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import cached_property
 from pathlib import Path
 
 from draftcheck.errors import ReadError
@@ -21,6 +23,7 @@ from draftcheck.models.sources.hub.client import (
 from draftcheck.models.sources.hub.links import Shortcut
 from draftcheck.models.sources.hub.listing import ListedFile, Listing
 from draftcheck.models.sources.hub.origins import origin
+from draftcheck.models.sources.source import ModelSource
 
 WORKERS = 8
 NEAR = 4 * 1024
@@ -28,8 +31,11 @@ NEAR = 4 * 1024
 GONE = {400, 401, 403, 404, 410}
 
 
-class HubReader:
-    """Reads by path; every byte is of the listing's commit."""
+class HubSource(ModelSource):
+    """The files directly in one folder of a repo; every byte is of the listing's commit.
+
+    Inside, files are known by their paths in the repo: folders share what was read.
+    """
 
     def __init__(
         self,
@@ -42,7 +48,9 @@ class HubReader:
         offline: bool,
     ) -> None:
         self.listing = listing
-        self.label = label
+        self.label = self._repo = label
+        self.revision: str | None = listing.commit
+        self._prefix = ""
         self._web = web
         self._store = store
         self._shortcut = shortcut
@@ -55,12 +63,42 @@ class HubReader:
         self._locks: dict[str, threading.Lock] = {}
         self._lock = threading.Lock()
 
-    def whole(self, path: str, limit: int) -> bytes:
+    def inside(self, folder: str) -> HubSource:
+        """The same repo, seen from one of its folders."""
+        found = copy.copy(self)
+        found._prefix = f"{folder}/" if folder else ""
+        found.label = f"{self._repo}/{folder}".rstrip("/")
+        found.__dict__.pop("_files", None)
+        return found
+
+    @cached_property
+    def _files(self) -> dict[str, int]:
+        start = len(self._prefix)
+        return {
+            path[start:]: entry.size
+            for path, entry in self.listing.files.items()
+            if path.startswith(self._prefix) and "/" not in path[start:]
+        }
+
+    def files(self) -> Mapping[str, int]:
+        return self._files
+
+    def digest(self, name: str) -> str | None:
+        entry = self.listing.files.get(self._prefix + name)
+        return entry.digest if entry else None
+
+    def called(self, name: str) -> str:
+        return f"{self.label}/{name}"
+
+    def read(self, name: str, limit: int) -> bytes:
         """All of a file, held against its digest."""
+        return self._whole(self._prefix + name, limit)
+
+    def _whole(self, path: str, limit: int) -> bytes:
         entry = self._entry(path)
         if entry.size > limit:
             raise ReadError(
-                f"{self.label}/{path}: {entry.size:,} bytes is more than such a file can"
+                f"{self._repo}/{path}: {entry.size:,} bytes is more than such a file can"
                 f" sensibly have (limit {limit:,})"
             )
         with self._locked(path):
@@ -68,7 +106,10 @@ class HubReader:
                 self._wholes[path] = self._kept(path) or self._download(path)
             return self._wholes[path]
 
-    def head(self, path: str, length: int) -> bytes:
+    def head(self, name: str, length: int) -> bytes:
+        return self._head(self._prefix + name, length)
+
+    def _head(self, path: str, length: int) -> bytes:
         """At least the first length bytes, or all there are."""
         entry = self._entry(path)
         want = min(length, entry.size)
@@ -79,15 +120,15 @@ class HubReader:
             self._heads[path] = have
             return have
 
-    def span(self, path: str, start: int, length: int) -> bytes:
-        """At most length bytes from start."""
+    def read_range(self, name: str, start: int, length: int) -> bytes:
+        path = self._prefix + name
         size = self._entry(path).size
         stop = min(start + length, size)
         if stop <= start:
             return b""
         known = self._heads.get(path) or self._known(path)
         if stop <= len(known) or start <= len(known) + NEAR:
-            return self.head(path, stop)[start:stop]
+            return self._head(path, stop)[start:stop]
         with self._locked(path):
             key = path, start
             have = self._spans.get(key) or self._known(path, start)
@@ -101,7 +142,8 @@ class HubReader:
 
     def expect(self, heads: Mapping[str, int]) -> None:
         """Read these first bytes at once, some in parallel."""
-        todo = [(path, length) for path, length in heads.items() if self._lacks(path, length)]
+        paths = {self._prefix + name: heads[name] for name in heads if name in self._files}
+        todo = [(path, length) for path, length in paths.items() if self._lacks(path, length)]
         if self._offline and todo:
             raise self._missing([path for path, _ in todo])
         if len(todo) < 2:
@@ -123,31 +165,41 @@ class HubReader:
             raise
         pool.shutdown()
 
-    def vouch(self, path: str) -> None:
-        """What was read of the file made sense: keep it for the next run."""
+    def vouch(self, name: str) -> None:
+        path = self._prefix + name
         for key in [key for key in self._fresh if key[0] == path]:
             self._fresh.discard(key)
             data = self._spans[key] if key[1] else self._heads[path]
             self._store.keep_head(self._web.endpoint, self._key(path), data, key[1])
 
-    def probe(self, path: str) -> None:
-        """Ask for one byte, whatever the caches hold: an error when it may not be read."""
-        size = self._entry(path).size
-        if size and not self._offline:
-            self._get(path, ByteSpan(0, 1, size))
+    def probe(self) -> None:
+        """See whether files may be read: lists of files are public, and caches know no gates."""
+        first = min(self._files, key=lambda name: (name != "config.json", name), default=None)
+        size = self._files[first] if first is not None else 0
+        if first is not None and size and not self._offline:
+            self._get(self._prefix + first, ByteSpan(0, 1, size))
 
-    def offer(self, path: str, data: bytes) -> None:
-        """Take the content of a file from elsewhere, if it is that."""
-        digest = self._entry(path).digest
-        if digest and not self.kept(path) and digest_of(data, digest) == digest:
+    def offer(self, name: str, data: bytes) -> None:
+        digest = self.digest(name)
+        if digest and not self._kept_whole(name) and digest_of(data, digest) == digest:
             self._store.keep_blob(digest, data)
 
-    def place(self, path: str) -> Path | None:
-        """Where the whole file lies on this disk."""
-        return self._store.place(self._key(path)) or self._cached_file(path)
+    def path(self, name: str) -> str | None:
+        """The file in a cache, once it was read whole."""
+        path = self._prefix + name
+        found = self._store.place(self._key(path)) or self._cached_file(path)
+        return str(found) if found else None
 
-    def kept(self, path: str) -> bool:
-        """Whether the whole file can be had without the network."""
+    def readable(self) -> HubSource:
+        """The same, less the files that would take the network."""
+        found = copy.copy(self)
+        kept = {name: size for name, size in self._files.items() if self._kept_whole(name)}
+        found.__dict__["_files"] = kept
+        return found
+
+    def _kept_whole(self, name: str) -> bool:
+        """Whether reading the whole file takes no network."""
+        path = self._prefix + name
         known = path in self._wholes or self._store.has_blob(self._key(path))
         return known or self._cached_file(path) is not None
 
@@ -160,9 +212,9 @@ class HubReader:
     def _first(self, path: str, length: int) -> None:
         size = self._entry(path).size
         if length >= size:
-            self.whole(path, size)
+            self._whole(path, size)
         else:
-            self.head(path, length)
+            self._head(path, length)
 
     def _lacks(self, path: str, length: int) -> bool:
         entry = self.listing.files.get(path)
@@ -176,7 +228,7 @@ class HubReader:
     def _entry(self, path: str) -> ListedFile:
         entry = self.listing.files.get(path)
         if entry is None:
-            raise ReadError(f"{self.label}: has no file {path[:120]!r}")
+            raise ReadError(f"{self._repo}: has no file {path[:120]!r}")
         return entry
 
     def _key(self, path: str) -> str:
@@ -231,7 +283,7 @@ class HubReader:
         more = have + self._get(path, ByteSpan(len(have), want, size))
         digest = self._entry(path).digest
         if want == size and digest and digest_of(more, digest) != digest:
-            raise ReadError(f"{self.label}/{path}: damaged on the way: its digest is another one")
+            raise ReadError(f"{self._repo}/{path}: damaged on the way: its digest is another one")
         self._fresh.add((path, 0))
         return more
 
@@ -249,7 +301,7 @@ class HubReader:
             self._links.pop(path, None)
             if not last:
                 self._shortcut.failed()
-        raise ReadError(f"{self.label}/{path}: damaged on the way: its digest is another one")
+        raise ReadError(f"{self._repo}/{path}: damaged on the way: its digest is another one")
 
     def _get(self, path: str, span: ByteSpan) -> bytes:
         """Bytes from the network, going on where a cut left off."""
@@ -260,7 +312,7 @@ class HubReader:
         return bytes(sink)
 
     def _once(self, path: str, span: ByteSpan, sink: bytearray) -> None:
-        what = f"{self.label}/{path}"
+        what = f"{self._repo}/{path}"
         rest = ByteSpan(span.start + len(sink), span.stop, span.size)
         is_whole = rest.start == 0 and rest.stop == rest.size
         limit = rest.stop - rest.start
@@ -294,13 +346,13 @@ class HubReader:
     def _refused(self, path: str, answer: HttpAnswer, link: str | None, short: str | None) -> None:
         if link is not None and answer.status in GONE:
             self._links.pop(path, None)  # it has expired: ask for another one, once
-            raise RetryableError(f"{self.label}/{path}: its link has expired", wait=0.0, tries=2)
+            raise RetryableError(f"{self._repo}/{path}: its link has expired", wait=0.0, tries=2)
         if short is not None and answer.status not in (429, 503):
             self._shortcut.failed()
-            raise RetryableError(f"{self.label}/{path}: {answer.status}", wait=0.0, tries=3)
+            raise RetryableError(f"{self._repo}/{path}: {answer.status}", wait=0.0, tries=3)
         if origin(answer.url) != origin(self._web.endpoint) and answer.status in GONE:
             raise RetryableError(
-                f"{self.label}/{path}: the storage answered {answer.status} to a fresh link",
+                f"{self._repo}/{path}: the storage answered {answer.status} to a fresh link",
                 wait=0.0,
                 tries=2,
             )
@@ -332,6 +384,6 @@ class HubReader:
         more = f" and {len(paths) - 3} more" if len(paths) > 3 else ""
         commit = self.listing.commit[:12]
         return OfflineError(
-            f"{self.label} at {commit}: in no cache: {', '.join(paths[:3])}{more}",
+            f"{self._repo} at {commit}: in no cache: {', '.join(paths[:3])}{more}",
             hint="Run it once without --offline (and without HF_HUB_OFFLINE) to fetch it.",
         )
