@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from draftcheck.models.readers.tokenizer import files as tokenizer
+from draftcheck.models.sources.hub.listing import HubQuery
 from draftcheck.models.sources.hub.repos import Hub
-from draftcheck.models.sources.hub.search import HubQuery
 from draftcheck.recommend import screen
 from draftcheck.recommend import search as hub
 from draftcheck.recommend.candidates import Candidate, Rejection

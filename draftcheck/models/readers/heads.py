@@ -11,7 +11,7 @@ from typing import Any
 
 from draftcheck.models.readers import config as configs
 from draftcheck.models.readers import head_tensors
-from draftcheck.models.readers.jsonfile import integer, text
+from draftcheck.models.readers.jsonfile import first_integer, integer, text
 from draftcheck.models.sources.source import ModelSource
 from draftcheck.values.facts import ConfigFacts, HeadFacts, Tensor
 
@@ -101,6 +101,10 @@ def read(
         return None
     stated = _stated(config, raw)
     table = head_tensors.table(source, tensors) if kind not in _NO_HEAD else None
+    medusa = None
+    if kind == "medusa":
+        medusa = _first(raw, "medusa_num_heads", "num_medusa_heads", "num_heads")
+        medusa = medusa if medusa is not None else head_tensors.medusa_heads(tensors)
     return HeadFacts(
         kind=kind,
         form="speculators" if "speculators_model_type" in raw else "checkpoint",
@@ -109,7 +113,7 @@ def read(
         declared=tuple(name for name, value in stated.items() if value is not None),
         mtp_promised=promised,
         mtp_present=head_tensors.mtp_layers(tensors, config.layers),
-        medusa_heads=_medusa(raw, tensors) if kind == "medusa" else None,
+        medusa_heads=medusa,
         d2t_fault=table.fault if table else None,
         d2t_sorted=table.sorted if table else None,
         d2t_last=table.last if table else None,
@@ -176,11 +180,6 @@ def _gguf_stated(config: ConfigFacts, values: Mapping[str, Any]) -> dict[str, An
         "block_size": integer(of("block_size")),
         **{name: flag if isinstance(flag, bool) else None for name, flag in flags.items()},
     }
-
-
-def _medusa(raw: Mapping[str, Any], tensors: Mapping[str, Tensor] | None) -> int | None:
-    stated = _first(raw, "medusa_num_heads", "num_medusa_heads", "num_heads")
-    return stated if stated is not None else head_tensors.medusa_heads(tensors)
 
 
 def shapes(tensors: Mapping[str, Tensor] | None, embedding: str = "embed_tokens") -> dict[str, Any]:
@@ -255,11 +254,7 @@ def _promised(kind: str | None, config: ConfigFacts, raw: Mapping[str, Any]) -> 
 
 
 def _first(raw: Mapping[str, Any], *names: str) -> int | None:
-    for _, part in _places(raw):
-        for name in names:
-            if (value := integer(part.get(name))) is not None:
-                return value
-    return None
+    return first_integer((part for _, part in _places(raw)), *names)
 
 
 def _flag(raw: Mapping[str, Any], name: str) -> bool | None:

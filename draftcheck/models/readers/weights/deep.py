@@ -19,7 +19,8 @@ from draftcheck.models.readers.config import text_config
 from draftcheck.models.readers.head_tensors import SIGNS
 from draftcheck.models.readers.jsonfile import integer
 from draftcheck.models.readers.weights import families, quantised, soundness
-from draftcheck.models.readers.weights.names import PLAIN, packed_modules
+from draftcheck.models.readers.weights.quantised import PLAIN
+from draftcheck.models.readers.weights.soundness import packed_modules
 from draftcheck.values.facts import Fault, Tensor, WeightFacts
 
 DTYPES = {

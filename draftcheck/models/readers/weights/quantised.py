@@ -10,9 +10,10 @@ from draftcheck.models.readers.config import text_config
 from draftcheck.models.readers.jsonfile import integer, text
 from draftcheck.models.readers.weights import families
 from draftcheck.models.readers.weights.families import QuantisedModule
-from draftcheck.models.readers.weights.names import PLAIN
 from draftcheck.values.facts import Fault, Tensor
 
+PLAIN = frozenset({"F64", "F32", "F16", "BF16", "F8_E4M3", "F8_E5M2"})
+"""Types that store a weight in its own shape; whole numbers may be packed."""
 LEAVES = (".qweight", ".weight_packed", ".absmax")
 """Leaves that only a quantised module has."""
 LAYER = re.compile(r"(.*\blayers\.|.*\bh\.|.*\bblocks\.)(\d{1,6})\.(.+)")

@@ -10,8 +10,8 @@ from functools import cached_property
 from pathlib import Path
 
 from draftcheck.errors import ReadError
-from draftcheck.models.sources.hub import huggingface_cache, links
-from draftcheck.models.sources.hub.answers import refuse
+from draftcheck.models.sources.hub import addresses, huggingface_cache
+from draftcheck.models.sources.hub.addresses import Shortcut, origin
 from draftcheck.models.sources.hub.cache import HubCache, digest_of
 from draftcheck.models.sources.hub.client import (
     ByteSpan,
@@ -19,10 +19,9 @@ from draftcheck.models.sources.hub.client import (
     HubClient,
     OfflineError,
     RetryableError,
+    refuse,
 )
-from draftcheck.models.sources.hub.links import Shortcut
 from draftcheck.models.sources.hub.listing import ListedFile, Listing
-from draftcheck.models.sources.hub.origins import origin
 from draftcheck.models.sources.source import ModelSource
 
 WORKERS = 8
@@ -330,7 +329,7 @@ class HubSource(ModelSource):
             limit + 1 if is_whole else limit,
             what,
             span=None if is_whole else rest,
-            allowed=lambda there: links.belongs(there, self.listing.repo),
+            allowed=lambda there: addresses.belongs(there, self.listing.repo),
         )
         if answer.status not in (200, 206):
             self._refused(path, answer, link, short)
@@ -341,7 +340,7 @@ class HubSource(ModelSource):
             raise RetryableError(f"{what}: ended after {len(sink):,} bytes")
 
     def _address(self, path: str) -> str:
-        return links.resolve(self._web.endpoint, self.listing.repo, self.listing.commit, path)
+        return addresses.resolve(self._web.endpoint, self.listing.repo, self.listing.commit, path)
 
     def _refused(self, path: str, answer: HttpAnswer, link: str | None, short: str | None) -> None:
         if link is not None and answer.status in GONE:
@@ -375,7 +374,12 @@ class HubSource(ModelSource):
         for hop in answer.hops:
             if oid and hop.status in (302, 307):
                 self._shortcut.learn(
-                    self._web.endpoint, hop, self.listing.repo, self.listing.commit, path, oid
+                    self._web.endpoint,
+                    hop.headers.get("location", ""),
+                    self.listing.repo,
+                    self.listing.commit,
+                    path,
+                    oid,
                 )
         if answer.hops:
             self._links[path] = answer.url

@@ -10,14 +10,13 @@ from typing import Any
 from draftcheck import settings
 from draftcheck.errors import ReadError
 from draftcheck.models.sources.folder import FolderSource
-from draftcheck.models.sources.hub import huggingface_cache, listing, search
+from draftcheck.models.sources.hub import huggingface_cache, listing
+from draftcheck.models.sources.hub.addresses import Shortcut
 from draftcheck.models.sources.hub.budget import RequestBudget
 from draftcheck.models.sources.hub.cache import HubCache
 from draftcheck.models.sources.hub.client import HubClient, OfflineError, RetryableError, open_web
-from draftcheck.models.sources.hub.links import Shortcut
-from draftcheck.models.sources.hub.listing import Listing
+from draftcheck.models.sources.hub.listing import HubQuery, Listing
 from draftcheck.models.sources.hub.reader import HubSource
-from draftcheck.models.sources.hub.search import HubQuery
 from draftcheck.models.sources.source import ModelSource
 
 MAX_FILES = 100_000
@@ -89,7 +88,7 @@ class Hub:
                 "the Hub cannot be searched without the network",
                 hint="--local looks at the models on this disk; --candidate names drafts.",
             )
-        return search.rows(self._web, question)
+        return listing.rows(self._web, question)
 
     def known(self) -> dict[str, str]:
         """Repos that were read before and the commit to take: what main meant, else any."""
@@ -128,7 +127,7 @@ class Hub:
         failures = 0
         while True:  # a long list is worth more patience than a single answer
             try:
-                for following, page in search.pages(web, question, place):
+                for following, page in listing.pages(web, question, place):
                     place, failures = following, 0
                     question = replace(question, rows=question.rows - len(page))
                     yield page
