@@ -23,11 +23,11 @@ from msgspec import structs
 
 from draftcheck.errors import UsageError
 from draftcheck.memory import from_config, from_gguf, plan, profiles, search, weights
+from draftcheck.memory.caches import NotPlanned
 from draftcheck.memory.from_config import ShapeUnknown
 from draftcheck.memory.gpus import MAX_DEVICES
-from draftcheck.memory.paged import NotPlanned
+from draftcheck.memory.plan import MemoryQuestion, PlannedModel
 from draftcheck.memory.profiles import Profile
-from draftcheck.memory.question import MemoryQuestion, PlannedModel
 from draftcheck.memory.shape import Shape
 from draftcheck.values.circumstances import Circumstances
 from draftcheck.values.comparison import Comparison

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from draftcheck.memory import plan
-from draftcheck.memory.paged import NotPlanned
-from draftcheck.memory.question import MemoryQuestion
+from draftcheck.memory.caches import NotPlanned
+from draftcheck.memory.plan import MemoryQuestion
 from draftcheck.memory.weights import Weights
 from draftcheck.values.memory import DeviceFit, Fit, Gpu, Limits
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from draftcheck.memory import caches, fit, paged, profiles, shape, weights
-from draftcheck.memory.paged import ServedLoad
+from draftcheck.memory import caches, fit, profiles, shape, weights
+from draftcheck.memory.caches import ServedLoad
 from draftcheck.memory.profiles import Profile
 from draftcheck.values.facts import GgufFacts, ModelFacts
 from draftcheck.versions import build, pep440
@@ -311,7 +311,7 @@ def plan_as_vllm(case: dict[str, Any]) -> Any:
     )  # fmt: skip
     load = ServedLoad(VLLM, case["context"], 1, 16, 16, draft_tokens=case["spec"], role="full",
                       batched=case["batched"])  # fmt: skip
-    return paged.plan(models, load)
+    return caches.plan_blocks(models, load)
 
 
 @pytest.mark.parametrize("case", planned_cases(stops=False))
@@ -321,5 +321,5 @@ def test_vllm_lays_it_out_like_its_planner(case: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("case", planned_cases(stops=True))
 def test_what_vllms_planner_refuses_is_not_planned(case: dict[str, Any]) -> None:
-    with pytest.raises(paged.NotPlanned):
+    with pytest.raises(caches.NotPlanned):
         plan_as_vllm(case)

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from draftcheck.errors import ReadError
 from draftcheck.memory import caches, fit, profiles, shape
+from draftcheck.memory.caches import ServedLoad
 from draftcheck.memory.from_config import ShapeUnknown
-from draftcheck.memory.paged import ServedLoad
 from draftcheck.versions import build, pep440
 from tests.memory.memory_models import facts
 

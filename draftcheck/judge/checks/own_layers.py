@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from draftcheck.judge.checks.listed import in_window
 from draftcheck.judge.checks.outcomes import fail, ok, unknown
-from draftcheck.models.readers import head_tensors
+from draftcheck.models.readers import heads
 from draftcheck.values.comparison import Comparison
 from draftcheck.values.verdicts import EngineSetup
 from draftcheck.values.words import CheckOutcome
@@ -48,7 +48,7 @@ def own_layers_found(
             )
     if target.weights.tensors is None:
         return unknown("the target's tensors were not listed")
-    present = head_tensors.mtp_layers(target.weights.tensors, config.layers)
+    present = heads.mtp_layers(target.weights.tensors, config.layers)
     if present is None:
         return unknown("MTP layers could not be counted among the tensor names")
     words = f"{present} MTP layers in the weights"

@@ -11,14 +11,13 @@ from typing import Any
 
 from draftcheck.errors import ReadError
 from draftcheck.models.readers import jsonfile
-from draftcheck.models.readers.tokenizer import lean as lean_tokenizer
 from draftcheck.models.readers.tokenizer import (
+    byte_ranks,
     sentencepiece,
-    tekken,
-    tiktoken,
     tokenizer_json,
     vocabulary,
 )
+from draftcheck.models.readers.tokenizer import lean as lean_tokenizer
 from draftcheck.models.sources.source import ModelSource
 from draftcheck.values.facts import NO_TOKEN, TokenizerFacts
 
@@ -46,7 +45,10 @@ def read(
     rows: about how many there are.
     """
     config = jsonfile.read_object(source, "tokenizer_config.json") or {}
-    has_spm = _is_sentencepiece(source)
+    spm = "tokenizer.model"
+    has_spm = spm in source.files() and not byte_ranks.looks_like_tiktoken(
+        source.read_range(spm, 0, 512)
+    )
     name = main_file(source)
     if name is None:
         return TokenizerFiles(_with_template(source, TokenizerFacts(), config, whole), config)
@@ -78,12 +80,6 @@ def listed(source: ModelSource) -> TokenizerFacts:
     name = main_file(source)
     digest = source.digest(name) if name else None
     return TokenizerFacts(files={name: digest} if name and digest else {}, origin={"*": "listing"})
-
-
-def _is_sentencepiece(source: ModelSource) -> bool:
-    return "tokenizer.model" in source.files() and not tiktoken.looks_like(
-        source.read_range("tokenizer.model", 0, 512)
-    )
 
 
 _PARSING = threading.Lock()
@@ -118,19 +114,12 @@ def _parsed(
             definition = tokenizer_json.read(data, f"{source.label}/{name}")
             _LAST.clear()
             _LAST[digest] = definition
-    added = definition.added
-    facts = TokenizerFacts(
-        kind=definition.kind,
-        pre=definition.pre,
+    facts = definition.facts(
         tokens=definition.tokens,
-        added=frozenset(added),
-        special=frozenset(i for i, entry in added.items() if entry.get("special") is True),
-        unnormalized=frozenset(i for i, entry in added.items() if entry.get("normalized") is False),
         base_size=definition.base_size,
         length=len(definition.tokens or ()),
         unk_id=lean_tokenizer.find(definition.tokens, definition.unk_token),
         merges=definition.merges,
-        behaviour=definition.behaviour,
         files={name: digest},
         definition=source.path(name),
         origin={"*": name},
@@ -141,7 +130,9 @@ def _parsed(
 def _from_tekken(source: ModelSource, name: str) -> TokenizerFacts:
     data = source.read(name, jsonfile.MAX_TOKENIZER)
     where = f"{source.label}/{name}"
-    table = tekken.read(jsonfile.shallow_object(jsonfile.parse(data, where), where), where)
+    table = byte_ranks.read_tekken(
+        jsonfile.shallow_object(jsonfile.parse(data, where), where), where
+    )
     specials = frozenset(range(table.specials))
     return _facts(
         name,
@@ -164,9 +155,9 @@ def _from_tekken(source: ModelSource, name: str) -> TokenizerFacts:
 
 def _from_model_file(source: ModelSource, name: str) -> TokenizerFacts:
     data = source.read(name, MAX_PIECES_FILE)
-    if name != "tokenizer.model" or tiktoken.looks_like(data):
+    if name != "tokenizer.model" or byte_ranks.looks_like_tiktoken(data):
         origin = {"*": name, "length": "not in the file: special tokens of tiktoken live in code"}
-        tokens = tiktoken.read(data, f"{source.label}/{name}")
+        tokens = byte_ranks.read_tiktoken(data, f"{source.label}/{name}")
         return _facts(name, data, tokens, "byte-bpe", length=None, origin=origin)
     try:
         model = sentencepiece.parse(data)

@@ -3,7 +3,7 @@
 The file is one object of small members and a model with two large ones. `vocab` and `merges` are
 cut out as raw bytes. The vocabulary is decoded once for all files that have the same bytes
 there, as the models of a family mostly do; of the merges, two thirds of the file, only the
-digest is wanted, which `merges.flatten` makes without decoding them. Whatever is laid out
+digest is wanted, which `flatten` makes without decoding them. Whatever is laid out
 otherwise, or msgspec refuses (a lone surrogate, NaN), goes through the patient parser of
 `jsonfile`, which either accepts it or says what is wrong with it.
 """
@@ -25,7 +25,7 @@ import msgspec
 from draftcheck.errors import ReadError
 from draftcheck.models.readers import jsonfile
 from draftcheck.models.readers.tokenizer import vocabulary
-from draftcheck.models.readers.tokenizer.merges import flatten
+from draftcheck.values.facts import TokenizerFacts
 
 # What tokenizers assumes when a field of the model is absent.
 _MODEL_DEFAULTS = {
@@ -56,6 +56,19 @@ class TokenizerDefinition:
     ignore_merges: bool
     decoder: str | None
     unk_token: str | None
+
+    def facts(self, **more: Any) -> TokenizerFacts:
+        """What it says of the tokenizer, with or without its vocabulary."""
+        added = self.added.items()
+        return TokenizerFacts(
+            kind=self.kind,
+            pre=self.pre,
+            added=frozenset(self.added),
+            special=frozenset(i for i, entry in added if entry.get("special") is True),
+            unnormalized=frozenset(i for i, entry in added if entry.get("normalized") is False),
+            behaviour=self.behaviour,
+            **more,
+        )
 
 
 _LARGE = ("vocab", "merges")
@@ -268,3 +281,99 @@ def _settings(model: dict[str, Any]) -> dict[str, Any]:
 def _digest(value: Any) -> str:
     text = json.dumps(value, sort_keys=True, ensure_ascii=True)
     return hashlib.sha256(text.encode()).hexdigest()
+
+
+# Merges are written as "a b" texts or as ["a", "b"] pairs. Inside JSON strings a quote is always
+# escaped, so the separators, which the tokenizers library writes the same way throughout, can be
+# found with plain byte searches: half the time of making half a million lists.
+_OPEN = re.compile(rb'[ \t\r\n]*\[[ \t\r\n]*(\[[ \t\r\n]*)?"')
+_CLOSE_TEXTS = re.compile(rb'"[ \t\r\n]*\][ \t\r\n]*\Z')
+_CLOSE_PAIRS = re.compile(rb'"[ \t\r\n]*\][ \t\r\n]*\][ \t\r\n]*\Z')
+_INNER = re.compile(rb'"[ \t\r\n]*,[ \t\r\n]*"')
+_OUTER = re.compile(rb'"[ \t\r\n]*\][ \t\r\n]*,[ \t\r\n]*\[[ \t\r\n]*"')
+_STRING = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"')
+_ESCAPE = re.compile(rb"\\(?:u[0-9a-fA-F]{4}(?:\\u[0-9a-fA-F]{4})*|.)")
+_SIMPLE = {rb"\"": b'"', b"\\\\": b"\\", rb"\n": b"\n", rb"\t": b"\t", rb"\r": b"\r"}
+_CONTROL = bytes(range(1, 32))
+_LINES = bytes.maketrans(b"\0", b"\n")
+_WORD_LINES = bytes.maketrans(b"\0 ", b"\n\n")
+_TAIL = 4096
+_SLICE = 24_000
+"""Below 30,000 bytes CPython looks for a short pattern without preparing tables first."""
+SPACE = "\u0120".encode()
+"""llama.cpp's converter writes a space inside a part as the byte-level space sign."""
+
+
+def flatten(array: bytes) -> bytes | None:
+    """All parts of the JSON array in order, one per line; None where it is laid out otherwise."""
+    opening = _OPEN.match(array)
+    if opening is None:
+        return None
+    close = _CLOSE_PAIRS if opening[1] else _CLOSE_TEXTS
+    end = close.search(array, max(0, len(array) - _TAIL))
+    first = _STRING.match(array, opening.end() - 1)
+    inner = _INNER.match(array, first.end() - 1) if first else None
+    if end is None or inner is None:
+        return None
+    body = array[opening.end() : end.start()]
+    parts = _parts(array, body, inner) if opening[1] else _replaced(body, inner[0])
+    if parts is None or not _sound(parts) or b"\\u0000" in parts:  # a NUL would pass for ours
+        return None
+    try:
+        plain = _unescaped(parts)
+    except ValueError:
+        return None
+    return (
+        plain.replace(b" ", SPACE).translate(_LINES) if opening[1] else plain.translate(_WORD_LINES)
+    )
+
+
+def _parts(array: bytes, body: bytes, inner: re.Match[bytes]) -> bytes | None:
+    """The texts of all pairs with a NUL between them; each pair must have two."""
+    second = _STRING.match(array, inner.end() - 1)
+    outer = _OUTER.match(array, second.end() - 1) if second else None
+    if outer is None:
+        return None
+    entries = _replaced(body, outer[0])
+    parts = _replaced(entries, inner[0])
+    pairs = (len(body) - len(entries)) // (len(outer[0]) - 1) + 1
+    return parts if (len(entries) - len(parts)) // (len(inner[0]) - 1) == pairs else None
+
+
+def _replaced(data: bytes, separator: bytes) -> bytes:
+    """data.replace(separator, NUL), slice by slice: twice as fast."""
+    done = []
+    start = 0
+    while len(data) - start > _SLICE:
+        end = data.rfind(separator, start, start + _SLICE)
+        if end <= start:  # a very long text
+            break
+        done.append(data[start:end].replace(separator, b"\0"))
+        start = end
+    done.append(data[start:].replace(separator, b"\0"))
+    return b"".join(done)
+
+
+def _sound(parts: bytes) -> bool:
+    """No bare quote, no control character but our own, valid UTF-8."""
+    if b'"' in parts and b'"' in parts.replace(b"\\\\", b"").replace(b'\\"', b""):
+        return False
+    if len(parts.translate(None, _CONTROL)) != len(parts):
+        return False
+    try:
+        parts.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _unescaped(text: bytes) -> bytes:
+    return _ESCAPE.sub(_unescape, text) if b"\\" in text else text
+
+
+def _unescape(match: re.Match[bytes]) -> bytes:
+    escape = match[0]
+    if escape in _SIMPLE:
+        return _SIMPLE[escape]
+    plain: str = json.loads(b'"' + escape + b'"')
+    return plain.encode("utf-8", "surrogatepass")

@@ -13,11 +13,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from draftcheck.models.readers import config as configs
-from draftcheck.models.readers.head_tensors import SIGNS
-from draftcheck.models.readers.parameters import BESIDE
+from draftcheck.models.readers.heads import SIGNS
 from draftcheck.models.readers.weights import families, quantised
 from draftcheck.models.readers.weights.families import ExpectedParameters, ParameterPattern, Shape
-from draftcheck.models.readers.weights.quantised import PLAIN
+from draftcheck.models.readers.weights.quantised import BESIDE, PLAIN
 from draftcheck.values.facts import Fault, Tensor, WeightFacts
 
 LONGEST = 300
@@ -47,7 +46,7 @@ class NameSearch:
         return True
 
 
-def look(weights: WeightFacts, raw: Mapping[str, Any], files: Iterable[str]) -> WeightFacts:
+def look(weights: WeightFacts, raw: Mapping[str, Any], files: Sequence[str]) -> WeightFacts:
     """The same facts with the faults that only the config can show."""
     tensors = weights.tensors
     if not tensors or weights.faults is None or weights.nbytes is None:
@@ -63,22 +62,18 @@ def promises(
 ) -> tuple[Fault, ...]:
     """A tensor that only the index knows matters where the class asks for it."""
     wanted = {fault.tensor for fault in found or ()}
+    untied = any(p.get("tie_word_embeddings") is False for p in (configs.text_config(raw), raw))
     kept = []
     for fault in faults:
         if fault.kind != "not-stored":
             kept.append(fault)
         elif fault.tensor in wanted:
             continue  # said already, with its shape
-        elif found is not None or _tied_head(fault.tensor or "", raw):
+        elif found is not None or ("lm_head" in (fault.tensor or "") and not untied):
             kept.append(replace(fault, kind="not-needed"))
         else:
             kept.append(fault)
     return tuple(kept)
-
-
-def _tied_head(name: str, raw: Mapping[str, Any]) -> bool:
-    flags = [place.get("tie_word_embeddings") for place in (configs.text_config(raw), raw)]
-    return "lm_head" in name and flags[0] is not False and flags[1] is not False
 
 
 def compare(
@@ -103,7 +98,12 @@ def compare(
     if not native and (prefix is None or not any(name.startswith(stack) for name in tensors)):
         return None  # a class around it that calls its parts something else
     if prefix is None:
-        return None if stored_as == "mlx" else [_other_names(model, classes[0], tensors)]
+        if stored_as == "mlx":
+            return None
+        wanted, there = model.prefixes[0] + model.root[0].before, sorted(tensors)[:3]
+        says = f"none of the parameters of {str(classes[0])[:80]} is stored ({wanted!r} …)"
+        says += f"; the files hold {', '.join(repr(name[:80]) for name in there)}"
+        return [Fault("other-names", "", says)]
     look = NameSearch(tensors)
     for line in model.root:
         look.ask(prefix + line.before, line.shape)
@@ -294,15 +294,16 @@ def _rows(name: str, tensor: Tensor, model: ExpectedParameters) -> str:
 
 def _extra_layers(model: ExpectedParameters, beyond: Mapping[int, Sequence[str]]) -> list[Fault]:
     """Layers behind the last one that the config counts; the ones for several tokens excepted."""
-    plain = sorted(number for number, names in beyond.items() if not _predicts(names))
+    signs = (*SIGNS, "shared_head", "hnorm")
+    plain = sorted(
+        number
+        for number, names in beyond.items()
+        if not any(sign in name for name in names for sign in signs)
+    )
     if not plain:
         return []
     says = f"layer {plain[0]} is stored, config.json counts {model.layers} layers"
     return [Fault("extra-layers", "", says + _more(plain, "layers"))]
-
-
-def _predicts(names: Sequence[str]) -> bool:
-    return any(sign in name for name in names for sign in (*SIGNS, "shared_head", "hnorm"))
 
 
 def _head(model: ExpectedParameters, tensors: Mapping[str, Tensor], who: str) -> list[Fault]:
@@ -327,12 +328,6 @@ def _head(model: ExpectedParameters, tensors: Mapping[str, Tensor], who: str) ->
                 kind, says = "embedding-rows", _rows(name, tensor, model)
             faults.append(Fault(kind, tensor.file, says, name))
     return faults
-
-
-def _other_names(model: ExpectedParameters, who: object, tensors: Mapping[str, Tensor]) -> Fault:
-    wanted = model.prefixes[0] + model.root[0].before
-    says = f"none of the parameters of {str(who)[:80]} is stored ({wanted!r} …); the files hold "
-    return Fault("other-names", "", says + ", ".join(repr(n[:80]) for n in sorted(tensors)[:3]))
 
 
 def _sides(shape: Shape) -> str:

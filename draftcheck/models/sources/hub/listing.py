@@ -37,7 +37,7 @@ NEXT = re.compile(r'<([^<>]{1,2000})>\s*;\s*rel="?next"?')
 
 class ListedFile(msgspec.Struct, frozen=True, array_like=True):
     size: Annotated[int, Meta(ge=0, lt=MAX_SIZE)]
-    digest: Annotated[str, Meta(pattern="^(git-sha1:[0-9a-f]{40}|sha256:[0-9a-f]{64})$")] | None
+    digest: Annotated[str, Meta(pattern=r"^(git-sha1:[0-9a-f]{40}|sha256:[0-9a-f]{64})\Z")] | None
     """git-sha1:… of a small file, sha256:… of a large one."""
 
 
