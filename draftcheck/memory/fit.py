@@ -5,8 +5,8 @@ two models' facts          rules/tables/memory.toml  --gpu, --context, --kv-dtyp
 Shape: a table of layers     Profile: an engine's     Machine, Circumstances
        │                     habits at a version             │
        └───────────────┬────────────┴────────────────────────┘
-                MemoryQuestion (question.py)
-                       │ weights, caches (paged: vLLM's planner), stages: bytes of each thing
+                plan.MemoryQuestion
+                       │ weights, caches: bytes of each thing
                 plan.devices: for every GPU its parts, each exact, modelled or a constant
                        │
          fit: the answer ─── search: the inverse (longest context, most sequences, the
