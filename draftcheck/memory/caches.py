@@ -227,7 +227,6 @@ class BlockPlan:
 
     @property
     def request(self) -> int:
-        """Bytes that one request holds."""
         return self.block_bytes * self.blocks
 
 

@@ -238,7 +238,6 @@ class MemoryFile(RuleRow, frozen=True):
 
 
 def table() -> MemoryFile:
-    """Read the whole file."""
     return files.read(FILE, MemoryFile)
 
 

@@ -78,7 +78,6 @@ class Shape:
 
     @property
     def recurrent(self) -> bool:
-        """Whether some layer keeps a recurrent state."""
         return any(layer.state_kind for layer in self.layers)
 
 

@@ -55,8 +55,6 @@ class Weights:
     low: int
     high: int
     exact: bool
-    encoders: int = 0
-    """Of these, vision and audio parts."""
     slack: int = 0
     """What PyTorch's allocator rounds them up by."""
     notes: tuple[str, ...] = ()
@@ -86,7 +84,7 @@ def measure(
         return _gguf(facts, tensors, with_mtp=with_mtp)
     size, sure = run_bytes(facts, profile, dtype)
     sizes: list[int] = []
-    encoders = shared = 0
+    shared = 0
     for name, tensor in _loaded(facts, tensors, with_mtp=with_mtp):
         stored = tensor.nbytes or 0
         if tensor.dtype in FLOATS and not KEPT.search(name):
@@ -96,8 +94,6 @@ def measure(
             shared += stored
             continue
         sizes.append(stored)
-        if ENCODERS.search(name):
-            encoders += stored
     total = sum(sizes)
     exact = sure and ranks == 1 and not shared
     spread = 0 if exact else total // 50
@@ -105,7 +101,7 @@ def measure(
     notes = () if sure else ("the type that the weights are loaded in is not known",)
     # Shared only when it is equal to the target's, which no header tells.
     high = total + spread + shared if sure else total * 2 + shared
-    return Weights(total, total - spread, high, exact, encoders, slack=max(slack, 0), notes=notes)
+    return Weights(total, total - spread, high, exact, slack=max(slack, 0), notes=notes)
 
 
 def _by_files(facts: ModelFacts) -> Weights | None:

@@ -222,9 +222,12 @@ def shapes(tensors: Mapping[str, Tensor] | None, embedding: str = "embed_tokens"
 def _stated(config: ConfigFacts, raw: Mapping[str, Any]) -> dict[str, Any]:
     """The fields that the config itself states."""
     ids, place, key = _aux_layers(raw)
+    target_hidden = _first(raw, "target_hidden_size", "backbone_hidden_size")
+    if target_hidden is None:
+        target_hidden = _BACKBONES.get(config.outer_type or "")
     return {
         "hidden": config.hidden if config.hidden is not None else _first(raw, "emb_dim"),
-        "target_hidden": _target_hidden(config, raw),
+        "target_hidden": target_hidden,
         "layers": config.layers,
         "aux_layers": ids,
         "aux_place": place,
@@ -237,11 +240,6 @@ def _stated(config: ConfigFacts, raw: Mapping[str, Any]) -> dict[str, Any]:
         "norm_before_fc": _flag(raw, "norm_before_fc"),
         "norm_before_residual": _flag(raw, "norm_before_residual"),
     }
-
-
-def _target_hidden(config: ConfigFacts, raw: Mapping[str, Any]) -> int | None:
-    stated = _first(raw, "target_hidden_size", "backbone_hidden_size")
-    return stated if stated is not None else _BACKBONES.get(config.outer_type or "")
 
 
 def _places(raw: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:

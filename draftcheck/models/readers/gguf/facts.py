@@ -102,6 +102,7 @@ def read(source: ModelSource, name: str, ref: str) -> ModelFacts:
     whole = role == heads.FULL and not missing
     nextn = _number(keys, f"{config.model_type}.nextn_predict_layers") or 0
     faults = _faults(facts, name)
+    rows = tensors.get("token_embd.weight")
     if whole and not faults:
         faults = _missing(config, nextn, tensors, name)
     return ModelFacts(
@@ -110,7 +111,18 @@ def read(source: ModelSource, name: str, ref: str) -> ModelFacts:
         role=role,
         tokenizer=_tokenizer(keys, tokens, name),
         config=config,
-        weights=_weights(source, names, headers, tensors, faults),
+        weights=WeightFacts(
+            files=tuple(
+                WeightFile(part, source.files()[part], "gguf", len(header.tensors))
+                for part, header in zip(names, headers, strict=True)
+            ),
+            tensors=tensors,
+            parameters=sum(math.prod(tensor.shape) for tensor in tensors.values()) or None,
+            nbytes=sum(tensor.nbytes or 0 for tensor in tensors.values()) or None,
+            embedding_rows=rows.shape[0] if rows and len(rows.shape) == 2 else None,
+            faults=faults,
+            origin={"*": "tensor table", "embedding_rows": "token_embd.weight"},
+        ),
         gguf=facts,
         head=heads.from_gguf(role, config, keys, tensors),
         origin={"*": name},
@@ -344,28 +356,6 @@ def _offset_fault(header: GgufHeader) -> str | None:
         nbytes = _tensor(info, "").nbytes or 0
         expected += (nbytes + header.alignment - 1) // header.alignment * header.alignment
     return None
-
-
-def _weights(
-    source: ModelSource,
-    names: tuple[str, ...],
-    headers: list[GgufHeader],
-    tensors: dict[str, Tensor],
-    faults: tuple[Fault, ...],
-) -> WeightFacts:
-    rows = tensors.get("token_embd.weight")
-    return WeightFacts(
-        files=tuple(
-            WeightFile(name, source.files()[name], "gguf", len(header.tensors))
-            for name, header in zip(names, headers, strict=True)
-        ),
-        tensors=tensors,
-        parameters=sum(math.prod(tensor.shape) for tensor in tensors.values()) or None,
-        nbytes=sum(tensor.nbytes or 0 for tensor in tensors.values()) or None,
-        embedding_rows=rows.shape[0] if rows and len(rows.shape) == 2 else None,
-        faults=faults,
-        origin={"*": "tensor table", "embedding_rows": "token_embd.weight"},
-    )
 
 
 def _missing(

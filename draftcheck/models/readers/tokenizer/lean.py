@@ -65,7 +65,6 @@ def read(
 
 
 def texts(definition: TokenizerDefinition) -> Mapping[int, bytes]:
-    """The added tokens."""
     return {i: vocabulary.encode(entry["content"]) for i, entry in definition.added.items()}
 
 

@@ -16,7 +16,7 @@ import json
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any
 
@@ -53,7 +53,6 @@ class TokenizerDefinition:
     pre: str
     post_processor: Any
     byte_fallback: bool
-    ignore_merges: bool
     decoder: str | None
     unk_token: str | None
 
@@ -78,42 +77,34 @@ _MARK = b'"cut out here"'
 
 
 def read(data: bytes, where: str) -> TokenizerDefinition:
-    """Parse the file's bytes."""
     with _without_collector():
         try:
             parts = _cut(data, where)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
             parts = _whole(data, where)
-    root, model, base, digest = parts
-    jsonfile.shallow_object({**root, "model": _settings(model)}, where)
-    tokens = list(base.tokens)
-    added = _added(root.get("added_tokens"), where)
-    for number, entry in added.items():
+    root, model, (base, entries), digest = parts
+    definition = frame({**root, "model": model}, where)
+    tokens = list(base)
+    for number, entry in definition.added.items():
         vocabulary.place(tokens, number, entry["content"], where)
-    return _define(root, model, added, tokens=tokens, base_size=base.entries, merges=digest)
+    return replace(definition, tokens=tokens, base_size=entries, merges=digest)
 
 
 def frame(root: dict[str, Any], where: str) -> TokenizerDefinition:
     """The definition without vocabulary and merges, from all that stands before them."""
     model = root["model"]
     jsonfile.shallow_object({**root, "model": _settings(model)}, where)
-    added = _added(root.get("added_tokens"), where)
-    return _define(root, model, added, tokens=None, base_size=None, merges=None)
-
-
-def _define(
-    root: dict[str, Any], model: dict[str, Any], added: dict[int, dict[str, Any]], **table: Any
-) -> TokenizerDefinition:
     decoder = root.get("decoder")
     return TokenizerDefinition(
-        **table,
+        tokens=None,
+        base_size=None,
+        merges=None,
         kind=_kind(root, model),
-        added=added,
+        added=_added(root.get("added_tokens"), where),
         behaviour=_digest([root.get("normalizer"), root.get("pre_tokenizer"), _settings(model)]),
         pre=_digest([root.get("normalizer"), root.get("pre_tokenizer")]),
         post_processor=root.get("post_processor"),
         byte_fallback=bool(model.get("byte_fallback")),
-        ignore_merges=bool(model.get("ignore_merges")),
         decoder=decoder.get("type") if isinstance(decoder, dict) else None,
         unk_token=jsonfile.text(model.get("unk_token")),
     )
@@ -131,14 +122,8 @@ def _without_collector() -> Iterator[None]:
             gc.enable()
 
 
-@dataclass(frozen=True, slots=True)
-class BaseVocabulary:
-    """The tokens of model.vocab by id, and how many entries it has."""
-
-    tokens: list[bytes | None]
-    entries: int
-
-
+BaseVocabulary = tuple[list[bytes | None], int]
+"""The tokens of model.vocab by id, and how many entries it has."""
 FileParts = tuple[dict[str, Any], dict[str, Any], BaseVocabulary, str | None]
 """The file's small members, its model's small members, the vocabulary, digest of the merges."""
 
@@ -193,7 +178,7 @@ def _once(name: str, raw: bytes, decode: Callable[[bytes], Any]) -> Any:
 
 
 def _base(vocab: Any, where: str) -> BaseVocabulary:
-    return BaseVocabulary(_tokens(vocab, f"{where} model.vocab"), len(vocab))
+    return _tokens(vocab, f"{where} model.vocab"), len(vocab)
 
 
 def _raw_digest(raw: bytes, where: str) -> str | None:

@@ -83,15 +83,17 @@ def read(source: ModelSource) -> WeightFacts:
     partial = ("missing-shard", "span")
     whole = not found.unread and not any(fault.kind in partial for fault in faults)
     files = [WeightFile(f.name, f.size, f.format, found.counts.get(f.name)) for f in files]
+    embedding = next((name for name in EMBEDDINGS if name in found.tensors), "")
+    table = found.tensors[embedding].shape if embedding else ()
     return WeightFacts(
         files=tuple(files),
         tensors=tensors,
         nbytes=sum(t.nbytes or 0 for t in found.tensors.values()) if whole else None,
-        embedding_rows=embedding_rows(found.tensors),
+        embedding_rows=table[0] if len(table) == 2 else None,
         faults=faults,
         origin={
             "*": "safetensors headers",
-            "embedding_rows": _embedding(found.tensors) or "",
+            "embedding_rows": embedding,
             **({"format": found.format} if found.format else {}),
         },
     )
@@ -141,16 +143,6 @@ class _Found:
 
 def _kind(tensor: Tensor) -> str:
     return f"{tensor.dtype} [{', '.join(map(str, tensor.shape[:8]))}]"
-
-
-def embedding_rows(tensors: dict[str, Tensor]) -> int | None:
-    name = _embedding(tensors)
-    shape = tensors[name].shape if name else ()
-    return shape[0] if len(shape) == 2 else None
-
-
-def _embedding(tensors: dict[str, Tensor]) -> str | None:
-    return next((name for name in EMBEDDINGS if name in tensors), None)
 
 
 def listed(source: ModelSource, names: tuple[str, ...]) -> WeightFacts:

@@ -8,6 +8,7 @@ is claimed.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -28,22 +29,26 @@ ASIDE = frozenset({*BESIDE, "bias", "biases"})
 
 @dataclass(slots=True)
 class NameSearch:
-    """What was asked for so far, and what came of it."""
+    """What the class asks for, and what came of asking for it."""
 
     tensors: Mapping[str, Tensor]
+    model: ExpectedParameters
+    prefix: str
+    """What stands before the names of the body."""
+    who: str
+    inside: re.Pattern[str]
+    """A name among the layers, with the layer's number."""
     asked: set[str] = field(default_factory=set)
     missing: list[tuple[str, Shape]] = field(default_factory=list)
     misshapen: list[tuple[str, Shape]] = field(default_factory=list)
 
-    def ask(self, name: str, shape: Shape) -> bool:
+    def ask(self, name: str, shape: Shape) -> None:
         self.asked.add(name)
         tensor = self.tensors.get(name)
         if tensor is None:
             self.missing.append((name, shape))
-            return False
-        if tensor.shape != shape and shape is not None and tensor.dtype in PLAIN:
+        elif tensor.shape != shape and shape is not None and tensor.dtype in PLAIN:
             self.misshapen.append((name, shape))
-        return True
 
 
 def look(weights: WeightFacts, raw: Mapping[str, Any], files: Sequence[str]) -> WeightFacts:
@@ -104,22 +109,20 @@ def compare(
         says = f"none of the parameters of {str(classes[0])[:80]} is stored ({wanted!r} …)"
         says += f"; the files hold {', '.join(repr(name[:80]) for name in there)}"
         return [Fault("other-names", "", says)]
-    look = NameSearch(tensors)
+    who = str(classes[0])[:80]
+    look = NameSearch(tensors, model, prefix, who, re.compile(re.escape(stack) + r"(\d{1,6})\."))
     for line in model.root:
         look.ask(prefix + line.before, line.shape)
     for number in range(model.layers):
-        _layer(look, model, prefix, number)
-    missing = _really_missing(look)
-    within, beyond = _split(model, prefix, _left_over(model, prefix, look))
-    who = str(classes[0])[:80]
+        _layer(look, number)
+    within, beyond = _left_over(look)
     other = [] if stored_as == "mlx" else within  # mlx-lm stacks experts, joins projections
-    faults = _missing(model, prefix, missing, within, who)
-    faults = [fault for fault in faults if fault.kind != "unfamiliar" or other]
-    faults += _shapes(model, prefix, look, who)
+    faults = [fault for fault in _missing(look, within) if fault.kind != "unfamiliar" or other]
+    faults += _shapes(look)
     if not part.get("num_nextn_predict_layers"):
         faults += _extra_layers(model, beyond)
     if native:
-        faults += _head(model, tensors, who)
+        faults += _head(look)
     if other and not any(fault.kind == "unfamiliar" for fault in faults):
         says = f"tensor {other[0][:120]!r} is stored, {who} does not have it{_more(other)}"
         faults.append(Fault("left-over", tensors[other[0]].file, says, other[0]))
@@ -141,9 +144,9 @@ def _firsts(lines: Iterable[ParameterPattern]) -> list[str]:
     return [line.before if line.after is None else f"{line.before}0{line.after}" for line in lines]
 
 
-def _layer(look: NameSearch, model: ExpectedParameters, prefix: str, number: int) -> None:
-    base = f"{prefix}{model.stack}.{number}."
-    tensors, asked = look.tensors, look.asked
+def _layer(look: NameSearch, number: int) -> None:
+    model, tensors, asked = look.model, look.tensors, look.asked
+    base = f"{look.prefix}{model.stack}.{number}."
     for group in model.of_layer(number):
         lines = group[0]
         for choice in group[1:]:
@@ -185,81 +188,58 @@ def packed_modules(tensors: Mapping[str, Tensor]) -> set[str]:
     return found
 
 
-def _left_over(model: ExpectedParameters, prefix: str, look: NameSearch) -> list[str]:
-    """Names among the layers that the class does not ask for, sorted."""
-    inside = f"{prefix}{model.stack}."
+def _left_over(look: NameSearch) -> tuple[list[str], dict[int, list[str]]]:
+    """Names that the class does not ask for: of its own layers, and of those behind them."""
+    stack = f"{look.prefix}{look.model.stack}."
     beside = families.beside()
-    found = []
-    for name in look.tensors.keys() - look.asked:
-        if not name.startswith(inside) or beside.search(name[-LONGEST:]):
-            continue
-        weight = name[: name.rfind(".")] + MODULE
-        packed = weight in look.asked and weight not in look.tensors
-        if not packed:  # else a part of a module in its quantised form
-            found.append(name)
-    return sorted(found)
-
-
-def _kind(name: str) -> str:
-    return re.sub(r"\.\d+\.", ".#.", re.sub(r"\.\d+\.", ".#.", name[:LONGEST]))
-
-
-def _split(
-    model: ExpectedParameters, prefix: str, left: Sequence[str]
-) -> tuple[list[str], dict[int, list[str]]]:
-    """Left-over names of the layers that the config counts, and of those behind them."""
-    inside = _numbers(model, prefix)
     within: list[str] = []
     beyond: dict[int, list[str]] = {}
-    for name in left:
-        match = inside.match(name)
+    for name in sorted(look.tensors.keys() - look.asked):
+        if not name.startswith(stack) or beside.search(name[-LONGEST:]):
+            continue
+        weight = name[: name.rfind(".")] + MODULE
+        if weight in look.asked and weight not in look.tensors:
+            continue  # a part of a module in its quantised form
+        match = look.inside.match(name)
         number = int(match[1]) if match else 0
-        (beyond.setdefault(number, []) if number >= model.layers else within).append(name)
+        (beyond.setdefault(number, []) if number >= look.model.layers else within).append(name)
     return within, beyond
 
 
-def _numbers(model: ExpectedParameters, prefix: str) -> re.Pattern[str]:
-    return re.compile(re.escape(f"{prefix}{model.stack}.") + r"(\d{1,6})\.")
-
-
-def _missing(
-    model: ExpectedParameters,
-    prefix: str,
-    missing: Sequence[tuple[str, Shape]],
-    left: Sequence[str],
-    who: str,
-) -> list[Fault]:
-    """One fault for whole layers, else one for each kind of parameter."""
-    inside = _numbers(model, prefix)
+def _by_kind(rows: Iterable[tuple[str, Shape]]) -> dict[str, list[tuple[str, Shape]]]:
+    """The same parameter of all layers and experts together."""
     kinds: dict[str, list[tuple[str, Shape]]] = {}
-    layers: dict[int, int] = {}
-    for name, shape in missing:
-        kinds.setdefault(_kind(name), []).append((name, shape))
-        if match := inside.match(name):
-            layers[int(match[1])] = layers.get(int(match[1]), 0) + 1
+    for name, shape in rows:
+        kind = re.sub(r"\.\d+\.", ".#.", re.sub(r"\.\d+\.", ".#.", name[:LONGEST]))
+        kinds.setdefault(kind, []).append((name, shape))
+    return kinds
+
+
+def _missing(look: NameSearch, left: Sequence[str]) -> list[Fault]:
+    """One fault for whole layers, else one for each kind of parameter."""
+    model, inside = look.model, look.inside
+    missing = _really_missing(look)
+    layers = Counter(int(match[1]) for name, _ in missing if (match := inside.match(name)))
     stored = {int(match[1]) for name in left if (match := inside.match(name))}
     gone = {n for n, count in layers.items() if count == _count(model, n)} - stored
     faults = []
     if gone:
-        says = f"no tensor of layer {min(gone)} is stored, {who} has {model.layers} layers"
+        says = f"no tensor of layer {min(gone)} is stored, {look.who} has {model.layers} layers"
         faults.append(Fault("missing-parameter", "", says + _more(sorted(gone), "layers")))
     others = [name for name in left if not name.endswith(".bias")]
-    for kind, found in kinds.items():
+    for kind, found in _by_kind(missing).items():
         rest = [e for e in found if not ((m := inside.match(e[0])) and int(m[1]) in gone)]
         if not rest:
             continue
         everywhere = "#" in kind and len(found) >= model.layers
+        name, shape = rest[0]
+        says = f"{look.who} needs tensor {name[:120]!r}{_sides(shape)}"
+        says += f", which is not stored{_more(rest)}"
+        if everywhere and others:
+            says += f"; the files hold {others[0][:120]!r}, which it does not know"
         word = "unfamiliar" if everywhere and others else "missing-parameter"
-        faults.append(_lacks(rest, word, others, who))
+        faults.append(Fault(word, "", says, name))
     return faults[:MOST_FAULTS]
-
-
-def _lacks(found: Sequence[tuple[str, Shape]], kind: str, left: Sequence[str], who: str) -> Fault:
-    name, shape = found[0]
-    says = f"{who} needs tensor {name[:120]!r}{_sides(shape)}, which is not stored{_more(found)}"
-    if kind == "unfamiliar":
-        says += f"; the files hold {left[0][:120]!r}, which it does not know"
-    return Fault(kind, "", says, name)
 
 
 def _count(model: ExpectedParameters, number: int) -> int:
@@ -271,19 +251,17 @@ def _count(model: ExpectedParameters, number: int) -> int:
     )
 
 
-def _shapes(model: ExpectedParameters, prefix: str, look: NameSearch, who: str) -> list[Fault]:
+def _shapes(look: NameSearch) -> list[Fault]:
     faults: list[Fault] = []
-    kinds: dict[str, list[tuple[str, Shape]]] = {}
-    for name, shape in look.misshapen:
-        kinds.setdefault(_kind(name), []).append((name, shape))
-    for found in kinds.values():
+    model = look.model
+    for found in _by_kind(look.misshapen).values():
         name, shape = found[0]
         tensor = look.tensors[name]
-        if name == prefix + model.root[0].before and tensor.shape[1:] == (shape or ())[1:]:
+        if name == look.prefix + model.root[0].before and tensor.shape[1:] == (shape or ())[1:]:
             says = _rows(name, tensor, model)
             faults.append(Fault("embedding-rows", tensor.file, says, name))
             continue
-        says = f"{name[:120]!r} is{_sides(tensor.shape)}, {who} with this config needs"
+        says = f"{name[:120]!r} is{_sides(tensor.shape)}, {look.who} with this config needs"
         faults.append(Fault("shape", tensor.file, says + _sides(shape) + _more(found), name))
     return faults[:MOST_FAULTS]
 
@@ -306,9 +284,10 @@ def _extra_layers(model: ExpectedParameters, beyond: Mapping[int, Sequence[str]]
     return [Fault("extra-layers", "", says + _more(plain, "layers"))]
 
 
-def _head(model: ExpectedParameters, tensors: Mapping[str, Tensor], who: str) -> list[Fault]:
+def _head(look: NameSearch) -> list[Fault]:
     """The output layer: there unless it is the embedding itself, and of the right shape."""
     faults = []
+    model, tensors, who = look.model, look.tensors, look.who
     for number, line in enumerate(model.head):
         name = line.before
         tensor = tensors.get(name)

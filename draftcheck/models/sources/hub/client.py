@@ -83,20 +83,12 @@ class ByteSpan:
 
 
 @dataclass(frozen=True, slots=True)
-class HttpHop:
-    """One answer on the way."""
-
-    url: str
-    status: int
-    headers: Mapping[str, str]
-
-
-@dataclass(frozen=True, slots=True)
 class HttpAnswer:
     url: str
     status: int
     headers: Mapping[str, str]
-    hops: tuple[HttpHop, ...] = ()
+    hops: tuple[HttpAnswer, ...] = ()
+    """The redirects on the way."""
 
 
 class ReadDeadline:
@@ -164,7 +156,7 @@ class HubClient:
         host at all.
         """
         addresses.refuse_user(url, what)
-        hops: list[HttpHop] = []
+        hops: list[HttpAnswer] = []
         for _ in range(MAX_HOPS):
             self._wait_for_quota(url)
             with self._send(url, what, span) as (response, clock):
@@ -174,7 +166,7 @@ class HubClient:
                 if status not in (200, 206):
                     _finish(response, clock)
                 if status in REDIRECTS and "location" in headers:
-                    hops.append(HttpHop(url, status, headers))
+                    hops.append(HttpAnswer(url, status, headers))
                     url = addresses.follow(url, headers["location"], what, self._home, allowed)
                     if same_host and origin(url) != self._home:
                         raise ReadError(f"{what}: redirected to another host: {url[:120]!r}")

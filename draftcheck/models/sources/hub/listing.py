@@ -252,12 +252,6 @@ class HubQuery:
         return [f"{base}?{urlencode(pairs)}" for pairs in (rich, plain)]
 
 
-def rows(web: HubClient, question: HubQuery, start: str | None = None) -> Iterator[dict[str, Any]]:
-    """Rows that have a name, whatever it is, in the server's order; start: a page's address."""
-    for _, page in pages(web, question, start):
-        yield from page
-
-
 def pages(
     web: HubClient, question: HubQuery, start: str | None = None
 ) -> Iterator[tuple[str | None, list[dict[str, Any]]]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from functools import cached_property
@@ -88,7 +89,7 @@ class Hub:
                 "the Hub cannot be searched without the network",
                 hint="--local looks at the models on this disk; --candidate names drafts.",
             )
-        return listing.rows(self._web, question)
+        return itertools.chain.from_iterable(page for _, page in listing.pages(self._web, question))
 
     def known(self) -> dict[str, str]:
         """Repos that were read before and the commit to take: what main meant, else any."""
