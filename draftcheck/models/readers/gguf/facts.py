@@ -81,9 +81,10 @@ def read(source: ModelSource, name: str, ref: str) -> ModelFacts:
     kind, listed = keys.get(TOKENS, ("", None))
     tokens = listed if kind == "array[string]" else None
     tensors, short = _tensors(source, names, headers)
-    kept = dict(keys)
-    if isinstance(listed, list | array):
-        kept[TOKENS] = kind, GgufArray(kind[6:-1], len(listed))
+    kept = {key: value for key, value in keys.items() if key != TOKENS}
+    if TOKENS in keys:
+        many = isinstance(listed, list | array)
+        kept[TOKENS] = kind, GgufArray(kind[6:-1], len(listed)) if many else listed
     facts = GgufFacts(
         version=first.version,
         keys=kept,
