@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import replace
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -26,38 +26,27 @@ LONG = 60.0
 """Seconds for a page of the list of all models: the server sorts them all."""
 
 
+@dataclass(frozen=True, slots=True)
 class HubRepo:
     """A repo at one commit, from the network or from a cache."""
 
-    def __init__(
-        self,
-        name: str,
-        revision: str,
-        paths: Iterable[str],
-        source: HubSource | None = None,
-        settle: Callable[[ReadError | None], None] | None = None,
-    ) -> None:
-        """source: None for a snapshot of the Hub's cache."""
-        self.name = name
-        self.revision = revision
-        self.paths = tuple(paths)
-        self._source = source
-        self._settle = settle
-
-    def settle(self, error: ReadError | None) -> None:
-        """Say how reading the model went: after a success its listing is worth keeping."""
-        if self._settle is not None:
-            self._settle(error)
+    name: str
+    revision: str
+    paths: Collection[str]
+    source: HubSource | None = None
+    """None for a snapshot of the Hub's cache."""
+    settle: Callable[[ReadError | None], None] = lambda _: None
+    """Say how reading the model went: after a success its listing is worth keeping."""
 
     def forget(self) -> None:
         """Its files were read: nothing of them is needed any more."""
-        if self._source is not None:
-            self._source.forget()
+        if self.source is not None:
+            self.source.forget()
 
     def folder(self, path: str = "") -> ModelSource:
         """Its files in one folder."""
-        if self._source is not None:
-            return self._source.inside(path)
+        if self.source is not None:
+            return self.source.inside(path)
         found = huggingface_cache.snapshot(self.name, self.revision, path)
         if found is None:
             raise OfflineError(f"{self.name}: {path} is not in the Hub's cache")
