@@ -91,9 +91,7 @@ class HubSource(ModelSource):
 
     def read(self, name: str, limit: int) -> bytes:
         """All of a file, held against its digest."""
-        return self._whole(self._prefix + name, limit)
-
-    def _whole(self, path: str, limit: int) -> bytes:
+        path = self._prefix + name
         entry = self._entry(path)
         if entry.size > limit:
             raise ReadError(
@@ -106,10 +104,7 @@ class HubSource(ModelSource):
             return self._wholes[path]
 
     def head(self, name: str, length: int) -> bytes:
-        return self._head(self._prefix + name, length)
-
-    def _head(self, path: str, length: int) -> bytes:
-        """At least the first length bytes, or all there are."""
+        path = self._prefix + name
         entry = self._entry(path)
         want = min(length, entry.size)
         with self._locked(path):
@@ -127,7 +122,7 @@ class HubSource(ModelSource):
             return b""
         known = self._heads.get(path) or self._known(path)
         if stop <= len(known) or start <= len(known) + NEAR:
-            return self._head(path, stop)[start:stop]
+            return self.head(name, stop)[start:stop]
         with self._locked(path):
             key = path, start
             have = self._spans.get(key) or self._known(path, start)
@@ -141,16 +136,19 @@ class HubSource(ModelSource):
 
     def expect(self, heads: Mapping[str, int]) -> None:
         """Read these first bytes at once, some in parallel."""
-        paths = {self._prefix + name: heads[name] for name in heads if name in self._files}
-        todo = [(path, length) for path, length in paths.items() if self._lacks(path, length)]
+        todo = [
+            (name, length)
+            for name, length in heads.items()
+            if name in self._files and self._lacks(self._prefix + name, length)
+        ]
         if self._offline and todo:
-            raise self._missing([path for path, _ in todo])
+            raise self._missing([self._prefix + name for name, _ in todo])
         if len(todo) < 2:
-            for path, length in todo:
-                self._first(path, length)
+            for name, length in todo:
+                self._first(name, length)
             return
         pool = ThreadPoolExecutor(WORKERS)
-        jobs = [pool.submit(self._first, path, length) for path, length in todo]
+        jobs = [pool.submit(self._first, name, length) for name, length in todo]
         try:
             for job in jobs:
                 job.result()
@@ -208,12 +206,12 @@ class HubSource(ModelSource):
             kept.clear()
         self._fresh.clear()
 
-    def _first(self, path: str, length: int) -> None:
-        size = self._entry(path).size
+    def _first(self, name: str, length: int) -> None:
+        size = self._files[name]
         if length >= size:
-            self._whole(path, size)
+            self.read(name, size)
         else:
-            self._head(path, length)
+            self.head(name, length)
 
     def _lacks(self, path: str, length: int) -> bool:
         entry = self.listing.files.get(path)
