@@ -34,7 +34,8 @@ def endpoint() -> str:
             "HF_ENDPOINT holds a user or a password", hint="Leave them out; HF_TOKEN is sent."
         )
     if not usable:
-        raise UsageError(f"HF_ENDPOINT is {text!r}, not the address of a Hub")
+        shown = re.split(r"[?#]", text)[0]  # what follows may be a secret
+        raise UsageError(f"HF_ENDPOINT is {shown!r}, not the address of a Hub")
     return text
 
 

@@ -6,7 +6,10 @@ import json
 import struct
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from draftcheck.models.readers.weights.families import ExpectedParameters, ParameterPattern
 
 CONFIG = {
     "architectures": ["LlamaForCausalLM"],
@@ -108,6 +111,25 @@ def folder(
     return path
 
 
+def parameters_of(found: ExpectedParameters) -> dict[str, tuple[int, ...] | None]:
+    """All parameters that a class asks for with their shapes, in the first spelling."""
+
+    def spelled(line: ParameterPattern) -> list[str]:
+        if line.after is None:
+            return [line.before]
+        return [f"{line.before}{expert}{line.after}" for expert in range(found.experts)]
+
+    prefix = found.prefixes[0]
+    names = {f"{prefix}{name}": line.shape for line in found.root for name in spelled(line)}
+    for number in range(found.layers):
+        base = f"{prefix}{found.stack}.{number}."
+        for group in found.of_layer(number):
+            for line in group[0]:
+                names |= {f"{base}{name}": line.shape for name in spelled(line)}
+    head = found.head[1:] if found.tied else found.head
+    return names | {name: line.shape for line in head for name in spelled(line)}
+
+
 def weights(config: Mapping[str, Any], rows: int | None = None) -> dict[str, tuple[str, list[int]]]:
     """Every parameter that the class asks for; a few where the class is not known."""
     from draftcheck.models.readers.config import text_config
@@ -121,7 +143,7 @@ def weights(config: Mapping[str, Any], rows: int | None = None) -> dict[str, tup
             "model.embed_tokens.weight": ("BF16", [rows, hidden]),
             "model.layers.0.mlp.up_proj.weight": ("BF16", [128, hidden]),
         }
-    names = {name: list(shape or ()) for name, shape in families.expected(model).items()}
+    names = {name: list(shape or ()) for name, shape in parameters_of(model).items()}
     if rows is not None:
         names[model.prefixes[0] + model.root[0].before][0] = rows
     return {name: ("BF16", shape) for name, shape in names.items()}

@@ -8,7 +8,7 @@ import pytest
 
 from draftcheck import settings
 from draftcheck.errors import ReadError, UsageError
-from draftcheck.models.sources.hub import origins
+from draftcheck.models.sources.hub import addresses
 from draftcheck.models.sources.hub.client import HttpAnswer, asked_wait
 from tests.conftest import Run
 
@@ -61,7 +61,7 @@ def test_offline_says_what_is_missing_and_where(
     ],
 )
 def test_redirects_that_are_followed(location: str, there: str) -> None:
-    assert origins.follow("https://hub.example/a", location, "x", HUB, None) == there
+    assert addresses.follow("https://hub.example/a", location, "x", HUB, None) == there
 
 
 @pytest.mark.parametrize(
@@ -82,13 +82,13 @@ def test_redirects_that_are_followed(location: str, there: str) -> None:
 )
 def test_redirects_that_are_not(location: str) -> None:
     with pytest.raises(ReadError, match="redirected"):
-        origins.follow("https://hub.example/a", location, "x", HUB, None)
+        addresses.follow("https://hub.example/a", location, "x", HUB, None)
 
 
 def test_a_token_is_bound_to_scheme_host_and_port() -> None:
-    assert origins.origin("https://HUB.example/x") == HUB
+    assert addresses.origin("https://HUB.example/x") == HUB
     for other in ("http://hub.example", "https://hub.example:8443", "https://hub.example.evil"):
-        assert origins.origin(other) != HUB
+        assert addresses.origin(other) != HUB
 
 
 @pytest.mark.parametrize(

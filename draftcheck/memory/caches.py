@@ -1,24 +1,34 @@
 """KV caches and recurrent states in bytes, by the way an engine lays them out.
 
 There are five ways (rules/tables/memory.toml: `cache`), one function each: the layers of target
-and draft under a load -> bytes on one rank.
+and draft under a load -> bytes on one rank. The most involved is vLLM's planner, which puts every
+layer of both into one pool of equal blocks: what v1/core/kv_cache_utils.py works out from the
+layers' specs, for one request of the whole context; a request's blocks times the sequences is
+what the deployment needs.
 """
 
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from draftcheck.memory import paged, profiles, shape
+from draftcheck.memory import profiles, shape
 from draftcheck.memory.profiles import Profile
 from draftcheck.memory.shape import LayerShape, Shape
+from draftcheck.values.dtypes import dtype_bytes
+
+FULL, LATENT, SLIDING, CHUNKED, STATE = "full", "latent", "sliding", "chunked", "state"
+SPARSE_LATENT = 656
+"""Bytes per token of DeepSeek-V3.2's latent, which vLLM keeps in fp8_ds_mla."""
 
 
 @dataclass(frozen=True, slots=True)
 class ServedLoad:
-    """What is to be served."""
+    """What is to be served, and how the engine does it."""
 
+    profile: Profile
     context: int
     sequences: int
     bits: float
@@ -31,6 +41,16 @@ class ServedLoad:
     """full, eagle3, mtp …; empty: no draft."""
     batched: int = 2048
     """Tokens that one step may process."""
+
+    @property
+    def drafted(self) -> int:
+        """Tokens that a draft proposes at once."""
+        return self.draft_tokens if self.role else 0
+
+    @property
+    def in_flight(self) -> int:
+        """Tokens whose steps may not be done yet."""
+        return self.batched * self.profile.in_flight
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,12 +66,12 @@ class Cache:
 
 
 Layers = tuple[LayerShape, ...]
-Fold = Callable[[Profile, ServedLoad, Shape, Shape | None], Cache]
+Fold = Callable[[ServedLoad, Shape, Shape | None], Cache]
 
 
-def cells(profile: Profile, load: ServedLoad, target: Shape, draft: Shape | None) -> Cache:
+def cells(load: ServedLoad, target: Shape, draft: Shape | None) -> Cache:
     """llama.cpp: one stream of padded cells per sequence; float32 states, one row each."""
-    copies = 0
+    profile, copies = load.profile, 0
     if load.role in profile.rollback_roles:
         known = profiles.table().rollback.architectures
         copies = load.draft_tokens if target.arch in known else 0
@@ -95,10 +115,9 @@ def layer_cells(
     return total
 
 
-def pool(profile: Profile, load: ServedLoad, target: Shape, draft: Shape | None) -> Cache:
+def pool(load: ServedLoad, target: Shape, draft: Shape | None) -> Cache:
     """SGLang: one cell per token; states with a copy per draft token."""
     tokens = load.context * load.sequences
-    steps = load.draft_tokens if load.role else 0
 
     def bytes_of(model: Shape, bits: float, ranks: int) -> int:
         total = 0
@@ -109,7 +128,7 @@ def pool(profile: Profile, load: ServedLoad, target: Shape, draft: Shape | None)
             if layer.state_kind:
                 window = layer.conv // ranks * max(layer.kernel - 1, 0) * model.float_bytes
                 state = layer.state // ranks * 4
-                total += (window + state) * load.sequences * (1 + steps)
+                total += (window + state) * load.sequences * (1 + load.drafted)
         return total
 
     ours = bytes_of(target, load.bits, load.ranks)
@@ -119,7 +138,7 @@ def pool(profile: Profile, load: ServedLoad, target: Shape, draft: Shape | None)
     return Cache(ours, theirs, exact=not local and not target.recurrent, note=note)
 
 
-def growing(profile: Profile, load: ServedLoad, target: Shape, draft: Shape | None) -> Cache:
+def growing(load: ServedLoad, target: Shape, draft: Shape | None) -> Cache:
     """transformers: exactly the tokens there are; windows of W - 1; float32 states."""
 
     def bytes_of(model: Shape) -> int:
@@ -129,7 +148,7 @@ def growing(profile: Profile, load: ServedLoad, target: Shape, draft: Shape | No
             if layer.window is not None:
                 tokens = min(tokens, max(layer.window - 1, 1))
             width = layer.width
-            if layer.kind == shape.MLA and profile.mla == "expanded":
+            if layer.kind == shape.MLA and load.profile.mla == "expanded":
                 width = layer.expanded + layer.index
             total += tokens * load.sequences * width * model.float_bytes
             if layer.state_kind:
@@ -141,9 +160,9 @@ def growing(profile: Profile, load: ServedLoad, target: Shape, draft: Shape | No
     return Cache(bytes_of(target), theirs, exact=not target.recurrent)
 
 
-def pages(profile: Profile, load: ServedLoad, target: Shape, draft: Shape | None) -> Cache:
+def pages(load: ServedLoad, target: Shape, draft: Shape | None) -> Cache:
     """ExLlamaV3: whole pages; the draft's cache is as long as the target's."""
-    tokens = _up(load.context * load.sequences, profile.page)
+    tokens = _up(load.context * load.sequences, load.profile.page)
 
     def bytes_of(model: Shape, bits: float) -> int:
         total = 0
@@ -158,15 +177,13 @@ def pages(profile: Profile, load: ServedLoad, target: Shape, draft: Shape | None
     return Cache(bytes_of(target, load.bits), theirs, exact)
 
 
-def pool_of_blocks(profile: Profile, load: ServedLoad, target: Shape, draft: Shape | None) -> Cache:
+def pool_of_blocks(load: ServedLoad, target: Shape, draft: Shape | None) -> Cache:
     """vLLM: target and draft share the blocks of one pool."""
-    steps = load.draft_tokens if load.role else 0
-    serve = paged.Serving(profile, load.context, load.bits / 8, load.ranks, load.batched, steps)
-    alone = paged.plan((target,), serve)
-    both = alone if draft is None else paged.plan((target, draft), serve)
+    alone = plan_blocks((target,), load)
+    both = alone if draft is None else plan_blocks((target, draft), load)
     total = both.request * load.sequences
     ours = min(alone.request * load.sequences, total)
-    exact = profile.state_exact or not target.recurrent
+    exact = load.profile.state_exact or not target.recurrent
     exact = exact and not any(layer.index for layer in target.layers)
     return Cache(ours, total - ours, exact, reserve=both.block_bytes)
 
@@ -182,3 +199,175 @@ def _row(elements: int, bits: float) -> int:
 FOLDS: dict[str, Fold] = {
     "cells": cells, "paged": pool_of_blocks, "pool": pool, "growing": growing, "pages": pages,
 }  # fmt: skip
+
+
+class NotPlanned(Exception):
+    """vLLM itself refuses to lay out this mix of layers."""
+
+
+@dataclass(frozen=True, slots=True)
+class LayerSpec:
+    """What the planner knows of one layer."""
+
+    kind: str
+    block: int
+    page: int
+    heads: int = 0
+    size: tuple[int, int] = (0, 0)
+    window: int = 0
+    padded: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class BlockPlan:
+    """Bytes of one block of the pool, and how many one request holds."""
+
+    block_bytes: int
+    blocks: int
+
+    @property
+    def request(self) -> int:
+        return self.block_bytes * self.blocks
+
+
+def plan_blocks(models: tuple[Shape, ...], load: ServedLoad) -> BlockPlan:
+    """Lay out the pool for these models together, the target first."""
+    block = _block(models[0], load)
+    page = _state_page(models[0], load, block)
+    specs: list[LayerSpec] = []
+    for model in models:
+        for layer in model.layers:
+            specs += _specs(model, layer, load, block, page)
+    if not specs:
+        return BlockPlan(0, 0)
+    kinds = {spec.kind for spec in specs}
+    if kinds <= {FULL, LATENT} or _alike(specs):
+        blocks = max(_blocks(spec, load) for spec in specs)
+        return BlockPlan(sum(spec.page for spec in specs), blocks)
+    try:
+        specs = _unify(specs)
+    except NotPlanned:
+        # Latents beside sliding layers: all of them are kept at full length instead.
+        if LATENT in kinds and SLIDING in kinds and STATE not in kinds:
+            full = [replace(spec, kind=FULL, block=block, window=0) for spec in specs]
+            return BlockPlan(sum(spec.page for spec in full), _blocks(full[0], load))
+        raise
+    return _groups(specs, load)
+
+
+def _groups(specs: list[LayerSpec], load: ServedLoad) -> BlockPlan:
+    """Groups of equally many layers; each group holds its own blocks of a request."""
+    buckets = Counter(specs)
+    fewest, most = min(buckets.values()), max(buckets.values())
+    size = most if most < fewest * load.profile.group_ratio else fewest
+    blocks = sum(-(-count // size) * _blocks(spec, load) for spec, count in buckets.items())
+    return BlockPlan(specs[0].page * size, blocks)
+
+
+def _alike(specs: list[LayerSpec]) -> bool:
+    """One kind, one window, one block size: one group, whatever the widths."""
+    first = specs[0]
+    if first.kind == STATE:
+        return len(set(specs)) == 1
+    return all(
+        (s.kind, s.window, s.block) == (first.kind, first.window, first.block) for s in specs
+    )
+
+
+def _unify(specs: list[LayerSpec]) -> list[LayerSpec]:
+    """Every page as large as the largest: by more tokens per block, else by padding."""
+    largest = max(spec.page for spec in specs)
+    unified = []
+    for spec in specs:
+        if spec.page == largest:
+            unified.append(spec)
+        elif spec.kind == STATE:
+            unified.append(replace(spec, page=largest))
+        elif largest % spec.page == 0:
+            unified.append(replace(spec, block=spec.block * (largest // spec.page), page=largest))
+        elif spec.kind == LATENT:
+            raise NotPlanned
+        else:
+            unified.append(replace(spec, page=largest, padded=True))
+    return unified
+
+
+def _blocks(spec: LayerSpec, load: ServedLoad) -> int:
+    """Blocks that one request of the whole context holds of this layer."""
+    if spec.kind == STATE:
+        return load.profile.state_copies + load.drafted
+    tokens = load.context
+    if spec.kind == SLIDING:
+        tokens = min(spec.window - 1 + load.in_flight, load.context)
+    elif spec.kind == CHUNKED:
+        tokens = min(spec.window + load.in_flight, load.context)
+    return -(-tokens // spec.block) + (spec.kind == SLIDING)
+
+
+def _block(model: Shape, load: ServedLoad) -> int:
+    """Tokens per block: more of them where a recurrent state must fit one block."""
+    states = [_state(model, layer, load) for layer in model.layers if layer.state_kind]
+    attention = [layer for layer in model.layers if layer.attends]
+    if not states or not attention:
+        return load.profile.block
+    latent = any(layer.kind == shape.MLA for layer in attention)
+    step = max(load.profile.block, 128) if latent else load.profile.block
+    token = max(_token(layer, load) for layer in attention)
+    return max(load.profile.block, step * -(-max(states) // (step * token)))
+
+
+def _heads(layer: LayerShape, ranks: int) -> int:
+    return 1 if layer.kind == shape.MLA else max(1, layer.kv_heads // ranks)
+
+
+def _token(layer: LayerShape, load: ServedLoad) -> int:
+    """Bytes of one token in this layer's page, on one rank."""
+    if layer.kind == shape.MLA:
+        return SPARSE_LATENT if layer.index else int(layer.k * load.bits / 8)
+    return int(_heads(layer, load.ranks) * (layer.k + layer.v) * load.bits / 8)
+
+
+def _state_page(target: Shape, load: ServedLoad, block: int) -> int:
+    """The page that every recurrent state is padded to: that of the target's attention."""
+    if not target.recurrent:
+        return 0
+    tokens = (_token(layer, load) for layer in target.layers if layer.attends)
+    return block * max(tokens, default=0)
+
+
+def _specs(
+    model: Shape, layer: LayerShape, load: ServedLoad, block: int, page: int
+) -> list[LayerSpec]:
+    specs = []
+    if layer.attends:
+        kind = {shape.MLA: LATENT, shape.SLIDING: SLIDING, shape.CHUNKED: CHUNKED}.get(
+            layer.kind, FULL
+        )
+        heads = _heads(layer, load.ranks)
+        width = block * _token(layer, load)
+        specs.append(LayerSpec(kind, block, width, heads, (layer.k, layer.v), layer.window or 0))
+        if layer.index:
+            # One key in 8 bits with a float32 scale per 128 elements.
+            index = layer.index + layer.index // 128 * 4
+            specs.append(LayerSpec(LATENT, block, block * index, 1, (index, 0)))
+    if layer.state_kind:
+        state = _state(model, layer, load)
+        if page and state > page:
+            raise NotPlanned  # a draft's state; vLLM stops at an assertion
+        size = (layer.conv, layer.state)
+        specs.append(LayerSpec(STATE, block, page or state, layer.kernel, size))
+    return specs
+
+
+def _state(model: Shape, layer: LayerShape, load: ServedLoad) -> int:
+    """Bytes of one sequence's state on one rank."""
+    ranks = load.ranks
+    size = dtype_bytes(model.state_dtype) or (
+        4 if layer.state_kind == shape.KDA else model.float_bytes
+    )
+    extra = 0 if layer.state_kind == shape.MAMBA1 else load.drafted
+    window = layer.kernel - 1 + extra if layer.kernel else 0
+    channels = layer.conv
+    if layer.groups and layer.groups % ranks:
+        channels += (ranks - layer.groups) * layer.per_group
+    return channels // ranks * window * model.float_bytes + layer.state // ranks * size

@@ -94,13 +94,12 @@ def _smi_row(row: list[str]) -> Gpu | None:
     if not total.isdigit():
         return None
     kept = int(reserved) if reserved.isdigit() else 0
-    known = gpus.named(name)
     match = re.fullmatch(r"(\d+)\.(\d+)", capability)
     return Gpu(
         name=name,
         memory=(int(total) - kept) * MIB,
         free=int(free) * MIB if free.isdigit() else None,
-        bandwidth=known.bandwidth if known else None,
+        bandwidth=_bandwidth(name),
         capability=(int(match[1]), int(match[2])) if match else None,
     )
 
@@ -140,7 +139,7 @@ def _torch() -> tuple[Gpu, ...]:
                 name=str(name),
                 memory=int(total),
                 free=int(free),
-                bandwidth=known.bandwidth if (known := gpus.named(str(name))) else None,
+                bandwidth=_bandwidth(str(name)),
                 capability=(int(capability[0]), int(capability[1])) if capability else None,
             )
             for name, total, free, capability in json.loads(text or "[]")
@@ -163,9 +162,8 @@ def _rocm() -> tuple[Gpu, ...]:
         used = str(card.get("VRAM Total Used Memory (B)", ""))
         if total.isdigit() and int(total):
             label = str(card.get("Card Series") or card.get("Card series") or name)
-            known = gpus.named(label)
             free = int(total) - int(used) if used.isdigit() else None
-            answering.append(Gpu(label, int(total), free, known.bandwidth if known else None))
+            answering.append(Gpu(label, int(total), free, _bandwidth(label)))
     return tuple(answering)
 
 
@@ -178,11 +176,10 @@ def _metal() -> tuple[Gpu, ...]:
         return ()
     limit = _output("sysctl", "-n", "iogpu.wired_limit_mb").strip()
     raised = int(limit) * MIB if limit.isdigit() else 0
-    known = gpus.named(f"{chip} {int(memory) // gpus.GIB}gb")
-    return (
-        Gpu(
-            name=chip,
-            memory=raised or gpus.usable_of_unified(int(memory)),
-            bandwidth=known.bandwidth if known else None,
-        ),
-    )
+    usable = raised or gpus.usable_of_unified(int(memory))
+    return (Gpu(chip, usable, bandwidth=_bandwidth(f"{chip} {int(memory) // gpus.GIB}gb")),)
+
+
+def _bandwidth(name: str) -> int | None:
+    known = gpus.named(name)
+    return known.bandwidth if known else None

@@ -5,39 +5,45 @@ two models' facts          rules/tables/memory.toml  --gpu, --context, --kv-dtyp
 Shape: a table of layers     Profile: an engine's     Machine, Circumstances
        │                     habits at a version             │
        └───────────────┬────────────┴────────────────────────┘
-                MemoryQuestion (question.py)
-                       │ weights, caches (paged: vLLM's planner), stages: bytes of each thing
+                plan.MemoryQuestion
+                       │ weights, caches: bytes of each thing
                 plan.devices: for every GPU its parts, each exact, modelled or a constant
                        │
-         fit: the answer ─── search: the inverse (longest context, most sequences, the
-                                     smallest change that would fit)
+         the answer, and the inverse: longest context, most sequences, the smallest change
+         that would fit
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from msgspec import structs
 
 from draftcheck.errors import UsageError
-from draftcheck.memory import from_config, from_gguf, plan, profiles, search, weights
+from draftcheck.memory import from_config, from_gguf, plan, profiles, weights
+from draftcheck.memory.caches import NotPlanned
 from draftcheck.memory.from_config import ShapeUnknown
-from draftcheck.memory.paged import NotPlanned
+from draftcheck.memory.gpus import MAX_DEVICES
+from draftcheck.memory.plan import MemoryQuestion, PlannedModel
 from draftcheck.memory.profiles import Profile
-from draftcheck.memory.question import MemoryQuestion, PlannedModel
 from draftcheck.memory.shape import Shape
+from draftcheck.memory.weights import Weights
 from draftcheck.values.circumstances import Circumstances
 from draftcheck.values.comparison import Comparison
 from draftcheck.values.facts import ModelFacts
-from draftcheck.values.memory import Fit, Machine, MemoryFit
+from draftcheck.values.memory import DeviceFit, Fit, Gpu, Limits, Machine, MemoryFit
 
 MOST_OWN = 64
 """Prediction layers of a model; real ones have one to three."""
 CONTEXT = 8192
 """Tokens per sequence unless the user says otherwise; never silently the model's maximum."""
 WORST_LAST = (Fit.FITS, Fit.TIGHT, Fit.CANNOT_TELL, Fit.DOES_NOT_FIT)
+MOST_SEQUENCES = 1 << 16
+LONGEST = 1 << 24
+"""Tokens; only models that state no maximum are searched so far."""
+Good = Callable[[DeviceFit], bool]
 
 
 def fit(
@@ -71,24 +77,28 @@ def fit(
         if ours is None or (theirs is None and question.draft and question.role != "itself"):
             side = "target" if ours is None else "draft"
             return replace(empty, notes=(*notes, f"the {side}'s weights were not read"))
-        devices = plan.devices(question, ours, theirs)
+        counted = list(plan.devices(question, ours, theirs))
     except ShapeUnknown as error:
         return replace(empty, notes=(*notes, str(error)))
     except NotPlanned:
         why = f"{engine} cannot lay out caches of these two models in one pool"
         return replace(empty, notes=(*notes, why))
     notes += (*ours.notes, *(theirs.notes if theirs else ()))
-    answer = max((device.answer for device in devices), key=WORST_LAST.index)
+    answer = max((device.answer for device, _ in counted), key=WORST_LAST.index)
+    devices: list[DeviceFit] = []
+    for device, count in counted:
+        devices += [device] * max(1, min(count, MAX_DEVICES - len(devices)))
+    if (ranks := sum(count for _, count in counted)) > len(devices):
+        notes.append(f"{ranks:,} GPUs: of those that hold the same, some are not listed")
+    good = _surely if answer is Fit.TIGHT else _typically  # a tight fit asks for one that is sure
     return replace(
         empty,
         answer=answer,
-        devices=devices,
+        devices=tuple(devices),
         draft_tokens=question.draft_tokens,
-        limits=search.limits(question, ours, theirs),
-        alone=search.limits(question.without_draft(), search.alone(question, ours), None),
-        changes=()
-        if answer is Fit.FITS
-        else search.changes(question, ours, theirs, tight=answer is Fit.TIGHT),
+        limits=_limits(question, ours, theirs),
+        alone=_limits(question.without_draft(), _alone(question, ours), None),
+        changes=() if answer is Fit.FITS else tuple(_changes(question, ours, theirs, good)),
         per_token=_per_token(question),
         notes=tuple(dict.fromkeys(notes)),
     )
@@ -110,7 +120,6 @@ class _QuestionBuilder:
     notes: list[str] = field(default_factory=list)
 
     def context(self) -> int:
-        """Tokens per sequence."""
         if self.circumstances.context is not None:
             return self.circumstances.context
         config = self.comparison.target.config
@@ -133,7 +142,6 @@ class _QuestionBuilder:
         return name
 
     def build(self, drafts: tuple[str, ...], context: int, sequences: int) -> MemoryQuestion:
-        """Put it all together."""
         circumstances, machine, profile = self.circumstances, self.machine, self.profile
         role, draft = self._draft(drafts)
         stages = self._stages()
@@ -198,6 +206,8 @@ class _QuestionBuilder:
             engine = self.profile.engine
             self.notes.append(f"{engine} has no pipeline stages: layers go where memory is free")
             return 1
+        if stages > MAX_DEVICES:
+            raise ShapeUnknown(f"a pipeline of more than {MAX_DEVICES:,} stages is not counted")
         return stages
 
     def _ranks(self, stages: int) -> int:
@@ -234,3 +244,91 @@ def _per_token(question: MemoryQuestion) -> tuple[int, int]:
     first, second = plan.cache_of(base), plan.cache_of(more)
     scale = step * question.sequences
     return (second.target - first.target) // scale, (second.draft - first.draft) // scale
+
+
+def _typically(device: DeviceFit) -> bool:
+    """Whether the typical figure stays within a device."""
+    return device.required <= device.available
+
+
+def _surely(device: DeviceFit) -> bool:
+    """Whether the upper end of the range stays within it, too."""
+    return device.answer is Fit.FITS
+
+
+def _limits(
+    question: MemoryQuestion, ours: Weights, theirs: Weights | None, good: Good = _typically
+) -> Limits:
+    """Find the longest context at these sequences, and the most sequences at this context."""
+    longest = question.target.shape.max_context or LONGEST
+
+    def context(value: int) -> bool:
+        return _fits(replace(question, context=value), ours, theirs, good)
+
+    def sequences(value: int) -> bool:
+        return _fits(replace(question, sequences=value), ours, theirs, good)
+
+    return Limits(_most(context, longest), _most(sequences, MOST_SEQUENCES))
+
+
+def _fits(question: MemoryQuestion, ours: Weights, theirs: Weights | None, good: Good) -> bool:
+    try:
+        return all(good(device) for device, _ in plan.devices(question, ours, theirs))
+    except NotPlanned:
+        return False
+
+
+def _most(good: Callable[[int], bool], limit: int) -> int | None:
+    """The largest value that is good; memory only grows with it."""
+    if not good(1):
+        return None
+    low, high = 1, max(limit, 1)
+    if good(high):
+        return high
+    while high - low > 1:
+        middle = (low + high) // 2
+        if good(middle):
+            low = middle
+        else:
+            high = middle
+    return low
+
+
+def _changes(
+    question: MemoryQuestion, ours: Weights, theirs: Weights | None, good: Good
+) -> Iterator[str]:
+    """What would make it fit, the smallest change first."""
+    smaller = question.profile.smaller_kv
+    if smaller and question.kv_dtype is None:
+        other = replace(question, kv_dtype=smaller)
+        if _fits(other, ours, theirs, good):
+            yield f"--kv-dtype {smaller}"
+    most = _limits(question, ours, theirs, good)
+    if most.sequences is not None and most.sequences < question.sequences:
+        yield f"--sequences {most.sequences:,}"
+    if most.context is not None and most.context < question.context:
+        yield f"--context {_round(most.context)}"
+    if question.draft is None:
+        return
+    if len(question.devices) > 1 and question.draft_gpu is None:
+        kinds: dict[tuple[Gpu, bool], int] = {}  # GPUs that are alike need one try
+        for number, gpu in enumerate(question.devices):
+            kinds.setdefault((gpu, number < question.ranks), number)
+        for number in kinds.values():
+            if _fits(replace(question, draft_gpu=number, draft_ranks=1), ours, theirs, good):
+                yield f"--draft-gpu {number}"
+                break
+    if _fits(question.without_draft(), _alone(question, ours), None, good):
+        yield "no draft: the target alone fits"
+
+
+def _alone(question: MemoryQuestion, ours: Weights) -> Weights:
+    """Weigh the target without its prediction layers; headers are long, so seldom anew."""
+    if question.role != "itself":
+        return ours
+    return plan.weigh(question.without_draft())[0] or ours
+
+
+def _round(context: int) -> int:
+    """A context that people type: a multiple of 256 where there is one."""
+    return context // 256 * 256 or context

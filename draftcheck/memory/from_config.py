@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from draftcheck.memory import profiles, shape
-from draftcheck.memory.families import PLAIN_CONFIG, ConfigFamily, config_defaults
+from draftcheck.memory.profiles import PLAIN_CONFIG, ConfigFamily, config_defaults
 from draftcheck.memory.shape import LayerShape, Shape
 from draftcheck.values.dtypes import dtype_bytes
 from draftcheck.values.facts import ModelFacts
@@ -39,13 +39,9 @@ class ConfigFields:
                 value = places.get(name)
                 if value is None or (places is self.defaults and name in self.values):
                     continue
-                if isinstance(value, bool) or not isinstance(value, int | str):
-                    raise shape.bad(self.where, name, value)
-                if isinstance(value, str):
-                    if value == "auto":
-                        continue
-                    raise shape.bad(self.where, name, value)
-                if not least <= value <= most:
+                if value == "auto":
+                    continue
+                if type(value) is not int or not least <= value <= most:
                     raise shape.bad(self.where, name, value)
                 return value
         return None
@@ -86,6 +82,7 @@ def read(facts: ModelFacts) -> Shape:
     floor = _share(tuple(build.layer(kind) for kind in least), fields) if least else None
     if name not in tables:
         notes.append(f"model type {name or 'none'!r} is not known: plain attention is assumed")
+    dtypes = [fields.raw(key) for key in ("mamba_ssm_dtype", "mamba_ssm_cache_dtype")]
     return Shape(
         layers=layers,
         hidden=build.hidden,
@@ -95,17 +92,12 @@ def read(facts: ModelFacts) -> Shape:
         max_context=config.scaled_context or config.context,
         head_dim=build.head_dim,
         float_bytes=dtype_bytes(config.dtype) or 2,
-        state_dtype=_text(fields.raw("mamba_ssm_dtype"))
-        or _text(fields.raw("mamba_ssm_cache_dtype")),
+        state_dtype=next((text for text in dtypes if text and isinstance(text, str)), None),
         moe=bool(config.experts),
         arch=name,
         floor=floor,
         notes=tuple(notes),
     )
-
-
-def _text(value: Any) -> str | None:
-    return value if isinstance(value, str) else None
 
 
 def _feed_forward(fields: ConfigFields, hidden: int) -> int:

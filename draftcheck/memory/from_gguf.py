@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from draftcheck.memory import profiles, shape
-from draftcheck.memory.families import PLAIN_GGUF, GgufFamily
 from draftcheck.memory.from_config import ShapeUnknown
+from draftcheck.memory.profiles import PLAIN_GGUF, GgufFamily
 from draftcheck.memory.shape import LayerShape, Shape
 from draftcheck.rulebook import tables
 from draftcheck.values.facts import GgufArray, ModelFacts
@@ -48,10 +48,17 @@ class GgufKeys:
         values = self.values(name)
         if values is None:
             return [default] * count
-        is_array = self.keys[f"{self.arch}.{name}"][0].startswith("array")
-        if not is_array:
+        if not self.is_array(name):
             return [values[0]] * count
-        return (list(values) + [0] * count)[:count]
+        return padded(values, count, 0)
+
+    def is_array(self, name: str) -> bool:
+        return self.keys.get(f"{self.arch}.{name}", ("",))[0].startswith("array")
+
+
+def padded(values: Sequence[int], count: int, fill: int) -> list[int]:
+    """As many as there are layers."""
+    return (list(values) + [fill] * count)[:count]
 
 
 def read(facts: ModelFacts) -> Shape:
@@ -198,9 +205,8 @@ def _slides(keys: GgufKeys, table: GgufFamily, count: int) -> tuple[list[bool], 
     if not window:
         return never, None
     pattern = keys.values("attention.sliding_window_pattern")
-    kind = keys.keys.get(f"{keys.arch}.attention.sliding_window_pattern", ("",))[0]
-    if pattern is not None and kind.startswith("array"):
-        return [bool(n) for n in (list(pattern) + [0] * count)[:count]], window
+    if pattern is not None and keys.is_array("attention.sliding_window_pattern"):
+        return [bool(n) for n in padded(pattern, count, 0)], window
     if rule == "array":
         return never, None
     if rule == "all":
@@ -224,7 +230,7 @@ def _recurrent(keys: GgufKeys, table: GgufFamily, count: int, kv: list[int]) -> 
     if rule == "interval":
         listed = keys.values("attention.recurrent_layers")
         if listed is not None:
-            return [bool(n) for n in (list(listed) + [0] * count)[:count]]
+            return [bool(n) for n in padded(listed, count, 0)]
         period = keys.number("full_attention_interval", least=1) or table.period
         return [(i + 1) % period != 0 for i in range(count)]
     return [False] * count
@@ -250,7 +256,7 @@ def _index(keys: GgufKeys, table: GgufFamily, count: int) -> list[int]:
     if rule == "types":
         listed = keys.values("attention.indexer.types")
         if listed is not None:
-            return [size * bool(n) for n in (list(listed) + [1] * count)[:count]]
+            return [size * bool(n) for n in padded(listed, count, 1)]
     if table.index_values:
         size += _or(keys.number("attention.value_length"), 0)
     if rule == "after-dense":

@@ -12,11 +12,10 @@ from dataclasses import replace
 
 from draftcheck.errors import UsageError
 from draftcheck.memory import drivers, gpus
-from draftcheck.memory.gpus import GIB, MIB
+from draftcheck.memory.gpus import GIB, MAX_DEVICES, MIB
 from draftcheck.values.circumstances import Circumstances
 from draftcheck.values.memory import Gpu, Machine
 
-MAX_DEVICES = 1024
 MAX_MEMORY = 1 << 50
 UNITS = {"gib": GIB, "g": GIB, "gb": 10**9, "mib": MIB, "m": MIB, "mb": 10**6}
 _COUNT = re.compile(r"(\d{1,9})\s*[x×*]\s*(.+)", re.IGNORECASE)

@@ -11,6 +11,8 @@ from draftcheck.values.memory import Gpu
 
 MIB = 1 << 20
 GIB = 1 << 30
+MAX_DEVICES = 1024
+"""Of one machine."""
 _MAKERS = re.compile(r"\b(nvidia|geforce|tesla|quadro|amd|radeon|instinct|apple)\b")
 
 
@@ -54,10 +56,6 @@ class GpuFile(RuleRow, frozen=True):
     apple: tuple[AppleChip, ...]
 
 
-def _table() -> GpuFile:
-    return files.read("gpus", GpuFile)
-
-
 def named(text: str) -> Gpu | None:
     """Find the one GPU of that name in the table; None when there is none, or several."""
     rows = names().get(slug(text), [])
@@ -72,7 +70,7 @@ def slug(text: str) -> str:
 
 def usable_of_unified(memory: int) -> int:
     """Tell what Metal lets one process take of the machine's memory."""
-    unified = _table().unified
+    unified = files.read("gpus", GpuFile).unified
     small = memory <= unified.up_to_gib * GIB
     over, under = unified.share if small else unified.share_above
     return int(memory * over // under)
@@ -82,7 +80,7 @@ def usable_of_unified(memory: int) -> int:
 def names() -> dict[str, list[Gpu]]:
     """Every spelling -> the GPUs that it can mean."""
     spellings: dict[str, list[Gpu]] = {}
-    table = _table()
+    table = files.read("gpus", GpuFile)
     for row in table.gpu:
         gpu = _gpu(row, table.held_back)
         for name in (row.name, *row.aliases):

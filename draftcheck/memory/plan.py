@@ -1,26 +1,72 @@
 """What lies on each device: weights, caches, workspace, the engine's reserve; and what it has.
 
-Weights and caches are shared out (by ranks, or by free memory where an engine splits by layers);
-on top comes what the engine itself needs, one function for each of the five ways of caching.
+A MemoryQuestion is all that this depends on: two models, an engine's habits, devices and
+circumstances. Weights and caches are shared out (by ranks, or by free memory where an engine
+splits by layers); on top comes what the engine itself needs, one function for each of the five
+ways of caching. In a pipeline the target's layers are cut into runs, one per stage; the draft
+lives on the last.
 """
 
 from __future__ import annotations
 
+import bisect
 import functools
-from collections.abc import Iterator
+import itertools
+import operator
+import re
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from draftcheck.memory import caches, profiles, stages, weights
+from draftcheck.memory import caches, profiles, weights
 from draftcheck.memory.caches import Cache, ServedLoad
-from draftcheck.memory.profiles import GIB, MIB, Range
-from draftcheck.memory.question import MemoryQuestion
+from draftcheck.memory.profiles import GIB, MIB, Profile, Range
 from draftcheck.memory.shape import Shape
 from draftcheck.memory.weights import Weights
+from draftcheck.values.facts import ModelFacts, Tensor
 from draftcheck.values.memory import Basis, DeviceFit, Gpu, MemoryPart
 
+FINAL = re.compile(r"(^|\.)(norm|final_layernorm|ln_f|final_norm|norm_f)\.")
 TARGET, DRAFT, ENGINE = "target", "draft", "engine"
 WEIGHTS, CACHE, WORKSPACE = "weights", "cache", "workspace"
 NO_CACHE = ("medusa", "mlp_speculator")
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedModel:
+    """One model: its facts and its table."""
+
+    facts: ModelFacts
+    shape: Shape
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryQuestion:
+    """Everything that the plan depends on."""
+
+    profile: Profile
+    devices: tuple[Gpu, ...]
+    target: PlannedModel
+    draft: PlannedModel | None
+    role: str
+    """Of the draft: full, eagle3 …; itself: the target's own prediction layers; empty: none."""
+    context: int
+    sequences: int
+    kv_dtype: str | None
+    dtype: str | None
+    ranks: int
+    draft_ranks: int
+    draft_tokens: int
+    fraction: float | None
+    draft_gpu: int | None
+    sequences_said: bool
+    stages: int = 1
+    """Of a pipeline: the target's layers, cut into so many runs."""
+    last: bool = True
+    """Whether this is the stage that makes the logits and holds the draft."""
+
+    def without_draft(self) -> MemoryQuestion:
+        """Ask the same of the target alone."""
+        return replace(self, draft=None, role="", draft_gpu=None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +95,7 @@ def load_of(question: MemoryQuestion) -> ServedLoad:
         memory = min(gpu.memory for gpu in question.devices)
         batched = rows[0][0] if small else profiles.step(rows, memory)
     return ServedLoad(
+        profile=profile,
         context=question.context,
         sequences=question.sequences,
         bits=bits,
@@ -71,7 +118,7 @@ def cache_of(question: MemoryQuestion, *, floor: bool = False) -> Cache:
     fold = caches.FOLDS[question.profile.cache]
     cached = question.draft is not None and question.role not in NO_CACHE
     draft = layers_of(question.draft.shape) if question.draft and cached else None
-    return fold(question.profile, load_of(question), layers_of(question.target.shape), draft)
+    return fold(load_of(question), layers_of(question.target.shape), draft)
 
 
 def weigh(question: MemoryQuestion) -> tuple[Weights | None, Weights | None]:
@@ -80,7 +127,7 @@ def weigh(question: MemoryQuestion) -> tuple[Weights | None, Weights | None]:
     measure = functools.partial(weights.measure, profile=question.profile, dtype=question.dtype)
     ours = measure(target.facts, target.shape, ranks=question.ranks, with_mtp=itself)
     if ours is not None and question.stages > 1:
-        ours = replace(ours, stages=stages.weigh(question, ours))
+        ours = replace(ours, stages=_weigh_stages(question, ours))
     if draft is None or itself:
         return ours, None
     shares = question.role in question.profile.shares_head_tables
@@ -91,45 +138,57 @@ def weigh(question: MemoryQuestion) -> tuple[Weights | None, Weights | None]:
 
 def devices(
     question: MemoryQuestion, ours: Weights, theirs: Weights | None
-) -> tuple[DeviceFit, ...]:
-    """List the parts on every device; stage by stage where there is a pipeline."""
+) -> Iterator[tuple[DeviceFit, int]]:
+    """The parts on every device, stage by stage: neighbours that are alike once, and how many."""
     if question.stages == 1:
-        return tuple(_devices(question, ours, theirs))
-    return tuple(
-        device
-        for number, stage in enumerate(stages.questions(question))
-        for device in _devices(stage, ours.stages[number], theirs if stage.last else None)
-    )
+        yield from _devices(question, ours, theirs)
+        return
+    for stage, weighed, count in stage_questions(question, ours.stages):
+        fits = list(_devices(stage, weighed, theirs if stage.last else None))
+        for _ in range(count):
+            yield from fits
 
 
 def _devices(
     question: MemoryQuestion, ours: Weights, theirs: Weights | None
-) -> Iterator[DeviceFit]:
+) -> Iterator[tuple[DeviceFit, int]]:
     cache = cache_of(question)
     low = cache_of(question, floor=True)
+    more = 0
     if question.profile.split == "tensor":
-        shares = [1.0] * max(question.ranks, 1)
+        # Ranks behind the last device that is named are alike: one stands for all of them.
+        shares = [1.0] * min(question.ranks, len(question.devices) + 1)
+        more = question.ranks - len(shares)
     else:
         free = [max(gpu.available, 1) for gpu in question.devices]
         alone = question.draft_gpu
         if alone is not None and theirs is not None:
             free[alone] = max(free[alone] - theirs.nbytes - cache.draft, 1)
         shares = [one / sum(free) for one in free]
+    loads = [
+        (
+            question.devices[min(number, len(question.devices) - 1)],
+            share,
+            _draft_share(question, number, share),
+        )
+        for number, share in enumerate(shares)
+    ]
+    counts = [1] * (len(loads) - 1) + [1 + more]
     overhead = OVERHEADS[question.profile.cache]
-    for number, share in enumerate(shares):
-        gpu = question.devices[min(number, len(question.devices) - 1)]
+    groups = itertools.groupby(zip(loads, counts, strict=True), key=operator.itemgetter(0))
+    for (gpu, share, draft_share), alike in groups:
         parts = [
             _weights(ours, TARGET, share),
             _cache(cache.target, low.target, cache, TARGET, share),
         ]
         if question.role:
-            draft_share = _draft_share(question, number, share)
             if theirs is not None:
                 parts.append(_weights(theirs, DRAFT, draft_share))
             parts.append(_cache(cache.draft, low.draft, cache, DRAFT, draft_share))
         parts += overhead(LoadedDevice(question, gpu, cache, ours, theirs, share))
         there = tuple(part for part in parts if part.high > 0)
-        yield DeviceFit(gpu.name, _available(question, gpu), there, _slack(question, gpu))
+        device = DeviceFit(gpu.name, _available(question, gpu), there, _slack(question, gpu))
+        yield device, sum(count for _, count in alike)
 
 
 def _draft_share(question: MemoryQuestion, number: int, share: float) -> float:
@@ -315,3 +374,116 @@ OVERHEADS = {
     "cells": _cells_overhead, "paged": _paged_overhead, "pool": _pool_overhead,
     "growing": _growing_overhead, "pages": _pages_overhead,
 }  # fmt: skip
+
+
+def _last_takes_rest(layers: int, stages: int) -> list[int]:
+    each = layers // stages
+    return [each] * (stages - 1) + [layers - each * (stages - 1)]
+
+
+def _middle_first(layers: int, stages: int) -> list[int]:
+    sizes = [layers // stages] * stages
+    for back in range(2, layers % stages + 2):
+        sizes[-back] += 1
+    return sizes
+
+
+def _last_ones(layers: int, stages: int) -> list[int]:
+    each, rest = divmod(layers, stages)
+    return [each + (number >= stages - rest) for number in range(stages)]
+
+
+CUTS: dict[str, Callable[[int, int], list[int]]] = {
+    "last-takes-rest": _last_takes_rest,
+    "middle-first": _middle_first,
+    "last-ones": _last_ones,
+}
+
+
+def runs(question: MemoryQuestion) -> list[range]:
+    """Cut the layers into stages, as the engine does."""
+    assert question.profile.stages is not None
+    sizes = CUTS[question.profile.stages](len(question.target.shape.layers), question.stages)
+    ends = list(itertools.accumulate(sizes))
+    return [range(end - size, end) for size, end in zip(sizes, ends, strict=True)]
+
+
+def stage_questions(
+    question: MemoryQuestion, weighed: tuple[Weights, ...]
+) -> Iterator[tuple[MemoryQuestion, Weights, int]]:
+    """Ask the question of every stage: its layers and weights, and the draft on the last one only.
+
+    Neighbours that are alike are asked once, with their number.
+    """
+    shape = question.target.shape
+    cut = runs(question)
+    known = shape.floor is not None and len(shape.floor) == len(shape.layers)
+    stages = [
+        (
+            shape.layers[run.start : run.stop],
+            shape.floor[run.start : run.stop] if shape.floor is not None and known else None,
+            _stage_devices(question, number),
+            weighed[number],
+            number == len(cut) - 1,
+        )
+        for number, run in enumerate(cut)
+    ]
+    for (layers, floor, devices, weights_of_stage, last), alike in itertools.groupby(stages):
+        target = replace(question.target, shape=replace(shape, layers=layers, floor=floor))
+        stage = replace(question, target=target, stages=1, last=last, devices=devices)
+        stage = stage if last else stage.without_draft()
+        yield stage, weights_of_stage, len(list(alike))
+
+
+def _stage_devices(question: MemoryQuestion, number: int) -> tuple[Gpu, ...]:
+    own = question.devices[number * question.ranks : (number + 1) * question.ranks]
+    return own or question.devices[-1:]
+
+
+def _weigh_stages(question: MemoryQuestion, whole: Weights) -> tuple[Weights, ...]:
+    """Weigh every stage; by share where no header lists its tensors."""
+    facts = question.target.facts
+    cut = runs(question)
+    if not facts.weights.tensors:
+        total = max(len(question.target.shape.layers), 1)
+        return tuple(_share_of(whole, len(run) / total) for run in cut)
+    weighed = []
+    for tensors in _spread(facts, cut):
+        stage = weights.measure(
+            replace(facts, weights=replace(facts.weights, tensors=tensors)),
+            question.target.shape, question.profile, ranks=question.ranks,
+            dtype=question.dtype, with_mtp=question.role == "itself",
+        )  # fmt: skip
+        weighed.append(stage or _share_of(whole, 0.0))
+    return tuple(weighed)
+
+
+def _share_of(whole: Weights, share: float) -> Weights:
+    return replace(
+        whole,
+        nbytes=int(whole.nbytes * share),
+        low=int(whole.low * share * 0.9),
+        high=int(whole.high * share * 1.2),
+        exact=False,
+    )
+
+
+def _spread(facts: ModelFacts, cut: Sequence[range]) -> list[dict[str, Tensor]]:
+    """The tensors that each stage loads: tables of tokens at the ends, tied ones at both."""
+    stops = [run.stop for run in cut]
+    stages: list[dict[str, Tensor]] = [{} for _ in cut]
+    first, last = stages[0], stages[-1]
+    for name, tensor in (facts.weights.tensors or {}).items():
+        layer = weights.LAYER.search(name)
+        if layer and not weights.ENCODERS.search(name):
+            number = bisect.bisect_right(stops, int(layer[1]))
+            stages[min(number, len(stages) - 1)][name] = tensor
+        elif weights.EMBEDDINGS.search(name):
+            first[name] = tensor
+            if facts.config.tied:
+                last[name] = tensor
+        elif weights.HEADS.search(name) or FINAL.search(name) or weights.MTP.search(name):
+            last[name] = tensor
+        else:
+            first[name] = tensor
+    return stages

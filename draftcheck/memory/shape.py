@@ -10,7 +10,7 @@ FULL, SLIDING, CHUNKED, MLA, NONE = "full", "sliding", "chunked", "mla", "none"
 MAMBA1, MAMBA2, DELTA, KDA, CONV, LINEAR, RWKV = (
     "mamba-1", "mamba-2", "delta-net", "kda", "short-conv", "linear", "rwkv",
 )  # fmt: skip
-MAX_LAYERS = 10_000
+MAX_LAYERS = 2000
 MAX_SIDE = 1 << 24
 MAX_WINDOW = 1 << 40
 
@@ -78,7 +78,6 @@ class Shape:
 
     @property
     def recurrent(self) -> bool:
-        """Whether some layer keeps a recurrent state."""
         return any(layer.state_kind for layer in self.layers)
 
 

@@ -1,4 +1,7 @@
-"""Weights in bytes on the device: stored spans, less what an engine leaves elsewhere."""
+"""Weights in bytes on the device: stored spans, less what an engine leaves elsewhere.
+
+Of a model whose headers were not read: counted by its config alone, then quantised.
+"""
 
 from __future__ import annotations
 
@@ -6,10 +9,11 @@ import math
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
-from draftcheck.memory import parameters
-from draftcheck.memory.profiles import MIB, Profile
-from draftcheck.memory.shape import Shape
+from draftcheck.memory import shape as shapes
+from draftcheck.memory.profiles import MIB, Profile, config_defaults
+from draftcheck.memory.shape import LayerShape, Shape
 from draftcheck.values.dtypes import dtype_bytes
 from draftcheck.values.facts import ModelFacts, Tensor
 
@@ -28,8 +32,8 @@ EMBEDDINGS = re.compile(
     r"(^|\.)(embed_tokens|wte|word_embeddings|embed_in|tok_embeddings|embeddings?)\.weight$"
 )
 TABLES = re.compile(f"{HEADS.pattern}|{EMBEDDINGS.pattern}")
-LAYER = re.compile(r"(?:^|\.)(?:layers|h|blocks)\.(\d+)\.")
-GGUF_LAYER = re.compile(r"^blk\.(\d+)\.")
+LAYER = re.compile(r"(?:^|\.)(?:layers|h|blocks)\.(\d{1,6})\.")
+GGUF_LAYER = re.compile(r"^blk\.(\d{1,6})\.")
 MTP = re.compile(r"(^|\.)mtp(_layers|\.|s\.)|(^|\.)nextn\.")
 # llama.cpp keeps the tensors of its input layer on the host (LLM_TENSOR_LAYER_INPUT).
 ON_HOST = re.compile(r"^(token_embd|position_embd|token_types|per_layer_token_embd)\.")
@@ -38,6 +42,9 @@ WHOLE = re.compile(
 )
 KV = re.compile(r"\.(k_proj|v_proj)\.")
 SEGMENT = 2 * MIB
+QKV_BIAS = ("qwen2", "qwen2_moe")
+QK_NORM = ("qwen3", "qwen3_moe", "gemma3_text", "gemma3")
+FOUR_NORMS = ("gemma2", "gemma3_text", "gemma3")
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +55,6 @@ class Weights:
     low: int
     high: int
     exact: bool
-    encoders: int = 0
-    """Of these, vision and audio parts."""
     slack: int = 0
     """What PyTorch's allocator rounds them up by."""
     notes: tuple[str, ...] = ()
@@ -79,7 +84,7 @@ def measure(
         return _gguf(facts, tensors, with_mtp=with_mtp)
     size, sure = run_bytes(facts, profile, dtype)
     sizes: list[int] = []
-    encoders = shared = 0
+    shared = 0
     for name, tensor in _loaded(facts, tensors, with_mtp=with_mtp):
         stored = tensor.nbytes or 0
         if tensor.dtype in FLOATS and not KEPT.search(name):
@@ -89,8 +94,6 @@ def measure(
             shared += stored
             continue
         sizes.append(stored)
-        if ENCODERS.search(name):
-            encoders += stored
     total = sum(sizes)
     exact = sure and ranks == 1 and not shared
     spread = 0 if exact else total // 50
@@ -98,7 +101,7 @@ def measure(
     notes = () if sure else ("the type that the weights are loaded in is not known",)
     # Shared only when it is equal to the target's, which no header tells.
     high = total + spread + shared if sure else total * 2 + shared
-    return Weights(total, total - spread, high, exact, encoders, slack=max(slack, 0), notes=notes)
+    return Weights(total, total - spread, high, exact, slack=max(slack, 0), notes=notes)
 
 
 def _by_files(facts: ModelFacts) -> Weights | None:
@@ -118,10 +121,10 @@ def _by_config(
     """No file was seen: count what a decoder of this shape has."""
     if shape is None:
         return None
-    estimate = parameters.estimate(facts, shape, run_bytes(facts, profile, dtype)[0])
-    if estimate is None:
+    counted = estimate(facts, shape, run_bytes(facts, profile, dtype)[0])
+    if counted is None:
         return None
-    total = estimate[1] // ranks
+    total = counted[1] // ranks
     note = f"{facts.ref}: weights are counted from its config, no header was read"
     return Weights(total, total * 95 // 100, total * 110 // 100, exact=False, notes=(note,))
 
@@ -171,7 +174,7 @@ def _loaded(
     """The tensors that an engine keeps: tied heads once, prediction layers only if used."""
     layers = facts.config.layers
     promised = bool(facts.config.mtp_layers)
-    once = parameters.tied(facts)
+    once = tied(facts)
     for name, tensor in tensors.items():
         if once and HEADS.search(name):
             continue
@@ -224,3 +227,85 @@ def segments(sizes: list[int]) -> int:
         if segment - size > MIB:
             left = [*sorted(left, reverse=True)[:64], segment - size]
     return taken + -(-small // SEGMENT) * SEGMENT
+
+
+def estimate(facts: ModelFacts, table: Shape, float_bytes: int) -> tuple[int, int] | None:
+    """Parameters and bytes that a decoder of this shape has; None where it has no plain parts."""
+    sizes = facts.config.sizes
+    if not table.vocab or any(layer.state_kind for layer in table.layers):
+        return None
+    tables = table.vocab * table.hidden * (1 if tied(facts) else 2)
+    linear = small = 0
+    dense = _number(sizes, "first_k_dense_replace")
+    for number, layer in enumerate(table.layers):
+        linear += _attention(layer, table, sizes) + _feed_forward(facts, table, number < dense)
+        small += (4 if table.arch in FOUR_NORMS else 2) * table.hidden
+        if table.arch in QK_NORM:
+            small += 2 * layer.k
+        if table.arch in QKV_BIAS:
+            small += table.heads * layer.k + layer.kv_heads * (layer.k + layer.v)
+    small += table.hidden
+    bits = bits_per_weight(facts.config.quantization, 8 * float_bytes)
+    nbytes = (tables + small) * float_bytes + int(linear * bits / 8)
+    return tables + linear + small, nbytes
+
+
+def tied(facts: ModelFacts) -> bool:
+    """Whether the output matrix is the embedding; the class decides where the config is silent."""
+    if facts.config.tied is not None:
+        return facts.config.tied
+    defaults = config_defaults().get(facts.config.model_type or "", {})
+    return bool(defaults.get("tie_word_embeddings"))
+
+
+def _number(sizes: Mapping[str, Any], name: str) -> int:
+    value = sizes.get(name)
+    return value if isinstance(value, int) and value > 0 else 0
+
+
+def _attention(layer: LayerShape, table: Shape, sizes: Mapping[str, Any]) -> int:
+    hidden = table.hidden
+    if layer.kind == shapes.MLA:
+        rotary, plain = _number(sizes, "qk_rope_head_dim"), _number(sizes, "qk_nope_head_dim")
+        value, latent = _number(sizes, "v_head_dim"), layer.v
+        rank = _number(sizes, "q_lora_rank")
+        wide = table.heads * (plain + rotary)
+        query = rank * (hidden + wide) if rank else hidden * wide
+        return (
+            query + hidden * layer.k + latent * table.heads * (plain + value)
+            + table.heads * value * hidden
+        )  # fmt: skip
+    return hidden * (
+        table.heads * layer.k + layer.kv_heads * (layer.k + layer.v) + table.heads * layer.v
+    )
+
+
+def _feed_forward(facts: ModelFacts, table: Shape, dense: bool) -> int:
+    sizes = facts.config.sizes
+    wide = _number(sizes, "intermediate_size") or table.feed_forward
+    experts = facts.config.experts or 0
+    if not experts or dense:
+        return 3 * table.hidden * wide
+    each = 3 * table.hidden * (_number(sizes, "moe_intermediate_size") or wide)
+    shared = _number(sizes, "n_shared_experts")
+    return each * (experts + shared) + table.hidden * experts
+
+
+def bits_per_weight(quantization: Mapping[str, Any] | None, plain: float) -> float:
+    """Bits of one quantised weight with its share of scales and zero points."""
+    if not quantization:
+        return plain
+    method = str(quantization.get("quant_method", "")).lower()
+    given = quantization.get("bits")
+    bits = given if isinstance(given, int) and 0 < given <= 8 else 4
+    size = quantization.get("group_size")
+    group = size if isinstance(size, int) and size > 0 else 128
+    table = {
+        "awq": bits + 20 / group,
+        "gptq": bits + 20 / group,
+        "bitsandbytes": 4.127,
+        "fp8": 8.002,
+        "mxfp4": 4.25,
+        "modelopt": 4.5,
+    }
+    return table.get(method, plain)

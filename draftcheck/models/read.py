@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
 from draftcheck.errors import GatedError, ReadError
 from draftcheck.models import stored
 from draftcheck.models.opening import OpenedModel, Opener
-from draftcheck.models.readers import config, conversion, heads, jsonfile, parameters
+from draftcheck.models.readers import config, conversion, heads, jsonfile
 from draftcheck.models.readers.gguf import facts as gguf
 from draftcheck.models.readers.tokenizer import files as tokenizer
 from draftcheck.models.readers.weights import files as weights
-from draftcheck.models.readers.weights import shards, soundness
+from draftcheck.models.readers.weights import quantised, soundness
 from draftcheck.models.refs import ModelRef
 from draftcheck.values.facts import ModelFacts, WeightFacts
 
-SMALL_FILES = ("tokenizer_config.json", shards.INDEX)
+SMALL_FILES = ("tokenizer_config.json", weights.INDEX)
 """Read in every run, so a remote source may get them together."""
 SMALL = 1 << 20
 
@@ -28,17 +26,13 @@ def read(ref: ModelRef, *, offline: bool = False, deep: bool = False) -> ModelFa
     deep: hold the weights against transformers' own class, which imports it, and the headers
     against the libraries that own the formats.
     """
-    return _read_all((ref,), offline=offline, whole=True, deep=deep)[0]
+    return read_all(ref, offline=offline, whole=True, deep=deep)[0]
 
 
-def read_all(*refs: ModelRef, offline: bool = False, deep: bool = False) -> tuple[ModelFacts, ...]:
-    """Read what a verdict on these models needs; the same reference is read once."""
-    return _read_all(refs, offline=offline, whole=False, deep=deep)
-
-
-def _read_all(
-    refs: tuple[ModelRef, ...], *, offline: bool, whole: bool, deep: bool
+def read_all(
+    *refs: ModelRef, offline: bool = False, deep: bool = False, whole: bool = False
 ) -> tuple[ModelFacts, ...]:
+    """Read what a verdict on these models needs (whole: everything); the same reference once."""
     opener = Opener(offline=offline)
     names = [replace(ref, text="") for ref in refs]  # ./a and a are the same model
     opened: dict[ModelRef, OpenedModel] = {}
@@ -156,7 +150,9 @@ def _read_checkpoint(model: OpenedModel, *, whole: bool, lean: bool, deep: bool)
     if model.remote:
         _believe(weight, text)
     if weight.nbytes is not None:
-        weight = replace(weight, parameters=parameters.count(weight.tensors, facts.quantization))
+        weight = replace(
+            weight, parameters=quantised.count_parameters(weight.tensors, facts.quantization)
+        )
     notes = list(weight.problems)
     if tokenizer.main_file(source) is None:
         notes.append(f"{text}: no tokenizer file")
@@ -170,7 +166,10 @@ def _read_checkpoint(model: OpenedModel, *, whole: bool, lean: bool, deep: bool)
         )
     role = heads.role(facts, raw, weight.tensors)
     if role == heads.FULL:
-        weight = _soundness(deep)(weight, raw, tuple(source.files()))
+        look = soundness.look
+        if deep:
+            from draftcheck.models.readers.weights.deep import look
+        weight = look(weight, raw, tuple(source.files()))
     return ModelFacts(
         ref=text,
         kind="folder",
@@ -186,42 +185,27 @@ def _read_checkpoint(model: OpenedModel, *, whole: bool, lean: bool, deep: bool)
     )
 
 
-def _soundness(deep: bool) -> Callable[[WeightFacts, dict[str, Any], tuple[str, ...]], WeightFacts]:
-    if not deep:
-        return soundness.look
-    from draftcheck.models.readers.weights import deep as with_transformers
-
-    return with_transformers.look
-
-
 def _read_closed(model: OpenedModel, error: GatedError) -> ModelFacts:
     """A gated repo: what its public listing tells, and contents that others share with it."""
-    from draftcheck.models.sources.hub.repos import HubSource
+    from draftcheck.models.sources.hub.reader import HubSource
 
     source = model.source
     assert isinstance(source, HubSource)
     note = f"{error.message}. {error.hint}"
-    if model.gguf is not None:
-        files = weights.listed(source, gguf.parts(model.gguf))
-        return ModelFacts(
-            ref=model.ref.text,
-            kind=model.kind,
-            revision=source.revision,
-            weights=files,
-            notes=(*model.notes, note),
-            refused=error.message,
-        )
-    known = source.readable()
-    facts = ModelFacts(
+    closed = ModelFacts(
         ref=model.ref.text,
         kind=model.kind,
         revision=source.revision,
-        tokenizer=tokenizer.listed(source),
-        weights=weights.listed(source, tuple(source.files())),
         notes=(*model.notes, note),
         refused=error.message,
+    )
+    if model.gguf is not None:
+        return replace(closed, weights=weights.listed(source, gguf.parts(model.gguf)))
+    known = source.readable()
+    shared = tokenizer.main_file(known) is not None
+    return replace(
+        closed,
+        tokenizer=tokenizer.read(known).facts if shared else tokenizer.listed(source),
+        weights=weights.listed(source, tuple(source.files())),
         origin={"*": model.ref.text},
     )
-    if tokenizer.main_file(known) is not None:
-        facts = replace(facts, tokenizer=tokenizer.read(known).facts)
-    return facts

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import math
 import struct
 from array import array
 from collections.abc import Mapping, Sequence
+from dataclasses import fields, is_dataclass
 from functools import cache
 from pathlib import Path
 from types import UnionType
@@ -19,35 +19,10 @@ from draftcheck.models.readers import jsonfile
 from draftcheck.models.readers.gguf.header import SCALARS
 from draftcheck.models.readers.tokenizer.vocabulary import MAX_ID
 from draftcheck.models.sources.folder import FolderSource
-from draftcheck.values.facts import (
-    NO_TOKEN,
-    ConfigFacts,
-    Conversion,
-    Fault,
-    GgufArray,
-    GgufFacts,
-    HeadFacts,
-    ModelFacts,
-    Tensor,
-    TokenizerFacts,
-    WeightFacts,
-    WeightFile,
-)
+from draftcheck.values.facts import NO_TOKEN, GgufArray, ModelFacts, Tensor
 
 FORMAT = 1
-_GROUPS: dict[str, type] = {
-    "tokenizer": TokenizerFacts,
-    "config": ConfigFacts,
-    "weights": WeightFacts,
-    "gguf": GgufFacts,
-    "conversion": Conversion,
-    "head": HeadFacts,
-}
-_SETS = {"padding", "added", "special", "unnormalized", "byte_tokens"}
-_TUPLES = {
-    "architectures", "layer_kinds", "eos_token_ids", "generation_eos_ids", "problems", "declared",
-    "aux_layers", "verifier_architectures",
-}  # fmt: skip
+_SETS = ("added", "byte_tokens", "padding", "special", "unnormalized")
 _NOT_SAVED = {"definition", "download", "downloaded"}
 """Paths and commands of the machine that read the model: never written, and never believed."""
 _CODES = {label: "B" if code == "?" else code for label, code, _ in SCALARS.values()}
@@ -68,10 +43,10 @@ def to_bytes(text: str) -> bytes:
 def dump(facts: ModelFacts, *, whole: bool) -> dict[str, Any]:
     """A JSON-ready object; token texts and tensors only when whole (they are large)."""
     out: dict[str, Any] = {}
-    for field in dataclasses.fields(facts):
+    for field in fields(facts):
         value = getattr(facts, field.name)
-        if field.name in _GROUPS:
-            if value is not None and (group := _group(value, whole)):
+        if is_dataclass(value):
+            if group := _group(value, whole):
                 out[field.name] = group
         elif not _empty(value) and not (whole and field.name in _NOT_SAVED):
             out[field.name] = _plain(value)
@@ -101,14 +76,11 @@ def from_dict(root: Mapping[str, Any], where: str) -> ModelFacts:
     """Facts from an object as dump() makes it; absent fields were not read."""
     values = {key: value for key, value in root.items() if key != "draftcheck_facts"}
     values.setdefault("kind", "facts")
-    for name, kind in _GROUPS.items():
-        if isinstance(values.get(name), dict):
-            values[name] = _build(kind, values[name], f"{where}: {name}")
-    facts: ModelFacts = _make(ModelFacts, values, where, tuples={"notes"})
+    facts: ModelFacts = _make(ModelFacts, values, where)
     if (facts.config.vocab_size or 0) > MAX_ID:
         raise ReadError(f"{where}: config: vocab_size {facts.config.vocab_size} is not sensible")
     count = len(facts.tokenizer.tokens or ())
-    for name in sorted(_SETS):
+    for name in _SETS:
         ids = getattr(facts.tokenizer, name)
         if ids and not 0 <= min(ids) <= max(ids) < count:
             raise ReadError(f"{where}: tokenizer: {name} has ids that no token has")
@@ -121,7 +93,7 @@ def _empty(value: Any) -> bool:
 
 def _group(group: Any, whole: bool) -> dict[str, Any]:
     out: dict[str, Any] = {}
-    for field in dataclasses.fields(group):
+    for field in fields(group):
         value = getattr(group, field.name)
         # A GGUF without keys has them: none. Weights without faults were looked at.
         if value is None or (_empty(value) and field.name not in ("keys", "faults")):
@@ -157,8 +129,8 @@ def _plain(value: Any) -> Any:
         return to_text(value)
     if isinstance(value, frozenset):
         return sorted(value)
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {f.name: _plain(getattr(value, f.name)) for f in dataclasses.fields(value)}
+    if is_dataclass(value) and not isinstance(value, type):
+        return {f.name: _plain(getattr(value, f.name)) for f in fields(value)}
     if isinstance(value, Mapping):
         return {to_text(k) if isinstance(k, bytes) else str(k): _plain(v) for k, v in value.items()}
     if isinstance(value, list | tuple):
@@ -175,44 +147,6 @@ def _cut(value: Any) -> Any:
     if isinstance(value, dict):
         return {_cut(name): _cut(entry) for name, entry in value.items()}
     return [_cut(entry) for entry in value] if isinstance(value, list) else value
-
-
-def _build(kind: type, values: Mapping[str, Any], where: str) -> Any:
-    fixed = dict(values)
-    try:
-        if isinstance(fixed.get("tokens"), list):
-            fixed["tokens"] = [None if t is None else to_bytes(t) for t in fixed["tokens"]]
-        if isinstance(fixed.get("tensors"), dict):
-            fixed["tensors"] = {
-                name: _tensor(entry, f"{where}: tensors")
-                for name, entry in fixed["tensors"].items()
-            }
-        if isinstance(fixed.get("files"), list):
-            fixed["files"] = tuple(
-                _make(WeightFile, entry, f"{where}: files") for entry in fixed["files"]
-            )
-        if isinstance(fixed.get("faults"), list):
-            fixed["faults"] = tuple(
-                _make(Fault, entry, f"{where}: faults") for entry in fixed["faults"]
-            )
-        if isinstance(fixed.get("keys"), dict):
-            fixed["keys"] = {
-                name: _gguf_entry(entry, where) for name, entry in fixed["keys"].items()
-            }
-        for name in _SETS & fixed.keys():
-            if isinstance(fixed[name], list):
-                fixed[name] = frozenset(fixed[name])
-    except (TypeError, KeyError, AttributeError, ValueError, OverflowError, struct.error) as error:
-        raise ReadError(f"{where}: not in the form that inspect writes: {error}") from None
-    return _make(kind, fixed, where, tuples=_TUPLES)
-
-
-def _tensor(entry: Mapping[str, Any], where: str) -> Any:
-    tensor = _make(Tensor, entry, where, tuples={"shape"})
-    sides = tensor.shape
-    if len(sides) > 64 or min(sides, default=0) < 0 or math.prod(sides) >= _LARGEST:
-        raise ValueError("a tensor of impossible shape")
-    return tensor
 
 
 def _gguf_entry(entry: Any, where: str) -> tuple[str, Any]:
@@ -244,23 +178,19 @@ def _gguf_scalar(kind: str, value: Any) -> Any:
     return number
 
 
-def _make(
-    kind: type,
-    values: Mapping[str, Any],
-    where: str,
-    tuples: set[str] | frozenset[str] = frozenset(),
-) -> Any:
+def _make(kind: type, values: Mapping[str, Any], where: str) -> Any:
     """An object of that class, if the values are of the types that its fields have."""
     hints = _hints(kind)
     if unknown := sorted(set(values) - hints.keys()):
         raise ReadError(f"{where}: unknown field {unknown[0][:80]!r}")
-    fixed = {
-        name: tuple(value) if name in tuples and isinstance(value, list) else value
-        for name, value in values.items()
-    }
-    for name, value in fixed.items():
-        if not _fits(value, hints[name]):
-            raise ReadError(f"{where}: {name} is not of the type that inspect writes")
+    fixed = {}
+    for name, value in values.items():
+        try:
+            fixed[name] = _value(value, hints[name], f"{where}: {name}")
+        except (TypeError, AttributeError):
+            raise ReadError(f"{where}: {name} is not of the type that inspect writes") from None
+        except (ValueError, OverflowError, struct.error) as error:
+            raise ReadError(f"{where}: not in the form that inspect writes: {error}") from None
     try:
         return kind(**fixed)
     except TypeError as error:
@@ -272,19 +202,33 @@ def _hints(kind: type) -> dict[str, Any]:
     return {name: hint for name, hint in get_type_hints(kind).items() if name not in _NOT_SAVED}
 
 
-def _fits(value: Any, hint: Any) -> bool:
-    """Whether a value is of a field's type; token texts were looked at when they were made."""
+def _value(value: Any, hint: Any, where: str) -> Any:
+    """What a field of this type holds, from JSON; a TypeError for what it cannot hold."""
     origin, inner = get_origin(hint), get_args(hint)
+    record: bool = is_dataclass(hint)
     if hint is Any:
-        return True
+        return value
+    if origin is UnionType:  # something, or None
+        return None if value is None else _value(value, inner[0], where)
     if hint is int:
-        return type(value) is int and NO_TOKEN <= value < _LARGEST
-    if origin is UnionType:
-        return any(_fits(value, choice) for choice in inner)
+        fits = type(value) is int and NO_TOKEN <= value < _LARGEST
+    elif origin in (tuple, frozenset, Sequence):
+        fits = isinstance(value, list)
+    else:
+        fits = isinstance(value, dict if origin is Mapping or record else hint)
+    if not fits:
+        raise TypeError
+    if origin is Sequence:  # token texts
+        return [None if text is None else to_bytes(text) for text in value]
+    if origin is tuple and inner[-1] is not Ellipsis:
+        return _gguf_entry(value, where)
+    if origin in (tuple, frozenset):
+        return origin(_value(entry, inner[0], where) for entry in value)
     if origin is Mapping:
-        return isinstance(value, dict) and all(_fits(v, inner[1]) for v in value.values())
-    if origin is frozenset or (origin is tuple and inner[-1] is Ellipsis):
-        return isinstance(value, origin) and all(_fits(entry, inner[0]) for entry in value)
-    if origin is Sequence:
-        return isinstance(value, list)
-    return isinstance(value, origin or hint)
+        return {name: _value(entry, inner[1], where) for name, entry in value.items()}
+    made = _make(hint, value, where) if record else value
+    if isinstance(made, Tensor):
+        sides = made.shape
+        if len(sides) > 64 or min(sides, default=0) < 0 or math.prod(sides) >= _LARGEST:
+            raise ValueError("a tensor of impossible shape")
+    return made

@@ -15,8 +15,7 @@ from functools import lru_cache
 from draftcheck.errors import ReadError
 from draftcheck.memory import fit, plan
 from draftcheck.memory.from_config import ShapeUnknown
-from draftcheck.memory.parameters import tied
-from draftcheck.memory.weights import EMBEDDINGS, ENCODERS, FLOATS, HEADS, MTP
+from draftcheck.memory.weights import EMBEDDINGS, ENCODERS, FLOATS, HEADS, MTP, tied
 from draftcheck.trial import speedup
 from draftcheck.trial.speedup import Costs
 from draftcheck.values.circumstances import Circumstances

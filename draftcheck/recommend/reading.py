@@ -25,7 +25,7 @@ from draftcheck.models.readers.tokenizer import files as tokenizer
 from draftcheck.models.refs import ModelRef, parse
 from draftcheck.models.sources.folder import FolderSource
 from draftcheck.models.sources.hub.cache import digest_of
-from draftcheck.models.sources.hub.repos import HubSource
+from draftcheck.models.sources.hub.reader import HubSource
 from draftcheck.recommend import screen
 from draftcheck.recommend.candidates import Candidate, Rejection
 from draftcheck.recommend.screen import JudgedCandidate

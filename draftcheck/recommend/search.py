@@ -13,9 +13,8 @@ from typing import Any
 
 from draftcheck.errors import DraftcheckError, ReadError
 from draftcheck.models.sources.hub.client import OfflineError, RetryableError
-from draftcheck.models.sources.hub.listing import COMMIT
+from draftcheck.models.sources.hub.listing import COMMIT, HubQuery
 from draftcheck.models.sources.hub.repos import Hub
-from draftcheck.models.sources.hub.search import HubQuery
 from draftcheck.recommend import names
 from draftcheck.recommend.candidates import Candidate, Rejection
 from draftcheck.values.facts import ModelFacts

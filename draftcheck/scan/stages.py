@@ -15,9 +15,8 @@ from dataclasses import replace
 
 from draftcheck.models.readers.tokenizer import files as tokenizer_files
 from draftcheck.models.refs import ModelRef, parse
-from draftcheck.models.sources.hub.listing import COMMIT
+from draftcheck.models.sources.hub.listing import COMMIT, HubQuery
 from draftcheck.models.sources.hub.repos import Hub
-from draftcheck.models.sources.hub.search import HubQuery
 from draftcheck.recommend import screen as recommend_screen
 from draftcheck.recommend import search as hub_search
 from draftcheck.recommend.candidates import Candidate, Rejection

@@ -12,7 +12,7 @@ import pytest
 
 from draftcheck.models import read as facts
 from draftcheck.models import stored
-from draftcheck.models.readers import head_tensors
+from draftcheck.models.readers import heads
 from draftcheck.models.refs import parse
 from draftcheck.values.facts import HeadFacts
 from tests import make
@@ -176,8 +176,8 @@ def test_mtp_layers_are_counted_by_name(names: list[str], count: int | None) -> 
     from draftcheck.values.facts import Tensor
 
     every = {name: Tensor("BF16", (1,), "f") for name in ["model.layers.1.a.weight", *names]}
-    assert head_tensors.mtp_layers(every, 2) == count
-    assert head_tensors.mtp_layers(None, 2) is None
+    assert heads.mtp_layers(every, 2) == count
+    assert heads.mtp_layers(None, 2) is None
 
 
 @pytest.mark.parametrize(

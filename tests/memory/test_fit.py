@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from draftcheck.memory import caches, fit, paged, parameters, profiles, shape
+from draftcheck.memory import caches, fit, profiles, shape, weights
 from draftcheck.memory.caches import ServedLoad
 from draftcheck.memory.profiles import Profile
 from draftcheck.values.facts import GgufFacts, ModelFacts
@@ -30,8 +30,8 @@ VLLM = profile("vllm", "0.32.0")
 
 def cells(name: str, context: int = 8192, sequences: int = 1, bits: float = 16) -> int:
     table = fit.table(facts(name))
-    load = ServedLoad(context, sequences, bits, bits)
-    return caches.cells(LLAMA, load, table, None).target
+    load = ServedLoad(LLAMA, context, sequences, bits, bits)
+    return caches.cells(load, table, None).target
 
 
 def blocks(name: str, draft: str | None = None, **given: Any) -> int:
@@ -40,8 +40,8 @@ def blocks(name: str, draft: str | None = None, **given: Any) -> int:
     target = fit.table(facts(name, **changes))
     other = fit.table(facts(draft)) if draft else None
     role = "full" if draft else ""
-    load = ServedLoad(given.pop("context"), 1, 16, 16, role=role, batched=8192, **given)
-    found = caches.pool_of_blocks(VLLM, load, target, other)
+    load = ServedLoad(VLLM, given.pop("context"), 1, 16, 16, role=role, batched=8192, **given)
+    found = caches.pool_of_blocks(load, target, other)
     return found.target + found.draft
 
 
@@ -84,8 +84,8 @@ def test_states_per_sequence() -> None:
     for name, per_slot in (("Qwen3-Next-80B-A3B", 79_036_416), ("Qwen3.5-9B", 52_690_944)):
         table = fit.table(facts(name))
         states = tuple(layer for layer in table.layers if layer.state_kind)
-        load = ServedLoad(256, 1, 16, 16)
-        assert caches.cells(LLAMA, load, replace(table, layers=states), None).target == per_slot
+        load = ServedLoad(LLAMA, 256, 1, 16, 16)
+        assert caches.cells(load, replace(table, layers=states), None).target == per_slot
 
 
 # ---- llama.cpp ----
@@ -121,18 +121,18 @@ def test_llama_cpp_slots_and_windows() -> None:
 
 def test_llama_cpp_kept_the_latent_twice_before_b7832() -> None:
     table = fit.table(facts("DeepSeek-V3"))
-    load = ServedLoad(8192, 1, 16, 16)
+    load = ServedLoad(LLAMA, 8192, 1, 16, 16)
     for version, width in (("b7831", 576 + 512), ("b7832", 576)):
-        found = caches.cells(profile("llama.cpp", version), load, table, None)
+        found = caches.cells(replace(load, profile=profile("llama.cpp", version)), table, None)
         assert found.target == 8192 * 61 * width * 2
 
 
 def test_rollback_copies_of_recurrent_states() -> None:
     """LFM2 with EAGLE-3, MTP …: one more row per draft token; a plain draft needs none."""
     table = shape_of("lfm2", LFM2)
-    plain = caches.cells(LLAMA, ServedLoad(8192, 4, 16, 16, role="full"), table, None)
-    load = ServedLoad(8192, 4, 16, 16, role="eagle3", draft_tokens=3)
-    rolled = caches.cells(LLAMA, load, table, None)
+    plain = caches.cells(ServedLoad(LLAMA, 8192, 4, 16, 16, role="full"), table, None)
+    load = ServedLoad(LLAMA, 8192, 4, 16, 16, role="eagle3", draft_tokens=3)
+    rolled = caches.cells(load, table, None)
     assert rolled.target - plain.target == 103_284_736 - 101_318_656
 
 
@@ -210,8 +210,8 @@ def test_vllm_pads_groups_for_one_more_layer() -> None:
     target = fit.table(facts("gpt-oss-120b"))
     full = next(layer for layer in target.layers if layer.window is None)
     head = replace(target, layers=(full,))
-    load = ServedLoad(131072, 1, 16, 16, role="eagle3", draft_tokens=3, batched=8192)
-    found = caches.pool_of_blocks(VLLM, load, target, head)
+    load = ServedLoad(VLLM, 131072, 1, 16, 16, role="eagle3", draft_tokens=3, batched=8192)
+    found = caches.pool_of_blocks(load, target, head)
     assert found.target + found.draft == 5_743_411_200
 
 
@@ -224,15 +224,15 @@ def test_vllm_states_share_the_blocks_of_attention() -> None:
         target = fit.table(facts(name, **changes))
         own = [layer for layer in target.layers if layer.attends][-1:]
         mtp = replace(target, layers=tuple(own))
-        load = ServedLoad(32768, 1, 16, 16, role="itself", draft_tokens=2, batched=8192)
-        found = caches.pool_of_blocks(VLLM, load, target, mtp)
+        load = ServedLoad(VLLM, 32768, 1, 16, 16, role="itself", draft_tokens=2, batched=8192)
+        found = caches.pool_of_blocks(load, target, mtp)
         assert found.target + found.draft == nbytes
 
 
 def test_vllm_before_0_26_holds_one_batch() -> None:
     table = fit.table(facts("gemma-3-27b"))
-    load = ServedLoad(32768, 1, 16, 16, batched=8192)
-    found = caches.pool_of_blocks(profile("vllm", "0.25.1"), load, table, None)
+    load = ServedLoad(profile("vllm", "0.25.1"), 32768, 1, 16, 16, batched=8192)
+    found = caches.pool_of_blocks(load, table, None)
     assert found.target < blocks("gemma-3-27b", context=32768)
 
 
@@ -247,9 +247,9 @@ def test_vllm_tensor_parallel_repeats_heads_and_latents() -> None:
 
 def test_transformers_keeps_the_latent_since_5_15() -> None:
     table = fit.table(facts("DeepSeek-V3"))
-    load = ServedLoad(1, 1, 16, 16)
+    load = ServedLoad(LLAMA, 1, 1, 16, 16)
     for version, nbytes in (("5.14.0", 4_997_120), ("5.15.0", 70_272)):
-        found = caches.growing(profile("transformers", version), load, table, None)
+        found = caches.growing(replace(load, profile=profile("transformers", version)), table, None)
         assert found.target == nbytes
 
 
@@ -275,16 +275,16 @@ PARAMETERS = {
 @pytest.mark.parametrize("name", PARAMETERS)
 def test_parameters_from_the_config_alone(name: str) -> None:
     model = facts(name)
-    found = parameters.estimate(model, fit.table(model), 2)
+    found = weights.estimate(model, fit.table(model), 2)
     assert found == (PARAMETERS[name], 2 * PARAMETERS[name])
 
 
 def test_quantised_weights_from_the_config_alone() -> None:
     """gpt-oss is published in MXFP4 with 65,248,815,744 bytes; experts are not all of it."""
     awq = {"quant_method": "awq", "bits": 4, "group_size": 128}
-    assert parameters.bits_per_weight(awq, 16) == 4.15625
+    assert weights.bits_per_weight(awq, 16) == 4.15625
     model = facts("Llama-3.1-8B", quantization_config=awq)
-    found = parameters.estimate(model, fit.table(model), 2)
+    found = weights.estimate(model, fit.table(model), 2)
     assert found is not None
     assert 5.6e9 < found[1] < 5.8e9
 
@@ -309,8 +309,9 @@ def plan_as_vllm(case: dict[str, Any]) -> Any:
         )
         for rows in case["models"]
     )  # fmt: skip
-    serve = paged.Serving(VLLM, case["context"], 2.0, 1, case["batched"], case["spec"])
-    return paged.plan(models, serve)
+    load = ServedLoad(VLLM, case["context"], 1, 16, 16, draft_tokens=case["spec"], role="full",
+                      batched=case["batched"])  # fmt: skip
+    return caches.plan_blocks(models, load)
 
 
 @pytest.mark.parametrize("case", planned_cases(stops=False))
@@ -320,5 +321,5 @@ def test_vllm_lays_it_out_like_its_planner(case: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("case", planned_cases(stops=True))
 def test_what_vllms_planner_refuses_is_not_planned(case: dict[str, Any]) -> None:
-    with pytest.raises(paged.NotPlanned):
+    with pytest.raises(caches.NotPlanned):
         plan_as_vllm(case)

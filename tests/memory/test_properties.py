@@ -45,8 +45,8 @@ def cache(engine: str, table: shape.Shape, context: int, sequences: int = 1) -> 
     profile = ENGINES[engine]
     assert profile is not None
     fold = caches.FOLDS[profile.cache]
-    load = ServedLoad(context, sequences, 16, 16)
-    return fold(profile, load, table, None).target
+    load = ServedLoad(profile, context, sequences, 16, 16)
+    return fold(load, table, None).target
 
 
 @few

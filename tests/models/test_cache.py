@@ -11,7 +11,7 @@ import pytest
 
 from draftcheck import settings
 from draftcheck.models.sources.hub.cache import HubCache, digest_of
-from tests.conftest import Run
+from tests.conftest import FIXTURES, Run
 
 HERE = "https://here.example"
 GIT_HELLO = "git-sha1:b6fc4c620b67d95f953a5c1c1230aaab5db5a1b0"
@@ -179,3 +179,35 @@ def test_a_bad_limit_is_a_usage_error(monkeypatch: pytest.MonkeyPatch, run: Run)
     monkeypatch.setenv("DRAFTCHECK_CACHE_LIMIT", "much")
     ran = run("cache")
     assert ran.code == 2 and "DRAFTCHECK_CACHE_LIMIT" in ran.err
+
+
+def test_what_somebody_planted_is_neither_read_nor_written_through(
+    store: HubCache, tmp_path: Path
+) -> None:
+    digest = digest_of(b"content", "sha256:")
+    store.keep_blob(digest, b"content")
+    [path] = files(store)
+    victim = tmp_path / "victim"
+    victim.write_bytes(b"content")
+    path.unlink()
+    path.symlink_to(victim)
+    assert store.blob(digest) is None, "a link was followed"
+    store.keep_blob(digest, b"content")
+    assert not path.is_symlink() and victim.read_bytes() == b"content"
+    path.unlink()
+    os.mkfifo(path)
+    assert store.blob(digest) is None  # and nobody waits for a writer
+    (path.parent / f"{path.name}.part").symlink_to(victim)
+    store.keep_blob(digest, b"content")
+    assert victim.read_bytes() == b"content" and store.blob(digest) == b"content"
+
+
+def test_inspect_follows_no_link_beside_its_output(run: Run, tmp_path: Path) -> None:
+    victim, out = tmp_path / "victim", tmp_path / "a.facts.json"
+    victim.write_text("mine", encoding="utf-8")
+    for name in ("a.facts.json.part", ".a.facts.json.part", "a.part"):
+        (tmp_path / name).symlink_to(victim)
+    ran = run("inspect", FIXTURES / "pair" / "draft", "--output", out)
+    assert ran.code == 0, ran.err
+    assert victim.read_text(encoding="utf-8") == "mine" and not out.is_symlink()
+    assert len(list(tmp_path.iterdir())) == 5

@@ -15,7 +15,7 @@ from draftcheck.errors import ReadError
 from draftcheck.models import read as facts
 from draftcheck.models import refs, stored
 from draftcheck.models.readers.gguf import ggml_types
-from draftcheck.models.readers.tokenizer import merges
+from draftcheck.models.readers.tokenizer import tokenizer_json
 from draftcheck.models.readers.tokenizer.vocabulary import byte_level
 from draftcheck.values.facts import NO_TOKEN, ModelFacts
 from tests import make
@@ -99,7 +99,7 @@ def test_merges_flattened_are_the_decoded_ones(
     entries: list[Any], layout: dict[str, Any], ascii_only: bool
 ) -> None:
     raw = json.dumps(entries, ensure_ascii=ascii_only, **layout).encode("utf-8", "surrogatepass")
-    flat = merges.flatten(raw)
+    flat = tokenizer_json.flatten(raw)
     if entries and isinstance(entries[0], str):
         lines = "\n".join(entries).replace(" ", "\n")
     else:
@@ -112,7 +112,7 @@ def test_usual_merges_are_flattened() -> None:
     """Else the property above could hold by giving every file to the parser."""
     for entries in ([["a", 'b"'], ["c", "d"]] * 9_000, ["a b", "c\\ d"] * 9_000):
         for layout in LAYOUTS:
-            assert merges.flatten(json.dumps(entries, **layout).encode()) is not None
+            assert tokenizer_json.flatten(json.dumps(entries, **layout).encode()) is not None
 
 
 def test_families_share_a_decoded_vocabulary(tmp_path: Path) -> None:

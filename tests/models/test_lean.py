@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from draftcheck.models.readers.gguf import extent, header
+from draftcheck.models.readers.gguf import header
 from draftcheck.models.readers.gguf.header import TruncatedGguf
 from draftcheck.models.readers.tokenizer import lean as lean_tokenizer
 from draftcheck.models.readers.tokenizer import tokenizer_json
@@ -143,7 +143,7 @@ def fetched(data: bytes) -> tuple[int, int]:
             header.parse(data[:need])
             return need, reads
         except TruncatedGguf as stop:
-            longer = extent.guess(stop, need)
+            longer = header.guess(stop, need)
             assert longer > need
             need, reads = longer, reads + 1
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from draftcheck.models.readers import parameters
+from draftcheck.models.readers.weights import quantised
 from draftcheck.values.facts import Tensor
 
 PLAIN = 4096 * 4096 + 32000 * 64
@@ -60,13 +60,15 @@ CASES: dict[str, tuple[dict[str, Any] | None, dict[str, Any]]] = {
 @pytest.mark.parametrize("name", CASES)
 def test_packed_weights_count_as_what_they_hold(name: str) -> None:
     quantization, shapes = CASES[name]
-    assert parameters.count(tensors(**shapes), quantization) == PLAIN
+    assert quantised.count_parameters(tensors(**shapes), quantization) == PLAIN
 
 
 def test_an_unknown_packing_is_not_guessed() -> None:
     there = tensors(q__trellis=("I16", (256, 256, 64)))
-    assert parameters.count(there, {"quant_method": "exl3"}) is None
-    assert parameters.count(there, {"quant_method": "gptq"}) is not None
+    assert quantised.count_parameters(there, {"quant_method": "exl3"}) is None
+    assert quantised.count_parameters(there, {"quant_method": "gptq"}) is not None
     packed = tensors(q__qweight=("I32", (4096, 512)))
-    assert parameters.count(packed, {"quant_method": "gptq"}) is None, "bits are not stated"
-    assert parameters.count(None, None) is None
+    assert quantised.count_parameters(packed, {"quant_method": "gptq"}) is None, (
+        "bits are not stated"
+    )
+    assert quantised.count_parameters(None, None) is None

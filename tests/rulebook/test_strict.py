@@ -23,7 +23,6 @@ from draftcheck.deploy.options import programs
 from draftcheck.deploy.options import tables as options
 from draftcheck.errors import RuleError
 from draftcheck.judge import installed
-from draftcheck.memory import families as model_families
 from draftcheck.memory import gpus, profiles
 from draftcheck.models.readers.weights import families
 from draftcheck.probe import verdict
@@ -37,7 +36,7 @@ TYPES: dict[str, Any] = {
     "engines/*": book.EngineFile,
     "options/*-names": options.NamesFile,
     "options/*": options.OptionFile,
-    "tables/config-defaults": model_families.ConfigDefaults,
+    "tables/config-defaults": profiles.ConfigDefaults,
     "tables/llama-server": program.Spellings,
     "tables/memory": profiles.MemoryFile,
     "tables/parameters": families.ParameterFile,

@@ -14,7 +14,7 @@ from draftcheck.judge.checks.outcomes import (
     ok,
     unknown,
 )
-from draftcheck.models.readers import head_tensors
+from draftcheck.models.readers import heads
 from draftcheck.values.facts import ConfigFacts
 from draftcheck.values.verdicts import EngineSetup, JudgedPair
 from draftcheck.values.words import CheckOutcome
@@ -51,7 +51,7 @@ def own_layers_found(pair: JudgedPair, *, depths: dict[str, str]) -> CheckOutcom
             sought = " or ".join(looked)
             return fail(f"the target has {layers} layers; MTP weights are sought at {sought}")
     tensors = needed(target.weights.tensors, "the target's tensors were not listed")
-    present = needed(head_tensors.mtp_layers(tensors, config.layers), UNCOUNTED)
+    present = needed(heads.mtp_layers(tensors, config.layers), UNCOUNTED)
     words = f"{present} MTP layers in the weights"
     return ok(words) if present else fail(words)
 

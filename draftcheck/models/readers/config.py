@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import ChainMap
+from collections.abc import Iterable, Mapping
+from functools import partial
 from typing import Any
 
 from draftcheck.errors import ReadError
-from draftcheck.models.readers.jsonfile import integer, read_object, text
+from draftcheck.models.readers.jsonfile import first_integer, integer, read_object, text
 from draftcheck.models.readers.tokenizer.vocabulary import MAX_ID
 from draftcheck.models.sources.source import ModelSource
 from draftcheck.values.facts import NO_TOKEN, ConfigFacts
@@ -54,6 +56,7 @@ SIZES = (
     "attn_layer_indices", "conv_L_cache", "full_attn_idxs",
 )  # fmt: skip
 LARGEST_LIST = 10_000
+TIED = "tie_word_embeddings"
 KEPT_QUANT_KEYS = ("quant_method", "bits", "group_size", "quant_algo", "fmt", "format", "version")
 
 
@@ -83,47 +86,52 @@ def from_dict(
     config: Mapping[str, Any], generation: Mapping[str, Any] | None, where: str
 ) -> ConfigFacts:
     part = text_config(config)
-    heads = _first(part, "num_attention_heads", "n_head", "num_heads")
-    hidden = _first(part, "hidden_size", "n_embd", "d_model", "dim")
+    both = ChainMap(dict(part), dict(config))
+    number = partial(first_integer, (part,))
+    heads = number("num_attention_heads", "n_head", "num_heads")
+    hidden = number("hidden_size", "n_embd", "d_model", "dim")
+    places = (part, config)
+    dtypes = [place.get(name) for place in places for name in ("dtype", "torch_dtype")]
     model_type = text(part.get("model_type")) or text(config.get("model_type"))
-    context = _first(part, *CONTEXT_KEYS)
-    rope = _rope(part)
+    context = number(*CONTEXT_KEYS)
+    ropes = [part.get(name) for name in ("rope_scaling", "rope_parameters")]
+    rope = _rope(ropes)
     kinds = _layer_kinds(part)
     return ConfigFacts(
         model_type=model_type,
         outer_type=text(config.get("model_type")),
-        architectures=_architectures(config),
+        architectures=_texts(config.get("architectures")),
         vocab_size=_vocab_size(part, where) or _vocab_size(config, where),
-        layers=_first(part, "num_hidden_layers", "n_layer", "num_layers", "n_layers"),
+        layers=number("num_hidden_layers", "n_layer", "num_layers", "n_layers"),
         hidden=hidden,
         heads=heads,
-        kv_heads=_first(part, "num_key_value_heads", "num_kv_heads", "n_head_kv") or heads,
-        head_dim=_first(part, "head_dim") or (hidden // heads if hidden and heads else None),
-        feed_forward=_first(part, "intermediate_size", "n_inner", "ffn_dim"),
+        kv_heads=number("num_key_value_heads", "num_kv_heads", "n_head_kv") or heads,
+        head_dim=number("head_dim") or (hidden // heads if hidden and heads else None),
+        feed_forward=number("intermediate_size", "n_inner", "ffn_dim"),
         context=context,
         rope_scaling=rope,
         scaled_context=_scaled(context, rope),
-        sliding_window=_first(part, "sliding_window") if _slides(part) else None,
+        sliding_window=number("sliding_window")
+        if part.get("use_sliding_window") is not False
+        else None,
         layer_kinds=kinds,
-        experts=_first(part, "num_experts", "num_local_experts", "n_routed_experts"),
-        experts_used=_first(part, "num_experts_per_tok", "moe_topk"),
-        tied=_flag(part, config, "tie_word_embeddings"),
-        dtype=_dtype(part, config),
+        experts=number("num_experts", "num_local_experts", "n_routed_experts"),
+        experts_used=number("num_experts_per_tok", "moe_topk"),
+        tied=next((place[TIED] for place in places if isinstance(place.get(TIED), bool)), None),
+        dtype=next(filter(None, map(text, dtypes)), None),
         quantization=_quantization(config),
         multimodal=any(isinstance(config.get(name), dict) for name in OTHER_PARTS),
         recurrent=_recurrent(model_type, kinds),
-        bos_token_id=_id(part, config, "bos_token_id"),
+        bos_token_id=_id(both, "bos_token_id"),
         eos_token_ids=_ids(part, "eos_token_id") or _ids(config, "eos_token_id"),
-        eos_is_list=_is_list(part, config, "eos_token_id"),
-        pad_token_id=_id(part, config, "pad_token_id"),
+        eos_is_list=isinstance(both["eos_token_id"], list) if "eos_token_id" in both else None,
+        pad_token_id=_id(both, "pad_token_id"),
         generation_eos_ids=_ids(generation, "eos_token_id"),
-        mrope=_mrope(part),
+        mrope=any(isinstance(rope, dict) and "mrope_section" in rope for rope in ropes),
         positions=_positions(model_type, part),
         remote_code="auto_map" in config,
-        mtp_layers=_first(
-            part, "num_nextn_predict_layers", "mtp_num_hidden_layers", "num_mtp_layers"
-        ),
-        sizes=_sizes(part, config),
+        mtp_layers=number("num_nextn_predict_layers", "mtp_num_hidden_layers", "num_mtp_layers"),
+        sizes={name: _kept(both[name]) for name in SIZES if name in both},  # null ones, too
         origin={"*": "config.json", "generation_eos_ids": "generation_config.json"},
     )
 
@@ -134,15 +142,6 @@ def _vocab_size(part: Mapping[str, Any], where: str) -> int | None:
     if size is not None and (integer(size) is None or size > MAX_ID):
         raise ReadError(f"{where}: vocab_size is {str(size)[:40]!r}, not a sensible whole number")
     return integer(size)
-
-
-def _sizes(part: Mapping[str, Any], config: Mapping[str, Any]) -> dict[str, Any]:
-    found = {}
-    for name in SIZES:
-        place = part if name in part else config
-        if name in place:
-            found[name] = _kept(place[name])  # an explicit null is not the class default
-    return found
 
 
 def _kept(value: Any) -> Any:
@@ -166,42 +165,11 @@ def _short(value: Any) -> bool:
     return isinstance(value, int) and abs(value) < 2**64
 
 
-def _first(part: Mapping[str, Any], *names: str) -> int | None:
-    for name in names:
-        if (value := integer(part.get(name))) is not None:
-            return value
-    return None
-
-
-def _dtype(part: Mapping[str, Any], config: Mapping[str, Any]) -> str | None:
-    for place in (part, config):
-        for name in ("dtype", "torch_dtype"):
-            if found := text(place.get(name)):
-                return found
-    return None
-
-
-def _architectures(config: Mapping[str, Any]) -> tuple[str, ...] | None:
-    names = config.get("architectures")
-    if not isinstance(names, list):
-        return None
-    return tuple(name for name in names if isinstance(name, str))
-
-
-def _flag(part: Mapping[str, Any], config: Mapping[str, Any], name: str) -> bool | None:
-    for place in (part, config):
-        if isinstance(place.get(name), bool):
-            return bool(place[name])
-    return None
-
-
-def _id(part: Mapping[str, Any], config: Mapping[str, Any], name: str) -> int | None:
+def _id(both: Mapping[str, Any], name: str) -> int | None:
     """An id; NO_TOKEN for an explicit null, None for a key that is not there."""
-    for place in (part, config):
-        if name in place:
-            value = place[name]
-            return NO_TOKEN if value is None else integer(value)
-    return None
+    if name not in both:
+        return None
+    return NO_TOKEN if both[name] is None else integer(both[name])
 
 
 def _ids(place: Mapping[str, Any] | None, name: str) -> tuple[int, ...] | None:
@@ -215,21 +183,8 @@ def _ids(place: Mapping[str, Any] | None, name: str) -> tuple[int, ...] | None:
     return found if len(found) == len(values) else None
 
 
-def _is_list(part: Mapping[str, Any], config: Mapping[str, Any], name: str) -> bool | None:
-    for place in (part, config):
-        if name in place:
-            return isinstance(place[name], list)
-    return None
-
-
-def _mrope(part: Mapping[str, Any]) -> bool:
-    parts = (part.get("rope_scaling"), part.get("rope_parameters"))
-    return any(isinstance(rope, dict) and "mrope_section" in rope for rope in parts)
-
-
-def _rope(part: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    for name in ("rope_scaling", "rope_parameters"):
-        rope = part.get(name)
+def _rope(ropes: Iterable[Any]) -> Mapping[str, Any] | None:
+    for rope in ropes:
         if isinstance(rope, dict) and rope.get("rope_type", rope.get("type")) not in (
             None,
             "default",
@@ -254,14 +209,10 @@ def _scaled(context: int | None, rope: Mapping[str, Any] | None) -> int | None:
     return int(context * factor)
 
 
-def _slides(part: Mapping[str, Any]) -> bool:
-    return part.get("use_sliding_window") is not False and part.get("sliding_window") is not None
-
-
 def _layer_kinds(part: Mapping[str, Any]) -> tuple[str, ...] | None:
     for name in ("layer_types", "layers_block_type", "block_types"):
         kinds = part.get(name)
-        if isinstance(kinds, list) and len(kinds) <= 10_000:
+        if isinstance(kinds, list) and len(kinds) <= LARGEST_LIST:
             return tuple(str(kind) for kind in kinds)
     return None
 
@@ -271,6 +222,12 @@ def _quantization(config: Mapping[str, Any]) -> Mapping[str, Any] | None:
     if not isinstance(quant, dict):
         return None
     return {key: quant[key] for key in KEPT_QUANT_KEYS if key in quant}
+
+
+def _texts(names: Any) -> tuple[str, ...] | None:
+    if not isinstance(names, list):
+        return None
+    return tuple(name for name in names if isinstance(name, str))
 
 
 def _recurrent(model_type: str | None, kinds: tuple[str, ...] | None) -> bool | None:

@@ -12,7 +12,6 @@ from typing import Any
 
 from draftcheck.models.readers.jsonfile import integer
 from draftcheck.models.readers.tokenizer.files import TokenizerFiles, token_text
-from draftcheck.models.readers.tokenizer.tokenizer_json import TokenizerDefinition
 from draftcheck.values.facts import ConfigFacts, Conversion
 
 
@@ -40,18 +39,15 @@ def _model(files: TokenizerFiles) -> str | None:
     definition = files.definition
     if files.sentencepiece:
         return "t5" if files.facts.kind == "unigram" and definition is None else "llama"
-    if definition is not None and _is_llama_hf(definition):
+    if (
+        definition is not None
+        and definition.kind in ("spm-bpe", "bpe")
+        and definition.byte_fallback
+        and definition.decoder == "Sequence"
+    ):
         return "llama"
     kinds = {"byte-bpe": "gpt2", "wordpiece": "bert", "unigram": "t5", "spm-bpe": "llama"}
     return kinds.get(files.facts.kind or "")
-
-
-def _is_llama_hf(definition: TokenizerDefinition) -> bool:
-    return (
-        definition.kind in ("spm-bpe", "bpe")
-        and definition.byte_fallback
-        and definition.decoder == "Sequence"
-    )
 
 
 class _Specials:

@@ -1,17 +1,25 @@
 """What a model is: a full language model, or a head that lives on a target's hidden states.
 
 Judged by configuration and tensor names; `architectures` alone lies (EAGLE-1 heads say
-LlamaForCausalLM).
+LlamaForCausalLM). Of the tensors only names and shapes are read, and by range the content of the
+small tables of ids (d2t, t2d) in safetensors files.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import json
+import re
+import struct
+import sys
+from array import array
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
+from draftcheck.errors import ReadError
 from draftcheck.models.readers import config as configs
-from draftcheck.models.readers import head_tensors
-from draftcheck.models.readers.jsonfile import integer, text
+from draftcheck.models.readers.jsonfile import first_integer, integer, text
 from draftcheck.models.sources.source import ModelSource
 from draftcheck.values.facts import ConfigFacts, HeadFacts, Tensor
 
@@ -50,6 +58,18 @@ _PARALLEL = ("pard_token", "ptd_token_id")
 _MOST_LAYERS = 1024
 _BACKBONES = {"gemma4_assistant": 1536, "gemma4_unified_assistant": 3840}
 """Defaults of transformers' configs, which leave out what equals them."""
+MAX_TABLE = 1 << 21
+"""Ids in a table; no vocabulary has more."""
+WIDTHS = {"I64": "q", "I32": "i", "BOOL": "B", "U8": "B"}
+D2T = ("d2t", "model.d2t")
+T2D = ("t2d", "model.t2d")
+FC = ("fc.weight", "model.fc.weight")
+LM_HEAD = ("lm_head.weight", "model.lm_head.weight", "language_model.lm_head.weight")
+LAYER = re.compile(r"(?:language_model\.)?model\.(?:language_model\.)?layers\.(\d{1,6})\.")
+MTP = re.compile(r"(?:.+\.)?(?:mtp\.layers|mtp_layers|mtp_block)\.(\d{1,6})\..+")
+NEXTN = re.compile(r"blk\.(\d{1,6})\.nextn\..+")
+SIGNS = ("mtp", "nextn", "eh_proj", "enorm")
+MEDUSA = re.compile(r"(?:medusa_heads?\.|heads?\.|blocks\.)?(\d{1,4})\..+")
 
 
 def role(
@@ -100,7 +120,11 @@ def read(
     if kind in _NO_HEAD and not promised and _first(raw, *_PARALLEL) is None:
         return None
     stated = _stated(config, raw)
-    table = head_tensors.table(source, tensors) if kind not in _NO_HEAD else None
+    table = id_table(source, tensors) if kind not in _NO_HEAD else None
+    medusa = None
+    if kind == "medusa":
+        medusa = _first(raw, "medusa_num_heads", "num_medusa_heads", "num_heads")
+        medusa = medusa if medusa is not None else medusa_heads(tensors)
     return HeadFacts(
         kind=kind,
         form="speculators" if "speculators_model_type" in raw else "checkpoint",
@@ -108,8 +132,8 @@ def read(
         layer_type=config.model_type if _part(raw, "transformer_layer_config") else None,
         declared=tuple(name for name, value in stated.items() if value is not None),
         mtp_promised=promised,
-        mtp_present=head_tensors.mtp_layers(tensors, config.layers),
-        medusa_heads=_medusa(raw, tensors) if kind == "medusa" else None,
+        mtp_present=mtp_layers(tensors, config.layers),
+        medusa_heads=medusa,
         d2t_fault=table.fault if table else None,
         d2t_sorted=table.sorted if table else None,
         d2t_last=table.last if table else None,
@@ -138,7 +162,7 @@ def from_gguf(
         declared=tuple(name for name, value in stated.items() if value is not None),
         aux_count=len(stated["aux_layers"] or ()),
         mtp_promised=promised,
-        mtp_present=head_tensors.mtp_layers(tensors, None) or 0,
+        mtp_present=mtp_layers(tensors, None) or 0,
         origin={"*": f"{config.model_type}.* keys and the tensor table"},
         **stated,
         **shapes(tensors, "token_embd"),
@@ -147,7 +171,7 @@ def from_gguf(
 
 def gguf_is_sidecar(tensors: Mapping[str, Tensor]) -> bool:
     """Only multi-token-prediction layers, without the model that they belong to."""
-    nextn = any(head_tensors.NEXTN.match(name) for name in tensors)
+    nextn = any(NEXTN.match(name) for name in tensors)
     return nextn and not any(name.startswith("blk.0.") for name in tensors)
 
 
@@ -178,22 +202,17 @@ def _gguf_stated(config: ConfigFacts, values: Mapping[str, Any]) -> dict[str, An
     }
 
 
-def _medusa(raw: Mapping[str, Any], tensors: Mapping[str, Tensor] | None) -> int | None:
-    stated = _first(raw, "medusa_num_heads", "num_medusa_heads", "num_heads")
-    return stated if stated is not None else head_tensors.medusa_heads(tensors)
-
-
 def shapes(tensors: Mapping[str, Tensor] | None, embedding: str = "embed_tokens") -> dict[str, Any]:
     """What names and shapes of the tensors tell, in either spelling."""
-    fc = head_tensors.find(tensors, head_tensors.FC)
+    fc = _find(tensors, FC)
     sides = fc.shape if fc is not None and len(fc.shape) == 2 else (None, None)
-    names = (*head_tensors.LM_HEAD, "output.weight")
-    lm_head = head_tensors.find(tensors, names)
+    names = (*LM_HEAD, "output.weight")
+    lm_head = _find(tensors, names)
     return {
         "fc_out": sides[0],
         "fc_in": sides[1],
-        "d2t": head_tensors.length(tensors, head_tensors.D2T),
-        "t2d": head_tensors.length(tensors, head_tensors.T2D),
+        "d2t": _length(tensors, D2T),
+        "t2d": _length(tensors, T2D),
         "lm_head": None if tensors is None else lm_head is not None,
         "lm_head_rows": lm_head.shape[0] if lm_head and len(lm_head.shape) == 2 else None,
         "embed_tokens": None if tensors is None else any(embedding in name for name in tensors),
@@ -203,9 +222,12 @@ def shapes(tensors: Mapping[str, Tensor] | None, embedding: str = "embed_tokens"
 def _stated(config: ConfigFacts, raw: Mapping[str, Any]) -> dict[str, Any]:
     """The fields that the config itself states."""
     ids, place, key = _aux_layers(raw)
+    target_hidden = _first(raw, "target_hidden_size", "backbone_hidden_size")
+    if target_hidden is None:
+        target_hidden = _BACKBONES.get(config.outer_type or "")
     return {
         "hidden": config.hidden if config.hidden is not None else _first(raw, "emb_dim"),
-        "target_hidden": _target_hidden(config, raw),
+        "target_hidden": target_hidden,
         "layers": config.layers,
         "aux_layers": ids,
         "aux_place": place,
@@ -218,11 +240,6 @@ def _stated(config: ConfigFacts, raw: Mapping[str, Any]) -> dict[str, Any]:
         "norm_before_fc": _flag(raw, "norm_before_fc"),
         "norm_before_residual": _flag(raw, "norm_before_residual"),
     }
-
-
-def _target_hidden(config: ConfigFacts, raw: Mapping[str, Any]) -> int | None:
-    stated = _first(raw, "target_hidden_size", "backbone_hidden_size")
-    return stated if stated is not None else _BACKBONES.get(config.outer_type or "")
 
 
 def _places(raw: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
@@ -255,11 +272,7 @@ def _promised(kind: str | None, config: ConfigFacts, raw: Mapping[str, Any]) -> 
 
 
 def _first(raw: Mapping[str, Any], *names: str) -> int | None:
-    for _, part in _places(raw):
-        for name in names:
-            if (value := integer(part.get(name))) is not None:
-                return value
-    return None
+    return first_integer((part for _, part in _places(raw)), *names)
 
 
 def _flag(raw: Mapping[str, Any], name: str) -> bool | None:
@@ -303,3 +316,118 @@ def _plain(config: ConfigFacts) -> str | None:
     if any(name.endswith(_GENERATES) for name in config.architectures):
         return FULL
     return "encoder" if config.architectures else None
+
+
+@dataclass(frozen=True, slots=True)
+class IdTable:
+    """What the table from the head's own ids to the target's holds; never the ids themselves."""
+
+    fault: str = ""
+    sorted: bool | None = None
+    last: int | None = None
+
+
+def _find(tensors: Mapping[str, Tensor] | None, names: Sequence[str]) -> Tensor | None:
+    return next((tensors[name] for name in names if name in tensors), None) if tensors else None
+
+
+def _length(tensors: Mapping[str, Tensor] | None, names: Sequence[str]) -> int | None:
+    """Entries of a table; 0 when the weights are listed and have none, None when not read."""
+    if tensors is None:
+        return None
+    tensor = _find(tensors, names)
+    if tensor is None:
+        return 0
+    return tensor.shape[0] if len(tensor.shape) == 1 else None
+
+
+def mtp_layers(tensors: Mapping[str, Tensor] | None, layers: int | None) -> int | None:
+    """Multi-token-prediction layers among the names; None where no known spelling tells."""
+    if tensors is None:
+        return None
+    found = {match[1] for name in tensors if (match := MTP.fullmatch(name) or NEXTN.match(name))}
+    if layers is not None:
+        numbers = (int(match[1]) for name in tensors if (match := LAYER.match(name)))
+        found |= {f"layer {number}" for number in numbers if number >= layers}
+    elif not found:
+        return None
+    if not found and any(sign in name for name in tensors for sign in SIGNS):
+        return None
+    return len(found)
+
+
+def medusa_heads(tensors: Mapping[str, Tensor] | None) -> int | None:
+    numbers = {match[1] for name in tensors or () if (match := MEDUSA.fullmatch(name))}
+    return len(numbers) or None
+
+
+def id_table(source: ModelSource, tensors: Mapping[str, Tensor] | None) -> IdTable | None:
+    """Read d2t, and t2d where there is one; None when they cannot be read."""
+    named = _named(tensors, D2T)
+    if named is None or tensors is None:
+        return None
+    offsets = _numbers(source, tensors, named)
+    if offsets is None:
+        return None
+    other = _named(tensors, T2D)
+    return judge_table(offsets, _numbers(source, tensors, other) if other else None)
+
+
+def judge_table(offsets: Sequence[int], kept: Sequence[int] | None) -> IdTable:
+    """target id = own id + offset: distinct, not negative, and the ids that t2d marks."""
+    ids = [i + offset for i, offset in enumerate(offsets)]
+    last = max(ids, default=None)
+    bad = next((i for i, number in enumerate(ids) if number < 0), None)
+    if bad is not None:
+        return IdTable(f"draft id {bad} becomes the target id {ids[bad]}", None, None)
+    rising = all(a < b for a, b in pairwise(ids))
+    if not rising:
+        seen: dict[int, int] = {}
+        for i, number in enumerate(ids):
+            if seen.setdefault(number, i) != i:
+                return IdTable(
+                    f"draft ids {seen[number]} and {i} both become {number}", False, last
+                )
+    if kept is None:
+        return IdTable("", rising, last)
+    return IdTable(_against(set(ids), kept), rising, last)
+
+
+def _against(ids: set[int], kept: Sequence[int]) -> str:
+    marked = {i for i, flag in enumerate(kept) if flag}
+    if extra := ids - marked:
+        return f"d2t leads to the target id {min(extra)}, which t2d does not mark"
+    if extra := marked - ids:
+        return f"t2d marks the target id {min(extra)}, to which d2t does not lead"
+    return ""
+
+
+def _named(tensors: Mapping[str, Tensor] | None, names: Sequence[str]) -> str | None:
+    return next((name for name in names if tensors and name in tensors), None)
+
+
+def _numbers(source: ModelSource, tensors: Mapping[str, Tensor], name: str) -> Sequence[int] | None:
+    """A small vector of whole numbers; None for anything else."""
+    tensor = tensors[name]
+    code = WIDTHS.get(tensor.dtype)
+    if code is None or len(tensor.shape) != 1 or tensor.shape[0] > MAX_TABLE:
+        return None
+    try:
+        start = _start(source, tensor.file, name)
+        data = source.read_range(tensor.file, start, tensor.nbytes or 0) if start else b""
+    except (ReadError, ValueError, TypeError, KeyError, struct.error, RecursionError):
+        return None
+    numbers = array(code)
+    if len(data) != tensor.shape[0] * numbers.itemsize:
+        return None
+    numbers.frombytes(data)
+    if sys.byteorder == "big":
+        numbers.byteswap()
+    return numbers
+
+
+def _start(source: ModelSource, file: str, name: str) -> int:
+    """Where the tensor's data begins; the header was found sound when the weights were read."""
+    (header,) = struct.unpack("<Q", source.read_range(file, 0, 8))
+    entries = json.loads(source.read_range(file, 8, header))
+    return 8 + int(header) + int(entries[name]["data_offsets"][0])

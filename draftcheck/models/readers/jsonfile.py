@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import msgspec
@@ -86,6 +87,12 @@ def integer(value: Any) -> int | None:
     if isinstance(value, bool) or not isinstance(value, int):
         return None
     return value if 0 <= value < 2**40 else None
+
+
+def first_integer(places: Iterable[Mapping[str, Any]], *names: str) -> int | None:
+    """The first such number under one of these names, place by place."""
+    found = (integer(place.get(name)) for place in places for name in names)
+    return next((number for number in found if number is not None), None)
 
 
 def text(value: Any) -> str | None:

@@ -5,11 +5,14 @@ from __future__ import annotations
 import mmap
 import os
 import stat
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
+from typing import BinaryIO
 
 from draftcheck.errors import PointerError, ReadError
+from draftcheck.models.sources.source import ModelSource
 
 MAX_ENTRIES = 100_000
 MAPPED = 128 * 1024 * 1024
@@ -19,7 +22,7 @@ LFS_POINTER = b"version https://git-lfs"
 FLAGS = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
 
 
-class FolderSource:
+class FolderSource(ModelSource):
     """A checkpoint folder; a Hub cache snapshot is one too."""
 
     def __init__(
@@ -69,31 +72,31 @@ class FolderSource:
         return self._files
 
     def read(self, name: str, limit: int) -> bytes:
-        with self._open(name) as handle:
-            if handle.size > limit:
+        with self._open(name) as (file, size):
+            if size > limit:
                 raise ReadError(
-                    f"{self.root / name}: {handle.size:,} bytes is more than such a file can"
+                    f"{self.root / name}: {size:,} bytes is more than such a file can"
                     f" sensibly have (limit {limit:,})"
                 )
-            data = handle.read(handle.size + 1)
-            if len(data) != handle.size:
+            data = file.read(size + 1)
+            if len(data) != size:
                 raise ReadError(f"{self.root / name}: changed while it was read")
         return data
 
     def read_range(self, name: str, start: int, length: int) -> bytes:
-        with self._open(name) as handle:
-            handle.seek(start)
-            return handle.read(length)
+        with self._open(name) as (file, _):
+            file.seek(start)
+            return file.read(length)
 
     def head(self, name: str, length: int) -> bytes | mmap.mmap:
-        with self._open(name) as handle:
-            mapped = min(handle.size, max(length, MAPPED))
+        with self._open(name) as (file, size):
+            mapped = min(size, max(length, MAPPED))
             if mapped == 0:
                 return b""
             try:
-                return mmap.mmap(handle.fileno(), mapped, access=mmap.ACCESS_READ)
+                return mmap.mmap(file.fileno(), mapped, access=mmap.ACCESS_READ)
             except (OSError, ValueError):  # not every file system can; or the file shrank
-                return handle.read(length)
+                return file.read(length)
 
     def path(self, name: str) -> str | None:
         return str(self.root / name)
@@ -101,39 +104,26 @@ class FolderSource:
     def called(self, name: str) -> str:
         return str(self.root / name)
 
-    def digest(self, name: str) -> str | None:
-        return None  # a local file is as quickly read as hashed
-
-    def expect(self, heads: Mapping[str, int]) -> None:
-        pass
-
-    def vouch(self, name: str) -> None:
-        pass
-
-    def offer(self, name: str, data: bytes) -> None:
-        pass
-
-    def _open(self, name: str) -> _Handle:
+    @contextmanager
+    def _open(self, name: str) -> Iterator[tuple[BinaryIO, int]]:
+        """The file and its size; every error of reading it names it."""
         path = self.root / name
         if not self._named:
             self._stay_inside(path)
         try:
-            descriptor = os.open(path, FLAGS)
+            with os.fdopen(os.open(path, FLAGS), "rb") as file:
+                info = os.fstat(file.fileno())
+                if not stat.S_ISREG(info.st_mode):
+                    raise ReadError(f"{path}: not a regular file")
+                if info.st_size < 1024 and file.read(len(LFS_POINTER)) == LFS_POINTER:
+                    raise PointerError(
+                        f"{path}: a git-lfs pointer, not the file itself",
+                        hint="Fetch the real files: git lfs pull.",
+                    )
+                file.seek(0)
+                yield file, info.st_size
         except OSError as error:
             raise ReadError(f"{path}: {_reason(error)}") from error
-        info = os.fstat(descriptor)
-        if not stat.S_ISREG(info.st_mode):
-            os.close(descriptor)
-            raise ReadError(f"{path}: not a regular file")
-        handle = _Handle(descriptor, path, info.st_size)
-        if info.st_size < 1024 and handle.read(len(LFS_POINTER)) == LFS_POINTER:
-            handle.close()
-            raise PointerError(
-                f"{path}: a git-lfs pointer, not the file itself",
-                hint="Fetch the real files: git lfs pull.",
-            )
-        handle.seek(0)
-        return handle
 
     def _stay_inside(self, path: Path) -> None:
         try:
@@ -145,36 +135,6 @@ class FolderSource:
                 f"{path}: a link that leaves the folder (to {real})",
                 hint="Copy the file into the folder, or name the folder it is in.",
             )
-
-
-class _Handle:
-    """A file object whose I/O errors name the file."""
-
-    def __init__(self, descriptor: int, path: Path, size: int) -> None:
-        self._file = os.fdopen(descriptor, "rb")
-        self._path = path
-        self.size = size
-
-    def __enter__(self) -> _Handle:
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        self.close()
-
-    def close(self) -> None:
-        self._file.close()
-
-    def fileno(self) -> int:
-        return self._file.fileno()
-
-    def seek(self, offset: int) -> None:
-        self._file.seek(offset)
-
-    def read(self, length: int) -> bytes:
-        try:
-            return self._file.read(length)
-        except OSError as error:
-            raise ReadError(f"{self._path}: {_reason(error)}") from error
 
 
 def _reason(error: Exception) -> str:

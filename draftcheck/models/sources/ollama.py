@@ -5,11 +5,13 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta
 
 from draftcheck.errors import ReadError
 from draftcheck.models.sources.folder import FolderSource
@@ -18,17 +20,28 @@ REGISTRY, NAMESPACE = "registry.ollama.ai", "library"
 MAX_MANIFEST = 4 * 1024 * 1024
 MAX_LAYERS = 10_000
 MEDIA = "application/vnd.ollama.image."
-DIGEST = re.compile(r"sha256[:-](?P<hex>[0-9a-f]{64})")
 SYSTEM = Path("/usr/share/ollama/.ollama/models")
 """Where the Linux service keeps its models."""
 
 
-@dataclass(frozen=True, slots=True)
-class OllamaLayer:
-    kind: str
-    """model, draft, template, params, projector, adapter, system, license …"""
-    blob: str
-    size: int
+class OllamaLayer(msgspec.Struct, frozen=True):
+    """As the manifest lists it."""
+
+    media: str = msgspec.field(name="mediaType")
+    digest: Annotated[str, Meta(pattern=r"^sha256[:-][0-9a-f]{64}\Z")]
+    size: Annotated[int, Meta(ge=0)]
+
+    @property
+    def kind(self) -> str:
+        """model, draft, template, params, projector, adapter, system, license …"""
+        return self.media.removeprefix(MEDIA)
+
+    @property
+    def blob(self) -> str:
+        return f"sha256-{self.digest[7:]}"
+
+
+msgspec.json.Decoder(OllamaLayer)  # now: msgspec crashes where two threads meet a type first
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,20 +132,13 @@ def _manifest(store: Path, folder: Path, tag: str, label: str) -> OllamaManifest
     rows = body.get("layers")
     if not isinstance(rows, list) or len(rows) > MAX_LAYERS:
         raise ReadError(f"{label}: manifest without a list of layers")
-    layers = tuple(_layer(row, label) for row in rows)
+    try:
+        layers = msgspec.convert(rows, tuple[OllamaLayer, ...])
+    except msgspec.ValidationError:
+        raise ReadError(
+            f"{label}: manifest with a layer that has no kind, sha256 or size"
+        ) from None
     return OllamaManifest(label, store, hashlib.sha256(data).hexdigest(), layers)
-
-
-def _layer(row: Any, label: str) -> OllamaLayer:
-    kind, digest, size = (
-        (row.get(key) for key in ("mediaType", "digest", "size"))
-        if isinstance(row, dict)
-        else (None, None, None)
-    )
-    match = DIGEST.fullmatch(digest) if isinstance(digest, str) else None
-    if not isinstance(kind, str) or match is None or type(size) is not int or size < 0:
-        raise ReadError(f"{label}: manifest with a layer that has no kind, sha256 or size")
-    return OllamaLayer(kind.removeprefix(MEDIA), f"sha256-{match['hex']}", size)
 
 
 def _object(data: bytes, where: str) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from typing import Protocol
 
 
 class ModelSource(Protocol):
-    """The files of one model, at one revision."""
+    """The files of one model, at one revision; what only a remote one does is nothing here."""
 
     label: str
     """How the user knows it: a path or a repo id."""
@@ -21,7 +21,7 @@ class ModelSource(Protocol):
 
     def digest(self, name: str) -> str | None:
         """Digest of the content that is known without reading it: git-sha1:… or sha256:…"""
-        ...
+        return None
 
     def read(self, name: str, limit: int) -> bytes:
         """The whole file; an error when it is longer than limit."""
@@ -45,12 +45,12 @@ class ModelSource(Protocol):
 
     def expect(self, heads: Mapping[str, int]) -> None:
         """The first bytes that will be read next: a remote source gets them in parallel."""
-        ...
+        return
 
     def vouch(self, name: str) -> None:
         """What was read of this file made sense: a remote source may keep it for the next run."""
-        ...
+        return
 
     def offer(self, name: str, data: bytes) -> None:
         """Perhaps the content of this file: a remote source takes it if the digest is right."""
-        ...
+        return

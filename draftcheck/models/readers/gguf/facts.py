@@ -11,10 +11,10 @@ from typing import Any
 
 from draftcheck.errors import ReadError, UsageError
 from draftcheck.models.readers import heads
-from draftcheck.models.readers.gguf import extent, ggml_types
+from draftcheck.models.readers.gguf import ggml_types
 from draftcheck.models.readers.gguf import header as gguf_header
-from draftcheck.models.readers.gguf import tensors as gguf_tensors
-from draftcheck.models.readers.gguf.header import GgufHeader, TensorInfo
+from draftcheck.models.readers.gguf.header import TOKENS, GgufHeader, TensorInfo
+from draftcheck.models.readers.weights import families
 from draftcheck.models.sources.source import ModelSource
 from draftcheck.rulebook import tables
 from draftcheck.values.facts import (
@@ -49,7 +49,7 @@ KINDS = {
     "no_vocab": "none",
 }
 LONGEST_NAME = 64
-BIG_ARRAYS = frozenset({"tokenizer.ggml.tokens"})
+MOST_LAYERS = 512
 
 
 def parts(name: str) -> tuple[str, ...]:
@@ -78,10 +78,13 @@ def read(source: ModelSource, name: str, ref: str) -> ModelFacts:
     headers = [_header(source, part, length) for part, length in first_reads.items()]
     first = headers[0]
     keys = first.keys
-    tokens = _tokens(keys)
+    kind, listed = keys.get(TOKENS, ("", None))
+    tokens = listed if kind == "array[string]" else None
     tensors, short = _tensors(source, names, headers)
-    kept = {key: value for key, value in keys.items() if key not in BIG_ARRAYS}
-    kept.update(_summaries(keys))
+    kept = {key: value for key, value in keys.items() if key != TOKENS}
+    if TOKENS in keys:
+        many = isinstance(listed, list | array)
+        kept[TOKENS] = kind, GgufArray(kind[6:-1], len(listed)) if many else listed
     facts = GgufFacts(
         version=first.version,
         keys=kept,
@@ -91,22 +94,36 @@ def read(source: ModelSource, name: str, ref: str) -> ModelFacts:
         tensor_fault=next(filter(None, map(_tensor_fault, headers)), None),
         offset_fault=next(filter(None, map(_offset_fault, headers)), None),
         unaligned=any(h.tensors and (h.data_start + h.tensors[0].offset) % 32 for h in headers),
-        split_fault=_lost(missing, told) or _split_fault(names, headers),
+        split_fault=f"part {missing[0]} of {len(told)} is not there"
+        if missing
+        else _split_fault(names, headers),
     )
     config = _config(keys, len(tokens) if tokens is not None else None, tensors)
     role = _role(config.model_type, tensors)
     whole = role == heads.FULL and not missing
     nextn = _number(keys, f"{config.model_type}.nextn_predict_layers") or 0
     faults = _faults(facts, name)
+    rows = tensors.get("token_embd.weight")
     if whole and not faults:
-        faults = gguf_tensors.missing(config, nextn, tensors, name)
+        faults = _missing(config, nextn, tensors, name)
     return ModelFacts(
         ref=ref,
         kind="gguf",
         role=role,
         tokenizer=_tokenizer(keys, tokens, name),
         config=config,
-        weights=_weights(source, names, headers, tensors, faults),
+        weights=WeightFacts(
+            files=tuple(
+                WeightFile(part, source.files()[part], "gguf", len(header.tensors))
+                for part, header in zip(names, headers, strict=True)
+            ),
+            tensors=tensors,
+            parameters=sum(math.prod(tensor.shape) for tensor in tensors.values()) or None,
+            nbytes=sum(tensor.nbytes or 0 for tensor in tensors.values()) or None,
+            embedding_rows=rows.shape[0] if rows and len(rows.shape) == 2 else None,
+            faults=faults,
+            origin={"*": "tensor table", "embedding_rows": "token_embd.weight"},
+        ),
         gguf=facts,
         head=heads.from_gguf(role, config, keys, tensors),
         origin={"*": name},
@@ -128,7 +145,7 @@ def _header(source: ModelSource, name: str, first_read: int) -> GgufHeader:
                 raise ReadError(f"{where}: cut off: {error}; the file has {size:,}") from None
             if max(error.need, len(data) + 1) > MAX_HEADER:
                 raise ReadError(f"{where}: header of more than {MAX_HEADER:,} bytes") from None
-            need = min(extent.guess(error, len(data)), size, MAX_HEADER)
+            need = min(gguf_header.guess(error, len(data)), size, MAX_HEADER)
         except gguf_header.BadGguf as error:
             raise ReadError(f"{where}: {error}") from None
 
@@ -148,21 +165,6 @@ def _number(keys: Mapping[str, tuple[str, Any]], name: str) -> int | None:
     return None
 
 
-def _tokens(keys: Mapping[str, tuple[str, Any]]) -> list[bytes | None] | None:
-    kind, value = keys.get("tokenizer.ggml.tokens", ("", None))
-    return value if kind == "array[string]" else None
-
-
-def _summaries(keys: Mapping[str, tuple[str, Any]]) -> dict[str, tuple[str, Any]]:
-    found: dict[str, tuple[str, Any]] = {}
-    for name in BIG_ARRAYS & keys.keys():
-        kind, value = keys[name]
-        if isinstance(value, list | array):
-            value = GgufArray(kind[6:-1], len(value))
-        found[name] = (kind, value)
-    return found
-
-
 def _tokenizer(
     keys: Mapping[str, tuple[str, Any]], tokens: list[bytes | None] | None, file: str
 ) -> TokenizerFacts:
@@ -172,7 +174,9 @@ def _tokenizer(
     padding = frozenset(
         i for i in unused if tokens is not None and PADDING.fullmatch(tokens[i] or b"")
     )
-    defined = len(tokens) - len(padding) if tokens is not None else None
+    length = None if tokens is None else len(tokens)
+    while length and length - 1 in padding:
+        length -= 1
     template = keys.get("tokenizer.chat_template", ("", b""))
     merges = keys.get("tokenizer.ggml.merges", ("", None))[1]
     return TokenizerFacts(
@@ -184,7 +188,7 @@ def _tokenizer(
         special=by_type.get(CONTROL, frozenset()) | by_type.get(UNKNOWN, frozenset()),
         byte_tokens=by_type.get(BYTE, frozenset()),
         base_size=None,
-        length=_length(tokens, padding) if defined is not None else None,
+        length=length,
         bos_id=_stored_id(keys, "bos"),
         eos_id=_stored_id(keys, "eos"),
         pad_id=_stored_id(keys, "padding"),
@@ -195,15 +199,6 @@ def _tokenizer(
         merges=merges.sha256 if isinstance(merges, GgufArray) else None,
         origin={"*": file},
     )
-
-
-def _length(tokens: list[bytes | None] | None, padding: frozenset[int]) -> int | None:
-    if tokens is None:
-        return None
-    length = len(tokens)
-    while length and length - 1 in padding:
-        length -= 1
-    return length
 
 
 def _by_type(types: Any) -> dict[int, frozenset[int]]:
@@ -313,10 +308,6 @@ def _faults(facts: GgufFacts, name: str) -> tuple[Fault, ...]:
     return tuple(Fault("gguf", name, says) for says in (*words, facts.split_fault) if says)
 
 
-def _lost(missing: list[str], told: tuple[str, ...]) -> str | None:
-    return f"part {missing[0]} of {len(told)} is not there" if missing else None
-
-
 def _split_fault(names: tuple[str, ...], headers: list[GgufHeader]) -> str | None:
     """The first contradiction between the parts' names and what they say of themselves."""
     count = headers[0].keys.get("split.count", ("", 0))[1]
@@ -368,23 +359,26 @@ def _offset_fault(header: GgufHeader) -> str | None:
     return None
 
 
-def _weights(
-    source: ModelSource,
-    names: tuple[str, ...],
-    headers: list[GgufHeader],
-    tensors: dict[str, Tensor],
-    faults: tuple[Fault, ...],
-) -> WeightFacts:
-    rows = tensors.get("token_embd.weight")
-    return WeightFacts(
-        files=tuple(
-            WeightFile(name, source.files()[name], "gguf", len(header.tensors))
-            for name, header in zip(names, headers, strict=True)
-        ),
-        tensors=tensors,
-        parameters=sum(math.prod(tensor.shape) for tensor in tensors.values()) or None,
-        nbytes=sum(tensor.nbytes or 0 for tensor in tensors.values()) or None,
-        embedding_rows=rows.shape[0] if rows and len(rows.shape) == 2 else None,
-        faults=faults,
-        origin={"*": "tensor table", "embedding_rows": "token_embd.weight"},
-    )
+def _missing(
+    config: ConfigFacts, nextn: int, tensors: Mapping[str, Tensor], file: str
+) -> tuple[Fault, ...]:
+    """At most one fault: the first tensor that the architecture cannot do without and lacks."""
+    table = families.table().gguf
+    arch = config.model_type or ""
+    words = table.layer.get(arch)
+    if words is None or not tensors or config.layers is None:
+        return ()
+    once = f"{table.once['every']} {table.once.get(arch, '')}".split()
+    lacking = [name for name in once if f"{name}.weight" not in tensors]
+    wanted = [entry.split("|") for entry in words.split()]
+    # The last blocks of some files predict further tokens; they have tensors of their own.
+    for layer in range(min(config.layers - min(nextn, config.layers), MOST_LAYERS)):
+        base = f"blk.{layer}."
+        for names in wanted:
+            if not any(f"{base}{name}.weight" in tensors for name in names):
+                lacking.append(base + names[0])
+    if not lacking:
+        return ()
+    more = f" (and {len(lacking) - 1:,} more)" if len(lacking) > 1 else ""
+    says = f"tensor {lacking[0]}.weight of architecture {arch} is missing{more}"
+    return (Fault("gguf-tensor", file, says, f"{lacking[0]}.weight"),)

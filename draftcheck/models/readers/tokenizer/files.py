@@ -11,14 +11,13 @@ from typing import Any
 
 from draftcheck.errors import ReadError
 from draftcheck.models.readers import jsonfile
-from draftcheck.models.readers.tokenizer import lean as lean_tokenizer
 from draftcheck.models.readers.tokenizer import (
+    byte_ranks,
     sentencepiece,
-    tekken,
-    tiktoken,
     tokenizer_json,
     vocabulary,
 )
+from draftcheck.models.readers.tokenizer import lean as lean_tokenizer
 from draftcheck.models.sources.source import ModelSource
 from draftcheck.values.facts import NO_TOKEN, TokenizerFacts
 
@@ -46,13 +45,19 @@ def read(
     rows: about how many there are.
     """
     config = jsonfile.read_object(source, "tokenizer_config.json") or {}
-    has_spm = _is_sentencepiece(source)
+    spm = "tokenizer.model"
+    has_spm = spm in source.files() and not byte_ranks.looks_like_tiktoken(
+        source.read_range(spm, 0, 512)
+    )
     name = main_file(source)
     if name is None:
         return TokenizerFiles(_with_template(source, TokenizerFacts(), config, whole), config)
-    lean = lean and name == "tokenizer.json"
-    found = lean_tokenizer.read(source, name, rows) if lean else None
-    facts, definition = found or _READERS[name](source, name)
+    definition = None
+    if name == "tokenizer.json":
+        found = lean_tokenizer.read(source, name, rows) if lean else None
+        facts, definition = found or _parsed(source, name)
+    else:
+        facts = _READERS[name](source, name)
     facts = _with_added_tokens(source, facts, config)
     facts = _with_specials(facts, definition, config, _special_map(source, config, whole))
     facts = _with_template(source, facts, config, whole)
@@ -67,7 +72,7 @@ def main_file(source: ModelSource) -> str | None:
 def alone(source: ModelSource) -> TokenizerFacts | None:
     """What the vocabulary file says by itself, without the small files beside it."""
     name = main_file(source)
-    return None if name is None else _READERS[name](source, name)[0]
+    return None if name is None else _READERS[name](source, name)
 
 
 def listed(source: ModelSource) -> TokenizerFacts:
@@ -77,18 +82,30 @@ def listed(source: ModelSource) -> TokenizerFacts:
     return TokenizerFacts(files={name: digest} if name and digest else {}, origin={"*": "listing"})
 
 
-def _is_sentencepiece(source: ModelSource) -> bool:
-    return "tokenizer.model" in source.files() and not tiktoken.looks_like(
-        source.read_range("tokenizer.model", 0, 512)
-    )
-
-
 _PARSING = threading.Lock()
 _LAST: dict[str, tokenizer_json.TokenizerDefinition] = {}
-Read = tuple[TokenizerFacts, tokenizer_json.TokenizerDefinition | None]
 
 
-def _from_tokenizer_json(source: ModelSource, name: str) -> Read:
+def _facts(
+    name: str, data: bytes, tokens: Sequence[bytes | None], kind: str | None, **more: Any
+) -> TokenizerFacts:
+    """What every vocabulary file says, and what this one says beyond."""
+    known = {
+        "length": len(tokens),
+        "base_size": len(tokens),
+        "files": {name: hashlib.sha256(data).hexdigest()},
+        "origin": {"*": name},
+    }
+    return TokenizerFacts(kind=kind, tokens=tokens, **{**known, **more})
+
+
+def _from_tokenizer_json(source: ModelSource, name: str) -> TokenizerFacts:
+    return _parsed(source, name)[0]
+
+
+def _parsed(
+    source: ModelSource, name: str
+) -> tuple[TokenizerFacts, tokenizer_json.TokenizerDefinition]:
     data = source.read(name, jsonfile.MAX_TOKENIZER)
     digest = hashlib.sha256(data).hexdigest()
     with _PARSING:  # one after the other: each takes far more memory than it leaves behind
@@ -97,19 +114,12 @@ def _from_tokenizer_json(source: ModelSource, name: str) -> Read:
             definition = tokenizer_json.read(data, f"{source.label}/{name}")
             _LAST.clear()
             _LAST[digest] = definition
-    added = definition.added
-    facts = TokenizerFacts(
-        kind=definition.kind,
-        pre=definition.pre,
+    facts = definition.facts(
         tokens=definition.tokens,
-        added=frozenset(added),
-        special=frozenset(i for i, entry in added.items() if entry.get("special") is True),
-        unnormalized=frozenset(i for i, entry in added.items() if entry.get("normalized") is False),
         base_size=definition.base_size,
         length=len(definition.tokens or ()),
         unk_id=lean_tokenizer.find(definition.tokens, definition.unk_token),
         merges=definition.merges,
-        behaviour=definition.behaviour,
         files={name: digest},
         definition=source.path(name),
         origin={"*": name},
@@ -117,78 +127,64 @@ def _from_tokenizer_json(source: ModelSource, name: str) -> Read:
     return facts, definition
 
 
-def _from_tekken(source: ModelSource, name: str) -> Read:
+def _from_tekken(source: ModelSource, name: str) -> TokenizerFacts:
     data = source.read(name, jsonfile.MAX_TOKENIZER)
     where = f"{source.label}/{name}"
-    table = tekken.read(jsonfile.shallow_object(jsonfile.parse(data, where), where), where)
+    table = byte_ranks.read_tekken(
+        jsonfile.shallow_object(jsonfile.parse(data, where), where), where
+    )
     specials = frozenset(range(table.specials))
-    facts = TokenizerFacts(
-        kind="byte-bpe",
+    return _facts(
+        name,
+        data,
+        table.tokens,
+        "byte-bpe",
         pre=hashlib.sha256(vocabulary.encode(table.pattern or "")).hexdigest(),
-        tokens=table.tokens,
         added=specials,
         special=specials,
         base_size=len(table.tokens) - table.specials,
-        length=len(table.tokens),
         bos_id=table.names.get("<s>"),
         eos_id=table.names.get("</s>"),
         pad_id=table.names.get("<pad>"),
         unk_id=table.names.get("<unk>"),
         add_bos=True,  # mistral-common always starts a prompt with <s>
         add_eos=False,
-        files={name: hashlib.sha256(data).hexdigest()},
         origin={"*": name, "add_bos": "mistral-common", "add_eos": "mistral-common"},
     )
-    return facts, None
 
 
-def _from_model_file(source: ModelSource, name: str) -> Read:
+def _from_model_file(source: ModelSource, name: str) -> TokenizerFacts:
     data = source.read(name, MAX_PIECES_FILE)
-    if tiktoken.looks_like(data):
-        return _tiktoken_facts(source, name, data)
+    if name != "tokenizer.model" or byte_ranks.looks_like_tiktoken(data):
+        origin = {"*": name, "length": "not in the file: special tokens of tiktoken live in code"}
+        tokens = byte_ranks.read_tiktoken(data, f"{source.label}/{name}")
+        return _facts(name, data, tokens, "byte-bpe", length=None, origin=origin)
     try:
         model = sentencepiece.parse(data)
     except sentencepiece.BadSentencePiece as error:
         raise ReadError(
             f"{source.label}/{name}: neither SentencePiece nor tiktoken: {error}"
         ) from None
-    types = model.types
-    special = frozenset(i for i, kind in enumerate(types) if kind in (2, 3))
-    facts = TokenizerFacts(
-        kind=model.kind,
-        tokens=list(model.pieces),
-        special=special,
-        added=frozenset(i for i, kind in enumerate(types) if kind == sentencepiece.USER_DEFINED),
-        byte_tokens=frozenset(i for i, kind in enumerate(types) if kind == sentencepiece.BYTE),
-        base_size=len(model.pieces),
-        length=len(model.pieces),
+
+    def ids(*kinds: int) -> frozenset[int]:
+        return frozenset(i for i, kind in enumerate(model.types) if kind in kinds)
+
+    return _facts(
+        name,
+        data,
+        model.pieces,
+        model.kind,
+        special=ids(sentencepiece.UNKNOWN, sentencepiece.CONTROL),
+        added=ids(sentencepiece.USER_DEFINED),
+        byte_tokens=ids(sentencepiece.BYTE),
         bos_id=model.bos_id,
         eos_id=model.eos_id,
         pad_id=model.pad_id,
         unk_id=model.unk_id,
-        files={name: hashlib.sha256(data).hexdigest()},
-        origin={"*": name},
     )
-    return facts, None
 
 
-def _from_tiktoken(source: ModelSource, name: str) -> Read:
-    return _tiktoken_facts(source, name, source.read(name, MAX_PIECES_FILE))
-
-
-def _tiktoken_facts(source: ModelSource, name: str, data: bytes) -> Read:
-    tokens = tiktoken.read(data, f"{source.label}/{name}")
-    facts = TokenizerFacts(
-        kind="byte-bpe",
-        tokens=tokens,
-        base_size=len(tokens),
-        files={name: hashlib.sha256(data).hexdigest()},
-        origin={"*": name, "length": "not in the file: special tokens of tiktoken live in code"},
-    )
-    return facts, None
-
-
-def _from_vocab_json(source: ModelSource, name: str) -> Read:
+def _from_vocab_json(source: ModelSource, name: str) -> TokenizerFacts:
     vocab = jsonfile.read_object(source, name, jsonfile.MAX_TOKENIZER) or {}
     tokens = vocabulary.by_id(vocab, f"{source.label}/{name}")
     merges = None
@@ -196,7 +192,7 @@ def _from_vocab_json(source: ModelSource, name: str) -> Read:
         lines = _lines(source.read("merges.txt", jsonfile.MAX_TOKENIZER), source, "merges.txt")
         kept = [line for line in lines if line.strip() and not line.startswith(b"#version")]
         merges = hashlib.sha256(b"\n".join(kept).replace(b" ", b"\n")).hexdigest()
-    facts = TokenizerFacts(
+    return TokenizerFacts(
         kind="byte-bpe",
         tokens=tokens,
         base_size=len(vocab),
@@ -204,21 +200,11 @@ def _from_vocab_json(source: ModelSource, name: str) -> Read:
         merges=merges,
         origin={"*": name, "merges": "merges.txt"},
     )
-    return facts, None
 
 
-def _from_vocab_txt(source: ModelSource, name: str) -> Read:
+def _from_vocab_txt(source: ModelSource, name: str) -> TokenizerFacts:
     data = source.read(name, MAX_PIECES_FILE)
-    tokens: list[bytes | None] = list(_lines(data, source, name))
-    facts = TokenizerFacts(
-        kind="wordpiece",
-        tokens=tokens,
-        base_size=len(tokens),
-        length=len(tokens),
-        files={name: hashlib.sha256(data).hexdigest()},
-        origin={"*": name},
-    )
-    return facts, None
+    return _facts(name, data, _lines(data, source, name), "wordpiece")
 
 
 def _lines(data: bytes, source: ModelSource, name: str) -> list[bytes]:
@@ -228,12 +214,12 @@ def _lines(data: bytes, source: ModelSource, name: str) -> list[bytes]:
 
 
 # In the order in which an engine would prefer them.
-_READERS: dict[str, Callable[[ModelSource, str], Read]] = {
+_READERS: dict[str, Callable[[ModelSource, str], TokenizerFacts]] = {
     "tokenizer.json": _from_tokenizer_json,
     "tekken.json": _from_tekken,
     "tokenizer.model": _from_model_file,
-    "qwen.tiktoken": _from_tiktoken,
-    "tiktoken.model": _from_tiktoken,
+    "qwen.tiktoken": _from_model_file,
+    "tiktoken.model": _from_model_file,
     "vocab.json": _from_vocab_json,
     "vocab.txt": _from_vocab_txt,
 }

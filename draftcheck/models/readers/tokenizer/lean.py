@@ -55,16 +55,9 @@ def read(
     if last is None or last >= vocabulary.MAX_ID:
         return None
     source.vouch(name)
-    added = definition.added
-    facts = TokenizerFacts(
-        kind=definition.kind,
-        pre=definition.pre,
-        added=frozenset(added),
-        special=frozenset(i for i, entry in added.items() if entry.get("special") is True),
-        unnormalized=frozenset(i for i, entry in added.items() if entry.get("normalized") is False),
-        length=max(last, *added) + 1 if added else last + 1,
+    facts = definition.facts(
+        length=max((last, *definition.added)) + 1,
         unk_id=find(texts(definition), definition.unk_token),
-        behaviour=definition.behaviour,
         files={name: source.digest(name) or ""},
         origin={"*": name, "tokens": "not read: the same file on all sides"},
     )
@@ -72,7 +65,6 @@ def read(
 
 
 def texts(definition: TokenizerDefinition) -> Mapping[int, bytes]:
-    """The added tokens."""
     return {i: vocabulary.encode(entry["content"]) for i, entry in definition.added.items()}
 
 

@@ -3,7 +3,7 @@
 The file is one object of small members and a model with two large ones. `vocab` and `merges` are
 cut out as raw bytes. The vocabulary is decoded once for all files that have the same bytes
 there, as the models of a family mostly do; of the merges, two thirds of the file, only the
-digest is wanted, which `merges.flatten` makes without decoding them. Whatever is laid out
+digest is wanted, which `flatten` makes without decoding them. Whatever is laid out
 otherwise, or msgspec refuses (a lone surrogate, NaN), goes through the patient parser of
 `jsonfile`, which either accepts it or says what is wrong with it.
 """
@@ -16,7 +16,7 @@ import json
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any
 
@@ -25,7 +25,7 @@ import msgspec
 from draftcheck.errors import ReadError
 from draftcheck.models.readers import jsonfile
 from draftcheck.models.readers.tokenizer import vocabulary
-from draftcheck.models.readers.tokenizer.merges import flatten
+from draftcheck.values.facts import TokenizerFacts
 
 # What tokenizers assumes when a field of the model is absent.
 _MODEL_DEFAULTS = {
@@ -53,9 +53,21 @@ class TokenizerDefinition:
     pre: str
     post_processor: Any
     byte_fallback: bool
-    ignore_merges: bool
     decoder: str | None
     unk_token: str | None
+
+    def facts(self, **more: Any) -> TokenizerFacts:
+        """What it says of the tokenizer, with or without its vocabulary."""
+        added = self.added.items()
+        return TokenizerFacts(
+            kind=self.kind,
+            pre=self.pre,
+            added=frozenset(self.added),
+            special=frozenset(i for i, entry in added if entry.get("special") is True),
+            unnormalized=frozenset(i for i, entry in added if entry.get("normalized") is False),
+            behaviour=self.behaviour,
+            **more,
+        )
 
 
 _LARGE = ("vocab", "merges")
@@ -65,42 +77,34 @@ _MARK = b'"cut out here"'
 
 
 def read(data: bytes, where: str) -> TokenizerDefinition:
-    """Parse the file's bytes."""
     with _without_collector():
         try:
             parts = _cut(data, where)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
             parts = _whole(data, where)
-    root, model, base, digest = parts
-    jsonfile.shallow_object({**root, "model": _settings(model)}, where)
-    tokens = list(base.tokens)
-    added = _added(root.get("added_tokens"), where)
-    for number, entry in added.items():
+    root, model, (base, entries), digest = parts
+    definition = frame({**root, "model": model}, where)
+    tokens = list(base)
+    for number, entry in definition.added.items():
         vocabulary.place(tokens, number, entry["content"], where)
-    return _define(root, model, added, tokens=tokens, base_size=base.entries, merges=digest)
+    return replace(definition, tokens=tokens, base_size=entries, merges=digest)
 
 
 def frame(root: dict[str, Any], where: str) -> TokenizerDefinition:
     """The definition without vocabulary and merges, from all that stands before them."""
     model = root["model"]
     jsonfile.shallow_object({**root, "model": _settings(model)}, where)
-    added = _added(root.get("added_tokens"), where)
-    return _define(root, model, added, tokens=None, base_size=None, merges=None)
-
-
-def _define(
-    root: dict[str, Any], model: dict[str, Any], added: dict[int, dict[str, Any]], **table: Any
-) -> TokenizerDefinition:
     decoder = root.get("decoder")
     return TokenizerDefinition(
-        **table,
+        tokens=None,
+        base_size=None,
+        merges=None,
         kind=_kind(root, model),
-        added=added,
+        added=_added(root.get("added_tokens"), where),
         behaviour=_digest([root.get("normalizer"), root.get("pre_tokenizer"), _settings(model)]),
         pre=_digest([root.get("normalizer"), root.get("pre_tokenizer")]),
         post_processor=root.get("post_processor"),
         byte_fallback=bool(model.get("byte_fallback")),
-        ignore_merges=bool(model.get("ignore_merges")),
         decoder=decoder.get("type") if isinstance(decoder, dict) else None,
         unk_token=jsonfile.text(model.get("unk_token")),
     )
@@ -118,14 +122,8 @@ def _without_collector() -> Iterator[None]:
             gc.enable()
 
 
-@dataclass(frozen=True, slots=True)
-class BaseVocabulary:
-    """The tokens of model.vocab by id, and how many entries it has."""
-
-    tokens: list[bytes | None]
-    entries: int
-
-
+BaseVocabulary = tuple[list[bytes | None], int]
+"""The tokens of model.vocab by id, and how many entries it has."""
 FileParts = tuple[dict[str, Any], dict[str, Any], BaseVocabulary, str | None]
 """The file's small members, its model's small members, the vocabulary, digest of the merges."""
 
@@ -180,7 +178,7 @@ def _once(name: str, raw: bytes, decode: Callable[[bytes], Any]) -> Any:
 
 
 def _base(vocab: Any, where: str) -> BaseVocabulary:
-    return BaseVocabulary(_tokens(vocab, f"{where} model.vocab"), len(vocab))
+    return _tokens(vocab, f"{where} model.vocab"), len(vocab)
 
 
 def _raw_digest(raw: bytes, where: str) -> str | None:
@@ -268,3 +266,99 @@ def _settings(model: dict[str, Any]) -> dict[str, Any]:
 def _digest(value: Any) -> str:
     text = json.dumps(value, sort_keys=True, ensure_ascii=True)
     return hashlib.sha256(text.encode()).hexdigest()
+
+
+# Merges are written as "a b" texts or as ["a", "b"] pairs. Inside JSON strings a quote is always
+# escaped, so the separators, which the tokenizers library writes the same way throughout, can be
+# found with plain byte searches: half the time of making half a million lists.
+_OPEN = re.compile(rb'[ \t\r\n]*\[[ \t\r\n]*(\[[ \t\r\n]*)?"')
+_CLOSE_TEXTS = re.compile(rb'"[ \t\r\n]*\][ \t\r\n]*\Z')
+_CLOSE_PAIRS = re.compile(rb'"[ \t\r\n]*\][ \t\r\n]*\][ \t\r\n]*\Z')
+_INNER = re.compile(rb'"[ \t\r\n]*,[ \t\r\n]*"')
+_OUTER = re.compile(rb'"[ \t\r\n]*\][ \t\r\n]*,[ \t\r\n]*\[[ \t\r\n]*"')
+_STRING = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"')
+_ESCAPE = re.compile(rb"\\(?:u[0-9a-fA-F]{4}(?:\\u[0-9a-fA-F]{4})*|.)")
+_SIMPLE = {rb"\"": b'"', b"\\\\": b"\\", rb"\n": b"\n", rb"\t": b"\t", rb"\r": b"\r"}
+_CONTROL = bytes(range(1, 32))
+_LINES = bytes.maketrans(b"\0", b"\n")
+_WORD_LINES = bytes.maketrans(b"\0 ", b"\n\n")
+_TAIL = 4096
+_SLICE = 24_000
+"""Below 30,000 bytes CPython looks for a short pattern without preparing tables first."""
+SPACE = "\u0120".encode()
+"""llama.cpp's converter writes a space inside a part as the byte-level space sign."""
+
+
+def flatten(array: bytes) -> bytes | None:
+    """All parts of the JSON array in order, one per line; None where it is laid out otherwise."""
+    opening = _OPEN.match(array)
+    if opening is None:
+        return None
+    close = _CLOSE_PAIRS if opening[1] else _CLOSE_TEXTS
+    end = close.search(array, max(0, len(array) - _TAIL))
+    first = _STRING.match(array, opening.end() - 1)
+    inner = _INNER.match(array, first.end() - 1) if first else None
+    if end is None or inner is None:
+        return None
+    body = array[opening.end() : end.start()]
+    parts = _parts(array, body, inner) if opening[1] else _replaced(body, inner[0])
+    if parts is None or not _sound(parts) or b"\\u0000" in parts:  # a NUL would pass for ours
+        return None
+    try:
+        plain = _unescaped(parts)
+    except ValueError:
+        return None
+    return (
+        plain.replace(b" ", SPACE).translate(_LINES) if opening[1] else plain.translate(_WORD_LINES)
+    )
+
+
+def _parts(array: bytes, body: bytes, inner: re.Match[bytes]) -> bytes | None:
+    """The texts of all pairs with a NUL between them; each pair must have two."""
+    second = _STRING.match(array, inner.end() - 1)
+    outer = _OUTER.match(array, second.end() - 1) if second else None
+    if outer is None:
+        return None
+    entries = _replaced(body, outer[0])
+    parts = _replaced(entries, inner[0])
+    pairs = (len(body) - len(entries)) // (len(outer[0]) - 1) + 1
+    return parts if (len(entries) - len(parts)) // (len(inner[0]) - 1) == pairs else None
+
+
+def _replaced(data: bytes, separator: bytes) -> bytes:
+    """data.replace(separator, NUL), slice by slice: twice as fast."""
+    done = []
+    start = 0
+    while len(data) - start > _SLICE:
+        end = data.rfind(separator, start, start + _SLICE)
+        if end <= start:  # a very long text
+            break
+        done.append(data[start:end].replace(separator, b"\0"))
+        start = end
+    done.append(data[start:].replace(separator, b"\0"))
+    return b"".join(done)
+
+
+def _sound(parts: bytes) -> bool:
+    """No bare quote, no control character but our own, valid UTF-8."""
+    if b'"' in parts and b'"' in parts.replace(b"\\\\", b"").replace(b'\\"', b""):
+        return False
+    if len(parts.translate(None, _CONTROL)) != len(parts):
+        return False
+    try:
+        parts.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _unescaped(text: bytes) -> bytes:
+    return _ESCAPE.sub(_unescape, text) if b"\\" in text else text
+
+
+def _unescape(match: re.Match[bytes]) -> bytes:
+    escape = match[0]
+    if escape in _SIMPLE:
+        return _SIMPLE[escape]
+    plain: str = json.loads(b'"' + escape + b'"')
+    return plain.encode("utf-8", "surrogatepass")

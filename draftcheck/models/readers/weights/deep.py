@@ -16,10 +16,11 @@ from typing import Any
 
 from draftcheck.errors import UsageError
 from draftcheck.models.readers.config import text_config
-from draftcheck.models.readers.head_tensors import SIGNS
+from draftcheck.models.readers.heads import SIGNS
 from draftcheck.models.readers.jsonfile import integer
 from draftcheck.models.readers.weights import families, quantised, soundness
-from draftcheck.models.readers.weights.names import PLAIN, packed_modules
+from draftcheck.models.readers.weights.quantised import PLAIN
+from draftcheck.models.readers.weights.soundness import packed_modules
 from draftcheck.values.facts import Fault, Tensor, WeightFacts
 
 DTYPES = {
@@ -38,8 +39,10 @@ def look(weights: WeightFacts, raw: Mapping[str, Any], files: Sequence[str]) -> 
     """The same facts with the faults that the class itself shows; without a class, the table's."""
     plain = soundness.look(weights, raw, files)
     torch, transformers = _libraries()
-    if not weights.tensors or weights.nbytes is None or _spelled_elsewhere(weights):
+    if not weights.tensors or weights.nbytes is None or weights.origin.get("format") == "mlx":
         return plain
+    if any(families.elsewhere().match(name[:300]) for name in weights.tensors):
+        return plain  # in the names of another program: transformers does not load it as it is
     made = _class(transformers, raw)
     if made is None:
         return plain
@@ -53,13 +56,6 @@ def look(weights: WeightFacts, raw: Mapping[str, Any], files: Sequence[str]) -> 
     told = (*(weights.faults or ()), *quantised.compare(raw, weights.tensors, files))
     faults = soundness.promises([*told, *found], raw, found)
     return replace(weights, faults=faults, class_known=f"transformers {transformers.__version__}")
-
-
-def _spelled_elsewhere(weights: WeightFacts) -> bool:
-    """Files in the names of another program: transformers does not load them as they are."""
-    starts = families.elsewhere()
-    names = weights.tensors or ()
-    return weights.origin.get("format") == "mlx" or any(starts.match(n[:300]) for n in names)
 
 
 def _libraries() -> tuple[Any, Any]:
@@ -129,7 +125,9 @@ def _compare(
                 return found
     asked = parameters(torch, cls, config)
     modules = packed_modules(tensors)
-    best = min(_spellings(cls, asked), key=lambda names: len(names.keys() - tensors.keys()))
+    prefix = f"{getattr(cls, 'base_model_prefix', '')}."  # before the names of the body, or not
+    bare = {name.removeprefix(prefix): shape for name, shape in asked.items()}
+    best = min((asked, bare), key=lambda names: len(names.keys() - tensors.keys()))
     missing = sorted(
         name
         for name in best.keys() - tensors.keys()
@@ -176,12 +174,6 @@ def parameters(torch: Any, cls: Any, config: Any) -> dict[str, tuple[int, ...]]:
     loading = importlib.import_module("transformers.core_model_loading")
     written = loading.revert_weight_conversion(model, state)
     return {name: tuple(value.shape) for name, value in written.items()}
-
-
-def _spellings(cls: Any, asked: dict[str, tuple[int, ...]]) -> list[dict[str, tuple[int, ...]]]:
-    """With the name of the body before the names, and without it."""
-    prefix = f"{getattr(cls, 'base_model_prefix', '')}."
-    return [asked, {name.removeprefix(prefix): shape for name, shape in asked.items()}]
 
 
 def _faults(

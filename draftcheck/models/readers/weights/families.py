@@ -6,7 +6,7 @@ Data in, names and shapes out; what a checkpoint stores is not looked at here.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, Literal
@@ -108,13 +108,6 @@ class ParameterPattern:
     after: str | None
     shape: Shape
 
-    def names(self, experts: int) -> Iterator[str]:
-        if self.after is None:
-            yield self.before
-            return
-        for number in range(experts):
-            yield f"{self.before}{number}{self.after}"
-
 
 @dataclass(frozen=True, slots=True)
 class ExpectedParameters:
@@ -147,11 +140,6 @@ def _families() -> dict[str, ParameterFamily]:
 
 def table() -> ParameterFile:
     return files.read("tables/parameters", ParameterFile)
-
-
-def types() -> tuple[str, ...]:
-    """Every model_type that the table knows."""
-    return tuple(_families())
 
 
 def model(part: Mapping[str, Any], whole: Mapping[str, Any]) -> ExpectedParameters | None:
@@ -329,16 +317,3 @@ def beside() -> re.Pattern[str]:
 def elsewhere() -> re.Pattern[str]:
     """Starts of names that mean another way to store the model."""
     return re.compile("|".join(table().beside.starts))
-
-
-def expected(found: ExpectedParameters) -> dict[str, Shape]:
-    """All parameters with their shapes, in the first spelling."""
-    prefix = found.prefixes[0]
-    names = {f"{prefix}{name}": line.shape for line in found.root for name in line.names(0)}
-    for number in range(found.layers):
-        base = f"{prefix}{found.stack}.{number}."
-        for group in found.of_layer(number):
-            for line in group[0]:
-                names |= {f"{base}{name}": line.shape for name in line.names(found.experts)}
-    head = found.head[1:] if found.tied else found.head
-    return names | {name: line.shape for line in head for name in line.names(0)}

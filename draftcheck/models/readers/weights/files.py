@@ -1,4 +1,5 @@
-"""Weight files of a folder: which there are, and what the headers of the safe ones list.
+"""Weight files of a folder: which there are, what the headers of the safe ones list, and where an
+index contradicts the folder.
 
 A file that the bytes prove broken becomes a fault; one that could not be read is an error.
 """
@@ -6,10 +7,12 @@ A file that the bytes prove broken becomes a fault; one that could not be read i
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
-from draftcheck.errors import ReadError
-from draftcheck.models.readers.weights import safetensors_header, shards
+from draftcheck.errors import PointerError, ReadError
+from draftcheck.models.readers import jsonfile
+from draftcheck.models.readers.weights import safetensors_header
 from draftcheck.models.readers.weights.safetensors_header import UnsoundSafetensors
 from draftcheck.models.sources.source import ModelSource
 from draftcheck.values.facts import Fault, Tensor, WeightFacts, WeightFile
@@ -34,20 +37,38 @@ EMBEDDINGS = (
     "backbone.embeddings.weight",
     "backbone.embedding.weight",
 )
+WHOLE = "model.safetensors"
+INDEX = "model.safetensors.index.json"
+VARIANT_INDEX = re.compile(r"model\.[\w-]+\.safetensors\.index\.json|model\.safetensors\..+\.json")
+NUMBERED = re.compile(r"(?P<stem>.+)-(?P<part>\d{5})-of-(?P<count>\d{5})\.safetensors", re.DOTALL)
+VARIANT = re.compile(r"model\.(?P<variant>[\w-]+)\.safetensors")
+PICKLE_INDEX = "pytorch_model.bin.index.json"
+NOT_THE_MODEL = re.compile(
+    r"(adapter_|adapters\.|consolidated|optimizer|scheduler|training_|random_states|mmproj|"
+    r"mtp[-_.]|lora|embeddings?\.|classifier|value_head).*",
+    re.DOTALL,
+)
+"""What lies beside a model in many folders, or makes one up only where nothing else does."""
+UNFINISHED = (".incomplete", ".part", ".crdownload", ".tmp")
+POINTER_SIZES = range(110, 160)
+MAX_INDEX = 32 * 1024 * 1024
+MAX_SHARDS = 2000
 
 
 def read(source: ModelSource) -> WeightFacts:
     """Headers of every shard; pickles are named, never opened."""
     names = sorted(source.files())
-    choice = shards.choose(source, names)
-    files = [_file(source, name) for name in names if _format(name) is not None]
+    choice = choose(source, names)
+    sizes = source.files()
+    files = [WeightFile(n, sizes[n], form) for n in names if (form := _format(n)) is not None]
     if not choice.names:
         pickles = [file.name for file in files if file.format == "pickle"]
-        faults = choice.faults + tuple(shards.pickle_faults(source, pickles))
+        faults = choice.faults + tuple(pickle_faults(source, pickles))
         looked_at = bool(faults or pickles)
+        unsafe = f"only pickled weights ({', '.join(pickles[:3])}), which are never opened"
         return WeightFacts(
             files=tuple(files),
-            problems=_unsafe(files),
+            problems=(unsafe,) if pickles else (),
             faults=faults if looked_at else None,
             origin={"files": "listing"},
         )
@@ -57,20 +78,22 @@ def read(source: ModelSource) -> WeightFacts:
         found.add(source, name)
     faults = choice.faults + tuple(found.faults)
     if not found.unread and not any(fault.kind == "span" for fault in faults):
-        faults += tuple(shards.against_index(choice, found.tensors, found.twice))
+        faults += tuple(against_index(choice, found.tensors, found.twice))
     tensors = found.tensors if found.tensors or not found.unread else None
     partial = ("missing-shard", "span")
     whole = not found.unread and not any(fault.kind in partial for fault in faults)
     files = [WeightFile(f.name, f.size, f.format, found.counts.get(f.name)) for f in files]
+    embedding = next((name for name in EMBEDDINGS if name in found.tensors), "")
+    table = found.tensors[embedding].shape if embedding else ()
     return WeightFacts(
         files=tuple(files),
         tensors=tensors,
         nbytes=sum(t.nbytes or 0 for t in found.tensors.values()) if whole else None,
-        embedding_rows=embedding_rows(found.tensors),
+        embedding_rows=table[0] if len(table) == 2 else None,
         faults=faults,
         origin={
             "*": "safetensors headers",
-            "embedding_rows": _embedding(found.tensors) or "",
+            "embedding_rows": embedding,
             **({"format": found.format} if found.format else {}),
         },
     )
@@ -122,16 +145,6 @@ def _kind(tensor: Tensor) -> str:
     return f"{tensor.dtype} [{', '.join(map(str, tensor.shape[:8]))}]"
 
 
-def embedding_rows(tensors: dict[str, Tensor]) -> int | None:
-    name = _embedding(tensors)
-    shape = tensors[name].shape if name else ()
-    return shape[0] if len(shape) == 2 else None
-
-
-def _embedding(tensors: dict[str, Tensor]) -> str | None:
-    return next((name for name in EMBEDDINGS if name in tensors), None)
-
-
 def listed(source: ModelSource, names: tuple[str, ...]) -> WeightFacts:
     """What the listing alone says."""
     forms = {name: "gguf" if name.endswith(".gguf") else _format(name) for name in sorted(names)}
@@ -140,7 +153,7 @@ def listed(source: ModelSource, names: tuple[str, ...]) -> WeightFacts:
     return WeightFacts(files=files, origin={"files": "listing"})
 
 
-def _guesses(choice: shards.ShardChoice) -> dict[str, int]:
+def _guesses(choice: ShardChoice) -> dict[str, int]:
     """With each shard, how many bytes its header will have, about."""
     if choice.index is None:
         return dict.fromkeys(choice.names, HEADER)
@@ -161,12 +174,202 @@ def _format(name: str) -> str | None:
     return None
 
 
-def _file(source: ModelSource, name: str) -> WeightFile:
-    return WeightFile(name, source.files()[name], _format(name) or "other")
+@dataclass(frozen=True, slots=True)
+class ShardChoice:
+    """The files of the model that are there, and what the choice itself found out."""
+
+    names: tuple[str, ...]
+    faults: tuple[Fault, ...] = ()
+    index: Mapping[str, str] | None = None
+    """Tensor -> file, where an index was believed."""
+    index_file: str = INDEX
+    total: int | None = None
+    """metadata.total_size of the index."""
 
 
-def _unsafe(files: list[WeightFile]) -> tuple[str, ...]:
-    pickles = [file.name for file in files if file.format == "pickle"]
-    if not pickles:
-        return ()
-    return (f"only pickled weights ({', '.join(pickles[:3])}), which are never opened",)
+@dataclass(frozen=True, slots=True)
+class ShardIndex:
+    """The index's table and total, or what makes it useless."""
+
+    files: Mapping[str, str] = field(default_factory=dict)
+    total: int | None = None
+    metadata: bool = True
+    fault: str = ""
+
+
+def choose(source: ModelSource, names: Sequence[str]) -> ShardChoice:
+    """The shards of the index when there is one, else the model's safetensors files."""
+    index_file = _index_file(names)
+    if index_file is None:
+        return _without_index(names)
+    index = _index(source, index_file)
+    mapping = index.files
+    missing = sorted(set(mapping.values()) - set(names))
+    if (index.fault or missing) and WHOLE in names:
+        says = index.fault or f"names {missing[0][:120]!r}, which is not in the folder"
+        words = f"{says}; {WHOLE} is there, and some engines read it without asking the index"
+        return ShardChoice((WHOLE,), (Fault("stale-index", index_file, words),))
+    if index.fault:
+        return ShardChoice((), (Fault("index", index_file, index.fault),))
+    faults = [_missing(name, mapping, names, index_file) for name in missing]
+    faults += _left_over(mapping, names, index_file)
+    if not index.metadata and WHOLE not in names:
+        faults.append(Fault("index-metadata", index_file, "has no object called metadata"))
+    present = sorted(set(mapping.values()) - set(missing))
+    return ShardChoice(tuple(present), tuple(faults), mapping, index_file, index.total)
+
+
+def against_index(
+    choice: ShardChoice, tensors: Mapping[str, Tensor], where: Mapping[str, tuple[str, ...]]
+) -> list[Fault]:
+    """Tensors that the index puts elsewhere, or that only one of the two knows.
+
+    where: for tensors that stand in several files, all of them.
+    """
+    if choice.index is None:
+        return []
+    faults, gone = [], {fault.file for fault in choice.faults if fault.kind == "missing-shard"}
+    wrong, absent = [], []
+    for name, file in choice.index.items():
+        tensor = tensors.get(name)
+        if tensor is None:
+            if file not in gone:
+                absent.append((name, file))
+        elif tensor.file != file and file not in where.get(name, ()):
+            wrong.append((name, file, tensor.file))
+    if wrong:
+        name, file, real = wrong[0]
+        says = f"tensor {name[:120]!r} is in {real}, the index says {file}{_more(wrong)}"
+        faults.append(Fault("wrong-shard", choice.index_file, says, name))
+    for name, file in absent[:20]:
+        says = f"the index promises tensor {name[:120]!r} in {file}; no file has it{_more(absent)}"
+        faults.append(Fault("not-stored", choice.index_file, says, name))
+    unlisted = sorted(tensors.keys() - choice.index.keys())
+    if unlisted:
+        says = f"tensor {unlisted[0][:120]!r} is stored, but not in the index{_more(unlisted)}"
+        faults.append(Fault("unlisted", choice.index_file, says, unlisted[0]))
+    stored = sum(tensor.nbytes or 0 for tensor in tensors.values())
+    if choice.total is not None and choice.total != stored and not gone:
+        says = f"metadata.total_size is {choice.total:,}, the tensors take {stored:,} bytes"
+        faults.append(Fault("total-size", choice.index_file, says))
+    return faults
+
+
+def pickle_faults(source: ModelSource, pickles: Sequence[str]) -> list[Fault]:
+    """The same for a model of pickles, by names and sizes alone: they are never opened."""
+    faults = []
+    for name in pickles:
+        size = source.files()[name]
+        if size in POINTER_SIZES:
+            says = f"{size} bytes: the size of a git-lfs pointer, not of weights"
+            faults.append(Fault("pointer", name, says))
+    index = _index(source, PICKLE_INDEX, ".bin")
+    lost = sorted(set(index.files.values()) - set(source.files()))
+    names = tuple(source.files())
+    return faults + [_missing(name, index.files, names, PICKLE_INDEX) for name in lost]
+
+
+def _index_file(names: Sequence[str]) -> str | None:
+    if INDEX in names:
+        return INDEX
+    others = [name for name in names if VARIANT_INDEX.fullmatch(name)]
+    return others[0] if len(others) == 1 and WHOLE not in names else None
+
+
+def _index(source: ModelSource, name: str, suffix: str = ".safetensors") -> ShardIndex:
+    if name not in source.files():
+        return ShardIndex(fault="is not there")
+    where = f"{source.label}/{name}"
+    try:
+        data = source.read(name, MAX_INDEX)
+    except PointerError:
+        return ShardIndex(fault="a git-lfs pointer, not the index")
+    try:
+        root = jsonfile.shallow_object(jsonfile.parse(data, where), where)
+    except ReadError as error:
+        return ShardIndex(fault=error.message.removeprefix(f"{where}: "))
+    mapping = root.get("weight_map")
+    if not isinstance(mapping, dict):
+        return ShardIndex(fault="has no weight_map")
+    if not all(type(file) is str for file in mapping.values()):
+        mapping = {name: str(file) for name, file in mapping.items()}
+    wanted = set(mapping.values())
+    if len(wanted) > MAX_SHARDS:
+        raise ReadError(f"{where}: names {len(wanted):,} shards")
+    for file in sorted(wanted):
+        # A name from the index is only ever looked up in the listing, never joined to a path.
+        if file in source.files() and not file.endswith(suffix):
+            return ShardIndex(fault=f"names {file[:120]!r}, which is no {suffix[1:]} file")
+    if not mapping:
+        return ShardIndex(fault="its weight_map is empty")
+    metadata = root.get("metadata")
+    if not isinstance(metadata, dict):
+        return ShardIndex(mapping, metadata=False)
+    # Some write a float, some a text; only a plain number is believed.
+    return ShardIndex(mapping, jsonfile.integer(metadata.get("total_size")))
+
+
+def _missing(name: str, mapping: Mapping[str, str], names: Sequence[str], index: str) -> Fault:
+    lost = [tensor for tensor, file in mapping.items() if file == name]
+    says = f"{index} names {name[:120]!r}, which is not in the folder"
+    if half := next((n for n in names if n.startswith(name) and n.endswith(UNFINISHED)), None):
+        says += f" (only {half}, a download that did not finish)"
+    first = f", {lost[0][:80]!r} first" if lost else ""
+    return Fault("missing-shard", name, f"{says}: {len(lost):,} tensors are missing{first}")
+
+
+def _left_over(mapping: Mapping[str, str], names: Sequence[str], index: str) -> list[Fault]:
+    """Numbered files of the same stem that the index does not name."""
+    used = set(mapping.values())
+    stems = {match["stem"] for name in used if (match := NUMBERED.fullmatch(name))}
+    extra = [
+        name
+        for name in names
+        if name not in used and (match := NUMBERED.fullmatch(name)) and match["stem"] in stems
+    ]
+    if not extra:
+        return []
+    return [Fault("extra-shard", extra[0], f"is here, but {index} does not name it{_more(extra)}")]
+
+
+def _without_index(names: Sequence[str]) -> ShardChoice:
+    if WHOLE in names:
+        return ShardChoice((WHOLE,))
+    plain = [name for name in names if name.endswith(".safetensors") and "/" not in name]
+    mine = [name for name in plain if not NOT_THE_MODEL.fullmatch(name)]
+    half = [name for name in names if name.startswith("model") and name.endswith(UNFINISHED)]
+    if not mine:
+        if half:
+            says = "a download that did not finish; no other weights are here"
+            return ShardChoice((), (Fault("missing-shard", half[0], says),))
+        adapters = [name for name in plain if name.startswith("adapter")]
+        return ShardChoice(tuple(name for name in plain if name not in adapters)[:MAX_SHARDS])
+    variants = [name for name in mine if VARIANT.fullmatch(name)]
+    if len(variants) == len(mine):
+        return ShardChoice((variants[0],))
+    numbered = [match for name in mine if (match := NUMBERED.fullmatch(name))]
+    if numbered:
+        stem, count = min((m["stem"], m["count"]) for m in numbered)
+        return _numbered([m for m in numbered if (m["stem"], m["count"]) == (stem, count)], half)
+    return ShardChoice(tuple(mine[:MAX_SHARDS]))
+
+
+def _numbered(parts: Sequence[re.Match[str]], half: Sequence[str]) -> ShardChoice:
+    """Shards that count themselves: the numbers must be complete."""
+    stem, count = parts[0]["stem"], int(parts[0]["count"])
+    there = {int(part["part"]) for part in parts}
+    first = 0 if 0 in there else 1
+    lost = [n for n in range(first, first + min(count, MAX_SHARDS)) if n not in there]
+    files = tuple(sorted(part.string for part in parts))[:MAX_SHARDS]
+    if not lost:
+        says = f"one of {len(files)} shards, and there is no index"
+        return ShardChoice(files, (Fault("no-index", files[0], says),))
+    name = f"{stem}-{lost[0]:05d}-of-{count:05d}.safetensors"
+    unfinished = next((file for file in half if file.startswith(name)), None)
+    words = f" (only {unfinished}, a download that did not finish)" if unfinished else ""
+    says = f"shard {lost[0]} of {count} is not in the folder{words}{_more(lost)}"
+    return ShardChoice(files, (Fault("missing-shard", name, says),))
+
+
+def _more(found: Sequence[object]) -> str:
+    return f" (and {len(found) - 1:,} more)" if len(found) > 1 else ""

@@ -1,7 +1,9 @@
-"""What config.json says about quantisation against what is stored, module by module."""
+"""What config.json says about quantisation against what is stored, module by module; and how many
+parameters the tensors hold, packed ones counted as what they unpack to."""
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -10,9 +12,10 @@ from draftcheck.models.readers.config import text_config
 from draftcheck.models.readers.jsonfile import integer, text
 from draftcheck.models.readers.weights import families
 from draftcheck.models.readers.weights.families import QuantisedModule
-from draftcheck.models.readers.weights.names import PLAIN
 from draftcheck.values.facts import Fault, Tensor
 
+PLAIN = frozenset({"F64", "F32", "F16", "BF16", "F8_E4M3", "F8_E5M2"})
+"""Types that store a weight in its own shape; whole numbers may be packed."""
 LEAVES = (".qweight", ".weight_packed", ".absmax")
 """Leaves that only a quantised module has."""
 LAYER = re.compile(r"(.*\blayers\.|.*\bh\.|.*\bblocks\.)(\d{1,6})\.(.+)")
@@ -21,6 +24,19 @@ PATTERN = re.compile(r"^re:|[*?\[]")
 LONGEST = 300
 MOST = 5
 MOST_LISTED = 500
+WIDTHS = {"I64": 64, "I32": 32, "U32": 32, "I16": 16, "U16": 16, "I8": 8, "U8": 8}
+PACKED = ("qweight", "weight_packed")
+BESIDE = (
+    "qzeros", "scales", "g_idx", "weight_scale", "weight_scale_inv", "weight_scale_2",
+    "weight_zero_point", "weight_shape", "weight_g_idx", "weight_global_scale", "input_scale",
+    "input_global_scale", "k_scale", "v_scale", "absmax", "quant_map", "nested_absmax",
+    "nested_quant_map", "weight_format", "SCB",
+)  # fmt: skip
+"""What quantisation stores beside the weights."""
+KNOWN = (
+    "awq", "gptq", "awq_marlin", "gptq_marlin", "auto-round", "bitsandbytes", "compressed-tensors",
+    "fp8", "fbgemm_fp8", "mxfp4", "modelopt",
+)  # fmt: skip
 
 
 def settings(raw: Mapping[str, Any]) -> Mapping[str, Any] | None:
@@ -185,3 +201,61 @@ def _undeclared(
         return []
     says = f"{name[:120]!r} is a part of a quantised module; config.json declares no quantisation"
     return [Fault("undeclared", tensors[name].file, says, name)]
+
+
+def count_parameters(
+    tensors: Mapping[str, Tensor] | None, quantization: Mapping[str, Any] | None
+) -> int | None:
+    """How many they hold; None: not read, or packed in a way that is not known here."""
+    if tensors is None:
+        return None
+    if quantization is None:
+        return sum(math.prod(tensor.shape) for tensor in tensors.values())
+    method = str(quantization.get("quant_method", "")).lower()
+    if method not in KNOWN:
+        return None
+    bits = _bits(quantization)
+    total = 0
+    for name, tensor in tensors.items():
+        found = _one(name, tensor, bits)
+        if found is None:
+            return None
+        total += found
+    return total
+
+
+def _one(name: str, tensor: Tensor, bits: int | None) -> int | None:
+    last = name.rpartition(".")[2]
+    if last in BESIDE or ".quant_state." in name or last.endswith("_scales"):
+        return 0
+    size = math.prod(tensor.shape)
+    width = WIDTHS.get(tensor.dtype)
+    if last in PACKED:
+        return size * width // bits if width and bits else None
+    if last.endswith("_blocks") and tensor.dtype == "U8":  # MXFP4: two in a byte
+        return size * 2
+    if width == 8 and bits == 4:  # bitsandbytes and NVFP4: two in a byte
+        return size * 2
+    return size
+
+
+def _bits(quantization: Mapping[str, Any]) -> int | None:
+    """Bits of one weight, wherever the method writes them."""
+    for name in ("bits", "w_bit"):
+        if found := _small(quantization.get(name)):
+            return found
+    if quantization.get("load_in_4bit") or quantization.get("_load_in_4bit"):
+        return 4
+    if "4" in str(quantization.get("quant_algo", "")):  # modelopt: NVFP4, W4A16 …
+        return 4
+    groups = quantization.get("config_groups")
+    for group in groups.values() if isinstance(groups, dict) else ():
+        weights = group.get("weights") if isinstance(group, dict) else None
+        if isinstance(weights, dict) and (found := _small(weights.get("num_bits"))):
+            return found
+    return None
+
+
+def _small(value: Any) -> int | None:
+    number = integer(value)
+    return number if number is not None and 1 <= number <= 16 else None

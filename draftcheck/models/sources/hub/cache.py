@@ -10,6 +10,7 @@ import contextlib
 import hashlib
 import json
 import os
+import stat
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -23,6 +24,13 @@ KINDS = ("blobs", "heads", "listings", "refs")
 MARK = b"draftcheck-head-1 "
 ROOM = 0.8
 """Share of the limit that is left after making room."""
+READ_ONLY = (
+    os.O_RDONLY
+    | getattr(os, "O_NONBLOCK", 0)
+    | getattr(os, "O_NOFOLLOW", 0)
+    | getattr(os, "O_BINARY", 0)
+)
+"""A link or a FIFO that somebody planted is neither followed nor waited for."""
 STALE = 3600
 """Seconds after which a file that was never moved into place is rubbish."""
 
@@ -184,7 +192,11 @@ class HubCache:
 
     def _load(self, path: Path) -> bytes | None:
         try:
-            data = path.read_bytes()
+            descriptor = os.open(path, READ_ONLY)
+            with os.fdopen(descriptor, "rb") as file:
+                if not stat.S_ISREG(os.fstat(descriptor).st_mode):  # nothing that we wrote
+                    return None
+                data = file.read()
         except OSError:
             return self._unwritten.get(path)
         with contextlib.suppress(OSError):

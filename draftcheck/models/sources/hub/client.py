@@ -15,15 +15,15 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, NoReturn, TypeVar
 from urllib.parse import urlsplit
 
 from draftcheck import settings
-from draftcheck.errors import ReadError
+from draftcheck.errors import GatedError, ReadError
 from draftcheck.models.sources import progress
-from draftcheck.models.sources.hub import origins
-from draftcheck.models.sources.hub.budget import RequestBudget
-from draftcheck.models.sources.hub.origins import Allowed, origin
+from draftcheck.models.sources.hub import addresses
+from draftcheck.models.sources.hub.addresses import Allowed, origin
+from draftcheck.models.sources.hub.budget import LIMIT, RequestBudget
 from draftcheck.settings import __version__
 
 MAX_HOPS = 5
@@ -38,9 +38,10 @@ SHORT = 4096
 NOTED = 1.0
 """Seconds of waiting that the progress line mentions."""
 REDIRECTS = {301, 302, 303, 307, 308}
+DISABLED = "access to this resource is disabled"
+BAD_TOKEN = "invalid credentials"
 BUSY = {408, 425, 429, 500, 502, 503, 504}
 CONTENT_RANGE = re.compile(r"bytes (\d{1,19})-(\d{1,19})/(\d{1,19}|\*)")
-RATE_LIMIT = re.compile(r"r=(\d{1,9})\s*;\s*t=(\d{1,9})")
 
 T = TypeVar("T")
 
@@ -68,6 +69,10 @@ class OfflineError(ReadError):
     """Something is in no cache, and the network may not be used."""
 
 
+class NotOnHub(ReadError):
+    """No such repo, revision or file."""
+
+
 @dataclass(frozen=True, slots=True)
 class ByteSpan:
     """Bytes start to stop of a file whose whole size is known."""
@@ -78,20 +83,12 @@ class ByteSpan:
 
 
 @dataclass(frozen=True, slots=True)
-class HttpHop:
-    """One answer on the way."""
-
-    url: str
-    status: int
-    headers: Mapping[str, str]
-
-
-@dataclass(frozen=True, slots=True)
 class HttpAnswer:
     url: str
     status: int
     headers: Mapping[str, str]
-    hops: tuple[HttpHop, ...] = ()
+    hops: tuple[HttpAnswer, ...] = ()
+    """The redirects on the way."""
 
 
 class ReadDeadline:
@@ -158,7 +155,8 @@ class HubClient:
         allowed: which addresses of the endpoint a redirect may lead to; same_host: to no other
         host at all.
         """
-        hops: list[HttpHop] = []
+        addresses.refuse_user(url, what)
+        hops: list[HttpAnswer] = []
         for _ in range(MAX_HOPS):
             self._wait_for_quota(url)
             with self._send(url, what, span) as (response, clock):
@@ -168,8 +166,8 @@ class HubClient:
                 if status not in (200, 206):
                     _finish(response, clock)
                 if status in REDIRECTS and "location" in headers:
-                    hops.append(HttpHop(url, status, headers))
-                    url = origins.follow(url, headers["location"], what, self._home, allowed)
+                    hops.append(HttpAnswer(url, status, headers))
+                    url = addresses.follow(url, headers["location"], what, self._home, allowed)
                     if same_host and origin(url) != self._home:
                         raise ReadError(f"{what}: redirected to another host: {url[:120]!r}")
                     continue
@@ -219,7 +217,7 @@ class HubClient:
             headers["authorization"] = f"Bearer {self._token}"
         if span is not None:
             headers["range"] = f"bytes={span.start}-{span.stop - 1}"
-        host = urlsplit(url).netloc.rpartition("@")[2]
+        host = urlsplit(url).netloc
         clock: Any = ReadDeadline(self._timeout)
         limits = httpx.Timeout(self._timeout, read=clock)
         try:
@@ -345,9 +343,9 @@ def _finish(response: Any, clock: ReadDeadline) -> None:
 
 def asked_wait(answer: HttpAnswer) -> float | None:
     """Seconds that a busy server asks for: its rate limit first, then Retry-After."""
-    limit = RATE_LIMIT.search(answer.headers.get("ratelimit", ""))
-    if answer.status == 429 and limit and int(limit[1]) == 0:
-        return float(limit[2]) + 1
+    limit = LIMIT.search(answer.headers.get("ratelimit", ""))
+    if answer.status == 429 and limit and int(limit[2]) == 0:
+        return float(limit[3]) + 1
     after = answer.headers.get("retry-after", "").strip()[:40]
     if after.isdecimal():
         return float(after[:12])
@@ -379,6 +377,63 @@ def _offset(answer: HttpAnswer, span: ByteSpan | None, what: str) -> int:
 
 def _words(error: Exception) -> str:
     return str(error)[:200] or type(error).__name__
+
+
+def refuse(
+    web: HubClient, answer: HttpAnswer, repo: str, what: str, revision: str | None = None
+) -> NoReturn:
+    """Raise what an answer without content means; what names the file or the list of files."""
+    code = answer.headers.get("x-error-code", "")
+    said = answer.headers.get("x-error-message", "")[:200]
+    status = answer.status
+    where = f"{what} answered {status}{' ' + code[:40] if code else ''}"
+    page = f"{web.endpoint}/{repo}"
+    host = urlsplit(answer.url).netloc
+    if status in BUSY:
+        cause = "too many requests" if status == 429 else f"{host} is in trouble"
+        raise RetryableError(
+            f"{repo}: {where}: {cause}", "Try again later.", wait=asked_wait(answer)
+        )
+    if DISABLED in said.lower():
+        raise ReadError(
+            f"{repo}: disabled: {where}",
+            hint="The Hub has closed this repo; nobody can read it. Look for another copy.",
+        )
+    if code == "GatedRepo":
+        raise GatedError(f"{repo}: gated: {where}", hint=_access(web, page))
+    if BAD_TOKEN in said.lower():
+        raise ReadError(
+            f"{repo}: the token is not valid: {where}",
+            hint="Log in again (hf auth login), or correct or unset HF_TOKEN.",
+        )
+    if code == "RevisionNotFound":
+        raise NotOnHub(
+            f"{repo}: no revision {revision or 'main'!r}: {where}",
+            hint=f"Branches, tags and commits: {page}/commits.",
+        )
+    if code == "EntryNotFound":
+        raise NotOnHub(f"{repo}: no such file: {where}")
+    if code == "RepoNotFound" or status in (401, 404):
+        raise NotOnHub(f"{repo}: no such repo, or a private one: {where}", hint=_unseen(web))
+    if status == 403:
+        raise ReadError(f"{repo}: not allowed: {where}", hint=_access(web, page))
+    tail = f": {said}" if said else ""
+    raise ReadError(f"{repo}: {where} from {host}{tail}")
+
+
+def _access(web: HubClient, page: str) -> str:
+    if web.has_token:
+        return f"Your token has no access: ask for it at {page}, then try again."
+    return f"Ask for access at {page}, then log in (hf auth login) or set HF_TOKEN."
+
+
+def _unseen(web: HubClient) -> str:
+    if web.has_token:
+        return "Check the name (there is no such local path either), or whether your token sees it."
+    return (
+        "Check the name (there is no such local path either);"
+        " for a private repo log in (hf auth login) or set HF_TOKEN."
+    )
 
 
 def open_web(budget: RequestBudget | None = None) -> HubClient:

@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 from draftcheck import settings
+from draftcheck.errors import ReadError
 from draftcheck.models.sources.folder import FolderSource
 
 COMMIT = re.compile(r"[0-9a-f]{40}")
@@ -35,8 +36,8 @@ def commit(repo: str, revision: str | None) -> str | None:
     if not NAME.fullmatch(name) or ".." in name:
         return None
     try:
-        text = (folder(repo) / "refs" / name).read_text(encoding="ascii").strip()
-    except (OSError, ValueError):
+        text = FolderSource(folder(repo) / "refs").read(name, 1000).decode("ascii").strip()
+    except (ReadError, ValueError):
         return None
     return text if COMMIT.fullmatch(text) else None
 

@@ -1,19 +1,24 @@
-"""Which files a repo has at one commit, with sizes and digests: one request, or the cache."""
+"""The lists of a Hub: the files of a repo at one commit, and the models that fit a question.
+
+Files come with sizes and digests, in one request or from the cache; models page by page.
+"""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
-from urllib.parse import quote, urlsplit
+from typing import Annotated, Any
+from urllib.parse import quote, urlencode, urlsplit
+
+import msgspec
+from msgspec import Meta
 
 from draftcheck.errors import ReadError
-from draftcheck.models.sources.hub.answers import refuse
+from draftcheck.models.sources.hub.addresses import origin
 from draftcheck.models.sources.hub.cache import HubCache
-from draftcheck.models.sources.hub.client import HttpAnswer, HubClient, RetryableError
-from draftcheck.models.sources.hub.origins import origin
+from draftcheck.models.sources.hub.client import HttpAnswer, HubClient, RetryableError, refuse
 
 MAX_BODY = 16 * 1024 * 1024
 MAX_ITEMS = 1 << 20
@@ -23,34 +28,38 @@ MAX_SIZE = 1 << 50
 COMMIT = re.compile(r"[0-9a-f]{40}")
 SHA256 = re.compile(r"[0-9a-f]{64}")
 REPO = re.compile(r"[A-Za-z0-9_][\w.-]{0,95}/[A-Za-z0-9_][\w.-]{0,95}", re.ASCII)
+MAX_ROWS = 1_000_000
+PAGE = 1000
+"""Rows that a page of the public Hub has at most."""
+MODELS = "the list of models"
 NEXT = re.compile(r'<([^<>]{1,2000})>\s*;\s*rel="?next"?')
 
 
-@dataclass(frozen=True, slots=True)
-class ListedFile:
-    size: int
-    digest: str | None
+class ListedFile(msgspec.Struct, frozen=True, array_like=True):
+    size: Annotated[int, Meta(ge=0, lt=MAX_SIZE)]
+    digest: Annotated[str, Meta(pattern=r"^(git-sha1:[0-9a-f]{40}|sha256:[0-9a-f]{64})\Z")] | None
     """git-sha1:… of a small file, sha256:… of a large one."""
 
 
-@dataclass(frozen=True, slots=True)
-class Listing:
+class Listing(msgspec.Struct, frozen=True):
     repo: str
     """The name that the Hub uses now."""
     commit: str
-    files: Mapping[str, ListedFile]
+    files: dict[str, ListedFile]
 
     def dump(self) -> dict[str, Any]:
-        files = {name: [entry.size, entry.digest] for name, entry in self.files.items()}
-        return {"repo": self.repo, "commit": self.commit, "files": files}
+        found: dict[str, Any] = msgspec.to_builtins(self)
+        return found
+
+
+msgspec.json.Decoder(Listing)  # now: msgspec crashes where two threads meet a type first
 
 
 def load(body: Any) -> Listing | None:
     """A listing as dump() wrote it; None for anything else."""
     try:
-        files = {str(name): ListedFile(int(e[0]), e[1]) for name, e in body["files"].items()}
-        return Listing(str(body["repo"]), str(body["commit"]), files)
-    except (TypeError, KeyError, ValueError, AttributeError, IndexError):
+        return msgspec.convert(body, Listing)
+    except (msgspec.ValidationError, RecursionError):
         return None
 
 
@@ -59,7 +68,7 @@ def fetch(web: HubClient, store: HubCache, repo: str, revision: str | None) -> L
     if revision and COMMIT.fullmatch(revision) and (known := cached(web, store, repo, revision)):
         return known
     known = cached(web, store, repo, revision)
-    if known and _commit_now(web, repo, revision) == known.commit:
+    if known and _sha(_brief(web, repo, revision)) == known.commit:
         return known
     return _ask(web, repo, revision)
 
@@ -70,7 +79,7 @@ def keep(
     """Remember a listing under which a model was read: by then it has proved true."""
     if store.ref(web.endpoint, repo, revision) != listing.commit:
         store.keep_ref(web.endpoint, repo, revision, listing.commit)
-    if store.listing(web.endpoint, repo, listing.commit) is None:
+    if cached(web, store, repo, listing.commit) is None:
         store.keep_listing(web.endpoint, repo, listing.commit, listing.dump())
 
 
@@ -79,17 +88,15 @@ def cached(web: HubClient, store: HubCache, repo: str, revision: str | None) -> 
     commit = store.ref(web.endpoint, repo, revision)
     if commit is None and revision and COMMIT.fullmatch(revision):
         commit = revision
-    body = store.listing(web.endpoint, repo, commit) if commit else None
-    found = load(body) if body is not None else None
+    found = load(store.listing(web.endpoint, repo, commit)) if commit else None
     return found if found and found.commit == commit else None
 
 
 def commit_now(web: HubClient, repo: str, revision: str | None) -> tuple[str, str]:
     """The name that a repo has now, and the commit that a revision means."""
-    url = f"{_url(web, repo, revision)}?expand=sha"
-    _, body = get_json(web, url, repo, "the commit", revision, optional=True)
-    sha, name = (body.get("sha"), body.get("id")) if isinstance(body, dict) else (None, None)
-    if isinstance(sha, str) and COMMIT.fullmatch(sha):
+    body = _brief(web, repo, revision)
+    name = body.get("id")
+    if sha := _sha(body):
         return (name if isinstance(name, str) and REPO.fullmatch(name) else repo), sha
     found = _ask(web, repo, revision)
     return found.repo, found.commit
@@ -100,12 +107,16 @@ def _url(web: HubClient, repo: str, revision: str | None) -> str:
     return f"{url}/revision/{quote(revision, safe='')}" if revision else url
 
 
-def _commit_now(web: HubClient, repo: str, revision: str | None) -> str | None:
-    """The commit alone, in a few hundred bytes; None when the server does not say it so."""
+def _brief(web: HubClient, repo: str, revision: str | None) -> dict[str, Any]:
+    """The commit alone, in a few hundred bytes; nothing when the server does not say it so."""
     url = f"{_url(web, repo, revision)}?expand=sha"
     _, body = get_json(web, url, repo, "the commit", revision, optional=True)
-    sha = body.get("sha") if isinstance(body, dict) else None
-    return sha if isinstance(sha, str) else None
+    return body if isinstance(body, dict) else {}
+
+
+def _sha(body: dict[str, Any]) -> str | None:
+    sha = body.get("sha")
+    return sha if isinstance(sha, str) and COMMIT.fullmatch(sha) else None
 
 
 def _ask(web: HubClient, repo: str, revision: str | None) -> Listing:
@@ -113,8 +124,8 @@ def _ask(web: HubClient, repo: str, revision: str | None) -> Listing:
     _, body = get_json(web, f"{_url(web, repo, revision)}?blobs=true", repo, what, revision)
     if not isinstance(body, dict):
         raise ReadError(f"{repo}: {what} is not an object")
-    sha, name = body.get("sha"), body.get("id") or body.get("modelId") or repo
-    if not isinstance(sha, str) or not COMMIT.fullmatch(sha):
+    sha, name = _sha(body), body.get("id") or body.get("modelId") or repo
+    if sha is None:
         raise ReadError(f"{repo}: {what} names no commit")
     if revision and COMMIT.fullmatch(revision) and sha != revision:
         raise ReadError(f"{repo}: asked for commit {revision[:12]}, the server has {sha[:12]}")
@@ -147,12 +158,11 @@ def _tree(web: HubClient, repo: str, sha: str) -> dict[str, ListedFile | None]:
         for row in body if isinstance(body, list) else ():
             if isinstance(row, dict) and row.get("type") == "file":
                 found.update(filter(None, [_row(row.get("path"), row, row.get("oid"))]))
-        match = NEXT.search(answer.headers.get("link", "")[:4000])
-        if match is None or len(found) > MAX_FILES:
+        following = _next(answer)
+        if following is None or len(found) > MAX_FILES:
             return found
-        url = match[1]
-        same = origin(url) == origin(base) and urlsplit(url).path == urlsplit(base).path
-        if not same or url in seen:
+        url = following
+        if not _same(url, base) or url in seen:
             raise ReadError(f"{repo}: {what} goes on elsewhere: {url[:120]!r}")
     raise ReadError(f"{repo}: {what} has more than {MAX_PAGES} pages")
 
@@ -211,3 +221,74 @@ def _json(data: bytes, what: str, answer: HttpAnswer) -> Any:
         page = data[:200].lstrip()[:1] == b"<" or "html" in answer.headers.get("content-type", "")
         kind = "a web page (a proxy or a login in between?)" if page else "not JSON"
         raise RetryableError(f"{what}: the answer is {kind}", tries=2) from None
+
+
+@dataclass(frozen=True, slots=True)
+class HubQuery:
+    """What is asked of the list; empty fields ask nothing."""
+
+    filters: tuple[str, ...] = ()
+    """Tags that a model must all have."""
+    search: str = ""
+    author: str = ""
+    parameters: str = ""
+    """As the Hub writes it: min:1B,max:6B."""
+    sort: str = "downloads"
+    fields: tuple[str, ...] = ()
+    """Properties to bring along (expand=…)."""
+    rows: int = PAGE
+    """No more than these."""
+
+    def addresses(self, base: str) -> list[str]:
+        """The question in full, and in words that every server of this kind understands."""
+        query = [("filter", tag) for tag in self.filters]
+        named = {"search": self.search, "author": self.author}
+        query += [(name, value) for name, value in named.items() if value]
+        query.append(("limit", str(min(self.rows, PAGE))))
+        more = {"sort": self.sort, "num_parameters": self.parameters}
+        rest = [(name, value) for name, value in more.items() if value]
+        rich = query + rest + [("expand", name) for name in self.fields]
+        plain = [*query, ("full", "true"), ("config", "true")]
+        return [f"{base}?{urlencode(pairs)}" for pairs in (rich, plain)]
+
+
+def pages(
+    web: HubClient, question: HubQuery, start: str | None = None
+) -> Iterator[tuple[str | None, list[dict[str, Any]]]]:
+    """Pages of rows, each with the address of the next: there one can go on another time."""
+    base = f"{web.endpoint}/api/models"
+    if start is not None and not _same(start, base):
+        raise ReadError(f"{MODELS} does not go on at {start[:120]!r}")
+    ways = [start] if start is not None else question.addresses(base)
+    url: str | None = ways.pop(0)
+    seen: set[str] = set()
+    most = min(question.rows, MAX_ROWS)
+    while url is not None and most > 0:
+        if seen and (not _same(url, base) or url in seen):
+            raise ReadError(f"{MODELS} goes on elsewhere: {url[:120]!r}")
+        answer, body = get_json(web, url, "the Hub", MODELS, None, optional=bool(ways))
+        if body is None and ways:  # it does not know these words
+            url = ways.pop(0)
+            continue
+        ways = []
+        seen.add(url)
+        if not isinstance(body, list):
+            raise ReadError(f"{MODELS} is not a list")
+        url = _next(answer)
+        page = [row for row in body if _named(row)][:most]
+        most -= len(page)
+        yield (url if most else None), page
+
+
+def _next(answer: HttpAnswer) -> str | None:
+    """The address of the page that follows."""
+    match = NEXT.search(answer.headers.get("link", "")[:4000])
+    return match[1] if match else None
+
+
+def _same(url: str, base: str) -> bool:
+    return origin(url) == origin(base) and urlsplit(url).path.rstrip("/") == urlsplit(base).path
+
+
+def _named(row: Any) -> bool:
+    return isinstance(row, dict) and isinstance(row.get("id") or row.get("modelId"), str)

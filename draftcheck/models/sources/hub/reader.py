@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import copy
 import threading
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import cached_property
 from pathlib import Path
 
 from draftcheck.errors import ReadError
-from draftcheck.models.sources.hub import huggingface_cache, links
-from draftcheck.models.sources.hub.answers import refuse
+from draftcheck.models.sources.hub import addresses, huggingface_cache
+from draftcheck.models.sources.hub.addresses import Shortcut, origin
 from draftcheck.models.sources.hub.cache import HubCache, digest_of
 from draftcheck.models.sources.hub.client import (
     ByteSpan,
@@ -17,10 +19,10 @@ from draftcheck.models.sources.hub.client import (
     HubClient,
     OfflineError,
     RetryableError,
+    refuse,
 )
-from draftcheck.models.sources.hub.links import Shortcut
 from draftcheck.models.sources.hub.listing import ListedFile, Listing
-from draftcheck.models.sources.hub.origins import origin
+from draftcheck.models.sources.source import ModelSource
 
 WORKERS = 8
 NEAR = 4 * 1024
@@ -28,8 +30,11 @@ NEAR = 4 * 1024
 GONE = {400, 401, 403, 404, 410}
 
 
-class HubReader:
-    """Reads by path; every byte is of the listing's commit."""
+class HubSource(ModelSource):
+    """The files directly in one folder of a repo; every byte is of the listing's commit.
+
+    Inside, files are known by their paths in the repo: folders share what was read.
+    """
 
     def __init__(
         self,
@@ -42,7 +47,9 @@ class HubReader:
         offline: bool,
     ) -> None:
         self.listing = listing
-        self.label = label
+        self.label = self._repo = label
+        self.revision: str | None = listing.commit
+        self._prefix = ""
         self._web = web
         self._store = store
         self._shortcut = shortcut
@@ -55,12 +62,40 @@ class HubReader:
         self._locks: dict[str, threading.Lock] = {}
         self._lock = threading.Lock()
 
-    def whole(self, path: str, limit: int) -> bytes:
+    def inside(self, folder: str) -> HubSource:
+        """The same repo, seen from one of its folders."""
+        found = copy.copy(self)
+        found._prefix = f"{folder}/" if folder else ""
+        found.label = f"{self._repo}/{folder}".rstrip("/")
+        found.__dict__.pop("_files", None)
+        return found
+
+    @cached_property
+    def _files(self) -> dict[str, int]:
+        start = len(self._prefix)
+        return {
+            path[start:]: entry.size
+            for path, entry in self.listing.files.items()
+            if path.startswith(self._prefix) and "/" not in path[start:]
+        }
+
+    def files(self) -> Mapping[str, int]:
+        return self._files
+
+    def digest(self, name: str) -> str | None:
+        entry = self.listing.files.get(self._prefix + name)
+        return entry.digest if entry else None
+
+    def called(self, name: str) -> str:
+        return f"{self.label}/{name}"
+
+    def read(self, name: str, limit: int) -> bytes:
         """All of a file, held against its digest."""
+        path = self._prefix + name
         entry = self._entry(path)
         if entry.size > limit:
             raise ReadError(
-                f"{self.label}/{path}: {entry.size:,} bytes is more than such a file can"
+                f"{self._repo}/{path}: {entry.size:,} bytes is more than such a file can"
                 f" sensibly have (limit {limit:,})"
             )
         with self._locked(path):
@@ -68,8 +103,8 @@ class HubReader:
                 self._wholes[path] = self._kept(path) or self._download(path)
             return self._wholes[path]
 
-    def head(self, path: str, length: int) -> bytes:
-        """At least the first length bytes, or all there are."""
+    def head(self, name: str, length: int) -> bytes:
+        path = self._prefix + name
         entry = self._entry(path)
         want = min(length, entry.size)
         with self._locked(path):
@@ -79,15 +114,15 @@ class HubReader:
             self._heads[path] = have
             return have
 
-    def span(self, path: str, start: int, length: int) -> bytes:
-        """At most length bytes from start."""
+    def read_range(self, name: str, start: int, length: int) -> bytes:
+        path = self._prefix + name
         size = self._entry(path).size
         stop = min(start + length, size)
         if stop <= start:
             return b""
         known = self._heads.get(path) or self._known(path)
         if stop <= len(known) or start <= len(known) + NEAR:
-            return self.head(path, stop)[start:stop]
+            return self.head(name, stop)[start:stop]
         with self._locked(path):
             key = path, start
             have = self._spans.get(key) or self._known(path, start)
@@ -101,15 +136,19 @@ class HubReader:
 
     def expect(self, heads: Mapping[str, int]) -> None:
         """Read these first bytes at once, some in parallel."""
-        todo = [(path, length) for path, length in heads.items() if self._lacks(path, length)]
+        todo = [
+            (name, length)
+            for name, length in heads.items()
+            if name in self._files and self._lacks(self._prefix + name, length)
+        ]
         if self._offline and todo:
-            raise self._missing([path for path, _ in todo])
+            raise self._missing([self._prefix + name for name, _ in todo])
         if len(todo) < 2:
-            for path, length in todo:
-                self._first(path, length)
+            for name, length in todo:
+                self._first(name, length)
             return
         pool = ThreadPoolExecutor(WORKERS)
-        jobs = [pool.submit(self._first, path, length) for path, length in todo]
+        jobs = [pool.submit(self._first, name, length) for name, length in todo]
         try:
             for job in jobs:
                 job.result()
@@ -123,31 +162,41 @@ class HubReader:
             raise
         pool.shutdown()
 
-    def vouch(self, path: str) -> None:
-        """What was read of the file made sense: keep it for the next run."""
+    def vouch(self, name: str) -> None:
+        path = self._prefix + name
         for key in [key for key in self._fresh if key[0] == path]:
             self._fresh.discard(key)
             data = self._spans[key] if key[1] else self._heads[path]
             self._store.keep_head(self._web.endpoint, self._key(path), data, key[1])
 
-    def probe(self, path: str) -> None:
-        """Ask for one byte, whatever the caches hold: an error when it may not be read."""
-        size = self._entry(path).size
-        if size and not self._offline:
-            self._get(path, ByteSpan(0, 1, size))
+    def probe(self) -> None:
+        """See whether files may be read: lists of files are public, and caches know no gates."""
+        first = min(self._files, key=lambda name: (name != "config.json", name), default=None)
+        size = self._files[first] if first is not None else 0
+        if first is not None and size and not self._offline:
+            self._get(self._prefix + first, ByteSpan(0, 1, size))
 
-    def offer(self, path: str, data: bytes) -> None:
-        """Take the content of a file from elsewhere, if it is that."""
-        digest = self._entry(path).digest
-        if digest and not self.kept(path) and digest_of(data, digest) == digest:
+    def offer(self, name: str, data: bytes) -> None:
+        digest = self.digest(name)
+        if digest and not self._kept_whole(name) and digest_of(data, digest) == digest:
             self._store.keep_blob(digest, data)
 
-    def place(self, path: str) -> Path | None:
-        """Where the whole file lies on this disk."""
-        return self._store.place(self._key(path)) or self._cached_file(path)
+    def path(self, name: str) -> str | None:
+        """The file in a cache, once it was read whole."""
+        path = self._prefix + name
+        found = self._store.place(self._key(path)) or self._cached_file(path)
+        return str(found) if found else None
 
-    def kept(self, path: str) -> bool:
-        """Whether the whole file can be had without the network."""
+    def readable(self) -> HubSource:
+        """The same, less the files that would take the network."""
+        found = copy.copy(self)
+        kept = {name: size for name, size in self._files.items() if self._kept_whole(name)}
+        found.__dict__["_files"] = kept
+        return found
+
+    def _kept_whole(self, name: str) -> bool:
+        """Whether reading the whole file takes no network."""
+        path = self._prefix + name
         known = path in self._wholes or self._store.has_blob(self._key(path))
         return known or self._cached_file(path) is not None
 
@@ -157,12 +206,12 @@ class HubReader:
             kept.clear()
         self._fresh.clear()
 
-    def _first(self, path: str, length: int) -> None:
-        size = self._entry(path).size
+    def _first(self, name: str, length: int) -> None:
+        size = self._files[name]
         if length >= size:
-            self.whole(path, size)
+            self.read(name, size)
         else:
-            self.head(path, length)
+            self.head(name, length)
 
     def _lacks(self, path: str, length: int) -> bool:
         entry = self.listing.files.get(path)
@@ -176,7 +225,7 @@ class HubReader:
     def _entry(self, path: str) -> ListedFile:
         entry = self.listing.files.get(path)
         if entry is None:
-            raise ReadError(f"{self.label}: has no file {path[:120]!r}")
+            raise ReadError(f"{self._repo}: has no file {path[:120]!r}")
         return entry
 
     def _key(self, path: str) -> str:
@@ -231,7 +280,7 @@ class HubReader:
         more = have + self._get(path, ByteSpan(len(have), want, size))
         digest = self._entry(path).digest
         if want == size and digest and digest_of(more, digest) != digest:
-            raise ReadError(f"{self.label}/{path}: damaged on the way: its digest is another one")
+            raise ReadError(f"{self._repo}/{path}: damaged on the way: its digest is another one")
         self._fresh.add((path, 0))
         return more
 
@@ -249,7 +298,7 @@ class HubReader:
             self._links.pop(path, None)
             if not last:
                 self._shortcut.failed()
-        raise ReadError(f"{self.label}/{path}: damaged on the way: its digest is another one")
+        raise ReadError(f"{self._repo}/{path}: damaged on the way: its digest is another one")
 
     def _get(self, path: str, span: ByteSpan) -> bytes:
         """Bytes from the network, going on where a cut left off."""
@@ -260,7 +309,7 @@ class HubReader:
         return bytes(sink)
 
     def _once(self, path: str, span: ByteSpan, sink: bytearray) -> None:
-        what = f"{self.label}/{path}"
+        what = f"{self._repo}/{path}"
         rest = ByteSpan(span.start + len(sink), span.stop, span.size)
         is_whole = rest.start == 0 and rest.stop == rest.size
         limit = rest.stop - rest.start
@@ -278,7 +327,7 @@ class HubReader:
             limit + 1 if is_whole else limit,
             what,
             span=None if is_whole else rest,
-            allowed=lambda there: links.belongs(there, self.listing.repo),
+            allowed=lambda there: addresses.belongs(there, self.listing.repo),
         )
         if answer.status not in (200, 206):
             self._refused(path, answer, link, short)
@@ -289,18 +338,18 @@ class HubReader:
             raise RetryableError(f"{what}: ended after {len(sink):,} bytes")
 
     def _address(self, path: str) -> str:
-        return links.resolve(self._web.endpoint, self.listing.repo, self.listing.commit, path)
+        return addresses.resolve(self._web.endpoint, self.listing.repo, self.listing.commit, path)
 
     def _refused(self, path: str, answer: HttpAnswer, link: str | None, short: str | None) -> None:
         if link is not None and answer.status in GONE:
             self._links.pop(path, None)  # it has expired: ask for another one, once
-            raise RetryableError(f"{self.label}/{path}: its link has expired", wait=0.0, tries=2)
+            raise RetryableError(f"{self._repo}/{path}: its link has expired", wait=0.0, tries=2)
         if short is not None and answer.status not in (429, 503):
             self._shortcut.failed()
-            raise RetryableError(f"{self.label}/{path}: {answer.status}", wait=0.0, tries=3)
+            raise RetryableError(f"{self._repo}/{path}: {answer.status}", wait=0.0, tries=3)
         if origin(answer.url) != origin(self._web.endpoint) and answer.status in GONE:
             raise RetryableError(
-                f"{self.label}/{path}: the storage answered {answer.status} to a fresh link",
+                f"{self._repo}/{path}: the storage answered {answer.status} to a fresh link",
                 wait=0.0,
                 tries=2,
             )
@@ -323,7 +372,12 @@ class HubReader:
         for hop in answer.hops:
             if oid and hop.status in (302, 307):
                 self._shortcut.learn(
-                    self._web.endpoint, hop, self.listing.repo, self.listing.commit, path, oid
+                    self._web.endpoint,
+                    hop.headers.get("location", ""),
+                    self.listing.repo,
+                    self.listing.commit,
+                    path,
+                    oid,
                 )
         if answer.hops:
             self._links[path] = answer.url
@@ -332,6 +386,6 @@ class HubReader:
         more = f" and {len(paths) - 3} more" if len(paths) > 3 else ""
         commit = self.listing.commit[:12]
         return OfflineError(
-            f"{self.label} at {commit}: in no cache: {', '.join(paths[:3])}{more}",
+            f"{self._repo} at {commit}: in no cache: {', '.join(paths[:3])}{more}",
             hint="Run it once without --offline (and without HF_HUB_OFFLINE) to fetch it.",
         )

@@ -1,15 +1,47 @@
-"""Mistral's tekken.json -> token table: special tokens first, then the byte-level ranks."""
+"""Vocabularies of byte strings in base64 -> token table, in the byte-level spelling.
+
+tiktoken's ranks are lines of "base64 rank" (Llama 3's tokenizer.model, qwen.tiktoken); their
+special tokens live in code, not in the file, and stay unread. Mistral's tekken.json lists its
+special tokens first, then the ranks.
+"""
 
 from __future__ import annotations
 
 import base64
 import binascii
+import re
 from dataclasses import dataclass
 from typing import Any
 
 from draftcheck.errors import ReadError
 from draftcheck.models.readers import jsonfile
 from draftcheck.models.readers.tokenizer import vocabulary
+
+_LINE = re.compile(rb"[A-Za-z0-9+/]+={0,2} \d{1,9}\r?\n")
+
+
+def looks_like_tiktoken(data: bytes) -> bool:
+    """Whether a file that starts like this holds tiktoken ranks."""
+    return _LINE.match(data) is not None
+
+
+def read_tiktoken(data: bytes, where: str) -> list[bytes | None]:
+    """Token texts by rank."""
+    if data.count(b"\n") + data.count(b"\r") > vocabulary.MAX_ID:
+        raise ReadError(f"{where}: more than {vocabulary.MAX_ID:,} lines")
+    texts: list[bytes] = []
+    ranks: list[int] = []
+    for number, line in enumerate(data.splitlines(), 1):
+        if not line.strip():
+            continue
+        try:
+            token, rank = line.split()
+            raw = base64.b64decode(token, validate=True)
+            ranks.append(int(rank))
+            texts.append(vocabulary.byte_level(raw))
+        except (ValueError, binascii.Error):
+            raise ReadError(f"{where}: line {number} is not a base64 token and its rank") from None
+    return vocabulary.arrange(texts, ranks, where)
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +52,7 @@ class Tekken:
     pattern: str | None
 
 
-def read(root: dict[str, Any], where: str) -> Tekken:
+def read_tekken(root: dict[str, Any], where: str) -> Tekken:
     """Lay the table out as mistral-common does."""
     config = root.get("config")
     vocab = root.get("vocab")
