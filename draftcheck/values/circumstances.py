@@ -48,7 +48,8 @@ class Circumstances:
             number = getattr(self, name)
             if number is not None and not (type(number) is int and least <= number <= LARGEST):
                 raise UsageError(f"{name} is no whole number from {least} to {LARGEST:,}")
-        if self.memory_fraction is not None and not 0 < self.memory_fraction <= 1:
+        share = self.memory_fraction
+        if share is not None and not (isinstance(share, int | float) and 0 < share <= 1):
             raise UsageError("memory_fraction is no number above 0, up to 1")
 
 
