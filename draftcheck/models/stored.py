@@ -213,7 +213,7 @@ def _value(value: Any, hint: Any, where: str) -> Any:
     if hint is int:
         fits = type(value) is int and NO_TOKEN <= value < _LARGEST
     elif origin in (tuple, frozenset, Sequence):
-        fits = isinstance(value, list)
+        fits = isinstance(value, list | tuple)
     else:
         fits = isinstance(value, dict if origin is Mapping or record else hint)
     if not fits:

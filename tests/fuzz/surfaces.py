@@ -213,6 +213,7 @@ class FileNames(Surface):
 
 def names_are_quoted(done: Sequence[Done], _folder: Path) -> str | None:
     for line in done[1].out.splitlines():
+        line = line.removesuffix("\t")  # git ends a name with spaces in this way
         if line.startswith(("--- ", "+++ ", "diff ")) and not line.isprintable():
             return f"a name stands raw in the patch: {line!r}"
     return None
@@ -226,21 +227,27 @@ class Settings(Surface):
     MANIFEST = """
 [gate]
 gpu = "h200"
-context = 4096
-sequences = 8
-memory_fraction = 0.9
-tensor_parallel = 2
-unresolved = "warn"
-engines = ["vllm@0.15.1"]
+include = ["*.sh"]
+exclude = ["x/*"]
+versions = {{vllm = "0.15.1"}}
 [paths]
 "/models/target" = "{pair}/target"
 [[pair]]
+name = "one"
 target = "{pair}/target"
 draft = "{pair}/draft"
-engine = "vllm@0.15.1"
-draft_tokens = 4
+engine = "vllm"
+version = "0.32.0"
+context = 4096
+sequences = 8
+tensor_parallel = 2
+memory_fraction = 0.9
 trial = "trial.json"
 min_speedup = 1.2
+[[ignore]]
+rule = "GAT015"
+file = "run.sh"
+reason = "x"
 """
     LIST = """
 engines = ["vllm", "llama.cpp@b10586"]
@@ -276,7 +283,7 @@ per_target = 0
         runs = command("gate", "--format", rng.choice(GATE_FORMS), name)
         if not manifest:
             writes = ["s.db*", ".s.db*"]
-            runs = command("scan", name, "--store", "s.db", "--quiet", "--offline", writes=writes)
+            runs = command("scan", name, "--store", "s.db", "--quiet", writes=writes)
         return Case(files, (runs,), damaged=name)
 
     @staticmethod
@@ -515,7 +522,7 @@ class SavedTrials(Surface):
         if rng.random() < 0.2:
             data = mutate.damaged_bytes(data, rng)
         manifest = (
-            f'[[pair]]\ntarget = "{TARGET}"\ndraft = "{DRAFT}"\nengine = "vllm@0.32.0"\n'
+            f'[[pair]]\nname = "one"\ntarget = "{TARGET}"\ndraft = "{DRAFT}"\nengine = "vllm"\n'
             'trial = "trials/x.json"\nmin_speedup = 1.2\n'
         )
         return Case(

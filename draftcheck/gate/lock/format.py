@@ -21,6 +21,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from draftcheck.errors import ReadError
+from draftcheck.models.readers.jsonfile import shallow_object
 
 NAME = "draftcheck.lock"
 FORMAT = 1
@@ -168,12 +169,13 @@ def parse(data: bytes) -> GateLock:
     try:
         text = data.decode("utf-8")
         root = json.loads(text, object_pairs_hook=_unique, parse_constant=_no_constant)
+        root = shallow_object(root, "draftcheck.lock")
     except json.JSONDecodeError as error:
         conflict = "; a merge left both sides in it" if b"\n<<<<<<<" in b"\n" + data else ""
         return _spoilt("GAT004", error.lineno, f"not JSON any more: {error.msg}{conflict}")
-    except (ValueError, RecursionError) as error:
+    except (ValueError, RecursionError, ReadError) as error:
         return _spoilt("GAT004", 1, f"not a lock: {str(error)[:200] or 'nested too deeply'}")
-    if not isinstance(root, dict) or "draftcheck_lock" not in root:
+    if "draftcheck_lock" not in root:
         return _spoilt("GAT004", 1, "not a lock: it names no format")
     form = root["draftcheck_lock"]
     if type(form) is not int or form < 1:
@@ -205,7 +207,7 @@ def _believe(lock: GateLock, kind: str, entries: Any, lines: Mapping[str, int]) 
             try:
                 getattr(lock, kind)[key] = msgspec.convert(entry, KINDS[kind])
                 continue
-            except msgspec.ValidationError as error:
+            except (msgspec.ValidationError, UnicodeEncodeError) as error:
                 saw = f"{about} is none that this version writes: {str(error)[:200]}"
         line = lines.get(f"{kind} {key}", 1)
         lock.flaws[f"{kind} {key}"] = LockFlaw("GAT004", line, saw)
