@@ -46,6 +46,13 @@ ENGINES = (
     "ollama",
 )
 FORMS = ("text", "json", "markdown")
+GATE_ENGINES = (
+    "vllm@0.15.1",
+    "vllm@0.32.0",
+    "llama.cpp@b9990",
+    "llama.cpp@b11312",
+    "sglang@0.5.20",
+)
 GATE_FORMS = (*FORMS, "sarif", "junit", "github")
 
 
@@ -116,7 +123,7 @@ class DeployFiles(Surface):
         files = {name: data}
         if name != "draftcheck.toml":
             files["draftcheck.toml"] = settings_file(rng)
-        engines = [word for engine in rng.sample(ENGINES, 2) for word in ("--engine", engine)]
+        engines = [word for engine in rng.sample(GATE_ENGINES, 2) for word in ("--engine", engine)]
         if rng.random() < 0.5:
             engines = []
         return Case(
