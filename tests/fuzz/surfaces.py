@@ -14,6 +14,7 @@ import random
 import shutil
 import sqlite3
 import subprocess
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from glob import escape
 from pathlib import Path
@@ -21,6 +22,7 @@ from typing import Any, ClassVar
 
 from draftcheck.cli import main
 from draftcheck.gate.lock.format import digest
+from draftcheck.models.sources.hub.client import HubClient
 from tests.conftest import FIXTURES
 from tests.fuzz import mutate
 from tests.fuzz.harness import Case, Command, Done
@@ -723,6 +725,14 @@ class HubAnswers(Surface):
 
     name = "hub"
     suite = 30
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        HubClient._sleep = lambda *_: None  # waiting is not what is tried here
+        wait = threading.Event.wait
+        threading.Event.wait = lambda event, seconds=None: wait(  # type: ignore[method-assign]
+            event, seconds and min(seconds, 0.01)
+        )
 
     def make(self, rng: random.Random) -> Case:
         seed = rng.random()
