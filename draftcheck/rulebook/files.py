@@ -76,7 +76,12 @@ def read(name: str, kind: type[T]) -> T:
 @cache
 def _read_once(name: str, kind: Any) -> Any:
     path = folder() / f"{name}.toml"
-    kept = _kept(path, name)
+    try:
+        digest = hashlib.sha256(path.read_bytes()).hexdigest()[:32]
+    except OSError as error:
+        raise RuleError(f"{path.name}: {error.strerror}") from None
+    # Where the parsed form of these very bytes is kept.
+    kept = settings.cache() / "rules" / f"{name.replace('/', '.')}-{digest}.json"
     try:
         return msgspec.json.decode(kept.read_bytes(), type=kind)
     except (OSError, ValueError, msgspec.DecodeError, RecursionError):
@@ -109,15 +114,6 @@ def typed(data: dict[str, Any], kind: type[T], file: str) -> T:
         return msgspec.json.decode(msgspec.json.encode(data), type=kind)
     except msgspec.ValidationError as error:
         raise RuleError(_explain(data, kind, file, str(error))) from None
-
-
-def _kept(path: Path, name: str) -> Path:
-    """Where the parsed form of these very bytes is kept."""
-    try:
-        digest = hashlib.sha256(path.read_bytes()).hexdigest()[:32]
-    except OSError as error:
-        raise RuleError(f"{path.name}: {error.strerror}") from None
-    return settings.cache() / "rules" / f"{name.replace('/', '.')}-{digest}.json"
 
 
 def _keep(kept: Path, data: dict[str, Any]) -> None:

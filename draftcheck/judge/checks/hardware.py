@@ -7,7 +7,6 @@ Tables that change with the version: name -> "since:value since:value …", olde
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 from draftcheck import versions
 from draftcheck.judge.checks.listed import is_listed
@@ -135,7 +134,7 @@ def type_capability(pair: JudgedPair, *, types: dict[str, str], floor: int) -> C
     """Fail when a side's model type is one that such a GPU cannot run; table: type -> "since"."""
     given = applies(capability(pair.setup), NO_GPU)
     if given >= floor:
-        return not_applicable(f"{_gpu(pair.setup)}")
+        return not_applicable(_gpu(pair.setup))
     for side, facts in pair.sides:
         if name := _refuses(facts, types, pair.setup):
             return fail(f"{side} model_type is {name}, {_gpu(pair.setup)}")
@@ -154,21 +153,21 @@ def asked(setup: EngineSetup) -> str | None:
     return None if name == "auto" else name
 
 
-def kinds(facts: ModelFacts) -> tuple[str, ...]:
-    """Names of a model's quantisation, the most exact first: modelopt/nvfp4, then modelopt."""
-    quantization = facts.config.quantization
-    if not quantization:
-        return ()
-    method = str(quantization.get("quant_method") or "")
-    exact = [*_groups(quantization), str(quantization.get("quant_algo") or "").lower()]
-    return (*(f"{method}/{name}" for name in exact if name), method)
-
-
 def _entries(
     facts: ModelFacts, table: Mapping[str, str], setup: EngineSetup
 ) -> Iterator[tuple[str, str]]:
-    """The table's entries for a model: the exact ones, else that of the method."""
-    *exact, method = kinds(facts) or ("",)
+    """The table's entries for a model: the exact ones (modelopt/nvfp4), else that of the method."""
+    quantization = facts.config.quantization or {}
+    method = str(quantization.get("quant_method") or "")
+    # int4, int8-int8, float8-float8 …: weights and activations of compressed-tensors groups.
+    groups = quantization.get("config_groups")
+    schemes = set()
+    for group in groups.values() if isinstance(groups, dict) else ():
+        if isinstance(group, dict):
+            parts = [_scheme(group.get(name)) for name in ("weights", "input_activations")]
+            schemes.add("-".join(filter(None, parts)))
+    names = [*sorted(schemes), str(quantization.get("quant_algo") or "").lower()]
+    exact = [f"{method}/{name}" for name in names if name]
     found = [(kind, _value(table, kind, setup)) for kind in exact]
     if not any(value for _, value in found):
         found = [(method, _value(table, method, setup))]
@@ -177,17 +176,6 @@ def _entries(
 
 def _value(table: Mapping[str, str], name: str, setup: EngineSetup) -> str | None:
     return versions.value_at(setup.order, setup.version, table.get(name, ""))
-
-
-def _groups(quantization: Mapping[str, Any]) -> Iterator[str]:
-    """int4, int8-int8, float8-float8 …: weights and activations of compressed-tensors groups."""
-    groups = quantization.get("config_groups")
-    found = set()
-    for group in groups.values() if isinstance(groups, dict) else ():
-        if isinstance(group, dict):
-            parts = [_scheme(group.get(name)) for name in ("weights", "input_activations")]
-            found.add("-".join(part for part in parts if part))
-    yield from sorted(found)
 
 
 def _scheme(part: object) -> str:

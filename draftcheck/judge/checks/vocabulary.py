@@ -73,8 +73,7 @@ def differences(comparison: Comparison) -> str:
 
 
 def _unread(comparison: Comparison) -> str:
-    sides = {"target": comparison.target, "draft": comparison.drafter}
-    missing = [name for name, facts in sides.items() if facts.tokenizer.tokens is None]
+    missing = [side for side, facts in comparison.both if facts.tokenizer.tokens is None]
     return f"token texts of the {' and the '.join(missing)} were not read"
 
 
@@ -189,10 +188,13 @@ def tokenizer_ids_equal(pair: JudgedPair) -> CheckOutcome:
     The tokenizer's own id wins, then that of config.json; a pad id that neither has is the eos id.
     """
     doubts = []
+    sides = (pair.target, pair.drafter)
+    whole = all(facts.tokenizer.length is not None for facts in sides)
     for name in ("eos", "bos", "pad"):
         ours, theirs = _told(pair.target, name), _told(pair.drafter, name)
         words = f"{name} id {_text(ours)} / {_text(theirs)} (target / draft)"
-        if ours is None and theirs is None and _same_default(pair, name):
+        configured = {_configured(facts.config, name) for facts in sides}
+        if ours is None and theirs is None and whole and len(configured) == 1:
             continue  # both leave it to the same default
         if ours is None or theirs is None:
             doubts.append(words)
@@ -200,9 +202,7 @@ def tokenizer_ids_equal(pair: JudgedPair) -> CheckOutcome:
             return fail(words)
         elif len(ours | theirs) > 1 and ours != theirs:
             doubts.append(words)
-    if doubts:
-        return unknown("; ".join(doubts))
-    return ok("bos, eos and pad ids are the same")
+    return unknown("; ".join(doubts)) if doubts else ok("bos, eos and pad ids are the same")
 
 
 def _told(facts: ModelFacts, name: str) -> frozenset[int] | None:
@@ -212,8 +212,7 @@ def _told(facts: ModelFacts, name: str) -> frozenset[int] | None:
         return None
     if own != NO_TOKEN:
         return frozenset({own})
-    configured = _configured(facts.config, name)
-    if configured is not None and configured != NO_TOKEN:
+    if (configured := _configured(facts.config, name)) is not None:
         return frozenset({configured})
     if name == "pad" and facts.tokenizer.eos_id is not None:
         return frozenset({facts.tokenizer.eos_id, NO_TOKEN})
@@ -222,15 +221,7 @@ def _told(facts: ModelFacts, name: str) -> frozenset[int] | None:
 
 def _configured(config: ConfigFacts, name: str) -> int | None:
     found = _eos(config) if name == "eos" else getattr(config, f"{name}_token_id")
-    return found if isinstance(found, int) else None
-
-
-def _same_default(comparison: Comparison, name: str) -> bool:
-    sides = (comparison.target, comparison.drafter)
-    if any(facts.tokenizer.length is None for facts in sides):
-        return False
-    ours, theirs = (_configured(facts.config, name) for facts in sides)
-    return (ours if ours != NO_TOKEN else None) == (theirs if theirs != NO_TOKEN else None)
+    return found if isinstance(found, int) and found != NO_TOKEN else None
 
 
 def _text(ids: frozenset[int] | None) -> str:
@@ -256,10 +247,8 @@ def probe_count_equal(pair: JudgedPair, *, text: str) -> CheckOutcome:
         return unknown("the tokenizers could not be run side by side (no tokenizer.json on a side)")
     in_vain = "the tokenizers library cannot run these two files"
     needed(pair.behaviour.same, in_vain)  # otherwise they were run already
-    definitions = ours.definition, theirs.definition
-    counts = [
-        len(ids) for ids in needed(tokenizers_agree.cut(definitions, text, special=True), in_vain)
-    ]
+    found = tokenizers_agree.cut((ours.definition, theirs.definition), text, special=True)
+    counts = [len(ids) for ids in needed(found, in_vain)]
     words = f"the probe sentence has {counts[0]} / {counts[1]} tokens (target / draft)"
     return ok(words) if counts[0] == counts[1] else fail(words)
 

@@ -66,7 +66,11 @@ def condense(facts: ModelFacts) -> dict[str, Any]:
         origin={},
     )
     out: dict[str, Any] = {"condensed": FORMAT, **stored.dump(light, whole=True)}
-    if table := token_tables.pack(facts.tokenizer, _byte_typed(facts)):
+    types = facts.gguf.keys.get(TOKEN_TYPES, ("", None))[1] if facts.gguf else None
+    byte_typed = (
+        [i for i, kind in enumerate(types) if kind == BYTE] if isinstance(types, array) else []
+    )
+    if table := token_tables.pack(facts.tokenizer, byte_typed):
         out["table"] = table
     for name in SETS:
         if ids := getattr(facts.tokenizer, name):
@@ -76,13 +80,6 @@ def condense(facts: ModelFacts) -> dict[str, Any]:
     if facts.gguf is not None:
         out["keys"] = {key: _key(entry) for key, entry in facts.gguf.keys.items()}
     return out
-
-
-def _byte_typed(facts: ModelFacts) -> list[int]:
-    types = facts.gguf.keys.get(TOKEN_TYPES, ("", None))[1] if facts.gguf else None
-    if not isinstance(types, array):
-        return []
-    return [i for i, kind in enumerate(types) if kind == BYTE]
 
 
 def _key(entry: tuple[str, Any]) -> list[Any]:

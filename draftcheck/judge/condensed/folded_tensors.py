@@ -93,7 +93,14 @@ class FoldedTensors(Mapping[str, Tensor]):
 
     def _tensors(self) -> dict[str, Tensor]:
         if self._whole is None:
-            self._whole = dict(pair for row in self._rows for pair in _spelled(*row))
+            whole = {}
+            for row, sides in self._rows:
+                tensor = Tensor(row.dtype, row.shape, "", row.nbytes)
+                first, *parts = (part.replace("**", "*") for part in STAR.split(row.pattern))
+                for numbers in product(*(chain.from_iterable(side) for side in sides)):
+                    words = (f"{number}{part}" for number, part in zip(numbers, parts, strict=True))
+                    whole[first + "".join(words)] = tensor
+            self._whole = whole
         return self._whole
 
     def __getitem__(self, name: str) -> Tensor:
@@ -104,11 +111,3 @@ class FoldedTensors(Mapping[str, Tensor]):
 
     def __len__(self) -> int:
         return self._count
-
-
-def _spelled(row: TensorRow, sides: list[list[range]]) -> Iterator[tuple[str, Tensor]]:
-    tensor = Tensor(row.dtype, row.shape, "", row.nbytes)
-    first, *parts = (part.replace("**", "*") for part in STAR.split(row.pattern))
-    for numbers in product(*(chain.from_iterable(side) for side in sides)):
-        words = (f"{number}{part}" for number, part in zip(numbers, parts, strict=True))
-        yield first + "".join(words), tensor

@@ -69,8 +69,11 @@ def _take(comparison: Comparison, restored: Comparison) -> PairNotes:
     """Notes that turn the restored comparison into this one."""
     notes = PairNotes()
     if comparison.vocabulary != restored.vocabulary:
-        notes.vocabulary = _vocabulary(comparison.vocabulary)
-        if comparison.vocabulary.differing_ids:
+        found = comparison.vocabulary
+        told = {name: getattr(found, name) for name in VocabularyNotes.__struct_fields__}
+        told["differences"] = [(d.id, _text(d.target), _text(d.draft)) for d in found.differences]
+        notes.vocabulary = VocabularyNotes(**told)
+        if found.differing_ids:
             notes.differing = _differing(comparison)
     if comparison.behaviour != restored.behaviour:
         notes.behaviour = comparison.behaviour.same, comparison.behaviour.detail
@@ -79,12 +82,6 @@ def _take(comparison: Comparison, restored: Comparison) -> PairNotes:
         again = _apply(restored.target, restored.draft, notes)
     notes.seen = _recorded(comparison, again)
     return notes
-
-
-def _vocabulary(found: VocabularyComparison) -> VocabularyNotes:
-    told = {name: getattr(found, name) for name in VocabularyNotes.__struct_fields__}
-    told["differences"] = [(d.id, _text(d.target), _text(d.draft)) for d in found.differences]
-    return VocabularyNotes(**told)
 
 
 def _text(raw: bytes | None) -> str | None:
@@ -112,20 +109,13 @@ def _recorded(comparison: Comparison, restored: Comparison) -> dict[str, tuple[O
     found = {}
     setup = EngineSetup(engine="", version="", method="", order=str, checked="")
     pairs = [JudgedPair.of(side, setup) for side in (comparison, restored)]
-    for name, params in _text_rules():
-        seen, again = (see(name, pair, params) for pair in pairs)
+    every = (rule for engine in book.engine_files() for rule in book.load(engine).rules)
+    rules = (rule for rule in every if rule.check in TEXT_CHECKS)
+    for name, rule in {recorded_name(rule.check, rule.params): rule for rule in rules}.items():
+        seen, again = (see(rule.check, pair, rule.params) for pair in pairs)
         if seen != again:
-            found[recorded_name(name, params)] = seen.outcome, seen.saw
+            found[name] = seen.outcome, seen.saw
     return found
-
-
-def _text_rules() -> list[tuple[str, dict[str, Any]]]:
-    rows: dict[str, tuple[str, dict[str, Any]]] = {}
-    for engine in book.engine_files():
-        for rule in book.load(engine).rules:
-            if rule.check in TEXT_CHECKS:
-                rows[recorded_name(rule.check, rule.params)] = (rule.check, dict(rule.params))
-    return list(rows.values())
 
 
 def _apply(target: ModelFacts, draft: ModelFacts, notes: PairNotes) -> Comparison:

@@ -46,6 +46,7 @@ REMEMBERED = 2
 MOST_TOKENS = 1 << 25
 """Of all tables in memory, some gigabytes: a short file can name any number of large ones."""
 _LIVE: WeakValueDictionary[int, TokenTable] = WeakValueDictionary()
+_NUMBERS: list[str] = []
 _PACKED: dict[int, tuple[Sequence[bytes | None], tuple[Any, ...], dict[str, Any]]] = {}
 ODD: dict[str, Callable[[bytes], bool]] = {
     "empty": lambda text: not text,
@@ -212,18 +213,11 @@ def _held() -> int:
 
 def stand_ins(entry: TableEntry) -> list[bytes]:
     """Texts that no model has, all different."""
+    # The first whole numbers as text are kept: making them costs more than all the rest.
+    _NUMBERS.extend(map(str, range(len(_NUMBERS), entry.count)))
     mark = f"\n~{entry.digest[:16]}."
-    whole = mark.join(_numbers(entry.count))
+    whole = mark.join(_NUMBERS[: entry.count])
     return f"{mark[1:]}{whole}".encode("ascii").split(b"\n") if entry.count else []
-
-
-_NUMBERS: list[str] = []
-
-
-def _numbers(count: int) -> list[str]:
-    """The first whole numbers as text, kept: making them costs more than all the rest."""
-    _NUMBERS.extend(map(str, range(len(_NUMBERS), count)))
-    return _NUMBERS[:count]
 
 
 def put(table: TokenTable, texts: Mapping[str, str | None], where: str) -> None:

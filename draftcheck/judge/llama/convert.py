@@ -46,7 +46,14 @@ def _head(facts: ModelFacts, name: str, build: Build) -> str:
 
 def head(facts: HeadFacts, role: str | None, target: ConfigFacts) -> HeadFacts:
     """The head's facts as they stand in the file that the converter writes."""
-    layers = _eagle3_layers(facts, target) if role == "eagle3" else _dflash_layers(facts)
+    layers = facts.aux_layers
+    if role == "eagle3":
+        if layers is None or not reads_layers(facts):
+            count = target.layers
+            layers = None if count is None else (2, count // 2, count - 3)
+    elif layers is not None and facts.aux_key != DSPARK_LAYERS:
+        # Counted as the inputs of layers: one more than the layer whose output is meant.
+        layers = tuple(number + 1 for number in layers)
     changed = replace(facts, aux_layers=layers, aux_count=None if layers is None else len(layers))
     if role == "eagle3":
         changed = replace(changed, target_hidden=facts.target_hidden or target.hidden)
@@ -59,20 +66,6 @@ def head(facts: HeadFacts, role: str | None, target: ConfigFacts) -> HeadFacts:
     return replace(changed, declared=tuple(sorted({*facts.declared, *written})))
 
 
-def _eagle3_layers(facts: HeadFacts, target: ConfigFacts) -> tuple[int, ...] | None:
-    if facts.aux_layers is not None and reads_layers(facts):
-        return facts.aux_layers
-    count = target.layers
-    return None if count is None else (2, count // 2, count - 3)
-
-
 def reads_layers(facts: HeadFacts) -> bool:
     """Whether the converter looks where an EAGLE-3 head lists its layers."""
     return facts.aux_place == "root" and facts.aux_key in (EAGLE3_LAYERS, None)
-
-
-def _dflash_layers(facts: HeadFacts) -> tuple[int, ...] | None:
-    """Counted as the inputs of layers: one more than the layer whose output is meant."""
-    if facts.aux_layers is None or facts.aux_key == DSPARK_LAYERS:
-        return facts.aux_layers
-    return tuple(number + 1 for number in facts.aux_layers)
