@@ -7,7 +7,6 @@ draft: what the draft is (full, eagle3, mtp …), the target's own layers (itsel
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from dataclasses import dataclass
 
 from draftcheck import versions
@@ -72,7 +71,14 @@ def choose(
     )
     if methods:
         return MethodChoice(methods if comparison.draft is None else methods[:1])
-    return _no_method(engine, version, kinds)
+    which = "that needs no draft" if "none" in kinds else f"for a draft of kind {', '.join(kinds)}"
+    what = f"method of {engine.name} {which}"
+    if not engine.complete:
+        return MethodChoice((), f"the rulebook knows no {what}")
+    other = [m for m in engine.methods if set(kinds) & set(m.drafts) and m.automatic]
+    since = ", ".join(dict.fromkeys(f"{m.id} from {m.since}" for m in other if m.since))
+    note = f"there is no {what}" + (f" in {version}" if other else "")
+    return MethodChoice((), note + (f" ({since})" if since else ""), True)
 
 
 def roles(comparison: Comparison) -> tuple[str, ...]:
@@ -129,14 +135,3 @@ def _absent(engine: Engine, version: str, wanted: str | None) -> MethodChoice:
     return MethodChoice(
         (), f"{engine.name} {version} has no {what}; it is there {windows or 'in none'}", True
     )
-
-
-def _no_method(engine: Engine, version: str, kinds: Collection[str]) -> MethodChoice:
-    which = "that needs no draft" if "none" in kinds else f"for a draft of kind {', '.join(kinds)}"
-    what = f"method of {engine.name} {which}"
-    if not engine.complete:
-        return MethodChoice((), f"the rulebook knows no {what}")
-    other = [m for m in engine.methods if set(kinds) & set(m.drafts) and m.automatic]
-    since = ", ".join(dict.fromkeys(f"{m.id} from {m.since}" for m in other if m.since))
-    note = f"there is no {what}" + (f" in {version}" if other else "")
-    return MethodChoice((), note + (f" ({since})" if since else ""), True)

@@ -52,7 +52,18 @@ def _repairs(
     if usable(entry.verdict) or not explicit:
         return
     base = Question(entry.engine, entry.version, None, circumstances)
-    yield from _other_methods(comparison, engine, entry, base)
+    # Methods of the same version that take the same draft.
+    role = comparison.drafter.role or "full"
+    names = dict.fromkeys(
+        method.id
+        for method in in_version(engine, entry.version)
+        if method.id != entry.method and role in method.drafts and not needs_no_draft(method)
+    )
+    for name in names:
+        for other in judge_methods(comparison, replace(base, method=name)):
+            if usable(other.verdict):
+                title = f"with {engine.name}'s {name} instead: {other.verdict}"
+                yield Repair("other-method", title, other.setup or "")
     yield from _other_version(comparison, engine, entry, base)
 
 
@@ -74,23 +85,6 @@ def _advised(
         if row.check is None or see(row.check, pair, row.params).outcome is Outcome.OK:
             text = commands.render(row.text, comparison, circumstances) if row.text else ""
             yield Repair(row.id, row.title, text, row.source)
-
-
-def _other_methods(
-    comparison: Comparison, engine: Engine, entry: EngineVerdict, base: Question
-) -> Iterator[Repair]:
-    """Methods of the same version that take the same draft."""
-    role = comparison.drafter.role or "full"
-    names = dict.fromkeys(
-        method.id
-        for method in in_version(engine, entry.version)
-        if method.id != entry.method and role in method.drafts and not needs_no_draft(method)
-    )
-    for name in names:
-        for other in judge_methods(comparison, replace(base, method=name)):
-            if usable(other.verdict):
-                title = f"with {engine.name}'s {name} instead: {other.verdict}"
-                yield Repair("other-method", title, other.setup or "")
 
 
 def _other_version(

@@ -134,8 +134,7 @@ def head_fc(pair: JudgedPair, *, own: bool = False) -> CheckOutcome:
         f"fc.weight is {head.fc_in:,} -> {head.fc_out:,},"
         f" the config asks for {count} x {width:,} -> {hidden:,}"
     )
-    fits = (head.fc_in, head.fc_out) == (count * width, hidden)
-    return ok(words) if fits else fail(words)
+    return ok(words) if (head.fc_in, head.fc_out) == (count * width, hidden) else fail(words)
 
 
 def head_ids_mapped(pair: JudgedPair) -> CheckOutcome:
@@ -305,8 +304,7 @@ def own_layers_found(pair: JudgedPair, *, depths: dict[str, str]) -> CheckOutcom
 
     depths: model_type -> numbers of layers whose checkpoints it knows; others are not restricted.
     """
-    target = pair.target
-    config = target.config
+    target, config = pair.target, pair.target.config
     if config.model_type is None or target.role is None:
         return unknown("the target's config was not read")
     looked = depths.get(config.model_type, "").split()

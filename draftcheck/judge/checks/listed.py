@@ -76,9 +76,6 @@ def _both_listed(
     return ok(f"{fact}: {names['target']} and {names['draft']}")
 
 
-# ---- architectures ----
-
-
 def architecture_known(pair: JudgedPair, *, known: dict[str, str]) -> CheckOutcome:
     """Fail when a side's architecture is not one that this version loads."""
     names = {side: _architecture(facts.config) for side, facts in pair.both}
@@ -125,9 +122,6 @@ def target_architecture_starts(
         return not_applicable(f"the draft's model_type is {kind}")
     seen = f"target architecture is {name}"
     return ok(seen) if name.startswith(tuple(words)) else fail(seen)
-
-
-# ---- model types ----
 
 
 def model_type_known(pair: JudgedPair, *, known: dict[str, str]) -> CheckOutcome:
@@ -199,9 +193,6 @@ def type_listed(
     if is_listed(config.model_type, with_mtp_layers or {}, pair.setup) and config.mtp_layers:
         return fail(f"{side} model_type is {config.model_type} with {config.mtp_layers} MTP layers")
     return ok(f"{side} model_type is {config.model_type}")
-
-
-# ---- quantisations ----
 
 
 def quantization_listed(

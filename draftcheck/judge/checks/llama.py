@@ -23,8 +23,14 @@ from draftcheck.judge.checks.outcomes import (
     unknown,
 )
 from draftcheck.judge.compare import differing_within
-from draftcheck.judge.llama import convert
-from draftcheck.judge.llama.build import Build, LoadFailure, NotTold
+from draftcheck.judge.llama.build import (
+    Build,
+    LoadFailure,
+    NotTold,
+    converted_architecture,
+    converted_head,
+    reads_layers,
+)
 from draftcheck.judge.llama.load import View
 from draftcheck.judge.llama.load import load as load_model
 from draftcheck.judge.llama.vocab import TYPES, LlamaVocab
@@ -86,7 +92,7 @@ def architecture(facts: ModelFacts, setup: EngineSetup) -> str | None:
     if facts.gguf is not None:
         return facts.config.model_type
     try:
-        return convert.architecture(facts, Build(setup))
+        return converted_architecture(facts, Build(setup))
     except (LoadFailure, NotTold):
         return None
 
@@ -106,14 +112,11 @@ def _loaded(pair: JudgedPair) -> tuple[LlamaVocab, LlamaVocab]:
 def llama_vocab_type(pair: JudgedPair, *, only_none: bool = False) -> CheckOutcome:
     """Fail when the vocabulary types differ; only_none: the era that told none from the rest."""
     ours, theirs = _loaded(pair)
-    words = f"target {_type(ours)}, draft {_type(theirs)}"
+    target, draft = (f"{vocab.type} ({TYPES[vocab.type]})" for vocab in (ours, theirs))
+    words = f"target {target}, draft {draft}"
     if only_none:
         return fail(words) if (ours.type == "NONE") != (theirs.type == "NONE") else ok(words)
     return ok(words) if ours.type == theirs.type else fail(words)
-
-
-def _type(vocab: LlamaVocab) -> str:
-    return f"{vocab.type} ({TYPES[vocab.type]})"
 
 
 def llama_special(pair: JudgedPair, *, token: str, ids_always: bool = False) -> CheckOutcome:
@@ -178,10 +181,8 @@ def _text_without_rows(comparison: Comparison, first_id: int) -> CheckOutcome | 
     for difference in comparison.vocabulary.differences:
         both = difference.target is not None and difference.draft is not None
         if both and difference.id >= first_id:
-            return fail(
-                f"token {difference.id} is {quote(difference.target)} in the target,"
-                f" {quote(difference.draft)} in the draft"
-            )
+            ours, theirs = quote(difference.target), quote(difference.draft)
+            return fail(f"token {difference.id} is {ours} in the target, {theirs} in the draft")
     return None
 
 
@@ -214,15 +215,12 @@ def llama_bos_exists(pair: JudgedPair) -> CheckOutcome:
     return ok(f"target: add_bos {_flag(view.add_bos)}, bos id {_id(view.bos)}")
 
 
-# ---- heads ----
-
-
 def _written(pair: JudgedPair) -> JudgedPair:
     """The pair with the head as it stands in its GGUF file."""
     draft = pair.draft
     if draft is None or draft.gguf or draft.head is None or draft.role in heads.NO_HEAD:
         return pair
-    head = convert.head(draft.head, draft.role, pair.target.config)
+    head = converted_head(draft.head, draft.role, pair.target.config)
     return replace(pair, draft=replace(draft, head=head))
 
 
@@ -313,10 +311,10 @@ def llama_layers_read(pair: JudgedPair) -> CheckOutcome:
         return not_applicable("no EAGLE-3 head to convert")
     if head is None or head.declared is None:
         return unknown("the head's layers were not read")
-    if head.aux_layers is None or convert.reads_layers(head):
+    if head.aux_layers is None or reads_layers(head):
         return ok("the layers stand where the converter looks, or are the usual ones")
     words = f"{head.aux_place}.{head.aux_key} says {_numbers(head.aux_layers)}"
-    written = convert.head(head, draft.role, pair.target.config).aux_layers
+    written = converted_head(head, draft.role, pair.target.config).aux_layers
     layers = needed(written, f"{words}; the target's layers were not read")
     same = layers == head.aux_layers
     return ok(words) if same else fail(f"{words}; the converter writes {_numbers(layers)}")
@@ -331,9 +329,6 @@ def llama_head_texts(pair: JudgedPair, *, more_than: float) -> CheckOutcome:
     if pair.drafter.gguf is None and pair.drafter.role in BORROWERS:
         return not_applicable("the converter writes the target's own tokens")
     return vocabulary.texts_differ(pair, more_than=more_than)
-
-
-# ---- multi-token prediction ----
 
 
 def llama_mtp_width(pair: JudgedPair) -> CheckOutcome:
@@ -414,9 +409,6 @@ def llama_mtp_written(pair: JudgedPair) -> CheckOutcome:
         return fail(words)
     since = needed(table.written.get(names[0]), f"{words}: not in the rulebook's list")
     return ok(words) if Build(pair.setup).has(since) else fail(f"{words}: from {since}")
-
-
-# ---- the command line and the deployment ----
 
 
 def llama_detected(pair: JudgedPair, *, kinds: dict[str, str]) -> CheckOutcome:

@@ -42,10 +42,9 @@ def relation_is(pair: JudgedPair, *, bad: str) -> CheckOutcome:
 
 def relation_among(pair: JudgedPair, *, good: list[str]) -> CheckOutcome:
     """Fail when the relation of the vocabularies is none of the good ones."""
-    vocabulary = pair.vocabulary
-    needed(vocabulary.differing_ids, _unread(pair))
-    words = f"the vocabularies are: {vocabulary.relation}"
-    return ok(words) if vocabulary.relation in good else fail(words)
+    needed(pair.vocabulary.differing_ids, _unread(pair))
+    words = f"the vocabularies are: {pair.vocabulary.relation}"
+    return ok(words) if pair.vocabulary.relation in good else fail(words)
 
 
 def texts_differ(pair: JudgedPair, *, more_than: float, at_most: float = 1.0) -> CheckOutcome:
@@ -179,9 +178,6 @@ def shared_texts(pair: JudgedPair, *, at_least: int) -> CheckOutcome:
     return ok(words) if count >= at_least else fail(words)
 
 
-# ---- tokenizers ----
-
-
 def tokenizer_ids_equal(pair: JudgedPair) -> CheckOutcome:
     """Fail when bos, eos or pad id differ, as an exported tokenizer gives them.
 
@@ -241,7 +237,10 @@ def probe_count_equal(pair: JudgedPair, *, text: str) -> CheckOutcome:
         return not_applicable("the special ids differ already")
     if ours.files and ours.files == theirs.files:
         return ok("the same tokenizer file")
-    if pair.behaviour.same and _same_frame(pair):
+    # The special tokens that each puts around a text, where that is known.
+    told = (facts.conversion for facts in (pair.target, pair.drafter))
+    frames = [(one.add_bos, one.add_eos) for one in told if one and one.add_bos is not None]
+    if pair.behaviour.same and len(frames) == 2 and frames[0] == frames[1]:
         return ok(f"{pair.behaviour.detail}, same tokens around a text")
     if not ours.definition or not theirs.definition:
         return unknown("the tokenizers could not be run side by side (no tokenizer.json on a side)")
@@ -251,14 +250,6 @@ def probe_count_equal(pair: JudgedPair, *, text: str) -> CheckOutcome:
     counts = [len(ids) for ids in needed(found, in_vain)]
     words = f"the probe sentence has {counts[0]} / {counts[1]} tokens (target / draft)"
     return ok(words) if counts[0] == counts[1] else fail(words)
-
-
-def _same_frame(comparison: Comparison) -> bool:
-    """Whether both tokenizers put the same special tokens around a text."""
-    ours, theirs = comparison.target.conversion, comparison.drafter.conversion
-    if ours is None or theirs is None or None in (ours.add_bos, theirs.add_bos):
-        return False
-    return (ours.add_bos, ours.add_eos) == (theirs.add_bos, theirs.add_eos)
 
 
 def unknown_or_end(pair: JudgedPair) -> CheckOutcome:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import re
 
-from draftcheck.judge.llama import convert
-from draftcheck.judge.llama.build import Build, Keys, LoadFailure, NotTold
+from draftcheck.judge.llama.build import Build, Keys, LoadFailure, NotTold, converted_architecture
 from draftcheck.judge.llama.vocab import LlamaVocab, derive, from_conversion
 from draftcheck.values.facts import GgufFacts, ModelFacts
 
@@ -17,7 +16,7 @@ def load(facts: ModelFacts, build: Build) -> View:
     try:
         gguf = facts.gguf
         if gguf is None:
-            name = convert.architecture(facts, build)
+            name = converted_architecture(facts, build)
             if name is not None:
                 _known(name, f"the converter writes architecture {name!r}", build)
             return from_conversion(facts, build)

@@ -25,12 +25,5 @@ def loaded(facts: ModelFacts) -> Mapping[str, object] | None:
     view = llama.load(facts, setup)
     if not isinstance(view, LlamaVocab):
         return {"build": engine.checked, "does not load": cut(str(view))}
-    return {
-        "build": engine.checked,
-        "type": view.type,
-        "tokens": view.n,
-        "bos": view.bos,
-        "eos": view.eos,
-        "add_bos": view.add_bos,
-        "add_eos": view.add_eos,
-    }
+    special = {name: getattr(view, name) for name in ("bos", "eos", "add_bos", "add_eos")}
+    return {"build": engine.checked, "type": view.type, "tokens": view.n, **special}

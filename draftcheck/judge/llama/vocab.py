@@ -81,7 +81,11 @@ def derive(keys: Keys, tokens: Sequence[bytes | None] | None, build: Build) -> L
     if keys.get(SUPPRESS, ("array[int32]",))[0] != "array[int32]":
         build.fail("side-array-type", f"{SUPPRESS} is {keys[SUPPRESS][0]}, not array[int32]")
     too_large = once(tokens, "too large", lambda: _any_too_large(texts))
-    _pieces(keys, row.type, pre, texts, types, build, too_large=too_large)
+    if row.type == "BPE" and too_large and pre not in build.vocabulary.pre.plain_text:
+        for i, text in enumerate(texts):
+            if (types is None or types[i] == NORMAL) and TOO_LARGE.search(text):
+                build.fail("codepoint", f"token {i} is {text!r}")
+    _pieces(keys, row.type, pre, texts, types, build)
     # The id printed as the newline token must exist.
     if row.type == "WPM" and not texts:
         build.fail("linefeed", "no token at all for the newline")
@@ -217,30 +221,18 @@ def _charsmap(keys: Keys, build: Build) -> None:
 
 def _side_arrays(keys: Keys, n: int, build: Build) -> Sequence[int] | None:
     """Check scores and token types; return the types when they are there."""
-    if SCORES in keys:
-        stored = keys[SCORES][0]
-        if stored == "array[int32]":
-            build.fail("int-scores", f"{SCORES} is {stored}, not array[float32]")
-        elif stored != "array[float32]":
-            build.fail("side-array-type", f"{SCORES} is {stored}, not array[float32]")
-        _long_enough(keys, SCORES, n, build)
-    if TOKEN_TYPES not in keys:
-        return None
-    if keys[TOKEN_TYPES][0] != "array[int32]":
-        build.fail("side-array-type", f"{TOKEN_TYPES} is {keys[TOKEN_TYPES][0]}, not array[int32]")
-        return None
-    _long_enough(keys, TOKEN_TYPES, n, build)
-    types = keys[TOKEN_TYPES][1]
-    return types if isinstance(types, array) and len(types) >= n else None
-
-
-def _long_enough(keys: Keys, name: str, n: int, build: Build) -> None:
-    value = keys[name][1]
-    if not keys[name][0].startswith("array"):
-        return
-    count = value.count if isinstance(value, GgufArray) else len(value)
-    if count < n:
-        build.fail("short-array", f"{name} has {count:,} entries for {n:,} tokens")
+    for name, wanted in ((SCORES, "array[float32]"), (TOKEN_TYPES, "array[int32]")):
+        stored, value = keys.get(name, (wanted, None))
+        if stored != wanted:
+            code = "int-scores" if stored == "array[int32]" else "side-array-type"
+            build.fail(code, f"{name} is {stored}, not {wanted}")
+        if name in keys and (stored == wanted or (name == SCORES and stored.startswith("array"))):
+            count = value.count if isinstance(value, GgufArray) else len(value)
+            if count < n:
+                build.fail("short-array", f"{name} has {count:,} entries for {n:,} tokens")
+    stored, types = keys.get(TOKEN_TYPES, ("", None))
+    there = stored == "array[int32]" and isinstance(types, array) and len(types) >= n
+    return types if there else None
 
 
 def _distinct(texts: Sequence[bytes], tokens: Sequence[bytes | None], build: Build) -> None:
@@ -258,11 +250,7 @@ def _without_marks(texts: Sequence[bytes]) -> Sequence[bytes]:
     if b"<oov>" not in texts:
         return texts
     start = texts.index(b"<oov>") + 1
-    marked = [
-        text[: -len(KMER_MARK)] if text.endswith(KMER_MARK) and text != KMER_MARK else text
-        for text in texts[start:]
-    ]
-    return [*texts[:start], *marked]
+    return [*texts[:start], *(text.removesuffix(KMER_MARK) or text for text in texts[start:])]
 
 
 def _plamo2(texts: Sequence[bytes], types: Sequence[int] | None, build: Build) -> None:
@@ -316,15 +304,8 @@ def _pieces(
     texts: Sequence[bytes],
     types: Sequence[int] | None,
     build: Build,
-    *,
-    too_large: bool,
 ) -> None:
-    """The cache of printable pieces decodes every token once; too_large: _any_too_large()."""
-    plain = pre in build.vocabulary.pre.plain_text
-    if kind == "BPE" and not plain and too_large:
-        for i, text in enumerate(texts):
-            if (types is None or types[i] == NORMAL) and TOO_LARGE.search(text):
-                build.fail("codepoint", f"token {i} is {text!r}")
+    """The cache of printable pieces decodes every token once."""
     if kind == "BPE" and "invalid-utf8" in build.failures:
         for i, text in enumerate(texts):
             if (types is None or types[i] == NORMAL) and not is_utf8(text):
