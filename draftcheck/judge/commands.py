@@ -45,27 +45,19 @@ def render(
             steps.append(SLOT.sub(lambda match: quoted.get(match[1], match[0]), command))  # noqa: B023
             name = file
         names.append(name)
-    target, draft = names[0], names[-1]
     values = {
-        "target": shlex.quote(target),
-        "draft": shlex.quote(draft),
-        "target_json": _json(target),
-        "draft_json": _json(draft),
-        "target_python": repr(target),
-        "draft_python": repr(draft),
         "target_rows": str(comparison.target.rows),
         "flags": "".join(f" {words}" for words in flags),
         "keys": "".join(f", {words}" for words in keys),
     }
+    for side, name in (("target", names[0]), ("draft", names[-1])):
+        values |= {side: shlex.quote(name), f"{side}_python": repr(name)}
+        # For a JSON string inside single quotes of a shell.
+        values[f"{side}_json"] = json.dumps(name)[1:-1].replace("'", "'\\''")
     body = TOKENS.sub(lambda match: str(circumstances.draft_tokens or match[1]), text.strip())
     # One pass: a name that holds {draft} must not be filled in again.
     body = SLOT.sub(lambda match: values.get(match[1], match[0]), body)
     return "\n".join([*steps, body])
-
-
-def _json(name: str) -> str:
-    """For a JSON string inside single quotes of a shell."""
-    return json.dumps(name)[1:-1].replace("'", "'\\''")
 
 
 def _said(words: Mapping[str, str], circumstances: Circumstances) -> Iterator[str]:

@@ -7,7 +7,7 @@ tokenizers_agree runs the two files in a child process (tens of megabytes, a sec
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from draftcheck.judge import tokenizers_agree
 from draftcheck.values.comparison import (
@@ -43,11 +43,19 @@ def compare_vocabularies(target: ModelFacts, draft: ModelFacts) -> VocabularyCom
     if ours.tokens is None or theirs.tokens is None:
         return _unread(target, draft)
     left, right = _defined(ours), _defined(theirs)
-    differing = _differing(left, right, partial=ours.length is None or theirs.length is None)
+    differing = differing_within(left, right)
+    whole = ours.length is not None and theirs.length is not None
+    if whole:  # otherwise a table ends early, without special tokens: unknown, not different
+        longer = left if len(left) > len(right) else right
+        common = min(len(left), len(right))
+        differing += [i for i in range(common, len(longer)) if longer[i] is not None]
     special = ours.added | ours.special | theirs.added | theirs.special
     only_special = all(i in special for i in differing)
+    relation = _by_rows(target, draft) if whole else Relation.UNKNOWN
+    if differing:
+        relation = Relation.SPECIALS_DIFFER if only_special else Relation.DIFFERS
     return VocabularyComparison(
-        relation=_relation(target, draft, differing, only_special),
+        relation=relation,
         target_size=target.rows,
         draft_size=draft.rows,
         differing_ids=len(differing),
@@ -59,19 +67,23 @@ def compare_vocabularies(target: ModelFacts, draft: ModelFacts) -> VocabularyCom
 
 def _unread(target: ModelFacts, draft: ModelFacts) -> VocabularyComparison:
     """Without the texts: the same file means the same vocabulary, anything else is unknown."""
-    ours, theirs = target.tokenizer.files, draft.tokenizer.files
-    if not ours or _digests(ours) != _digests(theirs):
+    ours, theirs = (
+        {name: digest.removeprefix("sha256:") for name, digest in facts.tokenizer.files.items()}
+        for facts in (target, draft)
+    )
+    if not ours or ours != theirs:
         return VocabularyComparison(Relation.UNKNOWN, target.rows, draft.rows)
-    relation = Relation.UNKNOWN
-    if target.rows is not None and draft.rows is not None:
-        relation = Relation.IDENTICAL if target.rows == draft.rows else Relation.PADDED
+    relation = _by_rows(target, draft)
     return VocabularyComparison(
         relation, target.rows, draft.rows, differing_ids=0, overlap=1.0, same_file=True
     )
 
 
-def _digests(files: Mapping[str, str]) -> dict[str, str]:
-    return {name: digest.removeprefix("sha256:") for name, digest in files.items()}
+def _by_rows(target: ModelFacts, draft: ModelFacts) -> Relation:
+    """The relation of two vocabularies with the same texts."""
+    if target.rows is None or draft.rows is None:
+        return Relation.UNKNOWN
+    return Relation.IDENTICAL if target.rows == draft.rows else Relation.PADDED
 
 
 def _defined(facts: TokenizerFacts) -> Sequence[bytes | None]:
@@ -84,22 +96,6 @@ def _defined(facts: TokenizerFacts) -> Sequence[bytes | None]:
 
 def _at(tokens: Sequence[bytes | None], i: int) -> bytes | None:
     return tokens[i] if i < len(tokens) else None
-
-
-def _differing(
-    left: Sequence[bytes | None], right: Sequence[bytes | None], partial: bool
-) -> list[int]:
-    """Ids whose texts differ, or that only one side defines.
-
-    partial: one table ends early because its file does not hold the special tokens, so
-    what lies behind that end is unknown, not different.
-    """
-    common = min(len(left), len(right))
-    found = differing_within(left, right)
-    if not partial:
-        longer = left if len(left) > len(right) else right
-        found += [i for i in range(common, len(longer)) if longer[i] is not None]
-    return found
 
 
 def differing_within(
@@ -116,17 +112,6 @@ def differing_within(
             pairs = zip(ours, theirs, strict=False)
             found += [i for i, (a, b) in enumerate(pairs, first) if a != b]
     return found
-
-
-def _relation(
-    target: ModelFacts, draft: ModelFacts, differing: list[int], only_special: bool
-) -> Relation:
-    if differing:
-        return Relation.SPECIALS_DIFFER if only_special else Relation.DIFFERS
-    whole = target.tokenizer.length is not None and draft.tokenizer.length is not None
-    if not whole or target.rows is None or draft.rows is None:
-        return Relation.UNKNOWN
-    return Relation.IDENTICAL if target.rows == draft.rows else Relation.PADDED
 
 
 def _overlap(

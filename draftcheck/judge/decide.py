@@ -30,6 +30,8 @@ from draftcheck.values.words import Outcome, Reaction, Severity, Verdict
 LONGEST = 1000
 """Characters of what a check saw: texts of models can be of any length."""
 TOO_LARGE = "MEM001"
+OF_THE_ENGINE = ("source", "reaction", "basis", "engine_says")
+"""What a finding says besides the words that every rule has."""
 STOPS = (Reaction.REFUSES, Reaction.CRASHES)
 MOST_KEPT = 4096
 # Thousands of pairs are judged in a row, and most rules see the same of most of them. An entry
@@ -38,6 +40,11 @@ _active: dict[tuple[str, str, str], tuple[Engine, list[Rule]]] = {}
 _worded: dict[tuple[str, Outcome, str], tuple[Rule, Finding]] = {}
 K = TypeVar("K")
 V = TypeVar("V")
+WORST_FIRST = {
+    (Severity.ERROR, Outcome.FAIL): Verdict.INCOMPATIBLE,
+    (Severity.ERROR, Outcome.UNKNOWN): Verdict.UNDECIDED,
+    (Severity.WARNING, Outcome.FAIL): Verdict.DEGRADED,
+}
 BEST_FIRST = (Verdict.COMPATIBLE, Verdict.DEGRADED, Verdict.UNDECIDED, Verdict.INCOMPATIBLE)
 
 
@@ -67,19 +74,14 @@ def judge(comparison: Comparison, questions: Sequence[Question], *, explicit: bo
     ]
     if comparison.draft is None and not explicit:
         verdicts = [verdict for verdict in verdicts if verdict.method is not None]
-    return PairVerdict(comparison, tuple(verdicts), overall(verdicts, explicit=explicit))
-
-
-def overall(verdicts: Sequence[EngineVerdict], *, explicit: bool) -> Verdict:
-    """The worst engine's verdict counts; of several methods without a draft, the best."""
+    # The worst engine's verdict counts; of several methods without a draft, the best.
     best: dict[tuple[str, str], Verdict] = {}
     for entry in verdicts:
         key = (entry.engine, entry.version)
         best[key] = min(best.get(key, entry.verdict), entry.verdict, key=BEST_FIRST.index)
     ranked = sorted(best.values(), key=BEST_FIRST.index)
-    if not ranked:
-        return Verdict.UNDECIDED
-    return ranked[-1] if explicit else ranked[0]
+    whole = ranked[-1 if explicit else 0] if ranked else Verdict.UNDECIDED
+    return PairVerdict(comparison, tuple(verdicts), whole)
 
 
 def setup_for(
@@ -91,7 +93,6 @@ def setup_for(
 ) -> EngineSetup:
     """What checks may know of the engine and of the deployment."""
     rules = active(engine, version, method)
-    said = {name: getattr(circumstances, name) for name in book.CIRCUMSTANCES}
     return EngineSetup(
         engine=engine.id,
         version=version,
@@ -101,7 +102,7 @@ def setup_for(
         tables=engine.tables,
         failures=frozenset(r.params["failure"] for r in rules if "failure" in r.params),
         memory=fit,
-        **said,
+        **{name: getattr(circumstances, name) for name in book.CIRCUMSTANCES},
     )
 
 
@@ -139,7 +140,15 @@ def _judge(
         if not comparison.one_model:
             notes = (f"{method.id} uses no draft model: {comparison.draft.ref} is not looked at",)
         comparison = compare(comparison.target, None)
-    fit = _fit(comparison, engine, version, method, said)
+    fit = None
+    if said.machine is not None:
+        # Imported here: most verdicts are asked for without a GPU.
+        from draftcheck.memory import fit as memory
+
+        fit = memory.fit(
+            comparison, said, said.machine,
+            engine=engine.id, version=version, order=engine.order, drafts=method.drafts,
+        )  # fmt: skip
     pair = JudgedPair.of(comparison, setup_for(engine, version, method, said, fit))
     own = _findings(active(engine, version, method), pair)
     everywhere = _findings(_truth(method, comparison), pair)
@@ -152,7 +161,8 @@ def _judge(
     if reaction not in STOPS:  # then broken weights are met first
         broken, rule = _reaction(everywhere)
         reaction, decided_by = (broken, rule) if rule else (reaction, decided_by)
-    verdict = _verdict(findings)
+    seen = {(finding.severity, finding.outcome) for finding in findings}
+    verdict = next((v for bad, v in WORST_FIRST.items() if bad in seen), Verdict.COMPATIBLE)
     refused = next((f.refused for _, f in comparison.sides if f.refused), None)
     if refused and usable(verdict):  # nothing spoke against it, but hardly anything was read
         verdict, notes = Verdict.UNDECIDED, (*notes, refused)
@@ -175,50 +185,28 @@ def _judge(
     )
 
 
-def _fit(
-    comparison: Comparison, engine: Engine, version: str, method: Method, said: Circumstances
-) -> MemoryFit | None:
-    if said.machine is None:
-        return None
-    # Imported here: most verdicts are asked for without a GPU.
-    from draftcheck.memory import fit as memory
-
-    return memory.fit(
-        comparison, said, said.machine,
-        engine=engine.id, version=version, order=engine.order, drafts=method.drafts,
-    )  # fmt: skip
-
-
 def _too_large(finding: Finding, fit: MemoryFit, *, named: bool) -> Finding:
     """The engine's own way of failing on a GPU that is too small.
 
     A remark where nobody named a GPU: the one of this machine need not be the one that serves.
     """
-    how = fit.when_full
     if not named:
         return replace(finding, reaction=Reaction.RUNS, severity=Severity.NOTE)
-    return replace(
-        finding,
-        reaction=Reaction(how["reaction"]),
-        severity=Severity(how["severity"]),
-        engine_says=how["says"],
-    )
+    how = fit.when_full
+    reaction, severity = Reaction(how["reaction"]), Severity(how["severity"])
+    return replace(finding, reaction=reaction, severity=severity, engine_says=how["says"])
 
 
 def active(engine: Engine, version: str, method: Method) -> list[Rule]:
     """The engine's rules that hold for this version and method, in the engine's order."""
     key = (engine.id, version, method.id)
     known = _active.get(key)
-    if known is not None and known[0] is engine:
-        return known[1]
-    rules = [
-        rule
-        for rule in engine.rules
-        if (not rule.methods or method.id in rule.methods)
-        and versions.covers(engine.order, version, rule.since, rule.until)
-    ]
-    _keep(_active, key, (engine, rules))
-    return rules
+    if known is None or known[0] is not engine:
+        mine = (rule for rule in engine.rules if not rule.methods or method.id in rule.methods)
+        order = engine.order
+        known = engine, [r for r in mine if versions.covers(order, version, r.since, r.until)]
+        _keep(_active, key, known)
+    return known[1]
 
 
 def _keep(kept: dict[K, V], key: K, value: V) -> None:
@@ -243,32 +231,21 @@ def _truth(method: Method, comparison: Comparison) -> list[Rule]:
 
 def _findings(rules: Iterable[Rule], pair: JudgedPair) -> list[Finding]:
     """What the rules that apply say, in their order."""
-    found = (_finding(rule, pair) for rule in rules)
-    return [finding for finding in found if finding is not None]
-
-
-def _finding(rule: Rule, pair: JudgedPair) -> Finding | None:
-    recorded = pair.recorded
-    seen = recorded.get(recorded_name(rule.check, rule.params)) if recorded else None
-    seen = seen or see(rule.check, pair, rule.params)
-    if seen.outcome is Outcome.NOT_APPLICABLE:
-        return None
-    saw = cut(seen.saw)
-    key = (rule.id, seen.outcome, saw)
-    known = _worded.get(key)
-    if known is not None and known[0] is rule:
-        return known[1]
-    finding = Finding.of(
-        rule,
-        seen.outcome,
-        saw,
-        source=rule.source,
-        reaction=rule.reaction,
-        basis=rule.basis,
-        engine_says=rule.engine_says,
-    )
-    _keep(_worded, key, (rule, finding))
-    return finding
+    found, recorded = [], pair.recorded
+    for rule in rules:
+        seen = recorded.get(recorded_name(rule.check, rule.params)) if recorded else None
+        seen = seen or see(rule.check, pair, rule.params)
+        if seen.outcome is Outcome.NOT_APPLICABLE:
+            continue
+        saw = cut(seen.saw)
+        key = (rule.id, seen.outcome, saw)
+        known = _worded.get(key)
+        if known is None or known[0] is not rule:
+            told = {name: getattr(rule, name) for name in OF_THE_ENGINE}
+            known = rule, Finding.of(rule, seen.outcome, saw, **told)
+            _keep(_worded, key, known)
+        found.append(known[1])
+    return found
 
 
 def cut(text: str) -> str:
@@ -287,17 +264,6 @@ def _reaction(findings: Iterable[Finding]) -> tuple[Reaction, str | None]:
         if finding.severity is Severity.ERROR and finding.outcome is Outcome.UNKNOWN:
             doubtful = True
     return (Reaction.UNKNOWN if doubtful else Reaction.RUNS), None
-
-
-def _verdict(findings: Iterable[Finding]) -> Verdict:
-    seen = {(finding.severity, finding.outcome) for finding in findings}
-    if (Severity.ERROR, Outcome.FAIL) in seen:
-        return Verdict.INCOMPATIBLE
-    if (Severity.ERROR, Outcome.UNKNOWN) in seen:
-        return Verdict.UNDECIDED
-    if (Severity.WARNING, Outcome.FAIL) in seen:
-        return Verdict.DEGRADED
-    return Verdict.COMPATIBLE
 
 
 def usable(verdict: Verdict) -> bool:

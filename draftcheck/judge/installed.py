@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from importlib import metadata
 
 from draftcheck.errors import RuleError, UsageError
@@ -48,7 +48,9 @@ def engines() -> list[Question]:
     """Every engine found, in the order of the rulebook; an error that says where it looked."""
     found: dict[str, Question] = {}
     looked = []
-    for row in _rows():
+    for row in files.read(FILE, InstalledFile).look:
+        if row.engine not in book.engine_files():
+            raise RuleError(f"{FILE}.toml [[look]] {row.engine}: there is no such engine")
         looked.append(row.package or row.program)
         entry = _package(row) if row.package else _program(row)
         if entry is not None:
@@ -59,13 +61,6 @@ def engines() -> list[Question]:
             hint=f"It looked for {', '.join(looked)}. Name one: --engine vllm@0.15.1.",
         )
     return [found[name] for name in book.engine_files() if name in found]
-
-
-def _rows() -> Iterator[LookRow]:
-    for row in files.read(FILE, InstalledFile).look:
-        if row.engine not in book.engine_files():
-            raise RuleError(f"{FILE}.toml [[look]] {row.engine}: there is no such engine")
-        yield row
 
 
 def _package(row: LookRow) -> Question | None:

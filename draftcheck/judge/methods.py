@@ -7,14 +7,12 @@ draft: what the draft is (full, eagle3, mtp …), the target's own layers (itsel
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from dataclasses import dataclass
 
 from draftcheck import versions
 from draftcheck.errors import UsageError
 from draftcheck.rulebook.book import Engine, Method
 from draftcheck.values.comparison import Comparison
-from draftcheck.values.facts import ModelFacts
 
 NO_DRAFT = frozenset({"itself", "none"})
 
@@ -73,22 +71,24 @@ def choose(
     )
     if methods:
         return MethodChoice(methods if comparison.draft is None else methods[:1])
-    return _no_method(engine, version, kinds)
+    which = "that needs no draft" if "none" in kinds else f"for a draft of kind {', '.join(kinds)}"
+    what = f"method of {engine.name} {which}"
+    if not engine.complete:
+        return MethodChoice((), f"the rulebook knows no {what}")
+    other = [m for m in engine.methods if set(kinds) & set(m.drafts) and m.automatic]
+    since = ", ".join(dict.fromkeys(f"{m.id} from {m.since}" for m in other if m.since))
+    note = f"there is no {what}" + (f" in {version}" if other else "")
+    return MethodChoice((), note + (f" ({since})" if since else ""), True)
 
 
 def roles(comparison: Comparison) -> tuple[str, ...]:
     """The kinds of draft that the pair offers, the best first."""
-    itself = ("itself",) if has_own_layers(comparison.target) else ()
+    target = comparison.target
+    own = target.head if target.role == "full" else None
+    itself = ("itself",) if own and (own.mtp_promised or own.mtp_present) else ()
     if comparison.draft is None:
         return (*itself, "none")
     return (*(itself if comparison.one_model else ()), comparison.draft.role or "full")
-
-
-def has_own_layers(facts: ModelFacts) -> bool:
-    """Whether the model promises or holds MTP layers of its own."""
-    if facts.role != "full" or facts.head is None:
-        return False
-    return bool(facts.head.mtp_promised or facts.head.mtp_present)
 
 
 def in_version(engine: Engine, version: str, wanted: str | None = None) -> tuple[Method, ...]:
@@ -135,18 +135,3 @@ def _absent(engine: Engine, version: str, wanted: str | None) -> MethodChoice:
     return MethodChoice(
         (), f"{engine.name} {version} has no {what}; it is there {windows or 'in none'}", True
     )
-
-
-def _no_method(engine: Engine, version: str, kinds: Collection[str]) -> MethodChoice:
-    other = [m for m in engine.methods if set(kinds) & set(m.drafts) and m.automatic]
-    if "none" in kinds:
-        what = f"method of {engine.name} that needs no draft"
-    else:
-        what = f"method of {engine.name} for a draft of kind {', '.join(kinds)}"
-    if other and engine.complete:
-        since = ", ".join(dict.fromkeys(f"{m.id} from {m.since}" for m in other if m.since))
-        note = f"there is no {what} in {version}" + (f" ({since})" if since else "")
-        return MethodChoice((), note, True)
-    if engine.complete:
-        return MethodChoice((), f"there is no {what}", True)
-    return MethodChoice((), f"the rulebook knows no {what}")

@@ -23,7 +23,22 @@ def ask(
         if method is not None:
             raise UsageError("--method needs --engine", hint="Methods belong to an engine.")
         return [replace(base, engine=name) for name in book.engine_files()]
-    return [question for text in engines for question in _questions(text, base)]
+    questions = []
+    for text in engines:
+        if text == "auto":
+            # Imported here: reading packages' metadata is not for everyone.
+            from draftcheck.judge import installed
+
+            for found in installed.engines():
+                questions.append(replace(found, method=method, circumstances=circumstances))
+            continue
+        name, _, version = text.partition("@")
+        engine = book.load(name)
+        if "@" in text and not version:
+            hint = f"For example {name}@{engine.checked}."
+            raise UsageError(f"{text!r} names no version", hint=hint)
+        questions.append(replace(base, engine=name, version=engine.version(version or None)))
+    return questions
 
 
 def settle(said: Circumstances) -> Circumstances:
@@ -38,19 +53,3 @@ def settle(said: Circumstances) -> Circumstances:
 
     # Shown, but never a verdict: that must not depend on where the question is asked.
     return replace(said, machine=drivers.here())
-
-
-def _questions(text: str, base: Question) -> list[Question]:
-    if text == "auto":
-        # Imported here: reading packages' metadata is not for everyone.
-        from draftcheck.judge import installed
-
-        return [
-            replace(found, method=base.method, circumstances=base.circumstances)
-            for found in installed.engines()
-        ]
-    name, _, version = text.partition("@")
-    engine = book.load(name)
-    if "@" in text and not version:
-        raise UsageError(f"{text!r} names no version", hint=f"For example {name}@{engine.checked}.")
-    return [replace(base, engine=name, version=engine.version(version or None))]

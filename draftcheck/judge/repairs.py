@@ -35,19 +35,13 @@ def add(verdict: PairVerdict, questions: Sequence[Question], *, explicit: bool) 
     said = {question.engine: question.circumstances for question in questions}
     engines = []
     for entry in verdict.engines:
-        if not _wanted(entry):
-            engines.append(entry)
-            continue
-        found = _repairs(verdict.comparison, entry, said[entry.engine], explicit)
+        failed = [f for f in entry.findings if f.outcome is Outcome.FAIL]
+        bad = not usable(entry.verdict) or any(f.severity is not Severity.NOTE for f in failed)
+        found: Iterable[Repair] = ()
+        if bad and entry.verdict is not Verdict.UNDECIDED:
+            found = _repairs(verdict.comparison, entry, said[entry.engine], explicit)
         engines.append(replace(entry, repairs=tuple(found)))
     return replace(verdict, engines=tuple(engines))
-
-
-def _wanted(entry: EngineVerdict) -> bool:
-    if entry.verdict is Verdict.UNDECIDED:
-        return False
-    return any(f.outcome is Outcome.FAIL and f.severity is not Severity.NOTE
-               for f in entry.findings) or not usable(entry.verdict)  # fmt: skip
 
 
 def _repairs(
@@ -58,7 +52,18 @@ def _repairs(
     if usable(entry.verdict) or not explicit:
         return
     base = Question(entry.engine, entry.version, None, circumstances)
-    yield from _other_methods(comparison, engine, entry, base)
+    # Methods of the same version that take the same draft.
+    role = comparison.drafter.role or "full"
+    names = dict.fromkeys(
+        method.id
+        for method in in_version(engine, entry.version)
+        if method.id != entry.method and role in method.drafts and not needs_no_draft(method)
+    )
+    for name in names:
+        for other in judge_methods(comparison, replace(base, method=name)):
+            if usable(other.verdict):
+                title = f"with {engine.name}'s {name} instead: {other.verdict}"
+                yield Repair("other-method", title, other.setup or "")
     yield from _other_version(comparison, engine, entry, base)
 
 
@@ -82,46 +87,26 @@ def _advised(
             yield Repair(row.id, row.title, text, row.source)
 
 
-def _other_methods(
-    comparison: Comparison, engine: Engine, entry: EngineVerdict, base: Question
-) -> Iterator[Repair]:
-    """Methods of the same version that take the same draft."""
-    role = comparison.drafter.role or "full"
-    names = dict.fromkeys(
-        method.id
-        for method in in_version(engine, entry.version)
-        if method.id != entry.method and role in method.drafts and not needs_no_draft(method)
-    )
-    for name in names:
-        for other in judge_methods(comparison, replace(base, method=name)):
-            if usable(other.verdict):
-                title = f"with {engine.name}'s {name} instead: {other.verdict}"
-                yield Repair("other-method", title, other.setup or "")
-
-
 def _other_version(
     comparison: Comparison, engine: Engine, entry: EngineVerdict, base: Question
 ) -> Iterator[Repair]:
     """The nearest version, newer ones first, that takes the pair better."""
     failed = {f.rule for f in entry.findings if f.outcome is Outcome.FAIL}
-    for version in _versions(engine, entry.version, failed)[:VERSIONS]:
+    # Where the failed rules begin and end, on the side where they do not hold.
+    order, here = engine.order, engine.order(entry.version)
+    texts = _edges([rule for rule in engine.rules if rule.id in failed], engine.methods)
+    low, high = order(engine.oldest), order(engine.checked)
+    newer = sorted((t for t in texts if here < order(t) <= high), key=order)
+    older = sorted((t for t in texts if low <= order(t) < here), key=order, reverse=True)
+    before = [_before(engine, text) for text in (*older, entry.version)]
+    nearest = list(dict.fromkeys([*newer, *filter(None, before), *older]))
+    for version in nearest[:VERSIONS]:
         found = judge_methods(comparison, replace(base, version=version, method=entry.method))
         best = min(found, key=lambda one: BEST_FIRST.index(one.verdict))
         if usable(best.verdict):
             title = f"with {engine.name} {version} instead: {best.verdict}"
             yield Repair("other-version", title, best.setup or "")
             return
-
-
-def _versions(engine: Engine, version: str, failed: set[str]) -> list[str]:
-    """Where the failed rules begin and end, on the side where they do not hold."""
-    order, here = engine.order, engine.order(version)
-    texts = _edges([rule for rule in engine.rules if rule.id in failed], engine.methods)
-    low, high = order(engine.oldest), order(engine.checked)
-    newer = sorted((t for t in texts if here < order(t) <= high), key=order)
-    older = sorted((t for t in texts if low <= order(t) < here), key=order, reverse=True)
-    before = [_before(engine, text) for text in (*older, version)]
-    return list(dict.fromkeys([*newer, *filter(None, before), *older]))
 
 
 def _before(engine: Engine, version: str) -> str | None:

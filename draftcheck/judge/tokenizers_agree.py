@@ -63,7 +63,4 @@ def cut(
     """
     frame = "special" if special else "plain"
     found = limited.run(CHILD, frame, *paths, text=text)
-    if not isinstance(found, list):
-        return None
-    ours, theirs = found
-    return ours, theirs
+    return (found[0], found[1]) if isinstance(found, list) else None

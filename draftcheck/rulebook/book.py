@@ -27,7 +27,6 @@ from draftcheck.values.words import Reaction
 from draftcheck.versions import Key
 
 TRUTH = "truth"
-ENGINES = "engines"
 Basis = Literal["run", "read", "documented"]
 VocabularyUse = Literal["shared", "translated", "by-size", "head", "none", "any"]
 DraftKind = Literal[
@@ -60,7 +59,21 @@ class Rule(RuleWords, frozen=True):
     engine_says: str | None = None
 
 
-class Method(RuleRow, frozen=True):
+class SaidRow(RuleRow, frozen=True, kw_only=True):
+    """How a row writes what the user says about the deployment."""
+
+    flags: Mapping[str, str] = {}
+    """Circumstance -> what its {flags} in the setup says when the user gave it."""
+    keys: Mapping[str, str] = {}
+    """The same for {keys}, inside a JSON object."""
+
+    def __post_init__(self) -> None:
+        for name in (*self.flags, *self.keys):
+            if name not in CIRCUMSTANCES:
+                raise ValueError(f"flag {name!r} is not one of {', '.join(CIRCUMSTANCES)}")
+
+
+class Method(SaidRow, frozen=True):
     """One way of speculating: how the engine spells it, and what it takes."""
 
     id: Text
@@ -79,23 +92,14 @@ class Method(RuleRow, frozen=True):
     """Whether it is chosen without being asked for."""
     basis: Basis = "read"
     """How well the method itself is known."""
-    flags: Mapping[str, str] = {}
-    """Circumstance -> what its {flags} in the setup says when the user gave it."""
-    keys: Mapping[str, str] = {}
-    """The same for {keys}, inside a JSON object."""
 
 
-class SharedFields(RuleRow, frozen=True):
+class SharedFields(SaidRow, frozen=True):
     """Fields that several methods of a file have in common."""
 
-    flags: Mapping[str, str] = {}
-    keys: Mapping[str, str] = {}
     formats: Names | None = None
     convert: str | None = None
     convert_draft: str | None = None
-
-    def __post_init__(self) -> None:
-        _known_circumstances(self)
 
 
 class MethodRow(Method, frozen=True):
@@ -103,22 +107,16 @@ class MethodRow(Method, frozen=True):
 
     shared: Names = ()
 
-    def __post_init__(self) -> None:
-        _known_circumstances(self)
-
     def whole(self, shared: Mapping[str, SharedFields], where: str) -> Method:
         """The method with the shared fields filled in; what the row itself says goes first."""
         values = {name: getattr(self, name) for name in Method.__struct_fields__}
-        parts = []
         for name in self.shared:
             if name not in shared:
                 raise RuleError(f"{where}: there is no table [shared.{name}]")
-            parts.append(shared[name])
+        parts = [shared[name] for name in self.shared]
         for field in ("flags", "keys"):
-            merged: dict[str, str] = {}
-            for part in (*parts, self):
-                merged |= getattr(part, field)
-            values[field] = merged
+            said = [getattr(part, field) for part in (*parts, self)]
+            values[field] = {name: text for part in said for name, text in part.items()}
         for part in parts:
             for name in ("formats", "convert", "convert_draft"):
                 text = getattr(part, name)
@@ -130,12 +128,6 @@ class MethodRow(Method, frozen=True):
 _METHOD_DEFAULTS = {
     field.name: field.default for field in structs.fields(Method) if not field.required
 }
-
-
-def _known_circumstances(row: SharedFields | MethodRow) -> None:
-    for name in (*row.flags, *row.keys):
-        if name not in CIRCUMSTANCES:
-            raise ValueError(f"flag {name!r} is not one of {', '.join(CIRCUMSTANCES)}")
 
 
 class RepairRow(RuleRow, frozen=True):
@@ -224,7 +216,7 @@ class Engine(EngineIdentity, frozen=True, kw_only=True):
 def engine_files() -> dict[str, str]:
     """Engine id -> rule file name, in the order of reports; told by the files' heads alone."""
     found = []
-    for name in rulefiles.names(ENGINES):
+    for name in rulefiles.names("engines"):
         head = rulefiles.head(name)
         if match := HEAD.search(head):
             place = PLACE.search(head)

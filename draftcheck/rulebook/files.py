@@ -76,13 +76,25 @@ def read(name: str, kind: type[T]) -> T:
 @cache
 def _read_once(name: str, kind: Any) -> Any:
     path = folder() / f"{name}.toml"
-    kept = _kept(path, name)
+    try:
+        digest = hashlib.sha256(path.read_bytes()).hexdigest()[:32]
+    except OSError as error:
+        raise RuleError(f"{path.name}: {error.strerror}") from None
+    # Where the parsed form of these very bytes is kept.
+    kept = settings.cache() / "rules" / f"{name.replace('/', '.')}-{digest}.json"
     try:
         return msgspec.json.decode(kept.read_bytes(), type=kind)
     except (OSError, ValueError, msgspec.DecodeError, RecursionError):
         data = parse(path)
-        _keep(kept, data)
-        return typed(data, kind, f"{name}.toml")
+    # Written whole or not at all; a cache that cannot be written is no error.
+    with contextlib.suppress(OSError, ValueError, TypeError):
+        kept.parent.parent.mkdir(parents=True, exist_ok=True, mode=0o700)  # shared with repos
+        kept.parent.mkdir(exist_ok=True)
+        # Exactly this file's: vllm-*.json would be vllm-mtp's too.
+        for old in kept.parent.glob(f"{kept.name.rpartition('-')[0]}-{'[0-9a-f]' * 32}.json"):
+            old.unlink(missing_ok=True)
+        atomic.write(kept, msgspec.json.encode(data))
+    return typed(data, kind, f"{name}.toml")
 
 
 def head(name: str) -> str:
@@ -109,26 +121,6 @@ def typed(data: dict[str, Any], kind: type[T], file: str) -> T:
         return msgspec.json.decode(msgspec.json.encode(data), type=kind)
     except msgspec.ValidationError as error:
         raise RuleError(_explain(data, kind, file, str(error))) from None
-
-
-def _kept(path: Path, name: str) -> Path:
-    """Where the parsed form of these very bytes is kept."""
-    try:
-        digest = hashlib.sha256(path.read_bytes()).hexdigest()[:32]
-    except OSError as error:
-        raise RuleError(f"{path.name}: {error.strerror}") from None
-    return settings.cache() / "rules" / f"{name.replace('/', '.')}-{digest}.json"
-
-
-def _keep(kept: Path, data: dict[str, Any]) -> None:
-    """Write it whole or not at all; a cache that cannot be written is no error."""
-    with contextlib.suppress(OSError, ValueError, TypeError):
-        kept.parent.parent.mkdir(parents=True, exist_ok=True, mode=0o700)  # shared with repos
-        kept.parent.mkdir(exist_ok=True)
-        # Exactly this file's: vllm-*.json would be vllm-mtp's too.
-        for old in kept.parent.glob(f"{kept.name.rpartition('-')[0]}-{'[0-9a-f]' * 32}.json"):
-            old.unlink(missing_ok=True)
-        atomic.write(kept, msgspec.json.encode(data))
 
 
 def _explain(data: dict[str, Any], kind: Any, file: str, error: str) -> str:

@@ -99,9 +99,7 @@ class Comparison:
     @property
     def sides(self) -> tuple[tuple[str, ModelFacts], ...]:
         """Every model with its name, the target first; one where there is no draft."""
-        if self.draft is None:
-            return (("target", self.target),)
-        return ("target", self.target), ("draft", self.draft)
+        return self.both[:1] if self.draft is None else self.both
 
 
 def recorded_name(check: str, params: Mapping[str, Any]) -> str:

@@ -86,17 +86,8 @@ class Finding:
     @classmethod
     def of(cls, rule: RuleText, outcome: Outcome, saw: str, **more: Any) -> Finding:
         """What was seen, in the words of its rule; more: fields that no rule text has."""
-        return cls(
-            rule=rule.id,
-            slug=rule.slug,
-            title=rule.title,
-            severity=rule.severity,
-            outcome=outcome,
-            saw=saw,
-            why=rule.why,
-            fix=rule.fix,
-            **more,
-        )
+        words = rule.id, rule.slug, rule.title, rule.severity
+        return cls(*words, outcome, saw, rule.why, rule.fix, **more)
 
     @property
     def fixable(self) -> bool:

@@ -45,10 +45,8 @@ class JudgedPair(Comparison):
 
     @classmethod
     def of(cls, comparison: Comparison, setup: EngineSetup) -> JudgedPair:
-        return cls(
-            comparison.target, comparison.draft, comparison.vocabulary, comparison.specials,
-            comparison.behaviour, comparison.recorded, setup=setup,
-        )  # fmt: skip
+        both = {name: getattr(comparison, name) for name in Comparison.__dataclass_fields__}
+        return cls(**both, setup=setup)
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ from draftcheck.errors import ReadError
 from draftcheck.judge import questions
 from draftcheck.judge.compare import compare
 from draftcheck.judge.condensed import facts as condensed
-from draftcheck.judge.condensed import folded_tensors, id_ranges, token_tables
+from draftcheck.judge.condensed import folded_tensors, pack_ids, token_tables, unpack_ids
 from draftcheck.judge.condensed import pairs as condensed_pairs
 from draftcheck.judge.decide import judge, judge_methods
 from draftcheck.memory import gpu_specs
@@ -299,8 +299,8 @@ def test_a_wrong_cell_anywhere_is_refused_or_harmless(name: str) -> None:
 
 def test_ranges_come_back() -> None:
     for numbers in ([], [0], [1, 2, 3, 9], list(range(5, 500)), [1, 3, 5]):
-        assert id_ranges.unpack(id_ranges.pack(numbers), "x") == numbers
-    assert id_ranges.pack([1, 2, 3, 9]) == "1-3,9"
+        assert unpack_ids(pack_ids(numbers), "x") == numbers
+    assert pack_ids([1, 2, 3, 9]) == "1-3,9"
 
 
 def test_condensed_facts_can_be_saved_and_read_as_json() -> None:

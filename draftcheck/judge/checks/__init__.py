@@ -10,27 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from draftcheck.judge.checks import (
-    drafts,
-    hardware,
-    heads,
-    listed,
-    llama,
-    model,
-    own_layers,
-    vocabulary,
-    weights,
-)
+from draftcheck.judge.checks import hardware, heads, listed, llama, model, vocabulary
 from draftcheck.judge.checks.outcomes import Settled
 from draftcheck.values.verdicts import JudgedPair
 from draftcheck.values.words import CheckOutcome
 
-Check = Callable[..., CheckOutcome]
-MODULES = (
-    vocabulary, llama, model, heads, listed, drafts, own_layers, hardware, weights,
-)  # fmt: skip
-
-CHECKS: dict[str, Check] = {
+MODULES = (vocabulary, llama, model, heads, listed, hardware)
+CHECKS: dict[str, Callable[..., CheckOutcome]] = {
     name: function
     for module in MODULES
     for name, function in vars(module).items()

@@ -7,7 +7,6 @@ Tables that change with the version: name -> "since:value since:value …", olde
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 from draftcheck import versions
 from draftcheck.judge.checks.listed import is_listed
@@ -45,8 +44,7 @@ def dtype_capability(pair: JudgedPair, *, dtype: str, floor: int, automatic: boo
     automatic: the type that the target's config names counts too, where the user names none.
     """
     given = applies(capability(pair.setup), NO_GPU)
-    wanted = asked(pair.setup)
-    source = "--dtype"
+    wanted, source = asked(pair.setup), "--dtype"
     if wanted is None:
         if not automatic:
             return not_applicable("no --dtype given")
@@ -94,15 +92,13 @@ def quantization_capability(pair: JudgedPair, *, floors: dict[str, str]) -> Chec
     """Fail when a side's quantisation needs a newer GPU; the table holds "since:floor"."""
     given = applies(capability(pair.setup), NO_GPU)
     told = []
-    for side, facts in pair.sides:
-        for kind, floor in _entries(facts, floors, pair.setup):
-            words = f"{side} is {kind}, which needs {_dotted(int(floor))}; {_gpu(pair.setup)}"
-            if given < int(floor):
-                return fail(words)
-            told.append(words)
-    if doubt := unread_config(pair.sides):
-        return doubt
-    return ok(told[0]) if told else not_applicable("no quantisation with a floor")
+    for side, kind, floor in _entries(pair, floors):
+        words = f"{side} is {kind}, which needs {_dotted(int(floor))}; {_gpu(pair.setup)}"
+        if given < int(floor):
+            return fail(words)
+        told.append(ok(words))
+    none = not_applicable("no quantisation with a floor")
+    return unread_config(pair.sides) or next(iter(told), none)
 
 
 def quantization_dtype(pair: JudgedPair, *, dtypes: dict[str, str]) -> CheckOutcome:
@@ -112,15 +108,13 @@ def quantization_dtype(pair: JudgedPair, *, dtypes: dict[str, str]) -> CheckOutc
     """
     wanted = applies(asked(pair.setup), "no --dtype given")
     told = []
-    for side, facts in pair.sides:
-        for kind, allowed in _entries(facts, dtypes, pair.setup):
-            words = f"{side} is {kind}, which computes in {allowed.replace(',', ' or ')}"
-            if wanted not in allowed.split(","):
-                return fail(f"{words}; --dtype says {wanted}")
-            told.append(words)
-    if doubt := unread_config(pair.sides):
-        return doubt
-    return ok(told[0]) if told else not_applicable("no quantisation that is choosy")
+    for side, kind, allowed in _entries(pair, dtypes):
+        words = f"{side} is {kind}, which computes in {allowed.replace(',', ' or ')}"
+        if wanted not in allowed.split(","):
+            return fail(f"{words}; --dtype says {wanted}")
+        told.append(ok(words))
+    none = not_applicable("no quantisation that is choosy")
+    return unread_config(pair.sides) or next(iter(told), none)
 
 
 def kv_dtype_capability(pair: JudgedPair, *, starts: str, floor: int) -> CheckOutcome:
@@ -135,7 +129,7 @@ def type_capability(pair: JudgedPair, *, types: dict[str, str], floor: int) -> C
     """Fail when a side's model type is one that such a GPU cannot run; table: type -> "since"."""
     given = applies(capability(pair.setup), NO_GPU)
     if given >= floor:
-        return not_applicable(f"{_gpu(pair.setup)}")
+        return not_applicable(_gpu(pair.setup))
     for side, facts in pair.sides:
         if name := _refuses(facts, types, pair.setup):
             return fail(f"{side} model_type is {name}, {_gpu(pair.setup)}")
@@ -154,40 +148,25 @@ def asked(setup: EngineSetup) -> str | None:
     return None if name == "auto" else name
 
 
-def kinds(facts: ModelFacts) -> tuple[str, ...]:
-    """Names of a model's quantisation, the most exact first: modelopt/nvfp4, then modelopt."""
-    quantization = facts.config.quantization
-    if not quantization:
-        return ()
-    method = str(quantization.get("quant_method") or "")
-    exact = [*_groups(quantization), str(quantization.get("quant_algo") or "").lower()]
-    return (*(f"{method}/{name}" for name in exact if name), method)
-
-
-def _entries(
-    facts: ModelFacts, table: Mapping[str, str], setup: EngineSetup
-) -> Iterator[tuple[str, str]]:
-    """The table's entries for a model: the exact ones, else that of the method."""
-    *exact, method = kinds(facts) or ("",)
-    found = [(kind, _value(table, kind, setup)) for kind in exact]
-    if not any(value for _, value in found):
-        found = [(method, _value(table, method, setup))]
-    yield from ((kind, value) for kind, value in found if value is not None)
-
-
-def _value(table: Mapping[str, str], name: str, setup: EngineSetup) -> str | None:
-    return versions.value_at(setup.order, setup.version, table.get(name, ""))
-
-
-def _groups(quantization: Mapping[str, Any]) -> Iterator[str]:
-    """int4, int8-int8, float8-float8 …: weights and activations of compressed-tensors groups."""
-    groups = quantization.get("config_groups")
-    found = set()
-    for group in groups.values() if isinstance(groups, dict) else ():
-        if isinstance(group, dict):
-            parts = [_scheme(group.get(name)) for name in ("weights", "input_activations")]
-            found.add("-".join(part for part in parts if part))
-    yield from sorted(found)
+def _entries(pair: JudgedPair, table: Mapping[str, str]) -> Iterator[tuple[str, str, str]]:
+    """Side, kind and the table's entry: of the exact kinds (modelopt/nvfp4), else of the method."""
+    order, version = pair.setup.order, pair.setup.version
+    for side, facts in pair.sides:
+        quantization = facts.config.quantization or {}
+        method = str(quantization.get("quant_method") or "")
+        # int4, int8-int8, float8-float8 …: weights and activations of compressed-tensors groups.
+        groups = quantization.get("config_groups")
+        schemes = set()
+        for group in groups.values() if isinstance(groups, dict) else ():
+            if isinstance(group, dict):
+                parts = [_scheme(group.get(name)) for name in ("weights", "input_activations")]
+                schemes.add("-".join(filter(None, parts)))
+        names = [*sorted(schemes), str(quantization.get("quant_algo") or "").lower()]
+        exact = [f"{method}/{name}" for name in names if name]
+        found = {k: versions.value_at(order, version, table.get(k, "")) for k in (*exact, method)}
+        for kind in exact if any(found[kind] for kind in exact) else [method]:
+            if (value := found[kind]) is not None:
+                yield side, kind, value
 
 
 def _scheme(part: object) -> str:

@@ -76,9 +76,6 @@ def _both_listed(
     return ok(f"{fact}: {names['target']} and {names['draft']}")
 
 
-# ---- architectures ----
-
-
 def architecture_known(pair: JudgedPair, *, known: dict[str, str]) -> CheckOutcome:
     """Fail when a side's architecture is not one that this version loads."""
     names = {side: _architecture(facts.config) for side, facts in pair.both}
@@ -125,9 +122,6 @@ def target_architecture_starts(
         return not_applicable(f"the draft's model_type is {kind}")
     seen = f"target architecture is {name}"
     return ok(seen) if name.startswith(tuple(words)) else fail(seen)
-
-
-# ---- model types ----
 
 
 def model_type_known(pair: JudgedPair, *, known: dict[str, str]) -> CheckOutcome:
@@ -201,9 +195,6 @@ def type_listed(
     return ok(f"{side} model_type is {config.model_type}")
 
 
-# ---- quantisations ----
-
-
 def quantization_listed(
     pair: JudgedPair, *, known: dict[str, str], complete: bool = False
 ) -> CheckOutcome:
@@ -237,6 +228,7 @@ def quantization_taken(pair: JudgedPair, *, known: dict[str, str]) -> CheckOutco
 
     known: all of them, name -> "since", "since until", "since until since" …
     """
+    setup = pair.setup
     for side, facts in pair.both:
         method = quant_method(facts)
         if facts.config.model_type is None or not method:
@@ -245,12 +237,9 @@ def quantization_taken(pair: JudgedPair, *, known: dict[str, str]) -> CheckOutco
             return fail(f"{side} quant_method is {method[:80]}")
         edges = known[method].split()
         windows = zip_longest(edges[::2], edges[1::2])
-        if not any(
-            versions.covers(pair.setup.order, pair.setup.version, *window) for window in windows
-        ):
+        if not any(versions.covers(setup.order, setup.version, *window) for window in windows):
             return fail(f"{side} quant_method is {method[:80]} (taken: {known[method]})")
-    words = "no quantisation that this version does not know"
-    return unread_config(pair.both) or ok(words)
+    return unread_config(pair.both) or ok("no quantisation that this version does not know")
 
 
 def target_quantized_as(pair: JudgedPair, *, methods: list[str]) -> CheckOutcome:
@@ -266,9 +255,8 @@ def same_quantization(pair: JudgedPair) -> CheckOutcome:
     sides = (pair.target, pair.drafter)
     if any(facts.config.model_type is None for facts in sides):
         return unknown("config of a side was not read")
-    names = [
-        str((facts.config.quantization or {}).get("quant_method", "none"))[:80] for facts in sides
-    ]
+    quants = [facts.config.quantization or {} for facts in sides]
+    names = [str(quant.get("quant_method", "none"))[:80] for quant in quants]
     words = f"quantisation: target {names[0]}, draft {names[1]}"
     return ok(words) if names[0] == names[1] else fail(words)
 

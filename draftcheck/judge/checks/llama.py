@@ -22,10 +22,15 @@ from draftcheck.judge.checks.outcomes import (
     quote,
     unknown,
 )
-from draftcheck.judge.checks.own_layers import mtp_layers_present
 from draftcheck.judge.compare import differing_within
-from draftcheck.judge.llama import convert
-from draftcheck.judge.llama.build import Build, LoadFailure, NotTold
+from draftcheck.judge.llama.build import (
+    Build,
+    LoadFailure,
+    NotTold,
+    converted_architecture,
+    converted_head,
+    reads_layers,
+)
 from draftcheck.judge.llama.load import View
 from draftcheck.judge.llama.load import load as load_model
 from draftcheck.judge.llama.vocab import TYPES, LlamaVocab
@@ -50,37 +55,34 @@ def llama_loads(pair: JudgedPair, *, failure: str) -> CheckOutcome:
 
 def llama_load_is_known(pair: JudgedPair) -> CheckOutcome:
     """Unknown when the files do not tell what loading them would give."""
-    for side, view in views(pair):
-        if isinstance(view, NotTold):
-            return unknown(f"{side}: not told by the files: {view}")
-        if isinstance(view, LoadFailure):
-            return not_applicable(f"the {side} does not load")
+    _loaded(pair)
     return ok("both files tell what they become")
 
 
 def views(pair: JudgedPair) -> tuple[tuple[str, View], ...]:
     """Both models as this build holds them; a head without a tokenizer gets the target's."""
-    return ("target", load(pair.target, pair.setup)), ("draft", _load_draft(pair))
-
-
-def _load_draft(pair: JudgedPair) -> View:
-    target, draft = pair.target, pair.draft
-    if draft is None or draft.gguf is not None or draft.role not in BORROWERS:
-        return load(pair.drafter, pair.setup)
-    if target.gguf is not None:
+    target, draft = pair.target, pair.drafter
+    theirs: View
+    if pair.draft is None or draft.gguf is not None or draft.role not in BORROWERS:
+        theirs = load(draft, pair.setup)
+    elif target.gguf is not None:
         words = "the target's own folder, which the converter needs for a head"
-        return NotTold(f"{words} (--target-model-dir)")
-    if id(draft) not in pair.setup.memo:
-        whole = replace(draft, tokenizer=target.tokenizer, conversion=target.conversion)
-        pair.setup.memo[id(draft)] = load_model(whole, Build(pair.setup))
-    found: View = pair.setup.memo[id(draft)]
-    return found
+        theirs = NotTold(f"{words} (--target-model-dir)")
+    else:
+        theirs = load(draft, pair.setup, target)
+    return ("target", load(target, pair.setup)), ("draft", theirs)
 
 
-def load(facts: ModelFacts, setup: EngineSetup) -> View:
-    """The vocabulary as this build holds it after loading the file, or why it has none."""
+def load(facts: ModelFacts, setup: EngineSetup, lender: ModelFacts | None = None) -> View:
+    """The vocabulary as this build holds it after loading the file, or why it has none.
+
+    lender: the model whose tokenizer the converter writes into the file.
+    """
     if id(facts) not in setup.memo:
-        setup.memo[id(facts)] = load_model(facts, Build(setup))
+        whole = facts
+        if lender is not None:
+            whole = replace(facts, tokenizer=lender.tokenizer, conversion=lender.conversion)
+        setup.memo[id(facts)] = load_model(whole, Build(setup))
     found: View = setup.memo[id(facts)]
     return found
 
@@ -90,7 +92,7 @@ def architecture(facts: ModelFacts, setup: EngineSetup) -> str | None:
     if facts.gguf is not None:
         return facts.config.model_type
     try:
-        return convert.architecture(facts, Build(setup))
+        return converted_architecture(facts, Build(setup))
     except (LoadFailure, NotTold):
         return None
 
@@ -110,14 +112,11 @@ def _loaded(pair: JudgedPair) -> tuple[LlamaVocab, LlamaVocab]:
 def llama_vocab_type(pair: JudgedPair, *, only_none: bool = False) -> CheckOutcome:
     """Fail when the vocabulary types differ; only_none: the era that told none from the rest."""
     ours, theirs = _loaded(pair)
-    words = f"target {_type(ours)}, draft {_type(theirs)}"
+    target, draft = (f"{vocab.type} ({TYPES[vocab.type]})" for vocab in (ours, theirs))
+    words = f"target {target}, draft {draft}"
     if only_none:
         return fail(words) if (ours.type == "NONE") != (theirs.type == "NONE") else ok(words)
     return ok(words) if ours.type == theirs.type else fail(words)
-
-
-def _type(vocab: LlamaVocab) -> str:
-    return f"{vocab.type} ({TYPES[vocab.type]})"
 
 
 def llama_special(pair: JudgedPair, *, token: str, ids_always: bool = False) -> CheckOutcome:
@@ -157,26 +156,21 @@ def llama_size_gap(pair: JudgedPair, *, max_gap: int) -> CheckOutcome:
 def llama_token_text(pair: JudgedPair, *, first_id: int) -> CheckOutcome:
     """Fail when a token text differs from first_id on, as far as both tables go."""
     try:
-        return _texts_same(pair, first_id)
+        left, right = (vocab.texts for vocab in _loaded(pair))
+        if None in (left, right) and pair.vocabulary.same_file:
+            return ok("the same tokenizer file on both sides")
+        ours, theirs = needed(left, TEXTS_UNREAD), needed(right, TEXTS_UNREAD)
     except Settled as settled:
         doubtful = settled.outcome.outcome is Outcome.UNKNOWN
         return (doubtful and _text_without_rows(pair, first_id)) or settled.outcome
-
-
-def _texts_same(pair: JudgedPair, first_id: int) -> CheckOutcome:
-    ours, theirs = _loaded(pair)
-    if ours.texts is None or theirs.texts is None:
-        if pair.vocabulary.same_file:
-            return ok("the same tokenizer file on both sides")
-        raise Settled(unknown(TEXTS_UNREAD))
-    bad = differing_within(ours.texts, theirs.texts, first_id)
+    bad = differing_within(ours, theirs, first_id)
     if not bad:
-        last = min(ours.n, theirs.n) - 1
+        last = min(len(ours), len(theirs)) - 1
         return ok(f"texts of ids {first_id} to {last:,} are the same")
     first = bad[0]
     return fail(
-        f"token {first} is {quote(ours.texts[first])} in the target,"
-        f" {quote(theirs.texts[first])} in the draft ({len(bad):,} differ)"
+        f"token {first} is {quote(ours[first])} in the target,"
+        f" {quote(theirs[first])} in the draft ({len(bad):,} differ)"
     )
 
 
@@ -187,10 +181,8 @@ def _text_without_rows(comparison: Comparison, first_id: int) -> CheckOutcome | 
     for difference in comparison.vocabulary.differences:
         both = difference.target is not None and difference.draft is not None
         if both and difference.id >= first_id:
-            return fail(
-                f"token {difference.id} is {quote(difference.target)} in the target,"
-                f" {quote(difference.draft)} in the draft"
-            )
+            ours, theirs = quote(difference.target), quote(difference.draft)
+            return fail(f"token {difference.id} is {ours} in the target, {theirs} in the draft")
     return None
 
 
@@ -223,17 +215,12 @@ def llama_bos_exists(pair: JudgedPair) -> CheckOutcome:
     return ok(f"target: add_bos {_flag(view.add_bos)}, bos id {_id(view.bos)}")
 
 
-# ---- heads ----
-
-
 def _written(pair: JudgedPair) -> JudgedPair:
     """The pair with the head as it stands in its GGUF file."""
     draft = pair.draft
-    if draft is None or draft.gguf is not None or draft.role in heads.NO_HEAD:
+    if draft is None or draft.gguf or draft.head is None or draft.role in heads.NO_HEAD:
         return pair
-    if draft.head is None:
-        return pair
-    head = convert.head(draft.head, draft.role, pair.target.config)
+    head = converted_head(draft.head, draft.role, pair.target.config)
     return replace(pair, draft=replace(draft, head=head))
 
 
@@ -324,10 +311,10 @@ def llama_layers_read(pair: JudgedPair) -> CheckOutcome:
         return not_applicable("no EAGLE-3 head to convert")
     if head is None or head.declared is None:
         return unknown("the head's layers were not read")
-    if head.aux_layers is None or convert.reads_layers(head):
+    if head.aux_layers is None or reads_layers(head):
         return ok("the layers stand where the converter looks, or are the usual ones")
     words = f"{head.aux_place}.{head.aux_key} says {_numbers(head.aux_layers)}"
-    written = convert.head(head, draft.role, pair.target.config).aux_layers
+    written = converted_head(head, draft.role, pair.target.config).aux_layers
     layers = needed(written, f"{words}; the target's layers were not read")
     same = layers == head.aux_layers
     return ok(words) if same else fail(f"{words}; the converter writes {_numbers(layers)}")
@@ -342,9 +329,6 @@ def llama_head_texts(pair: JudgedPair, *, more_than: float) -> CheckOutcome:
     if pair.drafter.gguf is None and pair.drafter.role in BORROWERS:
         return not_applicable("the converter writes the target's own tokens")
     return vocabulary.texts_differ(pair, more_than=more_than)
-
-
-# ---- multi-token prediction ----
 
 
 def llama_mtp_width(pair: JudgedPair) -> CheckOutcome:
@@ -389,7 +373,7 @@ def llama_mtp_missing(pair: JudgedPair, *, loads_without: bool) -> CheckOutcome:
 
     loads_without: only where this build loads such a file, because none of them is there.
     """
-    draft, seen = pair.drafter, mtp_layers_present(pair)
+    draft, seen = pair.drafter, heads.mtp_layers_present(pair)
     if seen.outcome is not Outcome.FAIL or draft.head is None:
         return seen
     listed = pair.setup.tables["llamacpp-architectures"].mtp.load_without
@@ -425,9 +409,6 @@ def llama_mtp_written(pair: JudgedPair) -> CheckOutcome:
         return fail(words)
     since = needed(table.written.get(names[0]), f"{words}: not in the rulebook's list")
     return ok(words) if Build(pair.setup).has(since) else fail(f"{words}: from {since}")
-
-
-# ---- the command line and the deployment ----
 
 
 def llama_detected(pair: JudgedPair, *, kinds: dict[str, str]) -> CheckOutcome:

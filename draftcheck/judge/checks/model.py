@@ -1,8 +1,8 @@
-"""Checks on the models themselves: architecture, context, parallelism, what their caches keep."""
+"""Checks on the models themselves: architecture, context, caches, kinds of draft, weights."""
 
 from __future__ import annotations
 
-from draftcheck.judge.checks.listed import is_listed, whole_type
+from draftcheck.judge.checks.listed import is_listed, quant_method, target_type_known, whole_type
 from draftcheck.judge.checks.outcomes import (
     UNTOLD,
     applies,
@@ -20,6 +20,8 @@ from draftcheck.values.words import CheckOutcome, Outcome
 
 ATTENTION = {"attention", "full_attention", "sliding_attention", "chunked_attention"}
 SLIDING = "sliding_attention"
+SHOWN = 3
+"""Faults of one kind that are shown; the rest is counted."""
 
 
 def always(pair: JudgedPair, *, says: str) -> CheckOutcome:
@@ -184,9 +186,8 @@ def no_nested_config(pair: JudgedPair) -> CheckOutcome:
         if config.multimodal is None or config.model_type is None:
             return unknown(f"the config of the {side} was not read")
         if config.multimodal and config.outer_type != config.model_type:
-            return fail(
-                f"{side} model_type is {config.outer_type}, of its text {config.model_type}"
-            )
+            words = f"{side} model_type is {config.outer_type}, of its text {config.model_type}"
+            return fail(words)
     return ok("no vision or audio parts")
 
 
@@ -287,3 +288,220 @@ def target_recurrent_not_read(pair: JudgedPair) -> CheckOutcome:
     if not pair.target.config.recurrent:
         return not_applicable("no recurrent layers seen")
     return unknown("the target has recurrent layers")
+
+
+# ---- which kinds of draft an engine takes, and how it finds out what kind one is ----
+
+
+def draft_kind_taken(pair: JudgedPair, *, format: str, kinds: list[str]) -> CheckOutcome:
+    """Fail when the draft, in a file of this format, is of none of these kinds."""
+    draft = pair.drafter
+    here = "gguf" if draft.gguf is not None else "folder"
+    if here != format:
+        return not_applicable(f"the draft is a {here}")
+    needed(draft.role, UNTOLD)
+    what = "an ordinary model" if draft.role == "full" else f"a head of kind {draft.role}"
+    return ok(f"the draft is {what}") if draft.role in kinds else fail(f"the draft is {what}")
+
+
+def draft_kind_not_read(pair: JudgedPair, *, kinds: list[str]) -> CheckOutcome:
+    """Unknown for drafts of these kinds: what the engine does with them was not found out."""
+    role = needed(pair.drafter.role, UNTOLD)
+    return unknown(f"the draft is: {role}") if role in kinds else ok(f"the draft is: {role}")
+
+
+def head_vocabulary_whole(pair: JudgedPair) -> CheckOutcome:
+    """Fail when the head has a smaller vocabulary of its own."""
+    head, role = pair.drafter.head, pair.drafter.role
+    if role == "full":
+        return not_applicable("the draft is no head")
+    if head is None or head.declared is None:
+        return unknown("the head's own vocabulary was not read")
+    if head.draft_vocab is None or head.draft_vocab == head.vocab:
+        return ok("the head uses the target's whole vocabulary")
+    needed(head.vocab, f"draft_vocab_size {head.draft_vocab:,}; vocab_size was not read")
+    return fail(f"draft_vocab_size {head.draft_vocab:,} of {head.vocab:,}")
+
+
+def attaches(pair: JudgedPair, *, architectures: list[str]) -> CheckOutcome:
+    """Fail when a head of these architectures does not fit: vocabulary, width, mask, layers."""
+    names = pair.drafter.config.architectures
+    if not names:
+        return unknown("the draft's architecture was not read")
+    if names[0] not in architectures:
+        return not_applicable(f"the draft's architecture is {names[0]}")
+    head, target = pair.drafter.head, pair.target.config
+    if head is None or None in (head.vocab, head.hidden, target.vocab_size, target.hidden):
+        return unknown("sizes of the target or of the head were not read")
+    if head.vocab != target.vocab_size:
+        return fail(f"vocab_size {head.vocab:,} / {target.vocab_size:,} (head / target)")
+    if head.hidden != target.hidden:
+        return fail(f"hidden_size {head.hidden:,} / {target.hidden:,} (head / target)")
+    if head.mask_token_id is not None and head.mask_token_id >= (target.vocab_size or 0):
+        return fail(f"mask_token_id {head.mask_token_id:,}, vocab_size {target.vocab_size:,}")
+    if target.layers is None or head.aux_layers is None:
+        return unknown("layers of the target or of the head were not read")
+    if (highest := max(head.aux_layers, default=0)) >= target.layers:
+        return fail(f"target_layer_ids has {highest}, the target {target.layers} layers")
+    return ok("vocabulary, width, mask token and layers fit")
+
+
+def draft_context_when(pair: JudgedPair, *, quantized: str) -> CheckOutcome:
+    """Fail when the draft's window is too short and the target is quantised like this."""
+    needed(pair.target.config.model_type, "the target's config was not read")
+    name = quant_method(pair.target)
+    if name != quantized:
+        return not_applicable(f"target quant_method is {name or 'none'}")
+    return draft_context(pair)
+
+
+def folder_head_converts(pair: JudgedPair, *, known: dict[str, str]) -> CheckOutcome:
+    """Fail when a head in a folder is converted for other types of target than this one."""
+    if pair.drafter.gguf is not None:
+        return not_applicable("the draft is a gguf")
+    return target_type_known(pair, known=known)
+
+
+def folder_head_is_needed(pair: JudgedPair) -> CheckOutcome:
+    """Fail when a head in a folder is given for a target that has such layers already."""
+    draft, target = pair.drafter, pair.target
+    if draft.gguf is not None:
+        return not_applicable("the draft is a gguf")
+    needed(target.role, "whether the target has MTP layers was not read")
+    promised = target.head.mtp_promised if target.head is not None else 0
+    words = f"the target promises {promised or 'no'} MTP layers"
+    return fail(words) if promised else ok(words)
+
+
+def name_picks_method(pair: JudgedPair, *, words: dict[str, str]) -> CheckOutcome:
+    """Fail when the draft's path or id contains a word by which this version picks a method.
+
+    The target's own name counts where it drafts for itself. Table: word -> "since" or
+    "since until".
+    """
+    called = pair.drafter.called
+    for word in words:
+        if word in called.lower() and is_listed(word, words, pair.setup):
+            return fail(f"the {pair.drafter_side} is called {called!r}, which contains {word!r}")
+    return ok(f"{called!r} contains none of {', '.join(words)}")
+
+
+def head_is_recognised(pair: JudgedPair, *, types: list[str], words: list[str]) -> CheckOutcome:
+    """Fail when neither the draft's model_type nor its name says what kind of head it is."""
+    called, name = pair.drafter.called, pair.drafter.config.outer_type
+    by_name = [word for word in words if word in called.lower()]
+    if by_name:
+        return ok(f"{called!r} contains {by_name[0]!r}")
+    needed(name, "the draft's model_type was not read")
+    said = f"the draft's model_type is {name}, it is called {called!r}"
+    return ok(said) if name in types else fail(said)
+
+
+def states_mask_token(pair: JudgedPair) -> CheckOutcome:
+    """Fail when an ordinary draft does not name the token that parallel drafts start from."""
+    draft = pair.drafter
+    needed(draft.config.model_type, "the draft's config was not read")
+    mask = draft.head.mask_token_id if draft.head is not None else None
+    return fail("no mask token in the config") if mask is None else ok(f"mask token {mask}")
+
+
+# ---- weights: files, tensors, names and shapes ----
+
+
+def weights_have_no(pair: JudgedPair, *, kinds: list[str]) -> CheckOutcome:
+    """Fail when the files of a side prove one of these faults."""
+    looked, found = False, []
+    for side, facts in pair.sides:
+        faults = facts.weights.faults
+        looked = looked or faults is not None
+        if faults:  # hardly ever, and many rules ask
+            mine = [fault for fault in faults if fault.kind in kinds]
+            found += [f"{side}: {fault}" for fault in mine[:SHOWN]]
+            if len(mine) > SHOWN:
+                found.append(f"{side}: {len(mine) - SHOWN} more of this kind")
+    if found:
+        return fail("; ".join(found))
+    return ok("not seen in the headers") if looked else not_applicable("weights not read")
+
+
+def gguf_table_sound(pair: JudgedPair, *, failure: str) -> CheckOutcome:
+    """Fail when a GGUF is broken for every reader; engines that say so themselves are not asked.
+
+    failure: the engine's own word for it, where it has rules for loading.
+    """
+    sides = [(side, facts.gguf) for side, facts in pair.sides if facts.gguf is not None]
+    if not sides or failure in pair.setup.failures:
+        return not_applicable("no GGUF file, or judged by the engine's own rules")
+    for side, gguf in sides:
+        if gguf.data_short_by > 0:
+            missing = f"{gguf.data_short_by:,} bytes of tensor data are missing at the end"
+            return fail(f"{side}: {missing}")
+        if words := gguf.tensor_fault or gguf.offset_fault or gguf.split_fault:
+            return fail(f"{side}: {words}")
+    return ok("tensor table and size of the file agree")
+
+
+def gguf_has_tensors(pair: JudgedPair, *, told_by: str) -> CheckOutcome:
+    """Fail when a GGUF lacks a tensor of its architecture.
+
+    told_by: the table of engines that have a list of their own for some architectures.
+    """
+    told = pair.setup.tables[told_by].tensors if told_by in pair.setup.tables else ()
+    looked = False
+    for side, facts in pair.sides:
+        faults = facts.weights.faults
+        if facts.gguf is None or faults is None or facts.config.model_type in told:
+            continue
+        looked = True
+        for fault in faults:
+            if fault.kind == "gguf-tensor":
+                return fail(f"{side}: {fault}")
+    return ok("every tensor is listed") if looked else not_applicable("no GGUF to look at")
+
+
+def rows_for_tokens(pair: JudgedPair) -> CheckOutcome:
+    """Fail when a tokenizer makes ids for which its own model has no row."""
+    looked, found = False, []
+    for side, facts in pair.sides:
+        rows, length = facts.weights.embedding_rows, facts.tokenizer.length
+        if facts.role == "full" and rows is not None and length is not None:
+            looked = True
+            if length > rows:
+                found.append(f"{side}: {length:,} tokens, {rows:,} rows")
+    if found:
+        return fail("; ".join(found))
+    return ok("a row for each token") if looked else not_applicable("rows or tokens not read")
+
+
+def has_safetensors(pair: JudgedPair) -> CheckOutcome:
+    """Fail when a side has no safetensors file."""
+    unread = []
+    for side, facts in pair.both:
+        if not facts.weights.files:
+            unread.append(side)
+        elif all(file.format != "safetensors" for file in facts.weights.files):
+            return fail(f"{side}: no safetensors among {len(facts.weights.files)} weight files")
+    if unread:
+        return unknown(f"weight files of the {' and the '.join(unread)} were not listed")
+    return ok("safetensors on both sides")
+
+
+def weights_are_safe(pair: JudgedPair) -> CheckOutcome:
+    """Fail when a side offers nothing but pickled weights."""
+    bad = [(side, facts.weights.problems) for side, facts in pair.both if facts.weights.problems]
+    if bad:
+        return fail("; ".join(f"{side}: {problems[0]}" for side, problems in bad))
+    unread = [side for side, facts in pair.both if not facts.weights.files]
+    return unknown(f"weights of the {', '.join(unread)} not listed") if unread else ok("no pickles")
+
+
+def gguf_is_whole(pair: JudgedPair) -> CheckOutcome:
+    """Fail when a GGUF file is cut off, or its tables contradict each other."""
+    for side, facts in pair.both:
+        found = needed(facts.gguf, f"the {side} was not read as a GGUF file")
+        if found.data_short_by:
+            return fail(f"{side}: {found.data_short_by:,} bytes are missing at the end")
+        fault = found.tensor_fault or found.offset_fault or found.split_fault
+        if fault or found.duplicate_key:
+            return fail(f"{side}: {fault or f'the key {found.duplicate_key} stands twice'}")
+    return ok("both files are whole")

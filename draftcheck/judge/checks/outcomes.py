@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import TypeVar
 
 from draftcheck.values.facts import ModelFacts
@@ -13,22 +14,10 @@ T = TypeVar("T")
 LONGEST = 60
 TEXTS_UNREAD = "the token texts were not read on both sides"
 UNTOLD = "the draft's files do not say what kind of model it is"
-
-
-def ok(saw: str) -> CheckOutcome:
-    return CheckOutcome(Outcome.OK, saw)
-
-
-def fail(saw: str) -> CheckOutcome:
-    return CheckOutcome(Outcome.FAIL, saw)
-
-
-def unknown(saw: str) -> CheckOutcome:
-    return CheckOutcome(Outcome.UNKNOWN, saw)
-
-
-def not_applicable(saw: str) -> CheckOutcome:
-    return CheckOutcome(Outcome.NOT_APPLICABLE, saw)
+ok = partial(CheckOutcome, Outcome.OK)
+fail = partial(CheckOutcome, Outcome.FAIL)
+unknown = partial(CheckOutcome, Outcome.UNKNOWN)
+not_applicable = partial(CheckOutcome, Outcome.NOT_APPLICABLE)
 
 
 class Settled(Exception):

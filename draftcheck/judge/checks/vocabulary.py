@@ -42,10 +42,9 @@ def relation_is(pair: JudgedPair, *, bad: str) -> CheckOutcome:
 
 def relation_among(pair: JudgedPair, *, good: list[str]) -> CheckOutcome:
     """Fail when the relation of the vocabularies is none of the good ones."""
-    vocabulary = pair.vocabulary
-    needed(vocabulary.differing_ids, _unread(pair))
-    words = f"the vocabularies are: {vocabulary.relation}"
-    return ok(words) if vocabulary.relation in good else fail(words)
+    needed(pair.vocabulary.differing_ids, _unread(pair))
+    words = f"the vocabularies are: {pair.vocabulary.relation}"
+    return ok(words) if pair.vocabulary.relation in good else fail(words)
 
 
 def texts_differ(pair: JudgedPair, *, more_than: float, at_most: float = 1.0) -> CheckOutcome:
@@ -73,8 +72,7 @@ def differences(comparison: Comparison) -> str:
 
 
 def _unread(comparison: Comparison) -> str:
-    sides = {"target": comparison.target, "draft": comparison.drafter}
-    missing = [name for name, facts in sides.items() if facts.tokenizer.tokens is None]
+    missing = [side for side, facts in comparison.both if facts.tokenizer.tokens is None]
     return f"token texts of the {' and the '.join(missing)} were not read"
 
 
@@ -180,19 +178,19 @@ def shared_texts(pair: JudgedPair, *, at_least: int) -> CheckOutcome:
     return ok(words) if count >= at_least else fail(words)
 
 
-# ---- tokenizers ----
-
-
 def tokenizer_ids_equal(pair: JudgedPair) -> CheckOutcome:
     """Fail when bos, eos or pad id differ, as an exported tokenizer gives them.
 
     The tokenizer's own id wins, then that of config.json; a pad id that neither has is the eos id.
     """
     doubts = []
+    sides = (pair.target, pair.drafter)
+    whole = all(facts.tokenizer.length is not None for facts in sides)
     for name in ("eos", "bos", "pad"):
         ours, theirs = _told(pair.target, name), _told(pair.drafter, name)
         words = f"{name} id {_text(ours)} / {_text(theirs)} (target / draft)"
-        if ours is None and theirs is None and _same_default(pair, name):
+        configured = {_configured(facts.config, name) for facts in sides}
+        if ours is None and theirs is None and whole and len(configured) == 1:
             continue  # both leave it to the same default
         if ours is None or theirs is None:
             doubts.append(words)
@@ -200,9 +198,7 @@ def tokenizer_ids_equal(pair: JudgedPair) -> CheckOutcome:
             return fail(words)
         elif len(ours | theirs) > 1 and ours != theirs:
             doubts.append(words)
-    if doubts:
-        return unknown("; ".join(doubts))
-    return ok("bos, eos and pad ids are the same")
+    return unknown("; ".join(doubts)) if doubts else ok("bos, eos and pad ids are the same")
 
 
 def _told(facts: ModelFacts, name: str) -> frozenset[int] | None:
@@ -212,8 +208,7 @@ def _told(facts: ModelFacts, name: str) -> frozenset[int] | None:
         return None
     if own != NO_TOKEN:
         return frozenset({own})
-    configured = _configured(facts.config, name)
-    if configured is not None and configured != NO_TOKEN:
+    if (configured := _configured(facts.config, name)) is not None:
         return frozenset({configured})
     if name == "pad" and facts.tokenizer.eos_id is not None:
         return frozenset({facts.tokenizer.eos_id, NO_TOKEN})
@@ -222,15 +217,7 @@ def _told(facts: ModelFacts, name: str) -> frozenset[int] | None:
 
 def _configured(config: ConfigFacts, name: str) -> int | None:
     found = _eos(config) if name == "eos" else getattr(config, f"{name}_token_id")
-    return found if isinstance(found, int) else None
-
-
-def _same_default(comparison: Comparison, name: str) -> bool:
-    sides = (comparison.target, comparison.drafter)
-    if any(facts.tokenizer.length is None for facts in sides):
-        return False
-    ours, theirs = (_configured(facts.config, name) for facts in sides)
-    return (ours if ours != NO_TOKEN else None) == (theirs if theirs != NO_TOKEN else None)
+    return found if isinstance(found, int) and found != NO_TOKEN else None
 
 
 def _text(ids: frozenset[int] | None) -> str:
@@ -250,26 +237,19 @@ def probe_count_equal(pair: JudgedPair, *, text: str) -> CheckOutcome:
         return not_applicable("the special ids differ already")
     if ours.files and ours.files == theirs.files:
         return ok("the same tokenizer file")
-    if pair.behaviour.same and _same_frame(pair):
+    # The special tokens that each puts around a text, where that is known.
+    told = (facts.conversion for facts in (pair.target, pair.drafter))
+    frames = [(one.add_bos, one.add_eos) for one in told if one and one.add_bos is not None]
+    if pair.behaviour.same and len(frames) == 2 and frames[0] == frames[1]:
         return ok(f"{pair.behaviour.detail}, same tokens around a text")
     if not ours.definition or not theirs.definition:
         return unknown("the tokenizers could not be run side by side (no tokenizer.json on a side)")
     in_vain = "the tokenizers library cannot run these two files"
     needed(pair.behaviour.same, in_vain)  # otherwise they were run already
-    definitions = ours.definition, theirs.definition
-    counts = [
-        len(ids) for ids in needed(tokenizers_agree.cut(definitions, text, special=True), in_vain)
-    ]
+    found = tokenizers_agree.cut((ours.definition, theirs.definition), text, special=True)
+    counts = [len(ids) for ids in needed(found, in_vain)]
     words = f"the probe sentence has {counts[0]} / {counts[1]} tokens (target / draft)"
     return ok(words) if counts[0] == counts[1] else fail(words)
-
-
-def _same_frame(comparison: Comparison) -> bool:
-    """Whether both tokenizers put the same special tokens around a text."""
-    ours, theirs = comparison.target.conversion, comparison.drafter.conversion
-    if ours is None or theirs is None or None in (ours.add_bos, theirs.add_bos):
-        return False
-    return (ours.add_bos, ours.add_eos) == (theirs.add_bos, theirs.add_eos)
 
 
 def unknown_or_end(pair: JudgedPair) -> CheckOutcome:

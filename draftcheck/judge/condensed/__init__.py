@@ -12,12 +12,15 @@ it stands for is counted against a limit before it is spelled out.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from itertools import chain
 from threading import Lock
 from typing import TypeVar
 
 import msgspec
 
 from draftcheck.errors import ReadError
+from draftcheck.models.readers.tokenizer.vocabulary import MAX_ID
 
 T = TypeVar("T")
 _DECODING = Lock()
@@ -32,3 +35,35 @@ def decode(entry: object, kind: type[T], where: str) -> T:
     except (msgspec.ValidationError, UnicodeEncodeError) as error:  # a lone surrogate
         says = " ".join(str(error)[:200].split())
         raise ReadError(f"{where}: not in the form that draftcheck writes: {says}") from None
+
+
+def pack_ids(numbers: Iterable[int]) -> str:
+    """A set of ids as a short text of ascending ranges: 3-5,9."""
+    found: list[list[int]] = []
+    for number in sorted(set(numbers)):
+        if found and number == found[-1][1] + 1:
+            found[-1][1] = number
+        else:
+            found.append([number, number])
+    return ",".join(str(low) if low == high else f"{low}-{high}" for low, high in found)
+
+
+def id_spans(text: str, where: str, below: int = MAX_ID) -> list[range]:
+    """The ranges again; a ReadError for anything that pack_ids() does not write."""
+    found: list[range] = []
+    for part in text.split(",") if text else ():
+        first, dash, last = part.partition("-")
+        if not (first.isdecimal() and (last.isdecimal() or not dash) and len(part) < 40):
+            raise ReadError(f"{where}: {part[:40]!r} is no range")
+        low, high = int(first), int(last) if dash else int(first)
+        if high < low or high >= below:
+            raise ReadError(f"{where}: the range {part} is not sensible")
+        if found and low < found[-1].stop:
+            raise ReadError(f"{where}: the ranges {text[:40]!r} do not ascend")
+        found.append(range(low, high + 1))
+    return found
+
+
+def unpack_ids(text: str, where: str, below: int = MAX_ID) -> list[int]:
+    """The numbers again, each smaller than `below`."""
+    return list(chain.from_iterable(id_spans(text, where, below)))

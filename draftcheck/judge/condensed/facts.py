@@ -12,10 +12,10 @@ from typing import Annotated, Any
 from msgspec import Meta, Struct
 
 from draftcheck.errors import ReadError
-from draftcheck.judge.condensed import decode, folded_tensors, id_ranges, token_tables
+from draftcheck.judge.condensed import decode, folded_tensors, pack_ids, token_tables, unpack_ids
 from draftcheck.judge.llama.vocab import BYTE, TOKEN_TYPES
 from draftcheck.models import stored
-from draftcheck.values.facts import GgufArray, ModelFacts, TokenizerFacts
+from draftcheck.values.facts import GgufArray, ModelFacts
 
 FORMAT = 1
 LONGEST = 200
@@ -66,23 +66,19 @@ def condense(facts: ModelFacts) -> dict[str, Any]:
         origin={},
     )
     out: dict[str, Any] = {"condensed": FORMAT, **stored.dump(light, whole=True)}
-    if table := token_tables.pack(facts.tokenizer, _byte_typed(facts)):
+    kinds = facts.gguf.keys.get(TOKEN_TYPES, ("", None))[1] if facts.gguf else None
+    kinds = kinds if isinstance(kinds, array) else ()
+    byte_typed = [i for i, kind in enumerate(kinds) if kind == BYTE]
+    if table := token_tables.pack(facts.tokenizer, byte_typed):
         out["table"] = table
     for name in SETS:
         if ids := getattr(facts.tokenizer, name):
-            out.setdefault("ids", {})[name] = id_ranges.pack(ids)
+            out.setdefault("ids", {})[name] = pack_ids(ids)
     if facts.weights.tensors is not None:
         out["tensors"] = folded_tensors.fold(facts.weights.tensors)
     if facts.gguf is not None:
         out["keys"] = {key: _key(entry) for key, entry in facts.gguf.keys.items()}
     return out
-
-
-def _byte_typed(facts: ModelFacts) -> list[int]:
-    types = facts.gguf.keys.get(TOKEN_TYPES, ("", None))[1] if facts.gguf else None
-    if not isinstance(types, array):
-        return []
-    return [i for i, kind in enumerate(types) if kind == BYTE]
 
 
 def _key(entry: tuple[str, Any]) -> list[Any]:
@@ -103,31 +99,23 @@ def restore(entry: object, ref: str) -> ModelFacts:
     """Facts again, with stand-ins for most token texts; a ReadError for nonsense."""
     if not isinstance(entry, Mapping) or entry.get("condensed") != FORMAT:
         raise ReadError(f"{ref}: not facts that this version condenses")
-    values = {
-        name: value
-        for name, value in entry.items()
-        if name not in ("condensed", "table", "ids", "tensors", "keys")
-    }
+    own = ("condensed", "table", "ids", "tensors", "keys")
+    values = {name: value for name, value in entry.items() if name not in own}
     if isinstance(values.get("gguf"), Mapping):
         values["gguf"] = {**values["gguf"], "keys": _keys(entry.get("keys", {}), ref)}
     facts = stored.from_dict({**values, "ref": ref}, ref)
-    tokenizer = _tokenizer(facts.tokenizer, entry, ref)
-    weights = facts.weights
+    tokenizer, weights = facts.tokenizer, facts.weights
+    if "table" in entry:
+        table = token_tables.unpack(entry["table"], ref)
+        ids = decode(entry.get("ids", {}), IdSets, f"{ref}: ids")
+        sets: dict[str, Any] = {
+            name: frozenset(unpack_ids(getattr(ids, name), f"{ref}: {name}", len(table)))
+            for name in SETS
+        }
+        tokenizer = replace(tokenizer, tokens=table, **sets)
     if "tensors" in entry:
         weights = replace(weights, tensors=folded_tensors.FoldedTensors(entry["tensors"], ref))
     return replace(facts, tokenizer=tokenizer, weights=weights)
-
-
-def _tokenizer(tokenizer: TokenizerFacts, entry: Mapping[str, Any], ref: str) -> TokenizerFacts:
-    if "table" not in entry:
-        return tokenizer
-    table = token_tables.unpack(entry["table"], ref)
-    ids = decode(entry.get("ids", {}), IdSets, f"{ref}: ids")
-    sets: dict[str, Any] = {
-        name: frozenset(id_ranges.unpack(getattr(ids, name), f"{ref}: {name}", len(table)))
-        for name in SETS
-    }
-    return replace(tokenizer, tokens=table, **sets)
 
 
 def _keys(keys: object, ref: str) -> dict[str, Any]:

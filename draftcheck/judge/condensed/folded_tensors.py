@@ -8,13 +8,14 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator, Mapping
+from functools import cached_property
 from itertools import chain, product
 from typing import Annotated, Any
 
 from msgspec import Meta, Struct
 
 from draftcheck.errors import ReadError
-from draftcheck.judge.condensed import decode, id_ranges
+from draftcheck.judge.condensed import decode, id_spans, pack_ids
 from draftcheck.values.facts import Tensor
 
 NUMBER = re.compile(r"(?<=\.)(0|[1-9]\d{0,6})(?=\.|$)")
@@ -48,7 +49,7 @@ def fold(tensors: Mapping[str, Tensor]) -> list[list[Any]]:
     rows = []
     for (pattern, dtype, shape, nbytes), found in groups.items():
         for block in _blocks(found):
-            sides = [id_ranges.pack(side) for side in block]
+            sides = [pack_ids(side) for side in block]
             rows.append([pattern, sides, dtype, list(shape), nbytes])
     return rows
 
@@ -80,7 +81,7 @@ class FoldedTensors(Mapping[str, Tensor]):
         self._rows: list[tuple[TensorRow, list[list[range]]]] = []
         self._count = letters = 0
         for row in decode(entry, list[TensorRow], f"{where}: tensors"):
-            sides = [id_ranges.spans(side, where, HIGHEST) for side in row.ranges]
+            sides = [id_spans(side, where, HIGHEST) for side in row.ranges]
             if len(sides) != len(STAR.findall(row.pattern)) or not all(sides):
                 raise ReadError(f"{where}: {row.pattern[:80]!r} and its ranges do not fit")
             count = math.prod(sum(map(len, side)) for side in sides)
@@ -89,26 +90,23 @@ class FoldedTensors(Mapping[str, Tensor]):
             if self._count > MOST or letters > MOST_LETTERS:
                 raise ReadError(f"{where}: so many tensors, or such long names, are not sensible")
             self._rows.append((row, sides))
-        self._whole: dict[str, Tensor] | None = None
 
+    @cached_property
     def _tensors(self) -> dict[str, Tensor]:
-        if self._whole is None:
-            self._whole = dict(pair for row in self._rows for pair in _spelled(*row))
-        return self._whole
+        whole = {}
+        for row, sides in self._rows:
+            tensor = Tensor(row.dtype, row.shape, "", row.nbytes)
+            first, *parts = (part.replace("**", "*") for part in STAR.split(row.pattern))
+            for numbers in product(*(chain.from_iterable(side) for side in sides)):
+                words = (f"{number}{part}" for number, part in zip(numbers, parts, strict=True))
+                whole[first + "".join(words)] = tensor
+        return whole
 
     def __getitem__(self, name: str) -> Tensor:
-        return self._tensors()[name]
+        return self._tensors[name]
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._tensors())
+        return iter(self._tensors)
 
     def __len__(self) -> int:
         return self._count
-
-
-def _spelled(row: TensorRow, sides: list[list[range]]) -> Iterator[tuple[str, Tensor]]:
-    tensor = Tensor(row.dtype, row.shape, "", row.nbytes)
-    first, *parts = (part.replace("**", "*") for part in STAR.split(row.pattern))
-    for numbers in product(*(chain.from_iterable(side) for side in sides)):
-        words = (f"{number}{part}" for number, part in zip(numbers, parts, strict=True))
-        yield first + "".join(words), tensor

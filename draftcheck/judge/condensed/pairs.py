@@ -11,7 +11,7 @@ from msgspec import Meta, Struct, structs, to_builtins
 from draftcheck.errors import ReadError
 from draftcheck.judge import compare as whole
 from draftcheck.judge.checks import see
-from draftcheck.judge.condensed import decode, id_ranges, token_tables
+from draftcheck.judge.condensed import decode, pack_ids, token_tables, unpack_ids
 from draftcheck.judge.condensed.facts import condense, restore
 from draftcheck.judge.condensed.token_tables import TokenTable
 from draftcheck.models.readers.tokenizer.vocabulary import MAX_ID
@@ -65,28 +65,6 @@ class PairNotes(Struct, omit_defaults=True, forbid_unknown_fields=True):
     """What checks of texts saw, by recorded_name()."""
 
 
-def _take(comparison: Comparison, restored: Comparison) -> PairNotes:
-    """Notes that turn the restored comparison into this one."""
-    notes = PairNotes()
-    if comparison.vocabulary != restored.vocabulary:
-        notes.vocabulary = _vocabulary(comparison.vocabulary)
-        if comparison.vocabulary.differing_ids:
-            notes.differing = _differing(comparison)
-    if comparison.behaviour != restored.behaviour:
-        notes.behaviour = comparison.behaviour.same, comparison.behaviour.detail
-    again = restored
-    if notes != PairNotes() and restored.draft is not None:
-        again = _apply(restored.target, restored.draft, notes)
-    notes.seen = _recorded(comparison, again)
-    return notes
-
-
-def _vocabulary(found: VocabularyComparison) -> VocabularyNotes:
-    told = {name: getattr(found, name) for name in VocabularyNotes.__struct_fields__}
-    told["differences"] = [(d.id, _text(d.target), _text(d.draft)) for d in found.differences]
-    return VocabularyNotes(**told)
-
-
 def _text(raw: bytes | None) -> str | None:
     return None if raw is None else to_text(raw)
 
@@ -94,7 +72,7 @@ def _text(raw: bytes | None) -> str | None:
 def _differing(comparison: Comparison) -> DifferingTexts:
     ours, theirs = (side.tokenizer.tokens or () for _, side in comparison.both)
     ids = whole.differing_within(ours, theirs)
-    packed = id_ranges.pack(ids).split(",")
+    packed = pack_ids(ids).split(",")
     if len(packed) > MOST_RANGES:  # from there on: all of them
         last = packed[MOST_RANGES - 1].partition("-")[0]
         packed = [*packed[: MOST_RANGES - 1], f"{last}-{ids[-1]}"]
@@ -112,20 +90,13 @@ def _recorded(comparison: Comparison, restored: Comparison) -> dict[str, tuple[O
     found = {}
     setup = EngineSetup(engine="", version="", method="", order=str, checked="")
     pairs = [JudgedPair.of(side, setup) for side in (comparison, restored)]
-    for name, params in _text_rules():
-        seen, again = (see(name, pair, params) for pair in pairs)
+    every = (rule for engine in book.engine_files() for rule in book.load(engine).rules)
+    rules = (rule for rule in every if rule.check in TEXT_CHECKS)
+    for name, rule in {recorded_name(rule.check, rule.params): rule for rule in rules}.items():
+        seen, again = (see(rule.check, pair, rule.params) for pair in pairs)
         if seen != again:
-            found[recorded_name(name, params)] = seen.outcome, seen.saw
+            found[name] = seen.outcome, seen.saw
     return found
-
-
-def _text_rules() -> list[tuple[str, dict[str, Any]]]:
-    rows: dict[str, tuple[str, dict[str, Any]]] = {}
-    for engine in book.engine_files():
-        for rule in book.load(engine).rules:
-            if rule.check in TEXT_CHECKS:
-                rows[recorded_name(rule.check, rule.params)] = (rule.check, dict(rule.params))
-    return list(rows.values())
 
 
 def _apply(target: ModelFacts, draft: ModelFacts, notes: PairNotes) -> Comparison:
@@ -133,12 +104,27 @@ def _apply(target: ModelFacts, draft: ModelFacts, notes: PairNotes) -> Compariso
     where = f"notes on {target.ref} and {draft.ref}"
     ours, theirs = target.tokenizer.tokens, draft.tokenizer.tokens
     if notes.differing and isinstance(ours, TokenTable) and isinstance(theirs, TokenTable):
-        texts = TokenTable(ours.digest, ours.family, ours)
-        token_tables.put(texts, notes.differing.target, where)
-        target = _with_table(target, texts)
-        draft = _with_table(draft, _rebased(ours, theirs, notes.differing, where))
+        table = TokenTable(ours.digest, ours.family, ours)
+        token_tables.put(table, notes.differing.target, where)
+        target = _with_table(target, table)
+        # The draft's table: the target's texts where they are the same, its own elsewhere.
+        common = min(len(ours), len(theirs))
+        table = TokenTable(theirs.digest, theirs.family, theirs)
+        table[:common] = ours[:common]
+        for i in unpack_ids(notes.differing.ids, where, common):
+            table[i] = theirs[i]
+        token_tables.put(table, notes.differing.draft, where)
+        draft = _with_table(draft, table)
     if notes.vocabulary is not None:
-        vocabulary = _vocabulary_again(target, draft, notes.vocabulary, where)
+        try:
+            differences = tuple(
+                Difference(i, *(None if text is None else to_bytes(text) for text in texts))
+                for i, *texts in notes.vocabulary.differences
+            )
+        except UnicodeEncodeError:
+            raise ReadError(f"{where}: a text of the differences is no text") from None
+        told = {**structs.asdict(notes.vocabulary), "differences": differences}
+        vocabulary = VocabularyComparison(target_size=target.rows, draft_size=draft.rows, **told)
     else:
         vocabulary = whole.compare_vocabularies(target, draft)
     if notes.behaviour is not None:
@@ -150,35 +136,8 @@ def _apply(target: ModelFacts, draft: ModelFacts, notes: PairNotes) -> Compariso
     return Comparison(target, draft, vocabulary, specials, behaviour, recorded)
 
 
-def _vocabulary_again(
-    target: ModelFacts, draft: ModelFacts, notes: VocabularyNotes, where: str
-) -> VocabularyComparison:
-    try:
-        differences = tuple(
-            Difference(i, *(None if text is None else to_bytes(text) for text in texts))
-            for i, *texts in notes.differences
-        )
-    except UnicodeEncodeError:
-        raise ReadError(f"{where}: a text of the differences is no text") from None
-    told = {**structs.asdict(notes), "differences": differences}
-    return VocabularyComparison(target_size=target.rows, draft_size=draft.rows, **told)
-
-
 def _with_table(facts: ModelFacts, table: TokenTable | None) -> ModelFacts:
     return replace(facts, tokenizer=replace(facts.tokenizer, tokens=table))
-
-
-def _rebased(
-    ours: TokenTable, theirs: TokenTable, differing: DifferingTexts, where: str
-) -> TokenTable:
-    """The draft's table: the target's texts where they are the same, its own elsewhere."""
-    common = min(len(ours), len(theirs))
-    table = TokenTable(theirs.digest, theirs.family, theirs)
-    table[:common] = ours[:common]
-    for i in id_ranges.unpack(differing.ids, where, common):
-        table[i] = theirs[i]
-    token_tables.put(table, differing.draft, where)
-    return table
 
 
 def pair_notes(comparison: Comparison) -> dict[str, Any]:
@@ -187,8 +146,23 @@ def pair_notes(comparison: Comparison) -> dict[str, Any]:
     draft = comparison.draft
     if draft is not None:
         draft = restore(condense(draft), draft.ref)
-    notes: dict[str, Any] = to_builtins(_take(comparison, compare(target, draft)))
-    return notes
+    restored = compare(target, draft)
+    notes = PairNotes()
+    if comparison.vocabulary != restored.vocabulary:
+        found = comparison.vocabulary
+        told = {name: getattr(found, name) for name in VocabularyNotes.__struct_fields__}
+        told["differences"] = [(d.id, _text(d.target), _text(d.draft)) for d in found.differences]
+        notes.vocabulary = VocabularyNotes(**told)
+        if found.differing_ids:
+            notes.differing = _differing(comparison)
+    if comparison.behaviour != restored.behaviour:
+        notes.behaviour = comparison.behaviour.same, comparison.behaviour.detail
+    again = restored
+    if notes != PairNotes() and restored.draft is not None:
+        again = _apply(restored.target, restored.draft, notes)
+    notes.seen = _recorded(comparison, again)
+    written: dict[str, Any] = to_builtins(notes)
+    return written
 
 
 def compare(

@@ -18,7 +18,7 @@ from weakref import WeakValueDictionary
 from msgspec import Meta, Struct
 
 from draftcheck.errors import ReadError
-from draftcheck.judge.condensed import decode, id_ranges
+from draftcheck.judge.condensed import decode, pack_ids, unpack_ids
 from draftcheck.judge.llama.vocab import BYTE_TEXT, PHI3, TOO_LARGE, foreseen, is_utf8
 from draftcheck.models.readers.tokenizer.vocabulary import MAX_ID
 from draftcheck.models.stored import to_bytes, to_text
@@ -46,6 +46,8 @@ REMEMBERED = 2
 MOST_TOKENS = 1 << 25
 """Of all tables in memory, some gigabytes: a short file can name any number of large ones."""
 _LIVE: WeakValueDictionary[int, TokenTable] = WeakValueDictionary()
+BYTE_TEXTS = [b"<0x%02X>" % number for number in range(256)]
+_NUMBERS: list[str] = []
 _PACKED: dict[int, tuple[Sequence[bytes | None], tuple[Any, ...], dict[str, Any]]] = {}
 ODD: dict[str, Callable[[bytes], bool]] = {
     "empty": lambda text: not text,
@@ -61,36 +63,29 @@ def fingerprint(tokenizer: TokenizerFacts) -> str | None:
     tokens = tokenizer.tokens
     if isinstance(tokens, TokenTable):
         return tokens.digest
-    return None if tokens is None else _digest(_without(tokens, tokenizer.padding))
+    return None if tokens is None else _digest(tokens, tokenizer.padding)
 
 
 def family(tokenizer: TokenizerFacts) -> str | None:
     """The same of ordinary tokens alone: what is left when added and special ones are not told
     apart. Models of one family may differ in special tokens."""
-    if tokenizer.tokens is None:
-        return None
-    if isinstance(tokenizer.tokens, TokenTable):
-        return tokenizer.tokens.family
+    tokens = tokenizer.tokens
+    if isinstance(tokens, TokenTable):
+        return tokens.family
     extra = tokenizer.added | tokenizer.special | tokenizer.padding
-    return _digest(_without(tokenizer.tokens, extra))
+    return None if tokens is None else _digest(tokens, extra)
 
 
-def _without(tokens: Sequence[bytes | None], ids: Iterable[int]) -> list[bytes | None]:
+def _digest(tokens: Sequence[bytes | None], without: Iterable[int]) -> str:
     kept = list(tokens)
-    for i in ids:
+    for i in without:
         if i < len(kept):
             kept[i] = None
     while kept and kept[-1] is None:
         kept.pop()
-    return kept
-
-
-def _digest(tokens: Sequence[bytes | None]) -> str:
-    whole = hashlib.sha256()
     # Lengths first: texts may hold any byte, so no separator is safe.
-    whole.update(",".join(str(-1 if t is None else len(t)) for t in tokens).encode())
-    whole.update(b"|" + b"".join(t for t in tokens if t is not None))
-    return whole.hexdigest()
+    lengths = ",".join(str(-1 if t is None else len(t)) for t in kept).encode()
+    return hashlib.sha256(lengths + b"|" + b"".join(t for t in kept if t is not None)).hexdigest()
 
 
 def pack(tokenizer: TokenizerFacts, byte_typed: Iterable[int] = ()) -> dict[str, Any] | None:
@@ -118,20 +113,16 @@ def _pack(
     if (kin := family(tokenizer)) != out["digest"]:
         out["family"] = kin
     if undefined:
-        out["undefined"] = id_ranges.pack(undefined)
+        out["undefined"] = pack_ids(undefined)
     if tokenizer.padding:
-        out["padding"] = id_ranges.pack(tokenizer.padding)
+        out["padding"] = pack_ids(tokenizer.padding)
     start = next((i for i, text in enumerate(tokens) if text == b"<0x00>"), None)
-    if start is not None and list(tokens[start : start + 256]) == _byte_texts():
+    if start is not None and list(tokens[start : start + 256]) == BYTE_TEXTS:
         out["bytes_from"] = start
         kept -= set(range(start, start + 256))
     if kept:
         out["texts"] = {str(i): to_text(tokens[i] or b"") for i in sorted(kept)}
     return out
-
-
-def _byte_texts() -> list[bytes | None]:
-    return [b"<0x%02X>" % number for number in range(256)]
 
 
 def _kept(
@@ -140,11 +131,8 @@ def _kept(
     defined = [i for i, text in enumerate(tokens) if text is not None]
     if len(tokens) <= SMALL:
         return set(defined)
-    kept: set[int] = set()
-    for name in NAMED:
-        number = getattr(tokenizer, name)
-        if number is not None and 0 <= number < len(tokens):
-            kept.add(number)
+    named = (getattr(tokenizer, name) for name in NAMED)
+    kept = {number for number in named if number is not None and 0 <= number < len(tokens)}
     for odd in ODD.values():
         kept.update([i for i in defined if odd(tokens[i] or b"")][:SHOWN])
     short = [i for i in byte_typed if i < len(tokens)]
@@ -185,18 +173,24 @@ def _unpack(text: str) -> TokenTable:
         _unpack.cache_clear()  # tables that nobody else holds
         if _held() + entry.count > MOST_TOKENS:
             raise ReadError(f"{where}: more than {MOST_TOKENS:,} in all vocabularies at once")
-    table = TokenTable(entry.digest, entry.family or entry.digest, stand_ins(entry))
+    # Texts that no model has, all different. The first whole numbers as text are kept: making
+    # them costs more than all the rest.
+    _NUMBERS.extend(map(str, range(len(_NUMBERS), entry.count)))
+    mark = f"\n~{entry.digest[:16]}."
+    whole = f"{mark[1:]}{mark.join(_NUMBERS[: entry.count])}".encode("ascii")
+    stand_ins = whole.split(b"\n") if entry.count else []
+    table = TokenTable(entry.digest, entry.family or entry.digest, stand_ins)
     _LIVE[id(table)] = table
-    undefined = id_ranges.unpack(entry.undefined, where, entry.count)
+    undefined = unpack_ids(entry.undefined, where, entry.count)
     for i in undefined:
         table[i] = None
-    own = set(id_ranges.unpack(entry.padding, where, entry.count))
+    own = set(unpack_ids(entry.padding, where, entry.count))
     """Ids that have no stand-in."""
     for i in own:
         table[i] = b"[PAD%d]" % i
     if entry.bytes_from is not None and entry.bytes_from <= entry.count - 256:
         of_bytes = slice(entry.bytes_from, entry.bytes_from + 256)
-        table[of_bytes] = _byte_texts()
+        table[of_bytes] = BYTE_TEXTS
         own.update(range(of_bytes.start, of_bytes.stop))
     put(table, entry.texts, where)
     own.update(int(key) for key in entry.texts if int(key) < entry.count)
@@ -208,22 +202,6 @@ def _unpack(text: str) -> TokenTable:
 
 def _held() -> int:
     return sum(map(len, _LIVE.values()))
-
-
-def stand_ins(entry: TableEntry) -> list[bytes]:
-    """Texts that no model has, all different."""
-    mark = f"\n~{entry.digest[:16]}."
-    whole = mark.join(_numbers(entry.count))
-    return f"{mark[1:]}{whole}".encode("ascii").split(b"\n") if entry.count else []
-
-
-_NUMBERS: list[str] = []
-
-
-def _numbers(count: int) -> list[str]:
-    """The first whole numbers as text, kept: making them costs more than all the rest."""
-    _NUMBERS.extend(map(str, range(len(_NUMBERS), count)))
-    return _NUMBERS[:count]
 
 
 def put(table: TokenTable, texts: Mapping[str, str | None], where: str) -> None:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import re
 
-from draftcheck.judge.llama import convert
-from draftcheck.judge.llama.build import Build, Keys, LoadFailure, NotTold
+from draftcheck.judge.llama.build import Build, Keys, LoadFailure, NotTold, converted_architecture
 from draftcheck.judge.llama.vocab import LlamaVocab, derive, from_conversion
 from draftcheck.values.facts import GgufFacts, ModelFacts
 
@@ -17,11 +16,14 @@ def load(facts: ModelFacts, build: Build) -> View:
     try:
         gguf = facts.gguf
         if gguf is None:
-            return _converted(facts, build)
+            name = converted_architecture(facts, build)
+            if name is not None:
+                _known(name, f"the converter writes architecture {name!r}", build)
+            return from_conversion(facts, build)
         _file(facts, gguf, build)
         _architecture(facts, gguf.keys, build)
         vocab = derive(gguf.keys, facts.tokenizer.tokens, build)
-        _embedding(facts, _rows_wanted(gguf.keys, vocab, build), build)
+        _embedding(facts, gguf.keys, vocab.n, build)
         _tensors(facts, gguf.keys, build)
         if gguf.unaligned:
             build.fail("unaligned", "the first tensor does not lie on a multiple of 32 bytes")
@@ -32,32 +34,17 @@ def load(facts: ModelFacts, build: Build) -> View:
         return stop
 
 
-def _converted(facts: ModelFacts, build: Build) -> LlamaVocab:
-    name = convert.architecture(facts, build)
-    if name is not None:
-        _known(name, f"the converter writes architecture {name!r}", build)
-    tokenizer = facts.tokenizer
-    if facts.conversion is None or (tokenizer.tokens is None and tokenizer.length is None):
-        raise NotTold("the tokenizer")
-    if tokenizer.length is None:
-        raise NotTold("the special tokens (a tiktoken file does not hold them)")
-    user_defined = tokenizer.added - tokenizer.special
-    return from_conversion(
-        facts.conversion,
-        tokenizer.tokens,
-        tokenizer.length if tokenizer.tokens is None else len(tokenizer.tokens),
-        facts.config.vocab_size,
-        user_defined,
-        build,
-    )
-
-
 def _file(facts: ModelFacts, gguf: GgufFacts, build: Build) -> None:
     if gguf.duplicate_key is not None:
         build.fail("duplicate-key", f"key {gguf.duplicate_key!r} stands twice")
     if gguf.tensor_fault is not None:
         build.fail("tensor-table", gguf.tensor_fault)
-    _types(facts, build)
+    # Types of tensors come with a build, and a few went again.
+    table = build.architectures.types
+    gone = {name for until, names in table.until.items() if build.has(until) for name in names}
+    for name, tensor in (facts.weights.tensors or {}).items():
+        if tensor.dtype in gone or build.before(tensor.dtype, table.since):
+            build.fail("tensor-type", f"tensor {name!r} is of type {tensor.dtype}")
     if gguf.offset_fault is not None:
         build.fail("tensor-offsets", gguf.offset_fault)
     build.string(gguf.keys, "general.architecture")
@@ -67,15 +54,6 @@ def _file(facts: ModelFacts, gguf: GgufFacts, build: Build) -> None:
     if gguf.split_fault is not None:
         build.fail("split", gguf.split_fault)
     build.value(gguf.keys, "general.file_type", "uint32")
-
-
-def _types(facts: ModelFacts, build: Build) -> None:
-    """Types of tensors come with a build, and a few went again."""
-    table = build.architectures.types
-    gone = {name for until, names in table.until.items() if build.has(until) for name in names}
-    for name, tensor in (facts.weights.tensors or {}).items():
-        if tensor.dtype in gone or build.before(tensor.dtype, table.since):
-            build.fail("tensor-type", f"tensor {name!r} is of type {tensor.dtype}")
 
 
 def _known(name: str, words: str, build: Build) -> None:
@@ -113,11 +91,15 @@ def _architecture(facts: ModelFacts, keys: Keys, build: Build) -> None:
         build.fail("nextn", f"{name} with {layers} MTP layer(s) among its blocks")
 
 
-def _embedding(facts: ModelFacts, rows: int, build: Build) -> None:
+def _embedding(facts: ModelFacts, keys: Keys, rows: int, build: Build) -> None:
     """token_embd and output must have a row for each token; heads may borrow the target's."""
     tensors = facts.weights.tensors
     if facts.role != "full" or tensors is None:
         return
+    if not build.has(build.vocabulary.behaviour.counts_tokens):  # it believes the key instead
+        arch = build.string(keys, "general.architecture") or ""
+        stored = keys.get(f"{arch}.vocab_size", ("", None))[1]
+        rows = int(stored) if isinstance(stored, int) else rows
     if "token_embd.weight" not in tensors:
         build.fail("no-weights", "tensor token_embd.weight is missing")
     for name in ("token_embd.weight", "output.weight"):
@@ -142,18 +124,8 @@ def _tensors(facts: ModelFacts, keys: Keys, build: Build) -> None:
     for name in wanted:
         if name not in tensors:
             build.fail("missing-tensor", f"tensor {name} is missing")
-    _sizes(facts, build)
-    if table.known is None:
-        return
-    known = re.compile(rf"(blk\.\d+\.)?({'|'.join(table.known)})(\.(weight|bias|\w*scale))?")
-    for name in tensors:
-        if known.fullmatch(name) is None:
-            build.fail("extra-tensor", f"tensor {name!r} is not one of this architecture's")
-
-
-def _sizes(facts: ModelFacts, build: Build) -> None:
-    """Query and feed-forward widths follow from the keys; a missing key counts as 0."""
-    config, tensors = facts.config, facts.weights.tensors or {}
+    # Query and feed-forward widths follow from the keys; a missing key counts as 0.
+    config = facts.config
     expected = {
         "blk.0.attn_q.weight": (config.heads or 0) * (config.head_dim or 0),
         "blk.0.ffn_gate.weight": config.feed_forward or 0,
@@ -162,12 +134,9 @@ def _sizes(facts: ModelFacts, build: Build) -> None:
         shape = tensors[name].shape if name in tensors else ()
         if len(shape) == 2 and shape[0] != width:
             build.fail("tensor-shape", f"{name} has {shape[0]:,} rows, the keys say {width:,}")
-
-
-def _rows_wanted(keys: Keys, vocab: LlamaVocab, build: Build) -> int:
-    """The number of tokens; older builds believed the key vocab_size instead."""
-    if build.has(build.vocabulary.behaviour.counts_tokens):
-        return vocab.n
-    arch = build.string(keys, "general.architecture") or ""
-    stored = keys.get(f"{arch}.vocab_size", ("", None))[1]
-    return int(stored) if isinstance(stored, int) else vocab.n
+    if table.known is None:
+        return
+    known = re.compile(rf"(blk\.\d+\.)?({'|'.join(table.known)})(\.(weight|bias|\w*scale))?")
+    for name in tensors:
+        if known.fullmatch(name) is None:
+            build.fail("extra-tensor", f"tensor {name!r} is not one of this architecture's")

@@ -9,7 +9,6 @@ from draftcheck.judge.checks import llama
 from draftcheck.judge.decide import cut, setup_for
 from draftcheck.judge.llama.vocab import LlamaVocab
 from draftcheck.rulebook import book
-from draftcheck.rulebook.book import Engine
 from draftcheck.values.circumstances import Circumstances
 from draftcheck.values.facts import ModelFacts
 
@@ -18,23 +17,13 @@ def loaded(facts: ModelFacts) -> Mapping[str, object] | None:
     """The vocabulary in the newest version read; None for what is no GGUF."""
     if facts.gguf is None:
         return None
-    engine = bind.engine(_converting().id)
+    # The engine whose format GGUF is: the first that converts folders into it.
+    engines = map(book.load, book.engine_files())
+    name = next(e.id for e in engines if any(method.convert for method in e.methods))
+    engine = bind.engine(name)
     setup = setup_for(engine, engine.checked, engine.methods[0], Circumstances())
     view = llama.load(facts, setup)
     if not isinstance(view, LlamaVocab):
         return {"build": engine.checked, "does not load": cut(str(view))}
-    return {
-        "build": engine.checked,
-        "type": view.type,
-        "tokens": view.n,
-        "bos": view.bos,
-        "eos": view.eos,
-        "add_bos": view.add_bos,
-        "add_eos": view.add_eos,
-    }
-
-
-def _converting() -> Engine:
-    """The engine whose format GGUF is: the first that converts folders into it."""
-    engines = map(book.load, book.engine_files())
-    return next(e for e in engines if any(method.convert for method in e.methods))
+    special = {name: getattr(view, name) for name in ("bos", "eos", "add_bos", "add_eos")}
+    return {"build": engine.checked, "type": view.type, "tokens": view.n, **special}

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from draftcheck.judge.llama.build import Build, Keys, LoadFailure, NotTold
 from draftcheck.rulebook.tables import TokenizerModel
-from draftcheck.values.facts import NO_TOKEN, Conversion, GgufArray
+from draftcheck.values.facts import NO_TOKEN, GgufArray, ModelFacts
 
 T = TypeVar("T")
 TYPES = {"NONE": 0, "SPM": 1, "BPE": 2, "WPM": 3, "UGM": 4, "RWKV": 5, "PLAMO2": 6, "TEST": 7}
@@ -40,8 +40,6 @@ class LlamaVocab:
     eos: int
     add_bos: bool | None
     add_eos: bool | None
-    predicted: bool = False
-    """From a checkpoint folder that would have to be converted first."""
     count: int = 0
     """Tokens, where their texts were not read."""
 
@@ -59,13 +57,20 @@ def derive(keys: Keys, tokens: Sequence[bytes | None] | None, build: Build) -> L
     build.value(keys, "tokenizer.ggml.token_type_count", "uint32")
     row = _model_row(name, build)
     if row.type == "NONE":
-        return _no_vocab(keys, build)
+        arch = build.string(keys, "general.architecture") or ""
+        count = build.value(keys, f"{arch}.vocab_size", "uint32") or 0
+        return LlamaVocab("NONE", [b""] * min(count, 1 << 22), NO_TOKEN, NO_TOKEN, False, False)
     pre = _pre_tokenizer(keys, row, pre, build)
     for flag in build.vocabulary.keys.early_bool:
         build.value(keys, flag, "bool")
-    texts = _texts(keys, tokens, build)
+    if TOKENS not in keys:
+        raise LoadFailure("no-tokens", f"key {TOKENS} is missing")
+    if keys[TOKENS][0] != "array[string]":
+        raise LoadFailure("array-type", f"{TOKENS} is {keys[TOKENS][0]}, not array[string]")
+    if tokens is None:
+        raise NotTold("the token texts")
+    texts = once(tokens, "texts", lambda: fix_texts([text or b"" for text in tokens]))
     types = _side_arrays(keys, len(texts), build)
-    assert tokens is not None
     _distinct(texts, tokens, build)
     if name == "hybriddna":
         texts = _without_marks(texts)
@@ -76,8 +81,16 @@ def derive(keys: Keys, tokens: Sequence[bytes | None] | None, build: Build) -> L
     if keys.get(SUPPRESS, ("array[int32]",))[0] != "array[int32]":
         build.fail("side-array-type", f"{SUPPRESS} is {keys[SUPPRESS][0]}, not array[int32]")
     too_large = once(tokens, "too large", lambda: _any_too_large(texts))
-    _pieces(keys, row.type, pre, texts, types, build, too_large=too_large)
-    _linefeed(row.type, texts, build)
+    if row.type == "BPE" and too_large and pre not in build.vocabulary.pre.plain_text:
+        for i, text in enumerate(texts):
+            if (types is None or types[i] == NORMAL) and TOO_LARGE.search(text):
+                build.fail("codepoint", f"token {i} is {text!r}")
+    _pieces(keys, row.type, pre, texts, types, build)
+    # The id printed as the newline token must exist.
+    if row.type == "WPM" and not texts:
+        build.fail("linefeed", "no token at all for the newline")
+    if row.type == "UGM" and len(texts) < 3 and not any(b"\n" in text for text in texts):
+        build.fail("linefeed", f"no newline token among {len(texts)} tokens")
     return LlamaVocab(row.type, texts, bos, eos, add_bos, add_eos)
 
 
@@ -97,24 +110,20 @@ def foreseen(texts: Sequence[bytes], odd: Sequence[bytes]) -> dict[str, Any]:
     """What once() would work out where all texts but the odd ones are plain and distinct."""
     if not all(odd) or b"\0" in b"".join(odd):
         return {}
-    return {
-        "texts": texts,
-        "distinct": len(set(odd)) == len(odd),
-        "too large": _any_too_large(odd),
-    }
+    return {"texts": texts, "distinct": len(set(odd)) == len(odd), "too large": _any_too_large(odd)}
 
 
-def from_conversion(
-    conversion: Conversion,
-    tokens: Sequence[bytes | None] | None,
-    length: int,
-    rows: int | None,
-    user_defined: frozenset[int],
-    build: Build,
-) -> LlamaVocab:
+def from_conversion(facts: ModelFacts, build: Build) -> LlamaVocab:
     """The same for a folder, as llama.cpp's converter would write it."""
+    conversion, tokenizer, rows = facts.conversion, facts.tokenizer, facts.config.vocab_size
+    tokens = tokenizer.tokens
+    if conversion is None or (tokens is None and tokenizer.length is None):
+        raise NotTold("the tokenizer")
+    if tokenizer.length is None:
+        raise NotTold("the special tokens (a tiktoken file does not hold them)")
     if rows is None:
         raise NotTold("config.json's vocab_size, which the converter pads the tokens to")
+    length = tokenizer.length if tokens is None else len(tokens)
     if rows < length:
         build.fail(
             "not-convertible",
@@ -126,6 +135,7 @@ def from_conversion(
     default_bos = None if row.type == "BPE" else row.add_bos
     texts = None
     if tokens is not None:
+        user_defined = tokenizer.added - tokenizer.special
         named = ("converted", rows, user_defined)
         texts = once(tokens, named, lambda: _converted_texts(tokens, rows, user_defined))
     return LlamaVocab(
@@ -135,7 +145,6 @@ def from_conversion(
         row.eos if conversion.eos_id is None else conversion.eos_id,
         default_bos if conversion.add_bos is None else conversion.add_bos,
         row.add_eos if conversion.add_eos is None else conversion.add_eos,
-        predicted=True,
         count=max(rows, length),
     )
 
@@ -143,18 +152,15 @@ def from_conversion(
 def _converted_texts(
     tokens: Sequence[bytes | None], rows: int, user_defined: frozenset[int]
 ) -> Sequence[bytes]:
-    texts = _padded(tokens)
+    if None in tokens:
+        texts = [b"[PAD%d]" % i if text is None else text for i, text in enumerate(tokens)]
+    else:  # by far the fastest look at 150,000 texts
+        texts = list(tokens)  # type: ignore[arg-type]
     # The converter writes the word-start sign of user-defined tokens as a plain space.
     for i in user_defined:
         texts[i] = texts[i].replace("\u2581".encode(), b" ")
     texts += [b"[PAD%d]" % i for i in range(len(texts), rows)]
     return fix_texts(texts)
-
-
-def _padded(tokens: Sequence[bytes | None]) -> list[bytes]:
-    if None not in tokens:  # by far the fastest look at 150,000 texts
-        return list(tokens)  # type: ignore[arg-type]
-    return [b"[PAD%d]" % i if text is None else text for i, text in enumerate(tokens)]
 
 
 def fix_texts(tokens: Sequence[bytes]) -> Sequence[bytes]:
@@ -175,12 +181,6 @@ def _model_row(name: str, build: Build) -> TokenizerModel:
         if build.has(row.since, row.until):
             return row
     raise LoadFailure("unknown-tokenizer", f"{MODEL} is {name!r}")
-
-
-def _no_vocab(keys: Keys, build: Build) -> LlamaVocab:
-    arch = build.string(keys, "general.architecture") or ""
-    count = build.value(keys, f"{arch}.vocab_size", "uint32") or 0
-    return LlamaVocab("NONE", [b""] * min(count, 1 << 22), NO_TOKEN, NO_TOKEN, False, False)
 
 
 def _pre_tokenizer(keys: Keys, row: TokenizerModel, pre: str, build: Build) -> str:
@@ -219,57 +219,30 @@ def _charsmap(keys: Keys, build: Build) -> None:
             build.fail("charsmap", f"{CHARSMAP} claims {size:,} of its {length:,} bytes")
 
 
-def _texts(keys: Keys, tokens: Sequence[bytes | None] | None, build: Build) -> Sequence[bytes]:
-    if TOKENS not in keys:
-        raise LoadFailure("no-tokens", f"key {TOKENS} is missing")
-    if keys[TOKENS][0] != "array[string]":
-        raise LoadFailure("array-type", f"{TOKENS} is {keys[TOKENS][0]}, not array[string]")
-    if tokens is None:
-        raise NotTold("the token texts")
-    return once(tokens, "texts", lambda: fix_texts([text or b"" for text in tokens]))
-
-
 def _side_arrays(keys: Keys, n: int, build: Build) -> Sequence[int] | None:
     """Check scores and token types; return the types when they are there."""
-    if SCORES in keys:
-        stored = keys[SCORES][0]
-        if stored == "array[int32]":
-            build.fail("int-scores", f"{SCORES} is {stored}, not array[float32]")
-        elif stored != "array[float32]":
-            build.fail("side-array-type", f"{SCORES} is {stored}, not array[float32]")
-        _long_enough(keys, SCORES, n, build)
-    if TOKEN_TYPES not in keys:
-        return None
-    if keys[TOKEN_TYPES][0] != "array[int32]":
-        build.fail("side-array-type", f"{TOKEN_TYPES} is {keys[TOKEN_TYPES][0]}, not array[int32]")
-        return None
-    _long_enough(keys, TOKEN_TYPES, n, build)
-    types = keys[TOKEN_TYPES][1]
-    return types if isinstance(types, array) and len(types) >= n else None
-
-
-def _long_enough(keys: Keys, name: str, n: int, build: Build) -> None:
-    value = keys[name][1]
-    if not keys[name][0].startswith("array"):
-        return
-    count = value.count if isinstance(value, GgufArray) else len(value)
-    if count < n:
-        build.fail("short-array", f"{name} has {count:,} entries for {n:,} tokens")
+    for name, wanted in ((SCORES, "array[float32]"), (TOKEN_TYPES, "array[int32]")):
+        stored, value = keys.get(name, (wanted, None))
+        if stored != wanted:
+            code = "int-scores" if stored == "array[int32]" else "side-array-type"
+            build.fail(code, f"{name} is {stored}, not {wanted}")
+        if name in keys and (stored == wanted or (name == SCORES and stored.startswith("array"))):
+            count = value.count if isinstance(value, GgufArray) else len(value)
+            if count < n:
+                build.fail("short-array", f"{name} has {count:,} entries for {n:,} tokens")
+    stored, types = keys.get(TOKEN_TYPES, ("", None))
+    there = stored == "array[int32]" and isinstance(types, array) and len(types) >= n
+    return types if there else None
 
 
 def _distinct(texts: Sequence[bytes], tokens: Sequence[bytes | None], build: Build) -> None:
     if once(tokens, "distinct", lambda: len(set(texts)) == len(texts)):
         return
     seen: dict[bytes, int] = {}
-    repeats = 0
-    first = ""
-    for i, text in enumerate(texts):
-        if text in seen:
-            repeats += 1
-            first = first or f"ids {seen[text]} and {i} are both {text!r}"
-        else:
-            seen[text] = i
-    build.fail("duplicate-texts", f"{repeats:,} repeated token text(s): {first}")
+    repeats = [i for i, text in enumerate(texts) if seen.setdefault(text, i) != i]
+    text = texts[repeats[0]]
+    first = f"ids {seen[text]} and {repeats[0]} are both {text!r}"
+    build.fail("duplicate-texts", f"{len(repeats):,} repeated token text(s): {first}")
 
 
 def _without_marks(texts: Sequence[bytes]) -> Sequence[bytes]:
@@ -277,11 +250,7 @@ def _without_marks(texts: Sequence[bytes]) -> Sequence[bytes]:
     if b"<oov>" not in texts:
         return texts
     start = texts.index(b"<oov>") + 1
-    marked = [
-        text[: -len(KMER_MARK)] if text.endswith(KMER_MARK) and text != KMER_MARK else text
-        for text in texts[start:]
-    ]
-    return [*texts[:start], *marked]
+    return [*texts[:start], *(text.removesuffix(KMER_MARK) or text for text in texts[start:])]
 
 
 def _plamo2(texts: Sequence[bytes], types: Sequence[int] | None, build: Build) -> None:
@@ -318,8 +287,7 @@ def _ids(keys: Keys, row: TokenizerModel, pre: str, n: int, build: Build) -> tup
 def _flags(keys: Keys, row: TokenizerModel, pre: str, build: Build) -> tuple[bool, bool]:
     table = build.vocabulary.pre
     stored = {name: build.value(keys, name, "bool") for name in build.vocabulary.keys.bool}
-    add_bos = stored["tokenizer.ggml.add_bos_token"]
-    add_eos = stored["tokenizer.ggml.add_eos_token"]
+    add_bos, add_eos = (stored[f"tokenizer.ggml.add_{name}_token"] for name in ("bos", "eos"))
     if add_bos is None:
         add_bos = row.add_bos or pre in table.add_bos
     if add_eos is None:
@@ -336,15 +304,8 @@ def _pieces(
     texts: Sequence[bytes],
     types: Sequence[int] | None,
     build: Build,
-    *,
-    too_large: bool,
 ) -> None:
-    """The cache of printable pieces decodes every token once; too_large: _any_too_large()."""
-    plain = pre in build.vocabulary.pre.plain_text
-    if kind == "BPE" and not plain and too_large:
-        for i, text in enumerate(texts):
-            if (types is None or types[i] == NORMAL) and TOO_LARGE.search(text):
-                build.fail("codepoint", f"token {i} is {text!r}")
+    """The cache of printable pieces decodes every token once."""
     if kind == "BPE" and "invalid-utf8" in build.failures:
         for i, text in enumerate(texts):
             if (types is None or types[i] == NORMAL) and not is_utf8(text):
@@ -380,11 +341,3 @@ def is_utf8(text: bytes) -> bool:
 def _any_too_large(texts: Sequence[bytes]) -> bool:
     whole = b"\n".join(texts)
     return any(lead in whole for lead in LEADS) and TOO_LARGE.search(whole) is not None
-
-
-def _linefeed(kind: str, texts: Sequence[bytes], build: Build) -> None:
-    """The id printed as the newline token must exist."""
-    if kind == "WPM" and not texts:
-        build.fail("linefeed", "no token at all for the newline")
-    if kind == "UGM" and len(texts) < 3 and not any(b"\n" in text for text in texts):
-        build.fail("linefeed", f"no newline token among {len(texts)} tokens")
