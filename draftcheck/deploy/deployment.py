@@ -135,8 +135,6 @@ class ContentsBuilder:
 
     read_file: Callable[[TextView, str, ContentsBuilder], None]
     """Reads a text as the file of that name which it becomes; it may hold further ones."""
-    read_script: Callable[..., None]
-    """Reads a text as a shell script: shell.inside()."""
     commands: list[Command] = field(default_factory=list)
     documents: list[Document] = field(default_factory=list)
     troubles: list[FileTrouble] = field(default_factory=list)

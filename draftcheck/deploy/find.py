@@ -9,14 +9,13 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 from draftcheck.deploy.deployment import Command, Contents, Deployment, Document, FileTrouble
+from draftcheck.deploy.discover import Neighbours
 from draftcheck.deploy.file_versions import KnownVersion, Versions
-from draftcheck.deploy.neighbours import Neighbours
 from draftcheck.deploy.options import checks, given, programs
 from draftcheck.deploy.options.given import ENV, GivenOption, GivenOptions, parts
 from draftcheck.deploy.options.tables import OptionTable, load, view
 from draftcheck.deploy.text import Word
 from draftcheck.rulebook import book
-from draftcheck.rulebook.files import Names
 from draftcheck.values.dtypes import dtype_name
 from draftcheck.values.findings import FilePlace, Finding
 
@@ -59,7 +58,12 @@ def _of_command(
     told = versions.tell(table, command)
     setting = _setting(table, told, row.letter)
     setting.python_arguments, setting.speculates_always = row.open, row.always
-    _environment(setting, command)
+    prefix = table.head.env
+    for name, word in command.env.items() if prefix else ():
+        if name.startswith(prefix):
+            # The variable's name stands before its value; only its line is sure.
+            named = Word(name, word.place, word.view.vague(name, 0, 0))
+            setting.add(GivenOption(name, named, word, ENV, option=setting.view.option(name)))
     given.read_words(setting, start.words, row.positional)
     setting.entries = [entry for entry in setting.entries if entry.name not in row.own]
     _config_files(setting, beside)
@@ -70,15 +74,6 @@ def _of_command(
 def _setting(table: OptionTable, told: KnownVersion, letter: str) -> GivenOptions:
     made = view(table, told.version, letter)
     return GivenOptions(made, newer_than_read=told.version is not None and not made.sure)
-
-
-def _environment(setting: GivenOptions, command: Command) -> None:
-    prefix = setting.view.table.head.env
-    for name, word in command.env.items() if prefix else ():
-        if name.startswith(prefix):
-            # The variable's name stands before its value; only its line is sure.
-            named = Word(name, word.place, word.view.vague(name, 0, 0))
-            setting.add(GivenOption(name, named, word, ENV, option=setting.view.option(name)))
 
 
 def _config_files(setting: GivenOptions, beside: Neighbours) -> None:
@@ -128,10 +123,13 @@ def _deployment(
     if speculates and target is None and not setting.may_hold_more:
         unknown.append(FileTrouble(place, "no target is named here"))
     circumstances = _circumstances(setting, unknown)
-    findings = [
-        *_of_this_file(setting, place.file, _broken(setting)),
-        *_of_this_file(setting, place.file, checks.check(setting, speculates=speculates)),
+    source = f"{setting.view.table.head.engine}: json.loads at start-up"
+    found = [
+        checks.found("FIL008", why.place, f"{entry.word.text}: {why.text}", source=source)
+        for entry, why in setting.broken_json
     ]
+    found += checks.check(setting, speculates=speculates)
+    findings = tuple(_of_this_file(setting, place.file, found))
     if setting.broken_json or any(finding.rule == "FIL010" for finding in findings):
         # Nothing to judge without a draft: what is wrong is said already.
         speculates = speculates and draft is not None
@@ -147,7 +145,7 @@ def _deployment(
         speculates=speculates,
         configs=tuple(setting.configs),
         circumstances=circumstances,
-        findings=tuple(findings),
+        findings=findings,
         unknown=tuple(unknown) if speculates else (),
     )
 
@@ -164,29 +162,21 @@ def _of_this_file(setting: GivenOptions, file: str, findings: list[Finding]) -> 
 
 
 def _speculates(setting: GivenOptions, draft: Word | None) -> bool:
-    if draft is not None:
-        return True
-    for entry in setting.entries:
-        if entry.unset or entry.means not in ASKS or not entry.on:
-            continue
-        off = entry.option.off if entry.option else ()
-        if entry.means == "draft" or entry.text in off:
-            continue
-        return True
-    return False
+    return draft is not None or any(
+        entry.option and entry.text not in entry.option.off and entry.on and not entry.unset
+        for entry in setting.entries
+        if entry.means in ASKS and entry.means != "draft"
+    )
 
 
 def _method(
     setting: GivenOptions, draft: Word | None, fallback: str
 ) -> tuple[str | None, list[FileTrouble]]:
     """The method that is asked for, as the rulebook names it; None: the engine's own choice."""
-    table = setting.view.table
-    known = table.head.ids
-    implied = [e for e in setting.entries if e.option and e.option.method and e.on and not e.unset]
-    for entry in implied:
-        if entry.option is not None and not setting.last("method"):
+    table, named = setting.view.table, setting.last("method")
+    for entry in setting.entries if named is None else ():
+        if entry.option and entry.option.method and entry.on and not entry.unset:
             return entry.option.method, []
-    named = setting.last("method")
     if named is None or not named.text:
         lookup = setting.last("draft")
         if lookup is not None and lookup.option and lookup.text in lookup.option.not_a_model:
@@ -196,11 +186,11 @@ def _method(
         return None, [
             FileTrouble(named.value.place, f"the method is {named.text}, which is not known")
         ]
-    return _one(setting, named, draft, known)
+    return _one(setting, named, draft)
 
 
 def _one(
-    setting: GivenOptions, named: GivenOption, draft: Word | None, known: Names
+    setting: GivenOptions, named: GivenOption, draft: Word | None
 ) -> tuple[str | None, list[FileTrouble]]:
     table = setting.view.table
     off = named.option.off if named.option else ()
@@ -208,7 +198,7 @@ def _one(
     words = [w.upper() if table.head.upper else w for w in words]
     if draft is None:
         words = [table.file.alone.get(word, word) for word in words]
-    fitting = [word for word in words if word in known]
+    fitting = [word for word in words if word in table.head.ids]
     if draft is not None and len(fitting) > 1:  # of a list, the one that uses the draft
         draftless = {row.id for row in book.load(table.head.engine).methods if "none" in row.drafts}
         fitting.sort(key=draftless.__contains__)
@@ -233,16 +223,6 @@ def _turned(setting: GivenOptions, method: str) -> str:
         if entry.option is not None and entry.option.turns and entry.on:
             method = entry.option.turns.get(method, method)
     return method
-
-
-def _broken(setting: GivenOptions) -> list[Finding]:
-    return [
-        checks.found(
-            "FIL008", trouble.place, f"{entry.word.text}: {trouble.text}",
-            source=f"{setting.view.table.head.engine}: json.loads at start-up",
-        )
-        for entry, trouble in setting.broken_json
-    ]  # fmt: skip
 
 
 def _circumstances(setting: GivenOptions, unknown: list[FileTrouble]) -> dict[str, Any]:

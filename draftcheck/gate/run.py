@@ -137,12 +137,11 @@ class _Gate:
         self, setup: SurveyedDeployment, checked: CheckedDeployment, number: int
     ) -> tuple[CheckedDeployment, list[Finding]]:
         deployment = setup.deployment
-        asked = judging.ask(deployment, setup.versions, setup.gpu)
-        question = asked.question
-        checked = replace(checked, version=question.version, version_from=asked.told)
+        question, told, doubt = judging.ask(deployment, setup.versions, setup.gpu)
+        checked = replace(checked, version=question.version, version_from=told)
         findings: list[Finding] = []
-        if asked.doubt:
-            saw = f"{asked.doubt}; judged as {question.engine} {question.version}"
+        if doubt:
+            saw = f"{doubt}; judged as {question.engine} {question.version}"
             findings.append(gate_finding("GAT015", deployment.place, saw, setup=number))
         sides: list[KnownModel] = []
         for word in filter(None, (deployment.target, deployment.draft)):
@@ -160,7 +159,9 @@ class _Gate:
         if isinstance(comparison, MissingModel):
             findings.append(self._not_known(comparison, place, number))
             return checked, findings
-        verdict = self._judge.verdict(target, draft, comparison, question)
+        verdict = self._judge.verdict(
+            (target.key, draft.key if draft else None), comparison, question
+        )
         findings += judging.findings(verdict, place, number)
         checked = replace(
             checked,
@@ -170,7 +171,7 @@ class _Gate:
             target=target.key,
             draft=draft.key if draft is not None else None,
         )
-        if setup.wanted.anything:
+        if setup.wanted.min_acceptance is not None or setup.wanted.min_speedup is not None:
             trial, complaints = minimums.check(
                 deployment.name, setup.wanted, target, draft, self._lock, self._survey.root
             )
@@ -206,7 +207,7 @@ class _Gate:
 
     def _not_known(self, missing: MissingModel, place: FilePlace, number: int) -> Finding:
         self._missing[missing.rule, place] = missing.key
-        return gate_finding(missing.rule, place, missing.saw, fix=missing.fix, setup=number)
+        return gate_finding(missing.rule, place, missing.saw, setup=number)
 
 
 def _unclear(deployment: Deployment, number: int) -> Iterator[Finding]:
@@ -232,13 +233,9 @@ def _ignored(findings: list[Finding], surveyed: DeploySurvey) -> list[Finding]:
     done = []
     for finding in findings:
         for number, (_, entry) in enumerate(rules):
-            if finding.ignored is None and entry.rule.lower() in (
-                finding.rule.lower(),
-                finding.slug.lower(),
-            ):
-                path = discover.from_root(finding.place.file, surveyed.root)
-                if not fnmatch.fnmatchcase(path, entry.file):
-                    continue
+            named = entry.rule.lower() in (finding.rule.lower(), finding.slug.lower())
+            path = discover.from_root(finding.place.file, surveyed.root) if named else ""
+            if finding.ignored is None and named and fnmatch.fnmatchcase(path, entry.file):
                 used.add(number)
                 finding = replace(finding, ignored=entry.reason)  # noqa: PLW2901
         done.append(finding)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 
 from draftcheck.deploy.deployment import Contents, ContentsBuilder, FileTrouble
 from draftcheck.deploy.kinds import (
@@ -57,7 +58,7 @@ KINDS = (
     ),
     FileKind(r"modelfile(?:[.-].*)?|.*\.modelfile", engine_files.read_modelfile),
     FileKind(r"(?:gnu)?makefile(?:\..*)?|.*\.(?:mk|mak)", makefile.read_makefile),
-    FileKind(r"\.?justfile|.*\.just", makefile.read_justfile),
+    FileKind(r"\.?justfile|.*\.just", partial(makefile.read_makefile, just=True)),
     FileKind(r"procfile(?:\..*)?", makefile.read_procfile),
     FileKind(r".+\.ya?ml", containers.read_compose, containers.is_compose),
     FileKind(
@@ -146,8 +147,8 @@ def read(data: bytes, name: str, outside: Mapping[str, str] | None = None) -> Co
     kind = kind_of(name, text)
     if kind is None:
         return None
-    contents = ContentsBuilder(_inside, shell.inside, outside=outside or {})
-    view = TextView.whole(SourceText(name, text), _base(name))
+    contents = ContentsBuilder(_inside, outside=outside or {})
+    view = TextView(SourceText(name, text), text, [0], [0], name=_base(name))
     if file.odd is not None:
         contents.trouble(view.place(file.odd, file.odd + 1), "not UTF-8: read as Latin-1")
     if _TEMPLATE_SUFFIX.search(name.lower()) and not name.endswith(".tpl"):

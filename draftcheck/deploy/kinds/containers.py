@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from draftcheck.deploy.deployment import ContentsBuilder, DocumentTree, split
-from draftcheck.deploy.kinds import shell, wrappers
+from draftcheck.deploy.kinds import shell
 from draftcheck.deploy.options import programs
 from draftcheck.deploy.options.programs import hinted
 from draftcheck.deploy.syntax.variables import Variables, filled, interpolated
@@ -94,8 +94,8 @@ class ContainerReader:
         env: dict[str, Word] | None = None,
         place: FilePlace | None = None,
     ) -> None:
-        """Add a command without its wrappers."""
-        wrappers.Unwrapping(self.contents, Variables(), place, image, env or {}).emit(args)
+        """Add a command without its shell."""
+        shell.Unwrapping(self.contents, Variables(), place, image, env or {}).emit(args)
 
     def script(
         self, tree: DocumentTree, image: Word | None = None, env: dict[str, Word] | None = None
@@ -110,7 +110,7 @@ class ContainerReader:
         """Read a scalar as a file of its own."""
         view = tree.view
         if view is not None:
-            wrappers.inside(view, name, self.contents)
+            shell.file_inside(view, name, self.contents)
 
 
 def started(runtime: DocumentTree | None, model: DocumentTree | None) -> list[Word]:
@@ -130,21 +130,15 @@ def started(runtime: DocumentTree | None, model: DocumentTree | None) -> list[Wo
 
 def references(args: list[Word], env: dict[str, Word]) -> list[Word]:
     """Fill in $(NAME) from the container's own environment."""
-    return [_referenced(arg, env) if "$(" in arg.view.text else arg for arg in args]
-
-
-def _referenced(arg: Word, env: dict[str, Word]) -> Word:
-    view = arg.view
 
     def value(match: re.Match[str]) -> TextView | None:
-        if match[0] == "$$":
-            return view.slice(match.start(), match.start() + 1)
         known = env.get(match[1])
-        if known is None or known.unknown:
-            return None
-        return known.view
+        return known.view if known is not None and not known.unknown else None
 
-    return filled(view, _REFERENCE, value).word(arg.place, None)
+    return [
+        filled(arg.view, _REFERENCE, value).word(arg.place, None) if "$(" in arg.view.text else arg
+        for arg in args
+    ]
 
 
 def mappings(tree: DocumentTree) -> Iterator[DocumentTree]:

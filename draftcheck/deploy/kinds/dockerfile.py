@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass, field, replace
 
 from draftcheck.deploy.deployment import ContentsBuilder
-from draftcheck.deploy.kinds import shell, wrappers
+from draftcheck.deploy.kinds import shell
 from draftcheck.deploy.syntax import json_places
 from draftcheck.deploy.syntax.shell_words import Lexer
 from draftcheck.deploy.syntax.variables import Variables, VariableValue, interpolated
@@ -155,7 +155,7 @@ def _copy(rest: TextView, contents: ContentsBuilder) -> None:
     if match and first > match.end():
         target = rest.text[match.end() : first].split()
         last = max(rest.text.rstrip().rfind("\n") + 1, first + 1)
-        wrappers.inside(rest.slice(first + 1, last), target[-1] if target else "", contents)
+        shell.file_inside(rest.slice(first + 1, last), target[-1] if target else "", contents)
 
 
 def _script(
@@ -183,7 +183,7 @@ def _listed(view: TextView | None, contents: ContentsBuilder) -> list[Word] | No
 def _start(stage: _Stage, contents: ContentsBuilder) -> None:
     """What the stage's image runs."""
     entry, command = _listed(stage.entry, contents), _listed(stage.command, contents)
-    wrapped = wrappers.Unwrapping(contents, Variables(), None, stage.image, stage.env)
+    wrapped = shell.Unwrapping(contents, Variables(), None, stage.image, stage.env)
     if stage.entry is not None and entry is None:
         _script(stage, stage.entry, contents, stage.image)
     elif entry is None and stage.command is not None and command is None:

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass, field
 
 from draftcheck.deploy.deployment import ContentsBuilder, DocumentTree, split
-from draftcheck.deploy.kinds import wrappers
+from draftcheck.deploy.kinds import shell
 from draftcheck.deploy.syntax.variables import Variables, filled, interpolated
 from draftcheck.deploy.text import TextView, Word, joined
 
@@ -43,7 +43,7 @@ def read(view: TextView, contents: ContentsBuilder) -> None:
                 runs = True
                 _start(value, values, env, image, contents, words)
         if words:
-            wrappers.Unwrapping(contents, Variables(), None, image, env).emit(words)
+            shell.Unwrapping(contents, Variables(), None, image, env).emit(words)
         elif image is not None and section.heading.text == "Container":
             runs = True
             contents.command([], image.place, image, env)
@@ -127,7 +127,7 @@ def _start(
     prefix = _PREFIX.match(value.text)
     value = value.slice(prefix.end() if prefix else 0, len(value.text))
     text = filled(interpolated(value, values), _SPECIFIER, lambda _: None)
-    wrappers.Unwrapping(contents, Variables(), place, None, env).emit(split(text, contents))
+    shell.Unwrapping(contents, Variables(), place, None, env).emit(split(text, contents))
 
 
 def _tree(view: TextView, found: list[IniSection]) -> DocumentTree:

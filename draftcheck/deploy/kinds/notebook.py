@@ -6,7 +6,7 @@ import re
 from dataclasses import replace
 
 from draftcheck.deploy.deployment import ContentsBuilder, DocumentTree
-from draftcheck.deploy.kinds import python_file, shell, wrappers
+from draftcheck.deploy.kinds import python_file, shell
 from draftcheck.deploy.syntax import json_places
 from draftcheck.deploy.text import TextView, joined
 
@@ -30,7 +30,7 @@ def read(view: TextView, contents: ContentsBuilder) -> None:
             continue
         rest = source.slice(magic.end(), len(source.text))
         if magic[1] == "writefile":
-            wrappers.inside(rest, magic[2].split()[-1] if magic[2].split() else "", contents)
+            shell.file_inside(rest, magic[2].split()[-1] if magic[2].split() else "", contents)
         elif magic[1] in ("bash", "sh", "script"):
             shell.inside(rest, contents)
         elif magic[1] in ("time", "timeit", "capture"):
@@ -42,7 +42,7 @@ def _python(code: list[TextView], contents: ContentsBuilder) -> None:
     """All cells as one program; cell by cell where that is not Python."""
     if not code:
         return
-    whole, alone = (ContentsBuilder(contents.read_file, contents.read_script) for _ in range(2))
+    whole, alone = (ContentsBuilder(contents.read_file) for _ in range(2))
     python_file.read(joined(code), whole)
     found = whole
     if whole.troubles:

@@ -7,7 +7,7 @@ import re
 import warnings
 
 from draftcheck.deploy.deployment import TOO_MUCH, ContentsBuilder, DocumentTree, split
-from draftcheck.deploy.kinds import shell, wrappers
+from draftcheck.deploy.kinds import shell
 from draftcheck.deploy.syntax.python_values import PythonScope, PythonValues
 from draftcheck.deploy.syntax.variables import Variables
 from draftcheck.deploy.text import TextView, Word
@@ -212,4 +212,4 @@ def _program(
             continue
         joined = isinstance(node.args[0], ast.Call) and " " in word.text and word.raw is not None
         args.extend(split(word.view, contents) if joined else [word])
-    wrappers.Unwrapping(contents, Variables(), values.place(node)).emit(args)
+    shell.Unwrapping(contents, Variables(), values.place(node)).emit(args)

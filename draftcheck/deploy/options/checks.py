@@ -89,23 +89,25 @@ def check(setting: GivenOptions, *, speculates: bool) -> list[Finding]:
         if read and id(entry) not in unsplit:
             found_here += _name(setting, entry, inner, given)
         if id(entry) in without and not setting.may_hold_more:
-            found_here.append(_no_value(entry))
+            missing = found(
+                "FIL006", entry.word.place, f"{entry.word.text} without a value",
+                why="The engine expects a value behind it, and stops.",
+                fix="Give it a value, or leave it out.",
+            )  # fmt: skip
+            found_here.append(missing)
         found_here += _value(view, entry)
         if not speculates:  # a name that resembles none of the engine's is a fork's own
             found_here = [f for f in found_here if f.rule != "FIL003" or f.changes]
-        # Where options are listed by version, an unknown version may be another one, or a fork.
-        soft = not view.sure and not about and view.table.head.names is not None
-        seen.extend(map(_softly, found_here) if soft else found_here)
+        # Where options are listed by version, an unknown version may be another one, or a fork:
+        # an option that is not ours to judge is worth a warning.
+        for finding in found_here:
+            soft = not view.sure and not about and view.table.head.names is not None
+            mild = soft and finding.severity is Severity.ERROR
+            seen.append(replace(finding, severity=Severity.WARNING) if mild else finding)
     seen.extend(_twice(setting) if speculates else ())
     for row in view.table.file.check:
         seen.extend(_together(setting, row))
     return sorted(seen, key=lambda finding: (finding.place, finding.rule))
-
-
-def _softly(finding: Finding) -> Finding:
-    """Of an unknown version, or a fork, an option that is not ours to judge is worth a warning."""
-    mild = finding.severity is not Severity.ERROR
-    return finding if mild else replace(finding, severity=Severity.WARNING)
 
 
 def _unsplit(view: OptionsAtVersion, entry: GivenOption, beside: list[GivenOption]) -> Finding:
@@ -114,16 +116,8 @@ def _unsplit(view: OptionsAtVersion, entry: GivenOption, beside: list[GivenOptio
     return found(
         "FIL013", entry.word.place, entry.word.text,
         fix=f"Write {name} {entry.text}.",
-        changes=apart(entry, name, beside, safe=True),
+        changes=apart(entry, name, beside),
         source=f"{view.table.head.engine}: its parser looks up the whole word",
-    )  # fmt: skip
-
-
-def _no_value(entry: GivenOption) -> Finding:
-    return found(
-        "FIL006", entry.word.place, f"{entry.word.text} without a value",
-        why="The engine expects a value behind it, and stops.",
-        fix="Give it a value, or leave it out.",
     )  # fmt: skip
 
 
@@ -215,7 +209,11 @@ def _variable(
 def _unknown(setting: GivenOptions, entry: GivenOption) -> Iterator[Finding]:
     view = setting.view
     part, dot, last = entry.name.rpartition(".") if entry.kind == KEY else ("", "", entry.name)
-    listed = _listed(view, entry, part)
+    listed = view.names("option")
+    if entry.kind == KEY and (part or not entry.name.startswith("-")):
+        before = f"{part}." if part else ""
+        keys = (n for n in view.names(KEY) if n.startswith(before))
+        listed = [n for n in keys if "." not in n[len(before) :]]
     by_last = {other[len(part) + 1 if dot else 0 :]: other for other in listed}
     setting.spelling_searches += 1
     shown = near(last, by_last) if setting.spelling_searches <= MOST_SEARCHED else None
@@ -238,14 +236,6 @@ def _unknown(setting: GivenOptions, entry: GivenOption) -> Iterator[Finding]:
         fix=f"Did you mean {shown}?" if shown else "", severity=severity, changes=changes,
         source=view.source,
     )  # fmt: skip
-
-
-def _listed(view: OptionsAtVersion, entry: GivenOption, part: str) -> list[str]:
-    """The names among which a misspelt one is looked for."""
-    if entry.kind == KEY and (part or not entry.name.startswith("-")):
-        before = f"{part}." if part else ""
-        return [n for n in view.names(KEY) if n.startswith(before) and "." not in n[len(before) :]]
-    return view.names("option")
 
 
 # ---- what goes together ----
@@ -290,9 +280,12 @@ def _together(setting: GivenOptions, row: OptionRule) -> Iterator[Finding]:
     if entry is None or (change is not None and change.effect == "ignored"):  # said already
         return
     place = entry.at if entry.option is not None and entry.option.object else entry.word.place
+    changes = behind(entry, row.insert, safe=row.safe) if row.insert else ()
+    if row.insert_key and not row.insert:
+        changes = insert_key(entry.value, entry.tree, row.insert_key, safe=row.safe)
     yield found(
         row.rule, place, _filled(setting, entry, row.saw), why=row.why, fix=row.fix,
-        source=row.source, severity=row.severity, changes=_mended(entry, row),
+        source=row.source, severity=row.severity, changes=changes,
     )  # fmt: skip
 
 
@@ -316,14 +309,6 @@ def _filled(setting: GivenOptions, entry: GivenOption, saw: str) -> str:
         other = setting.last(name)
         words[name] = other.text if other else ""
     return re.sub(r"\{(\w+)\}", lambda match: words.get(match[1], match[0]), saw)
-
-
-def _mended(entry: GivenOption, row: OptionRule) -> tuple[Fix, ...]:
-    if row.insert:
-        return behind(entry, row.insert, safe=row.safe)
-    if row.insert_key:
-        return insert_key(entry.value, entry.tree, row.insert_key, safe=row.safe)
-    return ()
 
 
 NUMBERS = {"int": re.compile(r"[+-]?\d+"), "float": re.compile(r"[+-]?(\d+\.?\d*|\.\d+)")}
@@ -385,9 +370,7 @@ def _other_value(
     view: OptionsAtVersion, entry: GivenOption, part: str, row: ValueChange
 ) -> Finding:
     fix = row.fix or f"Write {row.becomes}."
-    changes: tuple[Fix, ...] = ()
-    if row.becomes and entry.value is not None:
-        changes = swap(entry.value, part, row.becomes, safe=row.safe)
+    changes = swap(entry.value, part, row.becomes, safe=row.safe) if row.becomes else ()
     why = f"{view.title} does not take {part}."
     if row.deprecated:
         why = f"The engine takes it as {row.becomes} and logs that it is deprecated."
@@ -412,9 +395,7 @@ def _choice(view: OptionsAtVersion, entry: GivenOption, part: str) -> Iterator[F
     when = _when(view, option.names, part)
     meant = near(text, known)
     shown = choices[known.index(meant)] if meant else None
-    changes: tuple[Fix, ...] = ()
-    if shown and entry.value is not None:
-        changes = swap(entry.value, part, shown, safe=False)
+    changes = swap(entry.value, part, shown, safe=False) if shown else ()
     listed = ", ".join(choices[:14]) + (" …" if len(choices) > 14 else "")
     yield found(
         "FIL006", entry.at, f"{entry.word.text} {entry.text} in {view.title}",
@@ -438,18 +419,16 @@ def _when(view: OptionsAtVersion, names: tuple[str, ...], part: str) -> str:
 # ---- changes that mend a finding: only where the file spells the word as it is ----
 
 
-def swap(word: Word, old: str, new: str, *, safe: bool) -> tuple[Fix, ...]:
+def swap(word: Word | None, old: str, new: str, *, safe: bool) -> tuple[Fix, ...]:
     """One part of a word becomes another; quotes around it stay."""
-    if word.raw is None or word.raw.count(old) != 1 or word.place.end_column is None:
+    if word is None or word.raw is None or word.raw.count(old) != 1:
         return ()
-    if any(letter in new for letter in "\"'\\$` "):
+    if word.place.end_column is None or any(letter in new for letter in "\"'\\$` "):
         return ()
     return (Fix(word.place, word.raw.replace(old, new), safe),)
 
 
-def apart(
-    entry: GivenOption, name: str, others: Iterable[GivenOption], *, safe: bool
-) -> tuple[Fix, ...]:
+def apart(entry: GivenOption, name: str, others: Iterable[GivenOption]) -> tuple[Fix, ...]:
     """--option=value becomes --option value, where a space divides it from another word."""
     word = entry.word
     if word.raw is None or word.raw != word.text or word.place.end_column is None:
@@ -457,7 +436,7 @@ def apart(
     words = (each for other in others for each in (other.word, other.value) if each is not None)
     if not any(_beside(word, each) or _beside(each, word) for each in words):
         return ()
-    return (Fix(word.place, f"{name} {entry.text}", safe),)
+    return (Fix(word.place, f"{name} {entry.text}", True),)
 
 
 def _beside(one: Word, other: Word) -> bool:

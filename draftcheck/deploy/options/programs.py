@@ -172,10 +172,16 @@ def _by_name() -> Mapping[str, tuple[ProgramRow, ...]]:
 
 def start(command: Command) -> EngineStart | None:
     words = command.words
+    image = command.image.text if command.image else ""
     for at, name in _candidates(words):
+        module = at > 0 and words[at - 1].text == "-m"
         for row in _by_name().get(name, ()):
-            begun = _begin(row, words, at, command)
-            if begun is not None:
+            if name not in (row.modules if module else row.names):
+                continue
+            within = row.within or ""
+            if not any(matches(within, place) for place in (words[at].text, image)):
+                continue
+            if (begun := EngineStart.of(row, words[at + 1 :])) is not None:
                 return begun
     return _from_image(command)
 
@@ -196,29 +202,15 @@ def _base(word: Word) -> str:
     return PurePosixPath(word.text.replace("\\", "/")).name if word.text else ""
 
 
-def _begin(row: ProgramRow, words: Sequence[Word], at: int, command: Command) -> EngineStart | None:
-    module = at > 0 and words[at - 1].text == "-m"
-    if _base(words[at]) not in (row.modules if module else row.names):
-        return None
-    image = command.image.text if command.image else ""
-    places = (words[at].text, image)
-    if row.within is not None and not any(matches(row.within, place) for place in places):
-        return None
-    return EngineStart.of(row, words[at + 1 :])
-
-
-def split_image(text: str) -> tuple[str, str]:
-    """registry/name:tag@digest -> (registry/name, tag)."""
-    whole = text.partition("@")[0]
-    name, colon, tag = whole.rpartition(":")
-    return (name, tag) if colon and "/" not in tag else (whole, "")
-
-
 def images(command: Command) -> Iterator[tuple[ImageRow, str]]:
     """The rows for a command's image, with its tag."""
     if command.image is None:
         return
-    name, tag = split_image(command.image.text)
+    # registry/name:tag@digest
+    whole = command.image.text.partition("@")[0]
+    name, colon, tag = whole.rpartition(":")
+    if not colon or "/" in tag:
+        name, tag = whole, ""
     for row in table().image:
         if matches(row.match, name):
             yield row, tag

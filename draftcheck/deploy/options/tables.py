@@ -18,9 +18,6 @@ from draftcheck.rulebook import files
 from draftcheck.rulebook.files import Names, RuleRow, Text
 from draftcheck.versions import Key
 
-Effect = Literal["gone", "too-new", "never", "ignored", "deprecated", "old-layout", "means-other"]
-NameKind = Literal["option", "env", "key", "value", "removed"]
-
 
 class VersionWindow(RuleRow, frozen=True, array_like=True):
     """Where some names exist: since <= version < until; an empty bound is open.
@@ -28,7 +25,7 @@ class VersionWindow(RuleRow, frozen=True, array_like=True):
     In options/*-names.toml a row of six columns.
     """
 
-    kind: NameKind
+    kind: Literal["option", "env", "key", "value", "removed"]
     takes: Literal["0", "1", "2", "?", "n"]
     """How many words follow it; ?: one or none, n: any number."""
     programs: str
@@ -71,7 +68,9 @@ class OptionChange(RuleRow, frozen=True):
     """What became of some names, and what takes their place."""
 
     names: Names
-    effect: Effect
+    effect: Literal[
+        "gone", "too-new", "never", "ignored", "deprecated", "old-layout", "means-other"
+    ]
     why: Text
     source: Text
     fix: str = ""
