@@ -186,13 +186,6 @@ def _method(
         return None, [
             FileTrouble(named.value.place, f"the method is {named.text}, which is not known")
         ]
-    return _one(setting, named, draft)
-
-
-def _one(
-    setting: GivenOptions, named: GivenOption, draft: Word | None
-) -> tuple[str | None, list[FileTrouble]]:
-    table = setting.view.table
     off = named.option.off if named.option else ()
     words = [_in_rulebook(w, table) for w in parts(named) if w not in off]
     words = [w.upper() if table.head.upper else w for w in words]

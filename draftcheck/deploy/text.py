@@ -172,21 +172,17 @@ class TextView:
         if templates.CUT in self.text:
             return Word(templates.TOO_LONG, place, self, templates.TOO_LONG)
         if templates.HOLE in self.text:
-            text, unknown = self._shown()
-            return Word(text, place, self, unknown)
+            # The templates of the file instead of holes; the first of them is what is unknown.
+            parts, at, unknown = list[str](), 0, ""
+            for start, end in templates.holes(self.text):
+                first = self.offset(start)
+                shown = self.source.text[first : first + end - start]
+                if self.extent is not None or templates.HOLE in shown:
+                    shown = "{{ … }}"
+                parts += [self.text[at:start], shown]
+                at, unknown = end, unknown or shown
+            return Word("".join([*parts, self.text[at:]]), place, self, unknown)
         return Word(self.text, place, self, raw=raw, kind=kind)
-
-    def _shown(self) -> tuple[str, str]:
-        """The text with the templates of the file instead of holes, and the first of them."""
-        parts, at, unknown = list[str](), 0, ""
-        for start, end in templates.holes(self.text):
-            first = self.offset(start)
-            shown = self.source.text[first : first + end - start]
-            if self.extent is not None or templates.HOLE in shown:
-                shown = "{{ … }}"
-            parts += [self.text[at:start], shown]
-            at, unknown = end, unknown or shown
-        return "".join([*parts, self.text[at:]]), unknown
 
 
 @dataclass(frozen=True, slots=True)

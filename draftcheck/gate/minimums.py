@@ -209,7 +209,13 @@ def _shortfalls(trial: LockedTrial, wanted: TrialDemand) -> Iterator[tuple[str, 
     if trial.incomplete:
         yield "GAT010", f"{trial.file} was not finished: {trial.incomplete}"
         return
-    acceptance, speedup, at = _at(trial, wanted.draft_tokens)
+    # At the draft length of the pair, or the trial's own best.
+    acceptance, speedup, length = trial.acceptance_rate, trial.speedup, trial.length
+    if wanted.draft_tokens is not None:
+        length = wanted.draft_tokens
+        found = (row[1:] for row in trial.lengths if row[0] == length)
+        acceptance, speedup = next(found, [None, None])
+    at = f" at {length} draft tokens" if length else ""
     for rule, name, reached, least in (
         ("GAT008", "acceptance", acceptance, wanted.min_acceptance),
         ("GAT009", "speed-up", speedup, wanted.min_speedup),
@@ -220,15 +226,3 @@ def _shortfalls(trial: LockedTrial, wanted: TrialDemand) -> Iterator[tuple[str, 
             yield "GAT010", f"{trial.file} has no {name}{at}"
         elif reached < least:
             yield rule, f"{name} {reached:.3g}{at}, the minimum is {least:g}"
-
-
-def _at(trial: LockedTrial, draft_tokens: int | None) -> tuple[float | None, float | None, str]:
-    """Acceptance and speed-up at the draft length of the pair, or the trial's own best."""
-    if draft_tokens is None:
-        at = f" at {trial.length} draft tokens" if trial.length else ""
-        return trial.acceptance_rate, trial.speedup, at
-    at = f" at {draft_tokens} draft tokens"
-    for tokens, acceptance, speedup in trial.lengths:
-        if tokens == draft_tokens:
-            return acceptance, speedup, at
-    return None, None, at

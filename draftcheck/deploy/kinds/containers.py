@@ -200,10 +200,15 @@ def objects(reader: ContainerReader, trees: list[DocumentTree]) -> None:
                     reader.file(inner, "values.yaml")
 
 
-def _environment(
+def _container(
     reader: ContainerReader, mapping: DocumentTree, settings: dict[str, dict[str, Word]]
-) -> dict[str, Word]:
-    """A container's variables, those that come from a ConfigMap of the same file included."""
+) -> None:
+    """One container; settings: variables of the ConfigMaps of the same file, by their names."""
+    command, args = mapping.get("command"), mapping.get("args")
+    lists = [tree for tree in (command, args) if tree is not None and tree.items is not None]
+    image = mapping.get("image")
+    if not lists and (image is None or image.word is None):
+        return
     env = dict[str, Word]()
     for item in mapping.listed("envFrom"):
         env.update(settings.get(item.said("configMapRef", "name"), {}))
@@ -213,18 +218,6 @@ def _environment(
         data = settings.get(reference.said("name"), {}) if reference is not None else {}
         if reference is not None and (value := data.get(reference.said("key"))) is not None:
             env[item.said("name")] = value
-    return env
-
-
-def _container(
-    reader: ContainerReader, mapping: DocumentTree, settings: dict[str, dict[str, Word]]
-) -> None:
-    command, args = mapping.get("command"), mapping.get("args")
-    lists = [tree for tree in (command, args) if tree is not None and tree.items is not None]
-    image = mapping.get("image")
-    if not lists and (image is None or image.word is None):
-        return
-    env = _environment(reader, mapping, settings)
     words = [arg for tree in lists for arg in reader.args(tree)]
     if command is None and image is None:
         runtime = mapping.get("modelFormat", "name") or mapping.get("engine")

@@ -136,26 +136,19 @@ def _within(stage: _Stage, name: str, rest: TextView, contents: ContentsBuilder)
         at = 0
         while match := _OPTION.match(rest.text, at):
             at = match.end()
-        _run(stage, rest.slice(at, len(rest.text)), contents)
+        script = rest.slice(at, len(rest.text))
+        first = script.text.find("\n")
+        if _HEREDOC.match(script.text) and first >= 0:
+            last = max(script.text.rstrip().rfind("\n") + 1, first + 1)
+            script = script.slice(first + 1, last)
+        _script(stage, script, contents)
     elif name in ("COPY", "ADD"):
-        _copy(rest, contents)
-
-
-def _run(stage: _Stage, rest: TextView, contents: ContentsBuilder) -> None:
-    heredoc = _HEREDOC.match(rest.text)
-    if heredoc:
-        first = rest.text.find("\n")
-        body = rest.slice(first + 1, max(rest.text.rstrip().rfind("\n") + 1, first + 1))
-        rest = body if first >= 0 else rest
-    _script(stage, rest, contents)
-
-
-def _copy(rest: TextView, contents: ContentsBuilder) -> None:
-    match, first = _HEREDOC.search(rest.text), rest.text.find("\n")
-    if match and first > match.end():
-        target = rest.text[match.end() : first].split()
-        last = max(rest.text.rstrip().rfind("\n") + 1, first + 1)
-        shell.file_inside(rest.slice(first + 1, last), target[-1] if target else "", contents)
+        heredoc, first = _HEREDOC.search(rest.text), rest.text.find("\n")
+        if heredoc and first > heredoc.end():
+            target = rest.text[heredoc.end() : first].split()
+            last = max(rest.text.rstrip().rfind("\n") + 1, first + 1)
+            body = rest.slice(first + 1, last)
+            shell.file_inside(body, target[-1] if target else "", contents)
 
 
 def _script(

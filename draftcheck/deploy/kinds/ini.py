@@ -41,7 +41,14 @@ def read(view: TextView, contents: ContentsBuilder) -> None:
         for key, value in section.settings:
             if key.text in _STARTS:
                 runs = True
-                _start(value, values, env, image, contents, words)
+                if image is not None:
+                    words.extend(split(interpolated(value, values), contents))
+                    continue
+                prefix = _PREFIX.match(value.text)
+                bare = value.slice(prefix.end() if prefix else 0, len(value.text))
+                text = filled(interpolated(bare, values), _SPECIFIER, lambda _: None)
+                unwrapping = shell.Unwrapping(contents, Variables(), value.place(), None, env)
+                unwrapping.emit(split(text, contents))
         if words:
             shell.Unwrapping(contents, Variables(), None, image, env).emit(words)
         elif image is not None and section.heading.text == "Container":
@@ -56,22 +63,17 @@ def sections(view: TextView) -> list[IniSection]:
     found = list[IniSection]()
     for line in _logical(view):
         heading = _SECTION.match(line.text)
-        key, equals, _ = line.text.partition("=")
+        key, equals, value = line.text.partition("=")
         if heading:
             found.append(IniSection(line.slice(*heading.span(1))))
         elif equals and key.strip():
             if not found:
                 found.append(IniSection(line.slice(0, 0)))
-            start = len(key) + 1
             name = line.slice(len(key) - len(key.lstrip()), len(key.rstrip()))
-            found[-1].settings.append((name, _trimmed(line, start)))
+            end = len(line.text.rstrip())
+            start = len(line.text) - len(value.lstrip())
+            found[-1].settings.append((name, line.slice(start, max(start, end))))
     return found
-
-
-def _trimmed(line: TextView, start: int) -> TextView:
-    text = line.text[start:]
-    first = start + len(text) - len(text.lstrip())
-    return line.slice(first, max(start + len(text.rstrip()), first))
 
 
 def _logical(view: TextView) -> list[TextView]:
@@ -110,24 +112,6 @@ def _environment(
             end = match.end() + following.start() if following else len(view.text)
             values[match[1]] = view.slice(match.end(), end)
             env[match[1]] = values[match[1]].word()
-
-
-def _start(
-    value: TextView,
-    values: dict[str, TextView],
-    env: dict[str, Word],
-    image: Word | None,
-    contents: ContentsBuilder,
-    words: list[Word],
-) -> None:
-    place = value.place()
-    if image is not None:
-        words.extend(split(interpolated(value, values), contents))
-        return
-    prefix = _PREFIX.match(value.text)
-    value = value.slice(prefix.end() if prefix else 0, len(value.text))
-    text = filled(interpolated(value, values), _SPECIFIER, lambda _: None)
-    shell.Unwrapping(contents, Variables(), place, None, env).emit(split(text, contents))
 
 
 def _tree(view: TextView, found: list[IniSection]) -> DocumentTree:

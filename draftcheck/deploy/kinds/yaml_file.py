@@ -90,7 +90,10 @@ def _mapping(reader: ContainerReader, mapping: DocumentTree, above: _Above, seen
         if key.text in _SCRIPTS:
             _script(reader, value, mapping.get("shell"), above, env)
         elif key.text in ("command", "cmd", "entrypoint"):
-            words[:0] = _command(reader, value, above, env)
+            if value.word is None or value.word.text.lstrip().startswith("-"):
+                words[:0] = _listed(reader, value)
+            else:
+                reader.script(value, above.image, env)
         elif _ARGUMENTS.fullmatch(key.text):
             words.extend(_listed(reader, value))
         elif _OPTIONS.fullmatch(key.text):
@@ -127,19 +130,6 @@ def _listed(reader: ContainerReader, value: DocumentTree) -> list[Word]:
         return reader.args(value)
     text = value.word.text.lstrip() if value.word is not None else ""
     return reader.args(value) if text.startswith("-") else []
-
-
-def _command(
-    reader: ContainerReader, value: DocumentTree, above: _Above, env: dict[str, Word]
-) -> list[Word]:
-    if value.items is not None:
-        return reader.args(value)
-    if value.word is None:
-        return []
-    if value.word.text.lstrip().startswith("-"):
-        return reader.args(value)
-    reader.script(value, above.image, env)
-    return []
 
 
 def _options(

@@ -234,15 +234,15 @@ def read_keys(setting: GivenOptions, found: Document, row: KeysReading) -> None:
     """Add every key of a configuration file, or argument of a call, that the table may know."""
     if row.pairs:  # parameters { key: "x" value { string_value: "y" } }, as Triton writes them
         for name, pair in found.tree.entries or ():
-            key, value = pair.get("key"), pair.get("value", "string_value")
-            if name.text == row.pairs and key is not None and key.word and value is not None:
-                _named_key(setting, key.word.text, key.word, value)
+            named, value = pair.get("key"), pair.get("value", "string_value")
+            if name.text == row.pairs and named is not None and named.word and value is not None:
+                _named_key(setting, named.word.text, named.word, value)
         return
     positional = {str(at): means for at, means in enumerate(row.positional)}
     for path in row.target:
-        named = found.tree.get(*path.split("."))
-        if named is not None and named.word is not None:
-            _means(setting, "target", named.word, KEY)
+        target = found.tree.get(*path.split("."))
+        if target is not None and target.word is not None:
+            _means(setting, "target", target.word, KEY)
             break
     if row.inside:
         found = replace(

@@ -212,21 +212,18 @@ def _spans(file: OptionFile) -> dict[str, tuple[VersionWindow, ...]]:
     listed = file.table.names
     for span in files.read(f"options/{listed}", NamesFile).names if listed else ():
         for name in span.names.split():
-            found.setdefault(_key(span.kind, name), []).append(span)
+            # --spec-type=none is a value that exists, and no option of that name.
+            key = f"={name}" if span.kind == "value" else name
+            found.setdefault(key, []).append(span)
     for group in file.values:
         span = VersionWindow("value", "1", "", group.since, group.until, "")
         for value in group.values:
-            found.setdefault(_key("value", f"{group.option}={value}"), []).append(span)
+            found.setdefault(f"={group.option}={value}", []).append(span)
     for part, keys in file.keys.items():
         for key in keys:
             span = VersionWindow("key", "1", "", "", "", "")
             found.setdefault(f"{part}.{key}" if part else key, []).append(span)
     return {name: tuple(spans) for name, spans in found.items()}
-
-
-def _key(kind: str, name: str) -> str:
-    """--spec-type=none is a value that exists, and no option of that name."""
-    return f"={name}" if kind == "value" else name
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,24 +15,14 @@ MAX_DEPTH = 60
 _BLANK = re.compile(r"[ \t\r\n]*")
 _COMMENTS = re.compile(r"(?:[ \t\r\n]|//[^\n]*|/\*(?:[^*]|\*(?!/))*\*/)*")
 _NUMBER = re.compile(r"-?(?:0|[1-9]\d*)(\.\d+)?([eE][-+]?\d+)?")
-_LITERALS = {
-    "true": "bool",
-    "false": "bool",
-    "null": "null",
-    "NaN": "float",
-    "Infinity": "float",
-    "-Infinity": "float",
-}
+_LITERALS = {"true": "bool", "false": "bool", "null": "null"}
+_LITERALS |= dict.fromkeys(("NaN", "Infinity", "-Infinity"), "float")
 _ESCAPE = re.compile(r"\\(?:u[0-9a-fA-F]{4}|.)")
 _LITERAL = re.compile("|".join(_LITERALS))
 
 
 class NotJSON(ValueError):
-    """The text is not JSON: why, and where."""
-
-    def __init__(self, why: str, at: int) -> None:
-        super().__init__(why)
-        self.why, self.at = why, at
+    """The text is not JSON: args are why, and where."""
 
 
 class _JsonReader:
@@ -153,8 +143,8 @@ def parse(word: Word) -> DocumentTree | FileTrouble:
         reader = _JsonReader(view, comments=False, spelled=spelled, unknown=word.unknown)
         return reader.document(0)
     except NotJSON as error:
-        at = min(error.at, len(word.text))
-        return FileTrouble(word.part(at, min(at + 1, len(word.text))), f"not JSON: {error.why}")
+        why, at = error.args[0], min(error.args[1], len(word.text))
+        return FileTrouble(word.part(at, min(at + 1, len(word.text))), f"not JSON: {why}")
 
 
 def parse_view(view: TextView, contents: ContentsBuilder, wanted: str) -> DocumentTree | None:
@@ -162,8 +152,8 @@ def parse_view(view: TextView, contents: ContentsBuilder, wanted: str) -> Docume
     try:
         return _JsonReader(view, comments=True).document(0)
     except NotJSON as error:
-        at = min(error.at, len(view.text))
-        contents.trouble(view.place(at, at), f"not {wanted}: {error.why}")
+        why, at = error.args[0], min(error.args[1], len(view.text))
+        contents.trouble(view.place(at, at), f"not {wanted}: {why}")
         return None
 
 

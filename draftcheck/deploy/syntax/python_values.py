@@ -45,15 +45,11 @@ class PythonScope:
         while scope is not None:
             if name in scope.bound:
                 values = scope.bound[name]
-                telling = [v for v in values if not _is_none(v)] or values[:1]
-                only = telling[0]
-                return (only, scope) if len(telling) == 1 and only is not None else None
+                said = [v for v in values if not isinstance(v, ast.Constant) or v.value is not None]
+                only = (said or values)[0]
+                return (only, scope) if len(said) <= 1 and only is not None else None
             scope = scope.parent
         return None
-
-
-def _is_none(value: ast.expr | None) -> bool:
-    return isinstance(value, ast.Constant) and value.value is None
 
 
 class PythonValues:
@@ -74,18 +70,13 @@ class PythonValues:
         """The position of a line and a column that counts bytes."""
         line = min(line, len(self.lines))
         start = self.lines[line - 1]
-        if not self.ascii:
-            column = bisect_left(self._bytes(line), column)
+        if not self.ascii:  # how many bytes come before each character of the line
+            if line not in self.widths:
+                end = self.lines[line] if line < len(self.lines) else len(self.view.text)
+                sizes = (len(letter.encode()) for letter in self.view.text[start:end])
+                self.widths[line] = list(accumulate(sizes, initial=0))
+            column = bisect_left(self.widths[line], column)
         return min(start + column, len(self.view.text))
-
-    def _bytes(self, line: int) -> list[int]:
-        """How many bytes come before each character of a line."""
-        if line not in self.widths:
-            start = self.lines[line - 1]
-            end = self.lines[line] if line < len(self.lines) else len(self.view.text)
-            sizes = (len(letter.encode()) for letter in self.view.text[start:end])
-            self.widths[line] = list(accumulate(sizes, initial=0))
-        return self.widths[line]
 
     def span(self, node: ast.expr | ast.keyword) -> tuple[int, int]:
         end = (node.end_lineno or node.lineno, node.end_col_offset or node.col_offset)
@@ -273,7 +264,10 @@ class PythonValues:
         if name in ("str", "pathlib.Path", "Path", "shlex.quote", "int", "list") and first:
             return self.read(first, scope, depth + 1)
         if name == "json.dumps" and first:
-            return self._dumped(node, self.read(first, scope, depth + 1))
+            unknown: list[str] = []
+            text = json.dumps(plain(self.read(first, scope, depth + 1), unknown))
+            word = replace(self.named(text, node), unknown=unknown[0] if unknown else None)
+            return DocumentTree(word.place, word=word)
         if last == "join" and isinstance(node.func, ast.Attribute) and first:
             # " ".join(words): the words themselves; anything else is a text.
             tree, glue = self.read(first, scope, depth + 1), node.func.value
@@ -291,13 +285,6 @@ class PythonValues:
         word = self.named(name, node.func)
         called = (self.named(CALL, node.func), DocumentTree(word.place, word=word))
         return DocumentTree(self.place(node), entries=(called, *entries))
-
-    def _dumped(self, node: ast.expr, tree: DocumentTree) -> DocumentTree:
-        unknown: list[str] = []
-        value = plain(tree, unknown)
-        word = self.named(json.dumps(value), node)
-        word = replace(word, unknown=unknown[0] if unknown else None)
-        return DocumentTree(word.place, word=word)
 
     def keywords(
         self, node: ast.Call, scope: PythonScope, depth: int = 0

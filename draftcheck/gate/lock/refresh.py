@@ -175,7 +175,16 @@ class _Refreshing:
             if before is not None and self._holds(reference, before):
                 models[key] = before  # better than nothing, and still true
             return key in models
-        models[key] = locks.sign("models", key, _entry(reference, facts))
+        ref = reference.ref
+        files = reference.local and ref is not None and ref.kind != "facts"
+        entry = LockedModel(
+            kind=facts.kind,
+            revision=facts.revision,
+            draftcheck=__version__,
+            facts=condensed.condense(facts),
+            content=known_models.content(ref) if files and ref is not None else UNSET,
+        )
+        models[key] = locks.sign("models", key, entry)
         if before is None:
             done.added.append(key)
         elif before != models[key]:
@@ -209,18 +218,6 @@ class _Refreshing:
             del self._facts[next(iter(self._facts))]
         self._facts[reference.key] = facts
         return facts
-
-
-def _entry(reference: ModelReference, facts: ModelFacts) -> LockedModel:
-    ref = reference.ref
-    files = reference.local and ref is not None and ref.kind != "facts"
-    return LockedModel(
-        kind=facts.kind,
-        revision=facts.revision,
-        draftcheck=__version__,
-        facts=condensed.condense(facts),
-        content=known_models.content(ref) if files and ref is not None else UNSET,
-    )
 
 
 def summary(done: LockRefresh, *, written: bool) -> Iterator[str]:
