@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
 from typing import Any
@@ -42,7 +42,7 @@ def find(contents: Contents, beside: Neighbours) -> list[Deployment]:
     for command in contents.commands:
         start = programs.start(command)
         if start is not None:
-            made.append(_of_command(command, start, versions, beside))
+            made.append(_of_command(command, *start, versions, beside))
     for document in contents.documents:
         row = programs.document(document)
         for part in given.sections(document, row) if row is not None else ():
@@ -52,9 +52,13 @@ def find(contents: Contents, beside: Neighbours) -> list[Deployment]:
 
 
 def _of_command(
-    command: Command, start: programs.EngineStart, versions: Versions, beside: Neighbours
+    command: Command,
+    row: programs.StartRow,
+    words: Sequence[Word],
+    versions: Versions,
+    beside: Neighbours,
 ) -> Deployment:
-    row, table = start.row, load(start.row.table)
+    table = load(row.table)
     told = versions.tell(table, command)
     setting = _setting(table, told, row.letter)
     setting.python_arguments, setting.speculates_always = row.open, row.always
@@ -64,7 +68,7 @@ def _of_command(
             # The variable's name stands before its value; only its line is sure.
             named = Word(name, word.place, word.view.vague(name, 0, 0))
             setting.add(GivenOption(name, named, word, ENV, option=setting.view.option(name)))
-    given.read_words(setting, start.words, row.positional)
+    given.read_words(setting, words, row.positional)
     setting.entries = [entry for entry in setting.entries if entry.name not in row.own]
     _config_files(setting, beside)
     given.objects(setting)

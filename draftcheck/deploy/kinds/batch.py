@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-from draftcheck.deploy.deployment import ContentsBuilder
+from draftcheck.deploy.deployment import Contents
 from draftcheck.deploy.kinds import shell
 from draftcheck.deploy.syntax.variables import Variables, filled
 from draftcheck.deploy.text import TextView, Word, joined
@@ -20,7 +20,7 @@ _STARTS = re.compile(
 _VARIABLE = re.compile(r"%([\w-]+)%|\$\{?(?:env:)?(\w+)\}?")
 
 
-def read(view: TextView, contents: ContentsBuilder) -> None:
+def read(view: TextView, contents: Contents) -> None:
     values = dict[str, TextView]()
     power = view.name.endswith(".ps1")
     for line in _logical(view, "`" if power else "^"):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field, replace
 
-from draftcheck.deploy.deployment import ContentsBuilder
+from draftcheck.deploy.deployment import Contents
 from draftcheck.deploy.kinds import shell
 from draftcheck.deploy.syntax import json_places
 from draftcheck.deploy.syntax.shell_words import Lexer
@@ -31,7 +31,7 @@ class _Stage:
     built_on: bool = False
 
 
-def read(view: TextView, contents: ContentsBuilder) -> None:
+def read(view: TextView, contents: Contents) -> None:
     stages, arguments = dict[str, _Stage](), dict[str, TextView]()
     stage: _Stage | None = None
     found = list[_Stage]()
@@ -125,7 +125,7 @@ def _pairs(
     return found
 
 
-def _within(stage: _Stage, name: str, rest: TextView, contents: ContentsBuilder) -> None:
+def _within(stage: _Stage, name: str, rest: TextView, contents: Contents) -> None:
     if name == "ENV":
         stage.env.update(_pairs(rest, stage.values, {}))
     elif name == "ENTRYPOINT":
@@ -151,14 +151,12 @@ def _within(stage: _Stage, name: str, rest: TextView, contents: ContentsBuilder)
             shell.file_inside(body, target[-1] if target else "", contents)
 
 
-def _script(
-    stage: _Stage, view: TextView, contents: ContentsBuilder, image: Word | None = None
-) -> None:
+def _script(stage: _Stage, view: TextView, contents: Contents, image: Word | None = None) -> None:
     variables = Variables({name: VariableValue(text) for name, text in stage.values.items()})
     shell.inside(view, contents, variables, image, stage.env)
 
 
-def _listed(view: TextView | None, contents: ContentsBuilder) -> list[Word] | None:
+def _listed(view: TextView | None, contents: Contents) -> list[Word] | None:
     """The words of the exec form; None: it is the shell form."""
     if view is None or not view.text.lstrip().startswith("["):
         return None
@@ -173,7 +171,7 @@ def _listed(view: TextView | None, contents: ContentsBuilder) -> list[Word] | No
     return found
 
 
-def _start(stage: _Stage, contents: ContentsBuilder) -> None:
+def _start(stage: _Stage, contents: Contents) -> None:
     """What the stage's image runs."""
     entry, command = _listed(stage.entry, contents), _listed(stage.command, contents)
     wrapped = shell.Unwrapping(contents, Variables(), None, stage.image, stage.env)

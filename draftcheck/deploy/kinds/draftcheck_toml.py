@@ -6,7 +6,7 @@ import re
 import tomllib
 from typing import Any
 
-from draftcheck.deploy.deployment import ContentsBuilder, DocumentTree
+from draftcheck.deploy.deployment import Contents, DocumentTree
 from draftcheck.deploy.text import TextView, Word
 from draftcheck.values.findings import FilePlace
 
@@ -21,7 +21,7 @@ MAX_DEPTH = 60
 _Path = tuple[str | int, ...]
 
 
-def read(view: TextView, contents: ContentsBuilder) -> None:
+def read(view: TextView, contents: Contents) -> None:
     """One document of kind manifest, or why it is not TOML."""
     try:
         values = tomllib.loads(view.text.replace("\r\n", "\n"))

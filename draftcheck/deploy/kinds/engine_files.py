@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-from draftcheck.deploy.deployment import ContentsBuilder, DocumentTree
+from draftcheck.deploy.deployment import Contents, DocumentTree
 from draftcheck.deploy.syntax.variables import filled
 from draftcheck.deploy.syntax.yaml_tree import parse
 from draftcheck.deploy.text import TextView, Word
@@ -59,7 +59,7 @@ def _kind(name: str, text: str) -> str | None:
     return None
 
 
-def read_engine_yaml(view: TextView, contents: ContentsBuilder) -> None:
+def read_engine_yaml(view: TextView, contents: Contents) -> None:
     """TabbyAPI's settings, options by name, options of the LLM API."""
     kind = _kind(view.name, view.text)
     for tree in parse(view, contents):
@@ -71,7 +71,7 @@ _LINE = re.compile(r"[ \t]*([A-Za-z_]+)[ \t]+")
 _QUOTES = '"""'
 
 
-def read_modelfile(view: TextView, contents: ContentsBuilder) -> None:
+def read_modelfile(view: TextView, contents: Contents) -> None:
     """One document: an entry per instruction, its name in capitals."""
     entries, skip = list[tuple[Word, DocumentTree]](), 0
     for line, end in view.lines():
@@ -103,8 +103,7 @@ def _scalar(view: TextView, start: int, end: int) -> DocumentTree:
     """A value, with or without quotes."""
     quoted = end - start >= 2 and view.text[start] == view.text[end - 1] == '"'
     inner = view.slice(start + quoted, end - quoted)
-    word = inner.word(view.place(start, end), view.raw(start, end))
-    return DocumentTree(word.place, word=word)
+    return DocumentTree.of(inner.word(view.place(start, end), view.raw(start, end)))
 
 
 MAX_DEPTH = 60
@@ -115,7 +114,7 @@ _TOKEN = re.compile(
 )
 
 
-def read_pbtxt(view: TextView, contents: ContentsBuilder) -> None:
+def read_pbtxt(view: TextView, contents: Contents) -> None:
     """Triton's config.pbtxt -> a tree; a field that repeats is there again."""
     tokens, bad = _tokens(view)
     if bad is not None:
@@ -206,5 +205,6 @@ class _PbtxtReader:
             return inner.instead(known, *escape.span(1))
 
         unescaped = filled(inner, _ESCAPE, letter) if quote else inner
-        word = unescaped.word(self.view.place(start, end), self.view.raw(start, end), kind)
-        return DocumentTree(word.place, word=word)
+        return DocumentTree.of(
+            unescaped.word(self.view.place(start, end), self.view.raw(start, end), kind)
+        )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
-from draftcheck.deploy.deployment import ContentsBuilder, DocumentTree, split
+from draftcheck.deploy.deployment import Contents, DocumentTree, split
 from draftcheck.deploy.kinds import shell
 from draftcheck.deploy.syntax.variables import Variables, filled, interpolated
 from draftcheck.deploy.text import TextView, Word, joined
@@ -24,7 +24,7 @@ class IniSection:
     settings: list[tuple[TextView, TextView]] = field(default_factory=list)
 
 
-def read(view: TextView, contents: ContentsBuilder) -> None:
+def read(view: TextView, contents: Contents) -> None:
     """Collect the commands of units and programs; anything else in an .ini is a preset."""
     found = sections(view)
     env, image = dict[str, Word](), None
@@ -55,7 +55,12 @@ def read(view: TextView, contents: ContentsBuilder) -> None:
             runs = True
             contents.command([], image.place, image, env)
     if found and not runs and view.name.endswith(".ini"):
-        contents.document("llama-preset", _tree(view, found))
+        entries = list[tuple[Word, DocumentTree]]()
+        for section in found:
+            pairs = ((key.word(), DocumentTree.of(value.word())) for key, value in section.settings)
+            heading = section.heading
+            entries.append((heading.word(), DocumentTree(heading.place(), entries=tuple(pairs))))
+        contents.document("llama-preset", DocumentTree(view.place(0, 0), entries=tuple(entries)))
 
 
 def sections(view: TextView) -> list[IniSection]:
@@ -101,7 +106,7 @@ def _logical(view: TextView) -> list[TextView]:
 
 
 def _environment(
-    value: TextView, env: dict[str, Word], values: dict[str, TextView], contents: ContentsBuilder
+    value: TextView, env: dict[str, Word], values: dict[str, TextView], contents: Contents
 ) -> None:
     for arg in split(value, contents):
         view = arg.view
@@ -112,16 +117,3 @@ def _environment(
             end = match.end() + following.start() if following else len(view.text)
             values[match[1]] = view.slice(match.end(), end)
             env[match[1]] = values[match[1]].word()
-
-
-def _tree(view: TextView, found: list[IniSection]) -> DocumentTree:
-    entries = list[tuple[Word, DocumentTree]]()
-    for section in found:
-        pairs = list[tuple[Word, DocumentTree]]()
-        for key, value in section.settings:
-            word = value.word()
-            pairs.append((key.word(), DocumentTree(word.place, word=word)))
-        entries.append(
-            (section.heading.word(), DocumentTree(section.heading.place(), entries=tuple(pairs)))
-        )
-    return DocumentTree(view.place(0, 0), entries=tuple(entries))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from draftcheck.deploy.deployment import ContentsBuilder
+from draftcheck.deploy.deployment import Contents
 from draftcheck.deploy.kinds import shell
 from draftcheck.deploy.syntax.variables import filled
 from draftcheck.deploy.text import TextView
@@ -14,7 +14,7 @@ _REFERENCE = re.compile(r"\$\$|\$\(([\w.-]+)\)|\$\{([\w.-]+)\}")
 _HOLE = re.compile(r"\{\{\s*([\w-]+)\s*\}\}")
 
 
-def read_makefile(view: TextView, contents: ContentsBuilder, just: bool = False) -> None:
+def read_makefile(view: TextView, contents: Contents, just: bool = False) -> None:
     """The commands of all recipes; just: indented by blanks, and {{ name }} is a variable."""
     reference = _HOLE if just else _REFERENCE
     values = dict[str, TextView]()
@@ -60,7 +60,7 @@ def _logical(view: TextView) -> list[TextView]:
 _LINE = re.compile(r"[\w-]+:[ \t]*")
 
 
-def read_procfile(view: TextView, contents: ContentsBuilder) -> None:
+def read_procfile(view: TextView, contents: Contents) -> None:
     """A name and a shell line each."""
     for start, end in view.lines():
         match = _LINE.match(view.text, start, end)

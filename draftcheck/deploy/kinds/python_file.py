@@ -10,7 +10,7 @@ import re
 import warnings
 from dataclasses import replace
 
-from draftcheck.deploy.deployment import TOO_MUCH, ContentsBuilder, DocumentTree, split
+from draftcheck.deploy.deployment import TOO_MUCH, Contents, DocumentTree, split
 from draftcheck.deploy.kinds import shell
 from draftcheck.deploy.syntax import json_places
 from draftcheck.deploy.syntax.python_values import PythonScope, PythonValues
@@ -40,7 +40,7 @@ _INSTALLS = ("pip_install", "uv_pip_install")
 _SCOPES = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 
 
-def read(view: TextView, contents: ContentsBuilder) -> None:
+def read(view: TextView, contents: Contents) -> None:
     if not _WORTH.search(view.text):
         return
     values = PythonValues(view)
@@ -158,9 +158,7 @@ def _grows(node: ast.Call, scope: PythonScope, values: PythonValues) -> None:
             values.arguments[str(said).replace("-", "_")] = named["default"]
 
 
-def _call(
-    node: ast.Call, scope: PythonScope, values: PythonValues, contents: ContentsBuilder
-) -> None:
+def _call(node: ast.Call, scope: PythonScope, values: PythonValues, contents: Contents) -> None:
     name = values.dotted(node.func)
     last = name.rpartition(".")[2] or getattr(node.func, "attr", "")
     if name in _STARTS and node.args:
@@ -188,7 +186,7 @@ def _tells(callee: str, keyword: str | None) -> bool:
 
 
 def _program(
-    node: ast.Call, name: str, scope: PythonScope, values: PythonValues, contents: ContentsBuilder
+    node: ast.Call, name: str, scope: PythonScope, values: PythonValues, contents: Contents
 ) -> None:
     """A program that is started: a list of words, or a text for a shell."""
     whole = name.startswith(("os.exec", "asyncio.create_subprocess_exec"))
@@ -219,7 +217,7 @@ _MAGIC = re.compile(r"^([ \t]*)([!%](?:[^\n]*\\\n)*[^\n]*)", re.MULTILINE)
 _CELL_MAGIC = re.compile(r"(?:[ \t]*(?:#[^\n]*)?\n)*%%(\w+)([^\n]*)(?:\n|$)")
 
 
-def read_notebook(view: TextView, contents: ContentsBuilder) -> None:
+def read_notebook(view: TextView, contents: Contents) -> None:
     """Collect what the cells start; all cells share one program."""
     tree = json_places.parse_view(view, contents, "a notebook")
     if tree is None:
@@ -245,10 +243,10 @@ def read_notebook(view: TextView, contents: ContentsBuilder) -> None:
     if not code:
         return
     # All cells as one program; cell by cell where that is not Python.
-    found = ContentsBuilder(contents.read_file)
+    found = Contents(contents.read_file)
     read(joined(code), found)
     if found.troubles:
-        found = ContentsBuilder(contents.read_file)
+        found = Contents(contents.read_file)
         for part in code:
             read(part, found)
     contents.commands.extend(found.commands)
@@ -256,7 +254,7 @@ def read_notebook(view: TextView, contents: ContentsBuilder) -> None:
     contents.troubles.extend(found.troubles)
 
 
-def _without_magics(source: TextView, contents: ContentsBuilder) -> TextView:
+def _without_magics(source: TextView, contents: Contents) -> TextView:
     """The Python of a cell; shell lines are read, they and magics become blank."""
 
     def blank(magic: re.Match[str]) -> str:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Literal
 
-from draftcheck.deploy.deployment import TOO_MUCH, ContentsBuilder
+from draftcheck.deploy.deployment import TOO_MUCH, Contents
 from draftcheck.deploy.options.programs import hinted
 from draftcheck.deploy.syntax.shell_words import Lexer, Operator, RawWord
 from draftcheck.deploy.syntax.templates import HOLE, TOO_LONG
@@ -34,13 +34,13 @@ STATEMENT, WORD = 100, 50
 _DECLARING = {"export", "declare", "local", "readonly", "typeset"}
 
 
-def read(view: TextView, contents: ContentsBuilder) -> None:
+def read(view: TextView, contents: Contents) -> None:
     ShellScript(view, contents).run()
 
 
 def inside(
     view: TextView,
-    contents: ContentsBuilder,
+    contents: Contents,
     variables: Variables | None = None,
     image: Word | None = None,
     env: Mapping[str, Word] | None = None,
@@ -57,7 +57,7 @@ class ShellScript:
     """A walk through a script, top to bottom, every branch taken."""
 
     view: TextView
-    contents: ContentsBuilder
+    contents: Contents
     variables: Variables = field(default_factory=Variables)
     image: Word | None = None
     env: Mapping[str, Word] = field(default_factory=dict)
@@ -288,7 +288,7 @@ def _form(name: str) -> str:
 class Unwrapping:
     """Takes wrappers off a command until the program itself is left."""
 
-    contents: ContentsBuilder
+    contents: Contents
     variables: Variables = field(default_factory=Variables)
     place: FilePlace | None = None
     image: Word | None = None
@@ -430,7 +430,7 @@ def base(arg: Word) -> str:
     return arg.text.rsplit("/", 1)[-1]
 
 
-def heredoc(args: list[Word], text: TextView, files: list[str], contents: ContentsBuilder) -> bool:
+def heredoc(args: list[Word], text: TextView, files: list[str], contents: Contents) -> bool:
     """Read a here-document as what it becomes; False: the command itself still counts."""
     names = [base(arg) for arg in args if not arg.text.startswith("-")]
     program = names[0] if names else ""
@@ -449,7 +449,7 @@ def heredoc(args: list[Word], text: TextView, files: list[str], contents: Conten
     return True
 
 
-def echoed(args: list[Word], name: str, contents: ContentsBuilder) -> bool:
+def echoed(args: list[Word], name: str, contents: Contents) -> bool:
     """Read what echo or printf writes to a script; False: they do not."""
     if base(args[0]) not in ("echo", "printf") or len(args) < 2:
         return False
@@ -465,7 +465,7 @@ def echoed(args: list[Word], name: str, contents: ContentsBuilder) -> bool:
     return True
 
 
-def file_inside(view: TextView, name: str, contents: ContentsBuilder) -> None:
+def file_inside(view: TextView, name: str, contents: Contents) -> None:
     """Read a file that stands inside another."""
     if hinted(view.text) and contents.deeper(view):
         contents.read_file(view, name, contents)

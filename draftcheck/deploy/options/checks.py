@@ -334,36 +334,24 @@ def _value(view: OptionsAtVersion, entry: GivenOption) -> Iterator[Finding]:
     option, value = entry.option, entry.value
     if option is None or value is None or value.unknown or entry.unset:
         return
-    if option.number:
-        yield from _number(entry, option.number)
-    for part in parts(entry):
-        row = _renamed(view, entry, part)
-        if row is not None:
-            yield _other_value(view, entry, part, row)
-        else:
-            yield from _choice(view, entry, part)
-
-
-def _number(entry: GivenOption, kind: str) -> Iterator[Finding]:
-    name, above, _ = kind.partition(">")
-    whole = NUMBERS[name].match(entry.text.strip())
-    if whole is None or (above and float(whole[0]) <= 0):
-        wanted = {"int": "a whole number", "float": "a number"}[name]
+    kind, above, _ = option.number.partition(">")
+    number = NUMBERS[kind].match(entry.text.strip()) if kind else None
+    if kind and (number is None or (above and float(number[0]) <= 0)):
+        wanted = {"int": "a whole number", "float": "a number"}[kind]
         yield found(
             "FIL006", entry.at, f"{entry.word.text} {entry.text}",
             why="The engine stops when it reads the value.",
             fix=f"Give {wanted}{' above 0' if above else ''}.",
         )  # fmt: skip
-
-
-def _renamed(view: OptionsAtVersion, entry: GivenOption, part: str) -> ValueChange | None:
-    names = entry.option.names if entry.option else ()
-    text = part.upper() if view.table.head.upper else part
-    for row in view.table.file.value:
-        hit = row.value == text or (row.pattern and re.fullmatch(row.pattern, text))
-        if hit and row.option in names and view.holds(row):
-            return row
-    return None
+    changes = [c for c in view.table.file.value if c.option in option.names and view.holds(c)]
+    for part in parts(entry):
+        text = part.upper() if view.table.head.upper else part
+        for row in changes:
+            if row.value == text or (row.pattern and re.fullmatch(row.pattern, text)):
+                yield _other_value(view, entry, part, row)
+                break
+        else:
+            yield from _choice(view, entry, part)
 
 
 def _other_value(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
 from pathlib import PurePosixPath
 from typing import Literal
@@ -120,21 +119,11 @@ class ProgramFile(RuleRow, frozen=True):
     call: tuple[CallRow, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class EngineStart:
-    """An engine that something starts, and the words that are its options."""
-
-    row: StartRow
-    words: tuple[Word, ...]
-
-    @classmethod
-    def of(cls, row: StartRow, words: Sequence[Word]) -> EngineStart | None:
-        """None: the first word is not one that starts it."""
-        if row.first:
-            if not words or words[0].text not in row.first:
-                return None
-            words = words[1:]
-        return cls(row, tuple(words))
+def _begun(row: StartRow, words: Sequence[Word]) -> tuple[StartRow, Sequence[Word]] | None:
+    """The row and the words behind it; None: the first word is not one that starts it."""
+    if not row.first:
+        return row, words
+    return (row, words[1:]) if words and words[0].text in row.first else None
 
 
 def table() -> ProgramFile:
@@ -170,7 +159,8 @@ def _by_name() -> Mapping[str, tuple[ProgramRow, ...]]:
     return {name: tuple(entries) for name, entries in found.items()}
 
 
-def start(command: Command) -> EngineStart | None:
+def start(command: Command) -> tuple[StartRow, Sequence[Word]] | None:
+    """Which engine a command starts, and the words that are its options."""
     words = command.words
     image = command.image.text if command.image else ""
     for at, name in _candidates(words):
@@ -181,7 +171,7 @@ def start(command: Command) -> EngineStart | None:
             within = row.within or ""
             if not any(matches(within, place) for place in (words[at].text, image)):
                 continue
-            if (begun := EngineStart.of(row, words[at + 1 :])) is not None:
+            if (begun := _begun(row, words[at + 1 :])) is not None:
                 return begun
     return _from_image(command)
 
@@ -216,7 +206,7 @@ def images(command: Command) -> Iterator[tuple[ImageRow, str]]:
             yield row, tag
 
 
-def _from_image(command: Command) -> EngineStart | None:
+def _from_image(command: Command) -> tuple[StartRow, Sequence[Word]] | None:
     """An image whose entry point is the engine: the words are its options."""
     words = command.words
     plain = bool(words) and not words[0].text.startswith("-") and not words[0].unknown
@@ -225,7 +215,7 @@ def _from_image(command: Command) -> EngineStart | None:
             continue
         if row.entry is not None and not matches(row.entry, tag):
             continue
-        if (begun := EngineStart.of(row, words)) is not None:
+        if (begun := _begun(row, words)) is not None:
             return begun
     return None
 

@@ -7,7 +7,7 @@ import re
 from dataclasses import replace
 from typing import cast
 
-from draftcheck.deploy.deployment import ContentsBuilder, DocumentTree, FileTrouble
+from draftcheck.deploy.deployment import Contents, DocumentTree, FileTrouble
 from draftcheck.deploy.syntax.variables import filled
 from draftcheck.deploy.text import TextView, Word
 
@@ -42,9 +42,8 @@ class _JsonReader:
         """A scalar."""
         raw = self.view.raw(first, end) if self.spelled else None
         word = _string_view(self.view, value, first, end).word(self.place(first, end), raw, kind)
-        if self.unknown and self.unknown in value:
-            word = replace(word, unknown=self.unknown)
-        return DocumentTree(word.place, word=word)
+        known = not self.unknown or self.unknown not in value
+        return DocumentTree.of(word if known else replace(word, unknown=self.unknown))
 
     def document(self, at: int) -> DocumentTree:
         tree, at = self.value(self.blank(at), 0)
@@ -147,7 +146,7 @@ def parse(word: Word) -> DocumentTree | FileTrouble:
         return FileTrouble(word.part(at, min(at + 1, len(word.text))), f"not JSON: {why}")
 
 
-def parse_view(view: TextView, contents: ContentsBuilder, wanted: str) -> DocumentTree | None:
+def parse_view(view: TextView, contents: Contents, wanted: str) -> DocumentTree | None:
     """A JSON file with places, comments and last commas allowed; None: it is not what is wanted."""
     try:
         return _JsonReader(view, comments=True).document(0)

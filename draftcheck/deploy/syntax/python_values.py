@@ -100,8 +100,7 @@ class PythonValues:
         start, end = self.span(node)
         text = self.view.text[start : min(end, start + 80)]
         place = self.view.place(start, end)
-        word = Word(text, place, self.view.hole(start, end), text.split("\n")[0])
-        return DocumentTree(place, word=word)
+        return DocumentTree.of(Word(text, place, self.view.hole(start, end), text.split("\n")[0]))
 
     def scalar(self, node: ast.expr, value: Any) -> DocumentTree:
         start, end = self.span(node)
@@ -116,8 +115,7 @@ class PythonValues:
             return self.unknown(node)
         text = json.dumps(value) if value is None or isinstance(value, bool) else str(value)
         view = self.view.instead(text, start, end)
-        word = Word(text, place, view, raw=self.view.raw(start, end), kind=kind)
-        return DocumentTree(place, word=word)
+        return DocumentTree.of(Word(text, place, view, raw=self.view.raw(start, end), kind=kind))
 
     def named(self, text: str, node: ast.expr) -> Word:
         """A word that the file does not spell, about a node."""
@@ -217,8 +215,7 @@ class PythonValues:
         view = literal(self.view, start, end, lambda at: known[at] if at < len(known) else None)
         if view is None or len(view.text) > MAX_VALUE:
             return self._joined(node, list(node.values), scope, depth)
-        word = view.word(self.place(node), None)
-        return DocumentTree(word.place, word=word)
+        return DocumentTree.of(view.word(self.place(node), None))
 
     def _joined(
         self, node: ast.expr, parts: list[ast.expr], scope: PythonScope, depth: int
@@ -233,8 +230,7 @@ class PythonValues:
         text = "".join(texts)
         if len(text) > MAX_VALUE:
             return self.unknown(node)
-        word = replace(self.named(text, node), unknown=unknown)
-        return DocumentTree(word.place, word=word)
+        return DocumentTree.of(replace(self.named(text, node), unknown=unknown))
 
     def _sum(self, node: ast.BinOp, scope: PythonScope, depth: int) -> DocumentTree:
         left = self.read(node.left, scope, depth + 1)
@@ -247,8 +243,7 @@ class PythonValues:
         view = joined([left.word.view, right.word.view])
         if len(view.text) > MAX_VALUE:
             return self.unknown(node)
-        word = view.word(self.place(node), None)
-        return DocumentTree(word.place, word=word)
+        return DocumentTree.of(view.word(self.place(node), None))
 
     def _call(self, node: ast.Call, scope: PythonScope, depth: int) -> DocumentTree:
         name = self.dotted(node.func)
@@ -266,8 +261,9 @@ class PythonValues:
         if name == "json.dumps" and first:
             unknown: list[str] = []
             text = json.dumps(plain(self.read(first, scope, depth + 1), unknown))
-            word = replace(self.named(text, node), unknown=unknown[0] if unknown else None)
-            return DocumentTree(word.place, word=word)
+            return DocumentTree.of(
+                replace(self.named(text, node), unknown=unknown[0] if unknown else None)
+            )
         if last == "join" and isinstance(node.func, ast.Attribute) and first:
             # " ".join(words): the words themselves; anything else is a text.
             tree, glue = self.read(first, scope, depth + 1), node.func.value
@@ -283,7 +279,7 @@ class PythonValues:
         if not name or not (last[:1].isupper() or entries):
             return self.unknown(node)
         word = self.named(name, node.func)
-        called = (self.named(CALL, node.func), DocumentTree(word.place, word=word))
+        called = (self.named(CALL, node.func), DocumentTree.of(word))
         return DocumentTree(self.place(node), entries=(called, *entries))
 
     def keywords(

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from draftcheck.deploy.deployment import ContentsBuilder, DocumentTree
+from draftcheck.deploy.deployment import Contents, DocumentTree
 from draftcheck.deploy.syntax import templates
 from draftcheck.deploy.syntax.variables import filled
 from draftcheck.deploy.text import TextView, Word, joined
@@ -82,8 +82,7 @@ class _TreeBuilder:
         spelled = None if block or "\n" in self.view.text[start:end] else self.view.raw(start, end)
         if templates.present(event.value):
             view = replace(view, text=templates.hidden(view.text))
-        word = view.word(self.view.place(start, end), spelled, kind)
-        return DocumentTree(word.place, word=word)
+        return DocumentTree.of(view.word(self.view.place(start, end), spelled, kind))
 
     def _add(self, tree: DocumentTree, anchor: str | None, size: int) -> None:
         if anchor:
@@ -131,7 +130,7 @@ class _TreeBuilder:
         self._add(tree, None, self.sizes[id(tree)])
 
 
-def parse(view: TextView, contents: ContentsBuilder) -> list[DocumentTree]:
+def parse(view: TextView, contents: Contents) -> list[DocumentTree]:
     """The documents of a YAML text; what stops the parser is said, what came before is kept."""
     trees, troubles = _attempt(view)
     if troubles and templates.present(view.text):
