@@ -20,11 +20,8 @@ from draftcheck.values.dtypes import dtype_name
 from draftcheck.values.findings import FilePlace, Finding
 
 NUMBERS = {
-    "context": 2**40,
-    "sequences": 2**40,
-    "tensor_parallel": 2**16,
-    "draft_tensor_parallel": 2**16,
-    "pipeline_parallel": 2**16,
+    **dict.fromkeys(("context", "sequences"), 2**40),
+    **dict.fromkeys(("tensor_parallel", "draft_tensor_parallel", "pipeline_parallel"), 2**16),
     "draft_tokens": 2**20,
 }
 """Circumstances that are numbers, and the largest that is reckoned with."""
@@ -116,7 +113,11 @@ def _deployment(
     setting: GivenOptions, told: KnownVersion, place: FilePlace, fallback: str
 ) -> Deployment:
     target, draft = given.side(setting, "target"), given.side(setting, "draft")
-    speculates = _speculates(setting, draft)
+    speculates = draft is not None or any(
+        entry.option and entry.text not in entry.option.off and entry.on and not entry.unset
+        for entry in setting.entries
+        if entry.means in ASKS and entry.means != "draft"
+    )
     method, trouble = _method(setting, draft, fallback)
     unknown = [*setting.troubles, *trouble]
     for what, word in (("target", target), ("draft", draft)):
@@ -163,14 +164,6 @@ def _of_this_file(setting: GivenOptions, file: str, findings: list[Finding]) -> 
             named = setting.configs[finding.place.file].place
             saw = f"{finding.saw} ({finding.place.file}:{finding.place.line})"
             yield replace(finding, place=named, saw=saw, changes=())
-
-
-def _speculates(setting: GivenOptions, draft: Word | None) -> bool:
-    return draft is not None or any(
-        entry.option and entry.text not in entry.option.off and entry.on and not entry.unset
-        for entry in setting.entries
-        if entry.means in ASKS and entry.means != "draft"
-    )
 
 
 def _method(

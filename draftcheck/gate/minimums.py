@@ -193,10 +193,8 @@ def _differences(
             yield f"its {side} is {ref}, not {model.key}"
         elif now and revision and revision != now:
             yield f"its {side} is revision {revision[:12]}, not {now[:12]}"
-    for name, measured_at, asked in (
-        ("temperature", trial.temperature, wanted.temperature),
-        ("backend", trial.backend, wanted.backend),
-    ):
+    for name in ("temperature", "backend"):
+        measured_at, asked = getattr(trial, name), getattr(wanted, name)
         if asked is not None and measured_at != asked:
             yield f"its {name} is {measured_at}, not {asked}"
 

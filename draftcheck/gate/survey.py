@@ -7,7 +7,7 @@ looks into each that may be about an engine. Manifests of folders below the root
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
@@ -171,7 +171,16 @@ def _names(
     names = discover.named(paths) if paths else None
     if diff_base is not None:
         changed = set(discover.changed(diff_base))
-        changed |= set(_below_versions(changed))
+        # Files that a requirements, lock or .env file above them says something about count too.
+        folders = {
+            folder
+            for folder, _, base in (name.rpartition("/") for name in changed)
+            if base in (discover.ENV_FILE, *file_versions.LOCKS)
+            or file_versions.REQUIREMENTS.fullmatch(base)
+        }
+        for name in discover.here(Path()) if folders else ():
+            if any(not folder or name.startswith(f"{folder}/") for folder in folders):
+                changed.add(name)
         names = sorted(changed if names is None else changed & set(names))
     if names is not None and not paths and _about_all(names):
         names = None
@@ -180,20 +189,6 @@ def _names(
     if names is None:
         names = discover.here(Path())
     return list(discover.wanted(names, root, found.gate.include, found.gate.exclude))
-
-
-def _below_versions(changed: set[str]) -> Iterator[str]:
-    """Files that a requirements, lock or .env file above them says something about."""
-    folders = {
-        folder
-        for folder, _, base in (name.rpartition("/") for name in changed)
-        if base in (discover.ENV_FILE, *file_versions.LOCKS)
-        or file_versions.REQUIREMENTS.fullmatch(base)
-    }
-    if folders:
-        for name in discover.here(Path()):
-            if any(not folder or name.startswith(f"{folder}/") for folder in folders):
-                yield name
 
 
 def _about_all(names: Sequence[str]) -> bool:

@@ -26,17 +26,12 @@ Fill = Callable[[TextView], TextView]
 _REFERENCE = re.compile(r"\$\$|\$\(([A-Za-z_][\w.-]*)\)")
 
 
-def as_it_is(view: TextView) -> TextView:
-    """Nothing is filled in."""
-    return view
-
-
 @dataclass(slots=True)
 class ContainerReader:
     """Turns parts of a tree into commands; fill says how variables are filled in."""
 
     contents: Contents
-    fill: Fill = field(default=as_it_is)
+    fill: Fill = field(default=lambda view: view)
 
     def word(self, tree: DocumentTree | None) -> Word | None:
         """A scalar as a word, with variables filled in."""

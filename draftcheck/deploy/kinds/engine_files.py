@@ -116,27 +116,19 @@ _TOKEN = re.compile(
 
 def read_pbtxt(view: TextView, contents: Contents) -> None:
     """Triton's config.pbtxt -> a tree; a field that repeats is there again."""
-    tokens, bad = _tokens(view)
-    if bad is not None:
-        contents.trouble(view.place(bad, bad + 1), "not text of a protocol buffer")
+    tokens, at = list[tuple[str, int, int]](), 0
+    while match := _TOKEN.match(view.text, at):
+        if match.lastgroup and match.lastgroup != "blank":
+            tokens.append((match.lastgroup, *match.span()))
+        at = match.end()
+    if at < len(view.text):
+        contents.trouble(view.place(at, at + 1), "not text of a protocol buffer")
     reader = _PbtxtReader(view, tokens)
     tree = DocumentTree(view.place(0, 0), entries=tuple(reader.fields(0)))
     if reader.trouble is not None:
         contents.trouble(view.place(reader.trouble, reader.trouble), "nested too deeply")
     if tree.entries:
         contents.document("triton-pbtxt", tree)
-
-
-def _tokens(view: TextView) -> tuple[list[tuple[str, int, int]], int | None]:
-    found, at = list[tuple[str, int, int]](), 0
-    while at < len(view.text):
-        match = _TOKEN.match(view.text, at)
-        if not match:
-            return found, at
-        if match.lastgroup and match.lastgroup != "blank":
-            found.append((match.lastgroup, *match.span()))
-        at = match.end()
-    return found, None
 
 
 class _PbtxtReader:

@@ -168,7 +168,10 @@ def _call(node: ast.Call, scope: PythonScope, values: PythonValues, contents: Co
         place = values.place(node)
         said = [values.named(text, node) for text in ("pip", "install")]
         contents.command([word for word in (*said, *words) if word is not None], place)
-    elif last in _NAMES or any(_tells(last, keyword.arg) for keyword in node.keywords):
+    elif last in _NAMES or any(  # a keyword about speculation, or **settings that may hide one
+        _KEYWORDS.fullmatch(k.arg) if k.arg else last in ("generate", "pipeline")
+        for k in node.keywords
+    ):
         entries = values.keywords(node, scope)
         if isinstance(node.func, ast.Attribute):
             receiver = values.read(node.func.value, scope)
@@ -176,13 +179,6 @@ def _call(node: ast.Call, scope: PythonScope, values: PythonValues, contents: Co
                 entries.append((values.named("self", node.func.value), receiver))
         tree = DocumentTree(values.place(node), entries=tuple(entries))
         contents.document("python-call", tree, name)
-
-
-def _tells(callee: str, keyword: str | None) -> bool:
-    """Whether a keyword is about speculation, or may hide one that is (**settings)."""
-    if keyword is None:
-        return callee in ("generate", "pipeline")
-    return bool(_KEYWORDS.fullmatch(keyword))
 
 
 def _program(

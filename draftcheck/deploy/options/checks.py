@@ -17,7 +17,6 @@ from dataclasses import replace
 from draftcheck.deploy.deployment import DocumentTree
 from draftcheck.deploy.options.given import ENV, KEY, GivenOption, GivenOptions, parts
 from draftcheck.deploy.options.tables import (
-    OptionChange,
     OptionRule,
     OptionsAtVersion,
     ValueChange,
@@ -133,7 +132,14 @@ def _name(
     if change is not None and entry.unset and change.effect == "ignored":
         return
     if change is not None and all(given & set(other.split("|")) for other in change.given):
-        yield _changed(view, entry, change)
+        becomes = _as_key(entry, change.becomes)
+        old = entry.word.text.partition("=")[0]
+        yield found(
+            RULES[change.effect], entry.word.place, f"{entry.word.text} in {view.title}",
+            why=change.why, fix=change.fix or (f"Use {becomes}." if becomes else ""),
+            source=change.source, severity=change.severity,
+            changes=swap(entry.word, old, becomes, safe=change.safe) if becomes else (),
+        )  # fmt: skip
         return
     if view.now(entry.name) or entry.name in ("-h", "--help"):
         return
@@ -170,17 +176,6 @@ def _knows_keys(setting: GivenOptions) -> bool:
         return False
     owner = next((e for e in setting.entries if e.option and e.option.object), None)
     return owner is None or not owner.name.startswith("-") or bool(setting.view.now(owner.name))
-
-
-def _changed(view: OptionsAtVersion, entry: GivenOption, change: OptionChange) -> Finding:
-    becomes = _as_key(entry, change.becomes)
-    fix = change.fix or (f"Use {becomes}." if becomes else "")
-    old = entry.word.text.partition("=")[0]
-    changes = swap(entry.word, old, becomes, safe=change.safe) if becomes else ()
-    return found(
-        RULES[change.effect], entry.word.place, f"{entry.word.text} in {view.title}",
-        why=change.why, fix=fix, source=change.source, severity=change.severity, changes=changes,
-    )  # fmt: skip
 
 
 def _as_key(entry: GivenOption, name: str) -> str:
@@ -357,14 +352,13 @@ def _value(view: OptionsAtVersion, entry: GivenOption) -> Iterator[Finding]:
 def _other_value(
     view: OptionsAtVersion, entry: GivenOption, part: str, row: ValueChange
 ) -> Finding:
-    fix = row.fix or f"Write {row.becomes}."
     changes = swap(entry.value, part, row.becomes, safe=row.safe) if row.becomes else ()
     why = f"{view.title} does not take {part}."
     if row.deprecated:
         why = f"The engine takes it as {row.becomes} and logs that it is deprecated."
     return found(
         "FIL005" if row.deprecated else "FIL006", entry.at, f"{entry.word.text} {entry.text}",
-        why=why, fix=fix, source=row.source, changes=changes,
+        why=why, fix=row.fix or f"Write {row.becomes}.", source=row.source, changes=changes,
     )  # fmt: skip
 
 

@@ -40,8 +40,17 @@ class _JsonReader:
 
     def make(self, value: str, first: int, end: int, kind: str) -> DocumentTree:
         """A scalar."""
+        quoted = 1 if self.text[first : first + 1] == '"' else 0
+        inner = self.view.slice(first + quoted, end - quoted)
+
+        def letter(escape: re.Match[str]) -> TextView:
+            return inner.instead(json.loads(f'"{escape[0]}"'), *escape.span())
+
+        view = inner if inner.text == value else filled(inner, _ESCAPE, letter)
+        if view.text != value:
+            view = self.view.vague(value, first + quoted, end - quoted)
         raw = self.view.raw(first, end) if self.spelled else None
-        word = _string_view(self.view, value, first, end).word(self.place(first, end), raw, kind)
+        word = view.word(self.place(first, end), raw, kind)
         known = not self.unknown or self.unknown not in value
         return DocumentTree.of(word if known else replace(word, unknown=self.unknown))
 
@@ -154,16 +163,3 @@ def parse_view(view: TextView, contents: Contents, wanted: str) -> DocumentTree 
         why, at = error.args[0], min(error.args[1], len(view.text))
         contents.trouble(view.place(at, at), f"not {wanted}: {why}")
         return None
-
-
-def _string_view(view: TextView, value: str, first: int, end: int) -> TextView:
-    quoted = 1 if view.text[first : first + 1] == '"' else 0
-    inner = view.slice(first + quoted, end - quoted)
-    if inner.text == value:
-        return inner
-
-    def letter(escape: re.Match[str]) -> TextView:
-        return inner.instead(json.loads(f'"{escape[0]}"'), *escape.span())
-
-    spelled = filled(inner, _ESCAPE, letter)
-    return spelled if spelled.text == value else view.vague(value, first + quoted, end - quoted)

@@ -222,12 +222,8 @@ class _Refreshing:
 
 def summary(done: LockRefresh, *, written: bool) -> Iterator[str]:
     """What was done, a line each."""
-    for verb, keys in (
-        ("added", done.added),
-        ("refreshed", done.refreshed),
-        ("dropped", done.dropped),
-    ):
-        for key in keys:
+    for verb in ("added", "refreshed", "dropped"):
+        for key in getattr(done, verb):
             entry = done.lock.models.get(key)
             at = f" at {entry.revision[:12]}" if entry is not None and entry.revision else ""
             yield f"{verb} {key}{at}"
