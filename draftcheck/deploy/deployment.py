@@ -1,8 +1,8 @@
 """What deploy files hold: commands, documents, deployments, all made of Words (text.py). No I/O.
 
 kinds/ turns a file into Commands and Documents and knows no engine; find.py reads the options of an
-engine out of them, by tables in rules/. A ContentsBuilder collects what a file holds while it is
-read, and keeps the budget: a file that holds a script that holds a file … ends somewhere.
+engine out of them, by tables in rules/. Contents collects what a file holds while it is read,
+and keeps the budget: a file that holds a script that holds a file … ends somewhere.
 """
 
 from __future__ import annotations
@@ -37,6 +37,11 @@ class DocumentTree:
     word: Word | None = None
     items: tuple[DocumentTree, ...] | None = None
     entries: tuple[tuple[Word, DocumentTree], ...] | None = None
+
+    @classmethod
+    def of(cls, word: Word) -> DocumentTree:
+        """A scalar."""
+        return cls(word.place, word=word)
 
     @property
     def view(self) -> TextView | None:
@@ -89,15 +94,6 @@ class FileTrouble:
 
 
 @dataclass(frozen=True, slots=True)
-class Contents:
-    """What one file holds."""
-
-    commands: tuple[Command, ...] = ()
-    documents: tuple[Document, ...] = ()
-    troubles: tuple[FileTrouble, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
 class Deployment:
     """One engine that is started with (or without) speculation, as a file sets it up."""
 
@@ -130,13 +126,11 @@ TOO_MUCH = "too much to read: the rest is not looked at"
 
 
 @dataclass(slots=True)
-class ContentsBuilder:
-    """The contents of a file while it is read."""
+class Contents:
+    """What one file holds, collected while it is read."""
 
-    read_file: Callable[[TextView, str, ContentsBuilder], None]
+    read_file: Callable[[TextView, str, Contents], None]
     """Reads a text as the file of that name which it becomes; it may hold further ones."""
-    read_script: Callable[..., None]
-    """Reads a text as a shell script: shell.inside()."""
     commands: list[Command] = field(default_factory=list)
     documents: list[Document] = field(default_factory=list)
     troubles: list[FileTrouble] = field(default_factory=list)
@@ -196,10 +190,6 @@ class ContentsBuilder:
         if len(self.troubles) < MAX_FOUND and FileTrouble(place, text) not in self.troubles[-50:]:
             self.troubles.append(FileTrouble(place, text))
 
-    def built(self) -> Contents:
-        """Everything, as it travels on."""
-        return Contents(tuple(self.commands), tuple(self.documents), tuple(self.troubles))
-
 
 def around(words: Iterable[Word]) -> FilePlace:
     """The place from the first of these words to the last, as the file has them."""
@@ -211,7 +201,7 @@ def around(words: Iterable[Word]) -> FilePlace:
     return replace(first, end_line=last.end_line, end_column=last.end_column)
 
 
-def split(view: TextView, contents: ContentsBuilder) -> list[Word]:
+def split(view: TextView, contents: Contents) -> list[Word]:
     """The words of a string that a program splits like a shell, without expanding anything."""
     lexer = Lexer(view, plain=True)
     found = []

@@ -1,6 +1,7 @@
 """Which files the gate looks at: named ones, what git has here, or what changed since a revision.
 
-git is asked, never made to run anything that the repository configures.
+git is asked, never made to run anything that the repository configures. Near a deploy file lie its
+Neighbours: requirements and lock files that tell a version, and the .env.
 """
 
 from __future__ import annotations
@@ -8,16 +9,20 @@ from __future__ import annotations
 import errno
 import fnmatch
 import os
+import re
 import stat
 import subprocess
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
+from draftcheck.deploy.text import decoded
 from draftcheck.errors import ReadError, UsageError
 
 LARGEST = 2 << 20
 """Bytes of one file; deploy files are small."""
 MOST = 200_000
+MOST_BESIDE = 2000
+"""Files of a folder that are looked at for what is beside a deploy file."""
 SKIPPED = frozenset(
     (
         ".git", ".hg", ".svn", "node_modules", ".venv", "venv", ".tox", ".nox", "__pycache__",
@@ -180,3 +185,103 @@ def _git(folder: Path, *words: str) -> bytes | None:
     except OSError:
         return None
     return done.stdout if done.returncode == 0 else None
+
+
+# ---- beside a deploy file ----
+
+
+class KnownFolders:
+    """Lists and reads each folder once, however many deploy files lie in it."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        self._names: dict[Path, tuple[str, ...]] = {}
+        self._near: dict[Path, Neighbours] = {}
+
+    def beside(self, name: str) -> Neighbours:
+        folder = Path(name).parent
+        if folder not in self._near:
+            # This folder's files, then those of the folders above it.
+            paths: dict[str, Path] = {}
+            here = folder.resolve()
+            for place in (here, *here.parents):
+                if not place.is_relative_to(self._root):
+                    break
+                for base in self._listed(place):
+                    paths.setdefault(base, place / base)
+            self._near[folder] = Neighbours(paths, here)
+        return self._near[folder]
+
+    def _listed(self, folder: Path) -> tuple[str, ...]:
+        if folder not in self._names:
+            try:
+                with os.scandir(folder) as entries:
+                    names = [entry.name for entry in entries if entry.is_file()]
+            except OSError:
+                names = []
+            self._names[folder] = tuple(sorted(names)[:MOST_BESIDE])
+        return self._names[folder]
+
+
+class Neighbours:
+    """The files around one folder."""
+
+    def __init__(self, paths: Mapping[str, Path], here: Path) -> None:
+        self._paths, self._here = paths, here
+        self._read: dict[str, bytes | None] = {}
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(self._paths)
+
+    def path(self, name: str) -> str:
+        """The file as reports have it."""
+        return shown(self._paths[name])
+
+    def far(self, name: str) -> int:
+        """How many folders up it lies."""
+        return len(self._here.parts) - len(self._paths[name].parts) + 1
+
+    def read(self, name: str) -> bytes | None:
+        if name in self._paths and name not in self._read:
+            try:
+                data = read(str(self._paths[name]), follow=True)
+            except ReadError:
+                data = None
+            self._read[name] = None if data is None or len(data) > LARGEST else data
+        return self._read.get(name)
+
+
+ENV_FILE = ".env"
+LONGEST = 1 << 14
+"""Characters of a value."""
+_LINE = re.compile(
+    r"[ \t]*(?:export[ \t]+)?(?P<name>[A-Za-z_]\w*)[ \t]*=[ \t]*"
+    r"(?:'(?P<plain>[^'\n]*)'|\"(?P<quoted>[^\"\\\n]*)\"|(?P<bare>[^'\"\n][^\n]*|))[ \t]*(?:#.*)?"
+)
+_COMMENT = re.compile(r"(?:^|[ \t])#.*")
+
+
+def variables(name: str, near: Neighbours) -> Mapping[str, str]:
+    """Of a compose file: those of the .env in its folder, which docker compose fills in.
+
+    One that is made of other variables is left out: it is not known.
+    """
+    if "compose" not in name.rpartition("/")[2].lower():
+        return {}
+    if ENV_FILE not in near.names or near.far(ENV_FILE):
+        return {}
+    found: dict[str, str] = {}
+    for line in decoded(near.read(ENV_FILE) or b"").text.splitlines():
+        match = _LINE.fullmatch(line)
+        if match is None:
+            continue
+        plain = match["plain"]
+        text = plain if plain is not None else match["quoted"]
+        if text is None:
+            text = _COMMENT.sub("", match["bare"]).strip()
+        if len(text) > LONGEST or (plain is None and "$" in text):
+            found.pop(match["name"], None)
+        else:
+            found[match["name"]] = text
+    return found

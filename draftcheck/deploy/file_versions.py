@@ -7,12 +7,11 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from draftcheck.deploy.deployment import Command, Contents
-from draftcheck.deploy.neighbours import Neighbours
+from draftcheck.deploy.discover import Neighbours
 from draftcheck.deploy.options import programs
 from draftcheck.deploy.options.tables import OptionTable
 from draftcheck.deploy.text import decoded
 from draftcheck.errors import UsageError
-from draftcheck.values.findings import FilePlace
 
 LONGEST = 100
 """Characters of a version."""
@@ -22,13 +21,7 @@ REQUIREMENTS = re.compile(
     r"|setup\.(?:cfg|py)|Pipfile|Dockerfile|.*\.dockerfile",
     re.IGNORECASE,
 )
-LOCKS = {
-    "uv.lock": "toml",
-    "poetry.lock": "toml",
-    "pdm.lock": "toml",
-    "Pipfile.lock": "json",
-    "pylock.toml": "toml",
-}
+LOCKS = ("uv.lock", "poetry.lock", "pdm.lock", "Pipfile.lock", "pylock.toml")
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,18 +118,14 @@ def _from_commands(table: OptionTable, contents: Contents) -> Iterator[KnownVers
         if pin is not None and ("install" in texts[:6] or "add" in texts[:3]):
             for word in command.words:
                 if match := pin.fullmatch(word.text.strip()):
-                    yield _pinned(table, match, _line(word.place))
+                    yield _pinned(table, match, f"line {word.place.line}")
         for row in programs.table().clue:
             if row.table != table.name or (row.command and program not in row.command):
                 continue
             for word in command.words:
                 found = re.search(row.pattern, word.text[:500])
                 if found and (version := _sound(table, found[1])):
-                    yield KnownVersion(version, f"{word.text[:80]} in {_line(word.place)}")
-
-
-def _line(place: FilePlace) -> str:
-    return f"line {place.line}"
+                    yield KnownVersion(version, f"{word.text[:80]} in line {word.place.line}")
 
 
 def _pin(names: tuple[str, ...]) -> re.Pattern[str]:
@@ -156,8 +145,14 @@ def _from_file(
     table: OptionTable, names: tuple[str, ...], shown: str, base: str, data: bytes
 ) -> Iterator[KnownVersion]:
     text = decoded(data).text
-    if base in LOCKS:
-        yield from _from_lock(table, names, shown, LOCKS[base], text)
+    if base in LOCKS:  # machine-made and large: looked through, not parsed
+        for name in names:
+            pattern = rf'(?m)^name = "{re.escape(name)}"\s*\nversion = "([^"]+)"'
+            if base == "Pipfile.lock":
+                pattern = rf'"{re.escape(name)}"\s*:\s*\{{[^{{}}]*"version"\s*:\s*"==([^"]+)"'
+            locked = re.search(pattern, text)
+            if locked is not None and (sound := _sound(table, locked[1])):
+                yield KnownVersion(sound, f"{name} {locked[1]} in {shown}")
         return
     pin = re.compile(rf"(?:^|[\s\"'=-]){_pin(names).pattern}", re.IGNORECASE)
     for number, line in enumerate(text.split("\n"), 1):
@@ -165,17 +160,3 @@ def _from_file(
             continue
         if (match := pin.search(line)) is not None:
             yield _pinned(table, match, f"{shown}:{number}")
-
-
-def _from_lock(
-    table: OptionTable, names: tuple[str, ...], shown: str, form: str, text: str
-) -> Iterator[KnownVersion]:
-    """Lock files are machine-made and large: looked through, not parsed."""
-    for name in names:
-        either = re.escape(name)
-        pattern = rf'"{either}"\s*:\s*\{{[^{{}}]*"version"\s*:\s*"==([^"]+)"'
-        if form == "toml":
-            pattern = rf'(?m)^name = "{either}"\s*\nversion = "([^"]+)"'
-        match = re.search(pattern, text)
-        if match is not None and (sound := _sound(table, match[1])):
-            yield KnownVersion(sound, f"{name} {match[1]} in {shown}")

@@ -3,29 +3,25 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
 from typing import Any
 
 from draftcheck.deploy.deployment import Command, Contents, Deployment, Document, FileTrouble
+from draftcheck.deploy.discover import Neighbours
 from draftcheck.deploy.file_versions import KnownVersion, Versions
-from draftcheck.deploy.neighbours import Neighbours
 from draftcheck.deploy.options import checks, given, programs
 from draftcheck.deploy.options.given import ENV, GivenOption, GivenOptions, parts
 from draftcheck.deploy.options.tables import OptionTable, load, view
 from draftcheck.deploy.text import Word
 from draftcheck.rulebook import book
-from draftcheck.rulebook.files import Names
 from draftcheck.values.dtypes import dtype_name
 from draftcheck.values.findings import FilePlace, Finding
 
 NUMBERS = {
-    "context": 2**40,
-    "sequences": 2**40,
-    "tensor_parallel": 2**16,
-    "draft_tensor_parallel": 2**16,
-    "pipeline_parallel": 2**16,
+    **dict.fromkeys(("context", "sequences"), 2**40),
+    **dict.fromkeys(("tensor_parallel", "draft_tensor_parallel", "pipeline_parallel"), 2**16),
     "draft_tokens": 2**20,
 }
 """Circumstances that are numbers, and the largest that is reckoned with."""
@@ -43,7 +39,7 @@ def find(contents: Contents, beside: Neighbours) -> list[Deployment]:
     for command in contents.commands:
         start = programs.start(command)
         if start is not None:
-            made.append(_of_command(command, start, versions, beside))
+            made.append(_of_command(command, *start, versions, beside))
     for document in contents.documents:
         row = programs.document(document)
         for part in given.sections(document, row) if row is not None else ():
@@ -53,14 +49,23 @@ def find(contents: Contents, beside: Neighbours) -> list[Deployment]:
 
 
 def _of_command(
-    command: Command, start: programs.EngineStart, versions: Versions, beside: Neighbours
+    command: Command,
+    row: programs.StartRow,
+    words: Sequence[Word],
+    versions: Versions,
+    beside: Neighbours,
 ) -> Deployment:
-    row, table = start.row, load(start.row.table)
+    table = load(row.table)
     told = versions.tell(table, command)
     setting = _setting(table, told, row.letter)
     setting.python_arguments, setting.speculates_always = row.open, row.always
-    _environment(setting, command)
-    given.read_words(setting, start.words, row.positional)
+    prefix = table.head.env
+    for name, word in command.env.items() if prefix else ():
+        if name.startswith(prefix):
+            # The variable's name stands before its value; only its line is sure.
+            named = Word(name, word.place, word.view.vague(name, 0, 0))
+            setting.add(GivenOption(name, named, word, ENV, option=setting.view.option(name)))
+    given.read_words(setting, words, row.positional)
     setting.entries = [entry for entry in setting.entries if entry.name not in row.own]
     _config_files(setting, beside)
     given.objects(setting)
@@ -70,15 +75,6 @@ def _of_command(
 def _setting(table: OptionTable, told: KnownVersion, letter: str) -> GivenOptions:
     made = view(table, told.version, letter)
     return GivenOptions(made, newer_than_read=told.version is not None and not made.sure)
-
-
-def _environment(setting: GivenOptions, command: Command) -> None:
-    prefix = setting.view.table.head.env
-    for name, word in command.env.items() if prefix else ():
-        if name.startswith(prefix):
-            # The variable's name stands before its value; only its line is sure.
-            named = Word(name, word.place, word.view.vague(name, 0, 0))
-            setting.add(GivenOption(name, named, word, ENV, option=setting.view.option(name)))
 
 
 def _config_files(setting: GivenOptions, beside: Neighbours) -> None:
@@ -117,7 +113,11 @@ def _deployment(
     setting: GivenOptions, told: KnownVersion, place: FilePlace, fallback: str
 ) -> Deployment:
     target, draft = given.side(setting, "target"), given.side(setting, "draft")
-    speculates = _speculates(setting, draft)
+    speculates = draft is not None or any(
+        entry.option and entry.text not in entry.option.off and entry.on and not entry.unset
+        for entry in setting.entries
+        if entry.means in ASKS and entry.means != "draft"
+    )
     method, trouble = _method(setting, draft, fallback)
     unknown = [*setting.troubles, *trouble]
     for what, word in (("target", target), ("draft", draft)):
@@ -128,10 +128,13 @@ def _deployment(
     if speculates and target is None and not setting.may_hold_more:
         unknown.append(FileTrouble(place, "no target is named here"))
     circumstances = _circumstances(setting, unknown)
-    findings = [
-        *_of_this_file(setting, place.file, _broken(setting)),
-        *_of_this_file(setting, place.file, checks.check(setting, speculates=speculates)),
+    source = f"{setting.view.table.head.engine}: json.loads at start-up"
+    found = [
+        checks.found("FIL008", why.place, f"{entry.word.text}: {why.text}", source=source)
+        for entry, why in setting.broken_json
     ]
+    found += checks.check(setting, speculates=speculates)
+    findings = tuple(_of_this_file(setting, place.file, found))
     if setting.broken_json or any(finding.rule == "FIL010" for finding in findings):
         # Nothing to judge without a draft: what is wrong is said already.
         speculates = speculates and draft is not None
@@ -147,7 +150,7 @@ def _deployment(
         speculates=speculates,
         configs=tuple(setting.configs),
         circumstances=circumstances,
-        findings=tuple(findings),
+        findings=findings,
         unknown=tuple(unknown) if speculates else (),
     )
 
@@ -163,30 +166,14 @@ def _of_this_file(setting: GivenOptions, file: str, findings: list[Finding]) -> 
             yield replace(finding, place=named, saw=saw, changes=())
 
 
-def _speculates(setting: GivenOptions, draft: Word | None) -> bool:
-    if draft is not None:
-        return True
-    for entry in setting.entries:
-        if entry.unset or entry.means not in ASKS or not entry.on:
-            continue
-        off = entry.option.off if entry.option else ()
-        if entry.means == "draft" or entry.text in off:
-            continue
-        return True
-    return False
-
-
 def _method(
     setting: GivenOptions, draft: Word | None, fallback: str
 ) -> tuple[str | None, list[FileTrouble]]:
     """The method that is asked for, as the rulebook names it; None: the engine's own choice."""
-    table = setting.view.table
-    known = table.head.ids
-    implied = [e for e in setting.entries if e.option and e.option.method and e.on and not e.unset]
-    for entry in implied:
-        if entry.option is not None and not setting.last("method"):
+    table, named = setting.view.table, setting.last("method")
+    for entry in setting.entries if named is None else ():
+        if entry.option and entry.option.method and entry.on and not entry.unset:
             return entry.option.method, []
-    named = setting.last("method")
     if named is None or not named.text:
         lookup = setting.last("draft")
         if lookup is not None and lookup.option and lookup.text in lookup.option.not_a_model:
@@ -196,19 +183,12 @@ def _method(
         return None, [
             FileTrouble(named.value.place, f"the method is {named.text}, which is not known")
         ]
-    return _one(setting, named, draft, known)
-
-
-def _one(
-    setting: GivenOptions, named: GivenOption, draft: Word | None, known: Names
-) -> tuple[str | None, list[FileTrouble]]:
-    table = setting.view.table
     off = named.option.off if named.option else ()
     words = [_in_rulebook(w, table) for w in parts(named) if w not in off]
     words = [w.upper() if table.head.upper else w for w in words]
     if draft is None:
         words = [table.file.alone.get(word, word) for word in words]
-    fitting = [word for word in words if word in known]
+    fitting = [word for word in words if word in table.head.ids]
     if draft is not None and len(fitting) > 1:  # of a list, the one that uses the draft
         draftless = {row.id for row in book.load(table.head.engine).methods if "none" in row.drafts}
         fitting.sort(key=draftless.__contains__)
@@ -233,16 +213,6 @@ def _turned(setting: GivenOptions, method: str) -> str:
         if entry.option is not None and entry.option.turns and entry.on:
             method = entry.option.turns.get(method, method)
     return method
-
-
-def _broken(setting: GivenOptions) -> list[Finding]:
-    return [
-        checks.found(
-            "FIL008", trouble.place, f"{entry.word.text}: {trouble.text}",
-            source=f"{setting.view.table.head.engine}: json.loads at start-up",
-        )
-        for entry, trouble in setting.broken_json
-    ]  # fmt: skip
 
 
 def _circumstances(setting: GivenOptions, unknown: list[FileTrouble]) -> dict[str, Any]:

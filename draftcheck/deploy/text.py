@@ -7,6 +7,7 @@ so that whatever is found in them has an exact place.
 from __future__ import annotations
 
 import codecs
+import re
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -63,11 +64,7 @@ class SourceText:
     def __init__(self, name: str, text: str) -> None:
         self.name = name
         self.text = text
-        self.lines = [0]
-        at = text.find("\n")
-        while at >= 0:
-            self.lines.append(at + 1)
-            at = text.find("\n", at + 1)
+        self.lines = [0, *(match.end() for match in re.finditer("\n", text))]
 
     def at(self, offset: int) -> tuple[int, int]:
         """Line and column of an offset, from 1."""
@@ -102,11 +99,6 @@ class TextView:
     name: str = ""
     """Where it is read as a file: that file's lower-case name without its folder."""
 
-    @classmethod
-    def whole(cls, source: SourceText, name: str = "") -> TextView:
-        """The file itself."""
-        return cls(source, source.text, [0], [0], name=name)
-
     def offset(self, position: int) -> int:
         if self.extent is not None:
             return self.extent[0]
@@ -134,10 +126,7 @@ class TextView:
 
     def slice(self, start: int, end: int) -> TextView:
         text = self.text[start:end]
-        if len(self.starts) == 1 and self.extent is None:
-            offset = self.offsets[0] + start - self.starts[0]
-            return TextView(self.source, text, [0], [offset])
-        if self.extent is not None or not self.starts:
+        if len(self.starts) == 1 or self.extent is not None:
             return TextView(self.source, text, [0], [self.offset(start)], self.extent)
         first = max(bisect_right(self.starts, start) - 1, 0)
         last = max(bisect_right(self.starts, max(end - 1, start)), first + 1)
@@ -183,21 +172,17 @@ class TextView:
         if templates.CUT in self.text:
             return Word(templates.TOO_LONG, place, self, templates.TOO_LONG)
         if templates.HOLE in self.text:
-            text, unknown = self._shown()
-            return Word(text, place, self, unknown)
+            # The templates of the file instead of holes; the first of them is what is unknown.
+            parts, at, unknown = list[str](), 0, ""
+            for start, end in templates.holes(self.text):
+                first = self.offset(start)
+                shown = self.source.text[first : first + end - start]
+                if self.extent is not None or templates.HOLE in shown:
+                    shown = "{{ … }}"
+                parts += [self.text[at:start], shown]
+                at, unknown = end, unknown or shown
+            return Word("".join([*parts, self.text[at:]]), place, self, unknown)
         return Word(self.text, place, self, raw=raw, kind=kind)
-
-    def _shown(self) -> tuple[str, str]:
-        """The text with the templates of the file instead of holes, and the first of them."""
-        parts, at, unknown = list[str](), 0, ""
-        for start, end in templates.holes(self.text):
-            first = self.offset(start)
-            shown = self.source.text[first : first + end - start]
-            if self.extent is not None or templates.HOLE in shown:
-                shown = "{{ … }}"
-            parts += [self.text[at:start], shown]
-            at, unknown = end, unknown or shown
-        return "".join([*parts, self.text[at:]]), unknown
 
 
 @dataclass(frozen=True, slots=True)

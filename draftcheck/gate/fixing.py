@@ -160,7 +160,7 @@ def _holds(
         if old.deployment.speculates and not new.deployment.speculates:
             return False
     left = _troubles(file) - Counter(finding.rule for finding in mended)
-    return _troubles(again) <= left and _comments(again) == _comments(file)
+    return _troubles(again) <= left and again.ignores == file.ignores
 
 
 def _setup(deployment: Deployment) -> tuple[Any, ...]:
@@ -176,10 +176,6 @@ def _troubles(file: SurveyedFile) -> Counter[str]:
         found.update(finding.rule for finding in setup.deployment.findings)
         found.update(trouble.text for trouble in setup.deployment.unknown)
     return found
-
-
-def _comments(file: SurveyedFile) -> list[tuple[frozenset[str], str, int]]:
-    return [(comment.rules, comment.reason, comment.line) for comment in file.ignores]
 
 
 # ---- showing and writing ----

@@ -24,17 +24,14 @@ ANY_COMMENT = re.compile(r"\s*(?:#|//|--|;|<!--|/\*)|\s*$")
 
 @dataclass(slots=True)
 class IgnoreComment:
-    """One comment."""
+    """One comment; two are the same where they ask for the same."""
 
-    place: FilePlace
+    place: FilePlace = field(compare=False)
     rules: frozenset[str]
     reason: str
     line: int
     """The line that it is about."""
-    used: set[str] = field(default_factory=set)
-
-    def covers(self, finding: Finding) -> bool:
-        return bool(self.rules & {finding.rule.lower(), finding.slug.lower()})
+    used: set[str] = field(default_factory=set, compare=False)
 
 
 def find(text: str, name: str) -> list[IgnoreComment]:
@@ -44,21 +41,16 @@ def find(text: str, name: str) -> list[IgnoreComment]:
     """The next line that is no comment, from the end of the file upwards."""
     for number, line in zip(range(len(lines), 0, -1), reversed(lines), strict=True):
         if "draftcheck:" in line and (match := COMMENT.search(line)):
-            found.append(_read(line, match, number, name, following or number))
+            rest = END.sub("", match["rest"].rstrip("\r"))
+            parts = RULES.match(rest) if match["word"] == "ignore" else None
+            named, reason = parts.groups() if parts else ("", "")
+            rules = frozenset(word.strip().lower() for word in named.split(",") if word.strip())
+            place = FilePlace(name, number, match.start() + 1, number, len(line.rstrip("\r")) + 1)
+            about = number if line[: match.start()].strip() else following or number
+            found.append(IgnoreComment(place, rules, LEAD.sub("", reason).strip(), about))
         if not ANY_COMMENT.match(line):
             following = number
     return found[::-1]
-
-
-def _read(line: str, match: re.Match[str], number: int, name: str, following: int) -> IgnoreComment:
-    rest = END.sub("", match["rest"].rstrip("\r"))
-    place = FilePlace(name, number, match.start() + 1, number, len(line.rstrip("\r")) + 1)
-    parts = RULES.match(rest) if match["word"] == "ignore" else None
-    about = number if line[: match.start()].strip() else following
-    if parts is None:
-        return IgnoreComment(place, frozenset(), "", about)
-    rules = frozenset(word.strip().lower() for word in parts["rules"].split(",") if word.strip())
-    return IgnoreComment(place, rules, LEAD.sub("", parts["reason"]).strip(), about)
 
 
 def apply(
@@ -74,9 +66,10 @@ def apply(
             sound.setdefault(ignore.line, []).append(ignore)
     done = []
     for finding, first in findings:
+        names = {finding.rule.lower(), finding.slug.lower()}
         for ignore in [i for at in {finding.place.line, first or 0} for i in sound.get(at, ())]:
-            if ignore.covers(finding):
-                ignore.used |= {finding.rule.lower(), finding.slug.lower()}
+            if ignore.rules & names:
+                ignore.used |= names
                 finding = replace(finding, ignored=ignore.reason)  # noqa: PLW2901
         done.append(finding)
     return done + [complaint for ignore in ignores for complaint in _complaints(ignore)]

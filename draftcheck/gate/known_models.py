@@ -74,7 +74,12 @@ def resolve(text: str, file: str, root: Path, paths: Mapping[str, str]) -> Model
     places = [base / text for base in (root, Path(file).parent.resolve(), Path.cwd())]
     for place in places:
         if os.path.exists(place):  # noqa: PTH110 (a name that is too long is no error)
-            return _local(place, root, text)
+            key = _key(place, root, text)
+            try:
+                # Facts name the model as the repository does, not as this machine does.
+                return ModelReference(key, replace(parse(os.path.normpath(place)), text=key))
+            except DraftcheckError as error:
+                return ModelReference(key, None, error.message)
     also = tuple(dict.fromkeys(_key(place, root, text) for place in places))
     if path or (HUB.fullmatch(text) is None and not text.startswith("ollama:")):
         problem = f"{text} is neither on this disk nor a name of the Hub"
@@ -95,15 +100,6 @@ def _mapped(text: str, paths: Mapping[str, str]) -> str:
             if form in paths:
                 return f"{paths[form].rstrip('/')}/{whole.relative_to(parent)}"
     return text
-
-
-def _local(place: Path, root: Path, text: str) -> ModelReference:
-    key = _key(place, root, text)
-    try:
-        # Facts name the model as the repository does, not as this machine does.
-        return ModelReference(key, replace(parse(os.path.normpath(place)), text=key))
-    except DraftcheckError as error:
-        return ModelReference(key, None, error.message)
 
 
 def _key(place: Path, root: Path, text: str) -> str:
@@ -130,11 +126,16 @@ def read_reference(
 
 def content(ref: ModelRef) -> str | None:
     """A digest over the files of a local model: their names, sizes and heads."""
-    files = _files(ref.path)
+    files = [ref.path]
+    if ref.path.is_dir():
+        files = [f for f in ref.path.iterdir() if f.is_file() and not f.name.startswith(".")]
+    elif match := SPLIT.fullmatch(ref.path.name):
+        pattern = f"{glob.escape(match['stem'])}-*-of-{match['count']}.gguf"
+        files = list(ref.path.parent.glob(pattern))
     if not files:
         return None
     whole = hashlib.sha256()
-    for path in files:
+    for path in sorted(files):
         try:
             with path.open("rb") as file:
                 head = hashlib.sha256(file.read(HEAD)).hexdigest()
@@ -145,15 +146,6 @@ def content(ref: ModelRef) -> str | None:
     return "sha256:" + whole.hexdigest()
 
 
-def _files(path: Path) -> list[Path]:
-    if path.is_dir():
-        found = [entry for entry in path.iterdir() if entry.is_file()]
-        return sorted(entry for entry in found if not entry.name.startswith("."))
-    if match := SPLIT.fullmatch(path.name):
-        return sorted(path.parent.glob(f"{glob.escape(match['stem'])}-*-of-{match['count']}.gguf"))
-    return [path]
-
-
 @dataclass(frozen=True, slots=True)
 class MissingModel:
     """Why a model or a pair is not known: a rule of the gate, and the evidence."""
@@ -161,7 +153,6 @@ class MissingModel:
     rule: str
     key: str
     saw: str
-    fix: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,7 +190,9 @@ class ModelReader:
             return self._direct(reference)
         if reference.ref is None:
             return MissingModel("GAT005", reference.key, reference.problem)
-        return MissingModel("GAT002", reference.key, self._not_locked(reference))
+        others = [key for key in self._lock.models if key.partition("@")[0] == reference.ref.repo]
+        has = f", which has {', '.join(sorted(others))}" if others else ""
+        return MissingModel("GAT002", reference.key, f"{reference.key} is not in {locks.NAME}{has}")
 
     def _locked(self, reference: ModelReference, key: str) -> KnownModel | MissingModel:
         entry = self._lock.models[key]
@@ -229,14 +222,6 @@ class ModelReader:
             return MissingModel("GAT005", reference.key, error.message)
         return KnownModel(reference.key, replace(facts, ref=reference.key), False)
 
-    def _not_locked(self, reference: ModelReference) -> str:
-        ref = reference.ref
-        assert ref is not None
-        others = [key for key in self._lock.models if key.partition("@")[0] == ref.repo]
-        if others:
-            return f"{reference.key} is not in {locks.NAME}, which has {', '.join(sorted(others))}"
-        return f"{reference.key} is not in {locks.NAME}"
-
     def compare(
         self, target: KnownModel, draft: KnownModel | None, engine: str
     ) -> Comparison | MissingModel:
@@ -258,7 +243,12 @@ class ModelReader:
         from draftcheck.judge.condensed import facts as condensed
         from draftcheck.judge.condensed import pairs as condensed_pairs
 
-        ours, theirs = (_small(side) for side in (target, draft))
+        ours, theirs = (  # both as the lock would have them
+            side.facts
+            if side.condensed
+            else condensed.restore(condensed.condense(side.facts), side.key)
+            for side in (target, draft)
+        )
         notes = self._notes(target, draft, engine)
         if isinstance(notes, MissingModel):
             return notes
@@ -285,12 +275,3 @@ class ModelReader:
             saw = f"{locks.NAME}: {key} was locked before this version's checks for {engine}"
             return MissingModel("GAT003", key, saw)
         return entry.notes
-
-
-def _small(side: KnownModel) -> ModelFacts:
-    """Facts as the lock would have them."""
-    if side.condensed:
-        return side.facts
-    from draftcheck.judge.condensed import facts as condensed
-
-    return condensed.restore(condensed.condense(side.facts), side.key)

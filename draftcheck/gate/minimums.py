@@ -22,6 +22,8 @@ from draftcheck.gate.lock import format as locks
 from draftcheck.gate.lock.format import Figure, GateLock, LockedTrial
 
 LARGEST = 16 << 20
+AS_THEY_ARE = ("length", "backend", "device", "dtype", "temperature", "prompts", "tokens")
+"""Figures that a lock keeps as the trial's file has them."""
 # Values of the manifest; the description is what a finding says that a value must be.
 MOST = 2**40 - 1
 Text = Annotated[str, Meta(pattern=r"\S", description="a text")]
@@ -34,8 +36,6 @@ Number = Annotated[
 Share = Annotated[
     Annotated[int, _PART] | Annotated[float, _PART], Meta(description="a number from 0 to 1")
 ]
-Complaint = tuple[str, str, str | None]
-"""A rule of the gate, the evidence, and a fix of its own."""
 
 
 class TrialDemand(msgspec.Struct, frozen=True, kw_only=True):
@@ -49,10 +49,6 @@ class TrialDemand(msgspec.Struct, frozen=True, kw_only=True):
     temperature: Number | None = None
     backend: Text | None = None
 
-    @property
-    def anything(self) -> bool:
-        return self.min_acceptance is not None or self.min_speedup is not None
-
 
 def check(
     name: str,
@@ -61,8 +57,9 @@ def check(
     draft: KnownModel | None,
     lock: GateLock | None,
     root: Path,
-) -> tuple[LockedTrial | None, list[Complaint]]:
-    """The figures that were recorded for the pair of this name, and what is wrong with them."""
+) -> tuple[LockedTrial | None, list[tuple[str, str, str | None]]]:
+    """The figures that were recorded for the pair of this name, and what is wrong with them:
+    a rule of the gate, the evidence, and a fix of its own."""
     if draft is None:
         return None, [("GAT010", "trials measure a draft model, and this pair has none", None)]
     trial = _recorded_figures(name, wanted, lock, root)
@@ -74,13 +71,6 @@ def check(
         saw = f"{trial.file}: {'; '.join(others)}"
         return trial, [("GAT011", saw, _command(target, draft, wanted.trial))]
     return trial, [(rule, saw, None) for rule, saw in _shortfalls(trial, wanted)]
-
-
-def recorded(wanted: TrialDemand, root: Path) -> LockedTrial | None:
-    """The figures that a lock keeps of the trial file that a pair names."""
-    if wanted.trial is None or not (root / wanted.trial).is_file():
-        return None
-    return read(root / wanted.trial, wanted.trial)
 
 
 def _recorded_figures(
@@ -153,10 +143,13 @@ class RecordedTrial(msgspec.Struct):
     tokens: str | Figure = None
 
 
-def read(path: Path, shown: str) -> LockedTrial:
-    """The figures of a trial file that a lock keeps."""
+def recorded(wanted: TrialDemand, root: Path) -> LockedTrial | None:
+    """The figures that a lock keeps of the trial file that a pair names."""
+    shown = wanted.trial
+    if shown is None or not (root / shown).is_file():
+        return None
     try:
-        with path.open("rb") as file:
+        with (root / shown).open("rb") as file:
             data = file.read(LARGEST + 1)
     except OSError as error:
         raise ReadError(f"{shown}: {error.strerror}") from error
@@ -173,20 +166,14 @@ def read(path: Path, shown: str) -> LockedTrial:
     return LockedTrial(
         target=msgspec.to_builtins(found.target or RecordedModel()),
         draft=msgspec.to_builtins(found.draft or RecordedModel()),
-        length=found.length,
         acceptance_rate=rate.value if isinstance(rate, RecordedRow) else rate,
         speedup=found.best.speedup if found.best is not None else None,
         broken=found.broken[:400] if found.broken else None,
         incomplete=found.incomplete[:400] if found.incomplete else None,
         lengths=[[r.draft_tokens, r.draft_efficiency, r.speedup] for r in found.lengths or ()],
-        backend=found.backend,
-        device=found.device,
-        dtype=found.dtype,
-        temperature=found.temperature,
-        prompts=found.prompts,
-        tokens=found.tokens,
         file=shown,
         sha256=hashlib.sha256(data).hexdigest(),
+        **{name: getattr(found, name) for name in AS_THEY_ARE},
     )
 
 
@@ -200,22 +187,16 @@ def _differences(
     for side, measured, model in (("target", trial.target, target), ("draft", trial.draft, draft)):
         ref, revision = measured.get("ref"), measured.get("revision")
         now = model.facts.revision
-        if ref is not None and not _same(ref, model.key):
+        # A trial may have been made elsewhere, and names its commit apart.
+        name, ours = (ref or "").partition("@")[0].removeprefix("./"), model.key.partition("@")[0]
+        if ref is not None and name != ours and not name.endswith(f"/{ours}"):
             yield f"its {side} is {ref}, not {model.key}"
         elif now and revision and revision != now:
             yield f"its {side} is revision {revision[:12]}, not {now[:12]}"
-    for name, measured_at, asked in (
-        ("temperature", trial.temperature, wanted.temperature),
-        ("backend", trial.backend, wanted.backend),
-    ):
+    for name in ("temperature", "backend"):
+        measured_at, asked = getattr(trial, name), getattr(wanted, name)
         if asked is not None and measured_at != asked:
             yield f"its {name} is {measured_at}, not {asked}"
-
-
-def _same(ref: str, reference: str) -> bool:
-    """The same model; a trial may have been made elsewhere, and names its commit apart."""
-    name, ours = ref.partition("@")[0].removeprefix("./"), reference.partition("@")[0]
-    return name == ours or name.endswith(f"/{ours}")
 
 
 def _shortfalls(trial: LockedTrial, wanted: TrialDemand) -> Iterator[tuple[str, str]]:
@@ -226,7 +207,13 @@ def _shortfalls(trial: LockedTrial, wanted: TrialDemand) -> Iterator[tuple[str, 
     if trial.incomplete:
         yield "GAT010", f"{trial.file} was not finished: {trial.incomplete}"
         return
-    acceptance, speedup, at = _at(trial, wanted.draft_tokens)
+    # At the draft length of the pair, or the trial's own best.
+    acceptance, speedup, length = trial.acceptance_rate, trial.speedup, trial.length
+    if wanted.draft_tokens is not None:
+        length = wanted.draft_tokens
+        found = (row[1:] for row in trial.lengths if row[0] == length)
+        acceptance, speedup = next(found, [None, None])
+    at = f" at {length} draft tokens" if length else ""
     for rule, name, reached, least in (
         ("GAT008", "acceptance", acceptance, wanted.min_acceptance),
         ("GAT009", "speed-up", speedup, wanted.min_speedup),
@@ -237,15 +224,3 @@ def _shortfalls(trial: LockedTrial, wanted: TrialDemand) -> Iterator[tuple[str, 
             yield "GAT010", f"{trial.file} has no {name}{at}"
         elif reached < least:
             yield rule, f"{name} {reached:.3g}{at}, the minimum is {least:g}"
-
-
-def _at(trial: LockedTrial, draft_tokens: int | None) -> tuple[float | None, float | None, str]:
-    """Acceptance and speed-up at the draft length of the pair, or the trial's own best."""
-    if draft_tokens is None:
-        at = f" at {trial.length} draft tokens" if trial.length else ""
-        return trial.acceptance_rate, trial.speedup, at
-    at = f" at {draft_tokens} draft tokens"
-    for tokens, acceptance, speedup in trial.lengths:
-        if tokens == draft_tokens:
-            return acceptance, speedup, at
-    return None, None, at

@@ -79,14 +79,11 @@ class GateReport(PublicResult):
         return sum(f.counts and f.outcome is Outcome.UNKNOWN for f in self.findings)
 
 
-SOURCE = "docs/gate.md"
-
-
 def gate_finding(
     rule: str, place: FilePlace, saw: str, *, fix: str | None = None, setup: int | None = None
 ) -> Finding:
     """A row of the gate's own, seen at a place."""
     row = file_rules.load(file_rules.GATE)[rule]
     outcome = Outcome.UNKNOWN if row.unknown else Outcome.FAIL
-    made = Finding.of(row, outcome, saw, source=SOURCE, place=place, setup=setup)
+    made = Finding.of(row, outcome, saw, source="docs/gate.md", place=place, setup=setup)
     return replace(made, fix=fix) if fix else made

@@ -5,7 +5,7 @@
 2. lock/format.py reads draftcheck.lock: the models and pairs that can be believed.
 3. For each deployment that speculates, known_models.py tells which models its words mean, and what
    is known of them: from the lock, from this disk, or from the Hub.
-4. judging.py asks the judge about the pair, on the engine and version that the file means;
+4. The judge is asked about the pair, on the engine and version that the file means;
    minimums.py holds a recorded trial against what the manifest asks for.
 5. What deploy/ found in the file, the verdict's findings and the lock's flaws become one list, each
    at its place, ignored ones marked: the GateReport (results.py). fixing.py applies its changes.
@@ -14,22 +14,35 @@
 from __future__ import annotations
 
 import fnmatch
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from draftcheck.deploy import discover
 from draftcheck.deploy.deployment import Deployment
-from draftcheck.errors import DraftcheckError
-from draftcheck.gate import ignores, judging, known_models, minimums, survey
+from draftcheck.errors import DraftcheckError, UsageError
+from draftcheck.gate import ignores, known_models, minimums, survey
 from draftcheck.gate.known_models import KnownModel, MissingModel, ModelReader
 from draftcheck.gate.lock import format as locks
 from draftcheck.gate.lock.format import GateLock
 from draftcheck.gate.results import CheckedDeployment, GateReport, gate_finding
 from draftcheck.gate.survey import DeploySurvey, SurveyedDeployment, SurveyedFile
-from draftcheck.judge.decide import Question
+from draftcheck.judge import repairs
+from draftcheck.judge.compare import compare
+from draftcheck.judge.decide import BEST_FIRST, Question, judge
+from draftcheck.memory import gpu_specs
+from draftcheck.rulebook import book
+from draftcheck.values.circumstances import Circumstances
+from draftcheck.values.comparison import Comparison
+from draftcheck.values.facts import ModelFacts
 from draftcheck.values.findings import FilePlace, Finding
-from draftcheck.values.words import Severity, Verdict
+from draftcheck.values.verdicts import EngineVerdict
+from draftcheck.values.words import Outcome, Severity, Verdict
+
+HEADS = re.compile(r"eagle|medusa|speculator|accelerator|mtp|nextn|dflash|dspark", re.IGNORECASE)
+"""Names of drafts for which an engine that is told no method may choose another one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +84,7 @@ class _Gate:
     ) -> None:
         self._survey, self._lock, self._models = surveyed, lock, models
         self._lock_name = lock_name
-        self._judge = judging.DeploymentJudge()
+        self._judge = DeploymentJudge()
         self._setups: list[CheckedDeployment] = []
         self._missing: dict[tuple[str, FilePlace], str] = {}
         self._idle = 0
@@ -137,12 +150,11 @@ class _Gate:
         self, setup: SurveyedDeployment, checked: CheckedDeployment, number: int
     ) -> tuple[CheckedDeployment, list[Finding]]:
         deployment = setup.deployment
-        asked = judging.ask(deployment, setup.versions, setup.gpu)
-        question = asked.question
-        checked = replace(checked, version=question.version, version_from=asked.told)
+        question, told, doubt = ask(deployment, setup.versions, setup.gpu)
+        checked = replace(checked, version=question.version, version_from=told)
         findings: list[Finding] = []
-        if asked.doubt:
-            saw = f"{asked.doubt}; judged as {question.engine} {question.version}"
+        if doubt:
+            saw = f"{doubt}; judged as {question.engine} {question.version}"
             findings.append(gate_finding("GAT015", deployment.place, saw, setup=number))
         sides: list[KnownModel] = []
         for word in filter(None, (deployment.target, deployment.draft)):
@@ -153,15 +165,27 @@ class _Gate:
             else:
                 sides.append(known)
         if len(sides) < (1 if deployment.draft is None else 2):
-            return self._without_models(deployment, question, checked, findings, number)
+            # What is wrong whatever the models are, where the file's own findings do not say it.
+            said = any(finding.rule in ("FIL002", "FIL006") for finding in deployment.findings)
+            sure = None if said else self._judge.whatever(deployment, question)
+            if sure is not None and deployment.draft is not None:
+                about = _verdict_findings(sure, deployment.draft.place, number)
+                findings += [finding for finding in about if finding.severity is Severity.ERROR]
+                reaction = str(sure.reaction)
+                checked = replace(
+                    checked, verdict=sure.verdict, method=sure.method, reaction=reaction
+                )
+            return checked, findings
         target, draft = sides[0], sides[1] if deployment.draft is not None else None
         comparison = self._models.compare(target, draft, deployment.engine)
         place = deployment.draft.place if deployment.draft else deployment.place
         if isinstance(comparison, MissingModel):
             findings.append(self._not_known(comparison, place, number))
             return checked, findings
-        verdict = self._judge.verdict(target, draft, comparison, question)
-        findings += judging.findings(verdict, place, number)
+        verdict = self._judge.verdict(
+            (target.key, draft.key if draft else None), comparison, question
+        )
+        findings += _verdict_findings(verdict, place, number)
         checked = replace(
             checked,
             verdict=verdict.verdict,
@@ -170,7 +194,7 @@ class _Gate:
             target=target.key,
             draft=draft.key if draft is not None else None,
         )
-        if setup.wanted.anything:
+        if setup.wanted.min_acceptance is not None or setup.wanted.min_speedup is not None:
             trial, complaints = minimums.check(
                 deployment.name, setup.wanted, target, draft, self._lock, self._survey.root
             )
@@ -181,32 +205,9 @@ class _Gate:
             ]
         return checked, findings
 
-    def _without_models(
-        self,
-        deployment: Deployment,
-        question: Question,
-        checked: CheckedDeployment,
-        findings: list[Finding],
-        number: int,
-    ) -> tuple[CheckedDeployment, list[Finding]]:
-        """What is wrong whatever the models are, where the file's own findings do not say it."""
-        said = any(finding.rule in ("FIL002", "FIL006") for finding in deployment.findings)
-        verdict = None if said else self._judge.whatever(deployment, question)
-        if verdict is None or deployment.draft is None:
-            return checked, findings
-        about = judging.findings(verdict, deployment.draft.place, number)
-        errors = [finding for finding in about if finding.severity is Severity.ERROR]
-        changed = replace(
-            checked,
-            verdict=verdict.verdict,
-            method=verdict.method,
-            reaction=str(verdict.reaction),
-        )
-        return changed, [*findings, *errors]
-
     def _not_known(self, missing: MissingModel, place: FilePlace, number: int) -> Finding:
         self._missing[missing.rule, place] = missing.key
-        return gate_finding(missing.rule, place, missing.saw, fix=missing.fix, setup=number)
+        return gate_finding(missing.rule, place, missing.saw, setup=number)
 
 
 def _unclear(deployment: Deployment, number: int) -> Iterator[Finding]:
@@ -232,13 +233,9 @@ def _ignored(findings: list[Finding], surveyed: DeploySurvey) -> list[Finding]:
     done = []
     for finding in findings:
         for number, (_, entry) in enumerate(rules):
-            if finding.ignored is None and entry.rule.lower() in (
-                finding.rule.lower(),
-                finding.slug.lower(),
-            ):
-                path = discover.from_root(finding.place.file, surveyed.root)
-                if not fnmatch.fnmatchcase(path, entry.file):
-                    continue
+            named = entry.rule.lower() in (finding.rule.lower(), finding.slug.lower())
+            path = discover.from_root(finding.place.file, surveyed.root) if named else ""
+            if finding.ignored is None and named and fnmatch.fnmatchcase(path, entry.file):
                 used.add(number)
                 finding = replace(finding, ignored=entry.reason)  # noqa: PLW2901
         done.append(finding)
@@ -247,3 +244,95 @@ def _ignored(findings: list[Finding], surveyed: DeploySurvey) -> list[Finding]:
             saw = f"no finding of {entry.rule.upper()} in {entry.file}"
             done.append(gate_finding("GAT013", place, saw))
     return done
+
+
+# ---- one deployment and what is known of its models -> the verdict and its findings ----
+
+
+def ask(
+    deployment: Deployment, versions: Mapping[str, str], gpu: str | None
+) -> tuple[Question, str, str]:
+    """What it asks the judge, where its version stands (or nothing), why that is not known.
+
+    versions: what the manifest or the command line says where a file does not.
+    A UsageError says what of the circumstances makes no sense.
+    """
+    engine = book.load(deployment.engine)
+    text, told, doubt = deployment.version, deployment.version_from, ""
+    if text is None and deployment.engine in versions:
+        text, told = versions[deployment.engine], "said for the gate"
+    if text is None:
+        doubt = deployment.version_note or "nothing in or beside the file says it"
+        told = ""
+    try:
+        version = engine.version(text)
+    except UsageError as error:
+        version, told, doubt = engine.checked, "", error.message
+    circumstances = gpu_specs.placed(Circumstances(**{"gpu": gpu, **deployment.circumstances}))
+    return Question(engine.id, version, deployment.method, circumstances), told, doubt
+
+
+class DeploymentJudge:
+    """Judges each pair and question once."""
+
+    def __init__(self) -> None:
+        self._done: dict[tuple[Any, ...], EngineVerdict] = {}
+
+    def whatever(self, deployment: Deployment, question: Question) -> EngineVerdict | None:
+        """The verdict if it is the same for all models: the version cannot speculate like this."""
+        names = [word.text for word in (deployment.target, deployment.draft) if word is not None]
+        guessed = len(set(names)) < 2 or HEADS.search(names[-1]) is not None
+        if deployment.draft is None or (question.method is None and guessed):
+            return None
+        target, draft = (ModelFacts(name, "hub") for name in names)
+        verdict = self.verdict(names, compare(target, draft), question)
+        return verdict if _errors(_failed(verdict)) else None
+
+    def verdict(
+        self, names: Iterable[str | None], comparison: Comparison, question: Question
+    ) -> EngineVerdict:
+        key = (*names, repr(question))
+        if key not in self._done:
+            pair = judge(comparison, [question], explicit=True)
+            # Other methods and versions are tried by `draftcheck pair`; here only known ways out.
+            pair = repairs.add(pair, [question], explicit=False)
+            best = min(pair.engines, key=lambda entry: BEST_FIRST.index(entry.verdict))
+            self._done[key] = best
+        return self._done[key]
+
+
+def _verdict_findings(verdict: EngineVerdict, place: FilePlace, setup: int) -> Iterator[Finding]:
+    """What there is to say about a pair."""
+    failed = _failed(verdict)
+    for finding in failed:
+        yield replace(_advised(finding, verdict), place=place, setup=setup)
+    if verdict.verdict is Verdict.INCOMPATIBLE and not _errors(failed):
+        yield gate_finding("GAT007", place, "; ".join(verdict.notes), setup=setup)
+    if verdict.verdict is Verdict.UNDECIDED:
+        missing: dict[str, list[str]] = {}  # and the rules that wanted it
+        for finding in verdict.findings:
+            if finding.outcome is Outcome.UNKNOWN and finding.severity is Severity.ERROR:
+                missing.setdefault(finding.saw, []).append(finding.rule)
+        told = [f"{saw} ({', '.join(rules)})" for saw, rules in missing.items()]
+        saw = "; ".join([*told, *verdict.notes]) or "nothing more is known"
+        yield gate_finding("GAT006", place, saw, setup=setup)
+
+
+def _failed(verdict: EngineVerdict) -> list[Finding]:
+    return [finding for finding in verdict.findings if finding.outcome is Outcome.FAIL]
+
+
+def _errors(failed: list[Finding]) -> bool:
+    return any(finding.severity is Severity.ERROR for finding in failed)
+
+
+def _advised(finding: Finding, verdict: EngineVerdict) -> Finding:
+    """The same with ways out behind its fix, and the engine's own words behind its reason."""
+    fix = finding.fix
+    if finding.severity is Severity.ERROR and verdict.repairs:
+        ways = dict.fromkeys(repair.title for repair in verdict.repairs)
+        fix = f"{fix} Ways out: {'; '.join(list(ways)[:3])}."
+    why = finding.why
+    if finding.engine_says and finding.severity is not Severity.NOTE:
+        why = f"{why} It says: {finding.engine_says}"
+    return replace(finding, why=why, fix=fix)

@@ -7,16 +7,16 @@ looks into each that may be about an engine. Manifests of folders below the root
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 
-from draftcheck.deploy import discover, file_versions, neighbours
+from draftcheck.deploy import discover, file_versions
 from draftcheck.deploy import find as deployments
 from draftcheck.deploy.deployment import Deployment
+from draftcheck.deploy.discover import KnownFolders
 from draftcheck.deploy.kinds import choose
-from draftcheck.deploy.neighbours import KnownFolders
 from draftcheck.deploy.text import decoded, searchable
 from draftcheck.errors import ReadError
 from draftcheck.gate import ignores, manifest
@@ -142,17 +142,12 @@ def take(
             survey.files.append(file)
             own = file.manifest.ignores if file.manifest is not None else ()
             survey.ignores += [entry for entry in own if entry not in survey.ignores]
-    _started_elsewhere(survey)
+    # A file of options that a command names is judged with it; alone it names no target.
+    named = {name for f in survey.files for setup in f.setups for name in setup.deployment.configs}
+    for setup in (setup for f in survey.files if f.name in named for setup in f.setups):
+        if setup.deployment.target is None:
+            setup.deployment = replace(setup.deployment, speculates=False, unknown=())
     return survey
-
-
-def _started_elsewhere(survey: DeploySurvey) -> None:
-    """A file of options that a command names is judged with it; alone it names no target."""
-    named = {name for s in survey.files for setup in s.setups for name in setup.deployment.configs}
-    for file in survey.files:
-        for setup in file.setups if file.name in named else ():
-            if setup.deployment.target is None:
-                setup.deployment = replace(setup.deployment, speculates=False, unknown=())
 
 
 def _root(paths: Sequence[str]) -> Path:
@@ -176,7 +171,16 @@ def _names(
     names = discover.named(paths) if paths else None
     if diff_base is not None:
         changed = set(discover.changed(diff_base))
-        changed |= set(_below_versions(changed))
+        # Files that a requirements, lock or .env file above them says something about count too.
+        folders = {
+            folder
+            for folder, _, base in (name.rpartition("/") for name in changed)
+            if base in (discover.ENV_FILE, *file_versions.LOCKS)
+            or file_versions.REQUIREMENTS.fullmatch(base)
+        }
+        for name in discover.here(Path()) if folders else ():
+            if any(not folder or name.startswith(f"{folder}/") for folder in folders):
+                changed.add(name)
         names = sorted(changed if names is None else changed & set(names))
     if names is not None and not paths and _about_all(names):
         names = None
@@ -185,24 +189,6 @@ def _names(
     if names is None:
         names = discover.here(Path())
     return list(discover.wanted(names, root, found.gate.include, found.gate.exclude))
-
-
-def _below_versions(changed: set[str]) -> Iterator[str]:
-    """Files that a requirements, lock or .env file above them says something about."""
-    folders = {name.rpartition("/")[0] for name in changed if _tells(name)}
-    if folders:
-        for name in discover.here(Path()):
-            if any(not folder or name.startswith(f"{folder}/") for folder in folders):
-                yield name
-
-
-def _tells(name: str) -> bool:
-    base = name.rpartition("/")[2]
-    return (
-        base == neighbours.ENV_FILE
-        or base in file_versions.LOCKS
-        or bool(file_versions.REQUIREMENTS.fullmatch(base))
-    )
 
 
 def _about_all(names: Sequence[str]) -> bool:
@@ -226,16 +212,12 @@ def _look(name: str, explicit: bool, survey: DeploySurvey) -> SurveyedFile | Non
 
 
 def _file(
-    name: str,
-    data: bytes,
-    folders: KnownFolders,
-    manifests: Manifests,
-    said: Mapping[str, str],
+    name: str, data: bytes, folders: KnownFolders, manifests: Manifests, said: Mapping[str, str]
 ) -> SurveyedFile | None:
     """What a file of these bytes holds; None: nothing about an engine."""
     if not choose.might(data, name) or (name.endswith(PROGRAMS) and not _speculates(data)):
         return None
-    contents = choose.read(data, name, neighbours.variables(name, folders.beside(name)))
+    contents = choose.read(data, name, discover.variables(name, folders.beside(name)))
     if contents is None:
         return None
     file = SurveyedFile(name, data)

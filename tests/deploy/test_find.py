@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from draftcheck.deploy.deployment import Deployment, Finding
+from draftcheck.deploy.discover import Neighbours
 from draftcheck.deploy.find import find
 from draftcheck.deploy.kinds import choose
-from draftcheck.deploy.neighbours import Neighbours
 
 JSON = '{"method": "draft_model", "model": "Qwen/Qwen3-0.6B", "num_speculative_tokens": 5}'
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from draftcheck.deploy.kinds import wrappers
+from draftcheck.deploy.kinds import shell
 from draftcheck.deploy.options import programs, tables
 from draftcheck.deploy.options.tables import OptionsAtVersion, load, view
 from draftcheck.errors import RuleError
@@ -24,14 +24,14 @@ TABLES = sorted(
 
 
 def test_a_wrapper_stands_once_and_is_found_by_its_form() -> None:
-    rows = wrappers.rows()
-    listed = files.read("wrappers", wrappers.WrapperFile).wrapper
+    rows = shell.rows()
+    listed = files.read("wrappers", shell.WrapperFile).wrapper
     names = [name for row in listed for name in row.names]
     assert len(names) == len(set(names)) == len(rows)
-    assert {row.form for row in rows.values()} == set(wrappers.FORMS)
+    assert {row.form for row in rows.values()} == set(shell.FORMS)
     with pytest.raises(RuleError, match="optoins"):
         files.typed(
-            {"wrapper": [{"names": ["x"], "optoins": []}]}, wrappers.WrapperFile, "wrappers.toml"
+            {"wrapper": [{"names": ["x"], "optoins": []}]}, shell.WrapperFile, "wrappers.toml"
         )
 
 

@@ -9,9 +9,9 @@ import pytest
 from draftcheck import versions
 from draftcheck.deploy import file_versions
 from draftcheck.deploy import find as deployments
+from draftcheck.deploy.discover import Neighbours
 from draftcheck.deploy.file_versions import KnownVersion
 from draftcheck.deploy.kinds import choose
-from draftcheck.deploy.neighbours import Neighbours
 from draftcheck.judge import commands
 from draftcheck.judge.compare import compare
 from draftcheck.rulebook import book

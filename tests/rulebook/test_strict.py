@@ -18,7 +18,7 @@ import msgspec
 import msgspec.inspect
 import pytest
 
-from draftcheck.deploy.kinds import wrappers
+from draftcheck.deploy.kinds import shell
 from draftcheck.deploy.options import programs
 from draftcheck.deploy.options import tables as options
 from draftcheck.errors import RuleError
@@ -50,7 +50,7 @@ TYPES: dict[str, Any] = {
     "programs": programs.ProgramFile,
     "prompts": prompts.PromptFile,
     "truth": book.TruthFile,
-    "wrappers": wrappers.WrapperFile,
+    "wrappers": shell.WrapperFile,
 }
 RULES = files.folder()
 NAMES = sorted(path.relative_to(RULES).with_suffix("").as_posix() for path in RULES.rglob("*.toml"))

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-from draftcheck.deploy.deployment import ContentsBuilder
-from draftcheck.deploy.kinds import wrappers
+from draftcheck.deploy.deployment import Contents
+from draftcheck.deploy.kinds import shell
 from draftcheck.deploy.syntax.variables import Variables, filled
 from draftcheck.deploy.text import TextView, Word, joined
 
@@ -20,7 +20,7 @@ _STARTS = re.compile(
 _VARIABLE = re.compile(r"%([\w-]+)%|\$\{?(?:env:)?(\w+)\}?")
 
 
-def read(view: TextView, contents: ContentsBuilder) -> None:
+def read(view: TextView, contents: Contents) -> None:
     values = dict[str, TextView]()
     power = view.name.endswith(".ps1")
     for line in _logical(view, "`" if power else "^"):
@@ -38,7 +38,7 @@ def read(view: TextView, contents: ContentsBuilder) -> None:
             contents.trouble(line.place(0, 1), "too long a line")
             continue
         args = _args(line, values, power)
-        wrappers.Unwrapping(contents, Variables(), line.place()).emit(args)
+        shell.Unwrapping(contents, Variables(), line.place()).emit(args)
 
 
 def _logical(view: TextView, mark: str) -> list[TextView]:
@@ -57,7 +57,13 @@ def _logical(view: TextView, mark: str) -> list[TextView]:
 def _args(line: TextView, values: dict[str, TextView], power: bool) -> list[Word]:
     found = list[Word]()
     starts = _STARTS.match(line.text)
-    line = _filled(line.slice(starts.end() if starts else 0, len(line.text)), values)
+    command = line.slice(starts.end() if starts else 0, len(line.text))
+
+    def value(match: re.Match[str]) -> TextView:
+        """Unknown variables stay as they are spelled."""
+        return values.get((match[1] or match[2]).lower(), command.slice(*match.span()))
+
+    line = filled(command, _VARIABLE, value)
     for start, end, text in _words(line, power):
         word = text.word(line.place(start, end), line.raw(start, end))
         unknown = _VARIABLE.search(text.text)
@@ -93,12 +99,3 @@ def _words(view: TextView, power: bool) -> list[tuple[int, int, TextView]]:
     if start >= 0:
         found.append((start, len(view.text), joined(parts)))
     return found
-
-
-def _filled(view: TextView, values: dict[str, TextView]) -> TextView:
-    """Known variables filled in; the others stay as they are spelled."""
-
-    def value(match: re.Match[str]) -> TextView:
-        return values.get((match[1] or match[2]).lower(), view.slice(*match.span()))
-
-    return filled(view, _VARIABLE, value)

@@ -9,8 +9,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 
-from draftcheck.deploy.deployment import Contents, ContentsBuilder, FileTrouble
+from draftcheck.deploy.deployment import Contents, FileTrouble
 from draftcheck.deploy.kinds import (
     batch,
     containers,
@@ -19,10 +20,8 @@ from draftcheck.deploy.kinds import (
     engine_files,
     ini,
     makefile,
-    notebook,
     python_file,
     shell,
-    yaml_file,
 )
 from draftcheck.deploy.options.programs import hinted_bytes
 from draftcheck.deploy.syntax import templates
@@ -38,7 +37,7 @@ class FileKind:
 
     names: str
     """A pattern of the lower-case names (without folder) of every file that may be of this kind."""
-    read: Callable[[TextView, ContentsBuilder], None]
+    read: Callable[[TextView, Contents], None]
     """Collects what it holds."""
     claims: Callable[[str, str], bool] | None = None
     """Whether a file with such a name and this text is of this kind; None: the name tells it."""
@@ -57,7 +56,7 @@ KINDS = (
     ),
     FileKind(r"modelfile(?:[.-].*)?|.*\.modelfile", engine_files.read_modelfile),
     FileKind(r"(?:gnu)?makefile(?:\..*)?|.*\.(?:mk|mak)", makefile.read_makefile),
-    FileKind(r"\.?justfile|.*\.just", makefile.read_justfile),
+    FileKind(r"\.?justfile|.*\.just", partial(makefile.read_makefile, just=True)),
     FileKind(r"procfile(?:\..*)?", makefile.read_procfile),
     FileKind(r".+\.ya?ml", containers.read_compose, containers.is_compose),
     FileKind(
@@ -71,11 +70,11 @@ KINDS = (
         _holds(r"(?m)^models:", r"(?m)^[ \t]+[\"']?cmd[\"']?:"),
     ),
     FileKind(r".+\.ya?ml", engine_files.read_engine_yaml, engine_files.is_engine_yaml),
-    FileKind(r".+\.ya?ml", yaml_file.read),
+    FileKind(r".+\.ya?ml", containers.read_yaml),
     FileKind(r".+\.(?:service|container|conf|ini)", ini.read, _holds(r"(?m)^[ \t]*\[")),
     FileKind(r".+\.(?:pbtxt|prototxt)", engine_files.read_pbtxt),
-    FileKind(r"(?!package-lock\.json).+\.json", yaml_file.read_json),
-    FileKind(r".+\.ipynb", notebook.read),
+    FileKind(r"(?!package-lock\.json).+\.json", containers.read_json),
+    FileKind(r".+\.ipynb", python_file.read_notebook),
     FileKind(r".+\.(?:bat|cmd|ps1)", batch.read),
     FileKind(r".+\.py", python_file.read),
     FileKind(r"[^.]+", python_file.read, _holds(r"\A#!.*\bpython")),
@@ -120,7 +119,7 @@ def kind_of(name: str, text: str) -> FileKind | None:
     return None
 
 
-def _inside(view: TextView, name: str, contents: ContentsBuilder) -> None:
+def _inside(view: TextView, name: str, contents: Contents) -> None:
     """Read a text as the file that it becomes."""
     kind = kind_of(name, view.text)
     if kind is not None:
@@ -137,20 +136,20 @@ def read(data: bytes, name: str, outside: Mapping[str, str] | None = None) -> Co
     first = FilePlace(name, 1)
     if len(data) > MAX_BYTES:
         text = f"larger than {MAX_BYTES:,} bytes: not read"
-        return Contents(troubles=(FileTrouble(first, text),))
+        return Contents(_inside, troubles=[FileTrouble(first, text)])
     file = decoded(data)
     text = file.text
     if "\0" in text:
-        binary = Contents(troubles=(FileTrouble(first, "a binary file: not read"),))
+        binary = Contents(_inside, troubles=[FileTrouble(first, "a binary file: not read")])
         return binary if "." in _base(name) else None
     kind = kind_of(name, text)
     if kind is None:
         return None
-    contents = ContentsBuilder(_inside, shell.inside, outside=outside or {})
-    view = TextView.whole(SourceText(name, text), _base(name))
+    contents = Contents(_inside, outside=outside or {})
+    view = TextView(SourceText(name, text), text, [0], [0], name=_base(name))
     if file.odd is not None:
         contents.trouble(view.place(file.odd, file.odd + 1), "not UTF-8: read as Latin-1")
     if _TEMPLATE_SUFFIX.search(name.lower()) and not name.endswith(".tpl"):
         view.text = templates.hidden(text)
     kind.read(view, contents)
-    return contents.built()
+    return contents

@@ -1,20 +1,22 @@
 """Trees that describe programs: image, command, args, environment.
 
 ContainerReader turns parts of such a tree into commands; compose files, Kubernetes objects and
-llama-swap's configuration say where they stand. Other YAML and JSON (yaml_file.py) uses it too.
+llama-swap's configuration say where they stand. In other YAML and JSON (Helm values, CI steps …)
+lists of arguments are told by their names.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 
-from draftcheck.deploy.deployment import ContentsBuilder, DocumentTree, split
-from draftcheck.deploy.kinds import shell, wrappers
+from draftcheck.deploy.deployment import TOO_MUCH, Contents, DocumentTree, split
+from draftcheck.deploy.kinds import shell
 from draftcheck.deploy.options import programs
 from draftcheck.deploy.options.programs import hinted
+from draftcheck.deploy.syntax import json_places
 from draftcheck.deploy.syntax.variables import Variables, filled, interpolated
 from draftcheck.deploy.syntax.yaml_tree import parse
 from draftcheck.deploy.text import TextView, Word
@@ -24,17 +26,12 @@ Fill = Callable[[TextView], TextView]
 _REFERENCE = re.compile(r"\$\$|\$\(([A-Za-z_][\w.-]*)\)")
 
 
-def as_it_is(view: TextView) -> TextView:
-    """Nothing is filled in."""
-    return view
-
-
 @dataclass(slots=True)
 class ContainerReader:
     """Turns parts of a tree into commands; fill says how variables are filled in."""
 
-    contents: ContentsBuilder
-    fill: Fill = field(default=as_it_is)
+    contents: Contents
+    fill: Fill = field(default=lambda view: view)
 
     def word(self, tree: DocumentTree | None) -> Word | None:
         """A scalar as a word, with variables filled in."""
@@ -95,7 +92,7 @@ class ContainerReader:
         place: FilePlace | None = None,
     ) -> None:
         """Add a command without its wrappers."""
-        wrappers.Unwrapping(self.contents, Variables(), place, image, env or {}).emit(args)
+        shell.Unwrapping(self.contents, Variables(), place, image, env or {}).emit(args)
 
     def script(
         self, tree: DocumentTree, image: Word | None = None, env: dict[str, Word] | None = None
@@ -110,7 +107,7 @@ class ContainerReader:
         """Read a scalar as a file of its own."""
         view = tree.view
         if view is not None:
-            wrappers.inside(view, name, self.contents)
+            shell.file_inside(view, name, self.contents)
 
 
 def started(runtime: DocumentTree | None, model: DocumentTree | None) -> list[Word]:
@@ -130,21 +127,15 @@ def started(runtime: DocumentTree | None, model: DocumentTree | None) -> list[Wo
 
 def references(args: list[Word], env: dict[str, Word]) -> list[Word]:
     """Fill in $(NAME) from the container's own environment."""
-    return [_referenced(arg, env) if "$(" in arg.view.text else arg for arg in args]
-
-
-def _referenced(arg: Word, env: dict[str, Word]) -> Word:
-    view = arg.view
 
     def value(match: re.Match[str]) -> TextView | None:
-        if match[0] == "$$":
-            return view.slice(match.start(), match.start() + 1)
         known = env.get(match[1])
-        if known is None or known.unknown:
-            return None
-        return known.view
+        return known.view if known is not None and not known.unknown else None
 
-    return filled(view, _REFERENCE, value).word(arg.place, None)
+    return [
+        filled(arg.view, _REFERENCE, value).word(arg.place, None) if "$(" in arg.view.text else arg
+        for arg in args
+    ]
 
 
 def mappings(tree: DocumentTree) -> Iterator[DocumentTree]:
@@ -165,7 +156,7 @@ def is_compose(name: str, text: str) -> bool:
     return "compose" in name or ("\nservices:" in f"\n{text}" and "image:" in text)
 
 
-def read_compose(view: TextView, contents: ContentsBuilder) -> None:
+def read_compose(view: TextView, contents: Contents) -> None:
     """Services with image, entrypoint, command and environment."""
     reader = ContainerReader(contents, lambda text: interpolated(text, None, contents.outside))
     for tree in parse(view, contents):
@@ -182,7 +173,7 @@ def read_compose(view: TextView, contents: ContentsBuilder) -> None:
                 reader.file(content, key.text)
 
 
-def read_kubernetes(view: TextView, contents: ContentsBuilder) -> None:
+def read_kubernetes(view: TextView, contents: Contents) -> None:
     """Containers wherever they stand, and files inside ConfigMaps."""
     objects(ContainerReader(contents), parse(view, contents))
 
@@ -206,10 +197,15 @@ def objects(reader: ContainerReader, trees: list[DocumentTree]) -> None:
                     reader.file(inner, "values.yaml")
 
 
-def _environment(
+def _container(
     reader: ContainerReader, mapping: DocumentTree, settings: dict[str, dict[str, Word]]
-) -> dict[str, Word]:
-    """A container's variables, those that come from a ConfigMap of the same file included."""
+) -> None:
+    """One container; settings: variables of the ConfigMaps of the same file, by their names."""
+    command, args = mapping.get("command"), mapping.get("args")
+    lists = [tree for tree in (command, args) if tree is not None and tree.items is not None]
+    image = mapping.get("image")
+    if not lists and (image is None or image.word is None):
+        return
     env = dict[str, Word]()
     for item in mapping.listed("envFrom"):
         env.update(settings.get(item.said("configMapRef", "name"), {}))
@@ -219,18 +215,6 @@ def _environment(
         data = settings.get(reference.said("name"), {}) if reference is not None else {}
         if reference is not None and (value := data.get(reference.said("key"))) is not None:
             env[item.said("name")] = value
-    return env
-
-
-def _container(
-    reader: ContainerReader, mapping: DocumentTree, settings: dict[str, dict[str, Word]]
-) -> None:
-    command, args = mapping.get("command"), mapping.get("args")
-    lists = [tree for tree in (command, args) if tree is not None and tree.items is not None]
-    image = mapping.get("image")
-    if not lists and (image is None or image.word is None):
-        return
-    env = _environment(reader, mapping, settings)
     words = [arg for tree in lists for arg in reader.args(tree)]
     if command is None and image is None:
         runtime = mapping.get("modelFormat", "name") or mapping.get("engine")
@@ -242,7 +226,7 @@ def _container(
 _MACRO = re.compile(r"^[ \t]*#.*$|\$\{([\w.-]+)\}", re.MULTILINE)
 
 
-def read_llama_swap(view: TextView, contents: ContentsBuilder) -> None:
+def read_llama_swap(view: TextView, contents: Contents) -> None:
     """A command per model, with macros."""
     for tree in parse(view, contents):
         shared = _macros(tree)
@@ -272,3 +256,152 @@ def _filled(view: TextView, macros: dict[str, TextView]) -> TextView:
         return macros.get(match[1]) if match[1] else view.slice(match.start(), match.start())
 
     return filled(view, _MACRO, value)
+
+
+# ---- any other YAML or JSON ----
+
+_ARGUMENTS = re.compile(r"(?:\w*_?args|\w*Args|arguments|\w*[fF]lags|extra_?opts)")
+_SCRIPTS = {
+    "run", "cmds", "script", "before_script", "after_script", "shell", "runcmd",
+    "ansible.builtin.shell", "ansible.builtin.command",
+}  # fmt: skip
+_ENVIRONMENT = ("env", "environment", "variables", "extraEnv", "extraEnvVars")
+# A chart's own names for what it passes on as options.
+_MODELS = ("modelURL", "modelUrl")
+_OPTIONS = re.compile(r"vllmConfig|sglangConfig|llamaConfig")
+_UPPER = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+_SHELLS = {
+    "pwsh": "step.ps1", "powershell": "step.ps1", "cmd": "step.bat", "python": "step.py",
+}  # fmt: skip
+MAX_VISITS = 200_000
+
+
+@dataclass(frozen=True, slots=True)
+class _Above:
+    """What the mappings around a mapping say."""
+
+    image: Word | None = None
+    model: DocumentTree | None = None
+    windows: bool = False
+    """Steps are PowerShell unless they say otherwise."""
+
+
+def read_yaml(view: TextView, contents: Contents) -> None:
+    reader = ContainerReader(contents)
+    for tree in parse(view, contents):
+        walk(reader, tree)
+
+
+def walk(reader: ContainerReader, tree: DocumentTree) -> None:
+    """Visit every mapping, images of outer ones in mind."""
+    waiting = [(tree, _Above(), "")]
+    seen = set[int]()
+    visits = 0
+    while waiting and visits < MAX_VISITS:
+        at, above, under = waiting.pop()
+        visits += 1
+        if id(at) in seen:
+            continue
+        seen.add(id(at))
+        waiting.extend((item, above, under) for item in reversed(at.items or ()))
+        if at.entries is None:
+            continue
+        above = _around(reader, at, above)
+        if under != "with":  # the inputs of an action have names of their own
+            _mapping(reader, at, above, seen)
+        waiting.extend((value, above, key.text) for key, value in reversed(at.entries))
+    if waiting:
+        reader.contents.cut_at(tree.place, TOO_MUCH)
+
+
+def _around(reader: ContainerReader, mapping: DocumentTree, above: _Above) -> _Above:
+    container = mapping.get("container")
+    inner = container.get("image") if container is not None else None
+    image = reader.image(mapping.get("image") or inner or container)
+    if image is None and mapping.get("repository") is not None and mapping.get("tag") is not None:
+        image = reader.image(mapping)
+    if image is not None:
+        above = replace(above, image=image)
+    runs_on = mapping.get("runs-on")
+    if runs_on is not None and runs_on.word is not None:
+        above = replace(above, windows="windows" in runs_on.word.text.lower())
+    names = (found for name in _MODELS if (found := mapping.get(name)) is not None)
+    model = next(names, mapping.get("modelArtifacts", "uri"))
+    return replace(above, model=model) if model is not None else above
+
+
+def _mapping(reader: ContainerReader, mapping: DocumentTree, above: _Above, seen: set[int]) -> None:
+    env = dict[str, Word]()
+    for name in _ENVIRONMENT:
+        env.update(reader.environment(mapping.get(name)))
+    words = list[Word]()
+    for key, value in mapping.entries or ():
+        if key.text in _SCRIPTS:
+            # A step's text, in the language that it names.
+            named = mapping.said("shell").split() or ["pwsh" if above.windows else "sh"]
+            if named[0] in _SHELLS:
+                reader.file(value, _SHELLS[named[0]])
+            elif value is not mapping.get("shell"):
+                reader.script(value, above.image, env)
+        elif key.text in ("command", "cmd", "entrypoint"):
+            if value.word is None or value.word.text.lstrip().startswith("-"):
+                words[:0] = _listed(reader, value)
+            else:
+                reader.script(value, above.image, env)
+        elif _ARGUMENTS.fullmatch(key.text):
+            words.extend(_listed(reader, value))
+        elif _OPTIONS.fullmatch(key.text):
+            _options(reader, value, above, env)
+            seen.add(id(value))
+    if mapping.get("engine_kwargs") is not None and mapping.get("model_loading_config") is not None:
+        reader.contents.document("ray-llm", mapping)
+    words[:0] = started(mapping.get("modelCommand"), above.model)
+    if words:
+        reader.emit(references(words, env), above.image, env)
+
+
+def _listed(reader: ContainerReader, value: DocumentTree) -> list[Word]:
+    """Arguments: a list, or a text that begins with an option."""
+    if value.items is not None:
+        return reader.args(value)
+    text = value.word.text.lstrip() if value.word is not None else ""
+    return reader.args(value) if text.startswith("-") else []
+
+
+def _options(
+    reader: ContainerReader, mapping: DocumentTree, above: _Above, env: dict[str, Word]
+) -> None:
+    """Options by name (maxModelLen: 4096), as the chart spells them on the command line."""
+    words = list[Word]()
+    if above.model is not None and (model := reader.word(above.model)) is not None:
+        words += [Word("--model", model.place, model.view.vague("--model", 0, 0)), model]
+    for key, value in mapping.entries or ():
+        if _ARGUMENTS.fullmatch(key.text):
+            words.extend(_listed(reader, value))
+            continue
+        arg = reader.word(value)
+        if arg is not None and arg.kind in ("int", "float", "str"):
+            option = "--" + _UPPER.sub("-", key.text).lower()
+            words += [Word(option, key.place, arg.view.vague(option, 0, 0)), arg]
+    reader.emit(words, above.image, env)
+
+
+_WORTH = re.compile(r"\"(?:image|command|\w*[aA]rgs|cmd|entry[pP]oint|run|scripts?)\"\s*:")
+
+
+def read_json(view: TextView, contents: Contents) -> None:
+    """A document of engine arguments, or the commands that it describes."""
+    if view.name != "model.json" and not _WORTH.search(view.text):
+        return
+    tree = json_places.parse_view(view, contents, "JSON")
+    if tree is None or tree.word is not None:
+        return
+    reader = ContainerReader(contents)
+    if view.name == "model.json" and tree.get("model") is not None:
+        contents.document("triton-model", tree)
+    elif tree.get("apiVersion") is not None:
+        objects(reader, [tree])
+    else:
+        walk(reader, tree)
+        for _, script in tree.pairs("scripts"):
+            reader.script(script)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field, replace
 
-from draftcheck.deploy.deployment import ContentsBuilder
-from draftcheck.deploy.kinds import shell, wrappers
+from draftcheck.deploy.deployment import Contents
+from draftcheck.deploy.kinds import shell
 from draftcheck.deploy.syntax import json_places
 from draftcheck.deploy.syntax.shell_words import Lexer
 from draftcheck.deploy.syntax.variables import Variables, VariableValue, interpolated
@@ -31,7 +31,7 @@ class _Stage:
     built_on: bool = False
 
 
-def read(view: TextView, contents: ContentsBuilder) -> None:
+def read(view: TextView, contents: Contents) -> None:
     stages, arguments = dict[str, _Stage](), dict[str, TextView]()
     stage: _Stage | None = None
     found = list[_Stage]()
@@ -125,7 +125,7 @@ def _pairs(
     return found
 
 
-def _within(stage: _Stage, name: str, rest: TextView, contents: ContentsBuilder) -> None:
+def _within(stage: _Stage, name: str, rest: TextView, contents: Contents) -> None:
     if name == "ENV":
         stage.env.update(_pairs(rest, stage.values, {}))
     elif name == "ENTRYPOINT":
@@ -136,36 +136,27 @@ def _within(stage: _Stage, name: str, rest: TextView, contents: ContentsBuilder)
         at = 0
         while match := _OPTION.match(rest.text, at):
             at = match.end()
-        _run(stage, rest.slice(at, len(rest.text)), contents)
+        script = rest.slice(at, len(rest.text))
+        first = script.text.find("\n")
+        if _HEREDOC.match(script.text) and first >= 0:
+            last = max(script.text.rstrip().rfind("\n") + 1, first + 1)
+            script = script.slice(first + 1, last)
+        _script(stage, script, contents)
     elif name in ("COPY", "ADD"):
-        _copy(rest, contents)
+        heredoc, first = _HEREDOC.search(rest.text), rest.text.find("\n")
+        if heredoc and first > heredoc.end():
+            target = rest.text[heredoc.end() : first].split()
+            last = max(rest.text.rstrip().rfind("\n") + 1, first + 1)
+            body = rest.slice(first + 1, last)
+            shell.file_inside(body, target[-1] if target else "", contents)
 
 
-def _run(stage: _Stage, rest: TextView, contents: ContentsBuilder) -> None:
-    heredoc = _HEREDOC.match(rest.text)
-    if heredoc:
-        first = rest.text.find("\n")
-        body = rest.slice(first + 1, max(rest.text.rstrip().rfind("\n") + 1, first + 1))
-        rest = body if first >= 0 else rest
-    _script(stage, rest, contents)
-
-
-def _copy(rest: TextView, contents: ContentsBuilder) -> None:
-    match, first = _HEREDOC.search(rest.text), rest.text.find("\n")
-    if match and first > match.end():
-        target = rest.text[match.end() : first].split()
-        last = max(rest.text.rstrip().rfind("\n") + 1, first + 1)
-        wrappers.inside(rest.slice(first + 1, last), target[-1] if target else "", contents)
-
-
-def _script(
-    stage: _Stage, view: TextView, contents: ContentsBuilder, image: Word | None = None
-) -> None:
+def _script(stage: _Stage, view: TextView, contents: Contents, image: Word | None = None) -> None:
     variables = Variables({name: VariableValue(text) for name, text in stage.values.items()})
     shell.inside(view, contents, variables, image, stage.env)
 
 
-def _listed(view: TextView | None, contents: ContentsBuilder) -> list[Word] | None:
+def _listed(view: TextView | None, contents: Contents) -> list[Word] | None:
     """The words of the exec form; None: it is the shell form."""
     if view is None or not view.text.lstrip().startswith("["):
         return None
@@ -180,10 +171,10 @@ def _listed(view: TextView | None, contents: ContentsBuilder) -> list[Word] | No
     return found
 
 
-def _start(stage: _Stage, contents: ContentsBuilder) -> None:
+def _start(stage: _Stage, contents: Contents) -> None:
     """What the stage's image runs."""
     entry, command = _listed(stage.entry, contents), _listed(stage.command, contents)
-    wrapped = wrappers.Unwrapping(contents, Variables(), None, stage.image, stage.env)
+    wrapped = shell.Unwrapping(contents, Variables(), None, stage.image, stage.env)
     if stage.entry is not None and entry is None:
         _script(stage, stage.entry, contents, stage.image)
     elif entry is None and stage.command is not None and command is None:

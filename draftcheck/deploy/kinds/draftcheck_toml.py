@@ -6,7 +6,7 @@ import re
 import tomllib
 from typing import Any
 
-from draftcheck.deploy.deployment import ContentsBuilder, DocumentTree
+from draftcheck.deploy.deployment import Contents, DocumentTree
 from draftcheck.deploy.text import TextView, Word
 from draftcheck.values.findings import FilePlace
 
@@ -21,15 +21,19 @@ MAX_DEPTH = 60
 _Path = tuple[str | int, ...]
 
 
-def read(view: TextView, contents: ContentsBuilder) -> None:
+def read(view: TextView, contents: Contents) -> None:
     """One document of kind manifest, or why it is not TOML."""
     try:
         values = tomllib.loads(view.text.replace("\r\n", "\n"))
         tree = _tree(view, values, (), _places(view), view.place(0, 0))
     except tomllib.TOMLDecodeError as error:
-        contents.trouble(
-            _where(view, str(error)), f"not TOML: {_ERROR.sub('', str(error)).strip()}"
-        )
+        found, at = _ERROR.search(str(error)), len(view.text)
+        if found and found[1]:
+            starts = [start for start, _ in view.lines()] or [0]
+            line, column = min(int(found[1]), len(starts)), int(found[2])
+            at = min(starts[line - 1] + column - 1, len(view.text))
+        why = _ERROR.sub("", str(error)).strip()
+        contents.trouble(view.place(at, at), f"not TOML: {why}")
         return
     except RecursionError:
         contents.trouble(view.place(0, 0), "not TOML: nested too deeply")
@@ -38,16 +42,6 @@ def read(view: TextView, contents: ContentsBuilder) -> None:
         contents.trouble(view.place(0, 0), "not TOML: a number has too many digits")
         return
     contents.document("manifest", tree)
-
-
-def _where(view: TextView, message: str) -> FilePlace:
-    found = _ERROR.search(message)
-    if not found or not found[1]:
-        return view.place(len(view.text), len(view.text))
-    line, column = int(found[1]), int(found[2])
-    starts = [start for start, _ in view.lines()]
-    at = min(starts[min(line, len(starts)) - 1] + column - 1, len(view.text)) if starts else 0
-    return view.place(at, at)
 
 
 def _places(view: TextView) -> dict[_Path, tuple[int, int, int, int]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-from draftcheck.deploy.deployment import ContentsBuilder, DocumentTree
+from draftcheck.deploy.deployment import Contents, DocumentTree
 from draftcheck.deploy.syntax.variables import filled
 from draftcheck.deploy.syntax.yaml_tree import parse
 from draftcheck.deploy.text import TextView, Word
@@ -59,7 +59,7 @@ def _kind(name: str, text: str) -> str | None:
     return None
 
 
-def read_engine_yaml(view: TextView, contents: ContentsBuilder) -> None:
+def read_engine_yaml(view: TextView, contents: Contents) -> None:
     """TabbyAPI's settings, options by name, options of the LLM API."""
     kind = _kind(view.name, view.text)
     for tree in parse(view, contents):
@@ -71,12 +71,12 @@ _LINE = re.compile(r"[ \t]*([A-Za-z_]+)[ \t]+")
 _QUOTES = '"""'
 
 
-def read_modelfile(view: TextView, contents: ContentsBuilder) -> None:
+def read_modelfile(view: TextView, contents: Contents) -> None:
     """One document: an entry per instruction, its name in capitals."""
     entries, skip = list[tuple[Word, DocumentTree]](), 0
-    for start, end in view.lines():
-        match = _LINE.match(view.text, start, end)
-        if start < skip or not match or view.text[start:end].lstrip().startswith("#"):
+    for line, end in view.lines():
+        match = _LINE.match(view.text, line, end)
+        if line < skip or not match or view.text[line:end].lstrip().startswith("#"):
             continue
         quotes = view.text.find(_QUOTES, match.end(), end)
         if quotes >= 0:
@@ -88,26 +88,22 @@ def read_modelfile(view: TextView, contents: ContentsBuilder) -> None:
         upper = key.text.upper()
         name = Word(upper, key.place(), replace(key, text=upper), raw=key.raw())
         last = match.end() + len(view.text[match.end() : end].rstrip())
-        entries.append((name, _value(view, name.text, match.end(), last)))
+        start, tree = match.end(), _scalar(view, match.end(), last)
+        parts = view.text[start:last].split(maxsplit=1) if upper == "PARAMETER" else []
+        if len(parts) == 2:
+            at = view.text.index(parts[1], start + len(parts[0]), last)
+            inner = view.slice(start, start + len(parts[0])).word()
+            tree = DocumentTree(tree.place, entries=((inner, _scalar(view, at, last)),))
+        entries.append((name, tree))
     if entries:
         contents.document("modelfile", DocumentTree(view.place(0, 0), entries=tuple(entries)))
-
-
-def _value(view: TextView, name: str, start: int, end: int) -> DocumentTree:
-    parts = view.text[start:end].split(maxsplit=1) if name == "PARAMETER" else []
-    if len(parts) == 2:
-        at = view.text.index(parts[1], start + len(parts[0]), end)
-        key = view.slice(start, start + len(parts[0])).word()
-        return DocumentTree(view.place(start, end), entries=((key, _scalar(view, at, end)),))
-    return _scalar(view, start, end)
 
 
 def _scalar(view: TextView, start: int, end: int) -> DocumentTree:
     """A value, with or without quotes."""
     quoted = end - start >= 2 and view.text[start] == view.text[end - 1] == '"'
     inner = view.slice(start + quoted, end - quoted)
-    word = inner.word(view.place(start, end), view.raw(start, end))
-    return DocumentTree(word.place, word=word)
+    return DocumentTree.of(inner.word(view.place(start, end), view.raw(start, end)))
 
 
 MAX_DEPTH = 60
@@ -118,29 +114,21 @@ _TOKEN = re.compile(
 )
 
 
-def read_pbtxt(view: TextView, contents: ContentsBuilder) -> None:
+def read_pbtxt(view: TextView, contents: Contents) -> None:
     """Triton's config.pbtxt -> a tree; a field that repeats is there again."""
-    tokens, bad = _tokens(view)
-    if bad is not None:
-        contents.trouble(view.place(bad, bad + 1), "not text of a protocol buffer")
+    tokens, at = list[tuple[str, int, int]](), 0
+    while match := _TOKEN.match(view.text, at):
+        if match.lastgroup and match.lastgroup != "blank":
+            tokens.append((match.lastgroup, *match.span()))
+        at = match.end()
+    if at < len(view.text):
+        contents.trouble(view.place(at, at + 1), "not text of a protocol buffer")
     reader = _PbtxtReader(view, tokens)
     tree = DocumentTree(view.place(0, 0), entries=tuple(reader.fields(0)))
     if reader.trouble is not None:
         contents.trouble(view.place(reader.trouble, reader.trouble), "nested too deeply")
     if tree.entries:
         contents.document("triton-pbtxt", tree)
-
-
-def _tokens(view: TextView) -> tuple[list[tuple[str, int, int]], int | None]:
-    found, at = list[tuple[str, int, int]](), 0
-    while at < len(view.text):
-        match = _TOKEN.match(view.text, at)
-        if not match:
-            return found, at
-        if match.lastgroup and match.lastgroup != "blank":
-            found.append((match.lastgroup, *match.span()))
-        at = match.end()
-    return found, None
 
 
 class _PbtxtReader:
@@ -198,22 +186,17 @@ class _PbtxtReader:
 
     def scalar(self, what: str, start: int, end: int) -> DocumentTree:
         text = self.view.text[start:end]
-        kind = {"number": "int", "string": "str"}.get(what, "str")
-        if what == "number" and not re.fullmatch(r"[-+]?(?:0x[0-9a-fA-F]+|\d+)", text):
-            kind = "float"
-        elif text in ("true", "false"):
-            kind = "bool"
-        string = what == "string"
-        inner = self._unescaped(start + 1, end - 1) if string else self.view.slice(start, end)
-        word = inner.word(self.view.place(start, end), self.view.raw(start, end), kind)
-        return DocumentTree(word.place, word=word)
-
-    def _unescaped(self, start: int, end: int) -> TextView:
-        """A string without its backslashes (the common ones)."""
-        inner = self.view.slice(start, end)
+        kind = "bool" if text in ("true", "false") else "str"
+        if what == "number":
+            kind = "int" if re.fullmatch(r"[-+]?(?:0x[0-9a-fA-F]+|\d+)", text) else "float"
+        quote = what == "string"
+        inner = self.view.slice(start + quote, end - quote)
 
         def letter(escape: re.Match[str]) -> TextView:
             known = {"n": "\n", "t": "\t"}.get(escape[1], escape[1])
             return inner.instead(known, *escape.span(1))
 
-        return filled(inner, _ESCAPE, letter)
+        unescaped = filled(inner, _ESCAPE, letter) if quote else inner
+        return DocumentTree.of(
+            unescaped.word(self.view.place(start, end), self.view.raw(start, end), kind)
+        )

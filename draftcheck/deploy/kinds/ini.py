@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
-from draftcheck.deploy.deployment import ContentsBuilder, DocumentTree, split
-from draftcheck.deploy.kinds import wrappers
+from draftcheck.deploy.deployment import Contents, DocumentTree, split
+from draftcheck.deploy.kinds import shell
 from draftcheck.deploy.syntax.variables import Variables, filled, interpolated
 from draftcheck.deploy.text import TextView, Word, joined
 
@@ -24,7 +24,7 @@ class IniSection:
     settings: list[tuple[TextView, TextView]] = field(default_factory=list)
 
 
-def read(view: TextView, contents: ContentsBuilder) -> None:
+def read(view: TextView, contents: Contents) -> None:
     """Collect the commands of units and programs; anything else in an .ini is a preset."""
     found = sections(view)
     env, image = dict[str, Word](), None
@@ -41,14 +41,26 @@ def read(view: TextView, contents: ContentsBuilder) -> None:
         for key, value in section.settings:
             if key.text in _STARTS:
                 runs = True
-                _start(value, values, env, image, contents, words)
+                if image is not None:
+                    words.extend(split(interpolated(value, values), contents))
+                    continue
+                prefix = _PREFIX.match(value.text)
+                bare = value.slice(prefix.end() if prefix else 0, len(value.text))
+                text = filled(interpolated(bare, values), _SPECIFIER, lambda _: None)
+                unwrapping = shell.Unwrapping(contents, Variables(), value.place(), None, env)
+                unwrapping.emit(split(text, contents))
         if words:
-            wrappers.Unwrapping(contents, Variables(), None, image, env).emit(words)
+            shell.Unwrapping(contents, Variables(), None, image, env).emit(words)
         elif image is not None and section.heading.text == "Container":
             runs = True
             contents.command([], image.place, image, env)
     if found and not runs and view.name.endswith(".ini"):
-        contents.document("llama-preset", _tree(view, found))
+        entries = list[tuple[Word, DocumentTree]]()
+        for section in found:
+            pairs = ((key.word(), DocumentTree.of(value.word())) for key, value in section.settings)
+            heading = section.heading
+            entries.append((heading.word(), DocumentTree(heading.place(), entries=tuple(pairs))))
+        contents.document("llama-preset", DocumentTree(view.place(0, 0), entries=tuple(entries)))
 
 
 def sections(view: TextView) -> list[IniSection]:
@@ -56,22 +68,17 @@ def sections(view: TextView) -> list[IniSection]:
     found = list[IniSection]()
     for line in _logical(view):
         heading = _SECTION.match(line.text)
-        key, equals, _ = line.text.partition("=")
+        key, equals, value = line.text.partition("=")
         if heading:
             found.append(IniSection(line.slice(*heading.span(1))))
         elif equals and key.strip():
             if not found:
                 found.append(IniSection(line.slice(0, 0)))
-            start = len(key) + 1
             name = line.slice(len(key) - len(key.lstrip()), len(key.rstrip()))
-            found[-1].settings.append((name, _trimmed(line, start)))
+            end = len(line.text.rstrip())
+            start = len(line.text) - len(value.lstrip())
+            found[-1].settings.append((name, line.slice(start, max(start, end))))
     return found
-
-
-def _trimmed(line: TextView, start: int) -> TextView:
-    text = line.text[start:]
-    first = start + len(text) - len(text.lstrip())
-    return line.slice(first, max(start + len(text.rstrip()), first))
 
 
 def _logical(view: TextView) -> list[TextView]:
@@ -99,7 +106,7 @@ def _logical(view: TextView) -> list[TextView]:
 
 
 def _environment(
-    value: TextView, env: dict[str, Word], values: dict[str, TextView], contents: ContentsBuilder
+    value: TextView, env: dict[str, Word], values: dict[str, TextView], contents: Contents
 ) -> None:
     for arg in split(value, contents):
         view = arg.view
@@ -110,34 +117,3 @@ def _environment(
             end = match.end() + following.start() if following else len(view.text)
             values[match[1]] = view.slice(match.end(), end)
             env[match[1]] = values[match[1]].word()
-
-
-def _start(
-    value: TextView,
-    values: dict[str, TextView],
-    env: dict[str, Word],
-    image: Word | None,
-    contents: ContentsBuilder,
-    words: list[Word],
-) -> None:
-    place = value.place()
-    if image is not None:
-        words.extend(split(interpolated(value, values), contents))
-        return
-    prefix = _PREFIX.match(value.text)
-    value = value.slice(prefix.end() if prefix else 0, len(value.text))
-    text = filled(interpolated(value, values), _SPECIFIER, lambda _: None)
-    wrappers.Unwrapping(contents, Variables(), place, None, env).emit(split(text, contents))
-
-
-def _tree(view: TextView, found: list[IniSection]) -> DocumentTree:
-    entries = list[tuple[Word, DocumentTree]]()
-    for section in found:
-        pairs = list[tuple[Word, DocumentTree]]()
-        for key, value in section.settings:
-            word = value.word()
-            pairs.append((key.word(), DocumentTree(word.place, word=word)))
-        entries.append(
-            (section.heading.word(), DocumentTree(section.heading.place(), entries=tuple(pairs)))
-        )
-    return DocumentTree(view.place(0, 0), entries=tuple(entries))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from draftcheck.deploy.deployment import ContentsBuilder
+from draftcheck.deploy.deployment import Contents
 from draftcheck.deploy.kinds import shell
 from draftcheck.deploy.syntax.variables import filled
 from draftcheck.deploy.text import TextView
@@ -14,8 +14,8 @@ _REFERENCE = re.compile(r"\$\$|\$\(([\w.-]+)\)|\$\{([\w.-]+)\}")
 _HOLE = re.compile(r"\{\{\s*([\w-]+)\s*\}\}")
 
 
-def read_makefile(view: TextView, contents: ContentsBuilder, just: bool = False) -> None:
-    """The commands of all recipes."""
+def read_makefile(view: TextView, contents: Contents, just: bool = False) -> None:
+    """The commands of all recipes; just: indented by blanks, and {{ name }} is a variable."""
     reference = _HOLE if just else _REFERENCE
     values = dict[str, TextView]()
     recipes = list[TextView]()
@@ -26,14 +26,21 @@ def read_makefile(view: TextView, contents: ContentsBuilder, just: bool = False)
             continue
         match = _ASSIGNMENT.match(line.text)
         if match and match[2] not in ("!", "+"):
-            values[match[1]] = _value(line, match.end(), values, reference, just)
+            start, text = match.end(), line.text[match.end() :]
+            comment = re.search(r"(?:^|\s)#", text)
+            end = start + len((text[: comment.start()] if comment else text).rstrip())
+            if just and end - start >= 2 and {line.text[start], line.text[end - 1]} <= set("'\""):
+                start, end = start + 1, end - 1
+            values[match[1]] = _filled(line.slice(start, end), values, reference)
     for recipe in recipes:
         shell.inside(_filled(recipe, values, reference), contents)
 
 
-def read_justfile(view: TextView, contents: ContentsBuilder) -> None:
-    """The same; recipes may be indented by blanks, and {{ name }} is a variable."""
-    read_makefile(view, contents, just=True)
+def _filled(view: TextView, values: dict[str, TextView], reference: re.Pattern[str]) -> TextView:
+    def value(match: re.Match[str]) -> TextView | None:
+        return values.get(next((group for group in match.groups() if group), ""))
+
+    return filled(view, reference, value)
 
 
 def _logical(view: TextView) -> list[TextView]:
@@ -50,30 +57,10 @@ def _logical(view: TextView) -> list[TextView]:
     return found
 
 
-def _value(
-    line: TextView, start: int, values: dict[str, TextView], reference: re.Pattern[str], just: bool
-) -> TextView:
-    text = line.text[start:]
-    comment = re.search(r"(?:^|\s)#", text)
-    end = start + len((text[: comment.start()] if comment else text).rstrip())
-    if just and end - start >= 2 and line.text[start] in "'\"" and line.text[end - 1] in "'\"":
-        start, end = start + 1, end - 1
-    return _filled(line.slice(start, end), values, reference)
-
-
-def _filled(view: TextView, values: dict[str, TextView], reference: re.Pattern[str]) -> TextView:
-    def value(match: re.Match[str]) -> TextView | None:
-        if match[0] == "$$":
-            return view.slice(match.start(), match.start() + 1)
-        return values.get(next((group for group in match.groups() if group), ""))
-
-    return filled(view, reference, value)
-
-
 _LINE = re.compile(r"[\w-]+:[ \t]*")
 
 
-def read_procfile(view: TextView, contents: ContentsBuilder) -> None:
+def read_procfile(view: TextView, contents: Contents) -> None:
     """A name and a shell line each."""
     for start, end in view.lines():
         match = _LINE.match(view.text, start, end)

@@ -1,16 +1,21 @@
-"""Python: calls that set up engines and programs that are started, by syntax tree; never run."""
+"""Python: calls that set up engines and programs that are started, by syntax tree; never run.
+
+Of a Jupyter notebook the code of each cell, as Python or as shell lines (!vllm serve …).
+"""
 
 from __future__ import annotations
 
 import ast
 import re
 import warnings
+from dataclasses import replace
 
-from draftcheck.deploy.deployment import TOO_MUCH, ContentsBuilder, DocumentTree, split
-from draftcheck.deploy.kinds import shell, wrappers
+from draftcheck.deploy.deployment import TOO_MUCH, Contents, DocumentTree, split
+from draftcheck.deploy.kinds import shell
+from draftcheck.deploy.syntax import json_places
 from draftcheck.deploy.syntax.python_values import PythonScope, PythonValues
 from draftcheck.deploy.syntax.variables import Variables
-from draftcheck.deploy.text import TextView, Word
+from draftcheck.deploy.text import TextView, Word, joined
 
 # Calls that are handed on: by their last name, or by a keyword that only speculation uses.
 _NAMES = {
@@ -35,15 +40,15 @@ _INSTALLS = ("pip_install", "uv_pip_install")
 _SCOPES = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 
 
-def read(view: TextView, contents: ContentsBuilder) -> None:
+def read(view: TextView, contents: Contents) -> None:
     if not _WORTH.search(view.text):
         return
+    values = PythonValues(view)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             tree = ast.parse(view.text)
     except SyntaxError as error:
-        values = PythonValues(view)
         line, column = error.lineno or 1, max((error.offset or 1) - 1, 0)
         start = values.lines[min(max(line, 1), len(values.lines)) - 1]
         at = min(start + column, len(view.text))
@@ -52,7 +57,6 @@ def read(view: TextView, contents: ContentsBuilder) -> None:
     except (ValueError, RecursionError, MemoryError) as error:
         contents.trouble(view.place(0, 0), f"not readable as Python: {type(error).__name__}")
         return
-    values = PythonValues(view)
     for call, scope in _calls(tree, values):
         _call(call, scope, values, contents)
     if values.cut:
@@ -154,9 +158,7 @@ def _grows(node: ast.Call, scope: PythonScope, values: PythonValues) -> None:
             values.arguments[str(said).replace("-", "_")] = named["default"]
 
 
-def _call(
-    node: ast.Call, scope: PythonScope, values: PythonValues, contents: ContentsBuilder
-) -> None:
+def _call(node: ast.Call, scope: PythonScope, values: PythonValues, contents: Contents) -> None:
     name = values.dotted(node.func)
     last = name.rpartition(".")[2] or getattr(node.func, "attr", "")
     if name in _STARTS and node.args:
@@ -166,31 +168,21 @@ def _call(
         place = values.place(node)
         said = [values.named(text, node) for text in ("pip", "install")]
         contents.command([word for word in (*said, *words) if word is not None], place)
-    elif last in _NAMES or any(_tells(last, keyword.arg) for keyword in node.keywords):
-        _document(node, name, scope, values, contents)
-
-
-def _tells(callee: str, keyword: str | None) -> bool:
-    """Whether a keyword is about speculation, or may hide one that is (**settings)."""
-    if keyword is None:
-        return callee in ("generate", "pipeline")
-    return bool(_KEYWORDS.fullmatch(keyword))
-
-
-def _document(
-    node: ast.Call, name: str, scope: PythonScope, values: PythonValues, contents: ContentsBuilder
-) -> None:
-    entries = values.keywords(node, scope)
-    if isinstance(node.func, ast.Attribute):
-        receiver = values.read(node.func.value, scope)
-        word = receiver.word
-        if word is not None and word.unknown is None:
-            entries.append((values.named("self", node.func.value), receiver))
-    contents.document("python-call", DocumentTree(values.place(node), entries=tuple(entries)), name)
+    elif last in _NAMES or any(  # a keyword about speculation, or **settings that may hide one
+        _KEYWORDS.fullmatch(k.arg) if k.arg else last in ("generate", "pipeline")
+        for k in node.keywords
+    ):
+        entries = values.keywords(node, scope)
+        if isinstance(node.func, ast.Attribute):
+            receiver = values.read(node.func.value, scope)
+            if receiver.word is not None and receiver.word.unknown is None:
+                entries.append((values.named("self", node.func.value), receiver))
+        tree = DocumentTree(values.place(node), entries=tuple(entries))
+        contents.document("python-call", tree, name)
 
 
 def _program(
-    node: ast.Call, name: str, scope: PythonScope, values: PythonValues, contents: ContentsBuilder
+    node: ast.Call, name: str, scope: PythonScope, values: PythonValues, contents: Contents
 ) -> None:
     """A program that is started: a list of words, or a text for a shell."""
     whole = name.startswith(("os.exec", "asyncio.create_subprocess_exec"))
@@ -210,6 +202,63 @@ def _program(
         word = item.word
         if word is None:
             continue
-        joined = isinstance(node.args[0], ast.Call) and " " in word.text and word.raw is not None
-        args.extend(split(word.view, contents) if joined else [word])
-    wrappers.Unwrapping(contents, Variables(), values.place(node)).emit(args)
+        text = isinstance(node.args[0], ast.Call) and " " in word.text and word.raw is not None
+        args.extend(split(word.view, contents) if text else [word])
+    shell.Unwrapping(contents, Variables(), values.place(node)).emit(args)
+
+
+# ---- notebooks ----
+
+_MAGIC = re.compile(r"^([ \t]*)([!%](?:[^\n]*\\\n)*[^\n]*)", re.MULTILINE)
+_CELL_MAGIC = re.compile(r"(?:[ \t]*(?:#[^\n]*)?\n)*%%(\w+)([^\n]*)(?:\n|$)")
+
+
+def read_notebook(view: TextView, contents: Contents) -> None:
+    """Collect what the cells start; all cells share one program."""
+    tree = json_places.parse_view(view, contents, "a notebook")
+    if tree is None:
+        return
+    code = list[TextView]()
+    for cell in tree.listed("cells"):
+        lines = cell.listed("source") or (cell.get("source"),)
+        views = [line.view for line in lines if line is not None and line.view is not None]
+        if not views or cell.said("cell_type") != "code":
+            continue
+        source = joined(views)
+        magic = _CELL_MAGIC.match(source.text)
+        if magic is None:
+            code.append(_without_magics(source, contents))
+            continue
+        rest = source.slice(magic.end(), len(source.text))
+        if magic[1] == "writefile":
+            shell.file_inside(rest, magic[2].split()[-1] if magic[2].split() else "", contents)
+        elif magic[1] in ("bash", "sh", "script"):
+            shell.inside(rest, contents)
+        elif magic[1] in ("time", "timeit", "capture"):
+            code.append(_without_magics(rest, contents))
+    if not code:
+        return
+    # All cells as one program; cell by cell where that is not Python.
+    found = Contents(contents.read_file)
+    read(joined(code), found)
+    if found.troubles:
+        found = Contents(contents.read_file)
+        for part in code:
+            read(part, found)
+    contents.commands.extend(found.commands)
+    contents.documents.extend(found.documents)
+    contents.troubles.extend(found.troubles)
+
+
+def _without_magics(source: TextView, contents: Contents) -> TextView:
+    """The Python of a cell; shell lines are read, they and magics become blank."""
+
+    def blank(magic: re.Match[str]) -> str:
+        if magic[2][0] == "!":
+            shell.inside(source.slice(magic.start(2) + 1, magic.end()), contents)
+        size = len(magic[2])
+        return magic[1] + ("pass".ljust(size) if size > 3 else " " * size)
+
+    last = source.slice(max(len(source.text) - 1, 0), len(source.text))
+    last.text = "\n"
+    return joined([replace(source, text=_MAGIC.sub(blank, source.text)), last])

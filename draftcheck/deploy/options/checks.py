@@ -17,7 +17,6 @@ from dataclasses import replace
 from draftcheck.deploy.deployment import DocumentTree
 from draftcheck.deploy.options.given import ENV, KEY, GivenOption, GivenOptions, parts
 from draftcheck.deploy.options.tables import (
-    OptionChange,
     OptionRule,
     OptionsAtVersion,
     ValueChange,
@@ -89,23 +88,25 @@ def check(setting: GivenOptions, *, speculates: bool) -> list[Finding]:
         if read and id(entry) not in unsplit:
             found_here += _name(setting, entry, inner, given)
         if id(entry) in without and not setting.may_hold_more:
-            found_here.append(_no_value(entry))
+            missing = found(
+                "FIL006", entry.word.place, f"{entry.word.text} without a value",
+                why="The engine expects a value behind it, and stops.",
+                fix="Give it a value, or leave it out.",
+            )  # fmt: skip
+            found_here.append(missing)
         found_here += _value(view, entry)
         if not speculates:  # a name that resembles none of the engine's is a fork's own
             found_here = [f for f in found_here if f.rule != "FIL003" or f.changes]
-        # Where options are listed by version, an unknown version may be another one, or a fork.
-        soft = not view.sure and not about and view.table.head.names is not None
-        seen.extend(map(_softly, found_here) if soft else found_here)
+        # Where options are listed by version, an unknown version may be another one, or a fork:
+        # an option that is not ours to judge is worth a warning.
+        for finding in found_here:
+            soft = not view.sure and not about and view.table.head.names is not None
+            mild = soft and finding.severity is Severity.ERROR
+            seen.append(replace(finding, severity=Severity.WARNING) if mild else finding)
     seen.extend(_twice(setting) if speculates else ())
     for row in view.table.file.check:
         seen.extend(_together(setting, row))
     return sorted(seen, key=lambda finding: (finding.place, finding.rule))
-
-
-def _softly(finding: Finding) -> Finding:
-    """Of an unknown version, or a fork, an option that is not ours to judge is worth a warning."""
-    mild = finding.severity is not Severity.ERROR
-    return finding if mild else replace(finding, severity=Severity.WARNING)
 
 
 def _unsplit(view: OptionsAtVersion, entry: GivenOption, beside: list[GivenOption]) -> Finding:
@@ -114,16 +115,8 @@ def _unsplit(view: OptionsAtVersion, entry: GivenOption, beside: list[GivenOptio
     return found(
         "FIL013", entry.word.place, entry.word.text,
         fix=f"Write {name} {entry.text}.",
-        changes=apart(entry, name, beside, safe=True),
+        changes=apart(entry, name, beside),
         source=f"{view.table.head.engine}: its parser looks up the whole word",
-    )  # fmt: skip
-
-
-def _no_value(entry: GivenOption) -> Finding:
-    return found(
-        "FIL006", entry.word.place, f"{entry.word.text} without a value",
-        why="The engine expects a value behind it, and stops.",
-        fix="Give it a value, or leave it out.",
     )  # fmt: skip
 
 
@@ -139,7 +132,14 @@ def _name(
     if change is not None and entry.unset and change.effect == "ignored":
         return
     if change is not None and all(given & set(other.split("|")) for other in change.given):
-        yield _changed(view, entry, change)
+        becomes = _as_key(entry, change.becomes)
+        old = entry.word.text.partition("=")[0]
+        yield found(
+            RULES[change.effect], entry.word.place, f"{entry.word.text} in {view.title}",
+            why=change.why, fix=change.fix or (f"Use {becomes}." if becomes else ""),
+            source=change.source, severity=change.severity,
+            changes=swap(entry.word, old, becomes, safe=change.safe) if becomes else (),
+        )  # fmt: skip
         return
     if view.now(entry.name) or entry.name in ("-h", "--help"):
         return
@@ -178,17 +178,6 @@ def _knows_keys(setting: GivenOptions) -> bool:
     return owner is None or not owner.name.startswith("-") or bool(setting.view.now(owner.name))
 
 
-def _changed(view: OptionsAtVersion, entry: GivenOption, change: OptionChange) -> Finding:
-    becomes = _as_key(entry, change.becomes)
-    fix = change.fix or (f"Use {becomes}." if becomes else "")
-    old = entry.word.text.partition("=")[0]
-    changes = swap(entry.word, old, becomes, safe=change.safe) if becomes else ()
-    return found(
-        RULES[change.effect], entry.word.place, f"{entry.word.text} in {view.title}",
-        why=change.why, fix=fix, source=change.source, severity=change.severity, changes=changes,
-    )  # fmt: skip
-
-
 def _as_key(entry: GivenOption, name: str) -> str:
     """An option as a key of a file is spelt: without dashes, with underscores if the others are."""
     if entry.kind != KEY or not name.startswith("--"):
@@ -215,7 +204,11 @@ def _variable(
 def _unknown(setting: GivenOptions, entry: GivenOption) -> Iterator[Finding]:
     view = setting.view
     part, dot, last = entry.name.rpartition(".") if entry.kind == KEY else ("", "", entry.name)
-    listed = _listed(view, entry, part)
+    listed = view.names("option")
+    if entry.kind == KEY and (part or not entry.name.startswith("-")):
+        before = f"{part}." if part else ""
+        keys = (n for n in view.names(KEY) if n.startswith(before))
+        listed = [n for n in keys if "." not in n[len(before) :]]
     by_last = {other[len(part) + 1 if dot else 0 :]: other for other in listed}
     setting.spelling_searches += 1
     shown = near(last, by_last) if setting.spelling_searches <= MOST_SEARCHED else None
@@ -238,14 +231,6 @@ def _unknown(setting: GivenOptions, entry: GivenOption) -> Iterator[Finding]:
         fix=f"Did you mean {shown}?" if shown else "", severity=severity, changes=changes,
         source=view.source,
     )  # fmt: skip
-
-
-def _listed(view: OptionsAtVersion, entry: GivenOption, part: str) -> list[str]:
-    """The names among which a misspelt one is looked for."""
-    if entry.kind == KEY and (part or not entry.name.startswith("-")):
-        before = f"{part}." if part else ""
-        return [n for n in view.names(KEY) if n.startswith(before) and "." not in n[len(before) :]]
-    return view.names("option")
 
 
 # ---- what goes together ----
@@ -290,9 +275,12 @@ def _together(setting: GivenOptions, row: OptionRule) -> Iterator[Finding]:
     if entry is None or (change is not None and change.effect == "ignored"):  # said already
         return
     place = entry.at if entry.option is not None and entry.option.object else entry.word.place
+    changes = behind(entry, row.insert, safe=row.safe) if row.insert else ()
+    if row.insert_key and not row.insert:
+        changes = insert_key(entry.value, entry.tree, row.insert_key, safe=row.safe)
     yield found(
         row.rule, place, _filled(setting, entry, row.saw), why=row.why, fix=row.fix,
-        source=row.source, severity=row.severity, changes=_mended(entry, row),
+        source=row.source, severity=row.severity, changes=changes,
     )  # fmt: skip
 
 
@@ -318,14 +306,6 @@ def _filled(setting: GivenOptions, entry: GivenOption, saw: str) -> str:
     return re.sub(r"\{(\w+)\}", lambda match: words.get(match[1], match[0]), saw)
 
 
-def _mended(entry: GivenOption, row: OptionRule) -> tuple[Fix, ...]:
-    if row.insert:
-        return behind(entry, row.insert, safe=row.safe)
-    if row.insert_key:
-        return insert_key(entry.value, entry.tree, row.insert_key, safe=row.safe)
-    return ()
-
-
 NUMBERS = {"int": re.compile(r"[+-]?\d+"), "float": re.compile(r"[+-]?(\d+\.?\d*|\.\d+)")}
 
 
@@ -349,51 +329,36 @@ def _value(view: OptionsAtVersion, entry: GivenOption) -> Iterator[Finding]:
     option, value = entry.option, entry.value
     if option is None or value is None or value.unknown or entry.unset:
         return
-    if option.number:
-        yield from _number(entry, option.number)
-    for part in parts(entry):
-        row = _renamed(view, entry, part)
-        if row is not None:
-            yield _other_value(view, entry, part, row)
-        else:
-            yield from _choice(view, entry, part)
-
-
-def _number(entry: GivenOption, kind: str) -> Iterator[Finding]:
-    name, above, _ = kind.partition(">")
-    whole = NUMBERS[name].match(entry.text.strip())
-    if whole is None or (above and float(whole[0]) <= 0):
-        wanted = {"int": "a whole number", "float": "a number"}[name]
+    kind, above, _ = option.number.partition(">")
+    number = NUMBERS[kind].match(entry.text.strip()) if kind else None
+    if kind and (number is None or (above and float(number[0]) <= 0)):
+        wanted = {"int": "a whole number", "float": "a number"}[kind]
         yield found(
             "FIL006", entry.at, f"{entry.word.text} {entry.text}",
             why="The engine stops when it reads the value.",
             fix=f"Give {wanted}{' above 0' if above else ''}.",
         )  # fmt: skip
-
-
-def _renamed(view: OptionsAtVersion, entry: GivenOption, part: str) -> ValueChange | None:
-    names = entry.option.names if entry.option else ()
-    text = part.upper() if view.table.head.upper else part
-    for row in view.table.file.value:
-        hit = row.value == text or (row.pattern and re.fullmatch(row.pattern, text))
-        if hit and row.option in names and view.holds(row):
-            return row
-    return None
+    changes = [c for c in view.table.file.value if c.option in option.names and view.holds(c)]
+    for part in parts(entry):
+        text = part.upper() if view.table.head.upper else part
+        for row in changes:
+            if row.value == text or (row.pattern and re.fullmatch(row.pattern, text)):
+                yield _other_value(view, entry, part, row)
+                break
+        else:
+            yield from _choice(view, entry, part)
 
 
 def _other_value(
     view: OptionsAtVersion, entry: GivenOption, part: str, row: ValueChange
 ) -> Finding:
-    fix = row.fix or f"Write {row.becomes}."
-    changes: tuple[Fix, ...] = ()
-    if row.becomes and entry.value is not None:
-        changes = swap(entry.value, part, row.becomes, safe=row.safe)
+    changes = swap(entry.value, part, row.becomes, safe=row.safe) if row.becomes else ()
     why = f"{view.title} does not take {part}."
     if row.deprecated:
         why = f"The engine takes it as {row.becomes} and logs that it is deprecated."
     return found(
         "FIL005" if row.deprecated else "FIL006", entry.at, f"{entry.word.text} {entry.text}",
-        why=why, fix=fix, source=row.source, changes=changes,
+        why=why, fix=row.fix or f"Write {row.becomes}.", source=row.source, changes=changes,
     )  # fmt: skip
 
 
@@ -412,9 +377,7 @@ def _choice(view: OptionsAtVersion, entry: GivenOption, part: str) -> Iterator[F
     when = _when(view, option.names, part)
     meant = near(text, known)
     shown = choices[known.index(meant)] if meant else None
-    changes: tuple[Fix, ...] = ()
-    if shown and entry.value is not None:
-        changes = swap(entry.value, part, shown, safe=False)
+    changes = swap(entry.value, part, shown, safe=False) if shown else ()
     listed = ", ".join(choices[:14]) + (" …" if len(choices) > 14 else "")
     yield found(
         "FIL006", entry.at, f"{entry.word.text} {entry.text} in {view.title}",
@@ -438,18 +401,16 @@ def _when(view: OptionsAtVersion, names: tuple[str, ...], part: str) -> str:
 # ---- changes that mend a finding: only where the file spells the word as it is ----
 
 
-def swap(word: Word, old: str, new: str, *, safe: bool) -> tuple[Fix, ...]:
+def swap(word: Word | None, old: str, new: str, *, safe: bool) -> tuple[Fix, ...]:
     """One part of a word becomes another; quotes around it stay."""
-    if word.raw is None or word.raw.count(old) != 1 or word.place.end_column is None:
+    if word is None or word.raw is None or word.raw.count(old) != 1:
         return ()
-    if any(letter in new for letter in "\"'\\$` "):
+    if word.place.end_column is None or any(letter in new for letter in "\"'\\$` "):
         return ()
     return (Fix(word.place, word.raw.replace(old, new), safe),)
 
 
-def apart(
-    entry: GivenOption, name: str, others: Iterable[GivenOption], *, safe: bool
-) -> tuple[Fix, ...]:
+def apart(entry: GivenOption, name: str, others: Iterable[GivenOption]) -> tuple[Fix, ...]:
     """--option=value becomes --option value, where a space divides it from another word."""
     word = entry.word
     if word.raw is None or word.raw != word.text or word.place.end_column is None:
@@ -457,7 +418,7 @@ def apart(
     words = (each for other in others for each in (other.word, other.value) if each is not None)
     if not any(_beside(word, each) or _beside(each, word) for each in words):
         return ()
-    return (Fix(word.place, f"{name} {entry.text}", safe),)
+    return (Fix(word.place, f"{name} {entry.text}", True),)
 
 
 def _beside(one: Word, other: Word) -> bool:

@@ -169,17 +169,13 @@ def _one_word(setting: GivenOptions, words: Sequence[Word], at: int) -> int:
     if span is None:
         return 1 + _guess(setting, name, words, at)
     count = {"0": 0, "2": 2}.get(span.takes, 1)
-    if count == 1 and _was_a_switch(view, name, words[at + 1 : at + 2]):
+    # -fa takes a word since b6325: an option behind it was not meant as its value.
+    switch = any(once.takes == "0" for once in view.table.spans.get(name, ()))
+    if count == 1 and switch and all(view.ever(w.text) for w in words[at + 1 : at + 2]):
         _add(setting, name, word, [], "1")
         return 1
     _add(setting, name, word, words[at + 1 : at + 1 + count], span.takes)
     return 1 + count
-
-
-def _was_a_switch(view: OptionsAtVersion, name: str, following: Sequence[Word]) -> bool:
-    """-fa takes a word since b6325: an option behind it was not meant as its value."""
-    once = any(span.takes == "0" for span in view.table.spans.get(name, ()))
-    return once and all(view.ever(word.text) is not None for word in following)
 
 
 def _guess(setting: GivenOptions, name: str, words: Sequence[Word], at: int) -> int:
@@ -200,7 +196,10 @@ def _argparse(setting: GivenOptions, words: Sequence[Word], at: int) -> int:
     option = view.option(name)
     if dot and option is not None and option.object:
         inner = f"{view.table.head.objects[0]}.{key.replace('-', '_').rstrip('+')}"
-        return _dotted(setting, inner, words, at, rest if equals else None)
+        following = words[at + 1] if at + 1 < len(words) else None
+        value = rest if equals else following
+        setting.add(GivenOption(inner, word, value, option=view.meant(inner)))
+        return 1 if equals else 2
     if equals:
         _add(setting, name, word, [rest], "1")
         return 1
@@ -212,16 +211,6 @@ def _argparse(setting: GivenOptions, words: Sequence[Word], at: int) -> int:
         end += 1
     _add(setting, name, word, words[at + 1 : end], span.takes)
     return end - at
-
-
-def _dotted(
-    setting: GivenOptions, name: str, words: Sequence[Word], at: int, glued: Word | None
-) -> int:
-    """--speculative-config.method eagle3"""
-    following = words[at + 1] if at + 1 < len(words) else None
-    value = glued if glued is not None else following
-    setting.add(GivenOption(name, words[at], value, option=setting.view.meant(name)))
-    return 2 if glued is None else 1
 
 
 def _full(view: OptionsAtVersion, typed: str) -> str:
@@ -243,14 +232,17 @@ STAND_IN = re.compile(r"1{4,}")
 
 def read_keys(setting: GivenOptions, found: Document, row: KeysReading) -> None:
     """Add every key of a configuration file, or argument of a call, that the table may know."""
-    if row.pairs:
-        _pairs(setting, found.tree, row.pairs)
+    if row.pairs:  # parameters { key: "x" value { string_value: "y" } }, as Triton writes them
+        for name, pair in found.tree.entries or ():
+            named, value = pair.get("key"), pair.get("value", "string_value")
+            if name.text == row.pairs and named is not None and named.word and value is not None:
+                _named_key(setting, named.word.text, named.word, value)
         return
     positional = {str(at): means for at, means in enumerate(row.positional)}
     for path in row.target:
-        named = found.tree.get(*path.split("."))
-        if named is not None and named.word is not None:
-            _means(setting, "target", named.word, KEY)
+        target = found.tree.get(*path.split("."))
+        if target is not None and target.word is not None:
+            _means(setting, "target", target.word, KEY)
             break
     if row.inside:
         found = replace(
@@ -283,14 +275,6 @@ def sections(found: Document, row: KeysReading) -> list[Document]:
     return made
 
 
-def _pairs(setting: GivenOptions, tree: DocumentTree, part: str) -> None:
-    """parameters { key: "x" value { string_value: "y" } }, as Triton writes them."""
-    for name, pair in tree.entries or ():
-        key, value = pair.get("key"), pair.get("value", "string_value")
-        if name.text == part and key is not None and key.word is not None and value is not None:
-            _named_key(setting, key.word.text, key.word, value)
-
-
 def _means(setting: GivenOptions, means: str, word: Word, kind: str) -> None:
     """Add a word that is told by where it stands."""
     named = next((o for o in setting.view.table.options.values() if o.means == means), None)
@@ -301,30 +285,21 @@ def _means(setting: GivenOptions, means: str, word: Word, kind: str) -> None:
 def option(setting: GivenOptions, key: Word, tree: DocumentTree) -> None:
     """A key that is an option without its dashes."""
     view = setting.view
-    name = _option_name(view, key.text)
+    dashed = f"--{key.text.replace('_', '-')}"
+    spellings = (dashed, f"-{key.text}", key.text)
+    known = (n for n in spellings if view.ever(n) or view.option(n) or view.change(n))
+    name = next(known, dashed)
     row = view.meant(name)
-    if row is not None and row.object and _made_elsewhere(view, tree):
+    owner = view.table.head.objects[0] if row is not None and row.object else ""
+    # What a call returns is not known, unless the engine's own classes are.
+    if owner and tree.get("__call__") is not None and view.option(f"{owner}.__call__") is None:
         setting.may_hold_more = True
         setting.add(GivenOption(name, key, tree.word, KEY, DocumentTree(tree.place), row))
         setting.troubles.append(FileTrouble(tree.place, f"{key.text} is made by a call"))
         return
     setting.add(GivenOption(name, key, tree.word, KEY, tree, row))
-    if row is not None and row.object:
-        inner(setting, view.table.head.objects[0], tree)
-
-
-def _made_elsewhere(view: OptionsAtVersion, tree: DocumentTree) -> bool:
-    """What a call returns, unless the engine's own classes are known: nothing is known of it."""
-    owner = view.table.head.objects[0]
-    return tree.get("__call__") is not None and view.option(f"{owner}.__call__") is None
-
-
-def _option_name(view: OptionsAtVersion, key: str) -> str:
-    dashed = key.replace("_", "-")
-    for name in (f"--{dashed}", f"-{key}", key):
-        if view.ever(name) or view.option(name) or view.change(name):
-            return name
-    return f"--{dashed}"
+    if owner:
+        inner(setting, owner, tree)
 
 
 def inner(setting: GivenOptions, part: str, tree: DocumentTree) -> None:
@@ -347,12 +322,6 @@ def _named_key(setting: GivenOptions, name: str, key: Word, tree: DocumentTree) 
             _named_key(setting, f"{name}.{inside.text}", inside, value)
 
 
-def _without_variables(word: Word) -> Word:
-    """A number where a variable stands, so that the rest can be read: {"k": ${TOKENS}}."""
-    text = VARIABLE.sub(lambda match: "1" * len(match[0]), word.text)
-    return replace(word, text=text, view=replace(word.view, text=text) if word.exact else word.view)
-
-
 def objects(setting: GivenOptions) -> None:
     """Take apart the JSON that options of a command line hold."""
     # Imported here: most commands hold no JSON.
@@ -366,7 +335,10 @@ def objects(setting: GivenOptions) -> None:
             continue
         tree = json_places.parse(word)
         if isinstance(tree, FileTrouble) and word.unknown:
-            tree = json_places.parse(_without_variables(word))
+            # A number where a variable stands, so that the rest can be read: {"k": ${TOKENS}}.
+            text = VARIABLE.sub(lambda match: "1" * len(match[0]), word.text)
+            where = replace(word.view, text=text) if word.exact else word.view
+            tree = json_places.parse(replace(word, text=text, view=where))
         if not isinstance(tree, FileTrouble) and tree.entries is None:
             tree = FileTrouble(word.place, "not a JSON object")
         if isinstance(tree, FileTrouble):
@@ -377,9 +349,7 @@ def objects(setting: GivenOptions) -> None:
             else:
                 setting.broken_json.append((entry, tree))
             continue
-        setting.entries[at] = GivenOption(
-            entry.name, entry.word, word, entry.kind, tree, entry.option
-        )
+        setting.entries[at] = replace(entry, tree=tree)
         inner(setting, setting.view.table.head.objects[0], tree)
 
 
@@ -435,13 +405,15 @@ def _written(setting: GivenOptions, named: GivenOption, form: str) -> str:
     text = named.text
     if form == "url":
         return _of_url(text)
-    if form == "ollama":
-        return _of_ollama(text)
+    if form == "ollama":  # a file or folder, a repo of the Hub, or a model of its own store
+        if text.startswith(("/", "./", "../", "~")) or text.endswith((".gguf", ".safetensors")):
+            return _local(text)
+        hub = text.startswith(("hf.co/", "huggingface.co/"))
+        return text.partition("/")[2] if hub else f"ollama:{text}"
     if form == "folder" and named.option is not None:
         folder = setting.last(named.option.folder)
         below = folder.text if folder is not None and folder.text else "models"
-        text = text if text.startswith("/") else f"{below.rstrip('/')}/{text}"
-        return _local(text)
+        return _local(text if text.startswith("/") else f"{below.rstrip('/')}/{text}")
     if form == "path":
         return _local(text)
     return _of_url(text) if URL.match(text) else text
@@ -461,12 +433,3 @@ def _of_url(text: str) -> str:
     revision = f"@{match['revision']}" if match["revision"] not in (None, "main") else ""
     file = f"/{match['file']}" if match["file"] else ""
     return f"{match['repo']}{file}{revision}"
-
-
-def _of_ollama(text: str) -> str:
-    """FROM: a file or folder, a repo of the Hub, or a model of Ollama's own store."""
-    if text.startswith(("/", "./", "../", "~")) or text.endswith((".gguf", ".safetensors")):
-        return _local(text)
-    if text.startswith(("hf.co/", "huggingface.co/")):
-        return text.partition("/")[2]
-    return f"ollama:{text}"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
 from pathlib import PurePosixPath
 from typing import Literal
@@ -120,21 +119,11 @@ class ProgramFile(RuleRow, frozen=True):
     call: tuple[CallRow, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class EngineStart:
-    """An engine that something starts, and the words that are its options."""
-
-    row: StartRow
-    words: tuple[Word, ...]
-
-    @classmethod
-    def of(cls, row: StartRow, words: Sequence[Word]) -> EngineStart | None:
-        """None: the first word is not one that starts it."""
-        if row.first:
-            if not words or words[0].text not in row.first:
-                return None
-            words = words[1:]
-        return cls(row, tuple(words))
+def _begun(row: StartRow, words: Sequence[Word]) -> tuple[StartRow, Sequence[Word]] | None:
+    """The row and the words behind it; None: the first word is not one that starts it."""
+    if not row.first:
+        return row, words
+    return (row, words[1:]) if words and words[0].text in row.first else None
 
 
 def table() -> ProgramFile:
@@ -170,12 +159,19 @@ def _by_name() -> Mapping[str, tuple[ProgramRow, ...]]:
     return {name: tuple(entries) for name, entries in found.items()}
 
 
-def start(command: Command) -> EngineStart | None:
+def start(command: Command) -> tuple[StartRow, Sequence[Word]] | None:
+    """Which engine a command starts, and the words that are its options."""
     words = command.words
+    image = command.image.text if command.image else ""
     for at, name in _candidates(words):
+        module = at > 0 and words[at - 1].text == "-m"
         for row in _by_name().get(name, ()):
-            begun = _begin(row, words, at, command)
-            if begun is not None:
+            if name not in (row.modules if module else row.names):
+                continue
+            within = row.within or ""
+            if not any(matches(within, place) for place in (words[at].text, image)):
+                continue
+            if (begun := _begun(row, words[at + 1 :])) is not None:
                 return begun
     return _from_image(command)
 
@@ -196,35 +192,21 @@ def _base(word: Word) -> str:
     return PurePosixPath(word.text.replace("\\", "/")).name if word.text else ""
 
 
-def _begin(row: ProgramRow, words: Sequence[Word], at: int, command: Command) -> EngineStart | None:
-    module = at > 0 and words[at - 1].text == "-m"
-    if _base(words[at]) not in (row.modules if module else row.names):
-        return None
-    image = command.image.text if command.image else ""
-    places = (words[at].text, image)
-    if row.within is not None and not any(matches(row.within, place) for place in places):
-        return None
-    return EngineStart.of(row, words[at + 1 :])
-
-
-def split_image(text: str) -> tuple[str, str]:
-    """registry/name:tag@digest -> (registry/name, tag)."""
-    whole = text.partition("@")[0]
-    name, colon, tag = whole.rpartition(":")
-    return (name, tag) if colon and "/" not in tag else (whole, "")
-
-
 def images(command: Command) -> Iterator[tuple[ImageRow, str]]:
     """The rows for a command's image, with its tag."""
     if command.image is None:
         return
-    name, tag = split_image(command.image.text)
+    # registry/name:tag@digest
+    whole = command.image.text.partition("@")[0]
+    name, colon, tag = whole.rpartition(":")
+    if not colon or "/" in tag:
+        name, tag = whole, ""
     for row in table().image:
         if matches(row.match, name):
             yield row, tag
 
 
-def _from_image(command: Command) -> EngineStart | None:
+def _from_image(command: Command) -> tuple[StartRow, Sequence[Word]] | None:
     """An image whose entry point is the engine: the words are its options."""
     words = command.words
     plain = bool(words) and not words[0].text.startswith("-") and not words[0].unknown
@@ -233,7 +215,7 @@ def _from_image(command: Command) -> EngineStart | None:
             continue
         if row.entry is not None and not matches(row.entry, tag):
             continue
-        if (begun := EngineStart.of(row, words)) is not None:
+        if (begun := _begun(row, words)) is not None:
             return begun
     return None
 

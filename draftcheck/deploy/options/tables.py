@@ -18,9 +18,6 @@ from draftcheck.rulebook import files
 from draftcheck.rulebook.files import Names, RuleRow, Text
 from draftcheck.versions import Key
 
-Effect = Literal["gone", "too-new", "never", "ignored", "deprecated", "old-layout", "means-other"]
-NameKind = Literal["option", "env", "key", "value", "removed"]
-
 
 class VersionWindow(RuleRow, frozen=True, array_like=True):
     """Where some names exist: since <= version < until; an empty bound is open.
@@ -28,7 +25,7 @@ class VersionWindow(RuleRow, frozen=True, array_like=True):
     In options/*-names.toml a row of six columns.
     """
 
-    kind: NameKind
+    kind: Literal["option", "env", "key", "value", "removed"]
     takes: Literal["0", "1", "2", "?", "n"]
     """How many words follow it; ?: one or none, n: any number."""
     programs: str
@@ -71,7 +68,9 @@ class OptionChange(RuleRow, frozen=True):
     """What became of some names, and what takes their place."""
 
     names: Names
-    effect: Effect
+    effect: Literal[
+        "gone", "too-new", "never", "ignored", "deprecated", "old-layout", "means-other"
+    ]
     why: Text
     source: Text
     fix: str = ""
@@ -213,21 +212,18 @@ def _spans(file: OptionFile) -> dict[str, tuple[VersionWindow, ...]]:
     listed = file.table.names
     for span in files.read(f"options/{listed}", NamesFile).names if listed else ():
         for name in span.names.split():
-            found.setdefault(_key(span.kind, name), []).append(span)
+            # --spec-type=none is a value that exists, and no option of that name.
+            key = f"={name}" if span.kind == "value" else name
+            found.setdefault(key, []).append(span)
     for group in file.values:
         span = VersionWindow("value", "1", "", group.since, group.until, "")
         for value in group.values:
-            found.setdefault(_key("value", f"{group.option}={value}"), []).append(span)
+            found.setdefault(f"={group.option}={value}", []).append(span)
     for part, keys in file.keys.items():
         for key in keys:
             span = VersionWindow("key", "1", "", "", "", "")
             found.setdefault(f"{part}.{key}" if part else key, []).append(span)
     return {name: tuple(spans) for name, spans in found.items()}
-
-
-def _key(kind: str, name: str) -> str:
-    """--spec-type=none is a value that exists, and no option of that name."""
-    return f"={name}" if kind == "value" else name
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ import re
 from dataclasses import replace
 from typing import cast
 
-from draftcheck.deploy.deployment import ContentsBuilder, DocumentTree, FileTrouble
+from draftcheck.deploy.deployment import Contents, DocumentTree, FileTrouble
 from draftcheck.deploy.syntax.variables import filled
 from draftcheck.deploy.text import TextView, Word
 
@@ -15,24 +15,14 @@ MAX_DEPTH = 60
 _BLANK = re.compile(r"[ \t\r\n]*")
 _COMMENTS = re.compile(r"(?:[ \t\r\n]|//[^\n]*|/\*(?:[^*]|\*(?!/))*\*/)*")
 _NUMBER = re.compile(r"-?(?:0|[1-9]\d*)(\.\d+)?([eE][-+]?\d+)?")
-_LITERALS = {
-    "true": "bool",
-    "false": "bool",
-    "null": "null",
-    "NaN": "float",
-    "Infinity": "float",
-    "-Infinity": "float",
-}
+_LITERALS = {"true": "bool", "false": "bool", "null": "null"}
+_LITERALS |= dict.fromkeys(("NaN", "Infinity", "-Infinity"), "float")
 _ESCAPE = re.compile(r"\\(?:u[0-9a-fA-F]{4}|.)")
 _LITERAL = re.compile("|".join(_LITERALS))
 
 
 class NotJSON(ValueError):
-    """The text is not JSON: why, and where."""
-
-    def __init__(self, why: str, at: int) -> None:
-        super().__init__(why)
-        self.why, self.at = why, at
+    """The text is not JSON: args are why, and where."""
 
 
 class _JsonReader:
@@ -50,11 +40,19 @@ class _JsonReader:
 
     def make(self, value: str, first: int, end: int, kind: str) -> DocumentTree:
         """A scalar."""
+        quoted = 1 if self.text[first : first + 1] == '"' else 0
+        inner = self.view.slice(first + quoted, end - quoted)
+
+        def letter(escape: re.Match[str]) -> TextView:
+            return inner.instead(json.loads(f'"{escape[0]}"'), *escape.span())
+
+        view = inner if inner.text == value else filled(inner, _ESCAPE, letter)
+        if view.text != value:
+            view = self.view.vague(value, first + quoted, end - quoted)
         raw = self.view.raw(first, end) if self.spelled else None
-        word = _string_view(self.view, value, first, end).word(self.place(first, end), raw, kind)
-        if self.unknown and self.unknown in value:
-            word = replace(word, unknown=self.unknown)
-        return DocumentTree(word.place, word=word)
+        word = view.word(self.place(first, end), raw, kind)
+        known = not self.unknown or self.unknown not in value
+        return DocumentTree.of(word if known else replace(word, unknown=self.unknown))
 
     def document(self, at: int) -> DocumentTree:
         tree, at = self.value(self.blank(at), 0)
@@ -153,28 +151,15 @@ def parse(word: Word) -> DocumentTree | FileTrouble:
         reader = _JsonReader(view, comments=False, spelled=spelled, unknown=word.unknown)
         return reader.document(0)
     except NotJSON as error:
-        at = min(error.at, len(word.text))
-        return FileTrouble(word.part(at, min(at + 1, len(word.text))), f"not JSON: {error.why}")
+        why, at = error.args[0], min(error.args[1], len(word.text))
+        return FileTrouble(word.part(at, min(at + 1, len(word.text))), f"not JSON: {why}")
 
 
-def parse_view(view: TextView, contents: ContentsBuilder, wanted: str) -> DocumentTree | None:
+def parse_view(view: TextView, contents: Contents, wanted: str) -> DocumentTree | None:
     """A JSON file with places, comments and last commas allowed; None: it is not what is wanted."""
     try:
         return _JsonReader(view, comments=True).document(0)
     except NotJSON as error:
-        at = min(error.at, len(view.text))
-        contents.trouble(view.place(at, at), f"not {wanted}: {error.why}")
+        why, at = error.args[0], min(error.args[1], len(view.text))
+        contents.trouble(view.place(at, at), f"not {wanted}: {why}")
         return None
-
-
-def _string_view(view: TextView, value: str, first: int, end: int) -> TextView:
-    quoted = 1 if view.text[first : first + 1] == '"' else 0
-    inner = view.slice(first + quoted, end - quoted)
-    if inner.text == value:
-        return inner
-
-    def letter(escape: re.Match[str]) -> TextView:
-        return inner.instead(json.loads(f'"{escape[0]}"'), *escape.span())
-
-    spelled = filled(inner, _ESCAPE, letter)
-    return spelled if spelled.text == value else view.vague(value, first + quoted, end - quoted)

@@ -45,15 +45,11 @@ class PythonScope:
         while scope is not None:
             if name in scope.bound:
                 values = scope.bound[name]
-                telling = [v for v in values if not _is_none(v)] or values[:1]
-                only = telling[0]
-                return (only, scope) if len(telling) == 1 and only is not None else None
+                said = [v for v in values if not isinstance(v, ast.Constant) or v.value is not None]
+                only = (said or values)[0]
+                return (only, scope) if len(said) <= 1 and only is not None else None
             scope = scope.parent
         return None
-
-
-def _is_none(value: ast.expr | None) -> bool:
-    return isinstance(value, ast.Constant) and value.value is None
 
 
 class PythonValues:
@@ -74,18 +70,13 @@ class PythonValues:
         """The position of a line and a column that counts bytes."""
         line = min(line, len(self.lines))
         start = self.lines[line - 1]
-        if not self.ascii:
-            column = bisect_left(self._bytes(line), column)
+        if not self.ascii:  # how many bytes come before each character of the line
+            if line not in self.widths:
+                end = self.lines[line] if line < len(self.lines) else len(self.view.text)
+                sizes = (len(letter.encode()) for letter in self.view.text[start:end])
+                self.widths[line] = list(accumulate(sizes, initial=0))
+            column = bisect_left(self.widths[line], column)
         return min(start + column, len(self.view.text))
-
-    def _bytes(self, line: int) -> list[int]:
-        """How many bytes come before each character of a line."""
-        if line not in self.widths:
-            start = self.lines[line - 1]
-            end = self.lines[line] if line < len(self.lines) else len(self.view.text)
-            sizes = (len(letter.encode()) for letter in self.view.text[start:end])
-            self.widths[line] = list(accumulate(sizes, initial=0))
-        return self.widths[line]
 
     def span(self, node: ast.expr | ast.keyword) -> tuple[int, int]:
         end = (node.end_lineno or node.lineno, node.end_col_offset or node.col_offset)
@@ -109,8 +100,7 @@ class PythonValues:
         start, end = self.span(node)
         text = self.view.text[start : min(end, start + 80)]
         place = self.view.place(start, end)
-        word = Word(text, place, self.view.hole(start, end), text.split("\n")[0])
-        return DocumentTree(place, word=word)
+        return DocumentTree.of(Word(text, place, self.view.hole(start, end), text.split("\n")[0]))
 
     def scalar(self, node: ast.expr, value: Any) -> DocumentTree:
         start, end = self.span(node)
@@ -125,8 +115,7 @@ class PythonValues:
             return self.unknown(node)
         text = json.dumps(value) if value is None or isinstance(value, bool) else str(value)
         view = self.view.instead(text, start, end)
-        word = Word(text, place, view, raw=self.view.raw(start, end), kind=kind)
-        return DocumentTree(place, word=word)
+        return DocumentTree.of(Word(text, place, view, raw=self.view.raw(start, end), kind=kind))
 
     def named(self, text: str, node: ast.expr) -> Word:
         """A word that the file does not spell, about a node."""
@@ -226,8 +215,7 @@ class PythonValues:
         view = literal(self.view, start, end, lambda at: known[at] if at < len(known) else None)
         if view is None or len(view.text) > MAX_VALUE:
             return self._joined(node, list(node.values), scope, depth)
-        word = view.word(self.place(node), None)
-        return DocumentTree(word.place, word=word)
+        return DocumentTree.of(view.word(self.place(node), None))
 
     def _joined(
         self, node: ast.expr, parts: list[ast.expr], scope: PythonScope, depth: int
@@ -242,8 +230,7 @@ class PythonValues:
         text = "".join(texts)
         if len(text) > MAX_VALUE:
             return self.unknown(node)
-        word = replace(self.named(text, node), unknown=unknown)
-        return DocumentTree(word.place, word=word)
+        return DocumentTree.of(replace(self.named(text, node), unknown=unknown))
 
     def _sum(self, node: ast.BinOp, scope: PythonScope, depth: int) -> DocumentTree:
         left = self.read(node.left, scope, depth + 1)
@@ -256,8 +243,7 @@ class PythonValues:
         view = joined([left.word.view, right.word.view])
         if len(view.text) > MAX_VALUE:
             return self.unknown(node)
-        word = view.word(self.place(node), None)
-        return DocumentTree(word.place, word=word)
+        return DocumentTree.of(view.word(self.place(node), None))
 
     def _call(self, node: ast.Call, scope: PythonScope, depth: int) -> DocumentTree:
         name = self.dotted(node.func)
@@ -273,7 +259,11 @@ class PythonValues:
         if name in ("str", "pathlib.Path", "Path", "shlex.quote", "int", "list") and first:
             return self.read(first, scope, depth + 1)
         if name == "json.dumps" and first:
-            return self._dumped(node, self.read(first, scope, depth + 1))
+            unknown: list[str] = []
+            text = json.dumps(plain(self.read(first, scope, depth + 1), unknown))
+            return DocumentTree.of(
+                replace(self.named(text, node), unknown=unknown[0] if unknown else None)
+            )
         if last == "join" and isinstance(node.func, ast.Attribute) and first:
             # " ".join(words): the words themselves; anything else is a text.
             tree, glue = self.read(first, scope, depth + 1), node.func.value
@@ -289,15 +279,8 @@ class PythonValues:
         if not name or not (last[:1].isupper() or entries):
             return self.unknown(node)
         word = self.named(name, node.func)
-        called = (self.named(CALL, node.func), DocumentTree(word.place, word=word))
+        called = (self.named(CALL, node.func), DocumentTree.of(word))
         return DocumentTree(self.place(node), entries=(called, *entries))
-
-    def _dumped(self, node: ast.expr, tree: DocumentTree) -> DocumentTree:
-        unknown: list[str] = []
-        value = plain(tree, unknown)
-        word = self.named(json.dumps(value), node)
-        word = replace(word, unknown=unknown[0] if unknown else None)
-        return DocumentTree(word.place, word=word)
 
     def keywords(
         self, node: ast.Call, scope: PythonScope, depth: int = 0

@@ -107,9 +107,12 @@ class Lexer:
             if self.plain and text[at] == "\n":
                 at += 1
             elif operator:
-                token = Operator(operator[0], at, operator.end())
-                found.append(token)
-                at = self._operator(token)
+                found.append(Operator(operator[0], at, operator.end()))
+                at = operator.end()
+                if operator[0] == "\n":
+                    for pending in self._pending:
+                        at = self._heredoc(*pending, at)
+                    self._pending.clear()
             else:
                 word = self.word(at)
                 last = found[-1] if found else None
@@ -119,15 +122,6 @@ class Lexer:
                 found.append(word)
                 at = max(word.end, at + 1)
         return found
-
-    def _operator(self, token: Operator) -> int:
-        if token.text != "\n" or not self._pending:
-            return token.end
-        at = token.end
-        for operator, delimiter, literal, tabs in self._pending:
-            at = self._heredoc(operator, delimiter, literal, tabs, at)
-        self._pending.clear()
-        return at
 
     def _heredoc(
         self, operator: Operator, delimiter: str, literal: bool, tabs: bool, at: int
@@ -162,7 +156,12 @@ class Lexer:
             elif letter == "\\":
                 at = self._escape(at, stop, parts)
             elif letter == "'":
-                at = self._single(at + 1, stop, parts)
+                end = text.find("'", at + 1, stop)
+                if end < 0:
+                    self.troubles.append((at, "a quote is never closed"))
+                    end = stop
+                parts.append(WordPart(self.view.slice(at + 1, end), quoted=True))
+                at = min(end + 1, stop)
             elif letter == '"':
                 end = self._closing(at + 1, stop)
                 parts.extend(self._inside(at + 1, end, _QUOTED, '"', depth))
@@ -186,14 +185,6 @@ class Lexer:
         if at + 1 < stop:
             parts.append(WordPart(self.view.slice(at + 1, at + 2), quoted=True))
         return min(at + 2, stop)
-
-    def _single(self, at: int, stop: int, parts: list[WordPart]) -> int:
-        end = self.view.text.find("'", at, stop)
-        if end < 0:
-            self.troubles.append((at - 1, "a quote is never closed"))
-            end = stop
-        parts.append(WordPart(self.view.slice(at, end), quoted=True))
-        return min(end + 1, stop)
 
     def _closing(self, at: int, stop: int) -> int:
         """The end of a double-quoted text."""

@@ -42,16 +42,8 @@ def hidden(text: str) -> str:
 
 def hidden_lines(text: str) -> str:
     """The same, and lines that are nothing but templates become blank."""
-    found, at = list[str](), 0
-    flat = hidden(text)
-    while at < len(flat):
-        end = flat.find("\n", at)
-        end = len(flat) if end < 0 else end
-        line = flat[at:end]
-        found.append(line if line.replace(HOLE, "").strip() else " " * len(line))
-        found.append(flat[end : end + 1])
-        at = end + 1
-    return "".join(found)
+    lines = hidden(text).split("\n")
+    return "\n".join(line if line.replace(HOLE, "").strip() else " " * len(line) for line in lines)
 
 
 def holes(text: str) -> list[tuple[int, int]]:

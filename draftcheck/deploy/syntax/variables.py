@@ -182,8 +182,6 @@ def interpolated(
     """
 
     def value(match: re.Match[str]) -> TextView | None:
-        if match[0] == "$$":
-            return view.slice(match.start(), match.start() + 1)
         name = match["name"] or match["braced"]
         known = (values or {}).get(name)
         told = (outside or {}).get(name)
@@ -199,10 +197,14 @@ def interpolated(
 def filled(
     view: TextView, pattern: re.Pattern[str], value: Callable[[re.Match[str]], TextView | None]
 ) -> TextView:
-    """The text with each match replaced by its value; where there is none, a hole is left."""
+    """The text with each match replaced by its value; where there is none, a hole is left.
+
+    A match of $$ is a dollar.
+    """
     parts, at, length = list[TextView](), 0, 0
     for match in pattern.finditer(view.text):
-        known = value(match)
+        dollar = match[0] == "$$"
+        known = view.slice(match.start(), match.start() + 1) if dollar else value(match)
         parts.append(view.slice(at, match.start()))
         at = match.end()
         if known is not None and length + len(known.text) <= MAX_VALUE:

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from draftcheck.deploy.deployment import ContentsBuilder, DocumentTree
+from draftcheck.deploy.deployment import Contents, DocumentTree
 from draftcheck.deploy.syntax import templates
 from draftcheck.deploy.syntax.variables import filled
 from draftcheck.deploy.text import TextView, Word, joined
@@ -58,7 +58,13 @@ class _TreeBuilder:
             mapping = name == "MappingStartEvent"
             self.open.append(_Open(mapping, event.start_mark.index, event.anchor))
         elif name in ("SequenceEndEvent", "MappingEndEvent"):
-            self._close(event)
+            done = self.open.pop()
+            place = self.view.place(done.start, max(event.end_mark.index, done.start))
+            tree = DocumentTree(place, items=tuple(done.items))
+            if done.mapping:
+                pairs = list(zip(done.items[::2], done.items[1::2], strict=False))
+                tree = DocumentTree(place, entries=self._entries(pairs))
+            self._add(tree, done.anchor, done.size)
         elif name == "AliasEvent":
             self._alias(event)
 
@@ -76,8 +82,7 @@ class _TreeBuilder:
         spelled = None if block or "\n" in self.view.text[start:end] else self.view.raw(start, end)
         if templates.present(event.value):
             view = replace(view, text=templates.hidden(view.text))
-        word = view.word(self.view.place(start, end), spelled, kind)
-        return DocumentTree(word.place, word=word)
+        return DocumentTree.of(view.word(self.view.place(start, end), spelled, kind))
 
     def _add(self, tree: DocumentTree, anchor: str | None, size: int) -> None:
         if anchor:
@@ -93,16 +98,6 @@ class _TreeBuilder:
             self.trees.append(tree)
         if self.total > MAX_NODES:
             raise _StopError("too many values", 0)
-
-    def _close(self, event: Any) -> None:
-        done = self.open.pop()
-        place = self.view.place(done.start, max(event.end_mark.index, done.start))
-        if done.mapping:
-            pairs = list(zip(done.items[::2], done.items[1::2], strict=False))
-            tree = DocumentTree(place, entries=self._entries(pairs))
-        else:
-            tree = DocumentTree(place, items=tuple(done.items))
-        self._add(tree, done.anchor, done.size)
 
     def _entries(
         self, pairs: list[tuple[DocumentTree, DocumentTree]]
@@ -135,7 +130,7 @@ class _TreeBuilder:
         self._add(tree, None, self.sizes[id(tree)])
 
 
-def parse(view: TextView, contents: ContentsBuilder) -> list[DocumentTree]:
+def parse(view: TextView, contents: Contents) -> list[DocumentTree]:
     """The documents of a YAML text; what stops the parser is said, what came before is kept."""
     trees, troubles = _attempt(view)
     if troubles and templates.present(view.text):
@@ -194,14 +189,19 @@ def scalar(view: TextView, value: str, start: int, end: int, style: str | None) 
     """The value of a scalar that stands in text[start:end], with the place of each character."""
     found: TextView | None
     if style in ("|", ">"):
-        found = _block(view, value, start, end)
+        header = view.text.find("\n", start, end)
+        if header < 0:
+            found = view.slice(start, start)
+        else:
+            found = _aligned(view.slice(header + 1, end), value, True)
     elif style == '"' and "\\" in view.text[start:end]:
         found = _escaped(view, value, start + 1, end - 1)
     elif style == "'" and "''" in view.text[start + 1 : end - 1]:
-        found = _doubled(view, start + 1, end - 1)
+        inner = view.slice(start + 1, end - 1)
+        found = filled(inner, _DOUBLED, lambda two: inner.slice(two.start(), two.start() + 1))
     else:
-        inner = 1 if style in ("'", '"') else 0
-        found = view.slice(start + inner, end - inner)
+        quote = 1 if style in ("'", '"') else 0
+        found = view.slice(start + quote, end - quote)
         found = found if found.text == value else _aligned(found, value, False)
     if found is None or found.text != value:
         return view.vague(value, start, end)
@@ -227,35 +227,15 @@ def _aligned(source: TextView, value: str, block: bool) -> TextView | None:
             lead = min(len(between) - len(between.rstrip(" ")), left)
         if gap - lead > at:
             stands = max(first - 1, 0) if block else first
-            parts.append(_break(source, value[at : gap - lead], stands))
+            parts.append(source.instead(value[at : gap - lead], stands, stands))
         parts.append(source.slice(first + left - lead, first + left + len(stripped)))
         at = gap + len(stripped)
     if value[at:].strip():
         return None
     if at < len(value):
-        parts.append(_break(source, value[at:], max(len(source.text) - 1, 0)))
+        last = max(len(source.text) - 1, 0)
+        parts.append(source.instead(value[at:], last, last))
     return joined(parts) if parts else None
-
-
-def _block(view: TextView, value: str, start: int, end: int) -> TextView | None:
-    """A literal or folded block, behind its header."""
-    header = view.text.find("\n", start)
-    if header < 0 or header >= end:
-        return view.slice(start, start) if not value else None
-    return _aligned(view.slice(header + 1, end), value, True)
-
-
-def _break(source: TextView, text: str, at: int) -> TextView:
-    """Line breaks as the value has them; they stand where a line of the file ends."""
-    offset = source.offset(at)
-    return TextView(source.source, text, [0], [offset], source.extent)
-
-
-def _doubled(view: TextView, start: int, end: int) -> TextView | None:
-    inner = view.slice(start, end)
-    if "\n" in inner.text:
-        return None
-    return filled(inner, _DOUBLED, lambda quotes: inner.slice(quotes.start(), quotes.start() + 1))
 
 
 def _escaped(view: TextView, value: str, start: int, end: int) -> TextView:
@@ -273,6 +253,6 @@ def _escaped(view: TextView, value: str, start: int, end: int) -> TextView:
             instead = " " if breaks == 1 else "\n" * (breaks - 1)
         else:  # a line that goes on in the next one
             continue
-        parts.append(_break(inner, instead, match.start()))
+        parts.append(inner.instead(instead, match.start(), match.start()))
         done += len(instead)
     return joined([*parts, inner.slice(at, len(inner.text))])

@@ -28,7 +28,6 @@ FORMAT = 1
 LARGEST = 64 << 20
 DEPTH = 5
 """What lies deeper is written on one line."""
-JOIN = " + "
 Figure = int | float | None
 Entry = TypeVar("Entry", bound="LockEntry")
 
@@ -121,7 +120,7 @@ class GateLock:
 
 
 def pair_key(target: str, draft: str) -> str:
-    return f"{target}{JOIN}{draft}"
+    return f"{target} + {draft}"
 
 
 def digest(kind: str, key: str, entry: Mapping[str, Any]) -> str:

@@ -12,7 +12,7 @@ Nothing is written before the caller asks for it; a model that cannot be read ke
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -51,10 +51,6 @@ class LockRequest:
     models: tuple[str, ...] = ()
     """Only these, where any are named."""
     offline: bool = False
-
-    def rereads(self, key: str) -> bool:
-        """Whether a model is read again though the lock has it."""
-        return self.update and (not self.models or key in self.models)
 
 
 @dataclass(slots=True)
@@ -108,8 +104,10 @@ def refresh(request: LockRequest) -> LockRefresh:
     }
     done = LockRefresh(path, GateLock(), setups=len(setups), unclear=len(setups) - len(pairs))
     work, lock = _Refreshing(old, request, done), done.lock
-    for target, draft in _ordered(pairs):
-        work.pair(target, draft)
+    # Pairs of one target together, so that whole vocabularies need not be kept for long.
+    unique = {(t.key, d.key if d else ""): (t, d) for t, d in pairs}
+    for key in sorted(unique):
+        work.pair(*unique[key])
     lock.trials = trials
     if request.files:  # other files may name what these do not
         lock.models = {**old.models, **lock.models}
@@ -131,12 +129,6 @@ def _pair(setup: SurveyedDeployment, root: Path) -> Pair | None:
         return None
     sides = [known_models.of_word(word, root, setup.paths) for word in words]
     return sides[0], sides[1] if len(sides) > 1 else None
-
-
-def _ordered(pairs: Sequence[Pair]) -> list[Pair]:
-    """Pairs of one target together, so that whole vocabularies need not be kept for long."""
-    unique = {(t.key, d.key if d else ""): (t, d) for t, d in pairs}
-    return [unique[key] for key in sorted(unique)]
 
 
 class _Refreshing:
@@ -171,8 +163,9 @@ class _Refreshing:
         key, done, models = reference.key, self._done, self._done.lock.models
         if key in models or key in done.failed:
             return key in models
-        before = self._old.models.get(key)
-        if before is not None and not self._request.rereads(key) and self._holds(reference, before):
+        before, asked = self._old.models.get(key), self._request
+        again = asked.update and (not asked.models or key in asked.models)
+        if before is not None and not again and self._holds(reference, before):
             models[key] = before
             return True
         try:
@@ -182,7 +175,16 @@ class _Refreshing:
             if before is not None and self._holds(reference, before):
                 models[key] = before  # better than nothing, and still true
             return key in models
-        models[key] = locks.sign("models", key, _entry(reference, facts))
+        ref = reference.ref
+        files = reference.local and ref is not None and ref.kind != "facts"
+        entry = LockedModel(
+            kind=facts.kind,
+            revision=facts.revision,
+            draftcheck=__version__,
+            facts=condensed.condense(facts),
+            content=known_models.content(ref) if files and ref is not None else UNSET,
+        )
+        models[key] = locks.sign("models", key, entry)
         if before is None:
             done.added.append(key)
         elif before != models[key]:
@@ -218,26 +220,10 @@ class _Refreshing:
         return facts
 
 
-def _entry(reference: ModelReference, facts: ModelFacts) -> LockedModel:
-    ref = reference.ref
-    files = reference.local and ref is not None and ref.kind != "facts"
-    return LockedModel(
-        kind=facts.kind,
-        revision=facts.revision,
-        draftcheck=__version__,
-        facts=condensed.condense(facts),
-        content=known_models.content(ref) if files and ref is not None else UNSET,
-    )
-
-
 def summary(done: LockRefresh, *, written: bool) -> Iterator[str]:
     """What was done, a line each."""
-    for verb, keys in (
-        ("added", done.added),
-        ("refreshed", done.refreshed),
-        ("dropped", done.dropped),
-    ):
-        for key in keys:
+    for verb in ("added", "refreshed", "dropped"):
+        for key in getattr(done, verb):
             entry = done.lock.models.get(key)
             at = f" at {entry.revision[:12]}" if entry is not None and entry.revision else ""
             yield f"{verb} {key}{at}"
