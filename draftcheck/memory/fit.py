@@ -178,7 +178,12 @@ class _QuestionBuilder:
         if "itself" in drafts and self.comparison.one_model:
             planned = self._planned(target)
             last = [layer for layer in planned.shape.layers if layer.attends][-1:]
-            layers = tuple(last * min(_own_layers(target), MOST_OWN))
+            own = target.config.mtp_layers or 1
+            if target.gguf is not None:
+                key = f"{target.config.model_type}.nextn_predict_layers"
+                kind, value = target.gguf.keys.get(key, ("", 0))
+                own = int(value) if kind.startswith(("uint", "int")) and value > 0 else 1
+            layers = tuple(last * min(own, MOST_OWN))
             return "itself", replace(
                 planned, shape=replace(planned.shape, layers=layers, floor=None)
             )
@@ -225,15 +230,6 @@ class _QuestionBuilder:
                 self.notes.append(f"tensor parallel over {count // stages} GPUs is assumed")
             return count // stages if count > 1 else 1
         return ranks
-
-
-def _own_layers(facts: ModelFacts) -> int:
-    """Prediction layers that the model brings along."""
-    if facts.gguf is not None:
-        key = f"{facts.config.model_type}.nextn_predict_layers"
-        kind, value = facts.gguf.keys.get(key, ("", 0))
-        return int(value) if kind.startswith(("uint", "int")) and value > 0 else 1
-    return facts.config.mtp_layers or 1
 
 
 def _per_token(question: MemoryQuestion) -> tuple[int, int]:
@@ -307,7 +303,8 @@ def _changes(
     if most.sequences is not None and most.sequences < question.sequences:
         yield f"--sequences {most.sequences:,}"
     if most.context is not None and most.context < question.context:
-        yield f"--context {_round(most.context)}"
+        # A context that people type: a multiple of 256 where there is one.
+        yield f"--context {most.context // 256 * 256 or most.context}"
     if question.draft is None:
         return
     if len(question.devices) > 1 and question.draft_gpu is None:
@@ -327,8 +324,3 @@ def _alone(question: MemoryQuestion, ours: Weights) -> Weights:
     if question.role != "itself":
         return ours
     return plan.weigh(question.without_draft())[0] or ours
-
-
-def _round(context: int) -> int:
-    """A context that people type: a multiple of 256 where there is one."""
-    return context // 256 * 256 or context

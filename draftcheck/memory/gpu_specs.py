@@ -51,19 +51,15 @@ def _several(part: str, spec: str) -> Iterator[Gpu]:
         count, part = int(match[1]), match[2].strip()
         if not 1 <= count <= MAX_DEVICES:
             raise UsageError(f"--gpu {spec[:80]!r}: {count} GPUs; from 1 to {MAX_DEVICES:,} work")
-    gpu = _size(part) or _one(part)
+    if match := _SIZE.fullmatch(part):
+        memory = int(float(match[1]) * UNITS[match[2].lower()])
+        if not 0 < memory <= MAX_MEMORY:
+            raise UsageError(f"--gpu {part[:80]!r}: no GPU has {memory:,} bytes")
+        gpu = Gpu(part, memory)
+    else:
+        gpu = _one(part)
     for _ in range(count):
         yield gpu
-
-
-def _size(text: str) -> Gpu | None:
-    match = _SIZE.fullmatch(text)
-    if match is None:
-        return None
-    memory = int(float(match[1]) * UNITS[match[2].lower()])
-    if not 0 < memory <= MAX_MEMORY:
-        raise UsageError(f"--gpu {text[:80]!r}: no GPU has {memory:,} bytes")
-    return Gpu(text, memory)
 
 
 def _one(text: str) -> Gpu:

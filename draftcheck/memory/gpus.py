@@ -81,8 +81,16 @@ def names() -> dict[str, list[Gpu]]:
     """Every spelling -> the GPUs that it can mean."""
     spellings: dict[str, list[Gpu]] = {}
     table = files.read("gpus", GpuFile)
+    kept = table.held_back
+    held_back = (kept.low * MIB, kept.typical * MIB, kept.high * MIB)
     for row in table.gpu:
-        gpu = _gpu(row, table.held_back)
+        gpu = Gpu(
+            name=row.name,
+            memory=row.usable or row.mib * MIB,
+            bandwidth=row.bandwidth * 10**9,
+            capability=row.capability,
+            held_back=(0, 0, 0) if row.usable else held_back,
+        )
         for name in (row.name, *row.aliases):
             spellings.setdefault(name, []).append(gpu)
     for chip in table.apple:
@@ -92,14 +100,3 @@ def names() -> dict[str, list[Gpu]]:
             for name in (gpu.name, chip.chip):
                 spellings.setdefault(name, []).append(gpu)
     return spellings
-
-
-def _gpu(row: GpuRow, kept: HeldBack) -> Gpu:
-    held_back = (kept.low * MIB, kept.typical * MIB, kept.high * MIB)
-    return Gpu(
-        name=row.name,
-        memory=row.usable or row.mib * MIB,
-        bandwidth=row.bandwidth * 10**9,
-        capability=row.capability,
-        held_back=(0, 0, 0) if row.usable else held_back,
-    )

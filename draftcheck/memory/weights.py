@@ -79,7 +79,13 @@ def measure(
     """
     tensors = facts.weights.tensors
     if not tensors:
-        return _by_files(facts) or _by_config(facts, shape, profile, ranks, dtype)
+        forms = ("pickle", "safetensors", "gguf")
+        if files := [file for file in facts.weights.files or () if file.format in forms]:
+            # Pickles are not opened; their sizes are near enough for a bound.
+            total = sum(file.size for file in files)
+            note = "weights are counted by file size"
+            return Weights(total, total // 2, total, exact=False, notes=(note,))
+        return _by_config(facts, shape, profile, ranks, dtype)
     if facts.gguf is not None:
         return _gguf(facts, tensors, with_mtp=with_mtp)
     size, sure = run_bytes(facts, profile, dtype)
@@ -102,17 +108,6 @@ def measure(
     # Shared only when it is equal to the target's, which no header tells.
     high = total + spread + shared if sure else total * 2 + shared
     return Weights(total, total - spread, high, exact, slack=max(slack, 0), notes=notes)
-
-
-def _by_files(facts: ModelFacts) -> Weights | None:
-    """Pickles are not opened; their sizes are near enough for a bound."""
-    files = [f for f in facts.weights.files or () if f.format in ("pickle", "safetensors", "gguf")]
-    if not files:
-        return None
-    total = sum(file.size for file in files)
-    return Weights(
-        total, total // 2, total, exact=False, notes=("weights are counted by file size",)
-    )
 
 
 def _by_config(

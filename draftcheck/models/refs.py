@@ -45,7 +45,14 @@ def parse(text: str) -> ModelRef:
         if path.is_dir():
             return ModelRef(text, "folder", path)
         if path.exists() or path.is_symlink():
-            return ModelRef(text, _file_kind(text, path), path)
+            if path.name.endswith(FACTS_SUFFIX):
+                return ModelRef(text, "facts", path)
+            if path.name.endswith(".gguf"):
+                return ModelRef(text, "gguf", path)
+            raise UsageError(
+                f"{text}: neither a checkpoint folder, a .gguf file nor a {FACTS_SUFFIX} file",
+                hint="Name the folder that holds config.json and tokenizer.json, or a GGUF file.",
+            )
         return _elsewhere(text, path)
     except PermissionError as error:
         raise ReadError(f"{text}: {error.strerror}") from error
@@ -53,17 +60,6 @@ def parse(text: str) -> ModelRef:
         raise UsageError(f"{text}: {error.strerror or error}") from error
     except RuntimeError as error:  # ~name of nobody
         raise UsageError(f"{text}: {error}") from error
-
-
-def _file_kind(text: str, path: Path) -> str:
-    if path.name.endswith(FACTS_SUFFIX):
-        return "facts"
-    if path.name.endswith(".gguf"):
-        return "gguf"
-    raise UsageError(
-        f"{text}: neither a checkpoint folder, a .gguf file nor a {FACTS_SUFFIX} file",
-        hint="Name the folder that holds config.json and tokenizer.json, or a GGUF file.",
-    )
 
 
 def _elsewhere(text: str, path: Path) -> ModelRef:

@@ -17,13 +17,9 @@ from draftcheck.values.facts import NO_TOKEN, ConfigFacts
 TEXT_CONFIGS = ("text_config", "llm_config", "language_config", "thinker_config")
 OTHER_PARTS = ("vision_config", "audio_config", "vision_tower", "speech_config", "vit_config")
 CONTEXT_KEYS = (
-    "max_position_embeddings",
-    "n_positions",
-    "max_seq_len",
-    "seq_length",
-    "max_sequence_length",
+    "max_position_embeddings", "n_positions", "max_seq_len", "seq_length", "max_sequence_length",
     "n_ctx",
-)
+)  # fmt: skip
 LEARNED_POSITIONS = {"gpt2", "gpt_neo", "opt", "gpt_bigcode", "xglm", "biogpt", "openai-gpt"}
 ALIBI = {"bloom", "mpt"}
 RECURRENT = {
@@ -96,11 +92,20 @@ def from_dict(
     context = number(*CONTEXT_KEYS)
     ropes = [part.get(name) for name in ("rope_scaling", "rope_parameters")]
     rope = _rope(ropes)
-    kinds = _layer_kinds(part)
+    listed = [part.get(name) for name in ("layer_types", "layers_block_type", "block_types")]
+    short = (names for names in listed if isinstance(names, list) and len(names) <= LARGEST_LIST)
+    kinds = next((tuple(map(str, names)) for names in short), None)
+    classes = config.get("architectures")
+    quant = config.get("quantization_config") or part.get("quantization_config")
+    recurrent = None
+    if model_type is not None:
+        recurrent = model_type in RECURRENT or bool(RECURRENT_LAYERS & set(kinds or ()))
     return ConfigFacts(
         model_type=model_type,
         outer_type=text(config.get("model_type")),
-        architectures=_texts(config.get("architectures")),
+        architectures=tuple(name for name in classes if isinstance(name, str))
+        if isinstance(classes, list)
+        else None,
         vocab_size=_vocab_size(part, where) or _vocab_size(config, where),
         layers=number("num_hidden_layers", "n_layer", "num_layers", "n_layers"),
         hidden=hidden,
@@ -119,9 +124,11 @@ def from_dict(
         experts_used=number("num_experts_per_tok", "moe_topk"),
         tied=next((place[TIED] for place in places if isinstance(place.get(TIED), bool)), None),
         dtype=next(filter(None, map(text, dtypes)), None),
-        quantization=_quantization(config),
+        quantization={key: quant[key] for key in KEPT_QUANT_KEYS if key in quant}
+        if isinstance(quant, dict)
+        else None,
         multimodal=any(isinstance(config.get(name), dict) for name in OTHER_PARTS),
-        recurrent=_recurrent(model_type, kinds),
+        recurrent=recurrent,
         bos_token_id=_id(both, "bos_token_id"),
         eos_token_ids=_ids(part, "eos_token_id") or _ids(config, "eos_token_id"),
         eos_is_list=isinstance(both["eos_token_id"], list) if "eos_token_id" in both else None,
@@ -207,33 +214,6 @@ def _scaled(context: int | None, rope: Mapping[str, Any] | None) -> int | None:
     if kind == "yarn" and original is not None:
         return max(context, int(original * factor))
     return int(context * factor)
-
-
-def _layer_kinds(part: Mapping[str, Any]) -> tuple[str, ...] | None:
-    for name in ("layer_types", "layers_block_type", "block_types"):
-        kinds = part.get(name)
-        if isinstance(kinds, list) and len(kinds) <= LARGEST_LIST:
-            return tuple(str(kind) for kind in kinds)
-    return None
-
-
-def _quantization(config: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    quant = config.get("quantization_config") or text_config(config).get("quantization_config")
-    if not isinstance(quant, dict):
-        return None
-    return {key: quant[key] for key in KEPT_QUANT_KEYS if key in quant}
-
-
-def _texts(names: Any) -> tuple[str, ...] | None:
-    if not isinstance(names, list):
-        return None
-    return tuple(name for name in names if isinstance(name, str))
-
-
-def _recurrent(model_type: str | None, kinds: tuple[str, ...] | None) -> bool | None:
-    if model_type is None:
-        return None
-    return model_type in RECURRENT or bool(RECURRENT_LAYERS & set(kinds or ()))
 
 
 def _positions(model_type: str | None, part: Mapping[str, Any]) -> str | None:

@@ -6,6 +6,7 @@ import hashlib
 import math
 import re
 from array import array
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
@@ -38,16 +39,9 @@ MAX_HEADER = 128 * 1024 * 1024
 UNKNOWN, CONTROL, USER_DEFINED, UNUSED, BYTE = 2, 3, 4, 5, 6
 PADDING = re.compile(rb"\[PAD\d+\]")
 KINDS = {
-    "llama": "spm-bpe",
-    "gpt2": "byte-bpe",
-    "gemma4": "spm-bpe",
-    "bert": "wordpiece",
-    "t5": "unigram",
-    "rwkv": "rwkv",
-    "plamo2": "plamo2",
-    "none": "none",
-    "no_vocab": "none",
-}
+    "llama": "spm-bpe", "gpt2": "byte-bpe", "gemma4": "spm-bpe", "bert": "wordpiece",
+    "t5": "unigram", "rwkv": "rwkv", "plamo2": "plamo2", "none": "none", "no_vocab": "none",
+}  # fmt: skip
 LONGEST_NAME = 64
 MOST_LAYERS = 512
 
@@ -102,7 +96,9 @@ def read(source: ModelSource, name: str, ref: str) -> ModelFacts:
     role = _role(config.model_type, tensors)
     whole = role == heads.FULL and not missing
     nextn = _number(keys, f"{config.model_type}.nextn_predict_layers") or 0
-    faults = _faults(facts, name)
+    lost = f"{short:,} bytes of tensor data are missing at the end" if short > 0 else None
+    wrong = (lost, facts.tensor_fault, facts.offset_fault, facts.split_fault)
+    faults = tuple(Fault("gguf", name, says) for says in wrong if says)  # whatever reads the file
     rows = tensors.get("token_embd.weight")
     if whole and not faults:
         faults = _missing(config, nextn, tensors, name)
@@ -169,8 +165,11 @@ def _tokenizer(
     keys: Mapping[str, tuple[str, Any]], tokens: list[bytes | None] | None, file: str
 ) -> TokenizerFacts:
     types = keys.get("tokenizer.ggml.token_type", ("", None))
-    by_type = _by_type(types[1][: len(tokens or ())]) if types[0] == "array[int32]" else {}
-    unused = by_type.get(UNUSED, frozenset())
+    by_type: dict[int, set[int]] = {}
+    for i, kind in enumerate(types[1][: len(tokens or ())] if types[0] == "array[int32]" else ()):
+        if kind != 1:
+            by_type.setdefault(kind, set()).add(i)
+    unused = by_type.get(UNUSED, ())
     padding = frozenset(
         i for i in unused if tokens is not None and PADDING.fullmatch(tokens[i] or b"")
     )
@@ -184,9 +183,9 @@ def _tokenizer(
         pre=_text(keys, "tokenizer.ggml.pre"),
         tokens=tokens,
         padding=padding,
-        added=by_type.get(USER_DEFINED, frozenset()),
-        special=by_type.get(CONTROL, frozenset()) | by_type.get(UNKNOWN, frozenset()),
-        byte_tokens=by_type.get(BYTE, frozenset()),
+        added=frozenset(by_type.get(USER_DEFINED, ())),
+        special=frozenset(by_type.get(CONTROL, ())).union(by_type.get(UNKNOWN, ())),
+        byte_tokens=frozenset(by_type.get(BYTE, ())),
         base_size=None,
         length=length,
         bos_id=_stored_id(keys, "bos"),
@@ -199,14 +198,6 @@ def _tokenizer(
         merges=merges.sha256 if isinstance(merges, GgufArray) else None,
         origin={"*": file},
     )
-
-
-def _by_type(types: Any) -> dict[int, frozenset[int]]:
-    found: dict[int, set[int]] = {}
-    for i, kind in enumerate(types):
-        if kind != 1:
-            found.setdefault(kind, set()).add(i)
-    return {kind: frozenset(ids) for kind, ids in found.items()}
 
 
 def _stored_id(keys: Mapping[str, tuple[str, Any]], name: str) -> int | None:
@@ -231,6 +222,9 @@ def _config(
     hidden = number("embedding_length")
     scaling = _text(keys, f"{arch}.rope.scaling.type")
     eos = _stored_id(keys, "eos")
+    totals: Counter[str] = Counter()  # elements of each type: the main one holds most
+    for tensor in tensors.values():
+        totals[tensor.dtype] += math.prod(tensor.shape)
     return ConfigFacts(
         model_type=arch,
         vocab_size=n_tokens,
@@ -248,21 +242,13 @@ def _config(
         experts=number("expert_count"),
         experts_used=number("expert_used_count"),
         tied=("output.weight" not in tensors) if tensors else None,
-        dtype=_main_type(tensors),
+        dtype=max(totals, key=totals.__getitem__, default=None),
         bos_token_id=_stored_id(keys, "bos"),
         eos_token_ids=None if eos is None or eos == NO_TOKEN else (eos,),
         pad_token_id=_stored_id(keys, "padding"),
         positions="learned" if "position_embd.weight" in tensors else "rope" if tensors else None,
         origin={"*": f"{arch}.* keys"},
     )
-
-
-def _main_type(tensors: Mapping[str, Tensor]) -> str | None:
-    """The type that holds most of the elements."""
-    totals: dict[str, int] = {}
-    for tensor in tensors.values():
-        totals[tensor.dtype] = totals.get(tensor.dtype, 0) + math.prod(tensor.shape)
-    return max(totals, key=lambda name: totals[name], default=None)
 
 
 def _role(arch: str | None, tensors: Mapping[str, Tensor]) -> str | None:
@@ -299,13 +285,6 @@ def _tensors(
             end = header.data_start + info.offset + (tensor.nbytes or 0)
             short = max(short, end - size)
     return found, short
-
-
-def _faults(facts: GgufFacts, name: str) -> tuple[Fault, ...]:
-    """What is wrong with the file whatever reads it."""
-    short = f"{facts.data_short_by:,} bytes of tensor data are missing at the end"
-    words = (short if facts.data_short_by > 0 else None, facts.tensor_fault, facts.offset_fault)
-    return tuple(Fault("gguf", name, says) for says in (*words, facts.split_fault) if says)
 
 
 def _split_fault(names: tuple[str, ...], headers: list[GgufHeader]) -> str | None:

@@ -35,18 +35,10 @@ TOKENS, MERGES = "tokenizer.ggml.tokens", "tokenizer.ggml.merges"
 WANTED = frozenset({TOKENS, "tokenizer.ggml.token_type", MERGES})
 
 SCALARS = {
-    0: ("uint8", "B", 1),
-    1: ("int8", "b", 1),
-    2: ("uint16", "H", 2),
-    3: ("int16", "h", 2),
-    4: ("uint32", "I", 4),
-    5: ("int32", "i", 4),
-    6: ("float32", "f", 4),
-    7: ("bool", "?", 1),
-    10: ("uint64", "Q", 8),
-    11: ("int64", "q", 8),
-    12: ("float64", "d", 8),
-}
+    0: ("uint8", "B", 1), 1: ("int8", "b", 1), 2: ("uint16", "H", 2), 3: ("int16", "h", 2),
+    4: ("uint32", "I", 4), 5: ("int32", "i", 4), 6: ("float32", "f", 4), 7: ("bool", "?", 1),
+    10: ("uint64", "Q", 8), 11: ("int64", "q", 8), 12: ("float64", "d", 8),
+}  # fmt: skip
 STRING, ARRAY = 8, 9
 STEP = 64 * 1024
 GROWTH = 1.3
@@ -162,7 +154,9 @@ def parse(data: Buffer) -> GgufHeader:
         keys.setdefault(name.partition("\0")[0], value)
     cursor.seen.keys_done = True
     tensors = tuple(_tensor(cursor, number) for number in range(n_tensors))
-    alignment = _alignment(keys)
+    kind, alignment = keys.get("general.alignment", ("uint32", 32))
+    if kind != "uint32" or alignment <= 0 or alignment & (alignment - 1):
+        raise BadGguf(f"general.alignment is {kind} {alignment!r}, not a power of two in uint32")
     data_start = (cursor.at + alignment - 1) // alignment * alignment
     return GgufHeader(version, keys, tensors, data_start, alignment, duplicate)
 
@@ -279,15 +273,6 @@ def _tensor(cursor: _Cursor, number: int) -> TensorInfo:
     return TensorInfo(name, dims, kind, offset)
 
 
-def _alignment(keys: Mapping[str, tuple[str, Any]]) -> int:
-    if "general.alignment" not in keys:
-        return 32
-    kind, value = keys["general.alignment"]
-    if kind != "uint32" or value <= 0 or value & (value - 1):
-        raise BadGguf(f"general.alignment is {kind} {value!r}, not a power of two in uint32")
-    return int(value)
-
-
 def guess(stop: TruncatedGguf, have: int) -> int:
     """How many bytes to have next; always more than now."""
     seen = stop.seen
@@ -301,15 +286,11 @@ def guess(stop: TruncatedGguf, have: int) -> int:
         end = seen.start + int(seen.count * size * GROWTH) + 4 * seen.count
         return max(stop.need, end, have + STEP)
     if seen.array == MERGES and seen.done < seen.count:
-        end = seen.start + int(seen.count * _merge(stop, have) * MARGIN) + rows + TAIL
+        # Bytes of a merge: as a token, until enough merges were read to go by them.
+        merge = (have - seen.start) / seen.done if seen.done else 18.0
+        if seen.tokens and seen.done < 0.4 * seen.count:
+            merge = seen.token_bytes / seen.tokens + 1
+        end = seen.start + int(seen.count * merge * MARGIN) + rows + TAIL
     elif seen.array == MERGES or not seen.array:
         end = have + rows + TAIL
     return max(stop.need + STEP, end)
-
-
-def _merge(stop: TruncatedGguf, have: int) -> float:
-    """Bytes of a merge: as a token, until enough merges were read to go by them."""
-    seen = stop.seen
-    if seen.tokens and seen.done < 0.4 * seen.count:
-        return seen.token_bytes / seen.tokens + 1
-    return (have - seen.start) / seen.done if seen.done else 18.0

@@ -10,7 +10,6 @@ from __future__ import annotations
 import base64
 import binascii
 import re
-from dataclasses import dataclass
 from typing import Any
 
 from draftcheck.errors import ReadError
@@ -44,16 +43,10 @@ def read_tiktoken(data: bytes, where: str) -> list[bytes | None]:
     return vocabulary.arrange(texts, ranks, where)
 
 
-@dataclass(frozen=True, slots=True)
-class Tekken:
-    tokens: list[bytes | None]
-    specials: int
-    names: dict[str, int]
-    pattern: str | None
-
-
-def read_tekken(root: dict[str, Any], where: str) -> Tekken:
-    """Lay the table out as mistral-common does."""
+def read_tekken(
+    root: dict[str, Any], where: str
+) -> tuple[list[bytes | None], int, dict[str, int], str]:
+    """Lay the table out as mistral-common does: tokens, number of special ones, ids, pattern."""
     config = root.get("config")
     vocab = root.get("vocab")
     if not isinstance(config, dict) or not isinstance(vocab, list):
@@ -68,52 +61,26 @@ def read_tekken(root: dict[str, Any], where: str) -> Tekken:
     tokens: list[bytes | None] = [f"<SPECIAL_{number}>".encode() for number in range(reserved)]
     names: dict[str, int] = {}
     for entry in specials:
-        number, text = _special(entry, where)
+        number = jsonfile.integer(entry.get("rank")) if isinstance(entry, dict) else None
+        text = entry.get("token_str") if isinstance(entry, dict) else None
+        if number is None or not isinstance(text, str):
+            raise ReadError(f"{where}: special_tokens has an entry without rank and token_str")
         if number < reserved:
             tokens[number] = vocabulary.encode(text)
             names[text] = number
-    for entry in vocab[: size - reserved]:
-        tokens.append(vocabulary.byte_level(_raw(entry, where)))
-    return Tekken(tokens, reserved, names, jsonfile.text(config.get("pattern")))
+    try:
+        for entry in vocab[: size - reserved]:
+            raw = base64.b64decode(entry["token_bytes"], validate=True)
+            tokens.append(vocabulary.byte_level(raw))
+    except (TypeError, KeyError, ValueError, binascii.Error):
+        raise ReadError(f"{where}: vocab has an entry without base64 token_bytes") from None
+    return tokens, reserved, names, jsonfile.text(config.get("pattern")) or ""
 
 
 # Files of version v3 do not list their special tokens; mistral-common fixes these.
-_CLASSIC = [
-    {"rank": rank, "token_str": text}
-    for rank, text in enumerate(
-        (
-            "<unk>",
-            "<s>",
-            "</s>",
-            "[INST]",
-            "[/INST]",
-            "[AVAILABLE_TOOLS]",
-            "[/AVAILABLE_TOOLS]",
-            "[TOOL_RESULTS]",
-            "[/TOOL_RESULTS]",
-            "[TOOL_CALLS]",
-            "[IMG]",
-            "<pad>",
-            "[IMG_BREAK]",
-            "[IMG_END]",
-            "[PREFIX]",
-            "[MIDDLE]",
-            "[SUFFIX]",
-        )
-    )
-]
-
-
-def _special(entry: Any, where: str) -> tuple[int, str]:
-    rank = jsonfile.integer(entry.get("rank")) if isinstance(entry, dict) else None
-    text = entry.get("token_str") if isinstance(entry, dict) else None
-    if rank is None or not isinstance(text, str):
-        raise ReadError(f"{where}: special_tokens has an entry without rank and token_str")
-    return rank, text
-
-
-def _raw(entry: Any, where: str) -> bytes:
-    try:
-        return base64.b64decode(entry["token_bytes"], validate=True)
-    except (TypeError, KeyError, ValueError, binascii.Error):
-        raise ReadError(f"{where}: vocab has an entry without base64 token_bytes") from None
+_CLASSIC_NAMES = (
+    "<unk>", "<s>", "</s>", "[INST]", "[/INST]", "[AVAILABLE_TOOLS]", "[/AVAILABLE_TOOLS]",
+    "[TOOL_RESULTS]", "[/TOOL_RESULTS]", "[TOOL_CALLS]", "[IMG]", "<pad>", "[IMG_BREAK]",
+    "[IMG_END]", "[PREFIX]", "[MIDDLE]", "[SUFFIX]",
+)  # fmt: skip
+_CLASSIC = [{"rank": rank, "token_str": text} for rank, text in enumerate(_CLASSIC_NAMES)]

@@ -59,7 +59,13 @@ def read(
     else:
         facts = _READERS[name](source, name)
     facts = _with_added_tokens(source, facts, config)
-    facts = _with_specials(facts, definition, config, _special_map(source, config, whole))
+    # The map speaks only where tokenizer_config.json is silent; of unk, rules ask only where
+    # there is no eos.
+    wanted = NAMES if whole or config.get("eos_token") is None else NAMES[:-1]
+    special_map = None
+    if not all(f"{special}_token" in config for special in wanted):
+        special_map = jsonfile.read_object(source, "special_tokens_map.json")
+    facts = _with_specials(facts, definition, config, special_map or {})
     facts = _with_template(source, facts, config, whole)
     return TokenizerFiles(facts, config, definition, has_spm)
 
@@ -130,23 +136,22 @@ def _parsed(
 def _from_tekken(source: ModelSource, name: str) -> TokenizerFacts:
     data = source.read(name, jsonfile.MAX_TOKENIZER)
     where = f"{source.label}/{name}"
-    table = byte_ranks.read_tekken(
-        jsonfile.shallow_object(jsonfile.parse(data, where), where), where
-    )
-    specials = frozenset(range(table.specials))
+    root = jsonfile.shallow_object(jsonfile.parse(data, where), where)
+    tokens, count, ids, pattern = byte_ranks.read_tekken(root, where)
+    specials = frozenset(range(count))
     return _facts(
         name,
         data,
-        table.tokens,
+        tokens,
         "byte-bpe",
-        pre=hashlib.sha256(vocabulary.encode(table.pattern or "")).hexdigest(),
+        pre=hashlib.sha256(vocabulary.encode(pattern)).hexdigest(),
         added=specials,
         special=specials,
-        base_size=len(table.tokens) - table.specials,
-        bos_id=table.names.get("<s>"),
-        eos_id=table.names.get("</s>"),
-        pad_id=table.names.get("<pad>"),
-        unk_id=table.names.get("<unk>"),
+        base_size=len(tokens) - count,
+        bos_id=ids.get("<s>"),
+        eos_id=ids.get("</s>"),
+        pad_id=ids.get("<pad>"),
+        unk_id=ids.get("<unk>"),
         add_bos=True,  # mistral-common always starts a prompt with <s>
         add_eos=False,
         origin={"*": name, "add_bos": "mistral-common", "add_eos": "mistral-common"},
@@ -262,17 +267,6 @@ def _with_added_tokens(
         added=facts.added | frozenset(extra),
         special=frozenset(special),
     )
-
-
-def _special_map(source: ModelSource, config: Mapping[str, Any], whole: bool) -> Mapping[str, Any]:
-    """special_tokens_map.json, which speaks only where tokenizer_config.json is silent.
-
-    Of unk, rules ask only where there is no eos.
-    """
-    names = NAMES if whole or config.get("eos_token") is None else NAMES[:-1]
-    if all(f"{name}_token" in config for name in names):
-        return {}
-    return jsonfile.read_object(source, "special_tokens_map.json") or {}
 
 
 def _with_specials(

@@ -51,7 +51,10 @@ def read(
         definition = tokenizer_json.frame(root, where)
     except ReadError:
         return None  # the reader of the whole file says it better
-    last = _last_id(source, name, start, _likely_end(definition) or rows)
+    likely = max(definition.added, default=None)  # the first of the ids that were added at the end
+    while likely and likely - 1 in definition.added:
+        likely -= 1
+    last = _last_id(source, name, start, likely or rows)
     if last is None or last >= vocabulary.MAX_ID:
         return None
     source.vouch(name)
@@ -151,14 +154,6 @@ def _parse(text: str) -> tuple[dict[str, Any], int]:
     return {**root, "model": model}, len(text[: reader.at].encode())
 
 
-def _likely_end(definition: TokenizerDefinition) -> int | None:
-    """The first of the added ids that lie together at the end; None when they do not."""
-    first = max(definition.added, default=None)
-    while first and first - 1 in definition.added:
-        first -= 1
-    return first or None
-
-
 def _last_id(source: ModelSource, name: str, start: int, likely: int | None) -> int | None:
     """The last id of a vocabulary that is written in the order of its ids.
 
@@ -171,7 +166,10 @@ def _last_id(source: ModelSource, name: str, start: int, likely: int | None) -> 
         return None
     rate = 24.0
     for probe in range(PROBES):
-        at = _guess(low, low_id, high, rate, likely, probe)
+        at = max(low, (low + high) // 2 - WINDOW // 2)
+        if likely is not None and likely > low_id and probe < PROBES // 2:
+            guess = low + int((likely - low_id) * rate) - WINDOW // 2
+            at = guess if low <= guess < high - WINDOW // 2 else at
         data = source.read_range(name, at, WINDOW)
         if end := END.search(data):
             before = [int(match[1]) for match in ENTRY.finditer(data, 0, end.end())]
@@ -185,14 +183,6 @@ def _last_id(source: ModelSource, name: str, start: int, likely: int | None) -> 
         if high - low < 256:
             return None
     return None
-
-
-def _guess(low: int, low_id: int, high: int, rate: float, likely: int | None, probe: int) -> int:
-    if likely is not None and likely > low_id and probe < PROBES // 2:
-        at = low + int((likely - low_id) * rate) - WINDOW // 2
-        if low <= at < high - WINDOW // 2:
-            return at
-    return max(low, (low + high) // 2 - WINDOW // 2)
 
 
 def _rising(ids: list[int]) -> bool:

@@ -14,8 +14,7 @@ import gc
 import hashlib
 import json
 import re
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any
@@ -29,14 +28,9 @@ from draftcheck.values.facts import TokenizerFacts
 
 # What tokenizers assumes when a field of the model is absent.
 _MODEL_DEFAULTS = {
-    "dropout": None,
-    "unk_token": None,
-    "continuing_subword_prefix": None,
-    "end_of_word_suffix": None,
-    "fuse_unk": False,
-    "byte_fallback": False,
-    "ignore_merges": False,
-}
+    "dropout": None, "unk_token": None, "continuing_subword_prefix": None,
+    "end_of_word_suffix": None, "fuse_unk": False, "byte_fallback": False, "ignore_merges": False,
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,11 +71,15 @@ _MARK = b'"cut out here"'
 
 
 def read(data: bytes, where: str) -> TokenizerDefinition:
-    with _without_collector():
-        try:
-            parts = _cut(data, where)
-        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-            parts = _whole(data, where)
+    collecting = gc.isenabled()
+    gc.disable()  # half a million short lists make it the slowest part of the parser
+    try:
+        parts = _cut(data, where)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        parts = _whole(data, where)
+    finally:
+        if collecting:
+            gc.enable()
     root, model, (base, entries), digest = parts
     definition = frame({**root, "model": model}, where)
     tokens = list(base)
@@ -108,18 +106,6 @@ def frame(root: dict[str, Any], where: str) -> TokenizerDefinition:
         decoder=decoder.get("type") if isinstance(decoder, dict) else None,
         unk_token=jsonfile.text(model.get("unk_token")),
     )
-
-
-@contextmanager
-def _without_collector() -> Iterator[None]:
-    """Half a million short lists make the cycle collector the slowest part of the parser."""
-    running = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if running:
-            gc.enable()
 
 
 BaseVocabulary = tuple[list[bytes | None], int]
@@ -178,7 +164,15 @@ def _once(name: str, raw: bytes, decode: Callable[[bytes], Any]) -> Any:
 
 
 def _base(vocab: Any, where: str) -> BaseVocabulary:
-    return _tokens(vocab, f"{where} model.vocab"), len(vocab)
+    where = f"{where} model.vocab"
+    if isinstance(vocab, dict):
+        return vocabulary.by_id(vocab, where), len(vocab)
+    if isinstance(vocab, list):  # Unigram: [[text, score], …]
+        try:
+            return [vocabulary.encode(entry[0]) for entry in vocab], len(vocab)
+        except (TypeError, IndexError, AttributeError, KeyError):
+            raise ReadError(f"{where}: entries are not [text, score] pairs") from None
+    raise ReadError(f"{where}: no vocabulary")
 
 
 def _raw_digest(raw: bytes, where: str) -> str | None:
@@ -205,17 +199,6 @@ def _digest_of(entries: Any, where: str) -> str | None:
     return hashlib.sha256(vocabulary.encode(flat)).hexdigest()
 
 
-def _tokens(vocab: Any, where: str) -> list[bytes | None]:
-    if isinstance(vocab, dict):
-        return vocabulary.by_id(vocab, where)
-    if isinstance(vocab, list):  # Unigram: [[text, score], …]
-        try:
-            return [vocabulary.encode(entry[0]) for entry in vocab]
-        except (TypeError, IndexError, AttributeError, KeyError):
-            raise ReadError(f"{where}: entries are not [text, score] pairs") from None
-    raise ReadError(f"{where}: no vocabulary")
-
-
 def _added(entries: Any, where: str) -> dict[int, dict[str, Any]]:
     if entries is None:
         return {}
@@ -237,9 +220,9 @@ def _kind(root: dict[str, Any], model: dict[str, Any]) -> str | None:
     plain = {"Unigram": "unigram", "WordPiece": "wordpiece", "WordLevel": "wordlevel"}
     if kind != "BPE":
         return plain.get(str(kind))
-    if "ByteLevel" in _types(root.get("pre_tokenizer")) | _types(root.get("decoder")):
-        return "byte-bpe"
     signs = _types(root.get("pre_tokenizer")) | _types(root.get("decoder"))
+    if "ByteLevel" in signs:
+        return "byte-bpe"
     if model.get("byte_fallback") or "Metaspace" in signs:
         return "spm-bpe"
     return "bpe"
@@ -305,7 +288,7 @@ def flatten(array: bytes) -> bytes | None:
     if parts is None or not _sound(parts) or b"\\u0000" in parts:  # a NUL would pass for ours
         return None
     try:
-        plain = _unescaped(parts)
+        plain = _ESCAPE.sub(_unescape, parts) if b"\\" in parts else parts
     except ValueError:
         return None
     return (
@@ -350,10 +333,6 @@ def _sound(parts: bytes) -> bool:
     except UnicodeDecodeError:
         return False
     return True
-
-
-def _unescaped(text: bytes) -> bytes:
-    return _ESCAPE.sub(_unescape, text) if b"\\" in text else text
 
 
 def _unescape(match: re.Match[bytes]) -> bytes:

@@ -39,21 +39,16 @@ def encode_all(texts: Collection[str]) -> list[bytes]:
 
 
 def arrange(texts: Sequence[bytes], ids: list[int], where: str) -> list[bytes | None]:
-    """Put each text at its id."""
-    table: list[bytes | None] = [None] * table_size(ids, where)
-    for number, value in zip(ids, texts, strict=True):
-        table[number] = value
-    return table
-
-
-def table_size(ids: list[int], where: str) -> int:
-    """How long a table the ids need; refuses ids that would only waste memory."""
+    """Put each text at its id; refuses ids that would only waste memory."""
     highest = max(ids, default=-1)
     if min(ids, default=0) < 0:
         raise ReadError(f"{where}: token id {min(ids)}")
     if highest >= MAX_ID or highest > 16 * len(ids) + SPARSE:
         raise ReadError(f"{where}: token id {highest:,} for {len(ids):,} tokens")
-    return highest + 1
+    table: list[bytes | None] = [None] * (highest + 1)
+    for number, value in zip(ids, texts, strict=True):
+        table[number] = value
+    return table
 
 
 def place(table: list[bytes | None], number: int, text: str, where: str) -> None:
@@ -65,19 +60,11 @@ def place(table: list[bytes | None], number: int, text: str, where: str) -> None
     table[number] = encode(text)
 
 
-def _byte_alphabet() -> dict[int, str]:
-    """GPT-2's printable stand-in for every byte, as str.translate wants it."""
-    printable = [*range(33, 127), *range(161, 173), *range(174, 256)]
-    table = {byte: chr(byte) for byte in printable}
-    spare = 256
-    for byte in range(256):
-        if byte not in table:
-            table[byte] = chr(spare)
-            spare += 1
-    return table
-
-
-_ALPHABET = _byte_alphabet()
+# GPT-2's printable stand-in for every byte, as str.translate wants it.
+_PRINTABLE = (*range(33, 127), *range(161, 173), *range(174, 256))
+_OTHERS = (byte for byte in range(256) if byte not in _PRINTABLE)
+_ALPHABET = {byte: chr(byte) for byte in _PRINTABLE}
+_ALPHABET |= {byte: chr(spare) for spare, byte in enumerate(_OTHERS, 256)}
 
 
 def byte_level(raw: bytes) -> bytes:

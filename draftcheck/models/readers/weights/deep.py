@@ -38,7 +38,14 @@ MOST_FAULTS = 20
 def look(weights: WeightFacts, raw: Mapping[str, Any], files: Sequence[str]) -> WeightFacts:
     """The same facts with the faults that the class itself shows; without a class, the table's."""
     plain = soundness.look(weights, raw, files)
-    torch, transformers = _libraries()
+    try:
+        torch = importlib.import_module("torch")
+        transformers = importlib.import_module("transformers")
+    except ImportError as error:
+        raise UsageError(
+            f"--deep needs torch and transformers ({error})",
+            hint="pip install 'draftcheck-llm[deep]'",
+        ) from None
     if not weights.tensors or weights.nbytes is None or weights.origin.get("format") == "mlx":
         return plain
     if any(families.elsewhere().match(name[:300]) for name in weights.tensors):
@@ -56,16 +63,6 @@ def look(weights: WeightFacts, raw: Mapping[str, Any], files: Sequence[str]) -> 
     told = (*(weights.faults or ()), *quantised.compare(raw, weights.tensors, files))
     faults = soundness.promises([*told, *found], raw, found)
     return replace(weights, faults=faults, class_known=f"transformers {transformers.__version__}")
-
-
-def _libraries() -> tuple[Any, Any]:
-    try:
-        return importlib.import_module("torch"), importlib.import_module("transformers")
-    except ImportError as error:
-        raise UsageError(
-            f"--deep needs torch and transformers ({error})",
-            hint="pip install 'draftcheck-llm[deep]'",
-        ) from None
 
 
 def _class(transformers: Any, raw: Mapping[str, Any]) -> tuple[Any, Any] | None:

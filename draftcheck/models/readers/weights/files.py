@@ -24,19 +24,12 @@ FRAME, ROW = 160, 84
 HEADER = 40 * 1024
 """Bytes of a header of which nothing is known: 97 of 100 models have less than 100 kB."""
 EMBEDDINGS = (
-    "model.embed_tokens.weight",
-    "model.language_model.embed_tokens.weight",
-    "language_model.model.embed_tokens.weight",
-    "embed_tokens.weight",
-    "transformer.wte.weight",
-    "wte.weight",
-    "model.decoder.embed_tokens.weight",
-    "gpt_neox.embed_in.weight",
-    "transformer.word_embeddings.weight",
-    "model.tok_embeddings.weight",
-    "backbone.embeddings.weight",
-    "backbone.embedding.weight",
-)
+    "model.embed_tokens.weight", "model.language_model.embed_tokens.weight",
+    "language_model.model.embed_tokens.weight", "embed_tokens.weight", "transformer.wte.weight",
+    "wte.weight", "model.decoder.embed_tokens.weight", "gpt_neox.embed_in.weight",
+    "transformer.word_embeddings.weight", "model.tok_embeddings.weight",
+    "backbone.embeddings.weight", "backbone.embedding.weight",
+)  # fmt: skip
 WHOLE = "model.safetensors"
 INDEX = "model.safetensors.index.json"
 VARIANT_INDEX = re.compile(r"model\.[\w-]+\.safetensors\.index\.json|model\.safetensors\..+\.json")
@@ -73,7 +66,12 @@ def read(source: ModelSource) -> WeightFacts:
             origin={"files": "listing"},
         )
     found = _Found()
-    source.expect(_guesses(choice))
+    # With each shard, how many bytes its header will have, about.
+    guesses = dict.fromkeys(choice.names, HEADER if choice.index is None else FRAME)
+    for tensor, file in (choice.index or {}).items():
+        if file in guesses:
+            guesses[file] += len(tensor) + ROW
+    source.expect(guesses)
     for name in choice.names:
         found.add(source, name)
     faults = choice.faults + tuple(found.faults)
@@ -153,17 +151,6 @@ def listed(source: ModelSource, names: tuple[str, ...]) -> WeightFacts:
     return WeightFacts(files=files, origin={"files": "listing"})
 
 
-def _guesses(choice: ShardChoice) -> dict[str, int]:
-    """With each shard, how many bytes its header will have, about."""
-    if choice.index is None:
-        return dict.fromkeys(choice.names, HEADER)
-    sizes = dict.fromkeys(choice.names, FRAME)
-    for tensor, file in choice.index.items():
-        if file in sizes:
-            sizes[file] += len(tensor) + ROW
-    return sizes
-
-
 def _format(name: str) -> str | None:
     if name.endswith(".safetensors"):
         return "safetensors"
@@ -199,8 +186,12 @@ class ShardIndex:
 
 def choose(source: ModelSource, names: Sequence[str]) -> ShardChoice:
     """The shards of the index when there is one, else the model's safetensors files."""
-    index_file = _index_file(names)
-    if index_file is None:
+    others = [name for name in names if VARIANT_INDEX.fullmatch(name)]
+    if INDEX in names:
+        index_file = INDEX
+    elif len(others) == 1 and WHOLE not in names:
+        index_file = others[0]
+    else:
         return _without_index(names)
     index = _index(source, index_file)
     mapping = index.files
@@ -267,13 +258,6 @@ def pickle_faults(source: ModelSource, pickles: Sequence[str]) -> list[Fault]:
     lost = sorted(set(index.files.values()) - set(source.files()))
     names = tuple(source.files())
     return faults + [_missing(name, index.files, names, PICKLE_INDEX) for name in lost]
-
-
-def _index_file(names: Sequence[str]) -> str | None:
-    if INDEX in names:
-        return INDEX
-    others = [name for name in names if VARIANT_INDEX.fullmatch(name)]
-    return others[0] if len(others) == 1 and WHOLE not in names else None
 
 
 def _index(source: ModelSource, name: str, suffix: str = ".safetensors") -> ShardIndex:

@@ -166,18 +166,6 @@ def _layer(look: NameSearch, number: int) -> None:
                     look.ask(name, shape)
 
 
-def _really_missing(look: NameSearch) -> list[tuple[str, Shape]]:
-    """Without the modules that are stored in a quantised form."""
-    if not look.missing:
-        return []
-    packed = packed_modules(look.tensors)
-    return [
-        (name, shape)
-        for name, shape in look.missing
-        if not (name.endswith(MODULE) and name.removesuffix(MODULE) in packed)
-    ]
-
-
 def packed_modules(tensors: Mapping[str, Tensor]) -> set[str]:
     """Modules with something stored that may be their weight, whatever it is called."""
     found = set()
@@ -218,7 +206,12 @@ def _by_kind(rows: Iterable[tuple[str, Shape]]) -> dict[str, list[tuple[str, Sha
 def _missing(look: NameSearch, left: Sequence[str]) -> list[Fault]:
     """One fault for whole layers, else one for each kind of parameter."""
     model, inside = look.model, look.inside
-    missing = _really_missing(look)
+    packed = packed_modules(look.tensors) if look.missing else set()
+    missing = [  # less the modules that are stored in a quantised form
+        (name, shape)
+        for name, shape in look.missing
+        if not (name.endswith(MODULE) and name.removesuffix(MODULE) in packed)
+    ]
     layers = Counter(int(match[1]) for name, _ in missing if (match := inside.match(name)))
     stored = {int(match[1]) for name in left if (match := inside.match(name))}
     gone = {n for n, count in layers.items() if count == _count(model, n)} - stored

@@ -158,7 +158,11 @@ class HubClient:
         addresses.refuse_user(url, what)
         hops: list[HttpAnswer] = []
         for _ in range(MAX_HOPS):
-            self._wait_for_quota(url)
+            # Wait while the allowance is used up, or another thread was told to wait.
+            while (left := self.budget.ahead(url, home=origin(url) == self._home)) > 0:
+                if left >= NOTED:
+                    progress.came("the rate limit", 0, left)
+                self._sleep(min(left, 1.0))
             with self._send(url, what, span) as (response, clock):
                 progress.asked()
                 headers = dict(response.headers)
@@ -289,13 +293,6 @@ class HubClient:
                 since, recent = now, 0
             if taken >= limit and not fits:
                 return  # the rest is not wanted; leaving closes the connection
-
-    def _wait_for_quota(self, url: str) -> None:
-        """Wait while the server's allowance is used up, or another thread was told to wait."""
-        while (left := self.budget.ahead(url, home=origin(url) == self._home)) > 0:
-            if left >= NOTED:
-                progress.came("the rate limit", 0, left)
-            self._sleep(min(left, 1.0))
 
     def _sleep(self, seconds: float) -> None:
         until = time.monotonic() + seconds

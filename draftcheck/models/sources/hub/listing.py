@@ -275,7 +275,8 @@ def pages(
         if not isinstance(body, list):
             raise ReadError(f"{MODELS} is not a list")
         url = _next(answer)
-        page = [row for row in body if _named(row)][:most]
+        rows = [row for row in body if isinstance(row, dict)]
+        page = [row for row in rows if isinstance(row.get("id") or row.get("modelId"), str)][:most]
         most -= len(page)
         yield (url if most else None), page
 
@@ -288,7 +289,3 @@ def _next(answer: HttpAnswer) -> str | None:
 
 def _same(url: str, base: str) -> bool:
     return origin(url) == origin(base) and urlsplit(url).path.rstrip("/") == urlsplit(base).path
-
-
-def _named(row: Any) -> bool:
-    return isinstance(row, dict) and isinstance(row.get("id") or row.get("modelId"), str)

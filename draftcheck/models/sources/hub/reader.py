@@ -315,14 +315,12 @@ class HubSource(ModelSource):
         limit = rest.stop - rest.start
         oid = (self._entry(path).digest or "").partition("git-sha1:")[2]
         link = self._links.get(path)
+        place = self._web.endpoint, self.listing.repo, self.listing.commit, path
         short = None
         if link is None and oid and is_whole:
-            short = self._shortcut.url(
-                self._web.endpoint, self.listing.repo, self.listing.commit, path, oid
-            )
-        url = link or short or self._address(path)
+            short = self._shortcut.url(*place, oid)
         answer = self._web.get(
-            url,
+            link or short or addresses.resolve(*place),
             sink,
             limit + 1 if is_whole else limit,
             what,
@@ -336,9 +334,6 @@ class HubSource(ModelSource):
             raise ReadError(f"{what}: more than the {span.size:,} bytes of the list of files")
         if len(sink) < span.stop - span.start:
             raise RetryableError(f"{what}: ended after {len(sink):,} bytes")
-
-    def _address(self, path: str) -> str:
-        return addresses.resolve(self._web.endpoint, self.listing.repo, self.listing.commit, path)
 
     def _refused(self, path: str, answer: HttpAnswer, link: str | None, short: str | None) -> None:
         if link is not None and answer.status in GONE:

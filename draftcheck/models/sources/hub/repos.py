@@ -10,7 +10,6 @@ from typing import Any
 
 from draftcheck import settings
 from draftcheck.errors import ReadError
-from draftcheck.models.sources.folder import FolderSource
 from draftcheck.models.sources.hub import huggingface_cache, listing
 from draftcheck.models.sources.hub.addresses import Shortcut
 from draftcheck.models.sources.hub.budget import RequestBudget
@@ -167,18 +166,10 @@ class Hub:
                 f" and {settings.hub_cache()})",
                 hint="Run it once without --offline (and without HF_HUB_OFFLINE) to fetch it.",
             )
-        return HubRepo(repo, sha, _walk(source))
+        files = (path for path in source.root.rglob("*") if not path.is_dir())
+        paths = (path.relative_to(source.root) for path in itertools.islice(files, MAX_FILES))
+        return HubRepo(repo, sha, sorted(path.as_posix() for path in paths))
 
     def close(self) -> None:
         """Make room in the cache, if this run has written to it."""
         self._store.trim()
-
-
-def _walk(source: FolderSource) -> list[str]:
-    found: list[str] = []
-    for path in source.root.rglob("*"):
-        if len(found) >= MAX_FILES:
-            break
-        if not path.is_dir():
-            found.append(path.relative_to(source.root).as_posix())
-    return sorted(found)
