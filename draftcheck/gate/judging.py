@@ -14,7 +14,7 @@ from draftcheck.gate.results import gate_finding
 from draftcheck.judge import repairs
 from draftcheck.judge.compare import compare
 from draftcheck.judge.decide import BEST_FIRST, Question, judge
-from draftcheck.memory import gpu_specs
+from draftcheck.memory import gpus
 from draftcheck.rulebook import book
 from draftcheck.values.circumstances import Circumstances
 from draftcheck.values.comparison import Comparison
@@ -56,7 +56,7 @@ def ask(deployment: Deployment, versions: Mapping[str, str], gpu: str | None) ->
         version = engine.version(text)
     except UsageError as error:
         version, told, doubt = engine.checked, "", error.message
-    circumstances = gpu_specs.placed(Circumstances(**{"gpu": gpu, **deployment.circumstances}))
+    circumstances = gpus.placed(Circumstances(**{"gpu": gpu, **deployment.circumstances}))
     return DeploymentQuestion(
         Question(engine.id, version, deployment.method, circumstances), told, doubt
     )

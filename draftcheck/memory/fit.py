@@ -1,7 +1,7 @@
 """Whether target, draft and both caches fit on the GPUs, and how far one can go.
 
 two models' facts          rules/tables/memory.toml  --gpu, --context, --kv-dtype …
-       │ from_config, from_gguf     │ profiles             │ gpu_specs, gpus, drivers
+       │ from_config, from_gguf     │ profiles             │ gpus
 Shape: a table of layers     Profile: an engine's     Machine, Circumstances
        │                     habits at a version             │
        └───────────────┬────────────┴────────────────────────┘
@@ -43,19 +43,12 @@ WORST_LAST = (Fit.FITS, Fit.TIGHT, Fit.CANNOT_TELL, Fit.DOES_NOT_FIT)
 MOST_SEQUENCES = 1 << 16
 LONGEST = 1 << 24
 """Tokens; only models that state no maximum are searched so far."""
-Good = Callable[[DeviceFit], bool]
 
 
 def fit(
-    comparison: Comparison,
-    circumstances: Circumstances,
-    machine: Machine,
-    *,
-    engine: str,
-    version: str,
-    order: Callable[[str], Any],
-    drafts: tuple[str, ...] = ("full",),
-) -> MemoryFit | None:
+    comparison: Comparison, circumstances: Circumstances, machine: Machine, *, engine: str,
+    version: str, order: Callable[[str], Any], drafts: tuple[str, ...] = ("full",),
+) -> MemoryFit | None:  # fmt: skip
     """Say whether the pair fits; None for an engine whose memory is not modelled.
 
     drafts: what the method takes, as in the rulebook ("none" and "itself" need no draft).
@@ -90,7 +83,7 @@ def fit(
         devices += [device] * max(1, min(count, MAX_DEVICES - len(devices)))
     if (ranks := sum(count for _, count in counted)) > len(devices):
         notes.append(f"{ranks:,} GPUs: of those that hold the same, some are not listed")
-    good = _surely if answer is Fit.TIGHT else _typically  # a tight fit asks for one that is sure
+    sure = answer is Fit.TIGHT  # a tight fit asks for one that is sure
     return replace(
         empty,
         answer=answer,
@@ -98,7 +91,7 @@ def fit(
         draft_tokens=question.draft_tokens,
         limits=_limits(question, ours, theirs),
         alone=_limits(question.without_draft(), _alone(question, ours), None),
-        changes=() if answer is Fit.FITS else tuple(_changes(question, ours, theirs, good)),
+        changes=() if answer is Fit.FITS else tuple(_changes(question, ours, theirs, sure)),
         per_token=_per_token(question),
         notes=tuple(dict.fromkeys(notes)),
     )
@@ -242,34 +235,28 @@ def _per_token(question: MemoryQuestion) -> tuple[int, int]:
     return (second.target - first.target) // scale, (second.draft - first.draft) // scale
 
 
-def _typically(device: DeviceFit) -> bool:
-    """Whether the typical figure stays within a device."""
-    return device.required <= device.available
-
-
-def _surely(device: DeviceFit) -> bool:
-    """Whether the upper end of the range stays within it, too."""
-    return device.answer is Fit.FITS
-
-
 def _limits(
-    question: MemoryQuestion, ours: Weights, theirs: Weights | None, good: Good = _typically
+    question: MemoryQuestion, ours: Weights, theirs: Weights | None, *, sure: bool = False
 ) -> Limits:
     """Find the longest context at these sequences, and the most sequences at this context."""
     longest = question.target.shape.max_context or LONGEST
 
     def context(value: int) -> bool:
-        return _fits(replace(question, context=value), ours, theirs, good)
+        return _fits(replace(question, context=value), ours, theirs, sure=sure)
 
     def sequences(value: int) -> bool:
-        return _fits(replace(question, sequences=value), ours, theirs, good)
+        return _fits(replace(question, sequences=value), ours, theirs, sure=sure)
 
     return Limits(_most(context, longest), _most(sequences, MOST_SEQUENCES))
 
 
-def _fits(question: MemoryQuestion, ours: Weights, theirs: Weights | None, good: Good) -> bool:
+def _fits(question: MemoryQuestion, ours: Weights, theirs: Weights | None, *, sure: bool) -> bool:
+    """Whether the typical figure stays within every device; sure: the upper end, too."""
+    devices = (device for device, _ in plan.devices(question, ours, theirs))
     try:
-        return all(good(device) for device, _ in plan.devices(question, ours, theirs))
+        if sure:
+            return all(device.answer is Fit.FITS for device in devices)
+        return all(device.required <= device.available for device in devices)
     except NotPlanned:
         return False
 
@@ -291,15 +278,15 @@ def _most(good: Callable[[int], bool], limit: int) -> int | None:
 
 
 def _changes(
-    question: MemoryQuestion, ours: Weights, theirs: Weights | None, good: Good
+    question: MemoryQuestion, ours: Weights, theirs: Weights | None, sure: bool
 ) -> Iterator[str]:
     """What would make it fit, the smallest change first."""
     smaller = question.profile.smaller_kv
     if smaller and question.kv_dtype is None:
         other = replace(question, kv_dtype=smaller)
-        if _fits(other, ours, theirs, good):
+        if _fits(other, ours, theirs, sure=sure):
             yield f"--kv-dtype {smaller}"
-    most = _limits(question, ours, theirs, good)
+    most = _limits(question, ours, theirs, sure=sure)
     if most.sequences is not None and most.sequences < question.sequences:
         yield f"--sequences {most.sequences:,}"
     if most.context is not None and most.context < question.context:
@@ -312,10 +299,11 @@ def _changes(
         for number, gpu in enumerate(question.devices):
             kinds.setdefault((gpu, number < question.ranks), number)
         for number in kinds.values():
-            if _fits(replace(question, draft_gpu=number, draft_ranks=1), ours, theirs, good):
+            other = replace(question, draft_gpu=number, draft_ranks=1)
+            if _fits(other, ours, theirs, sure=sure):
                 yield f"--draft-gpu {number}"
                 break
-    if _fits(question.without_draft(), _alone(question, ours), None, good):
+    if _fits(question.without_draft(), _alone(question, ours), None, sure=sure):
         yield "no draft: the target alone fits"
 
 

@@ -29,7 +29,6 @@ class ConfigFields:
         self.values, self.defaults, self.where = values, defaults, where
 
     def raw(self, name: str) -> Any:
-        """Look a field up, unchecked."""
         return self.values[name] if name in self.values else self.defaults.get(name)
 
     def number(self, *names: str, least: int = 1, most: int = shape.MAX_SIDE) -> int | None:
@@ -47,7 +46,6 @@ class ConfigFields:
         return None
 
     def need(self, *names: str) -> int:
-        """Find one of these fields, or give up."""
         number = self.number(*names)
         if number is None:
             raise ShapeUnknown(f"{names[0]} is not given")
@@ -104,13 +102,9 @@ def read(facts: ModelFacts) -> Shape:
 
 
 def _kinds(
-    listed: Sequence[str] | None,
-    fields: ConfigFields,
-    family: ConfigFamily,
-    count: int,
-    notes: list[str],
-    known: bool,
-) -> tuple[list[str], list[str] | None]:
+    listed: Sequence[str] | None, fields: ConfigFields, family: ConfigFamily, count: int,
+    notes: list[str], known: bool,
+) -> tuple[list[str], list[str] | None]:  # fmt: skip
     """The kind of each layer, and what they may be instead where the config leaves it open."""
     pattern = fields.raw("hybrid_override_pattern")
     if listed or isinstance(pattern, str):

@@ -57,7 +57,6 @@ class GgufKeys:
 
 
 def padded(values: Sequence[int], count: int, fill: int) -> list[int]:
-    """As many as there are layers."""
     return (list(values) + [fill] * count)[:count]
 
 
@@ -155,7 +154,14 @@ def _layers(keys: GgufKeys, table: GgufFamily, count: int, heads: list[int]) -> 
     if table.compressed:
         layers = _compressed(keys, layers)
     if table.history:
-        _add_history(keys, layers)
+        # Layers with n-gram embeddings keep a window of them in the recurrent cache.
+        kernel = keys.number("ple.conv_kernel") or 0
+        words = keys.number("ple.ngram_size") or 0
+        streams = keys.number("hyper_connection.count") or 0
+        extra = max(kernel - 1, 0) * words * streams * hidden
+        for at in keys.values("ple.layers") or ():
+            if at < len(layers):
+                layers[at] = replace(layers[at], state=layers[at].state + extra)
     return layers
 
 
@@ -176,17 +182,6 @@ def _compressed(keys: GgufKeys, layers: list[LayerShape]) -> list[LayerShape]:
             changes = {}
         compressed.append(replace(layer, ratio=max(ratio, 1), **changes))
     return compressed
-
-
-def _add_history(keys: GgufKeys, layers: list[LayerShape]) -> None:
-    """Layers with n-gram embeddings keep a window of them in the recurrent cache."""
-    kernel = keys.number("ple.conv_kernel") or 0
-    words = keys.number("ple.ngram_size") or 0
-    streams = keys.number("hyper_connection.count") or 0
-    extra = max(kernel - 1, 0) * words * streams * (keys.number("embedding_length") or 0)
-    for at in keys.values("ple.layers") or ():
-        if at < len(layers):
-            layers[at] = replace(layers[at], state=layers[at].state + extra)
 
 
 def _or(value: int | None, other: int) -> int:

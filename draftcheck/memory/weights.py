@@ -63,15 +63,9 @@ class Weights:
 
 
 def measure(
-    facts: ModelFacts,
-    shape: Shape | None,
-    profile: Profile,
-    *,
-    ranks: int = 1,
-    dtype: str | None = None,
-    with_mtp: bool = False,
-    shared_rows: int = 0,
-) -> Weights | None:
+    facts: ModelFacts, shape: Shape | None, profile: Profile, *, ranks: int = 1,
+    dtype: str | None = None, with_mtp: bool = False, shared_rows: int = 0,
+) -> Weights | None:  # fmt: skip
     """Weigh a model; None when nothing says how large it is.
 
     with_mtp: its own prediction layers are loaded. shared_rows: a head whose tables of so many
@@ -232,8 +226,16 @@ def estimate(facts: ModelFacts, table: Shape, float_bytes: int) -> tuple[int, in
     tables = table.vocab * table.hidden * (1 if tied(facts) else 2)
     linear = small = 0
     dense = _number(sizes, "first_k_dense_replace")
+    wide = _number(sizes, "intermediate_size") or table.feed_forward
+    each = 3 * table.hidden * (_number(sizes, "moe_intermediate_size") or wide)
+    experts = facts.config.experts or 0
     for number, layer in enumerate(table.layers):
-        linear += _attention(layer, table, sizes) + _feed_forward(facts, table, number < dense)
+        linear += _attention(layer, table, sizes)
+        if not experts or number < dense:
+            linear += 3 * table.hidden * wide
+        else:
+            shared = _number(sizes, "n_shared_experts")
+            linear += each * (experts + shared) + table.hidden * experts
         small += (4 if table.arch in FOUR_NORMS else 2) * table.hidden
         if table.arch in QK_NORM:
             small += 2 * layer.k
@@ -273,17 +275,6 @@ def _attention(layer: LayerShape, table: Shape, sizes: Mapping[str, Any]) -> int
     return hidden * (
         table.heads * layer.k + layer.kv_heads * (layer.k + layer.v) + table.heads * layer.v
     )
-
-
-def _feed_forward(facts: ModelFacts, table: Shape, dense: bool) -> int:
-    sizes = facts.config.sizes
-    wide = _number(sizes, "intermediate_size") or table.feed_forward
-    experts = facts.config.experts or 0
-    if not experts or dense:
-        return 3 * table.hidden * wide
-    each = 3 * table.hidden * (_number(sizes, "moe_intermediate_size") or wide)
-    shared = _number(sizes, "n_shared_experts")
-    return each * (experts + shared) + table.hidden * experts
 
 
 def bits_per_weight(quantization: Mapping[str, Any] | None, plain: float) -> float:

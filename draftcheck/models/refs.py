@@ -69,7 +69,9 @@ def _elsewhere(text: str, path: Path) -> ModelRef:
     if match := URL.fullmatch(text):
         name = "/".join(match["rest"].split("/")[:2])
         raise UsageError(f"{text}: an address, not a model reference", hint=f"Write {name}.")
-    if _looks_local(text, path):
+    # org/name/file.gguf is a file of a repo, unless its folder is here and only the file is not.
+    gone = text.endswith(".gguf") and (text.count("/") < 2 or path.parent.is_dir())
+    if gone or text.startswith((".", "/", "~")) or text.endswith(FACTS_SUFFIX):
         raise ReadError(f"{text}: no such file or folder")
     match = HUB.fullmatch(text)
     if match is None or not _sound(match["repo"], match["file"], match["revision"]):
@@ -77,23 +79,7 @@ def _elsewhere(text: str, path: Path) -> ModelRef:
         raise ReadError(f"{text}: no such file or folder", hint=hint)
     if match["file"] and match["tag"]:
         raise UsageError(f"{text}: names a file and a quantisation; one of them is enough")
-    return ModelRef(
-        text,
-        "hub",
-        repo=match["repo"],
-        revision=match["revision"],
-        file=match["file"],
-        tag=match["tag"],
-    )
-
-
-def _looks_local(text: str, path: Path) -> bool:
-    if text.startswith((".", "/", "~")) or text.endswith(FACTS_SUFFIX):
-        return True
-    if not text.endswith(".gguf"):
-        return False
-    # org/name/file.gguf is a file of a repo, unless its folder is here and only the file is not.
-    return text.count("/") < 2 or path.parent.is_dir()
+    return ModelRef(text, "hub", Path(), **match.groupdict())
 
 
 def _sound(repo: str, file: str | None, revision: str | None) -> bool:

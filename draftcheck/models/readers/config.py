@@ -158,18 +158,17 @@ def _kept(value: Any) -> Any:
     if isinstance(value, float | str):
         return value if isinstance(value, float) else value[:1000]
     if isinstance(value, list):
-        return [v for v in value[:LARGEST_LIST] if _short(v)]
+        # Nothing that could fill a report.
+        return [
+            entry
+            for entry in value[:LARGEST_LIST]
+            if (isinstance(entry, str) and len(entry) <= 64)
+            or (isinstance(entry, int) and abs(entry) < 2**64)
+        ]
     if isinstance(value, dict):
         entries = list(value.items())[:64]
         return {str(k): _kept(v) for k, v in entries if isinstance(v, int | float | str | list)}
     return None
-
-
-def _short(value: Any) -> bool:
-    """An entry of a list of sizes or kinds: nothing that could fill a report."""
-    if isinstance(value, str):
-        return len(value) <= 64
-    return isinstance(value, int) and abs(value) < 2**64
 
 
 def _id(both: Mapping[str, Any], name: str) -> int | None:

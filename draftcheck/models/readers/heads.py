@@ -13,7 +13,6 @@ import struct
 import sys
 from array import array
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
@@ -59,6 +58,8 @@ LAYER = re.compile(r"(?:language_model\.)?model\.(?:language_model\.)?layers\.(\
 MTP = re.compile(r"(?:.+\.)?(?:mtp\.layers|mtp_layers|mtp_block)\.(\d{1,6})\..+")
 NEXTN = re.compile(r"blk\.(\d{1,6})\.nextn\..+")
 SIGNS = ("mtp", "nextn", "eh_proj", "enorm")
+IdTable = tuple[str, bool | None, int | None]
+"""Of the table from a head's own ids to the target's: its fault, whether it rises, the last id."""
 MEDUSA = re.compile(r"(?:medusa_heads?\.|heads?\.|blocks\.)?(\d{1,4})\..+")
 
 
@@ -101,12 +102,9 @@ def layer_config(config: ConfigFacts, raw: Mapping[str, Any], where: str) -> Con
 
 
 def read(
-    kind: str | None,
-    config: ConfigFacts,
-    raw: Mapping[str, Any],
-    tensors: Mapping[str, Tensor] | None,
-    source: ModelSource,
-) -> HeadFacts | None:
+    kind: str | None, config: ConfigFacts, raw: Mapping[str, Any],
+    tensors: Mapping[str, Tensor] | None, source: ModelSource,
+) -> HeadFacts | None:  # fmt: skip
     """Facts of a head, of the MTP layers that a whole model promises, or of a PARD draft."""
     promised = config.mtp_layers
     if promised is None:
@@ -117,6 +115,7 @@ def read(
     stated = _stated(config, raw)
     classes = _verifier(raw).get("architectures")
     table = id_table(source, tensors) if kind not in _NO_HEAD else None
+    fault, rising, last = table or (None, None, None)
     medusa = None
     if kind == "medusa":
         medusa = _first(raw, "medusa_num_heads", "num_medusa_heads", "num_heads")
@@ -130,9 +129,9 @@ def read(
         mtp_promised=promised,
         mtp_present=mtp_layers(tensors, config.layers),
         medusa_heads=medusa,
-        d2t_fault=table.fault if table else None,
-        d2t_sorted=table.sorted if table else None,
-        d2t_last=table.last if table else None,
+        d2t_fault=fault,
+        d2t_sorted=rising,
+        d2t_last=last,
         verifier_architectures=tuple(name for name in classes if isinstance(name, str))
         if isinstance(classes, list) and len(classes) <= 100
         else None,
@@ -143,11 +142,9 @@ def read(
 
 
 def from_gguf(
-    kind: str | None,
-    config: ConfigFacts,
-    keys: Mapping[str, tuple[str, Any]],
+    kind: str | None, config: ConfigFacts, keys: Mapping[str, tuple[str, Any]],
     tensors: Mapping[str, Tensor],
-) -> HeadFacts | None:
+) -> HeadFacts | None:  # fmt: skip
     """The same from a GGUF's keys; every key that is not there is known to be absent."""
     values: dict[str, Any] = {}
     for name, (form, value) in keys.items():
@@ -168,12 +165,6 @@ def from_gguf(
         **stated,
         **shapes(tensors, "token_embd"),
     )
-
-
-def gguf_is_sidecar(tensors: Mapping[str, Tensor]) -> bool:
-    """Only multi-token-prediction layers, without the model that they belong to."""
-    nextn = any(NEXTN.match(name) for name in tensors)
-    return nextn and not any(name.startswith("blk.0.") for name in tensors)
 
 
 def _gguf_stated(config: ConfigFacts, values: Mapping[str, Any]) -> dict[str, Any]:
@@ -213,7 +204,6 @@ def shapes(tensors: Mapping[str, Tensor] | None, embedding: str = "embed_tokens"
 
 
 def _stated(config: ConfigFacts, raw: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields that the config itself states."""
     ids, place, key = _aux_layers(raw)
     target_hidden = _first(raw, "target_hidden_size", "backbone_hidden_size")
     if target_hidden is None:
@@ -243,9 +233,7 @@ def _places(raw: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
     yield "root", raw
 
 
-def _aux_layers(
-    raw: Mapping[str, Any],
-) -> tuple[tuple[int, ...] | None, str | None, str | None]:
+def _aux_layers(raw: Mapping[str, Any]) -> tuple[tuple[int, ...] | None, str | None, str | None]:
     """The layers, the part of the config that lists them, and their name there."""
     for place, part in _places(raw):
         for name in _AUX:
@@ -288,15 +276,6 @@ def _by_tensors(tensors: Mapping[str, Tensor] | None) -> str | None:
     if any(name.startswith(("medusa_head.", "medusa_heads.")) for name in tensors):
         return "medusa"
     return None
-
-
-@dataclass(frozen=True, slots=True)
-class IdTable:
-    """What the table from the head's own ids to the target's holds; never the ids themselves."""
-
-    fault: str = ""
-    sorted: bool | None = None
-    last: int | None = None
 
 
 def _find(tensors: Mapping[str, Tensor] | None, names: Sequence[str]) -> Tensor | None:
@@ -345,15 +324,13 @@ def judge_table(offsets: Sequence[int], kept: Sequence[int] | None) -> IdTable:
     last = max(ids, default=None)
     bad = next((i for i, number in enumerate(ids) if number < 0), None)
     if bad is not None:
-        return IdTable(f"draft id {bad} becomes the target id {ids[bad]}", None, None)
+        return f"draft id {bad} becomes the target id {ids[bad]}", None, None
     rising = all(a < b for a, b in pairwise(ids))
     if not rising:
         seen: dict[int, int] = {}
         for i, number in enumerate(ids):
             if seen.setdefault(number, i) != i:
-                return IdTable(
-                    f"draft ids {seen[number]} and {i} both become {number}", False, last
-                )
+                return f"draft ids {seen[number]} and {i} both become {number}", False, last
     fault = ""
     if kept is not None:
         marked = {i for i, flag in enumerate(kept) if flag}
@@ -361,7 +338,7 @@ def judge_table(offsets: Sequence[int], kept: Sequence[int] | None) -> IdTable:
             fault = f"d2t leads to the target id {min(extra)}, which t2d does not mark"
         elif extra := marked - set(ids):
             fault = f"t2d marks the target id {min(extra)}, to which d2t does not lead"
-    return IdTable(fault, rising, last)
+    return fault, rising, last
 
 
 def _numbers(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -82,11 +81,6 @@ class OllamaManifest:
         layer = self.layer(kind)
         return self.source(layer).read(layer.blob, limit) if layer else None
 
-    def params(self) -> Mapping[str, Any]:
-        """The parameters that the Modelfile sets."""
-        data = self.text("params")
-        return _object(data, f"{self.label}: params") if data is not None else {}
-
 
 def about(manifest: OllamaManifest) -> dict[str, str]:
     """Its layers, its template's digest and its parameters, in words."""
@@ -94,8 +88,9 @@ def about(manifest: OllamaManifest) -> dict[str, str]:
     found = {"layers": ", ".join(kinds)[:400]}
     if template := manifest.text("template"):
         found["template"] = f"sha256 {hashlib.sha256(template).hexdigest()}"
-    if params := manifest.params():
-        found["params"] = json.dumps(params, sort_keys=True)[:1000]
+    params = manifest.text("params")
+    if params is not None and (body := _object(params, f"{manifest.label}: params")):
+        found["params"] = json.dumps(body, sort_keys=True)[:1000]
     return found
 
 

@@ -12,7 +12,6 @@ from typing import Any
 
 from draftcheck.errors import ReadError, UsageError
 from draftcheck.models.readers import heads
-from draftcheck.models.readers.gguf import ggml_types
 from draftcheck.models.readers.gguf import header as gguf_header
 from draftcheck.models.readers.gguf.header import TOKENS, GgufHeader, TensorInfo
 from draftcheck.models.readers.weights import families
@@ -188,26 +187,21 @@ def _tokenizer(
         byte_tokens=frozenset(by_type.get(BYTE, ())),
         base_size=None,
         length=length,
-        bos_id=_stored_id(keys, "bos"),
-        eos_id=_stored_id(keys, "eos"),
-        pad_id=_stored_id(keys, "padding"),
-        unk_id=_stored_id(keys, "unknown"),
-        add_bos=_stored_flag(keys, "add_bos_token"),
-        add_eos=_stored_flag(keys, "add_eos_token"),
+        bos_id=_stored(keys, "bos_token_id"),
+        eos_id=_stored(keys, "eos_token_id"),
+        pad_id=_stored(keys, "padding_token_id"),
+        unk_id=_stored(keys, "unknown_token_id"),
+        add_bos=_stored(keys, "add_bos_token", "bool"),
+        add_eos=_stored(keys, "add_eos_token", "bool"),
         chat_template=hashlib.sha256(template[1]).hexdigest() if template[0] == "string" else None,
         merges=merges.sha256 if isinstance(merges, GgufArray) else None,
         origin={"*": file},
     )
 
 
-def _stored_id(keys: Mapping[str, tuple[str, Any]], name: str) -> int | None:
-    kind, value = keys.get(f"tokenizer.ggml.{name}_token_id", ("", None))
-    return int(value) if kind == "uint32" else None
-
-
-def _stored_flag(keys: Mapping[str, tuple[str, Any]], name: str) -> bool | None:
+def _stored(keys: Mapping[str, tuple[str, Any]], name: str, wanted: str = "uint32") -> Any:
     kind, value = keys.get(f"tokenizer.ggml.{name}", ("", None))
-    return bool(value) if kind == "bool" else None
+    return value if kind == wanted else None
 
 
 def _config(
@@ -221,7 +215,7 @@ def _config(
     heads_ = number("attention.head_count")
     hidden = number("embedding_length")
     scaling = _text(keys, f"{arch}.rope.scaling.type")
-    eos = _stored_id(keys, "eos")
+    eos = _stored(keys, "eos_token_id")
     totals: Counter[str] = Counter()  # elements of each type: the main one holds most
     for tensor in tensors.values():
         totals[tensor.dtype] += math.prod(tensor.shape)
@@ -243,9 +237,9 @@ def _config(
         experts_used=number("expert_used_count"),
         tied=("output.weight" not in tensors) if tensors else None,
         dtype=max(totals, key=totals.__getitem__, default=None),
-        bos_token_id=_stored_id(keys, "bos"),
+        bos_token_id=_stored(keys, "bos_token_id"),
         eos_token_ids=None if eos is None or eos == NO_TOKEN else (eos,),
-        pad_token_id=_stored_id(keys, "padding"),
+        pad_token_id=_stored(keys, "padding_token_id"),
         positions="learned" if "position_embd.weight" in tensors else "rope" if tensors else None,
         origin={"*": f"{arch}.* keys"},
     )
@@ -259,13 +253,13 @@ def _role(arch: str | None, tensors: Mapping[str, Tensor]) -> str | None:
         return "mtp" if arch == "gemma4-assistant" else arch
     if arch in kinds.no_memory:
         return "encoder"
-    if heads.gguf_is_sidecar(tensors):
-        return "mtp"
+    if any(map(heads.NEXTN.match, tensors)) and not any(n.startswith("blk.0.") for n in tensors):
+        return "mtp"  # only prediction layers, without the model that they belong to
     return heads.FULL if arch else None
 
 
 def _tensor(info: TensorInfo, file: str) -> Tensor:
-    name, block, size = ggml_types.TYPES.get(info.type, (f"type {info.type}", 0, 0))
+    name, block, size = gguf_header.TENSOR_TYPES.get(info.type, (f"type {info.type}", 0, 0))
     count = math.prod(info.dims)
     nbytes = count // block * size if block and count % block == 0 else None
     return Tensor(name, tuple(reversed(info.dims)), file, nbytes)
@@ -312,7 +306,7 @@ def _tensor_fault(header: GgufHeader) -> str | None:
     """The first thing in the table that ggml's reader refuses, in its order."""
     seen: set[str] = set()
     for info in header.tensors:
-        name, block, _ = ggml_types.TYPES.get(info.type, ("", 0, 0))
+        name, block, _ = gguf_header.TENSOR_TYPES.get(info.type, ("", 0, 0))
         if len(info.name.encode("utf-8", "surrogateescape")) >= LONGEST_NAME:
             return f"tensor name {info.name[:80]!r} is too long"
         if info.name in seen:

@@ -11,13 +11,8 @@ from typing import Any
 
 from draftcheck.errors import ReadError
 from draftcheck.models.readers import jsonfile
-from draftcheck.models.readers.tokenizer import (
-    byte_ranks,
-    sentencepiece,
-    tokenizer_json,
-    vocabulary,
-)
 from draftcheck.models.readers.tokenizer import lean as lean_tokenizer
+from draftcheck.models.readers.tokenizer import sentencepiece, tokenizer_json, vocabulary
 from draftcheck.models.sources.source import ModelSource
 from draftcheck.values.facts import NO_TOKEN, TokenizerFacts
 
@@ -46,7 +41,7 @@ def read(
     """
     config = jsonfile.read_object(source, "tokenizer_config.json") or {}
     spm = "tokenizer.model"
-    has_spm = spm in source.files() and not byte_ranks.looks_like_tiktoken(
+    has_spm = spm in source.files() and not vocabulary.looks_like_tiktoken(
         source.read_range(spm, 0, 512)
     )
     name = main_file(source)
@@ -137,7 +132,7 @@ def _from_tekken(source: ModelSource, name: str) -> TokenizerFacts:
     data = source.read(name, jsonfile.MAX_TOKENIZER)
     where = f"{source.label}/{name}"
     root = jsonfile.shallow_object(jsonfile.parse(data, where), where)
-    tokens, count, ids, pattern = byte_ranks.read_tekken(root, where)
+    tokens, count, ids, pattern = vocabulary.read_tekken(root, where)
     specials = frozenset(range(count))
     return _facts(
         name,
@@ -160,9 +155,9 @@ def _from_tekken(source: ModelSource, name: str) -> TokenizerFacts:
 
 def _from_model_file(source: ModelSource, name: str) -> TokenizerFacts:
     data = source.read(name, MAX_PIECES_FILE)
-    if name != "tokenizer.model" or byte_ranks.looks_like_tiktoken(data):
+    if name != "tokenizer.model" or vocabulary.looks_like_tiktoken(data):
         origin = {"*": name, "length": "not in the file: special tokens of tiktoken live in code"}
-        tokens = byte_ranks.read_tiktoken(data, f"{source.label}/{name}")
+        tokens = vocabulary.read_tiktoken(data, f"{source.label}/{name}")
         return _facts(name, data, tokens, "byte-bpe", length=None, origin=origin)
     try:
         model = sentencepiece.parse(data)
@@ -270,11 +265,9 @@ def _with_added_tokens(
 
 
 def _with_specials(
-    facts: TokenizerFacts,
-    definition: tokenizer_json.TokenizerDefinition | None,
-    config: Mapping[str, Any],
-    special_map: Mapping[str, Any],
-) -> TokenizerFacts:
+    facts: TokenizerFacts, definition: tokenizer_json.TokenizerDefinition | None,
+    config: Mapping[str, Any], special_map: Mapping[str, Any],
+) -> TokenizerFacts:  # fmt: skip
     """Ids of bos, eos, pad and unk by the texts that the config files give them."""
     texts: Sequence[bytes | None] | Mapping[int, bytes] | None = facts.tokens
     if texts is None and definition is not None:

@@ -126,28 +126,24 @@ class _Text:
             raise IndexError  # a number could go on
         return value
 
+    def members(self, stop: str) -> dict[str, Any]:
+        """Read the members of an object until the one of that name begins."""
+        self.skip("{")
+        found: dict[str, Any] = {}
+        while True:
+            key = self.value()
+            self.skip(":")
+            if key == stop:
+                return found
+            found[key] = self.value()
+            self.skip(",")
+
 
 def _parse(text: str) -> tuple[dict[str, Any], int]:
     """Read members until model.vocab begins."""
     reader = _Text(text)
-    reader.skip("{")
-    root: dict[str, Any] = {}
-    while True:
-        key = reader.value()
-        reader.skip(":")
-        if key == "model":
-            break
-        root[key] = reader.value()
-        reader.skip(",")
-    reader.skip("{")
-    model: dict[str, Any] = {"merges": []}
-    while True:
-        key = reader.value()
-        reader.skip(":")
-        if key == "vocab":
-            break
-        model[key] = reader.value()
-        reader.skip(",")
+    root = reader.members("model")
+    model = {"merges": [], **reader.members("vocab")}
     reader.skip("{")  # a list (Unigram) is read whole
     if "added_tokens" not in root or model.get("type", "BPE") not in KINDS:
         raise ValueError("not the usual order")

@@ -33,6 +33,7 @@ LAYER = re.compile(r"(.*\.)?(layers|h|blocks)\.(\d{1,6})\.")
 LARGEST = 2**31
 MOST_LAYERS = 1024
 MOST_FAULTS = 20
+Shape = tuple[int, ...]
 
 
 def look(weights: WeightFacts, raw: Mapping[str, Any], files: Sequence[str]) -> WeightFacts:
@@ -174,12 +175,9 @@ def parameters(torch: Any, cls: Any, config: Any) -> dict[str, tuple[int, ...]]:
 
 
 def _faults(
-    who: str,
-    missing: Sequence[str],
-    misshapen: Sequence[tuple[str, tuple[int, ...], tuple[int, ...]]],
-    left: Sequence[str],
-    tensors: Mapping[str, Tensor],
-) -> list[Fault]:
+    who: str, missing: Sequence[str], misshapen: Sequence[tuple[str, Shape, Shape]],
+    left: Sequence[str], tensors: Mapping[str, Tensor],
+) -> list[Fault]:  # fmt: skip
     faults = []
     for name in missing[:MOST_FAULTS]:
         head = name.startswith(("lm_head", "embed_out"))

@@ -110,10 +110,10 @@ class _Found:
 
     def add(self, source: ModelSource, name: str) -> None:
         try:
-            header = safetensors_header.read(source, name)
+            tensors: Mapping[str, Tensor]
+            tensors, metadata = safetensors_header.read(source, name)
             source.vouch(name)
-            tensors: Mapping[str, Tensor] = header.tensors
-            self.format = self.format or header.metadata.get("format", "")[:20]
+            self.format = self.format or metadata.get("format", "")[:20]
         except UnsoundSafetensors as error:
             self.faults.append(Fault(error.kind, name, error.says, error.tensor))
             if error.tensors is None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import struct
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
 from draftcheck.errors import PointerError, ReadError
@@ -27,25 +26,15 @@ class UnsoundSafetensors(ReadError):
     """The bytes prove that no loader takes this file; says what, and what could be read."""
 
     def __init__(
-        self,
-        where: str,
-        says: str,
-        kind: str = "header",
-        tensor: str | None = None,
+        self, where: str, says: str, kind: str = "header", tensor: str | None = None,
         tensors: Mapping[str, Tensor] | None = None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         super().__init__(f"{where}: {says}")
         self.says, self.kind, self.tensor, self.tensors = says, kind, tensor, tensors
 
 
-@dataclass(frozen=True, slots=True)
-class SafetensorsHeader:
-    tensors: dict[str, Tensor]
-    metadata: Mapping[str, str] = field(default_factory=dict)
-
-
-def read(source: ModelSource, name: str) -> SafetensorsHeader:
-    """Tensors of one file; Unsound says what is wrong with one that no loader takes."""
+def read(source: ModelSource, name: str) -> tuple[dict[str, Tensor], dict[str, str]]:
+    """Tensors and metadata of one file; Unsound says what is wrong where no loader takes it."""
     where = f"{source.label}/{name}"
     size = source.files()[name]
     try:
@@ -80,7 +69,7 @@ def read(source: ModelSource, name: str) -> SafetensorsHeader:
         says = f"{size:,} bytes, but its header describes {told:,} ("
         says += f"cut off, {told - size:,} missing)" if cut else "something follows the tensors)"
         raise UnsoundSafetensors(where, says, "cut-off" if cut else "trailing", tensors=tensors)
-    return SafetensorsHeader(tensors, metadata)
+    return tensors, metadata
 
 
 def _json(data: bytes, where: str) -> dict[str, Any]:

@@ -18,18 +18,14 @@ from pathlib import Path
 from typing import Any
 
 from draftcheck import atomic
+from draftcheck.models.sources.folder import FLAGS
 
 LAYOUT = "1"
 KINDS = ("blobs", "heads", "listings", "refs")
 MARK = b"draftcheck-head-1 "
 ROOM = 0.8
 """Share of the limit that is left after making room."""
-READ_ONLY = (
-    os.O_RDONLY
-    | getattr(os, "O_NONBLOCK", 0)
-    | getattr(os, "O_NOFOLLOW", 0)
-    | getattr(os, "O_BINARY", 0)
-)
+READ_ONLY = FLAGS | getattr(os, "O_NOFOLLOW", 0)
 """A link or a FIFO that somebody planted is neither followed nor waited for."""
 STALE = 3600
 """Seconds after which a file that was never moved into place is rubbish."""
