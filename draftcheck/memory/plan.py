@@ -33,8 +33,6 @@ NO_CACHE = ("medusa", "mlp_speculator")
 
 @dataclass(frozen=True, slots=True)
 class PlannedModel:
-    """One model: its facts and its table."""
-
     facts: ModelFacts
     shape: Shape
 
@@ -65,7 +63,6 @@ class MemoryQuestion:
     """Whether this is the stage that makes the logits and holds the draft."""
 
     def without_draft(self) -> MemoryQuestion:
-        """Ask the same of the target alone."""
         return replace(self, draft=None, role="", draft_gpu=None)
 
 

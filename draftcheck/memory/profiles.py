@@ -187,7 +187,6 @@ class Profile(RuleRow, frozen=True, kw_only=True):
         return word, types.get(word, 8.0 * float_bytes)
 
     def takes(self, kv_dtype: str | None) -> bool:
-        """Whether the engine has a KV cache of this type."""
         return kv_dtype is None or kv_dtype.lower() in self.kv_types
 
 

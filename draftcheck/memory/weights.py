@@ -79,7 +79,14 @@ def measure(
             total = sum(file.size for file in files)
             note = "weights are counted by file size"
             return Weights(total, total // 2, total, exact=False, notes=(note,))
-        return _by_config(facts, shape, profile, ranks, dtype)
+        # No file was seen: count what a decoder of this shape has.
+        float_bytes, _ = run_bytes(facts, profile, dtype)
+        counted = estimate(facts, shape, float_bytes) if shape is not None else None
+        if counted is None:
+            return None
+        total = counted[1] // ranks
+        note = f"{facts.ref}: weights are counted from its config, no header was read"
+        return Weights(total, total * 95 // 100, total * 110 // 100, exact=False, notes=(note,))
     if facts.gguf is not None:
         return _gguf(facts, tensors, with_mtp=with_mtp)
     size, sure = run_bytes(facts, profile, dtype)
@@ -102,20 +109,6 @@ def measure(
     # Shared only when it is equal to the target's, which no header tells.
     high = total + spread + shared if sure else total * 2 + shared
     return Weights(total, total - spread, high, exact, slack=max(slack, 0), notes=notes)
-
-
-def _by_config(
-    facts: ModelFacts, shape: Shape | None, profile: Profile, ranks: int, dtype: str | None
-) -> Weights | None:
-    """No file was seen: count what a decoder of this shape has."""
-    if shape is None:
-        return None
-    counted = estimate(facts, shape, run_bytes(facts, profile, dtype)[0])
-    if counted is None:
-        return None
-    total = counted[1] // ranks
-    note = f"{facts.ref}: weights are counted from its config, no header was read"
-    return Weights(total, total * 95 // 100, total * 110 // 100, exact=False, notes=(note,))
 
 
 def _gguf(facts: ModelFacts, tensors: Mapping[str, Tensor], *, with_mtp: bool) -> Weights:

@@ -28,8 +28,6 @@ SHOWN = 12
 
 @dataclass(frozen=True, slots=True)
 class OpenedModel:
-    """Where one model is."""
-
     ref: ModelRef
     source: ModelSource
     gguf: str | None = None

@@ -69,9 +69,10 @@ def _elsewhere(text: str, path: Path) -> ModelRef:
     if match := URL.fullmatch(text):
         name = "/".join(match["rest"].split("/")[:2])
         raise UsageError(f"{text}: an address, not a model reference", hint=f"Write {name}.")
+    named = text.startswith((".", "/", "~")) or text.endswith(FACTS_SUFFIX)
     # org/name/file.gguf is a file of a repo, unless its folder is here and only the file is not.
     gone = text.endswith(".gguf") and (text.count("/") < 2 or path.parent.is_dir())
-    if gone or text.startswith((".", "/", "~")) or text.endswith(FACTS_SUFFIX):
+    if named or gone:
         raise ReadError(f"{text}: no such file or folder")
     match = HUB.fullmatch(text)
     if match is None or not _sound(match["repo"], match["file"], match["revision"]):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import ChainMap
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
@@ -90,8 +90,12 @@ def from_dict(
     dtypes = [place.get(name) for place in places for name in ("dtype", "torch_dtype")]
     model_type = text(part.get("model_type")) or text(config.get("model_type"))
     context = number(*CONTEXT_KEYS)
-    ropes = [part.get(name) for name in ("rope_scaling", "rope_parameters")]
-    rope = _rope(ropes)
+    given = (part.get(name) for name in ("rope_scaling", "rope_parameters"))
+    ropes = [rope for rope in given if isinstance(rope, dict)]
+    scaling = [r for r in ropes if r.get("rope_type", r.get("type")) not in (None, "default")]
+    rope = None
+    if scaling:
+        rope = {k: v for k, v in scaling[0].items() if isinstance(v, int | float | str | bool)}
     listed = [part.get(name) for name in ("layer_types", "layers_block_type", "block_types")]
     short = (names for names in listed if isinstance(names, list) and len(names) <= LARGEST_LIST)
     kinds = next((tuple(map(str, names)) for names in short), None)
@@ -134,7 +138,7 @@ def from_dict(
         eos_is_list=isinstance(both["eos_token_id"], list) if "eos_token_id" in both else None,
         pad_token_id=_id(both, "pad_token_id"),
         generation_eos_ids=_ids(generation, "eos_token_id"),
-        mrope=any(isinstance(rope, dict) and "mrope_section" in rope for rope in ropes),
+        mrope=any("mrope_section" in rope for rope in ropes),
         positions=_positions(model_type, part),
         remote_code="auto_map" in config,
         mtp_layers=number("num_nextn_predict_layers", "mtp_num_hidden_layers", "num_mtp_layers"),
@@ -187,16 +191,6 @@ def _ids(place: Mapping[str, Any] | None, name: str) -> tuple[int, ...] | None:
     values = value if isinstance(value, list) else [value]
     found = tuple(number for number in map(integer, values) if number is not None)
     return found if len(found) == len(values) else None
-
-
-def _rope(ropes: Iterable[Any]) -> Mapping[str, Any] | None:
-    for rope in ropes:
-        if isinstance(rope, dict) and rope.get("rope_type", rope.get("type")) not in (
-            None,
-            "default",
-        ):
-            return {k: v for k, v in rope.items() if isinstance(v, int | float | str | bool)}
-    return None
 
 
 def _scaled(context: int | None, rope: Mapping[str, Any] | None) -> int | None:

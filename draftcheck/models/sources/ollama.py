@@ -24,8 +24,6 @@ SYSTEM = Path("/usr/share/ollama/.ollama/models")
 
 
 class OllamaLayer(msgspec.Struct, frozen=True):
-    """As the manifest lists it."""
-
     media: str = msgspec.field(name="mediaType")
     digest: Annotated[str, Meta(pattern=r"^sha256[:-][0-9a-f]{64}\Z")]
     size: Annotated[int, Meta(ge=0)]
@@ -45,8 +43,6 @@ msgspec.json.Decoder(OllamaLayer)  # now: msgspec crashes where two threads meet
 
 @dataclass(frozen=True, slots=True)
 class OllamaManifest:
-    """One model of the store."""
-
     label: str
     store: Path
     digest: str
@@ -77,7 +73,6 @@ class OllamaManifest:
         return source
 
     def text(self, kind: str, limit: int = 1 << 20) -> bytes | None:
-        """A small layer's content."""
         layer = self.layer(kind)
         return self.source(layer).read(layer.blob, limit) if layer else None
 

@@ -151,7 +151,17 @@ class _Cursor:
 def parse(data: Buffer) -> GgufHeader:
     """Parse the header at the start of data; raise Truncated when it goes on behind it."""
     cursor = _Cursor(data)
-    version = _preamble(cursor)
+    magic = data[:4]
+    if len(magic) < 4:
+        raise TruncatedGguf("the magic", 4)
+    if magic != b"GGUF":
+        raise BadGguf(f"is not a GGUF file (starts with {magic!r})")
+    cursor.at = 4
+    version = cursor.number("I", 4, "the version")
+    if version and version & 0xFFFF == 0:
+        raise BadGguf("is a big-endian GGUF, which llama.cpp does not load on this kind of machine")
+    if version not in (2, 3):
+        raise BadGguf(f"is GGUF version {version}; versions 2 and 3 can be read")
     n_tensors = cursor.number("Q", 8, "the tensor count")
     n_keys = cursor.number("Q", 8, "the key count")
     if n_tensors > MAX_TENSORS:
@@ -176,21 +186,6 @@ def parse(data: Buffer) -> GgufHeader:
         raise BadGguf(f"general.alignment is {kind} {alignment!r}, not a power of two in uint32")
     data_start = (cursor.at + alignment - 1) // alignment * alignment
     return GgufHeader(version, keys, tensors, data_start, alignment, duplicate)
-
-
-def _preamble(cursor: _Cursor) -> int:
-    magic = cursor.data[:4]
-    if len(magic) < 4:
-        raise TruncatedGguf("the magic", 4)
-    if magic != b"GGUF":
-        raise BadGguf(f"is not a GGUF file (starts with {magic!r})")
-    cursor.at = 4
-    version: int = cursor.number("I", 4, "the version")
-    if version and version & 0xFFFF == 0:
-        raise BadGguf("is a big-endian GGUF, which llama.cpp does not load on this kind of machine")
-    if version not in (2, 3):
-        raise BadGguf(f"is GGUF version {version}; versions 2 and 3 can be read")
-    return version
 
 
 def _key(cursor: _Cursor, number: int) -> tuple[str, tuple[str, Any]]:

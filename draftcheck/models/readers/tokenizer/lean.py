@@ -74,7 +74,6 @@ def texts(definition: TokenizerDefinition) -> Mapping[int, bytes]:
 def find(
     tokens: Sequence[bytes | None] | Mapping[int, bytes] | None, content: str | None
 ) -> int | None:
-    """The id of a token's text."""
     if content is None or tokens is None:
         return None
     wanted = vocabulary.encode(content)

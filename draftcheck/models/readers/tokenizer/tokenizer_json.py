@@ -35,8 +35,6 @@ _MODEL_DEFAULTS = {
 
 @dataclass(frozen=True, slots=True)
 class TokenizerDefinition:
-    """The parts of a tokenizer.json."""
-
     kind: str | None
     tokens: list[bytes | None] | None
     """None: only the beginning of the file was read."""
@@ -74,13 +72,20 @@ def read(data: bytes, where: str) -> TokenizerDefinition:
     collecting = gc.isenabled()
     gc.disable()  # half a million short lists make it the slowest part of the parser
     try:
-        parts = _cut(data, where)
+        root, model, (base, entries), digest = _cut(data, where)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        parts = _whole(data, where)
+        root = jsonfile.parse(data, where)
+        if not isinstance(root, dict):
+            kind = type(root).__name__
+            raise ReadError(f"{where}: a JSON object was expected, not a {kind}") from None
+        if not isinstance(root.get("model"), dict):
+            raise ReadError(f"{where}: has no model") from None
+        model = root["model"]
+        base, entries = _base(model.get("vocab"), where)
+        digest = _digest_of(model.get("merges"), where)
     finally:
         if collecting:
             gc.enable()
-    root, model, (base, entries), digest = parts
     definition = frame({**root, "model": model}, where)
     tokens = list(base)
     for number, entry in definition.added.items():
@@ -138,17 +143,6 @@ def _cut(data: bytes, where: str) -> FileParts:
         raise msgspec.DecodeError("not the usual form")
     base = _once("vocab", table, lambda raw: _base(msgspec.json.decode(raw), where))
     return root, model, base, _once("merges", pairs, lambda raw: _raw_digest(raw, where))
-
-
-def _whole(data: bytes, where: str) -> FileParts:
-    """The parts of any legal file, decoded."""
-    root = jsonfile.parse(data, where)
-    if not isinstance(root, dict):
-        raise ReadError(f"{where}: a JSON object was expected, not a {type(root).__name__}")
-    model = root.get("model")
-    if not isinstance(model, dict):
-        raise ReadError(f"{where}: has no model")
-    return root, model, _base(model.get("vocab"), where), _digest_of(model.get("merges"), where)
 
 
 _LAST: dict[str, tuple[bytes, Any]] = {}

@@ -10,7 +10,7 @@ import contextlib
 import importlib
 import io
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -55,12 +55,16 @@ def look(weights: WeightFacts, raw: Mapping[str, Any], files: Sequence[str]) -> 
     if made is None:
         return plain
     cls, config = made
+    level = transformers.logging.get_verbosity()
+    transformers.logging.set_verbosity_error()
     try:
-        with _quiet(transformers):
+        with contextlib.redirect_stderr(io.StringIO()), contextlib.redirect_stdout(io.StringIO()):
             found = _compare(torch, cls, config, weights.tensors, raw)
     except Exception as error:  # a class may need libraries that are not here, or another config
         reason = " ".join(f"{type(error).__name__}: {error}".split())[:200]
         return replace(plain, class_known=f"{plain.class_known or 'no'} (transformers: {reason})")
+    finally:
+        transformers.logging.set_verbosity(level)
     told = (*(weights.faults or ()), *quantised.compare(raw, weights.tensors, files))
     faults = soundness.promises([*told, *found], raw, found)
     return replace(weights, faults=faults, class_known=f"transformers {transformers.__version__}")
@@ -99,17 +103,6 @@ def _sane(part: Mapping[str, Any]) -> bool:
         if (counted or key == "n_routed_experts") and (integer(value) or 0) > MOST_LAYERS:
             return False
     return True
-
-
-@contextlib.contextmanager
-def _quiet(transformers: Any) -> Iterator[None]:
-    level = transformers.logging.get_verbosity()
-    transformers.logging.set_verbosity_error()
-    try:
-        with contextlib.redirect_stderr(io.StringIO()), contextlib.redirect_stdout(io.StringIO()):
-            yield
-    finally:
-        transformers.logging.set_verbosity(level)
 
 
 def _compare(

@@ -144,7 +144,6 @@ def _kind(tensor: Tensor) -> str:
 
 
 def listed(source: ModelSource, names: tuple[str, ...]) -> WeightFacts:
-    """What the listing alone says."""
     forms = {name: "gguf" if name.endswith(".gguf") else _format(name) for name in sorted(names)}
     sizes = source.files()
     files = tuple(WeightFile(n, sizes[n], form) for n, form in forms.items() if form and n in sizes)

@@ -96,7 +96,7 @@ class Shortcut:
         self._lock = threading.Lock()
 
     def learn(
-        self, endpoint: str, location: str, repo: str, commit: str, path: str, oid: str
+        self, location: str, endpoint: str, repo: str, commit: str, path: str, oid: str
     ) -> None:
         parts = urlsplit(location)
         if parts.scheme and origin(location) != origin(endpoint):

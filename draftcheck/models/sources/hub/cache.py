@@ -33,8 +33,6 @@ STALE = 3600
 
 @dataclass(frozen=True, slots=True)
 class CachedFile:
-    """One file of the cache."""
-
     kind: str
     name: str
     size: int
@@ -60,7 +58,6 @@ class HubCache:
         self._unwritten: dict[Path, bytes] = {}
 
     def blob(self, digest: str) -> bytes | None:
-        """The whole content with that digest."""
         data = self._load(self._place("blobs", digest))
         if data is None or digest_of(data, digest) == digest:
             return data
@@ -120,7 +117,6 @@ class HubCache:
         self._save(self._key("refs", endpoint, repo, revision or ""), json.dumps(body).encode())
 
     def entries(self) -> Iterator[CachedFile]:
-        """Everything in the cache."""
         places = {kind: self._root / kind for kind in KINDS}
         for kind, place in {**places, "rules": self.folder / "rules"}.items():
             for path in sorted(place.rglob("*")):

@@ -278,7 +278,6 @@ def pages(
 
 
 def _next(answer: HttpAnswer) -> str | None:
-    """The address of the page that follows."""
     match = NEXT.search(answer.headers.get("link", "")[:4000])
     return match[1] if match else None
 

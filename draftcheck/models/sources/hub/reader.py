@@ -358,16 +358,10 @@ class HubSource(ModelSource):
             raise RetryableError(
                 f"{what}: a web page was sent instead (a proxy in between?)", tries=2
             )
+        place = self._web.endpoint, self.listing.repo, self.listing.commit, path
         for hop in answer.hops:
             if oid and hop.status in (302, 307):
-                self._shortcut.learn(
-                    self._web.endpoint,
-                    hop.headers.get("location", ""),
-                    self.listing.repo,
-                    self.listing.commit,
-                    path,
-                    oid,
-                )
+                self._shortcut.learn(hop.headers.get("location", ""), *place, oid)
         if answer.hops:
             self._links[path] = answer.url
 

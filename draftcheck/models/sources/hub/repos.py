@@ -43,7 +43,6 @@ class HubRepo:
             self.source.forget()
 
     def folder(self, path: str = "") -> ModelSource:
-        """Its files in one folder."""
         if self.source is not None:
             return self.source.inside(path)
         found = huggingface_cache.snapshot(self.name, self.revision, path)
@@ -108,7 +107,6 @@ class Hub:
         return listing.commit_now(self._web, repo, revision)
 
     def pages(self, question: HubQuery) -> Iterator[list[dict[str, Any]]]:
-        """The list of models, page by page."""
         if self.offline:
             raise OfflineError("the Hub cannot be listed without the network")
         web = self._web.branch(timeout=LONG)
