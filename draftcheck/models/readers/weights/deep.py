@@ -181,8 +181,7 @@ def _faults(
         file = tensors[name].file if name in tensors else ""
         faults.append(Fault("shape", file, says, name))
     if left:
-        more = f" (and {len(left) - 1:,} more)" if len(left) > 1 else ""
-        says = f"tensor {left[0][:120]!r} is stored, {who} does not have it{more}"
+        says = f"tensor {left[0][:120]!r} is stored, {who} does not have it{soundness.more(left)}"
         faults.append(Fault("left-over", "", says, left[0]))
     return faults
 

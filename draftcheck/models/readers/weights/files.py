@@ -14,6 +14,7 @@ from draftcheck.errors import PointerError, ReadError
 from draftcheck.models.readers import jsonfile
 from draftcheck.models.readers.weights import safetensors_header
 from draftcheck.models.readers.weights.safetensors_header import UnsoundSafetensors
+from draftcheck.models.readers.weights.soundness import more
 from draftcheck.models.sources.source import ModelSource
 from draftcheck.values.facts import Fault, Tensor, WeightFacts, WeightFile
 
@@ -229,14 +230,14 @@ def against_index(
             wrong.append((name, file, tensor.file))
     if wrong:
         name, file, real = wrong[0]
-        says = f"tensor {name[:120]!r} is in {real}, the index says {file}{_more(wrong)}"
+        says = f"tensor {name[:120]!r} is in {real}, the index says {file}{more(wrong)}"
         faults.append(Fault("wrong-shard", choice.index_file, says, name))
     for name, file in absent[:20]:
-        says = f"the index promises tensor {name[:120]!r} in {file}; no file has it{_more(absent)}"
+        says = f"the index promises tensor {name[:120]!r} in {file}; no file has it{more(absent)}"
         faults.append(Fault("not-stored", choice.index_file, says, name))
     unlisted = sorted(tensors.keys() - choice.index.keys())
     if unlisted:
-        says = f"tensor {unlisted[0][:120]!r} is stored, but not in the index{_more(unlisted)}"
+        says = f"tensor {unlisted[0][:120]!r} is stored, but not in the index{more(unlisted)}"
         faults.append(Fault("unlisted", choice.index_file, says, unlisted[0]))
     stored = sum(tensor.nbytes or 0 for tensor in tensors.values())
     if choice.total is not None and choice.total != stored and not gone:
@@ -312,7 +313,7 @@ def _left_over(mapping: Mapping[str, str], names: Sequence[str], index: str) -> 
     ]
     if not extra:
         return []
-    return [Fault("extra-shard", extra[0], f"is here, but {index} does not name it{_more(extra)}")]
+    return [Fault("extra-shard", extra[0], f"is here, but {index} does not name it{more(extra)}")]
 
 
 def _without_index(names: Sequence[str]) -> ShardChoice:
@@ -350,9 +351,5 @@ def _numbered(parts: Sequence[re.Match[str]], half: Sequence[str]) -> ShardChoic
     name = f"{stem}-{lost[0]:05d}-of-{count:05d}.safetensors"
     unfinished = next((file for file in half if file.startswith(name)), None)
     words = f" (only {unfinished}, a download that did not finish)" if unfinished else ""
-    says = f"shard {lost[0]} of {count} is not in the folder{words}{_more(lost)}"
+    says = f"shard {lost[0]} of {count} is not in the folder{words}{more(lost)}"
     return ShardChoice(files, (Fault("missing-shard", name, says),))
-
-
-def _more(found: Sequence[object]) -> str:
-    return f" (and {len(found) - 1:,} more)" if len(found) > 1 else ""

@@ -189,15 +189,6 @@ class HubClient:
                 self._pause(pause, error)
 
     @contextmanager
-    def stopping(self) -> Iterator[None]:
-        """Meanwhile, threads that still read end soon."""
-        self.stopped.set()
-        try:
-            yield
-        finally:
-            self.stopped.clear()
-
-    @contextmanager
     def _send(
         self, url: str, what: str, span: ByteSpan | None
     ) -> Iterator[tuple[Any, ReadDeadline]]:

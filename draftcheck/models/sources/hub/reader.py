@@ -133,7 +133,7 @@ class HubSource(ModelSource):
         todo = [
             (name, length)
             for name, length in heads.items()
-            if name in self._files and self._lacks(self._prefix + name, length)
+            if name in self._files and self._lacks(name, length)
         ]
         if self._offline and todo:
             raise self._missing([self._prefix + name for name, _ in todo])
@@ -147,8 +147,11 @@ class HubSource(ModelSource):
             for job in jobs:
                 job.result()
         except ReadError:
-            with self._web.stopping():  # other models of this run are still to be read
+            self._web.stopped.set()
+            try:
                 pool.shutdown(cancel_futures=True)
+            finally:
+                self._web.stopped.clear()  # other models of this run are still to be read
             raise
         except BaseException:
             self._web.stopped.set()
@@ -207,14 +210,11 @@ class HubSource(ModelSource):
         else:
             self.head(name, length)
 
-    def _lacks(self, path: str, length: int) -> bool:
-        entry = self.listing.files.get(path)
-        if entry is None or path in self._wholes:
+    def _lacks(self, name: str, length: int) -> bool:
+        path = self._prefix + name
+        if self._kept_whole(name):
             return False
-        want = min(length, entry.size)
-        if want <= len(self._heads.get(path) or self._known(path)):
-            return False
-        return not self._store.has_blob(self._key(path)) and self._cached_file(path) is None
+        return len(self._heads.get(path) or self._known(path)) < min(length, self._files[name])
 
     def _entry(self, path: str) -> ListedFile:
         entry = self.listing.files.get(path)
