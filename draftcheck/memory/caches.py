@@ -120,10 +120,8 @@ def pool(load: ServedLoad, target: Shape, draft: Shape | None) -> Cache:
     def bytes_of(model: Shape, bits: float, ranks: int) -> int:
         total = 0
         for layer in model.layers:
-            width = (
-                _heads(layer, ranks) * (layer.k + (0 if layer.kind == shape.MLA else layer.v))
-                + layer.index
-            )
+            heads = _heads(layer, ranks)
+            width = heads * (layer.k + (0 if layer.kind == shape.MLA else layer.v)) + layer.index
             total += tokens * math.ceil(width * bits / 8)
             if layer.state_kind:
                 window = layer.conv // ranks * max(layer.kernel - 1, 0) * model.float_bytes
