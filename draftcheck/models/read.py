@@ -112,7 +112,8 @@ def _read_files(model: OpenedModel, *, whole: bool, lean: bool, deep: bool) -> M
     if deep:
         from draftcheck.models.readers import second_opinion
 
-        facts = second_opinion.add(facts, model.source)
+        notes = second_opinion.notes(facts, model.source)
+        facts = replace(facts, notes=(*facts.notes, *notes))
     return replace(
         facts,
         kind=model.kind,

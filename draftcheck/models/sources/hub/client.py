@@ -18,7 +18,6 @@ from dataclasses import dataclass
 from typing import Any, NoReturn, TypeVar
 from urllib.parse import urlsplit
 
-from draftcheck import settings
 from draftcheck.errors import GatedError, ReadError
 from draftcheck.models.sources import progress
 from draftcheck.models.sources.hub import addresses
@@ -410,8 +409,3 @@ def _unseen(web: HubClient) -> str:
         "Check the name (there is no such local path either);"
         " for a private repo log in (hf auth login) or set HF_TOKEN."
     )
-
-
-def open_web(budget: RequestBudget | None = None) -> HubClient:
-    """Requests to the user's endpoint, with the user's token."""
-    return HubClient(settings.endpoint(), settings.token(), settings.timeout(), budget)

@@ -14,7 +14,7 @@ from draftcheck.models.sources.hub import huggingface_cache, listing
 from draftcheck.models.sources.hub.addresses import Shortcut
 from draftcheck.models.sources.hub.budget import RequestBudget
 from draftcheck.models.sources.hub.cache import HubCache
-from draftcheck.models.sources.hub.client import HubClient, OfflineError, RetryableError, open_web
+from draftcheck.models.sources.hub.client import HubClient, OfflineError, RetryableError
 from draftcheck.models.sources.hub.listing import HubQuery, Listing
 from draftcheck.models.sources.hub.reader import HubSource
 from draftcheck.models.sources.source import ModelSource
@@ -67,7 +67,7 @@ class Hub:
     def _web(self) -> HubClient:
         if self.offline:  # not even huggingface_hub is needed then
             return HubClient(settings.endpoint(), None, 1.0)
-        return open_web(self._budget)
+        return HubClient(settings.endpoint(), settings.token(), settings.timeout(), self._budget)
 
     def search(self, question: HubQuery) -> Iterator[dict[str, Any]]:
         """Rows of the list of models that fit, page by page as they are taken."""
