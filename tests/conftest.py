@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from draftcheck.cli import main
-from draftcheck.memory import drivers
+from draftcheck.memory import gpus
 
 ROOT = Path(__file__).parent.parent
 FIXTURES = ROOT / "fixtures"
@@ -31,7 +31,7 @@ def _alone(
             monkeypatch.delenv(name)
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.getbasetemp() / "cache"))
-    monkeypatch.setattr(drivers, "present", lambda: False)
+    monkeypatch.setattr(gpus, "present", lambda: False)
     real = socket.socket.connect
 
     def connect(self: socket.socket, address: Any) -> Any:

@@ -32,7 +32,7 @@ from draftcheck.gate.survey import DeploySurvey, SurveyedDeployment, SurveyedFil
 from draftcheck.judge import repairs
 from draftcheck.judge.compare import compare
 from draftcheck.judge.decide import BEST_FIRST, Question, judge
-from draftcheck.memory import gpu_specs
+from draftcheck.memory import gpus
 from draftcheck.rulebook import book
 from draftcheck.values.circumstances import Circumstances
 from draftcheck.values.comparison import Comparison
@@ -268,7 +268,7 @@ def ask(
         version = engine.version(text)
     except UsageError as error:
         version, told, doubt = engine.checked, "", error.message
-    circumstances = gpu_specs.placed(Circumstances(**{"gpu": gpu, **deployment.circumstances}))
+    circumstances = gpus.placed(Circumstances(**{"gpu": gpu, **deployment.circumstances}))
     return Question(engine.id, version, deployment.method, circumstances), told, doubt
 
 

@@ -45,11 +45,9 @@ def settle(said: Circumstances) -> Circumstances:
     """The circumstances with the devices that --gpu means, or those of this machine."""
     if said.machine is not None and said.gpu in (None, said.machine.spec):
         return said
+    from draftcheck.memory import gpus
+
     if said.gpu is not None:
-        from draftcheck.memory import gpu_specs
-
-        return gpu_specs.placed(said)
-    from draftcheck.memory import drivers
-
+        return gpus.placed(said)
     # Shown, but never a verdict: that must not depend on where the question is asked.
-    return replace(said, machine=drivers.here())
+    return replace(said, machine=gpus.here())

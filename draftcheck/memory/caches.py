@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from draftcheck.memory import profiles, shape
@@ -66,7 +65,6 @@ class Cache:
 
 
 Layers = tuple[LayerShape, ...]
-Fold = Callable[[ServedLoad, Shape, Shape | None], Cache]
 
 
 def cells(load: ServedLoad, target: Shape, draft: Shape | None) -> Cache:
@@ -122,7 +120,7 @@ def pool(load: ServedLoad, target: Shape, draft: Shape | None) -> Cache:
     def bytes_of(model: Shape, bits: float, ranks: int) -> int:
         total = 0
         for layer in model.layers:
-            heads = 1 if layer.kind == shape.MLA else max(1, layer.kv_heads // ranks)
+            heads = _heads(layer, ranks)
             width = heads * (layer.k + (0 if layer.kind == shape.MLA else layer.v)) + layer.index
             total += tokens * math.ceil(width * bits / 8)
             if layer.state_kind:
@@ -196,7 +194,7 @@ def _row(elements: int, bits: float) -> int:
     return math.ceil(elements * bits / 8)
 
 
-FOLDS: dict[str, Fold] = {
+FOLDS = {
     "cells": cells, "paged": pool_of_blocks, "pool": pool, "growing": growing, "pages": pages,
 }  # fmt: skip
 
@@ -233,7 +231,10 @@ class BlockPlan:
 def plan_blocks(models: tuple[Shape, ...], load: ServedLoad) -> BlockPlan:
     """Lay out the pool for these models together, the target first."""
     block = _block(models[0], load)
-    page = _state_page(models[0], load, block)
+    page = 0  # what every recurrent state is padded to: the page of the target's attention
+    if models[0].recurrent:
+        tokens = (_token(layer, load) for layer in models[0].layers if layer.attends)
+        page = block * max(tokens, default=0)
     specs: list[LayerSpec] = []
     for model in models:
         for layer in model.layers:
@@ -241,7 +242,11 @@ def plan_blocks(models: tuple[Shape, ...], load: ServedLoad) -> BlockPlan:
     if not specs:
         return BlockPlan(0, 0)
     kinds = {spec.kind for spec in specs}
-    if kinds <= {FULL, LATENT} or _alike(specs):
+    # One kind, one window, one block size: one group, whatever the widths.
+    groups = {
+        spec if spec.kind == STATE else (spec.kind, spec.window, spec.block) for spec in specs
+    }
+    if kinds <= {FULL, LATENT} or len(groups) == 1:
         blocks = max(_blocks(spec, load) for spec in specs)
         return BlockPlan(sum(spec.page for spec in specs), blocks)
     try:
@@ -252,26 +257,12 @@ def plan_blocks(models: tuple[Shape, ...], load: ServedLoad) -> BlockPlan:
             full = [replace(spec, kind=FULL, block=block, window=0) for spec in specs]
             return BlockPlan(sum(spec.page for spec in full), _blocks(full[0], load))
         raise
-    return _groups(specs, load)
-
-
-def _groups(specs: list[LayerSpec], load: ServedLoad) -> BlockPlan:
-    """Groups of equally many layers; each group holds its own blocks of a request."""
+    # Groups of equally many layers; each group holds its own blocks of a request.
     buckets = Counter(specs)
     fewest, most = min(buckets.values()), max(buckets.values())
     size = most if most < fewest * load.profile.group_ratio else fewest
     blocks = sum(-(-count // size) * _blocks(spec, load) for spec, count in buckets.items())
     return BlockPlan(specs[0].page * size, blocks)
-
-
-def _alike(specs: list[LayerSpec]) -> bool:
-    """One kind, one window, one block size: one group, whatever the widths."""
-    first = specs[0]
-    if first.kind == STATE:
-        return len(set(specs)) == 1
-    return all(
-        (s.kind, s.window, s.block) == (first.kind, first.window, first.block) for s in specs
-    )
 
 
 def _unify(specs: list[LayerSpec]) -> list[LayerSpec]:
@@ -325,14 +316,6 @@ def _token(layer: LayerShape, load: ServedLoad) -> int:
     if layer.kind == shape.MLA:
         return SPARSE_LATENT if layer.index else int(layer.k * load.bits / 8)
     return int(_heads(layer, load.ranks) * (layer.k + layer.v) * load.bits / 8)
-
-
-def _state_page(target: Shape, load: ServedLoad, block: int) -> int:
-    """The page that every recurrent state is padded to: that of the target's attention."""
-    if not target.recurrent:
-        return 0
-    tokens = (_token(layer, load) for layer in target.layers if layer.attends)
-    return block * max(tokens, default=0)
 
 
 def _specs(

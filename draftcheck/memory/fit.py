@@ -1,7 +1,7 @@
 """Whether target, draft and both caches fit on the GPUs, and how far one can go.
 
 two models' facts          rules/tables/memory.toml  --gpu, --context, --kv-dtype …
-       │ from_config, from_gguf     │ profiles             │ gpu_specs, gpus, drivers
+       │ from_config, from_gguf     │ profiles             │ gpus
 Shape: a table of layers     Profile: an engine's     Machine, Circumstances
        │                     habits at a version             │
        └───────────────┬────────────┴────────────────────────┘
@@ -43,19 +43,12 @@ WORST_LAST = (Fit.FITS, Fit.TIGHT, Fit.CANNOT_TELL, Fit.DOES_NOT_FIT)
 MOST_SEQUENCES = 1 << 16
 LONGEST = 1 << 24
 """Tokens; only models that state no maximum are searched so far."""
-Good = Callable[[DeviceFit], bool]
 
 
 def fit(
-    comparison: Comparison,
-    circumstances: Circumstances,
-    machine: Machine,
-    *,
-    engine: str,
-    version: str,
-    order: Callable[[str], Any],
-    drafts: tuple[str, ...] = ("full",),
-) -> MemoryFit | None:
+    comparison: Comparison, circumstances: Circumstances, machine: Machine, *, engine: str,
+    version: str, order: Callable[[str], Any], drafts: tuple[str, ...] = ("full",),
+) -> MemoryFit | None:  # fmt: skip
     """Say whether the pair fits; None for an engine whose memory is not modelled.
 
     drafts: what the method takes, as in the rulebook ("none" and "itself" need no draft).
@@ -90,7 +83,7 @@ def fit(
         devices += [device] * max(1, min(count, MAX_DEVICES - len(devices)))
     if (ranks := sum(count for _, count in counted)) > len(devices):
         notes.append(f"{ranks:,} GPUs: of those that hold the same, some are not listed")
-    good = _surely if answer is Fit.TIGHT else _typically  # a tight fit asks for one that is sure
+    sure = answer is Fit.TIGHT  # a tight fit asks for one that is sure
     return replace(
         empty,
         answer=answer,
@@ -98,7 +91,7 @@ def fit(
         draft_tokens=question.draft_tokens,
         limits=_limits(question, ours, theirs),
         alone=_limits(question.without_draft(), _alone(question, ours), None),
-        changes=() if answer is Fit.FITS else tuple(_changes(question, ours, theirs, good)),
+        changes=() if answer is Fit.FITS else tuple(_changes(question, ours, theirs, sure)),
         per_token=_per_token(question),
         notes=tuple(dict.fromkeys(notes)),
     )
@@ -178,7 +171,12 @@ class _QuestionBuilder:
         if "itself" in drafts and self.comparison.one_model:
             planned = self._planned(target)
             last = [layer for layer in planned.shape.layers if layer.attends][-1:]
-            layers = tuple(last * min(_own_layers(target), MOST_OWN))
+            own = target.config.mtp_layers or 1
+            if target.gguf is not None:
+                key = f"{target.config.model_type}.nextn_predict_layers"
+                kind, value = target.gguf.keys.get(key, ("", 0))
+                own = int(value) if kind.startswith(("uint", "int")) and value > 0 else 1
+            layers = tuple(last * min(own, MOST_OWN))
             return "itself", replace(
                 planned, shape=replace(planned.shape, layers=layers, floor=None)
             )
@@ -227,15 +225,6 @@ class _QuestionBuilder:
         return ranks
 
 
-def _own_layers(facts: ModelFacts) -> int:
-    """Prediction layers that the model brings along."""
-    if facts.gguf is not None:
-        key = f"{facts.config.model_type}.nextn_predict_layers"
-        kind, value = facts.gguf.keys.get(key, ("", 0))
-        return int(value) if kind.startswith(("uint", "int")) and value > 0 else 1
-    return facts.config.mtp_layers or 1
-
-
 def _per_token(question: MemoryQuestion) -> tuple[int, int]:
     """What one more token costs on one rank, once every window is full."""
     step = 1 << 16
@@ -246,34 +235,28 @@ def _per_token(question: MemoryQuestion) -> tuple[int, int]:
     return (second.target - first.target) // scale, (second.draft - first.draft) // scale
 
 
-def _typically(device: DeviceFit) -> bool:
-    """Whether the typical figure stays within a device."""
-    return device.required <= device.available
-
-
-def _surely(device: DeviceFit) -> bool:
-    """Whether the upper end of the range stays within it, too."""
-    return device.answer is Fit.FITS
-
-
 def _limits(
-    question: MemoryQuestion, ours: Weights, theirs: Weights | None, good: Good = _typically
+    question: MemoryQuestion, ours: Weights, theirs: Weights | None, *, sure: bool = False
 ) -> Limits:
     """Find the longest context at these sequences, and the most sequences at this context."""
     longest = question.target.shape.max_context or LONGEST
 
     def context(value: int) -> bool:
-        return _fits(replace(question, context=value), ours, theirs, good)
+        return _fits(replace(question, context=value), ours, theirs, sure=sure)
 
     def sequences(value: int) -> bool:
-        return _fits(replace(question, sequences=value), ours, theirs, good)
+        return _fits(replace(question, sequences=value), ours, theirs, sure=sure)
 
     return Limits(_most(context, longest), _most(sequences, MOST_SEQUENCES))
 
 
-def _fits(question: MemoryQuestion, ours: Weights, theirs: Weights | None, good: Good) -> bool:
+def _fits(question: MemoryQuestion, ours: Weights, theirs: Weights | None, *, sure: bool) -> bool:
+    """Whether the typical figure stays within every device; sure: the upper end, too."""
+    devices = (device for device, _ in plan.devices(question, ours, theirs))
     try:
-        return all(good(device) for device, _ in plan.devices(question, ours, theirs))
+        if sure:
+            return all(device.answer is Fit.FITS for device in devices)
+        return all(device.required <= device.available for device in devices)
     except NotPlanned:
         return False
 
@@ -295,19 +278,20 @@ def _most(good: Callable[[int], bool], limit: int) -> int | None:
 
 
 def _changes(
-    question: MemoryQuestion, ours: Weights, theirs: Weights | None, good: Good
+    question: MemoryQuestion, ours: Weights, theirs: Weights | None, sure: bool
 ) -> Iterator[str]:
     """What would make it fit, the smallest change first."""
     smaller = question.profile.smaller_kv
     if smaller and question.kv_dtype is None:
         other = replace(question, kv_dtype=smaller)
-        if _fits(other, ours, theirs, good):
+        if _fits(other, ours, theirs, sure=sure):
             yield f"--kv-dtype {smaller}"
-    most = _limits(question, ours, theirs, good)
+    most = _limits(question, ours, theirs, sure=sure)
     if most.sequences is not None and most.sequences < question.sequences:
         yield f"--sequences {most.sequences:,}"
     if most.context is not None and most.context < question.context:
-        yield f"--context {_round(most.context)}"
+        # A context that people type: a multiple of 256 where there is one.
+        yield f"--context {most.context // 256 * 256 or most.context}"
     if question.draft is None:
         return
     if len(question.devices) > 1 and question.draft_gpu is None:
@@ -315,10 +299,11 @@ def _changes(
         for number, gpu in enumerate(question.devices):
             kinds.setdefault((gpu, number < question.ranks), number)
         for number in kinds.values():
-            if _fits(replace(question, draft_gpu=number, draft_ranks=1), ours, theirs, good):
+            other = replace(question, draft_gpu=number, draft_ranks=1)
+            if _fits(other, ours, theirs, sure=sure):
                 yield f"--draft-gpu {number}"
                 break
-    if _fits(question.without_draft(), _alone(question, ours), None, good):
+    if _fits(question.without_draft(), _alone(question, ours), None, sure=sure):
         yield "no draft: the target alone fits"
 
 
@@ -327,8 +312,3 @@ def _alone(question: MemoryQuestion, ours: Weights) -> Weights:
     if question.role != "itself":
         return ours
     return plan.weigh(question.without_draft())[0] or ours
-
-
-def _round(context: int) -> int:
-    """A context that people type: a multiple of 256 where there is one."""
-    return context // 256 * 256 or context

@@ -29,7 +29,6 @@ class ConfigFields:
         self.values, self.defaults, self.where = values, defaults, where
 
     def raw(self, name: str) -> Any:
-        """Look a field up, unchecked."""
         return self.values[name] if name in self.values else self.defaults.get(name)
 
     def number(self, *names: str, least: int = 1, most: int = shape.MAX_SIDE) -> int | None:
@@ -47,7 +46,6 @@ class ConfigFields:
         return None
 
     def need(self, *names: str) -> int:
-        """Find one of these fields, or give up."""
         number = self.number(*names)
         if number is None:
             raise ShapeUnknown(f"{names[0]} is not given")
@@ -83,11 +81,14 @@ def read(facts: ModelFacts) -> Shape:
     if name not in tables:
         notes.append(f"model type {name or 'none'!r} is not known: plain attention is assumed")
     dtypes = [fields.raw(key) for key in ("mamba_ssm_dtype", "mamba_ssm_cache_dtype")]
+    dense = fields.number("intermediate_size", "n_inner", "ffn_dim", least=0) or 0
+    expert = fields.number("moe_intermediate_size", least=0) or 0
+    used = fields.number("num_experts_per_tok", least=0) or 0
     return Shape(
         layers=layers,
         hidden=build.hidden,
         heads=build.heads,
-        feed_forward=_feed_forward(fields, build.hidden),
+        feed_forward=max(dense, expert * used) or 4 * build.hidden,
         vocab=fields.number("vocab_size") or config.vocab_size or 0,
         max_context=config.scaled_context or config.context,
         head_dim=build.head_dim,
@@ -100,21 +101,10 @@ def read(facts: ModelFacts) -> Shape:
     )
 
 
-def _feed_forward(fields: ConfigFields, hidden: int) -> int:
-    dense = fields.number("intermediate_size", "n_inner", "ffn_dim", least=0) or 0
-    expert = fields.number("moe_intermediate_size", least=0) or 0
-    used = fields.number("num_experts_per_tok", least=0) or 0
-    return max(dense, expert * used) or 4 * hidden
-
-
 def _kinds(
-    listed: Sequence[str] | None,
-    fields: ConfigFields,
-    family: ConfigFamily,
-    count: int,
-    notes: list[str],
-    known: bool,
-) -> tuple[list[str], list[str] | None]:
+    listed: Sequence[str] | None, fields: ConfigFields, family: ConfigFamily, count: int,
+    notes: list[str], known: bool,
+) -> tuple[list[str], list[str] | None]:  # fmt: skip
     """The kind of each layer, and what they may be instead where the config leaves it open."""
     pattern = fields.raw("hybrid_override_pattern")
     if listed or isinstance(pattern, str):
@@ -128,7 +118,7 @@ def _kinds(
             return ["full" if kind == "other" else kind for kind in kinds], least
         return kinds, None
     if family.layers is not None:
-        return RULES[family.layers](fields, family, count), None
+        return _by_rule(fields, family, count), None
     slides = (
         fields.raw("sliding_window") is not None and fields.raw("use_sliding_window") is not False
     )
@@ -156,78 +146,53 @@ def _every(fields: ConfigFields, family: ConfigFamily, count: int) -> list[str]:
     return words
 
 
-def _all(fields: ConfigFields, family: ConfigFamily, count: int) -> list[str]:
-    """Every layer slides when there is a window."""
-    return ["full" if fields.raw("sliding_window") is None else "sliding"] * count
-
-
-def _late(fields: ConfigFields, family: ConfigFamily, count: int) -> list[str]:
-    """Layers from max_window_layers on slide, when sliding is switched on."""
-    if not fields.raw("use_sliding_window") or fields.raw("sliding_window") is None:
-        return ["full"] * count
-    first = fields.number("max_window_layers", least=0) or 0
-    return ["sliding" if i >= first else "full" for i in range(count)]
-
-
-def _interval(fields: ConfigFields, family: ConfigFamily, count: int) -> list[str]:
-    """Linear attention, and full attention at the end of every interval."""
-    period = fields.number("full_attention_interval", most=shape.MAX_LAYERS) or family.period
-    return ["full" if (i + 1) % period == 0 else "linear" for i in range(count)]
-
-
-def _chunks(fields: ConfigFields, family: ConfigFamily, count: int) -> list[str]:
-    """Llama 4: layers without rotary positions see everything, the others one chunk."""
-    ropes = fields.raw("no_rope_layers")
-    if not isinstance(ropes, list) or len(ropes) != count:
-        every = fields.number("no_rope_layer_interval", most=shape.MAX_LAYERS) or family.period
-        ropes = [int((i + 1) % every != 0) for i in range(count)]
-    if fields.raw("attention_chunk_size") is None:
-        return ["full"] * count
-    return ["chunked" if rope else "full" for rope in ropes]
-
-
-def _period_offset(fields: ConfigFields, family: ConfigFamily, count: int) -> list[str]:
-    """Jamba: attention at one place of every period."""
-    period = fields.number("attn_layer_period", most=shape.MAX_LAYERS) or 8
-    offset = fields.number("attn_layer_offset", least=0) or 0
-    return ["full" if i % period == offset else "mamba" for i in range(count)]
-
-
-def _indices(fields: ConfigFields, family: ConfigFamily, count: int) -> list[str]:
-    """Attention in the layers that are listed; elsewhere the family's other kind."""
-    other = family.word or "full"
-    listed = fields.raw(family.indices)
-    if not isinstance(listed, list):
-        return ["full" if other == "conv" else other] * count
-    return ["full" if i in listed else other for i in range(count)]
-
-
-def _pattern_list(fields: ConfigFields, family: ConfigFamily, count: int) -> list[str]:
-    """A list of 0 and 1 per layer."""
-    listed = fields.raw(family.indices)
-    if not isinstance(listed, list) or len(listed) < count:
-        return ["full"] * count
-    return [family.words[1 if entry else 0] for entry in listed[:count]]
-
-
-def _kimi(fields: ConfigFields, family: ConfigFamily, count: int) -> list[str]:
-    """Kimi Linear: lists of layers, counted from 1."""
-    table = fields.raw("linear_attn_config")
-    full = table.get("full_attn_layers") if isinstance(table, dict) else None
-    if not isinstance(full, list):
-        return ["full" if (i + 1) % 4 == 0 else "linear" for i in range(count)]
-    return ["full" if i + 1 in full else "linear" for i in range(count)]
-
-
-def _one_kind(fields: ConfigFields, family: ConfigFamily, count: int) -> list[str]:
-    return [family.word or "full"] * count
-
-
-RULES = {
-    "every": _every, "all": _all, "late": _late, "interval": _interval, "chunks": _chunks,
-    "period-offset": _period_offset, "indices": _indices, "pattern-list": _pattern_list,
-    "kimi": _kimi, "one-kind": _one_kind,
-}  # fmt: skip
+def _by_rule(fields: ConfigFields, family: ConfigFamily, count: int) -> list[str]:
+    """The kind of each layer by the rule that the family's row names."""
+    numbers = range(count)
+    listed = fields.raw(family.indices) if family.indices else None
+    match family.layers:
+        case "every":
+            return _every(fields, family, count)
+        case "all":  # every layer slides when there is a window
+            return ["full" if fields.raw("sliding_window") is None else "sliding"] * count
+        case "late":  # those from max_window_layers on slide, when sliding is switched on
+            if not fields.raw("use_sliding_window") or fields.raw("sliding_window") is None:
+                return ["full"] * count
+            first = fields.number("max_window_layers", least=0) or 0
+            return ["sliding" if i >= first else "full" for i in numbers]
+        case "interval":  # linear attention, and full attention at the end of every interval
+            named = fields.number("full_attention_interval", most=shape.MAX_LAYERS)
+            period = named or family.period
+            return ["full" if (i + 1) % period == 0 else "linear" for i in numbers]
+        case "chunks":  # Llama 4: layers without rotary positions see everything, others a chunk
+            ropes = fields.raw("no_rope_layers")
+            if not isinstance(ropes, list) or len(ropes) != count:
+                named = fields.number("no_rope_layer_interval", most=shape.MAX_LAYERS)
+                every = named or family.period
+                ropes = [int((i + 1) % every != 0) for i in numbers]
+            if fields.raw("attention_chunk_size") is None:
+                return ["full"] * count
+            return ["chunked" if rope else "full" for rope in ropes]
+        case "period-offset":  # Jamba: attention at one place of every period
+            period = fields.number("attn_layer_period", most=shape.MAX_LAYERS) or 8
+            offset = fields.number("attn_layer_offset", least=0) or 0
+            return ["full" if i % period == offset else "mamba" for i in numbers]
+        case "indices":  # attention in the layers that are listed; elsewhere the other kind
+            other = family.word or "full"
+            if not isinstance(listed, list):
+                return ["full" if other == "conv" else other] * count
+            return ["full" if i in listed else other for i in numbers]
+        case "pattern-list":  # a list of 0 and 1 per layer
+            if not isinstance(listed, list) or len(listed) < count:
+                return ["full"] * count
+            return [family.words[1 if entry else 0] for entry in listed[:count]]
+        case "kimi":  # Kimi Linear: lists of layers, counted from 1
+            table = fields.raw("linear_attn_config")
+            full = table.get("full_attn_layers") if isinstance(table, dict) else None
+            if not isinstance(full, list):
+                return ["full" if (i + 1) % 4 == 0 else "linear" for i in numbers]
+            return ["full" if i + 1 in full else "linear" for i in numbers]
+    return [family.word or "full"] * count  # one-kind
 
 
 def _share(layers: tuple[LayerShape, ...], fields: ConfigFields) -> tuple[LayerShape, ...]:
@@ -246,15 +211,11 @@ class _LayerBuilder:
         self.fields, self.family = fields, family
         self.hidden = fields.need("hidden_size", "n_embd", "d_model", "dim")
         self.heads = fields.number("num_attention_heads", "n_head", "num_heads") or 1
-        self.head_dim = self._head_dim()
+        given = None
+        if fields.raw("head_dim") != 0:
+            given = fields.number("head_dim", "hidden_size_per_head")
+        self.head_dim = given or max(1, self.hidden // self.heads)
         self.kv_heads = self._kv_heads()
-
-    def _head_dim(self) -> int:
-        if self.fields.raw("head_dim") != 0:
-            given = self.fields.number("head_dim", "hidden_size_per_head")
-            if given:
-                return given
-        return max(1, self.hidden // self.heads)
 
     def _kv_heads(self) -> int:
         fields = self.fields

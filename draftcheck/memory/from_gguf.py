@@ -57,7 +57,6 @@ class GgufKeys:
 
 
 def padded(values: Sequence[int], count: int, fill: int) -> list[int]:
-    """As many as there are layers."""
     return (list(values) + [fill] * count)[:count]
 
 
@@ -92,11 +91,14 @@ def read(facts: ModelFacts) -> Shape:
         if loops * len(layers) > shape.MAX_LAYERS:
             raise shape.bad(facts.ref, f"{arch}.num_loops", loops)
         layers = layers * loops
+    dense = keys.number("feed_forward_length") or 0
+    expert = keys.number("expert_feed_forward_length") or 0
+    used = keys.number("expert_used_count") or 0
     return Shape(
         layers=tuple(layers),
         hidden=hidden,
         heads=most_heads or 1,
-        feed_forward=_feed_forward(keys, hidden),
+        feed_forward=max(dense, expert * used) or 4 * hidden,
         vocab=facts.weights.embedding_rows or facts.config.vocab_size or 0,
         max_context=facts.config.context,
         head_dim=hidden // (most_heads or 1),
@@ -107,13 +109,6 @@ def read(facts: ModelFacts) -> Shape:
         else None,
         notes=tuple(notes),
     )
-
-
-def _feed_forward(keys: GgufKeys, hidden: int) -> int:
-    dense = keys.number("feed_forward_length") or 0
-    expert = keys.number("expert_feed_forward_length") or 0
-    used = keys.number("expert_used_count") or 0
-    return max(dense, expert * used) or 4 * hidden
 
 
 def _layers(keys: GgufKeys, table: GgufFamily, count: int, heads: list[int]) -> list[LayerShape]:
@@ -134,7 +129,11 @@ def _layers(keys: GgufKeys, table: GgufFamily, count: int, heads: list[int]) -> 
     latent = latent or bool(table.mla and keys.number("attention.key_length_mla"))
     slides, window = _slides(keys, table, count)
     recurrent = _recurrent(keys, table, count, kv)
-    owns = _owners(keys, table, count)
+    owns = count  # layers from this one on use an earlier layer's cache
+    if table.own_cache is not None:
+        owns = table.own_cache
+    elif table.shares:
+        owns -= keys.number("attention.shared_kv_layers", most=shape.MAX_LAYERS) or 0
     index = _index(keys, table, count)
     state = _state(keys, table, first)
     forward = keys.per_layer("feed_forward_length", count, 0)
@@ -155,7 +154,14 @@ def _layers(keys: GgufKeys, table: GgufFamily, count: int, heads: list[int]) -> 
     if table.compressed:
         layers = _compressed(keys, layers)
     if table.history:
-        _add_history(keys, layers)
+        # Layers with n-gram embeddings keep a window of them in the recurrent cache.
+        kernel = keys.number("ple.conv_kernel") or 0
+        words = keys.number("ple.ngram_size") or 0
+        streams = keys.number("hyper_connection.count") or 0
+        extra = max(kernel - 1, 0) * words * streams * hidden
+        for at in keys.values("ple.layers") or ():
+            if at < len(layers):
+                layers[at] = replace(layers[at], state=layers[at].state + extra)
     return layers
 
 
@@ -176,17 +182,6 @@ def _compressed(keys: GgufKeys, layers: list[LayerShape]) -> list[LayerShape]:
             changes = {}
         compressed.append(replace(layer, ratio=max(ratio, 1), **changes))
     return compressed
-
-
-def _add_history(keys: GgufKeys, layers: list[LayerShape]) -> None:
-    """Layers with n-gram embeddings keep a window of them in the recurrent cache."""
-    kernel = keys.number("ple.conv_kernel") or 0
-    words = keys.number("ple.ngram_size") or 0
-    streams = keys.number("hyper_connection.count") or 0
-    extra = max(kernel - 1, 0) * words * streams * (keys.number("embedding_length") or 0)
-    for at in keys.values("ple.layers") or ():
-        if at < len(layers):
-            layers[at] = replace(layers[at], state=layers[at].state + extra)
 
 
 def _or(value: int | None, other: int) -> int:
@@ -234,15 +229,6 @@ def _recurrent(keys: GgufKeys, table: GgufFamily, count: int, kv: list[int]) -> 
         period = keys.number("full_attention_interval", least=1) or table.period
         return [(i + 1) % period != 0 for i in range(count)]
     return [False] * count
-
-
-def _owners(keys: GgufKeys, table: GgufFamily, count: int) -> int:
-    """Layers from this one on use an earlier layer's cache."""
-    if table.own_cache is not None:
-        return table.own_cache
-    if not table.shares:
-        return count
-    return count - (keys.number("attention.shared_kv_layers", most=shape.MAX_LAYERS) or 0)
 
 
 def _index(keys: GgufKeys, table: GgufFamily, count: int) -> list[int]:

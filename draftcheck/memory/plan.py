@@ -14,7 +14,7 @@ import functools
 import itertools
 import operator
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from draftcheck.memory import caches, profiles, weights
@@ -33,8 +33,6 @@ NO_CACHE = ("medusa", "mlp_speculator")
 
 @dataclass(frozen=True, slots=True)
 class PlannedModel:
-    """One model: its facts and its table."""
-
     facts: ModelFacts
     shape: Shape
 
@@ -65,7 +63,6 @@ class MemoryQuestion:
     """Whether this is the stage that makes the logits and holds the draft."""
 
     def without_draft(self) -> MemoryQuestion:
-        """Ask the same of the target alone."""
         return replace(self, draft=None, role="", draft_gpu=None)
 
 
@@ -165,16 +162,22 @@ def _devices(
         if alone is not None and theirs is not None:
             free[alone] = max(free[alone] - theirs.nbytes - cache.draft, 1)
         shares = [one / sum(free) for one in free]
+    apart = question.draft_gpu  # the only device that holds the draft
+    if apart is None and question.draft_ranks == 1 and question.ranks > 1:
+        apart = 0
     loads = [
         (
             question.devices[min(number, len(question.devices) - 1)],
             share,
-            _draft_share(question, number, share),
+            share if apart is None else float(number == apart),
         )
         for number, share in enumerate(shares)
     ]
     counts = [1] * (len(loads) - 1) + [1 + more]
     overhead = OVERHEADS[question.profile.cache]
+    fraction = question.profile.fraction if question.fraction is None else question.fraction
+    if question.profile.cache == "pool":
+        fraction = 1.0  # its fraction is a reserve, counted as a part
     groups = itertools.groupby(zip(loads, counts, strict=True), key=operator.itemgetter(0))
     for (gpu, share, draft_share), alike in groups:
         parts = [
@@ -187,34 +190,13 @@ def _devices(
             parts.append(_cache(cache.draft, low.draft, cache, DRAFT, draft_share))
         parts += overhead(LoadedDevice(question, gpu, cache, ours, theirs, share))
         there = tuple(part for part in parts if part.high > 0)
-        device = DeviceFit(gpu.name, _available(question, gpu), there, _slack(question, gpu))
-        yield device, sum(count for _, count in alike)
-
-
-def _draft_share(question: MemoryQuestion, number: int, share: float) -> float:
-    if question.draft_gpu is not None:
-        return 1.0 if number == question.draft_gpu else 0.0
-    if question.draft_ranks == 1 and question.ranks > 1:
-        return 1.0 if number == 0 else 0.0
-    return share
-
-
-def _available(question: MemoryQuestion, gpu: Gpu) -> int:
-    """Bytes that the engine may use: its fraction of the whole, and never more than is free."""
-    fraction = question.fraction
-    if fraction is None:
-        fraction = question.profile.fraction
-    if question.profile.cache == "pool":
-        fraction = 1.0  # its fraction is a reserve, counted as a part
-    budget = int(gpu.usable * fraction)
-    return budget if gpu.free is None else min(budget, gpu.free)
-
-
-def _slack(question: MemoryQuestion, gpu: Gpu) -> tuple[int, int]:
-    if gpu.free is not None:
-        return 0, 0
-    low, typical, high = gpu.held_back
-    return high - typical, typical - low
+        available, slack = int(gpu.usable * fraction), (0, 0)
+        if gpu.free is not None:
+            available = min(available, gpu.free)
+        else:
+            low_held, held, high_held = gpu.held_back
+            slack = high_held - held, held - low_held
+        yield DeviceFit(gpu.name, available, there, slack), sum(count for _, count in alike)
 
 
 def _part(name: str, owner: str, size: float, basis: Basis, low: float, high: float) -> MemoryPart:
@@ -376,34 +358,21 @@ OVERHEADS = {
 }  # fmt: skip
 
 
-def _last_takes_rest(layers: int, stages: int) -> list[int]:
-    each = layers // stages
-    return [each] * (stages - 1) + [layers - each * (stages - 1)]
-
-
-def _middle_first(layers: int, stages: int) -> list[int]:
-    sizes = [layers // stages] * stages
-    for back in range(2, layers % stages + 2):
-        sizes[-back] += 1
-    return sizes
-
-
-def _last_ones(layers: int, stages: int) -> list[int]:
+def cut(habit: str, layers: int, stages: int) -> list[int]:
+    """Find how many layers each stage has; habits differ in who gets those that are left over."""
     each, rest = divmod(layers, stages)
-    return [each + (number >= stages - rest) for number in range(stages)]
-
-
-CUTS: dict[str, Callable[[int, int], list[int]]] = {
-    "last-takes-rest": _last_takes_rest,
-    "middle-first": _middle_first,
-    "last-ones": _last_ones,
-}
+    extra = {
+        "last-takes-rest": [0] * (stages - 1) + [rest],
+        "middle-first": [0] * (stages - rest - 1) + [1] * rest + [0],
+        "last-ones": [0] * (stages - rest) + [1] * rest,
+    }
+    return [each + more for more in extra[habit]]
 
 
 def runs(question: MemoryQuestion) -> list[range]:
     """Cut the layers into stages, as the engine does."""
     assert question.profile.stages is not None
-    sizes = CUTS[question.profile.stages](len(question.target.shape.layers), question.stages)
+    sizes = cut(question.profile.stages, len(question.target.shape.layers), question.stages)
     ends = list(itertools.accumulate(sizes))
     return [range(end - size, end) for size, end in zip(sizes, ends, strict=True)]
 
@@ -416,17 +385,17 @@ def stage_questions(
     Neighbours that are alike are asked once, with their number.
     """
     shape = question.target.shape
-    cut = runs(question)
+    stage_runs, ranks = runs(question), question.ranks
     known = shape.floor is not None and len(shape.floor) == len(shape.layers)
     stages = [
         (
             shape.layers[run.start : run.stop],
             shape.floor[run.start : run.stop] if shape.floor is not None and known else None,
-            _stage_devices(question, number),
+            question.devices[number * ranks : (number + 1) * ranks] or question.devices[-1:],
             weighed[number],
-            number == len(cut) - 1,
+            number == len(stage_runs) - 1,
         )
-        for number, run in enumerate(cut)
+        for number, run in enumerate(stage_runs)
     ]
     for (layers, floor, devices, weights_of_stage, last), alike in itertools.groupby(stages):
         target = replace(question.target, shape=replace(shape, layers=layers, floor=floor))
@@ -435,20 +404,15 @@ def stage_questions(
         yield stage, weights_of_stage, len(list(alike))
 
 
-def _stage_devices(question: MemoryQuestion, number: int) -> tuple[Gpu, ...]:
-    own = question.devices[number * question.ranks : (number + 1) * question.ranks]
-    return own or question.devices[-1:]
-
-
 def _weigh_stages(question: MemoryQuestion, whole: Weights) -> tuple[Weights, ...]:
     """Weigh every stage; by share where no header lists its tensors."""
     facts = question.target.facts
-    cut = runs(question)
+    stage_runs = runs(question)
     if not facts.weights.tensors:
         total = max(len(question.target.shape.layers), 1)
-        return tuple(_share_of(whole, len(run) / total) for run in cut)
+        return tuple(_share_of(whole, len(run) / total) for run in stage_runs)
     weighed = []
-    for tensors in _spread(facts, cut):
+    for tensors in _spread(facts, stage_runs):
         stage = weights.measure(
             replace(facts, weights=replace(facts.weights, tensors=tensors)),
             question.target.shape, question.profile, ranks=question.ranks,
@@ -468,10 +432,10 @@ def _share_of(whole: Weights, share: float) -> Weights:
     )
 
 
-def _spread(facts: ModelFacts, cut: Sequence[range]) -> list[dict[str, Tensor]]:
+def _spread(facts: ModelFacts, stage_runs: Sequence[range]) -> list[dict[str, Tensor]]:
     """The tensors that each stage loads: tables of tokens at the ends, tied ones at both."""
-    stops = [run.stop for run in cut]
-    stages: list[dict[str, Tensor]] = [{} for _ in cut]
+    stops = [run.stop for run in stage_runs]
+    stages: list[dict[str, Tensor]] = [{} for _ in stage_runs]
     first, last = stages[0], stages[-1]
     for name, tensor in (facts.weights.tensors or {}).items():
         layer = weights.LAYER.search(name)

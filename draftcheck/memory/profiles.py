@@ -187,7 +187,6 @@ class Profile(RuleRow, frozen=True, kw_only=True):
         return word, types.get(word, 8.0 * float_bytes)
 
     def takes(self, kv_dtype: str | None) -> bool:
-        """Whether the engine has a KV cache of this type."""
         return kv_dtype is None or kv_dtype.lower() in self.kv_types
 
 
@@ -259,20 +258,16 @@ def load(engine: str, version: str, order: Callable[[str], Any]) -> Profile | No
         for change in row.change:
             if at >= order(change.since):
                 habits |= _given(change)
-    return _profile(engine, habits)
-
-
-def _given(row: Any) -> dict[str, Any]:
-    values = {name: getattr(row, name) for name, *_ in _HABITS}
-    return {name: value for name, value in values.items() if value is not UNSET}
-
-
-def _profile(engine: str, habits: dict[str, Any]) -> Profile:
     needed = {habit.name for habit in structs.fields(Profile) if habit.required} - {"engine"}
     needed |= NEEDED.get(habits.get("cache", ""), set())
     if missing := sorted(needed - set(habits)):
         raise RuleError(f"{FILE}.toml [engine.{engine}]: {missing[0]!r} is missing")
     return Profile(engine=engine, **habits)
+
+
+def _given(row: Any) -> dict[str, Any]:
+    values = {name: getattr(row, name) for name, *_ in _HABITS}
+    return {name: value for name, value in values.items() if value is not UNSET}
 
 
 def config_defaults() -> Mapping[str, Mapping[str, int | bool | str]]:

@@ -63,15 +63,9 @@ class Weights:
 
 
 def measure(
-    facts: ModelFacts,
-    shape: Shape | None,
-    profile: Profile,
-    *,
-    ranks: int = 1,
-    dtype: str | None = None,
-    with_mtp: bool = False,
-    shared_rows: int = 0,
-) -> Weights | None:
+    facts: ModelFacts, shape: Shape | None, profile: Profile, *, ranks: int = 1,
+    dtype: str | None = None, with_mtp: bool = False, shared_rows: int = 0,
+) -> Weights | None:  # fmt: skip
     """Weigh a model; None when nothing says how large it is.
 
     with_mtp: its own prediction layers are loaded. shared_rows: a head whose tables of so many
@@ -79,7 +73,20 @@ def measure(
     """
     tensors = facts.weights.tensors
     if not tensors:
-        return _by_files(facts) or _by_config(facts, shape, profile, ranks, dtype)
+        forms = ("pickle", "safetensors", "gguf")
+        if files := [file for file in facts.weights.files or () if file.format in forms]:
+            # Pickles are not opened; their sizes are near enough for a bound.
+            total = sum(file.size for file in files)
+            note = "weights are counted by file size"
+            return Weights(total, total // 2, total, exact=False, notes=(note,))
+        # No file was seen: count what a decoder of this shape has.
+        float_bytes, _ = run_bytes(facts, profile, dtype)
+        counted = estimate(facts, shape, float_bytes) if shape is not None else None
+        if counted is None:
+            return None
+        total = counted[1] // ranks
+        note = f"{facts.ref}: weights are counted from its config, no header was read"
+        return Weights(total, total * 95 // 100, total * 110 // 100, exact=False, notes=(note,))
     if facts.gguf is not None:
         return _gguf(facts, tensors, with_mtp=with_mtp)
     size, sure = run_bytes(facts, profile, dtype)
@@ -102,31 +109,6 @@ def measure(
     # Shared only when it is equal to the target's, which no header tells.
     high = total + spread + shared if sure else total * 2 + shared
     return Weights(total, total - spread, high, exact, slack=max(slack, 0), notes=notes)
-
-
-def _by_files(facts: ModelFacts) -> Weights | None:
-    """Pickles are not opened; their sizes are near enough for a bound."""
-    files = [f for f in facts.weights.files or () if f.format in ("pickle", "safetensors", "gguf")]
-    if not files:
-        return None
-    total = sum(file.size for file in files)
-    return Weights(
-        total, total // 2, total, exact=False, notes=("weights are counted by file size",)
-    )
-
-
-def _by_config(
-    facts: ModelFacts, shape: Shape | None, profile: Profile, ranks: int, dtype: str | None
-) -> Weights | None:
-    """No file was seen: count what a decoder of this shape has."""
-    if shape is None:
-        return None
-    counted = estimate(facts, shape, run_bytes(facts, profile, dtype)[0])
-    if counted is None:
-        return None
-    total = counted[1] // ranks
-    note = f"{facts.ref}: weights are counted from its config, no header was read"
-    return Weights(total, total * 95 // 100, total * 110 // 100, exact=False, notes=(note,))
 
 
 def _gguf(facts: ModelFacts, tensors: Mapping[str, Tensor], *, with_mtp: bool) -> Weights:
@@ -237,8 +219,16 @@ def estimate(facts: ModelFacts, table: Shape, float_bytes: int) -> tuple[int, in
     tables = table.vocab * table.hidden * (1 if tied(facts) else 2)
     linear = small = 0
     dense = _number(sizes, "first_k_dense_replace")
+    wide = _number(sizes, "intermediate_size") or table.feed_forward
+    each = 3 * table.hidden * (_number(sizes, "moe_intermediate_size") or wide)
+    experts = facts.config.experts or 0
     for number, layer in enumerate(table.layers):
-        linear += _attention(layer, table, sizes) + _feed_forward(facts, table, number < dense)
+        linear += _attention(layer, table, sizes)
+        if not experts or number < dense:
+            linear += 3 * table.hidden * wide
+        else:
+            shared = _number(sizes, "n_shared_experts")
+            linear += each * (experts + shared) + table.hidden * experts
         small += (4 if table.arch in FOUR_NORMS else 2) * table.hidden
         if table.arch in QK_NORM:
             small += 2 * layer.k
@@ -278,17 +268,6 @@ def _attention(layer: LayerShape, table: Shape, sizes: Mapping[str, Any]) -> int
     return hidden * (
         table.heads * layer.k + layer.kv_heads * (layer.k + layer.v) + table.heads * layer.v
     )
-
-
-def _feed_forward(facts: ModelFacts, table: Shape, dense: bool) -> int:
-    sizes = facts.config.sizes
-    wide = _number(sizes, "intermediate_size") or table.feed_forward
-    experts = facts.config.experts or 0
-    if not experts or dense:
-        return 3 * table.hidden * wide
-    each = 3 * table.hidden * (_number(sizes, "moe_intermediate_size") or wide)
-    shared = _number(sizes, "n_shared_experts")
-    return each * (experts + shared) + table.hidden * experts
 
 
 def bits_per_weight(quantization: Mapping[str, Any] | None, plain: float) -> float:

@@ -28,8 +28,6 @@ SHOWN = 12
 
 @dataclass(frozen=True, slots=True)
 class OpenedModel:
-    """Where one model is."""
-
     ref: ModelRef
     source: ModelSource
     gguf: str | None = None
@@ -60,15 +58,12 @@ class Opener:
     def __init__(self, *, offline: bool, budget: RequestBudget | None = None) -> None:
         self._offline = offline
         self._budget = budget
-        self._used = False
 
     @cached_property
     def hub(self) -> Hub:
-        from draftcheck.models.sources.hub.repos import (
-            Hub,  # nothing of it is loaded for local models
-        )
+        # Nothing of it is loaded for local models.
+        from draftcheck.models.sources.hub.repos import Hub
 
-        self._used = True
         return Hub(offline=self._offline, budget=self._budget)
 
     def open(self, ref: ModelRef, *, known: Listing | None = None) -> OpenedModel:
@@ -82,7 +77,7 @@ class Opener:
         return _open_folder(ref)
 
     def close(self) -> None:
-        if self._used:
+        if "hub" in self.__dict__:  # somebody asked for it
             self.hub.close()
 
     def _open_hub(self, ref: ModelRef, known: Listing | None) -> OpenedModel:
@@ -93,15 +88,9 @@ class Opener:
         path = gguf_path(ref, repo)
         command, there = _download(ref, path)
         folder, _, name = (path or "").rpartition("/")
+        source = repo.folder(folder)
         return OpenedModel(
-            ref,
-            repo.folder(folder),
-            name or None,
-            "hub",
-            notes,
-            download=command,
-            downloaded=there,
-            repo=repo,
+            ref, source, name or None, "hub", notes, download=command, downloaded=there, repo=repo
         )
 
 
@@ -143,14 +132,12 @@ def gguf_path(ref: ModelRef, repo: HubRepo) -> str | None:
 
 
 def _tagged(ref: ModelRef, names: list[str]) -> str:
-    """The model of that quantisation."""
     found = choose_gguf.tagged(names, ref.tag or "")
     if len(found) == 1:
         return found[0]
     if found:
         raise UsageError(
-            f"{ref.text}: {len(found)} files have this tag",
-            hint=_choices(ref, found, by_tag=False),
+            f"{ref.text}: {len(found)} files have this tag", hint=_choices(ref, found, by_tag=False)
         )
     models = choose_gguf.without_heads(names)
     if not models:

@@ -13,11 +13,15 @@ from draftcheck.models.readers.tokenizer import files as tokenizer
 from draftcheck.models.readers.weights import files as weights
 from draftcheck.models.readers.weights import quantised, soundness
 from draftcheck.models.refs import ModelRef
-from draftcheck.values.facts import ModelFacts, WeightFacts
+from draftcheck.values.facts import ModelFacts
 
 SMALL_FILES = ("tokenizer_config.json", weights.INDEX)
 """Read in every run, so a remote source may get them together."""
 SMALL = 1 << 20
+UNREAD = (
+    "pointer", "cut-off", "trailing", "header", "span", "missing-shard", "index", "not-stored",
+)  # fmt: skip
+"""Faults that a server can bring about: what it sends in ranges is held against no digest."""
 
 
 def read(ref: ModelRef, *, offline: bool = False, deep: bool = False) -> ModelFacts:
@@ -108,7 +112,8 @@ def _read_files(model: OpenedModel, *, whole: bool, lean: bool, deep: bool) -> M
     if deep:
         from draftcheck.models.readers import second_opinion
 
-        facts = second_opinion.add(facts, model.source)
+        notes = second_opinion.notes(facts, model.source)
+        facts = replace(facts, notes=(*facts.notes, *notes))
     return replace(
         facts,
         kind=model.kind,
@@ -120,26 +125,6 @@ def _read_files(model: OpenedModel, *, whole: bool, lean: bool, deep: bool) -> M
     )
 
 
-UNREAD = (
-    "pointer",
-    "cut-off",
-    "trailing",
-    "header",
-    "span",
-    "missing-shard",
-    "index",
-    "not-stored",
-)
-"""Faults that a server can bring about: what it sends in ranges is held against no digest."""
-
-
-def _believe(weight: WeightFacts, text: str) -> None:
-    """Files that came over the network and make no sense were not read, rather than broken."""
-    for fault in weight.faults or ():
-        if fault.kind in UNREAD:
-            raise ReadError(f"{text}/{fault}" if fault.file else f"{text}: {fault}")
-
-
 def _read_checkpoint(model: OpenedModel, *, whole: bool, lean: bool, deep: bool) -> ModelFacts:
     source, text = model.source, model.ref.text
     facts, raw = config.read(source, generation=whole)
@@ -147,8 +132,10 @@ def _read_checkpoint(model: OpenedModel, *, whole: bool, lean: bool, deep: bool)
     facts = heads.layer_config(facts, raw, f"{text}/config.json")
     files = tokenizer.read(source, whole=whole, lean=lean, rows=facts.vocab_size)
     weight = weights.read(source)
-    if model.remote:
-        _believe(weight, text)
+    # Files that came over the network and make no sense were not read, rather than broken.
+    for fault in (weight.faults or ()) if model.remote else ():
+        if fault.kind in UNREAD:
+            raise ReadError(f"{text}/{fault}" if fault.file else f"{text}: {fault}")
     if weight.nbytes is not None:
         weight = replace(
             weight, parameters=quantised.count_parameters(weight.tensors, facts.quantization)

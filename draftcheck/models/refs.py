@@ -45,7 +45,14 @@ def parse(text: str) -> ModelRef:
         if path.is_dir():
             return ModelRef(text, "folder", path)
         if path.exists() or path.is_symlink():
-            return ModelRef(text, _file_kind(text, path), path)
+            if path.name.endswith(FACTS_SUFFIX):
+                return ModelRef(text, "facts", path)
+            if path.name.endswith(".gguf"):
+                return ModelRef(text, "gguf", path)
+            raise UsageError(
+                f"{text}: neither a checkpoint folder, a .gguf file nor a {FACTS_SUFFIX} file",
+                hint="Name the folder that holds config.json and tokenizer.json, or a GGUF file.",
+            )
         return _elsewhere(text, path)
     except PermissionError as error:
         raise ReadError(f"{text}: {error.strerror}") from error
@@ -55,17 +62,6 @@ def parse(text: str) -> ModelRef:
         raise UsageError(f"{text}: {error}") from error
 
 
-def _file_kind(text: str, path: Path) -> str:
-    if path.name.endswith(FACTS_SUFFIX):
-        return "facts"
-    if path.name.endswith(".gguf"):
-        return "gguf"
-    raise UsageError(
-        f"{text}: neither a checkpoint folder, a .gguf file nor a {FACTS_SUFFIX} file",
-        hint="Name the folder that holds config.json and tokenizer.json, or a GGUF file.",
-    )
-
-
 def _elsewhere(text: str, path: Path) -> ModelRef:
     """Not on this disk: a model of the Hub or of Ollama, or a mistake."""
     if text.startswith(OLLAMA):
@@ -73,7 +69,10 @@ def _elsewhere(text: str, path: Path) -> ModelRef:
     if match := URL.fullmatch(text):
         name = "/".join(match["rest"].split("/")[:2])
         raise UsageError(f"{text}: an address, not a model reference", hint=f"Write {name}.")
-    if _looks_local(text, path):
+    named = text.startswith((".", "/", "~")) or text.endswith(FACTS_SUFFIX)
+    # org/name/file.gguf is a file of a repo, unless its folder is here and only the file is not.
+    gone = text.endswith(".gguf") and (text.count("/") < 2 or path.parent.is_dir())
+    if named or gone:
         raise ReadError(f"{text}: no such file or folder")
     match = HUB.fullmatch(text)
     if match is None or not _sound(match["repo"], match["file"], match["revision"]):
@@ -81,23 +80,7 @@ def _elsewhere(text: str, path: Path) -> ModelRef:
         raise ReadError(f"{text}: no such file or folder", hint=hint)
     if match["file"] and match["tag"]:
         raise UsageError(f"{text}: names a file and a quantisation; one of them is enough")
-    return ModelRef(
-        text,
-        "hub",
-        repo=match["repo"],
-        revision=match["revision"],
-        file=match["file"],
-        tag=match["tag"],
-    )
-
-
-def _looks_local(text: str, path: Path) -> bool:
-    if text.startswith((".", "/", "~")) or text.endswith(FACTS_SUFFIX):
-        return True
-    if not text.endswith(".gguf"):
-        return False
-    # org/name/file.gguf is a file of a repo, unless its folder is here and only the file is not.
-    return text.count("/") < 2 or path.parent.is_dir()
+    return ModelRef(text, "hub", Path(), **match.groupdict())
 
 
 def _sound(repo: str, file: str | None, revision: str | None) -> bool:

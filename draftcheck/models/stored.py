@@ -155,8 +155,14 @@ def _gguf_entry(entry: Any, where: str) -> tuple[str, Any]:
     inner = kind.removeprefix("array[").removesuffix("]")
     if kind not in (inner, f"array[{inner}]") or inner not in (*_CODES, "string"):
         raise ValueError(f"{kind[:40]!r} is not a type of GGUF")
+    if kind == "string":
+        return kind, to_bytes(value)
+    if kind == "bool" and not isinstance(value, bool):
+        raise ValueError(f"{str(value)[:40]!r} is not a bool")
     if kind == inner:
-        return kind, _gguf_scalar(kind, value)
+        number = math.nan if value is None and kind.startswith("float") else value
+        struct.pack(_CODES[kind], number)
+        return kind, number
     if isinstance(value, dict):
         return kind, _make(GgufArray, {"type": inner, **value}, f"{where}: keys")
     if inner == "string":
@@ -164,18 +170,6 @@ def _gguf_entry(entry: Any, where: str) -> tuple[str, Any]:
     if None in value:
         value = [math.nan if number is None else number for number in value]
     return kind, array(_CODES[inner], value)
-
-
-def _gguf_scalar(kind: str, value: Any) -> Any:
-    if kind == "string":
-        return to_bytes(value)
-    if kind == "bool":
-        if not isinstance(value, bool):
-            raise ValueError(f"{str(value)[:40]!r} is not a bool")
-        return value
-    number = math.nan if value is None and kind.startswith("float") else value
-    struct.pack(_CODES[kind], number)
-    return number
 
 
 def _make(kind: type, values: Mapping[str, Any], where: str) -> Any:

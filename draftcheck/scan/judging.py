@@ -13,7 +13,7 @@ from draftcheck.judge import questions
 from draftcheck.judge.condensed import facts as condensed
 from draftcheck.judge.condensed import pairs as condensed_pairs
 from draftcheck.judge.decide import Question, judge
-from draftcheck.memory import gpu_specs
+from draftcheck.memory import gpus
 from draftcheck.scan.rows import (
     ALONE,
     MOST,
@@ -67,7 +67,7 @@ def ask(engines: Sequence[str], said: Mapping[str, Any]) -> dict[str, Question]:
 
 @lru_cache(maxsize=4)
 def _circumstances(said: str) -> Circumstances:
-    return gpu_specs.placed(Circumstances(**json.loads(said)))
+    return gpus.placed(Circumstances(**json.loads(said)))
 
 
 def judge_pairs(task: JudgeTask) -> list[tuple[str, list[VerdictRow]]]:

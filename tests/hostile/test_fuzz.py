@@ -22,8 +22,8 @@ from draftcheck.models import refs, stored
 from draftcheck.models.readers import config, jsonfile
 from draftcheck.models.readers.gguf import facts as gguf
 from draftcheck.models.readers.gguf import header as gguf_header
-from draftcheck.models.readers.tokenizer import byte_ranks, sentencepiece, tokenizer_json
 from draftcheck.models.readers.tokenizer import files as tokenizer
+from draftcheck.models.readers.tokenizer import sentencepiece, tokenizer_json, vocabulary
 from draftcheck.models.readers.weights import safetensors_header
 from tests import make
 from tests.conftest import Run
@@ -263,7 +263,7 @@ LINES = st.lists(
 @MANY
 def test_tiktoken_of_any_bytes(data: bytes) -> None:
     for body in (data, b"YQ== 0\n" + data):
-        allowed(lambda b=body: byte_ranks.read_tiktoken(b, "x"), ReadError)
+        allowed(lambda b=body: vocabulary.read_tiktoken(b, "x"), ReadError)
         allowed(lambda b=body: tokenizer.read(Memory(tokenizer__model=b)), ReadError)
 
 
@@ -281,7 +281,7 @@ def test_tiktoken_of_any_bytes(data: bytes) -> None:
 )
 @MANY
 def test_tekken_of_any_object(root: dict[str, Any]) -> None:
-    allowed(lambda: byte_ranks.read_tekken(root, "x"), ReadError)
+    allowed(lambda: vocabulary.read_tekken(root, "x"), ReadError)
     source = Memory(tekken__json=json.dumps(root).encode())
     allowed(lambda: tokenizer.read(source), ReadError)
 

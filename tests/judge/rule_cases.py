@@ -21,7 +21,7 @@ from draftcheck import versions
 from draftcheck.judge import tokenizers_agree
 from draftcheck.judge.compare import compare
 from draftcheck.judge.decide import Question, active, judge_methods
-from draftcheck.memory import gpu_specs
+from draftcheck.memory import gpus
 from draftcheck.models import stored
 from draftcheck.rulebook import book
 from draftcheck.rulebook.book import Engine, Rule
@@ -79,7 +79,7 @@ class Case:
     def question(self) -> Question:
         engine, _, version = str(self.body["engine"]).partition("@")
         said = {name: self.body[name] for name in book.CIRCUMSTANCES if name in self.body}
-        given = gpu_specs.placed(Circumstances(**said))
+        given = gpus.placed(Circumstances(**said))
         return Question(engine, version, self.body.get("method"), given)
 
     def comparison(self) -> Comparison:

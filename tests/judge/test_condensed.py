@@ -21,7 +21,7 @@ from draftcheck.judge.condensed import facts as condensed
 from draftcheck.judge.condensed import folded_tensors, pack_ids, token_tables, unpack_ids
 from draftcheck.judge.condensed import pairs as condensed_pairs
 from draftcheck.judge.decide import judge, judge_methods
-from draftcheck.memory import gpu_specs
+from draftcheck.memory import gpus
 from draftcheck.models.read import read
 from draftcheck.models.refs import parse
 from draftcheck.values.circumstances import Circumstances
@@ -95,7 +95,7 @@ def assert_same_everywhere(comparison: Comparison, small: int) -> None:
 
 
 def circumstances(**said: Any) -> Circumstances:
-    return gpu_specs.placed(Circumstances(**said))
+    return gpus.placed(Circumstances(**said))
 
 
 @pytest.mark.realdata

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from draftcheck.models.readers.gguf import ggml_types
+from draftcheck.models.readers.gguf.header import TENSOR_TYPES
 from tests import make
 from tests.conftest import Run
 from tests.hostile.support import strict_json
@@ -49,7 +49,7 @@ def typed(path: Path, kind: int) -> Path:
 def test_a_type_of_tensor_comes_with_a_build(
     kind: str, build: int, tmp_path: Path, run: Run
 ) -> None:
-    number = next(n for n, (name, *_) in ggml_types.TYPES.items() if name == kind)
+    number = next(n for n, (name, *_) in TENSOR_TYPES.items() if name == kind)
     model = typed(tmp_path / "m.gguf", number)
 
     def rules(version: int) -> set[str]:

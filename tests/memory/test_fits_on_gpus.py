@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from draftcheck.judge.compare import compare
-from draftcheck.memory import drivers, gpu_specs
 from draftcheck.memory import fit as memory
+from draftcheck.memory import gpus
 from draftcheck.values.circumstances import Circumstances
 from draftcheck.values.facts import Tensor
 from draftcheck.values.memory import Fit, MemoryFit
@@ -34,7 +34,7 @@ def fit(
 ) -> MemoryFit:
     ours = facts(target, sizes[target])
     theirs = facts(draft, sizes[draft]) if draft else ours
-    machine = gpu_specs.parse(gpu)
+    machine = gpus.parse(gpu)
     found = memory.fit(
         compare(ours, theirs),
         Circumstances(machine=machine, **said),
@@ -127,7 +127,7 @@ def test_free_memory_counts() -> None:
     """A GPU that others use already."""
     from dataclasses import replace
 
-    machine = gpu_specs.parse("h200")
+    machine = gpus.parse("h200")
     busy = replace(machine, devices=(replace(machine.devices[0], free=10 * GIB),))
     ours, theirs = (facts(name, size) for name, size in WEIGHTS.items())
     said = Circumstances(machine=busy)
@@ -190,7 +190,7 @@ def test_a_program_around_an_engine_has_its_newest_profile() -> None:
 
 
 def test_an_engine_that_is_not_modelled_says_nothing() -> None:
-    machine = gpu_specs.parse("h200")
+    machine = gpus.parse("h200")
     pair = compare(*(facts(name, size) for name, size in WEIGHTS.items()))
     said = Circumstances(machine=machine)
     assert memory.fit(pair, said, machine, engine="mlx-lm", version="0.1", order=pep440) is None
@@ -203,7 +203,7 @@ def test_a_pair_of_transformers_as_measured(context: int, mib: int) -> None:
     """What the driver reported on one H200 (benchmarks.gpu_memory), within 1.5 %."""
     ours = llama_tensors("Llama-3.1-8B")
     theirs = llama_tensors("Llama-3.2-1B")
-    machine = gpu_specs.parse("h200")
+    machine = gpus.parse("h200")
     said = Circumstances(context=context, draft_tokens=5, machine=machine)
     found = memory.fit(
         compare(ours, theirs), said, machine, engine="transformers", version="5.17.0", order=pep440
@@ -360,7 +360,7 @@ def test_an_unknown_model_type_widens_the_range() -> None:
 
 def test_no_config_cannot_tell() -> None:
     ours = facts("nothing", 1000)
-    machine = gpu_specs.parse("h200")
+    machine = gpus.parse("h200")
     said = Circumstances(machine=machine)
     found = memory.fit(
         compare(ours, None), said, machine, engine="vllm", version="0.32.0", order=pep440
@@ -437,7 +437,7 @@ def test_the_gpu_of_this_machine_is_shown_but_decides_nothing(
     tool.write_text("#!/bin/sh\necho 'NVIDIA L4, GPU-1, 100, 90, 0, 8.9'\n", encoding="utf-8")
     tool.chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.setattr(drivers, "present", lambda: True)
+    monkeypatch.setattr(gpus, "present", lambda: True)
     ran = run("pair", *PAIR, "--engine", "vllm", "--format", "json")
     assert (ran.code, ran.json["verdict"]) == (0, "compatible")
     assert ran.json["memory"]["gpu"] == "auto"

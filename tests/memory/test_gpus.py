@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from draftcheck.errors import UsageError
-from draftcheck.memory import drivers, gpu_specs, gpus
+from draftcheck.memory import gpus
 from draftcheck.memory.gpus import GIB, MIB
 from draftcheck.rulebook import files
 
@@ -19,7 +19,7 @@ POSIX = pytest.mark.skipif(os.name != "posix", reason="fake drivers are shell sc
 
 
 def test_h200_is_what_cuda_reports() -> None:
-    (gpu,) = gpu_specs.parse("h200").devices
+    (gpu,) = gpus.parse("h200").devices
     assert (gpu.name, gpu.memory, gpu.free) == ("h200", 150_109_880_320, None)
     assert gpu.capability == (9, 0)
     assert gpu.bandwidth == 4_800_000_000_000
@@ -29,14 +29,14 @@ def test_h200_is_what_cuda_reports() -> None:
     "spelling", ["rtx-4090", "RTX 4090", "NVIDIA GeForce RTX 4090", "4090", "rtx_4090"]
 )
 def test_spellings_of_one_gpu(spelling: str) -> None:
-    (gpu,) = gpu_specs.parse(spelling).devices
+    (gpu,) = gpus.parse(spelling).devices
     assert (gpu.name, gpu.memory) == ("rtx-4090", 24564 * MIB)
 
 
 def test_several() -> None:
-    machine = gpu_specs.parse("2x rtx-4090")
+    machine = gpus.parse("2x rtx-4090")
     assert [gpu.name for gpu in machine.devices] == ["rtx-4090", "rtx-4090"]
-    mixed = gpu_specs.parse("rtx-5090 + 2x t4")
+    mixed = gpus.parse("rtx-5090 + 2x t4")
     assert [gpu.name for gpu in mixed.devices] == ["rtx-5090", "t4", "t4"]
     assert mixed.capability == (7, 5)
 
@@ -46,36 +46,36 @@ def test_several() -> None:
     [("24GiB", 24 * GIB), ("24gb", 24 * 10**9), ("22.5 GiB", 45 * GIB // 2), ("512MiB", 512 * MIB)],
 )
 def test_a_memory_always_works(text: str, memory: int) -> None:
-    (gpu,) = gpu_specs.parse(text).devices
+    (gpu,) = gpus.parse(text).devices
     assert (gpu.memory, gpu.capability, gpu.available) == (memory, None, memory)
 
 
 def test_capability_is_unknown_where_no_device_has_one() -> None:
-    assert gpu_specs.parse("mi300x+24GiB").capability is None
+    assert gpus.parse("mi300x+24GiB").capability is None
 
 
 @pytest.mark.parametrize("spec", ["", "+", "h200+", "0x h200", "9999x h200", "0GiB", "9e9GiB"])
 def test_bad_specs(spec: str) -> None:
     with pytest.raises(UsageError):
-        gpu_specs.parse(spec)
+        gpus.parse(spec)
 
 
 def test_an_unknown_name_shows_near_ones() -> None:
     with pytest.raises(UsageError) as error:
-        gpu_specs.parse("rtx-4091")
+        gpus.parse("rtx-4091")
     assert "rtx-4090" in (error.value.hint or "")
     assert "24GiB" in (error.value.hint or "")
 
 
 def test_a_name_with_several_memories_asks_which() -> None:
     with pytest.raises(UsageError) as error:
-        gpu_specs.parse("a100")
+        gpus.parse("a100")
     assert error.value.hint == "Name one: a100-40gb, a100-80gb."
 
 
 def test_metal_leaves_a_share_to_the_system() -> None:
-    assert gpu_specs.parse("m1-16gb").devices[0].memory == 11_453_246_122  # 10,922.67 MiB
-    assert gpu_specs.parse("m2-max-64gb").devices[0].memory == 48 * GIB
+    assert gpus.parse("m1-16gb").devices[0].memory == 11_453_246_122  # 10,922.67 MiB
+    assert gpus.parse("m2-max-64gb").devices[0].memory == 48 * GIB
 
 
 def test_every_row_is_sane() -> None:
@@ -99,8 +99,8 @@ def script(folder: Path, name: str, body: str) -> None:
 def tools(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A PATH with nothing but what the test puts there."""
     monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.setattr(drivers, "_torch", lambda: ())
-    monkeypatch.setattr(drivers.platform, "system", lambda: "Linux")
+    monkeypatch.setattr(gpus, "_torch", lambda: ())
+    monkeypatch.setattr(gpus.platform, "system", lambda: "Linux")
     return tmp_path
 
 
@@ -111,7 +111,7 @@ echo 'NVIDIA GeForce RTX 4090, GPU-bbb2, 24564, 20000, 347, 8.9'"""
 @POSIX
 def test_auto_asks_nvidia_smi(tools: Path) -> None:
     script(tools, "nvidia-smi", SMI)
-    machine = gpu_specs.parse("auto")
+    machine = gpus.parse("auto")
     first, second = machine.devices
     assert (first.memory, first.free) == ((143771 - 615) * MIB, 120000 * MIB)
     assert first.available == 120000 * MIB
@@ -127,7 +127,7 @@ def test_auto_sees_what_cuda_sees(
     script(tools, "nvidia-smi", SMI)
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
     memories = {1: (143771 - 615) * MIB, 2: (24564 - 347) * MIB}
-    found = gpu_specs.parse("auto").devices
+    found = gpus.parse("auto").devices
     assert [gpu.memory for gpu in found] == [memories[n] for n in names]
 
 
@@ -136,10 +136,10 @@ def test_auto_sees_what_cuda_sees(
 def test_auto_says_so_when_nothing_answers(
     tools: Path, monkeypatch: pytest.MonkeyPatch, body: str
 ) -> None:
-    monkeypatch.setattr(drivers, "SECONDS", 0.3)
+    monkeypatch.setattr(gpus, "SECONDS", 0.3)
     script(tools, "nvidia-smi", body)
     with pytest.raises(UsageError, match="no GPU answers here"):
-        gpu_specs.parse("auto")
+        gpus.parse("auto")
 
 
 @POSIX
@@ -150,20 +150,20 @@ def test_auto_asks_rocm_smi(tools: Path) -> None:
         "VRAM Total Used Memory (B)": "1000000000",
     }
     script(tools, "rocm-smi", f"echo '{json.dumps({'card0': card})}'")
-    (gpu,) = gpu_specs.parse("auto").devices
+    (gpu,) = gpus.parse("auto").devices
     assert (gpu.memory, gpu.free) == (206_141_652_992, 205_141_652_992)
     assert (gpu.bandwidth, gpu.capability) == (5_300_000_000_000, None)
 
 
 @POSIX
 def test_auto_asks_metal(tools: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(drivers.platform, "system", lambda: "Darwin")
+    monkeypatch.setattr(gpus.platform, "system", lambda: "Darwin")
     script(
         tools,
         "sysctl",
         'case "$2" in hw.memsize) echo 68719476736;; iogpu*) echo 0;; *) echo Apple M2 Max;; esac',
     )
-    (gpu,) = gpu_specs.parse("auto").devices
+    (gpu,) = gpus.parse("auto").devices
     assert (gpu.name, gpu.memory, gpu.bandwidth) == ("Apple M2 Max", 48 * GIB, 400_000_000_000)
 
 
@@ -178,9 +178,9 @@ def test_torch_is_asked_in_a_process_of_its_own(
     monkeypatch.setenv("PATH", str(tmp_path / "nothing"))
     monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
     monkeypatch.delitem(sys.modules, "torch", raising=False)
-    monkeypatch.setattr(drivers.platform, "system", lambda: "Linux")
+    monkeypatch.setattr(gpus.platform, "system", lambda: "Linux")
     python = tmp_path / "python"
     script(tmp_path, "python", "echo '[[\"NVIDIA L4\", 23580639232, 23000000000, [8, 9]]]'")
     monkeypatch.setattr(sys, "executable", str(python))
-    (gpu,) = gpu_specs.parse("auto").devices
+    (gpu,) = gpus.parse("auto").devices
     assert (gpu.memory, gpu.free, gpu.capability) == (23580639232, 23000000000, (8, 9))

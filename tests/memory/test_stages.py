@@ -30,7 +30,7 @@ CUTS = [
 def test_layers_are_cut_as_the_engine_cuts_them(
     habit: str, layers: int, count: int, expected: list[int]
 ) -> None:
-    assert plan.CUTS[habit](layers, count) == expected
+    assert plan.cut(habit, layers, count) == expected
 
 
 def memory(run: Run, *options: object, engine: str = "vllm") -> dict:

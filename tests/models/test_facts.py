@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from draftcheck.errors import ReadError
 from draftcheck.models import read as facts
 from draftcheck.models import refs, stored
-from draftcheck.models.readers.gguf import ggml_types
+from draftcheck.models.readers.gguf.header import TENSOR_TYPES
 from draftcheck.models.readers.tokenizer import tokenizer_json
 from draftcheck.models.readers.tokenizer.vocabulary import byte_level
 from draftcheck.values.facts import NO_TOKEN, ModelFacts
@@ -262,7 +262,7 @@ def test_gguf_equals_the_gguf_library(tmp_path: Path) -> None:
 def test_table_of_ggml_types_equals_the_gguf_library() -> None:
     constants = pytest.importorskip("gguf.constants")
     for kind, (block, size) in constants.GGML_QUANT_SIZES.items():
-        assert ggml_types.TYPES[int(kind)] == (kind.name, block, size)
+        assert TENSOR_TYPES[int(kind)] == (kind.name, block, size)
 
 
 def test_split_gguf_is_one_model(tmp_path: Path, run: Run) -> None:

@@ -130,7 +130,7 @@ def tensors(folder: Path) -> Any:
     from draftcheck.models.readers.weights import safetensors_header
     from draftcheck.models.sources.folder import FolderSource
 
-    return safetensors_header.read(FolderSource(folder), "model.safetensors").tensors
+    return safetensors_header.read(FolderSource(folder), "model.safetensors")[0]
 
 
 def faults(run: Run, folder: Path, *options: str) -> dict[str, set[str]]:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from draftcheck.judge.compare import compare
-from draftcheck.memory import gpu_specs
+from draftcheck.memory import gpus
 from draftcheck.models.read import read
 from draftcheck.models.refs import parse
 from draftcheck.recommend import costs, names, ranking, screen, search
@@ -99,7 +99,7 @@ def test_a_head_without_output_layer_reads_the_targets(pair: Comparison) -> None
 
 def test_a_draft_on_a_slower_card(pair: Comparison) -> None:
     here = costs.price(pair, SHORT).ratio
-    machine = gpu_specs.parse("h200 + t4")
+    machine = gpus.parse("h200 + t4")
     fast, slow = (gpu.bandwidth for gpu in machine.devices)
     there = costs.price(pair, replace(SHORT, machine=machine, draft_gpu=1)).ratio
     assert here and there and fast and slow

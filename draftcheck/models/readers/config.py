@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import ChainMap
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
@@ -17,13 +17,9 @@ from draftcheck.values.facts import NO_TOKEN, ConfigFacts
 TEXT_CONFIGS = ("text_config", "llm_config", "language_config", "thinker_config")
 OTHER_PARTS = ("vision_config", "audio_config", "vision_tower", "speech_config", "vit_config")
 CONTEXT_KEYS = (
-    "max_position_embeddings",
-    "n_positions",
-    "max_seq_len",
-    "seq_length",
-    "max_sequence_length",
+    "max_position_embeddings", "n_positions", "max_seq_len", "seq_length", "max_sequence_length",
     "n_ctx",
-)
+)  # fmt: skip
 LEARNED_POSITIONS = {"gpt2", "gpt_neo", "opt", "gpt_bigcode", "xglm", "biogpt", "openai-gpt"}
 ALIBI = {"bloom", "mpt"}
 RECURRENT = {
@@ -94,13 +90,26 @@ def from_dict(
     dtypes = [place.get(name) for place in places for name in ("dtype", "torch_dtype")]
     model_type = text(part.get("model_type")) or text(config.get("model_type"))
     context = number(*CONTEXT_KEYS)
-    ropes = [part.get(name) for name in ("rope_scaling", "rope_parameters")]
-    rope = _rope(ropes)
-    kinds = _layer_kinds(part)
+    given = (part.get(name) for name in ("rope_scaling", "rope_parameters"))
+    ropes = [rope for rope in given if isinstance(rope, dict)]
+    scaling = [r for r in ropes if r.get("rope_type", r.get("type")) not in (None, "default")]
+    rope = None
+    if scaling:
+        rope = {k: v for k, v in scaling[0].items() if isinstance(v, int | float | str | bool)}
+    listed = [part.get(name) for name in ("layer_types", "layers_block_type", "block_types")]
+    short = (names for names in listed if isinstance(names, list) and len(names) <= LARGEST_LIST)
+    kinds = next((tuple(map(str, names)) for names in short), None)
+    classes = config.get("architectures")
+    quant = config.get("quantization_config") or part.get("quantization_config")
+    recurrent = None
+    if model_type is not None:
+        recurrent = model_type in RECURRENT or bool(RECURRENT_LAYERS & set(kinds or ()))
     return ConfigFacts(
         model_type=model_type,
         outer_type=text(config.get("model_type")),
-        architectures=_texts(config.get("architectures")),
+        architectures=tuple(name for name in classes if isinstance(name, str))
+        if isinstance(classes, list)
+        else None,
         vocab_size=_vocab_size(part, where) or _vocab_size(config, where),
         layers=number("num_hidden_layers", "n_layer", "num_layers", "n_layers"),
         hidden=hidden,
@@ -119,15 +128,17 @@ def from_dict(
         experts_used=number("num_experts_per_tok", "moe_topk"),
         tied=next((place[TIED] for place in places if isinstance(place.get(TIED), bool)), None),
         dtype=next(filter(None, map(text, dtypes)), None),
-        quantization=_quantization(config),
+        quantization={key: quant[key] for key in KEPT_QUANT_KEYS if key in quant}
+        if isinstance(quant, dict)
+        else None,
         multimodal=any(isinstance(config.get(name), dict) for name in OTHER_PARTS),
-        recurrent=_recurrent(model_type, kinds),
+        recurrent=recurrent,
         bos_token_id=_id(both, "bos_token_id"),
         eos_token_ids=_ids(part, "eos_token_id") or _ids(config, "eos_token_id"),
         eos_is_list=isinstance(both["eos_token_id"], list) if "eos_token_id" in both else None,
         pad_token_id=_id(both, "pad_token_id"),
         generation_eos_ids=_ids(generation, "eos_token_id"),
-        mrope=any(isinstance(rope, dict) and "mrope_section" in rope for rope in ropes),
+        mrope=any("mrope_section" in rope for rope in ropes),
         positions=_positions(model_type, part),
         remote_code="auto_map" in config,
         mtp_layers=number("num_nextn_predict_layers", "mtp_num_hidden_layers", "num_mtp_layers"),
@@ -151,18 +162,17 @@ def _kept(value: Any) -> Any:
     if isinstance(value, float | str):
         return value if isinstance(value, float) else value[:1000]
     if isinstance(value, list):
-        return [v for v in value[:LARGEST_LIST] if _short(v)]
+        # Nothing that could fill a report.
+        return [
+            entry
+            for entry in value[:LARGEST_LIST]
+            if (isinstance(entry, str) and len(entry) <= 64)
+            or (isinstance(entry, int) and abs(entry) < 2**64)
+        ]
     if isinstance(value, dict):
         entries = list(value.items())[:64]
         return {str(k): _kept(v) for k, v in entries if isinstance(v, int | float | str | list)}
     return None
-
-
-def _short(value: Any) -> bool:
-    """An entry of a list of sizes or kinds: nothing that could fill a report."""
-    if isinstance(value, str):
-        return len(value) <= 64
-    return isinstance(value, int) and abs(value) < 2**64
 
 
 def _id(both: Mapping[str, Any], name: str) -> int | None:
@@ -183,16 +193,6 @@ def _ids(place: Mapping[str, Any] | None, name: str) -> tuple[int, ...] | None:
     return found if len(found) == len(values) else None
 
 
-def _rope(ropes: Iterable[Any]) -> Mapping[str, Any] | None:
-    for rope in ropes:
-        if isinstance(rope, dict) and rope.get("rope_type", rope.get("type")) not in (
-            None,
-            "default",
-        ):
-            return {k: v for k, v in rope.items() if isinstance(v, int | float | str | bool)}
-    return None
-
-
 def _scaled(context: int | None, rope: Mapping[str, Any] | None) -> int | None:
     """The window after rope scaling; llama3 and longrope already state the long one."""
     if context is None or rope is None:
@@ -207,33 +207,6 @@ def _scaled(context: int | None, rope: Mapping[str, Any] | None) -> int | None:
     if kind == "yarn" and original is not None:
         return max(context, int(original * factor))
     return int(context * factor)
-
-
-def _layer_kinds(part: Mapping[str, Any]) -> tuple[str, ...] | None:
-    for name in ("layer_types", "layers_block_type", "block_types"):
-        kinds = part.get(name)
-        if isinstance(kinds, list) and len(kinds) <= LARGEST_LIST:
-            return tuple(str(kind) for kind in kinds)
-    return None
-
-
-def _quantization(config: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    quant = config.get("quantization_config") or text_config(config).get("quantization_config")
-    if not isinstance(quant, dict):
-        return None
-    return {key: quant[key] for key in KEPT_QUANT_KEYS if key in quant}
-
-
-def _texts(names: Any) -> tuple[str, ...] | None:
-    if not isinstance(names, list):
-        return None
-    return tuple(name for name in names if isinstance(name, str))
-
-
-def _recurrent(model_type: str | None, kinds: tuple[str, ...] | None) -> bool | None:
-    if model_type is None:
-        return None
-    return model_type in RECURRENT or bool(RECURRENT_LAYERS & set(kinds or ()))
 
 
 def _positions(model_type: str | None, part: Mapping[str, Any]) -> str | None:

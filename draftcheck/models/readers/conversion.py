@@ -22,15 +22,13 @@ def predict(
     model = _model(files)
     if model is None:
         return None
-    names = _Specials(files.config)
-    if files.definition is not None:
-        names.apply(files.definition.post_processor)
+    texts, add = _specials(files)
     return Conversion(
         model=model,
-        bos_id=_id("bos", names.texts["bos"], files, raw),
-        eos_id=_id("eos", names.texts["eos"], files, raw),
-        add_bos=_flag("bos", names.add, files.config),
-        add_eos=_flag("eos", names.add, files.config),
+        bos_id=_id("bos", texts["bos"], files, raw),
+        eos_id=_id("eos", texts["eos"], files, raw),
+        add_bos=_flag("bos", add, files.config),
+        add_eos=_flag("eos", add, files.config),
     )
 
 
@@ -50,40 +48,33 @@ def _model(files: TokenizerFiles) -> str | None:
     return kinds.get(files.facts.kind or "")
 
 
-class _Specials:
+def _specials(files: TokenizerFiles) -> tuple[dict[str, str | None], dict[str, bool]]:
     """bos and eos texts and add flags, as the post-processor changes them."""
-
-    def __init__(self, config: Mapping[str, Any]) -> None:
-        self.texts = {
-            "bos": token_text(config.get("bos_token")) or token_text(config.get("cls_token")),
-            "eos": token_text(config.get("eos_token")) or token_text(config.get("sep_token")),
-        }
-        self.cls = token_text(config.get("cls_token"))
-        self.add: dict[str, bool] = {}
-
-    def apply(self, post_processor: Any) -> None:
-        if not isinstance(post_processor, dict):
-            return
-        members = post_processor.get("processors")
-        for member in members if isinstance(members, list) else [post_processor]:
-            kind = member.get("type") if isinstance(member, dict) else None
-            if kind == "ByteLevel":
-                self.add.setdefault("bos", False)
-                self.add.setdefault("eos", False)
-            elif kind == "RobertaProcessing":
-                self.add.update(bos=True, eos=True)
-            elif kind == "TemplateProcessing":
-                self._template(member.get("single"))
-
-    def _template(self, single: Any) -> None:
-        if not isinstance(single, list) or len(single) < 2:
-            return
-        if first := _special(single[0]):
-            self.texts["bos"] = self.texts["bos"] or first
-            self.add["bos"] = first in (self.texts["bos"], self.cls or first)
-        if last := _special(single[-1]):
-            self.texts["eos"] = last
-            self.add["eos"] = True
+    cls = token_text(files.config.get("cls_token"))
+    sep = token_text(files.config.get("sep_token"))
+    texts = {
+        "bos": token_text(files.config.get("bos_token")) or cls,
+        "eos": token_text(files.config.get("eos_token")) or sep,
+    }
+    add: dict[str, bool] = {}
+    processor: Any = files.definition.post_processor if files.definition is not None else None
+    members = processor.get("processors") if isinstance(processor, dict) else None
+    for member in members if isinstance(members, list) else [processor]:
+        kind = member.get("type") if isinstance(member, dict) else None
+        if kind == "ByteLevel":
+            add = {"bos": False, "eos": False, **add}
+        elif kind == "RobertaProcessing":
+            add.update(bos=True, eos=True)
+        elif kind == "TemplateProcessing":
+            single = member.get("single")
+            if not isinstance(single, list) or len(single) < 2:
+                continue
+            if first := _special(single[0]):
+                texts["bos"] = texts["bos"] or first
+                add["bos"] = first in (texts["bos"], cls or first)
+            if last := _special(single[-1]):
+                texts["eos"], add["eos"] = last, True
+    return texts, add
 
 
 def _special(entry: Any) -> str | None:

@@ -13,7 +13,6 @@ import struct
 import sys
 from array import array
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
@@ -25,32 +24,22 @@ from draftcheck.values.facts import ConfigFacts, HeadFacts, Tensor
 
 FULL = "full"
 _BY_TYPE = {
-    "medusa": "medusa",
-    "mlp_speculator": "mlp_speculator",
-    "eagle": "eagle",
-    "eagle3": "eagle3",
-    "gemma4_assistant": "mtp",
-    "gemma4_unified_assistant": "mtp",
+    "medusa": "medusa", "mlp_speculator": "mlp_speculator", "eagle": "eagle", "eagle3": "eagle3",
+    "gemma4_assistant": "mtp", "gemma4_unified_assistant": "mtp",
     "muse_glimmer_assistant": "dflash",
-}
-_BY_ARCHITECTURE = (
-    ("eagle3", "eagle3"),
-    ("eagle", "eagle"),
-    ("dspark", "dspark"),
-    ("dflash", "dflash"),
-    ("medusa", "medusa"),
-    ("mlpspeculator", "mlp_speculator"),
-    ("museglimmerassistant", "dflash"),
-    ("mtp", "mtp"),
-)
+}  # fmt: skip
+_BY_ARCHITECTURE = {
+    "eagle3": "eagle3", "eagle": "eagle", "dspark": "dspark", "dflash": "dflash",
+    "medusa": "medusa", "mlpspeculator": "mlp_speculator", "museglimmerassistant": "dflash",
+    "mtp": "mtp",
+}  # fmt: skip
+"""Parts of the names of classes, in the order in which they are looked for."""
 _GENERATES = ("ForCausalLM", "LMHeadModel", "ForConditionalGeneration")
 _NO_HEAD = (None, FULL, "encoder")
 _AUX = (
-    "eagle_aux_hidden_state_layer_ids",
-    "aux_hidden_state_layer_ids",
-    "target_layer_ids",
+    "eagle_aux_hidden_state_layer_ids", "aux_hidden_state_layer_ids", "target_layer_ids",
     "dspark_target_layer_ids",
-)
+)  # fmt: skip
 _PARTS = ("eagle_config", "dflash_config", "dspark_config")
 _MASKS = ("mask_token_id", "dspark_noise_token_id", "pard_token", "ptd_token_id")
 _PARALLEL = ("pard_token", "ptd_token_id")
@@ -69,6 +58,8 @@ LAYER = re.compile(r"(?:language_model\.)?model\.(?:language_model\.)?layers\.(\
 MTP = re.compile(r"(?:.+\.)?(?:mtp\.layers|mtp_layers|mtp_block)\.(\d{1,6})\..+")
 NEXTN = re.compile(r"blk\.(\d{1,6})\.nextn\..+")
 SIGNS = ("mtp", "nextn", "eh_proj", "enorm")
+IdTable = tuple[str, bool | None, int | None]
+"""Of the table from a head's own ids to the target's: its fault, whether it rises, the last id."""
 MEDUSA = re.compile(r"(?:medusa_heads?\.|heads?\.|blocks\.)?(\d{1,4})\..+")
 
 
@@ -86,12 +77,14 @@ def role(
     if isinstance(raw.get("dflash_config"), dict):
         return "dflash"
     for name in config.architectures or ():
-        for sign, kind in _BY_ARCHITECTURE:
+        for sign, kind in _BY_ARCHITECTURE.items():
             if sign in name.lower().replace("_", ""):
                 return kind
     if by_tensors := _by_tensors(tensors):
         return by_tensors
-    return _plain(config)
+    if any(name.endswith(_GENERATES) for name in config.architectures or ()):
+        return FULL
+    return "encoder" if config.architectures else None
 
 
 def verifier(raw: Mapping[str, Any]) -> str | None:
@@ -109,18 +102,20 @@ def layer_config(config: ConfigFacts, raw: Mapping[str, Any], where: str) -> Con
 
 
 def read(
-    kind: str | None,
-    config: ConfigFacts,
-    raw: Mapping[str, Any],
-    tensors: Mapping[str, Tensor] | None,
-    source: ModelSource,
-) -> HeadFacts | None:
+    kind: str | None, config: ConfigFacts, raw: Mapping[str, Any],
+    tensors: Mapping[str, Tensor] | None, source: ModelSource,
+) -> HeadFacts | None:  # fmt: skip
     """Facts of a head, of the MTP layers that a whole model promises, or of a PARD draft."""
-    promised = _promised(kind, config, raw)
+    promised = config.mtp_layers
+    if promised is None:
+        names = ("num_mtp_modules", "n_predict") if kind == "mtp" else ("num_mtp_modules",)
+        promised = _first(configs.text_config(raw), *names)
     if kind in _NO_HEAD and not promised and _first(raw, *_PARALLEL) is None:
         return None
     stated = _stated(config, raw)
+    classes = _verifier(raw).get("architectures")
     table = id_table(source, tensors) if kind not in _NO_HEAD else None
+    fault, rising, last = table or (None, None, None)
     medusa = None
     if kind == "medusa":
         medusa = _first(raw, "medusa_num_heads", "num_medusa_heads", "num_heads")
@@ -134,10 +129,12 @@ def read(
         mtp_promised=promised,
         mtp_present=mtp_layers(tensors, config.layers),
         medusa_heads=medusa,
-        d2t_fault=table.fault if table else None,
-        d2t_sorted=table.sorted if table else None,
-        d2t_last=table.last if table else None,
-        verifier_architectures=_texts(_verifier(raw).get("architectures")),
+        d2t_fault=fault,
+        d2t_sorted=rising,
+        d2t_last=last,
+        verifier_architectures=tuple(name for name in classes if isinstance(name, str))
+        if isinstance(classes, list) and len(classes) <= 100
+        else None,
         origin={"*": "config.json", "d2t_fault": "d2t in the weights"},
         **stated,
         **shapes(tensors),
@@ -145,13 +142,14 @@ def read(
 
 
 def from_gguf(
-    kind: str | None,
-    config: ConfigFacts,
-    keys: Mapping[str, tuple[str, Any]],
+    kind: str | None, config: ConfigFacts, keys: Mapping[str, tuple[str, Any]],
     tensors: Mapping[str, Tensor],
-) -> HeadFacts | None:
+) -> HeadFacts | None:  # fmt: skip
     """The same from a GGUF's keys; every key that is not there is known to be absent."""
-    values = {name: _gguf_value(entry) for name, entry in keys.items()}
+    values: dict[str, Any] = {}
+    for name, (form, value) in keys.items():
+        small = hasattr(value, "__len__") and len(value) <= _MOST_LAYERS
+        values[name] = value if not form.startswith("array[") else list(value) if small else None
     promised = integer(values.get(f"{config.model_type}.nextn_predict_layers"))
     if kind in _NO_HEAD and not promised:
         return None
@@ -167,20 +165,6 @@ def from_gguf(
         **stated,
         **shapes(tensors, "token_embd"),
     )
-
-
-def gguf_is_sidecar(tensors: Mapping[str, Tensor]) -> bool:
-    """Only multi-token-prediction layers, without the model that they belong to."""
-    nextn = any(NEXTN.match(name) for name in tensors)
-    return nextn and not any(name.startswith("blk.0.") for name in tensors)
-
-
-def _gguf_value(entry: tuple[str, Any]) -> Any:
-    kind, value = entry
-    if kind.startswith("array["):
-        small = hasattr(value, "__len__") and len(value) <= _MOST_LAYERS
-        return list(value) if small else None
-    return value
 
 
 def _gguf_stated(config: ConfigFacts, values: Mapping[str, Any]) -> dict[str, Any]:
@@ -220,7 +204,6 @@ def shapes(tensors: Mapping[str, Tensor] | None, embedding: str = "embed_tokens"
 
 
 def _stated(config: ConfigFacts, raw: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields that the config itself states."""
     ids, place, key = _aux_layers(raw)
     target_hidden = _first(raw, "target_hidden_size", "backbone_hidden_size")
     if target_hidden is None:
@@ -250,9 +233,7 @@ def _places(raw: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
     yield "root", raw
 
 
-def _aux_layers(
-    raw: Mapping[str, Any],
-) -> tuple[tuple[int, ...] | None, str | None, str | None]:
+def _aux_layers(raw: Mapping[str, Any]) -> tuple[tuple[int, ...] | None, str | None, str | None]:
     """The layers, the part of the config that lists them, and their name there."""
     for place, part in _places(raw):
         for name in _AUX:
@@ -262,13 +243,6 @@ def _aux_layers(
                 if len(numbers) == len(ids):
                     return numbers, place, name
     return None, None, None
-
-
-def _promised(kind: str | None, config: ConfigFacts, raw: Mapping[str, Any]) -> int | None:
-    if config.mtp_layers is not None:
-        return config.mtp_layers
-    names = ("num_mtp_modules", "n_predict") if kind == "mtp" else ("num_mtp_modules",)
-    return _first(configs.text_config(raw), *names)
 
 
 def _first(raw: Mapping[str, Any], *names: str) -> int | None:
@@ -289,12 +263,6 @@ def _verifier(raw: Mapping[str, Any]) -> Mapping[str, Any]:
     return _part(_part(raw, "speculators_config"), "verifier")
 
 
-def _texts(value: Any) -> tuple[str, ...] | None:
-    if not isinstance(value, list) or len(value) > 100:
-        return None
-    return tuple(entry for entry in value if isinstance(entry, str))
-
-
 def _by_tensors(tensors: Mapping[str, Tensor] | None) -> str | None:
     if not tensors:
         return None
@@ -308,23 +276,6 @@ def _by_tensors(tensors: Mapping[str, Tensor] | None) -> str | None:
     if any(name.startswith(("medusa_head.", "medusa_heads.")) for name in tensors):
         return "medusa"
     return None
-
-
-def _plain(config: ConfigFacts) -> str | None:
-    if config.architectures is None:
-        return None
-    if any(name.endswith(_GENERATES) for name in config.architectures):
-        return FULL
-    return "encoder" if config.architectures else None
-
-
-@dataclass(frozen=True, slots=True)
-class IdTable:
-    """What the table from the head's own ids to the target's holds; never the ids themselves."""
-
-    fault: str = ""
-    sorted: bool | None = None
-    last: int | None = None
 
 
 def _find(tensors: Mapping[str, Tensor] | None, names: Sequence[str]) -> Tensor | None:
@@ -363,14 +314,8 @@ def medusa_heads(tensors: Mapping[str, Tensor] | None) -> int | None:
 
 def id_table(source: ModelSource, tensors: Mapping[str, Tensor] | None) -> IdTable | None:
     """Read d2t, and t2d where there is one; None when they cannot be read."""
-    named = _named(tensors, D2T)
-    if named is None or tensors is None:
-        return None
-    offsets = _numbers(source, tensors, named)
-    if offsets is None:
-        return None
-    other = _named(tensors, T2D)
-    return judge_table(offsets, _numbers(source, tensors, other) if other else None)
+    offsets = _numbers(source, tensors, D2T)
+    return None if offsets is None else judge_table(offsets, _numbers(source, tensors, T2D))
 
 
 def judge_table(offsets: Sequence[int], kept: Sequence[int] | None) -> IdTable:
@@ -379,42 +324,40 @@ def judge_table(offsets: Sequence[int], kept: Sequence[int] | None) -> IdTable:
     last = max(ids, default=None)
     bad = next((i for i, number in enumerate(ids) if number < 0), None)
     if bad is not None:
-        return IdTable(f"draft id {bad} becomes the target id {ids[bad]}", None, None)
+        return f"draft id {bad} becomes the target id {ids[bad]}", None, None
     rising = all(a < b for a, b in pairwise(ids))
     if not rising:
         seen: dict[int, int] = {}
         for i, number in enumerate(ids):
             if seen.setdefault(number, i) != i:
-                return IdTable(
-                    f"draft ids {seen[number]} and {i} both become {number}", False, last
-                )
-    if kept is None:
-        return IdTable("", rising, last)
-    return IdTable(_against(set(ids), kept), rising, last)
+                return f"draft ids {seen[number]} and {i} both become {number}", False, last
+    fault = ""
+    if kept is not None:
+        marked = {i for i, flag in enumerate(kept) if flag}
+        if extra := set(ids) - marked:
+            fault = f"d2t leads to the target id {min(extra)}, which t2d does not mark"
+        elif extra := marked - set(ids):
+            fault = f"t2d marks the target id {min(extra)}, to which d2t does not lead"
+    return fault, rising, last
 
 
-def _against(ids: set[int], kept: Sequence[int]) -> str:
-    marked = {i for i, flag in enumerate(kept) if flag}
-    if extra := ids - marked:
-        return f"d2t leads to the target id {min(extra)}, which t2d does not mark"
-    if extra := marked - ids:
-        return f"t2d marks the target id {min(extra)}, to which d2t does not lead"
-    return ""
-
-
-def _named(tensors: Mapping[str, Tensor] | None, names: Sequence[str]) -> str | None:
-    return next((name for name in names if tensors and name in tensors), None)
-
-
-def _numbers(source: ModelSource, tensors: Mapping[str, Tensor], name: str) -> Sequence[int] | None:
-    """A small vector of whole numbers; None for anything else."""
+def _numbers(
+    source: ModelSource, tensors: Mapping[str, Tensor] | None, names: Sequence[str]
+) -> Sequence[int] | None:
+    """A small vector of whole numbers under one of these names; None for anything else."""
+    name = next((name for name in names if tensors and name in tensors), None)
+    if name is None or tensors is None:
+        return None
     tensor = tensors[name]
     code = WIDTHS.get(tensor.dtype)
     if code is None or len(tensor.shape) != 1 or tensor.shape[0] > MAX_TABLE:
         return None
     try:
-        start = _start(source, tensor.file, name)
-        data = source.read_range(tensor.file, start, tensor.nbytes or 0) if start else b""
+        # The header was found sound when the weights were read.
+        (header,) = struct.unpack("<Q", source.read_range(tensor.file, 0, 8))
+        entries = json.loads(source.read_range(tensor.file, 8, header))
+        start = 8 + int(header) + int(entries[name]["data_offsets"][0])
+        data = source.read_range(tensor.file, start, tensor.nbytes or 0)
     except (ReadError, ValueError, TypeError, KeyError, struct.error, RecursionError):
         return None
     numbers = array(code)
@@ -424,10 +367,3 @@ def _numbers(source: ModelSource, tensors: Mapping[str, Tensor], name: str) -> S
     if sys.byteorder == "big":
         numbers.byteswap()
     return numbers
-
-
-def _start(source: ModelSource, file: str, name: str) -> int:
-    """Where the tensor's data begins; the header was found sound when the weights were read."""
-    (header,) = struct.unpack("<Q", source.read_range(file, 0, 8))
-    entries = json.loads(source.read_range(file, 8, header))
-    return 8 + int(header) + int(entries[name]["data_offsets"][0])

@@ -8,7 +8,6 @@ types and shapes, and no tensor data. Where they see something else, a note says
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -44,12 +43,8 @@ Listed = Mapping[str, tuple[str, tuple[int, ...]]]
 """Tensor name -> type and shape."""
 
 
-def add(facts: ModelFacts, source: ModelSource) -> ModelFacts:
-    """The same facts with a note for each file that its library sees otherwise."""
-    return replace(facts, notes=(*facts.notes, *_notes(facts, source)))
-
-
-def _notes(facts: ModelFacts, source: ModelSource) -> Iterator[str]:
+def notes(facts: ModelFacts, source: ModelSource) -> Iterator[str]:
+    """A note for each file that its library sees otherwise."""
     missing = set()
     by_file: dict[str, dict[str, Tensor]] = {}
     for name, tensor in (facts.weights.tensors or {}).items():

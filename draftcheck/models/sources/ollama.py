@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -25,8 +24,6 @@ SYSTEM = Path("/usr/share/ollama/.ollama/models")
 
 
 class OllamaLayer(msgspec.Struct, frozen=True):
-    """As the manifest lists it."""
-
     media: str = msgspec.field(name="mediaType")
     digest: Annotated[str, Meta(pattern=r"^sha256[:-][0-9a-f]{64}\Z")]
     size: Annotated[int, Meta(ge=0)]
@@ -46,8 +43,6 @@ msgspec.json.Decoder(OllamaLayer)  # now: msgspec crashes where two threads meet
 
 @dataclass(frozen=True, slots=True)
 class OllamaManifest:
-    """One model of the store."""
-
     label: str
     store: Path
     digest: str
@@ -78,14 +73,8 @@ class OllamaManifest:
         return source
 
     def text(self, kind: str, limit: int = 1 << 20) -> bytes | None:
-        """A small layer's content."""
         layer = self.layer(kind)
         return self.source(layer).read(layer.blob, limit) if layer else None
-
-    def params(self) -> Mapping[str, Any]:
-        """The parameters that the Modelfile sets."""
-        data = self.text("params")
-        return _object(data, f"{self.label}: params") if data is not None else {}
 
 
 def about(manifest: OllamaManifest) -> dict[str, str]:
@@ -94,8 +83,9 @@ def about(manifest: OllamaManifest) -> dict[str, str]:
     found = {"layers": ", ".join(kinds)[:400]}
     if template := manifest.text("template"):
         found["template"] = f"sha256 {hashlib.sha256(template).hexdigest()}"
-    if params := manifest.params():
-        found["params"] = json.dumps(params, sort_keys=True)[:1000]
+    params = manifest.text("params")
+    if params is not None and (body := _object(params, f"{manifest.label}: params")):
+        found["params"] = json.dumps(body, sort_keys=True)[:1000]
     return found
 
 

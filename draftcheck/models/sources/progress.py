@@ -25,7 +25,6 @@ def listen(listener: Listener | None) -> None:
 
 
 def asked() -> None:
-    """One request was answered."""
     with _lock:
         NetworkTally.requests += 1
 

@@ -6,12 +6,12 @@ import hashlib
 import math
 import re
 from array import array
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
 from draftcheck.errors import ReadError, UsageError
 from draftcheck.models.readers import heads
-from draftcheck.models.readers.gguf import ggml_types
 from draftcheck.models.readers.gguf import header as gguf_header
 from draftcheck.models.readers.gguf.header import TOKENS, GgufHeader, TensorInfo
 from draftcheck.models.readers.weights import families
@@ -38,16 +38,9 @@ MAX_HEADER = 128 * 1024 * 1024
 UNKNOWN, CONTROL, USER_DEFINED, UNUSED, BYTE = 2, 3, 4, 5, 6
 PADDING = re.compile(rb"\[PAD\d+\]")
 KINDS = {
-    "llama": "spm-bpe",
-    "gpt2": "byte-bpe",
-    "gemma4": "spm-bpe",
-    "bert": "wordpiece",
-    "t5": "unigram",
-    "rwkv": "rwkv",
-    "plamo2": "plamo2",
-    "none": "none",
-    "no_vocab": "none",
-}
+    "llama": "spm-bpe", "gpt2": "byte-bpe", "gemma4": "spm-bpe", "bert": "wordpiece",
+    "t5": "unigram", "rwkv": "rwkv", "plamo2": "plamo2", "none": "none", "no_vocab": "none",
+}  # fmt: skip
 LONGEST_NAME = 64
 MOST_LAYERS = 512
 
@@ -102,7 +95,9 @@ def read(source: ModelSource, name: str, ref: str) -> ModelFacts:
     role = _role(config.model_type, tensors)
     whole = role == heads.FULL and not missing
     nextn = _number(keys, f"{config.model_type}.nextn_predict_layers") or 0
-    faults = _faults(facts, name)
+    lost = f"{short:,} bytes of tensor data are missing at the end" if short > 0 else None
+    wrong = (lost, facts.tensor_fault, facts.offset_fault, facts.split_fault)
+    faults = tuple(Fault("gguf", name, says) for says in wrong if says)  # whatever reads the file
     rows = tensors.get("token_embd.weight")
     if whole and not faults:
         faults = _missing(config, nextn, tensors, name)
@@ -169,8 +164,11 @@ def _tokenizer(
     keys: Mapping[str, tuple[str, Any]], tokens: list[bytes | None] | None, file: str
 ) -> TokenizerFacts:
     types = keys.get("tokenizer.ggml.token_type", ("", None))
-    by_type = _by_type(types[1][: len(tokens or ())]) if types[0] == "array[int32]" else {}
-    unused = by_type.get(UNUSED, frozenset())
+    by_type: dict[int, set[int]] = {}
+    for i, kind in enumerate(types[1][: len(tokens or ())] if types[0] == "array[int32]" else ()):
+        if kind != 1:
+            by_type.setdefault(kind, set()).add(i)
+    unused = by_type.get(UNUSED, ())
     padding = frozenset(
         i for i in unused if tokens is not None and PADDING.fullmatch(tokens[i] or b"")
     )
@@ -184,39 +182,26 @@ def _tokenizer(
         pre=_text(keys, "tokenizer.ggml.pre"),
         tokens=tokens,
         padding=padding,
-        added=by_type.get(USER_DEFINED, frozenset()),
-        special=by_type.get(CONTROL, frozenset()) | by_type.get(UNKNOWN, frozenset()),
-        byte_tokens=by_type.get(BYTE, frozenset()),
+        added=frozenset(by_type.get(USER_DEFINED, ())),
+        special=frozenset(by_type.get(CONTROL, ())).union(by_type.get(UNKNOWN, ())),
+        byte_tokens=frozenset(by_type.get(BYTE, ())),
         base_size=None,
         length=length,
-        bos_id=_stored_id(keys, "bos"),
-        eos_id=_stored_id(keys, "eos"),
-        pad_id=_stored_id(keys, "padding"),
-        unk_id=_stored_id(keys, "unknown"),
-        add_bos=_stored_flag(keys, "add_bos_token"),
-        add_eos=_stored_flag(keys, "add_eos_token"),
+        bos_id=_stored(keys, "bos_token_id"),
+        eos_id=_stored(keys, "eos_token_id"),
+        pad_id=_stored(keys, "padding_token_id"),
+        unk_id=_stored(keys, "unknown_token_id"),
+        add_bos=_stored(keys, "add_bos_token", "bool"),
+        add_eos=_stored(keys, "add_eos_token", "bool"),
         chat_template=hashlib.sha256(template[1]).hexdigest() if template[0] == "string" else None,
         merges=merges.sha256 if isinstance(merges, GgufArray) else None,
         origin={"*": file},
     )
 
 
-def _by_type(types: Any) -> dict[int, frozenset[int]]:
-    found: dict[int, set[int]] = {}
-    for i, kind in enumerate(types):
-        if kind != 1:
-            found.setdefault(kind, set()).add(i)
-    return {kind: frozenset(ids) for kind, ids in found.items()}
-
-
-def _stored_id(keys: Mapping[str, tuple[str, Any]], name: str) -> int | None:
-    kind, value = keys.get(f"tokenizer.ggml.{name}_token_id", ("", None))
-    return int(value) if kind == "uint32" else None
-
-
-def _stored_flag(keys: Mapping[str, tuple[str, Any]], name: str) -> bool | None:
+def _stored(keys: Mapping[str, tuple[str, Any]], name: str, wanted: str = "uint32") -> Any:
     kind, value = keys.get(f"tokenizer.ggml.{name}", ("", None))
-    return bool(value) if kind == "bool" else None
+    return value if kind == wanted else None
 
 
 def _config(
@@ -230,7 +215,10 @@ def _config(
     heads_ = number("attention.head_count")
     hidden = number("embedding_length")
     scaling = _text(keys, f"{arch}.rope.scaling.type")
-    eos = _stored_id(keys, "eos")
+    eos = _stored(keys, "eos_token_id")
+    totals: Counter[str] = Counter()  # elements of each type: the main one holds most
+    for tensor in tensors.values():
+        totals[tensor.dtype] += math.prod(tensor.shape)
     return ConfigFacts(
         model_type=arch,
         vocab_size=n_tokens,
@@ -248,21 +236,13 @@ def _config(
         experts=number("expert_count"),
         experts_used=number("expert_used_count"),
         tied=("output.weight" not in tensors) if tensors else None,
-        dtype=_main_type(tensors),
-        bos_token_id=_stored_id(keys, "bos"),
+        dtype=max(totals, key=totals.__getitem__, default=None),
+        bos_token_id=_stored(keys, "bos_token_id"),
         eos_token_ids=None if eos is None or eos == NO_TOKEN else (eos,),
-        pad_token_id=_stored_id(keys, "padding"),
+        pad_token_id=_stored(keys, "padding_token_id"),
         positions="learned" if "position_embd.weight" in tensors else "rope" if tensors else None,
         origin={"*": f"{arch}.* keys"},
     )
-
-
-def _main_type(tensors: Mapping[str, Tensor]) -> str | None:
-    """The type that holds most of the elements."""
-    totals: dict[str, int] = {}
-    for tensor in tensors.values():
-        totals[tensor.dtype] = totals.get(tensor.dtype, 0) + math.prod(tensor.shape)
-    return max(totals, key=lambda name: totals[name], default=None)
 
 
 def _role(arch: str | None, tensors: Mapping[str, Tensor]) -> str | None:
@@ -273,13 +253,13 @@ def _role(arch: str | None, tensors: Mapping[str, Tensor]) -> str | None:
         return "mtp" if arch == "gemma4-assistant" else arch
     if arch in kinds.no_memory:
         return "encoder"
-    if heads.gguf_is_sidecar(tensors):
-        return "mtp"
+    if any(map(heads.NEXTN.match, tensors)) and not any(n.startswith("blk.0.") for n in tensors):
+        return "mtp"  # only prediction layers, without the model that they belong to
     return heads.FULL if arch else None
 
 
 def _tensor(info: TensorInfo, file: str) -> Tensor:
-    name, block, size = ggml_types.TYPES.get(info.type, (f"type {info.type}", 0, 0))
+    name, block, size = gguf_header.TENSOR_TYPES.get(info.type, (f"type {info.type}", 0, 0))
     count = math.prod(info.dims)
     nbytes = count // block * size if block and count % block == 0 else None
     return Tensor(name, tuple(reversed(info.dims)), file, nbytes)
@@ -299,13 +279,6 @@ def _tensors(
             end = header.data_start + info.offset + (tensor.nbytes or 0)
             short = max(short, end - size)
     return found, short
-
-
-def _faults(facts: GgufFacts, name: str) -> tuple[Fault, ...]:
-    """What is wrong with the file whatever reads it."""
-    short = f"{facts.data_short_by:,} bytes of tensor data are missing at the end"
-    words = (short if facts.data_short_by > 0 else None, facts.tensor_fault, facts.offset_fault)
-    return tuple(Fault("gguf", name, says) for says in (*words, facts.split_fault) if says)
 
 
 def _split_fault(names: tuple[str, ...], headers: list[GgufHeader]) -> str | None:
@@ -333,7 +306,7 @@ def _tensor_fault(header: GgufHeader) -> str | None:
     """The first thing in the table that ggml's reader refuses, in its order."""
     seen: set[str] = set()
     for info in header.tensors:
-        name, block, _ = ggml_types.TYPES.get(info.type, ("", 0, 0))
+        name, block, _ = gguf_header.TENSOR_TYPES.get(info.type, ("", 0, 0))
         if len(info.name.encode("utf-8", "surrogateescape")) >= LONGEST_NAME:
             return f"tensor name {info.name[:80]!r} is too long"
         if info.name in seen:

@@ -35,19 +35,28 @@ TOKENS, MERGES = "tokenizer.ggml.tokens", "tokenizer.ggml.merges"
 WANTED = frozenset({TOKENS, "tokenizer.ggml.token_type", MERGES})
 
 SCALARS = {
-    0: ("uint8", "B", 1),
-    1: ("int8", "b", 1),
-    2: ("uint16", "H", 2),
-    3: ("int16", "h", 2),
-    4: ("uint32", "I", 4),
-    5: ("int32", "i", 4),
-    6: ("float32", "f", 4),
-    7: ("bool", "?", 1),
-    10: ("uint64", "Q", 8),
-    11: ("int64", "q", 8),
-    12: ("float64", "d", 8),
-}
+    0: ("uint8", "B", 1), 1: ("int8", "b", 1), 2: ("uint16", "H", 2), 3: ("int16", "h", 2),
+    4: ("uint32", "I", 4), 5: ("int32", "i", 4), 6: ("float32", "f", 4), 7: ("bool", "?", 1),
+    10: ("uint64", "Q", 8), 11: ("int64", "q", 8), 12: ("float64", "d", 8),
+}  # fmt: skip
 STRING, ARRAY = 8, 9
+# A copy of the gguf package's table (a test holds them equal), because importing that package
+# costs numpy and more time than the whole verdict. 42 is newer than the package
+# (ggml/include/ggml.h at b11312), 31 to 33 and 36 were taken out again at b4282.
+TENSOR_TYPES: dict[int, tuple[str, int, int]] = {
+    0: ("F32", 1, 4), 1: ("F16", 1, 2), 2: ("Q4_0", 32, 18), 3: ("Q4_1", 32, 20),
+    6: ("Q5_0", 32, 22), 7: ("Q5_1", 32, 24), 8: ("Q8_0", 32, 34), 9: ("Q8_1", 32, 40),
+    10: ("Q2_K", 256, 84), 11: ("Q3_K", 256, 110), 12: ("Q4_K", 256, 144), 13: ("Q5_K", 256, 176),
+    14: ("Q6_K", 256, 210), 15: ("Q8_K", 256, 292), 16: ("IQ2_XXS", 256, 66),
+    17: ("IQ2_XS", 256, 74), 18: ("IQ3_XXS", 256, 98), 19: ("IQ1_S", 256, 50),
+    20: ("IQ4_NL", 32, 18), 21: ("IQ3_S", 256, 110), 22: ("IQ2_S", 256, 82),
+    23: ("IQ4_XS", 256, 136), 24: ("I8", 1, 1), 25: ("I16", 1, 2), 26: ("I32", 1, 4),
+    27: ("I64", 1, 8), 28: ("F64", 1, 8), 29: ("IQ1_M", 256, 56), 30: ("BF16", 1, 2),
+    31: ("Q4_0_4_4", 32, 18), 32: ("Q4_0_4_8", 32, 18), 33: ("Q4_0_8_8", 32, 18),
+    34: ("TQ1_0", 256, 54), 35: ("TQ2_0", 256, 66), 36: ("IQ4_NL_4_4", 32, 18),
+    39: ("MXFP4", 32, 17), 40: ("NVFP4", 64, 36), 41: ("Q1_0", 128, 18), 42: ("Q2_0", 64, 18),
+}  # fmt: skip
+"""Id -> name, elements per block, bytes per block."""
 STEP = 64 * 1024
 GROWTH = 1.3
 """Later tokens are longer than the first ones, on which a guess has to rest."""
@@ -142,7 +151,17 @@ class _Cursor:
 def parse(data: Buffer) -> GgufHeader:
     """Parse the header at the start of data; raise Truncated when it goes on behind it."""
     cursor = _Cursor(data)
-    version = _preamble(cursor)
+    magic = data[:4]
+    if len(magic) < 4:
+        raise TruncatedGguf("the magic", 4)
+    if magic != b"GGUF":
+        raise BadGguf(f"is not a GGUF file (starts with {magic!r})")
+    cursor.at = 4
+    version = cursor.number("I", 4, "the version")
+    if version and version & 0xFFFF == 0:
+        raise BadGguf("is a big-endian GGUF, which llama.cpp does not load on this kind of machine")
+    if version not in (2, 3):
+        raise BadGguf(f"is GGUF version {version}; versions 2 and 3 can be read")
     n_tensors = cursor.number("Q", 8, "the tensor count")
     n_keys = cursor.number("Q", 8, "the key count")
     if n_tensors > MAX_TENSORS:
@@ -162,24 +181,11 @@ def parse(data: Buffer) -> GgufHeader:
         keys.setdefault(name.partition("\0")[0], value)
     cursor.seen.keys_done = True
     tensors = tuple(_tensor(cursor, number) for number in range(n_tensors))
-    alignment = _alignment(keys)
+    kind, alignment = keys.get("general.alignment", ("uint32", 32))
+    if kind != "uint32" or alignment <= 0 or alignment & (alignment - 1):
+        raise BadGguf(f"general.alignment is {kind} {alignment!r}, not a power of two in uint32")
     data_start = (cursor.at + alignment - 1) // alignment * alignment
     return GgufHeader(version, keys, tensors, data_start, alignment, duplicate)
-
-
-def _preamble(cursor: _Cursor) -> int:
-    magic = cursor.data[:4]
-    if len(magic) < 4:
-        raise TruncatedGguf("the magic", 4)
-    if magic != b"GGUF":
-        raise BadGguf(f"is not a GGUF file (starts with {magic!r})")
-    cursor.at = 4
-    version: int = cursor.number("I", 4, "the version")
-    if version and version & 0xFFFF == 0:
-        raise BadGguf("is a big-endian GGUF, which llama.cpp does not load on this kind of machine")
-    if version not in (2, 3):
-        raise BadGguf(f"is GGUF version {version}; versions 2 and 3 can be read")
-    return version
 
 
 def _key(cursor: _Cursor, number: int) -> tuple[str, tuple[str, Any]]:
@@ -279,15 +285,6 @@ def _tensor(cursor: _Cursor, number: int) -> TensorInfo:
     return TensorInfo(name, dims, kind, offset)
 
 
-def _alignment(keys: Mapping[str, tuple[str, Any]]) -> int:
-    if "general.alignment" not in keys:
-        return 32
-    kind, value = keys["general.alignment"]
-    if kind != "uint32" or value <= 0 or value & (value - 1):
-        raise BadGguf(f"general.alignment is {kind} {value!r}, not a power of two in uint32")
-    return int(value)
-
-
 def guess(stop: TruncatedGguf, have: int) -> int:
     """How many bytes to have next; always more than now."""
     seen = stop.seen
@@ -301,15 +298,11 @@ def guess(stop: TruncatedGguf, have: int) -> int:
         end = seen.start + int(seen.count * size * GROWTH) + 4 * seen.count
         return max(stop.need, end, have + STEP)
     if seen.array == MERGES and seen.done < seen.count:
-        end = seen.start + int(seen.count * _merge(stop, have) * MARGIN) + rows + TAIL
+        # Bytes of a merge: as a token, until enough merges were read to go by them.
+        merge = (have - seen.start) / seen.done if seen.done else 18.0
+        if seen.tokens and seen.done < 0.4 * seen.count:
+            merge = seen.token_bytes / seen.tokens + 1
+        end = seen.start + int(seen.count * merge * MARGIN) + rows + TAIL
     elif seen.array == MERGES or not seen.array:
         end = have + rows + TAIL
     return max(stop.need + STEP, end)
-
-
-def _merge(stop: TruncatedGguf, have: int) -> float:
-    """Bytes of a merge: as a token, until enough merges were read to go by them."""
-    seen = stop.seen
-    if seen.tokens and seen.done < 0.4 * seen.count:
-        return seen.token_bytes / seen.tokens + 1
-    return (have - seen.start) / seen.done if seen.done else 18.0

@@ -11,13 +11,8 @@ from typing import Any
 
 from draftcheck.errors import ReadError
 from draftcheck.models.readers import jsonfile
-from draftcheck.models.readers.tokenizer import (
-    byte_ranks,
-    sentencepiece,
-    tokenizer_json,
-    vocabulary,
-)
 from draftcheck.models.readers.tokenizer import lean as lean_tokenizer
+from draftcheck.models.readers.tokenizer import sentencepiece, tokenizer_json, vocabulary
 from draftcheck.models.sources.source import ModelSource
 from draftcheck.values.facts import NO_TOKEN, TokenizerFacts
 
@@ -46,7 +41,7 @@ def read(
     """
     config = jsonfile.read_object(source, "tokenizer_config.json") or {}
     spm = "tokenizer.model"
-    has_spm = spm in source.files() and not byte_ranks.looks_like_tiktoken(
+    has_spm = spm in source.files() and not vocabulary.looks_like_tiktoken(
         source.read_range(spm, 0, 512)
     )
     name = main_file(source)
@@ -59,7 +54,13 @@ def read(
     else:
         facts = _READERS[name](source, name)
     facts = _with_added_tokens(source, facts, config)
-    facts = _with_specials(facts, definition, config, _special_map(source, config, whole))
+    # The map speaks only where tokenizer_config.json is silent; of unk, rules ask only where
+    # there is no eos.
+    wanted = NAMES if whole or config.get("eos_token") is None else NAMES[:-1]
+    special_map = None
+    if not all(f"{special}_token" in config for special in wanted):
+        special_map = jsonfile.read_object(source, "special_tokens_map.json")
+    facts = _with_specials(facts, definition, config, special_map or {})
     facts = _with_template(source, facts, config, whole)
     return TokenizerFiles(facts, config, definition, has_spm)
 
@@ -130,23 +131,22 @@ def _parsed(
 def _from_tekken(source: ModelSource, name: str) -> TokenizerFacts:
     data = source.read(name, jsonfile.MAX_TOKENIZER)
     where = f"{source.label}/{name}"
-    table = byte_ranks.read_tekken(
-        jsonfile.shallow_object(jsonfile.parse(data, where), where), where
-    )
-    specials = frozenset(range(table.specials))
+    root = jsonfile.shallow_object(jsonfile.parse(data, where), where)
+    tokens, count, ids, pattern = vocabulary.read_tekken(root, where)
+    specials = frozenset(range(count))
     return _facts(
         name,
         data,
-        table.tokens,
+        tokens,
         "byte-bpe",
-        pre=hashlib.sha256(vocabulary.encode(table.pattern or "")).hexdigest(),
+        pre=hashlib.sha256(vocabulary.encode(pattern)).hexdigest(),
         added=specials,
         special=specials,
-        base_size=len(table.tokens) - table.specials,
-        bos_id=table.names.get("<s>"),
-        eos_id=table.names.get("</s>"),
-        pad_id=table.names.get("<pad>"),
-        unk_id=table.names.get("<unk>"),
+        base_size=len(tokens) - count,
+        bos_id=ids.get("<s>"),
+        eos_id=ids.get("</s>"),
+        pad_id=ids.get("<pad>"),
+        unk_id=ids.get("<unk>"),
         add_bos=True,  # mistral-common always starts a prompt with <s>
         add_eos=False,
         origin={"*": name, "add_bos": "mistral-common", "add_eos": "mistral-common"},
@@ -155,9 +155,9 @@ def _from_tekken(source: ModelSource, name: str) -> TokenizerFacts:
 
 def _from_model_file(source: ModelSource, name: str) -> TokenizerFacts:
     data = source.read(name, MAX_PIECES_FILE)
-    if name != "tokenizer.model" or byte_ranks.looks_like_tiktoken(data):
+    if name != "tokenizer.model" or vocabulary.looks_like_tiktoken(data):
         origin = {"*": name, "length": "not in the file: special tokens of tiktoken live in code"}
-        tokens = byte_ranks.read_tiktoken(data, f"{source.label}/{name}")
+        tokens = vocabulary.read_tiktoken(data, f"{source.label}/{name}")
         return _facts(name, data, tokens, "byte-bpe", length=None, origin=origin)
     try:
         model = sentencepiece.parse(data)
@@ -264,23 +264,10 @@ def _with_added_tokens(
     )
 
 
-def _special_map(source: ModelSource, config: Mapping[str, Any], whole: bool) -> Mapping[str, Any]:
-    """special_tokens_map.json, which speaks only where tokenizer_config.json is silent.
-
-    Of unk, rules ask only where there is no eos.
-    """
-    names = NAMES if whole or config.get("eos_token") is None else NAMES[:-1]
-    if all(f"{name}_token" in config for name in names):
-        return {}
-    return jsonfile.read_object(source, "special_tokens_map.json") or {}
-
-
 def _with_specials(
-    facts: TokenizerFacts,
-    definition: tokenizer_json.TokenizerDefinition | None,
-    config: Mapping[str, Any],
-    special_map: Mapping[str, Any],
-) -> TokenizerFacts:
+    facts: TokenizerFacts, definition: tokenizer_json.TokenizerDefinition | None,
+    config: Mapping[str, Any], special_map: Mapping[str, Any],
+) -> TokenizerFacts:  # fmt: skip
     """Ids of bos, eos, pad and unk by the texts that the config files give them."""
     texts: Sequence[bytes | None] | Mapping[int, bytes] | None = facts.tokens
     if texts is None and definition is not None:

@@ -51,7 +51,10 @@ def read(
         definition = tokenizer_json.frame(root, where)
     except ReadError:
         return None  # the reader of the whole file says it better
-    last = _last_id(source, name, start, _likely_end(definition) or rows)
+    likely = max(definition.added, default=None)  # the first of the ids that were added at the end
+    while likely and likely - 1 in definition.added:
+        likely -= 1
+    last = _last_id(source, name, start, likely or rows)
     if last is None or last >= vocabulary.MAX_ID:
         return None
     source.vouch(name)
@@ -71,7 +74,6 @@ def texts(definition: TokenizerDefinition) -> Mapping[int, bytes]:
 def find(
     tokens: Sequence[bytes | None] | Mapping[int, bytes] | None, content: str | None
 ) -> int | None:
-    """The id of a token's text."""
     if content is None or tokens is None:
         return None
     wanted = vocabulary.encode(content)
@@ -123,40 +125,28 @@ class _Text:
             raise IndexError  # a number could go on
         return value
 
+    def members(self, stop: str) -> dict[str, Any]:
+        """Read the members of an object until the one of that name begins."""
+        self.skip("{")
+        found: dict[str, Any] = {}
+        while True:
+            key = self.value()
+            self.skip(":")
+            if key == stop:
+                return found
+            found[key] = self.value()
+            self.skip(",")
+
 
 def _parse(text: str) -> tuple[dict[str, Any], int]:
     """Read members until model.vocab begins."""
     reader = _Text(text)
-    reader.skip("{")
-    root: dict[str, Any] = {}
-    while True:
-        key = reader.value()
-        reader.skip(":")
-        if key == "model":
-            break
-        root[key] = reader.value()
-        reader.skip(",")
-    reader.skip("{")
-    model: dict[str, Any] = {"merges": []}
-    while True:
-        key = reader.value()
-        reader.skip(":")
-        if key == "vocab":
-            break
-        model[key] = reader.value()
-        reader.skip(",")
+    root = reader.members("model")
+    model = {"merges": [], **reader.members("vocab")}
     reader.skip("{")  # a list (Unigram) is read whole
     if "added_tokens" not in root or model.get("type", "BPE") not in KINDS:
         raise ValueError("not the usual order")
     return {**root, "model": model}, len(text[: reader.at].encode())
-
-
-def _likely_end(definition: TokenizerDefinition) -> int | None:
-    """The first of the added ids that lie together at the end; None when they do not."""
-    first = max(definition.added, default=None)
-    while first and first - 1 in definition.added:
-        first -= 1
-    return first or None
 
 
 def _last_id(source: ModelSource, name: str, start: int, likely: int | None) -> int | None:
@@ -171,7 +161,10 @@ def _last_id(source: ModelSource, name: str, start: int, likely: int | None) -> 
         return None
     rate = 24.0
     for probe in range(PROBES):
-        at = _guess(low, low_id, high, rate, likely, probe)
+        at = max(low, (low + high) // 2 - WINDOW // 2)
+        if likely is not None and likely > low_id and probe < PROBES // 2:
+            guess = low + int((likely - low_id) * rate) - WINDOW // 2
+            at = guess if low <= guess < high - WINDOW // 2 else at
         data = source.read_range(name, at, WINDOW)
         if end := END.search(data):
             before = [int(match[1]) for match in ENTRY.finditer(data, 0, end.end())]
@@ -185,14 +178,6 @@ def _last_id(source: ModelSource, name: str, start: int, likely: int | None) -> 
         if high - low < 256:
             return None
     return None
-
-
-def _guess(low: int, low_id: int, high: int, rate: float, likely: int | None, probe: int) -> int:
-    if likely is not None and likely > low_id and probe < PROBES // 2:
-        at = low + int((likely - low_id) * rate) - WINDOW // 2
-        if low <= at < high - WINDOW // 2:
-            return at
-    return max(low, (low + high) // 2 - WINDOW // 2)
 
 
 def _rising(ids: list[int]) -> bool:

@@ -33,23 +33,19 @@ def parse(data: bytes) -> SentencePieceModel:
         if count > MAX_PIECES:
             raise BadSentencePiece("too many pieces")
         if number == 1 and isinstance(value, bytes):
-            _piece(model, value)
+            text, kind = b"", NORMAL
+            for inner, content in _fields(value):
+                if inner == 1 and isinstance(content, bytes):
+                    text = content
+                elif inner == 3 and isinstance(content, int):
+                    kind = content
+            model.pieces.append(text)
+            model.types.append(kind)
         elif number == 2 and isinstance(value, bytes):
             _trainer(model, value)
     if not model.pieces:
         raise BadSentencePiece("no pieces")
     return model
-
-
-def _piece(model: SentencePieceModel, data: bytes) -> None:
-    text, kind = b"", NORMAL
-    for number, value in _fields(data):
-        if number == 1 and isinstance(value, bytes):
-            text = value
-        elif number == 3 and isinstance(value, int):
-            kind = value
-    model.pieces.append(text)
-    model.types.append(kind)
 
 
 def _trainer(model: SentencePieceModel, data: bytes) -> None:

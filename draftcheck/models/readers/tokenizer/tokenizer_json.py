@@ -14,8 +14,7 @@ import gc
 import hashlib
 import json
 import re
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any
@@ -29,20 +28,13 @@ from draftcheck.values.facts import TokenizerFacts
 
 # What tokenizers assumes when a field of the model is absent.
 _MODEL_DEFAULTS = {
-    "dropout": None,
-    "unk_token": None,
-    "continuing_subword_prefix": None,
-    "end_of_word_suffix": None,
-    "fuse_unk": False,
-    "byte_fallback": False,
-    "ignore_merges": False,
-}
+    "dropout": None, "unk_token": None, "continuing_subword_prefix": None,
+    "end_of_word_suffix": None, "fuse_unk": False, "byte_fallback": False, "ignore_merges": False,
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
 class TokenizerDefinition:
-    """The parts of a tokenizer.json."""
-
     kind: str | None
     tokens: list[bytes | None] | None
     """None: only the beginning of the file was read."""
@@ -77,12 +69,23 @@ _MARK = b'"cut out here"'
 
 
 def read(data: bytes, where: str) -> TokenizerDefinition:
-    with _without_collector():
-        try:
-            parts = _cut(data, where)
-        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-            parts = _whole(data, where)
-    root, model, (base, entries), digest = parts
+    collecting = gc.isenabled()
+    gc.disable()  # half a million short lists make it the slowest part of the parser
+    try:
+        root, model, (base, entries), digest = _cut(data, where)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        root = jsonfile.parse(data, where)
+        if not isinstance(root, dict):
+            kind = type(root).__name__
+            raise ReadError(f"{where}: a JSON object was expected, not a {kind}") from None
+        if not isinstance(root.get("model"), dict):
+            raise ReadError(f"{where}: has no model") from None
+        model = root["model"]
+        base, entries = _base(model.get("vocab"), where)
+        digest = _digest_of(model.get("merges"), where)
+    finally:
+        if collecting:
+            gc.enable()
     definition = frame({**root, "model": model}, where)
     tokens = list(base)
     for number, entry in definition.added.items():
@@ -108,18 +111,6 @@ def frame(root: dict[str, Any], where: str) -> TokenizerDefinition:
         decoder=decoder.get("type") if isinstance(decoder, dict) else None,
         unk_token=jsonfile.text(model.get("unk_token")),
     )
-
-
-@contextmanager
-def _without_collector() -> Iterator[None]:
-    """Half a million short lists make the cycle collector the slowest part of the parser."""
-    running = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if running:
-            gc.enable()
 
 
 BaseVocabulary = tuple[list[bytes | None], int]
@@ -154,17 +145,6 @@ def _cut(data: bytes, where: str) -> FileParts:
     return root, model, base, _once("merges", pairs, lambda raw: _raw_digest(raw, where))
 
 
-def _whole(data: bytes, where: str) -> FileParts:
-    """The parts of any legal file, decoded."""
-    root = jsonfile.parse(data, where)
-    if not isinstance(root, dict):
-        raise ReadError(f"{where}: a JSON object was expected, not a {type(root).__name__}")
-    model = root.get("model")
-    if not isinstance(model, dict):
-        raise ReadError(f"{where}: has no model")
-    return root, model, _base(model.get("vocab"), where), _digest_of(model.get("merges"), where)
-
-
 _LAST: dict[str, tuple[bytes, Any]] = {}
 """What was last made of a large member, and of which bytes: a family's files mostly share it."""
 
@@ -178,7 +158,15 @@ def _once(name: str, raw: bytes, decode: Callable[[bytes], Any]) -> Any:
 
 
 def _base(vocab: Any, where: str) -> BaseVocabulary:
-    return _tokens(vocab, f"{where} model.vocab"), len(vocab)
+    where = f"{where} model.vocab"
+    if isinstance(vocab, dict):
+        return vocabulary.by_id(vocab, where), len(vocab)
+    if isinstance(vocab, list):  # Unigram: [[text, score], …]
+        try:
+            return [vocabulary.encode(entry[0]) for entry in vocab], len(vocab)
+        except (TypeError, IndexError, AttributeError, KeyError):
+            raise ReadError(f"{where}: entries are not [text, score] pairs") from None
+    raise ReadError(f"{where}: no vocabulary")
 
 
 def _raw_digest(raw: bytes, where: str) -> str | None:
@@ -205,17 +193,6 @@ def _digest_of(entries: Any, where: str) -> str | None:
     return hashlib.sha256(vocabulary.encode(flat)).hexdigest()
 
 
-def _tokens(vocab: Any, where: str) -> list[bytes | None]:
-    if isinstance(vocab, dict):
-        return vocabulary.by_id(vocab, where)
-    if isinstance(vocab, list):  # Unigram: [[text, score], …]
-        try:
-            return [vocabulary.encode(entry[0]) for entry in vocab]
-        except (TypeError, IndexError, AttributeError, KeyError):
-            raise ReadError(f"{where}: entries are not [text, score] pairs") from None
-    raise ReadError(f"{where}: no vocabulary")
-
-
 def _added(entries: Any, where: str) -> dict[int, dict[str, Any]]:
     if entries is None:
         return {}
@@ -237,9 +214,9 @@ def _kind(root: dict[str, Any], model: dict[str, Any]) -> str | None:
     plain = {"Unigram": "unigram", "WordPiece": "wordpiece", "WordLevel": "wordlevel"}
     if kind != "BPE":
         return plain.get(str(kind))
-    if "ByteLevel" in _types(root.get("pre_tokenizer")) | _types(root.get("decoder")):
-        return "byte-bpe"
     signs = _types(root.get("pre_tokenizer")) | _types(root.get("decoder"))
+    if "ByteLevel" in signs:
+        return "byte-bpe"
     if model.get("byte_fallback") or "Metaspace" in signs:
         return "spm-bpe"
     return "bpe"
@@ -305,7 +282,7 @@ def flatten(array: bytes) -> bytes | None:
     if parts is None or not _sound(parts) or b"\\u0000" in parts:  # a NUL would pass for ours
         return None
     try:
-        plain = _unescaped(parts)
+        plain = _ESCAPE.sub(_unescape, parts) if b"\\" in parts else parts
     except ValueError:
         return None
     return (
@@ -350,10 +327,6 @@ def _sound(parts: bytes) -> bool:
     except UnicodeDecodeError:
         return False
     return True
-
-
-def _unescaped(text: bytes) -> bytes:
-    return _ESCAPE.sub(_unescape, text) if b"\\" in text else text
 
 
 def _unescape(match: re.Match[bytes]) -> bytes:

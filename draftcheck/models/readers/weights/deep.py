@@ -10,7 +10,7 @@ import contextlib
 import importlib
 import io
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -33,12 +33,20 @@ LAYER = re.compile(r"(.*\.)?(layers|h|blocks)\.(\d{1,6})\.")
 LARGEST = 2**31
 MOST_LAYERS = 1024
 MOST_FAULTS = 20
+Shape = tuple[int, ...]
 
 
 def look(weights: WeightFacts, raw: Mapping[str, Any], files: Sequence[str]) -> WeightFacts:
     """The same facts with the faults that the class itself shows; without a class, the table's."""
     plain = soundness.look(weights, raw, files)
-    torch, transformers = _libraries()
+    try:
+        torch = importlib.import_module("torch")
+        transformers = importlib.import_module("transformers")
+    except ImportError as error:
+        raise UsageError(
+            f"--deep needs torch and transformers ({error})",
+            hint="pip install 'draftcheck-llm[deep]'",
+        ) from None
     if not weights.tensors or weights.nbytes is None or weights.origin.get("format") == "mlx":
         return plain
     if any(families.elsewhere().match(name[:300]) for name in weights.tensors):
@@ -47,25 +55,19 @@ def look(weights: WeightFacts, raw: Mapping[str, Any], files: Sequence[str]) -> 
     if made is None:
         return plain
     cls, config = made
+    level = transformers.logging.get_verbosity()
+    transformers.logging.set_verbosity_error()
     try:
-        with _quiet(transformers):
+        with contextlib.redirect_stderr(io.StringIO()), contextlib.redirect_stdout(io.StringIO()):
             found = _compare(torch, cls, config, weights.tensors, raw)
     except Exception as error:  # a class may need libraries that are not here, or another config
         reason = " ".join(f"{type(error).__name__}: {error}".split())[:200]
         return replace(plain, class_known=f"{plain.class_known or 'no'} (transformers: {reason})")
+    finally:
+        transformers.logging.set_verbosity(level)
     told = (*(weights.faults or ()), *quantised.compare(raw, weights.tensors, files))
     faults = soundness.promises([*told, *found], raw, found)
     return replace(weights, faults=faults, class_known=f"transformers {transformers.__version__}")
-
-
-def _libraries() -> tuple[Any, Any]:
-    try:
-        return importlib.import_module("torch"), importlib.import_module("transformers")
-    except ImportError as error:
-        raise UsageError(
-            f"--deep needs torch and transformers ({error})",
-            hint="pip install 'draftcheck-llm[deep]'",
-        ) from None
 
 
 def _class(transformers: Any, raw: Mapping[str, Any]) -> tuple[Any, Any] | None:
@@ -101,17 +103,6 @@ def _sane(part: Mapping[str, Any]) -> bool:
         if (counted or key == "n_routed_experts") and (integer(value) or 0) > MOST_LAYERS:
             return False
     return True
-
-
-@contextlib.contextmanager
-def _quiet(transformers: Any) -> Iterator[None]:
-    level = transformers.logging.get_verbosity()
-    transformers.logging.set_verbosity_error()
-    try:
-        with contextlib.redirect_stderr(io.StringIO()), contextlib.redirect_stdout(io.StringIO()):
-            yield
-    finally:
-        transformers.logging.set_verbosity(level)
 
 
 def _compare(
@@ -177,12 +168,9 @@ def parameters(torch: Any, cls: Any, config: Any) -> dict[str, tuple[int, ...]]:
 
 
 def _faults(
-    who: str,
-    missing: Sequence[str],
-    misshapen: Sequence[tuple[str, tuple[int, ...], tuple[int, ...]]],
-    left: Sequence[str],
-    tensors: Mapping[str, Tensor],
-) -> list[Fault]:
+    who: str, missing: Sequence[str], misshapen: Sequence[tuple[str, Shape, Shape]],
+    left: Sequence[str], tensors: Mapping[str, Tensor],
+) -> list[Fault]:  # fmt: skip
     faults = []
     for name in missing[:MOST_FAULTS]:
         head = name.startswith(("lm_head", "embed_out"))
@@ -193,8 +181,7 @@ def _faults(
         file = tensors[name].file if name in tensors else ""
         faults.append(Fault("shape", file, says, name))
     if left:
-        more = f" (and {len(left) - 1:,} more)" if len(left) > 1 else ""
-        says = f"tensor {left[0][:120]!r} is stored, {who} does not have it{more}"
+        says = f"tensor {left[0][:120]!r} is stored, {who} does not have it{soundness.more(left)}"
         faults.append(Fault("left-over", "", says, left[0]))
     return faults
 

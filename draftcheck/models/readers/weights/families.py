@@ -151,7 +151,10 @@ def model(part: Mapping[str, Any], whole: Mapping[str, Any]) -> ExpectedParamete
     sizes = _sizes(row, part)
     if sizes is None:
         return None
-    flags = _flags(row, part)
+    flags = {name: bool(_value(row, part, key)) for name, key in row.flags.items()}
+    flags |= dict.fromkeys(row.always, True)
+    tie = "tie_word_embeddings"
+    ties = [place[tie] for place in (part, whole) if isinstance(place.get(tie), bool)]
     sparse = _sparse(row.sparse, part, sizes)
     if sparse is None:
         return None
@@ -163,7 +166,7 @@ def model(part: Mapping[str, Any], whole: Mapping[str, Any]) -> ExpectedParamete
             stack=row.stack,
             root=_lines(row.root, sizes, flags),
             head=_lines(row.head, sizes, flags),
-            tied=_tied(row, part, whole),
+            tied=bool(ties[0] if ties else row.absent.get(tie, False)),
             layers=sizes["layers"],
             experts=sizes.get("experts", 0),
             groups=_groups(row, sizes, flags),
@@ -224,18 +227,6 @@ def _sizes(row: ParameterFamily, part: Mapping[str, Any]) -> dict[str, int] | No
     return sizes if plain and small else None
 
 
-def _flags(row: ParameterFamily, part: Mapping[str, Any]) -> dict[str, bool]:
-    flags = {name: bool(_value(row, part, key)) for name, key in row.flags.items()}
-    return {**flags, **dict.fromkeys(row.always, True)}
-
-
-def _tied(row: ParameterFamily, part: Mapping[str, Any], whole: Mapping[str, Any]) -> bool:
-    for place in (part, whole):
-        if isinstance(place.get("tie_word_embeddings"), bool):
-            return bool(place["tie_word_embeddings"])
-    return bool(row.absent.get("tie_word_embeddings", False))
-
-
 def _sparse(
     rule: str | None, part: Mapping[str, Any], sizes: Mapping[str, int]
 ) -> frozenset[int] | None:
@@ -260,15 +251,12 @@ def _groups(
 ) -> tuple[tuple[tuple[ParameterPattern, ...], ...], ...]:
     groups = []
     for entry in row.layer:
-        choices = (entry,) if isinstance(entry, str) else entry
-        lines = tuple(_lines(_part(choice), sizes, flags) for choice in choices)
+        names = (entry,) if isinstance(entry, str) else entry
+        choices = [name if "\n" in name else table().part[name] for name in names]
+        lines = tuple(_lines(choice, sizes, flags) for choice in choices)
         if any(lines):
             groups.append(lines)
     return tuple(groups)
-
-
-def _part(words: str) -> str:
-    return words if "\n" in words else table().part[words]
 
 
 def _lines(

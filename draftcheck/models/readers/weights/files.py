@@ -14,6 +14,7 @@ from draftcheck.errors import PointerError, ReadError
 from draftcheck.models.readers import jsonfile
 from draftcheck.models.readers.weights import safetensors_header
 from draftcheck.models.readers.weights.safetensors_header import UnsoundSafetensors
+from draftcheck.models.readers.weights.soundness import more
 from draftcheck.models.sources.source import ModelSource
 from draftcheck.values.facts import Fault, Tensor, WeightFacts, WeightFile
 
@@ -24,19 +25,12 @@ FRAME, ROW = 160, 84
 HEADER = 40 * 1024
 """Bytes of a header of which nothing is known: 97 of 100 models have less than 100 kB."""
 EMBEDDINGS = (
-    "model.embed_tokens.weight",
-    "model.language_model.embed_tokens.weight",
-    "language_model.model.embed_tokens.weight",
-    "embed_tokens.weight",
-    "transformer.wte.weight",
-    "wte.weight",
-    "model.decoder.embed_tokens.weight",
-    "gpt_neox.embed_in.weight",
-    "transformer.word_embeddings.weight",
-    "model.tok_embeddings.weight",
-    "backbone.embeddings.weight",
-    "backbone.embedding.weight",
-)
+    "model.embed_tokens.weight", "model.language_model.embed_tokens.weight",
+    "language_model.model.embed_tokens.weight", "embed_tokens.weight", "transformer.wte.weight",
+    "wte.weight", "model.decoder.embed_tokens.weight", "gpt_neox.embed_in.weight",
+    "transformer.word_embeddings.weight", "model.tok_embeddings.weight",
+    "backbone.embeddings.weight", "backbone.embedding.weight",
+)  # fmt: skip
 WHOLE = "model.safetensors"
 INDEX = "model.safetensors.index.json"
 VARIANT_INDEX = re.compile(r"model\.[\w-]+\.safetensors\.index\.json|model\.safetensors\..+\.json")
@@ -73,7 +67,12 @@ def read(source: ModelSource) -> WeightFacts:
             origin={"files": "listing"},
         )
     found = _Found()
-    source.expect(_guesses(choice))
+    # With each shard, how many bytes its header will have, about.
+    guesses = dict.fromkeys(choice.names, HEADER if choice.index is None else FRAME)
+    for tensor, file in (choice.index or {}).items():
+        if file in guesses:
+            guesses[file] += len(tensor) + ROW
+    source.expect(guesses)
     for name in choice.names:
         found.add(source, name)
     faults = choice.faults + tuple(found.faults)
@@ -112,10 +111,10 @@ class _Found:
 
     def add(self, source: ModelSource, name: str) -> None:
         try:
-            header = safetensors_header.read(source, name)
+            tensors: Mapping[str, Tensor]
+            tensors, metadata = safetensors_header.read(source, name)
             source.vouch(name)
-            tensors: Mapping[str, Tensor] = header.tensors
-            self.format = self.format or header.metadata.get("format", "")[:20]
+            self.format = self.format or metadata.get("format", "")[:20]
         except UnsoundSafetensors as error:
             self.faults.append(Fault(error.kind, name, error.says, error.tensor))
             if error.tensors is None:
@@ -146,22 +145,10 @@ def _kind(tensor: Tensor) -> str:
 
 
 def listed(source: ModelSource, names: tuple[str, ...]) -> WeightFacts:
-    """What the listing alone says."""
     forms = {name: "gguf" if name.endswith(".gguf") else _format(name) for name in sorted(names)}
     sizes = source.files()
     files = tuple(WeightFile(n, sizes[n], form) for n, form in forms.items() if form and n in sizes)
     return WeightFacts(files=files, origin={"files": "listing"})
-
-
-def _guesses(choice: ShardChoice) -> dict[str, int]:
-    """With each shard, how many bytes its header will have, about."""
-    if choice.index is None:
-        return dict.fromkeys(choice.names, HEADER)
-    sizes = dict.fromkeys(choice.names, FRAME)
-    for tensor, file in choice.index.items():
-        if file in sizes:
-            sizes[file] += len(tensor) + ROW
-    return sizes
 
 
 def _format(name: str) -> str | None:
@@ -199,8 +186,12 @@ class ShardIndex:
 
 def choose(source: ModelSource, names: Sequence[str]) -> ShardChoice:
     """The shards of the index when there is one, else the model's safetensors files."""
-    index_file = _index_file(names)
-    if index_file is None:
+    others = [name for name in names if VARIANT_INDEX.fullmatch(name)]
+    if INDEX in names:
+        index_file = INDEX
+    elif len(others) == 1 and WHOLE not in names:
+        index_file = others[0]
+    else:
         return _without_index(names)
     index = _index(source, index_file)
     mapping = index.files
@@ -239,14 +230,14 @@ def against_index(
             wrong.append((name, file, tensor.file))
     if wrong:
         name, file, real = wrong[0]
-        says = f"tensor {name[:120]!r} is in {real}, the index says {file}{_more(wrong)}"
+        says = f"tensor {name[:120]!r} is in {real}, the index says {file}{more(wrong)}"
         faults.append(Fault("wrong-shard", choice.index_file, says, name))
     for name, file in absent[:20]:
-        says = f"the index promises tensor {name[:120]!r} in {file}; no file has it{_more(absent)}"
+        says = f"the index promises tensor {name[:120]!r} in {file}; no file has it{more(absent)}"
         faults.append(Fault("not-stored", choice.index_file, says, name))
     unlisted = sorted(tensors.keys() - choice.index.keys())
     if unlisted:
-        says = f"tensor {unlisted[0][:120]!r} is stored, but not in the index{_more(unlisted)}"
+        says = f"tensor {unlisted[0][:120]!r} is stored, but not in the index{more(unlisted)}"
         faults.append(Fault("unlisted", choice.index_file, says, unlisted[0]))
     stored = sum(tensor.nbytes or 0 for tensor in tensors.values())
     if choice.total is not None and choice.total != stored and not gone:
@@ -267,13 +258,6 @@ def pickle_faults(source: ModelSource, pickles: Sequence[str]) -> list[Fault]:
     lost = sorted(set(index.files.values()) - set(source.files()))
     names = tuple(source.files())
     return faults + [_missing(name, index.files, names, PICKLE_INDEX) for name in lost]
-
-
-def _index_file(names: Sequence[str]) -> str | None:
-    if INDEX in names:
-        return INDEX
-    others = [name for name in names if VARIANT_INDEX.fullmatch(name)]
-    return others[0] if len(others) == 1 and WHOLE not in names else None
 
 
 def _index(source: ModelSource, name: str, suffix: str = ".safetensors") -> ShardIndex:
@@ -329,7 +313,7 @@ def _left_over(mapping: Mapping[str, str], names: Sequence[str], index: str) -> 
     ]
     if not extra:
         return []
-    return [Fault("extra-shard", extra[0], f"is here, but {index} does not name it{_more(extra)}")]
+    return [Fault("extra-shard", extra[0], f"is here, but {index} does not name it{more(extra)}")]
 
 
 def _without_index(names: Sequence[str]) -> ShardChoice:
@@ -367,9 +351,5 @@ def _numbered(parts: Sequence[re.Match[str]], half: Sequence[str]) -> ShardChoic
     name = f"{stem}-{lost[0]:05d}-of-{count:05d}.safetensors"
     unfinished = next((file for file in half if file.startswith(name)), None)
     words = f" (only {unfinished}, a download that did not finish)" if unfinished else ""
-    says = f"shard {lost[0]} of {count} is not in the folder{words}{_more(lost)}"
+    says = f"shard {lost[0]} of {count} is not in the folder{words}{more(lost)}"
     return ShardChoice(files, (Fault("missing-shard", name, says),))
-
-
-def _more(found: Sequence[object]) -> str:
-    return f" (and {len(found) - 1:,} more)" if len(found) > 1 else ""

@@ -24,6 +24,8 @@ PATTERN = re.compile(r"^re:|[*?\[]")
 LONGEST = 300
 MOST = 5
 MOST_LISTED = 500
+OTHER_LAYOUTS = ("marlin", "marlin-24", "bitblas", "gptq_bitblas", "dense")
+"""Formats that pack several modules, or that keep their own names."""
 WIDTHS = {"I64": 64, "I32": 32, "U32": 32, "I16": 16, "U16": 16, "I8": 8, "U8": 8}
 PACKED = ("qweight", "weight_packed")
 BESIDE = (
@@ -58,12 +60,18 @@ def compare(
         return _undeclared(raw, tensors, files)
     method = (text(said.get("quant_method")) or "").lower()
     rows = [row for row in families.table().quantised if method in row.methods]
-    if not rows or _other_layout(said):
+    layout = str(said.get("checkpoint_format") or said.get("format") or "")
+    if not rows or layout in OTHER_LAYOUTS or said.get("is_marlin_format"):
         return []
     modules: dict[str, str] = {}
     faults: list[Fault] = []
     for row in rows:
-        found = _modules(row, tensors)
+        end = f".{row.leaf}"
+        found = [
+            name[: -len(end)]
+            for name, tensor in tensors.items()
+            if name.endswith(end) and (not row.dtypes or tensor.dtype in row.dtypes)
+        ]
         modules |= dict.fromkeys(found, row.leaf)
         faults += _incomplete(row, found, tensors)
     if not modules:
@@ -72,23 +80,6 @@ def compare(
     if method in ("awq", "gptq") and not faults:
         faults += _packing(method, said, modules, tensors)
     return faults[:MOST] + _exclusions(said, modules, tensors)
-
-
-def _other_layout(said: Mapping[str, Any]) -> bool:
-    """Formats that pack several modules, or that keep their own names."""
-    layout = said.get("checkpoint_format") or said.get("format") or ""
-    return str(layout) in ("marlin", "marlin-24", "bitblas", "gptq_bitblas", "dense") or bool(
-        said.get("is_marlin_format")
-    )
-
-
-def _modules(row: QuantisedModule, tensors: Mapping[str, Tensor]) -> list[str]:
-    end = f".{row.leaf}"
-    return [
-        name[: -len(end)]
-        for name, tensor in tensors.items()
-        if name.endswith(end) and (not row.dtypes or tensor.dtype in row.dtypes)
-    ]
 
 
 def _incomplete(
@@ -111,10 +102,7 @@ def _incomplete(
 
 
 def _packing(
-    method: str,
-    said: Mapping[str, Any],
-    modules: Iterable[str],
-    tensors: Mapping[str, Tensor],
+    method: str, said: Mapping[str, Any], modules: Iterable[str], tensors: Mapping[str, Tensor]
 ) -> list[Fault]:
     """Widths of qweight and scales follow from bits and group_size."""
     bits = integer(said.get("bits") or said.get("w_bit"))
@@ -144,19 +132,13 @@ def _by_module(said: Mapping[str, Any]) -> bool:
     return any(said.get(key) for key in families.table().excluded.each)
 
 
-def _excluded(said: Mapping[str, Any]) -> list[str]:
-    found: list[str] = []
-    for key in families.table().excluded.keys:
-        entries = said.get(key)
-        found += [e for e in entries if isinstance(e, str)] if isinstance(entries, list) else []
-    return found[:10_000]
-
-
 def _exclusions(
     said: Mapping[str, Any], modules: Mapping[str, str], tensors: Mapping[str, Tensor]
 ) -> list[Fault]:
     """Modules that the list leaves alone and the file does not, or the other way round."""
-    listed = _excluded(said)
+    lists = [said.get(key) for key in families.table().excluded.keys]
+    entries = (entry for found in lists if isinstance(found, list) for entry in found)
+    listed = [entry for entry in entries if isinstance(entry, str)][:10_000]
     faults = []
     exact = frozenset(listed)
     both = next((module for module in modules if module in exact), None)
@@ -174,20 +156,18 @@ def _exclusions(
         match = LAYER.fullmatch(module[:LONGEST])
         if module in modules or match is None or match[3] not in kinds:
             continue
-        if not _left_alone(module[:LONGEST], listed, exact):
-            says = f"{name[:120]!r} is not quantised, the same module of other layers is, and"
-            says += " config.json does not exclude it"
-            sure = not listed and "config_groups" not in said and not MTP.match(name[:LONGEST])
-            kind = "mixed" if sure else "mixed-doubt"
-            return [*faults, Fault(kind, tensor.file, says, name)]
+        module = module[:LONGEST]
+        if module in exact or len(listed) > MOST_LISTED:
+            continue
+        # Patterns from a file are not run: they may cover all.
+        if any(entry in module or PATTERN.search(entry) for entry in listed):
+            continue
+        says = f"{name[:120]!r} is not quantised, the same module of other layers is, and"
+        says += " config.json does not exclude it"
+        sure = not listed and "config_groups" not in said and not MTP.match(name[:LONGEST])
+        kind = "mixed" if sure else "mixed-doubt"
+        return [*faults, Fault(kind, tensor.file, says, name)]
     return faults
-
-
-def _left_alone(module: str, listed: Sequence[str], exact: frozenset[str]) -> bool:
-    """Whether a list may cover a module. Patterns from a file are not run: they may cover all."""
-    if module in exact or len(listed) > MOST_LISTED:
-        return True
-    return any(entry in module or PATTERN.search(entry) for entry in listed)
 
 
 def _undeclared(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import struct
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
 from draftcheck.errors import PointerError, ReadError
@@ -27,25 +26,15 @@ class UnsoundSafetensors(ReadError):
     """The bytes prove that no loader takes this file; says what, and what could be read."""
 
     def __init__(
-        self,
-        where: str,
-        says: str,
-        kind: str = "header",
-        tensor: str | None = None,
+        self, where: str, says: str, kind: str = "header", tensor: str | None = None,
         tensors: Mapping[str, Tensor] | None = None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         super().__init__(f"{where}: {says}")
         self.says, self.kind, self.tensor, self.tensors = says, kind, tensor, tensors
 
 
-@dataclass(frozen=True, slots=True)
-class SafetensorsHeader:
-    tensors: dict[str, Tensor]
-    metadata: Mapping[str, str] = field(default_factory=dict)
-
-
-def read(source: ModelSource, name: str) -> SafetensorsHeader:
-    """Tensors of one file; Unsound says what is wrong with one that no loader takes."""
+def read(source: ModelSource, name: str) -> tuple[dict[str, Tensor], dict[str, str]]:
+    """Tensors and metadata of one file; Unsound says what is wrong where no loader takes it."""
     where = f"{source.label}/{name}"
     size = source.files()[name]
     try:
@@ -67,7 +56,12 @@ def read(source: ModelSource, name: str) -> SafetensorsHeader:
         says = f"cut off: header of {length:,} bytes in a file of {size:,}"
         raise UnsoundSafetensors(where, says, "cut-off")
     header = _json(source.read_range(name, 8, length), where)
-    metadata = _metadata(header.pop("__metadata__", None), where)
+    metadata = header.pop("__metadata__", None)
+    metadata = {} if metadata is None else metadata
+    if not isinstance(metadata, dict) or not all(isinstance(v, str) for v in metadata.values()):
+        raise UnsoundSafetensors(where, "__metadata__ is not an object of texts")
+    for key, value in metadata.items():
+        _encodable(key + value, where)
     tensors, end = _tensors(header, name, where)
     told = 8 + length + end
     if size != told:
@@ -75,7 +69,7 @@ def read(source: ModelSource, name: str) -> SafetensorsHeader:
         says = f"{size:,} bytes, but its header describes {told:,} ("
         says += f"cut off, {told - size:,} missing)" if cut else "something follows the tensors)"
         raise UnsoundSafetensors(where, says, "cut-off" if cut else "trailing", tensors=tensors)
-    return SafetensorsHeader(tensors, metadata)
+    return tensors, metadata
 
 
 def _json(data: bytes, where: str) -> dict[str, Any]:
@@ -151,16 +145,6 @@ def _tensors(header: dict[str, Any], file: str, where: str) -> tuple[dict[str, T
     return tensors, end
 
 
-def _metadata(entries: Any, where: str) -> dict[str, str]:
-    if entries is None:
-        return {}
-    if not isinstance(entries, dict) or not all(isinstance(v, str) for v in entries.values()):
-        raise UnsoundSafetensors(where, "__metadata__ is not an object of texts")
-    for name, value in entries.items():
-        _encodable(name + value, where)
-    return entries
-
-
 def _encodable(text: str, where: str) -> None:
     """The loader's texts are UTF-8: no lone surrogates."""
     try:
@@ -184,18 +168,13 @@ def _tensor(name: str, entry: Any, file: str, where: str) -> tuple[Tensor, int, 
         shown = dtype[:40] if isinstance(dtype, str) else type(dtype).__name__
         unsound(f"has unknown dtype {shown!r}")
     start, stop = offsets
-    bits = _bits(shape, dtype)
-    if bits is None or bits % 8 or bits // 8 != stop - start:
+    bits = 1
+    for side in (*shape, BITS[dtype]):
+        bits *= side
+        if bits >= 2**64:  # here the loader's product overflows
+            bits = -1
+            break
+    if bits < 0 or bits % 8 or bits // 8 != stop - start:
         sides = " x ".join(map(str, shape[:8]))
         unsound(f"of {dtype} [{sides}] does not take {stop - start:,} bytes")
     return Tensor(dtype, tuple(shape), file, stop - start), start, stop
-
-
-def _bits(shape: list[int], dtype: str) -> int | None:
-    """Size in bits; None where the loader's 64-bit product overflows, in its order."""
-    count = 1
-    for side in (*shape, BITS[dtype]):
-        count *= side
-        if count >= 2**64:
-            return None
-    return count

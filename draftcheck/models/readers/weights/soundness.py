@@ -124,7 +124,7 @@ def compare(
     if native:
         faults += _head(look)
     if other and not any(fault.kind == "unfamiliar" for fault in faults):
-        says = f"tensor {other[0][:120]!r} is stored, {who} does not have it{_more(other)}"
+        says = f"tensor {other[0][:120]!r} is stored, {who} does not have it{more(other)}"
         faults.append(Fault("left-over", tensors[other[0]].file, says, other[0]))
     return faults
 
@@ -164,18 +164,6 @@ def _layer(look: NameSearch, number: int) -> None:
                     asked.add(name)
                 else:
                     look.ask(name, shape)
-
-
-def _really_missing(look: NameSearch) -> list[tuple[str, Shape]]:
-    """Without the modules that are stored in a quantised form."""
-    if not look.missing:
-        return []
-    packed = packed_modules(look.tensors)
-    return [
-        (name, shape)
-        for name, shape in look.missing
-        if not (name.endswith(MODULE) and name.removesuffix(MODULE) in packed)
-    ]
 
 
 def packed_modules(tensors: Mapping[str, Tensor]) -> set[str]:
@@ -218,14 +206,19 @@ def _by_kind(rows: Iterable[tuple[str, Shape]]) -> dict[str, list[tuple[str, Sha
 def _missing(look: NameSearch, left: Sequence[str]) -> list[Fault]:
     """One fault for whole layers, else one for each kind of parameter."""
     model, inside = look.model, look.inside
-    missing = _really_missing(look)
+    packed = packed_modules(look.tensors) if look.missing else set()
+    missing = [  # less the modules that are stored in a quantised form
+        (name, shape)
+        for name, shape in look.missing
+        if not (name.endswith(MODULE) and name.removesuffix(MODULE) in packed)
+    ]
     layers = Counter(int(match[1]) for name, _ in missing if (match := inside.match(name)))
     stored = {int(match[1]) for name in left if (match := inside.match(name))}
     gone = {n for n, count in layers.items() if count == _count(model, n)} - stored
     faults = []
     if gone:
         says = f"no tensor of layer {min(gone)} is stored, {look.who} has {model.layers} layers"
-        faults.append(Fault("missing-parameter", "", says + _more(sorted(gone), "layers")))
+        faults.append(Fault("missing-parameter", "", says + more(sorted(gone), "layers")))
     others = [name for name in left if not name.endswith(".bias")]
     for kind, found in _by_kind(missing).items():
         rest = [e for e in found if not ((m := inside.match(e[0])) and int(m[1]) in gone)]
@@ -234,7 +227,7 @@ def _missing(look: NameSearch, left: Sequence[str]) -> list[Fault]:
         everywhere = "#" in kind and len(found) >= model.layers
         name, shape = rest[0]
         says = f"{look.who} needs tensor {name[:120]!r}{_sides(shape)}"
-        says += f", which is not stored{_more(rest)}"
+        says += f", which is not stored{more(rest)}"
         if everywhere and others:
             says += f"; the files hold {others[0][:120]!r}, which it does not know"
         word = "unfamiliar" if everywhere and others else "missing-parameter"
@@ -262,7 +255,7 @@ def _shapes(look: NameSearch) -> list[Fault]:
             faults.append(Fault("embedding-rows", tensor.file, says, name))
             continue
         says = f"{name[:120]!r} is{_sides(tensor.shape)}, {look.who} with this config needs"
-        faults.append(Fault("shape", tensor.file, says + _sides(shape) + _more(found), name))
+        faults.append(Fault("shape", tensor.file, says + _sides(shape) + more(found), name))
     return faults[:MOST_FAULTS]
 
 
@@ -281,7 +274,7 @@ def _extra_layers(model: ExpectedParameters, beyond: Mapping[int, Sequence[str]]
     if not plain:
         return []
     says = f"layer {plain[0]} is stored, config.json counts {model.layers} layers"
-    return [Fault("extra-layers", "", says + _more(plain, "layers"))]
+    return [Fault("extra-layers", "", says + more(plain, "layers"))]
 
 
 def _head(look: NameSearch) -> list[Fault]:
@@ -313,5 +306,6 @@ def _sides(shape: Shape) -> str:
     return "" if shape is None else f" [{', '.join(map(str, shape[:8]))}]"
 
 
-def _more(found: Sequence[object], what: str = "") -> str:
+def more(found: Sequence[object], what: str = "") -> str:
+    """How many were found beside the one that a message names."""
     return f" (and {len(found) - 1:,} more{' ' * bool(what)}{what})" if len(found) > 1 else ""

@@ -49,7 +49,8 @@ def follow(url: str, location: str, what: str, home: Origin, allowed: Allowed | 
         raise ReadError(f"{what}: redirected to an unencrypted address ({host})")
     if _inner(host) and not _inner(home[1]):
         raise ReadError(f"{what}: redirected to an address inside this network ({host})")
-    if _link_local(host):
+    address = _address(host)
+    if address is not None and (address.is_link_local or address.is_multicast):
         raise ReadError(f"{what}: redirected to the link-local address {host}")
     return there
 
@@ -71,11 +72,6 @@ def _inner(host: str) -> bool:
     """An address of this machine or network, given as such."""
     address = _address(host)
     return host == "localhost" or (address is not None and not address.is_global)
-
-
-def _link_local(host: str) -> bool:
-    address = _address(host)
-    return address is not None and (address.is_link_local or address.is_multicast)
 
 
 def resolve(endpoint: str, repo: str, commit: str, path: str) -> str:
@@ -100,7 +96,7 @@ class Shortcut:
         self._lock = threading.Lock()
 
     def learn(
-        self, endpoint: str, location: str, repo: str, commit: str, path: str, oid: str
+        self, location: str, endpoint: str, repo: str, commit: str, path: str, oid: str
     ) -> None:
         parts = urlsplit(location)
         if parts.scheme and origin(location) != origin(endpoint):

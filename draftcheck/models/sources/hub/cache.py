@@ -18,18 +18,14 @@ from pathlib import Path
 from typing import Any
 
 from draftcheck import atomic
+from draftcheck.models.sources.folder import FLAGS
 
 LAYOUT = "1"
 KINDS = ("blobs", "heads", "listings", "refs")
 MARK = b"draftcheck-head-1 "
 ROOM = 0.8
 """Share of the limit that is left after making room."""
-READ_ONLY = (
-    os.O_RDONLY
-    | getattr(os, "O_NONBLOCK", 0)
-    | getattr(os, "O_NOFOLLOW", 0)
-    | getattr(os, "O_BINARY", 0)
-)
+READ_ONLY = FLAGS | getattr(os, "O_NOFOLLOW", 0)
 """A link or a FIFO that somebody planted is neither followed nor waited for."""
 STALE = 3600
 """Seconds after which a file that was never moved into place is rubbish."""
@@ -37,8 +33,6 @@ STALE = 3600
 
 @dataclass(frozen=True, slots=True)
 class CachedFile:
-    """One file of the cache."""
-
     kind: str
     name: str
     size: int
@@ -64,7 +58,6 @@ class HubCache:
         self._unwritten: dict[Path, bytes] = {}
 
     def blob(self, digest: str) -> bytes | None:
-        """The whole content with that digest."""
         data = self._load(self._place("blobs", digest))
         if data is None or digest_of(data, digest) == digest:
             return data
@@ -124,7 +117,6 @@ class HubCache:
         self._save(self._key("refs", endpoint, repo, revision or ""), json.dumps(body).encode())
 
     def entries(self) -> Iterator[CachedFile]:
-        """Everything in the cache."""
         places = {kind: self._root / kind for kind in KINDS}
         for kind, place in {**places, "rules": self.folder / "rules"}.items():
             for path in sorted(place.rglob("*")):

@@ -18,7 +18,6 @@ from dataclasses import dataclass
 from typing import Any, NoReturn, TypeVar
 from urllib.parse import urlsplit
 
-from draftcheck import settings
 from draftcheck.errors import GatedError, ReadError
 from draftcheck.models.sources import progress
 from draftcheck.models.sources.hub import addresses
@@ -53,16 +52,11 @@ class RetryableError(ReadError):
     """
 
     def __init__(
-        self,
-        message: str,
-        hint: str | None = None,
-        *,
-        wait: float | None = None,
+        self, message: str, hint: str | None = None, *, wait: float | None = None,
         tries: int = TRIES,
-    ) -> None:
+    ) -> None:  # fmt: skip
         super().__init__(message, hint)
-        self.wait = wait
-        self.tries = tries
+        self.wait, self.tries = wait, tries
 
 
 class OfflineError(ReadError):
@@ -140,16 +134,9 @@ class HubClient:
         return HubClient(self.endpoint, self._token, max(self._timeout, timeout), self.budget)
 
     def get(
-        self,
-        url: str,
-        sink: bytearray,
-        limit: int,
-        what: str,
-        *,
-        span: ByteSpan | None = None,
-        allowed: Allowed | None = None,
-        same_host: bool = False,
-    ) -> HttpAnswer:
+        self, url: str, sink: bytearray, limit: int, what: str, *, span: ByteSpan | None = None,
+        allowed: Allowed | None = None, same_host: bool = False,
+    ) -> HttpAnswer:  # fmt: skip
         """GET, following redirects; of a good answer at most limit bytes are added to sink.
 
         allowed: which addresses of the endpoint a redirect may lead to; same_host: to no other
@@ -158,7 +145,11 @@ class HubClient:
         addresses.refuse_user(url, what)
         hops: list[HttpAnswer] = []
         for _ in range(MAX_HOPS):
-            self._wait_for_quota(url)
+            # Wait while the allowance is used up, or another thread was told to wait.
+            while (left := self.budget.ahead(url, home=origin(url) == self._home)) > 0:
+                if left >= NOTED:
+                    progress.came("the rate limit", 0, left)
+                self._sleep(min(left, 1.0))
             with self._send(url, what, span) as (response, clock):
                 progress.asked()
                 headers = dict(response.headers)
@@ -195,15 +186,6 @@ class HubClient:
                     raise
                 pause = error.wait if error.wait is not None else min(2.0**failures / 2, 8.0)
                 self._pause(pause, error)
-
-    @contextmanager
-    def stopping(self) -> Iterator[None]:
-        """Meanwhile, threads that still read end soon."""
-        self.stopped.set()
-        try:
-            yield
-        finally:
-            self.stopped.clear()
 
     @contextmanager
     def _send(
@@ -289,13 +271,6 @@ class HubClient:
                 since, recent = now, 0
             if taken >= limit and not fits:
                 return  # the rest is not wanted; leaving closes the connection
-
-    def _wait_for_quota(self, url: str) -> None:
-        """Wait while the server's allowance is used up, or another thread was told to wait."""
-        while (left := self.budget.ahead(url, home=origin(url) == self._home)) > 0:
-            if left >= NOTED:
-                progress.came("the rate limit", 0, left)
-            self._sleep(min(left, 1.0))
 
     def _sleep(self, seconds: float) -> None:
         until = time.monotonic() + seconds
@@ -434,8 +409,3 @@ def _unseen(web: HubClient) -> str:
         "Check the name (there is no such local path either);"
         " for a private repo log in (hf auth login) or set HF_TOKEN."
     )
-
-
-def open_web(budget: RequestBudget | None = None) -> HubClient:
-    """Requests to the user's endpoint, with the user's token."""
-    return HubClient(settings.endpoint(), settings.token(), settings.timeout(), budget)

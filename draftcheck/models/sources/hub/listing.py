@@ -65,10 +65,9 @@ def load(body: Any) -> Listing | None:
 
 def fetch(web: HubClient, store: HubCache, repo: str, revision: str | None) -> Listing:
     """The files of the commit that the revision means now."""
-    if revision and COMMIT.fullmatch(revision) and (known := cached(web, store, repo, revision)):
-        return known
     known = cached(web, store, repo, revision)
-    if known and _sha(_brief(web, repo, revision)) == known.commit:
+    fixed = revision and COMMIT.fullmatch(revision)
+    if known and (fixed or _sha(_brief(web, repo, revision)) == known.commit):
         return known
     return _ask(web, repo, revision)
 
@@ -204,23 +203,20 @@ def get_json(
         sink = bytearray()
         answer = web.get(url, sink, MAX_BODY + 1, label, same_host=True)
         if answer.status == 200:
-            return answer, _json(bytes(sink), label, answer)
+            if len(sink) > MAX_BODY or max(sink.count(b","), sink.count(b"[")) > MAX_ITEMS:
+                raise ReadError(f"{label} is longer than any real one")
+            try:
+                return answer, json.loads(sink)
+            except (ValueError, RecursionError, MemoryError):
+                html = "html" in answer.headers.get("content-type", "")
+                page = html or sink[:200].lstrip()[:1] == b"<"
+                kind = "a web page (a proxy or a login in between?)" if page else "not JSON"
+                raise RetryableError(f"{label}: the answer is {kind}", tries=2) from None
         if not optional or answer.status not in (400, 422):
             refuse(web, answer, repo, what, revision)
         return answer, None
 
     return web.retry(attempt, lambda: 0)
-
-
-def _json(data: bytes, what: str, answer: HttpAnswer) -> Any:
-    if len(data) > MAX_BODY or data.count(b",") > MAX_ITEMS or data.count(b"[") > MAX_ITEMS:
-        raise ReadError(f"{what} is longer than any real one")
-    try:
-        return json.loads(data)
-    except (ValueError, RecursionError, MemoryError):
-        page = data[:200].lstrip()[:1] == b"<" or "html" in answer.headers.get("content-type", "")
-        kind = "a web page (a proxy or a login in between?)" if page else "not JSON"
-        raise RetryableError(f"{what}: the answer is {kind}", tries=2) from None
 
 
 @dataclass(frozen=True, slots=True)
@@ -275,20 +271,16 @@ def pages(
         if not isinstance(body, list):
             raise ReadError(f"{MODELS} is not a list")
         url = _next(answer)
-        page = [row for row in body if _named(row)][:most]
+        rows = [row for row in body if isinstance(row, dict)]
+        page = [row for row in rows if isinstance(row.get("id") or row.get("modelId"), str)][:most]
         most -= len(page)
         yield (url if most else None), page
 
 
 def _next(answer: HttpAnswer) -> str | None:
-    """The address of the page that follows."""
     match = NEXT.search(answer.headers.get("link", "")[:4000])
     return match[1] if match else None
 
 
 def _same(url: str, base: str) -> bool:
     return origin(url) == origin(base) and urlsplit(url).path.rstrip("/") == urlsplit(base).path
-
-
-def _named(row: Any) -> bool:
-    return isinstance(row, dict) and isinstance(row.get("id") or row.get("modelId"), str)

@@ -37,15 +37,9 @@ class HubSource(ModelSource):
     """
 
     def __init__(
-        self,
-        web: HubClient,
-        store: HubCache,
-        shortcut: Shortcut,
-        listing: Listing,
-        label: str,
-        *,
-        offline: bool,
-    ) -> None:
+        self, web: HubClient, store: HubCache, shortcut: Shortcut, listing: Listing, label: str,
+        *, offline: bool,
+    ) -> None:  # fmt: skip
         self.listing = listing
         self.label = self._repo = label
         self.revision: str | None = listing.commit
@@ -139,7 +133,7 @@ class HubSource(ModelSource):
         todo = [
             (name, length)
             for name, length in heads.items()
-            if name in self._files and self._lacks(self._prefix + name, length)
+            if name in self._files and self._lacks(name, length)
         ]
         if self._offline and todo:
             raise self._missing([self._prefix + name for name, _ in todo])
@@ -153,8 +147,11 @@ class HubSource(ModelSource):
             for job in jobs:
                 job.result()
         except ReadError:
-            with self._web.stopping():  # other models of this run are still to be read
+            self._web.stopped.set()
+            try:
                 pool.shutdown(cancel_futures=True)
+            finally:
+                self._web.stopped.clear()  # other models of this run are still to be read
             raise
         except BaseException:
             self._web.stopped.set()
@@ -213,14 +210,11 @@ class HubSource(ModelSource):
         else:
             self.head(name, length)
 
-    def _lacks(self, path: str, length: int) -> bool:
-        entry = self.listing.files.get(path)
-        if entry is None or path in self._wholes:
+    def _lacks(self, name: str, length: int) -> bool:
+        path = self._prefix + name
+        if self._kept_whole(name):
             return False
-        want = min(length, entry.size)
-        if want <= len(self._heads.get(path) or self._known(path)):
-            return False
-        return not self._store.has_blob(self._key(path)) and self._cached_file(path) is None
+        return len(self._heads.get(path) or self._known(path)) < min(length, self._files[name])
 
     def _entry(self, path: str) -> ListedFile:
         entry = self.listing.files.get(path)
@@ -315,14 +309,12 @@ class HubSource(ModelSource):
         limit = rest.stop - rest.start
         oid = (self._entry(path).digest or "").partition("git-sha1:")[2]
         link = self._links.get(path)
+        place = self._web.endpoint, self.listing.repo, self.listing.commit, path
         short = None
         if link is None and oid and is_whole:
-            short = self._shortcut.url(
-                self._web.endpoint, self.listing.repo, self.listing.commit, path, oid
-            )
-        url = link or short or self._address(path)
+            short = self._shortcut.url(*place, oid)
         answer = self._web.get(
-            url,
+            link or short or addresses.resolve(*place),
             sink,
             limit + 1 if is_whole else limit,
             what,
@@ -336,9 +328,6 @@ class HubSource(ModelSource):
             raise ReadError(f"{what}: more than the {span.size:,} bytes of the list of files")
         if len(sink) < span.stop - span.start:
             raise RetryableError(f"{what}: ended after {len(sink):,} bytes")
-
-    def _address(self, path: str) -> str:
-        return addresses.resolve(self._web.endpoint, self.listing.repo, self.listing.commit, path)
 
     def _refused(self, path: str, answer: HttpAnswer, link: str | None, short: str | None) -> None:
         if link is not None and answer.status in GONE:
@@ -369,16 +358,10 @@ class HubSource(ModelSource):
             raise RetryableError(
                 f"{what}: a web page was sent instead (a proxy in between?)", tries=2
             )
+        place = self._web.endpoint, self.listing.repo, self.listing.commit, path
         for hop in answer.hops:
             if oid and hop.status in (302, 307):
-                self._shortcut.learn(
-                    self._web.endpoint,
-                    hop.headers.get("location", ""),
-                    self.listing.repo,
-                    self.listing.commit,
-                    path,
-                    oid,
-                )
+                self._shortcut.learn(hop.headers.get("location", ""), *place, oid)
         if answer.hops:
             self._links[path] = answer.url
 

@@ -10,12 +10,11 @@ from typing import Any
 
 from draftcheck import settings
 from draftcheck.errors import ReadError
-from draftcheck.models.sources.folder import FolderSource
 from draftcheck.models.sources.hub import huggingface_cache, listing
 from draftcheck.models.sources.hub.addresses import Shortcut
 from draftcheck.models.sources.hub.budget import RequestBudget
 from draftcheck.models.sources.hub.cache import HubCache
-from draftcheck.models.sources.hub.client import HubClient, OfflineError, RetryableError, open_web
+from draftcheck.models.sources.hub.client import HubClient, OfflineError, RetryableError
 from draftcheck.models.sources.hub.listing import HubQuery, Listing
 from draftcheck.models.sources.hub.reader import HubSource
 from draftcheck.models.sources.source import ModelSource
@@ -44,7 +43,6 @@ class HubRepo:
             self.source.forget()
 
     def folder(self, path: str = "") -> ModelSource:
-        """Its files in one folder."""
         if self.source is not None:
             return self.source.inside(path)
         found = huggingface_cache.snapshot(self.name, self.revision, path)
@@ -69,7 +67,7 @@ class Hub:
     def _web(self) -> HubClient:
         if self.offline:  # not even huggingface_hub is needed then
             return HubClient(settings.endpoint(), None, 1.0)
-        return open_web(self._budget)
+        return HubClient(settings.endpoint(), settings.token(), settings.timeout(), self._budget)
 
     def search(self, question: HubQuery) -> Iterator[dict[str, Any]]:
         """Rows of the list of models that fit, page by page as they are taken."""
@@ -109,7 +107,6 @@ class Hub:
         return listing.commit_now(self._web, repo, revision)
 
     def pages(self, question: HubQuery) -> Iterator[list[dict[str, Any]]]:
-        """The list of models, page by page."""
         if self.offline:
             raise OfflineError("the Hub cannot be listed without the network")
         web = self._web.branch(timeout=LONG)
@@ -167,18 +164,10 @@ class Hub:
                 f" and {settings.hub_cache()})",
                 hint="Run it once without --offline (and without HF_HUB_OFFLINE) to fetch it.",
             )
-        return HubRepo(repo, sha, _walk(source))
+        files = (path for path in source.root.rglob("*") if not path.is_dir())
+        paths = (path.relative_to(source.root) for path in itertools.islice(files, MAX_FILES))
+        return HubRepo(repo, sha, sorted(path.as_posix() for path in paths))
 
     def close(self) -> None:
         """Make room in the cache, if this run has written to it."""
         self._store.trim()
-
-
-def _walk(source: FolderSource) -> list[str]:
-    found: list[str] = []
-    for path in source.root.rglob("*"):
-        if len(found) >= MAX_FILES:
-            break
-        if not path.is_dir():
-            found.append(path.relative_to(source.root).as_posix())
-    return sorted(found)
