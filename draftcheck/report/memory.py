@@ -72,12 +72,17 @@ def _table(fit: MemoryFit) -> Iterator[str]:
         if number or len(fit.devices) > 1:
             yield f"  {safe(device.gpu, 40)}"
         for part in device.parts:
-            yield f"    {_name(part):24} {byte_size(part.nbytes):>11}  {_known(part)}"
+            known = str(part.basis)
+            if part.low != part.high:
+                known += f", {byte_size(part.low)} to {byte_size(part.high)}"
+            known += f", {safe(part.note)}" if part.note else ""
+            yield f"    {_name(part):24} {byte_size(part.nbytes):>11}  {known}"
         yield (
             f"    {'in all':24} {byte_size(device.required):>11}  {byte_size(device.low)} to"
             f" {byte_size(device.high)}, of {byte_size(device.available)} to use"
         )
-        yield f"    [{bar(device)}] {_headroom(device)}"
+        left = f"{byte_size(abs(device.headroom))} {'left' if device.headroom >= 0 else 'too much'}"
+        yield f"    [{bar(device)}] {left}"
     if fit.devices:
         yield f"    {_limits(fit)}"
     for change in fit.changes:
@@ -93,19 +98,6 @@ def _distinct(fit: MemoryFit) -> list[DeviceFit]:
 
 def _name(part: MemoryPart) -> str:
     return part.name if part.owner == "engine" else f"{part.owner} {part.name}"
-
-
-def _known(part: MemoryPart) -> str:
-    note = f", {safe(part.note)}" if part.note else ""
-    if part.low == part.high:
-        return f"{part.basis}{note}"
-    return f"{part.basis}, {byte_size(part.low)} to {byte_size(part.high)}{note}"
-
-
-def _headroom(device: DeviceFit) -> str:
-    if device.headroom >= 0:
-        return f"{byte_size(device.headroom)} left"
-    return f"{byte_size(-device.headroom)} too much"
 
 
 def bar(device: DeviceFit) -> str:
@@ -186,7 +178,8 @@ def body(fit: MemoryFit) -> dict[str, Any]:
         "bytes_per_token": {"target": fit.per_token[0], "draft": fit.per_token[1]},
         "target": _side(device, "target"),
         "draft": _side(device, "draft"),
-        "overhead_bytes": _overhead(device),
+        "overhead_bytes": device
+        and device.required - sum(device.total(name, owner) for owner, name in LETTERS),
         "devices": [_device(one) for one in fit.devices],
         "changes": fit.changes,
         "notes": fit.notes,
@@ -196,12 +189,6 @@ def body(fit: MemoryFit) -> dict[str, Any]:
 def _side(device: DeviceFit | None, owner: str) -> dict[str, Any]:
     names = {"weights_bytes": "weights", "kv_bytes": "cache"}
     return {key: device and device.total(name, owner) for key, name in names.items()}
-
-
-def _overhead(device: DeviceFit | None) -> int | None:
-    if device is None:
-        return None
-    return device.required - sum(device.total(name, owner) for owner, name in LETTERS)
 
 
 def _device(device: DeviceFit) -> dict[str, Any]:
