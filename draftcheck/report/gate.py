@@ -16,8 +16,7 @@ import click
 from draftcheck.gate.results import CheckedDeployment, GateReport
 from draftcheck.report.json import HEAD, dumps, picked
 from draftcheck.report.layout import plural, wrapped
-from draftcheck.report.safe import markdown as md
-from draftcheck.report.safe import safe
+from draftcheck.report.safe import md, safe
 from draftcheck.report.text import COLOURS, SEVERITY_COLOURS
 from draftcheck.settings import __version__
 from draftcheck.values.findings import FilePlace, Finding, Fix

@@ -8,8 +8,7 @@ from typing import Any
 import click
 
 from draftcheck.report.json import picked
-from draftcheck.report.safe import markdown as md
-from draftcheck.report.safe import safe
+from draftcheck.report.safe import md, safe
 from draftcheck.values.memory import DeviceFit, Fit, MemoryFit, MemoryPart
 from draftcheck.values.sizes import byte_size
 from draftcheck.values.verdicts import EngineVerdict

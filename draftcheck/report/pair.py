@@ -14,7 +14,7 @@ from draftcheck.models import stored
 from draftcheck.report import memory, text
 from draftcheck.report.json import HEAD, dumps, picked
 from draftcheck.report.layout import fenced, figure
-from draftcheck.report.safe import markdown as md
+from draftcheck.report.safe import md
 from draftcheck.report.text import REACTIONS, answer, group, ways_out
 from draftcheck.values.comparison import VocabularyComparison
 from draftcheck.values.facts import ModelFacts

@@ -10,8 +10,7 @@ import click
 from draftcheck.probe.readings import ProbeResult, ProbeState, ServerCounts
 from draftcheck.report.json import HEAD, dumps, picked
 from draftcheck.report.layout import wrapped
-from draftcheck.report.safe import markdown as md
-from draftcheck.report.safe import safe
+from draftcheck.report.safe import md, safe
 
 STATES = {
     ProbeState.SPECULATING: (0, "green", "{who} is speculating"),

@@ -15,8 +15,7 @@ from draftcheck.recommend.run import Recommendation, uses_own_layers
 from draftcheck.report.json import HEAD, dumps, picked
 from draftcheck.report.layout import WIDTH, fenced, indented, padded, plural, wrapped
 from draftcheck.report.pair import model
-from draftcheck.report.safe import markdown as md
-from draftcheck.report.safe import safe
+from draftcheck.report.safe import md, safe
 from draftcheck.report.text import COLOURS
 from draftcheck.values.verdicts import EngineVerdict
 

@@ -27,7 +27,7 @@ from draftcheck.deploy.options.tables import OptionChange, OptionRule, OptionTab
 from draftcheck.errors import ReadError, UsageError
 from draftcheck.report.json import SCHEMA_VERSION, dumps, picked
 from draftcheck.report.layout import KNOWN_BY, table_row, version_window
-from draftcheck.report.safe import markdown as md
+from draftcheck.report.safe import md
 from draftcheck.rulebook import book, file_rules, files
 from draftcheck.rulebook.book import Method, RepairRow, Rule
 from draftcheck.rulebook.file_rules import FileRule

@@ -9,8 +9,7 @@ import click
 
 from draftcheck.report.json import HEAD, dumps, picked
 from draftcheck.report.layout import plural
-from draftcheck.report.safe import markdown as md
-from draftcheck.report.safe import safe
+from draftcheck.report.safe import md, safe
 from draftcheck.scan.changes import USABLE
 from draftcheck.scan.rows import ChangeRow
 from draftcheck.scan.run import ScanSummary
@@ -120,14 +119,10 @@ def _text(summary: ScanSummary) -> Iterator[str]:
         if change.kind != last:
             last = change.kind
             yield click.style(f"pairs that {HEADS[change.kind]}:", fg=COLOURS.get(change.kind))
-        yield f"  {_words(change, safe)}"
-
-
-def _words(change: ChangeRow, clean: Any) -> str:
-    draft = f" + {clean(change.draft)}" if change.draft else " by itself"
-    was = f"{change.before or '-'} -> {change.after or '-'}"
-    where = f"{change.engine} {clean(change.version)}"
-    return f"{clean(change.target)}{draft} on {where}: {was}; {clean(change.why)}"
+        draft = f" + {safe(change.draft)}" if change.draft else " by itself"
+        was = f"{change.before or '-'} -> {change.after or '-'}"
+        where = f"{change.engine} {safe(change.version)}"
+        yield f"  {safe(change.target)}{draft} on {where}: {was}; {safe(change.why)}"
 
 
 def _markdown(summary: ScanSummary) -> Iterator[str]:
@@ -138,13 +133,8 @@ def _markdown(summary: ScanSummary) -> Iterator[str]:
         yield "|---|---|---|---|"
         for pin in summary.pins:
             mark = "" if pin.verdict in USABLE else "**"
-            cells = (
-                md(pin.pin.target),
-                md(pin.pin.draft),
-                f"{mark}{pin.verdict}{mark}",
-                md(pin.why),
-            )
-            yield f"| {' | '.join(cells)} |"
+            pair = f"{md(pin.pin.target)} | {md(pin.pin.draft)}"
+            yield f"| {pair} | {mark}{pin.verdict}{mark} | {md(pin.why)} |"
         yield ""
     yield "| target | usable drafts | problem |"
     yield "|---|---|---|"

@@ -8,8 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 import click
 
 from draftcheck.report.json import HEAD, dumps
-from draftcheck.report.safe import markdown as md
-from draftcheck.report.safe import safe
+from draftcheck.report.safe import md, safe
 from draftcheck.trial.result import SpeculationFigures, Trial
 
 BAR = 32

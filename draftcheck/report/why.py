@@ -9,8 +9,7 @@ import click
 
 from draftcheck.report.json import HEAD, dumps, picked
 from draftcheck.report.layout import KNOWN_BY, plural, version_window, wrapped
-from draftcheck.report.safe import markdown as md
-from draftcheck.report.safe import safe
+from draftcheck.report.safe import md, safe
 from draftcheck.why.explain import Explanation, LikelyCause, RecognisedMessage
 from draftcheck.why.messages import load
 from draftcheck.why.scan import LogMatch

@@ -8,7 +8,6 @@ from dataclasses import replace
 from functools import cache, lru_cache
 from itertools import chain, groupby
 from pathlib import Path
-from typing import Any
 
 from msgspec import ValidationError, convert, structs
 
@@ -19,7 +18,7 @@ from draftcheck.recommend import costs
 from draftcheck.recommend.candidates import Candidate
 from draftcheck.recommend.costs import DraftPrice
 from draftcheck.recommend.ranking import rank
-from draftcheck.recommend.records import TrialRecord, parse
+from draftcheck.recommend.records import parse
 from draftcheck.recommend.screen import JudgedCandidate
 from draftcheck.report.site.data import (
     USABLE,
@@ -75,10 +74,14 @@ def _site(store: ScanStore, title: str) -> SiteData:
     pairs: dict[str, Sequence[SitePair]] = {}
     alone: dict[str, Sequence[rows.VerdictRow]] = {}
     for target in listed:
-        verdicts = [_noted(row, columns) for row in store.verdicts(target=target.ref)]
+        verdicts = list(store.verdicts(target=target.ref))
+        for row in verdicts:  # each question becomes a column, of the newest version judged
+            if row.asked not in columns or row.since > columns[row.asked].since:
+                columns[row.asked] = EngineColumn(row.asked, row.engine, row.version, row.since)
         alone[target.ref] = _answers(row for row in verdicts if row.draft is None)
         ranked = ranking.of(target.ref, _pairs(store, target.ref, verdicts, models))
         pairs[target.ref] = _with_setups(ranked, verdicts)
+    nights = [(scan, store.changes(scan.number)) for scan in before[: -EARLIER - 1 : -1]]
     drafts = sorted({pair.draft for ranked in pairs.values() for pair in ranked})
     return SiteData(
         title=title,
@@ -90,17 +93,10 @@ def _site(store: ScanStore, title: str) -> SiteData:
         scan=latest,
         previous=before[-1] if before else None,
         changes=store.changes(number),
-        earlier=_earlier(store, before),
+        earlier=[(scan, changes) for scan, changes in nights if changes],
         pins=list(store.read(rows.PinRow)),
         unread=[model for model in models.values() if model.status != "read"],
     )
-
-
-def _earlier(
-    store: ScanStore, scans: Sequence[rows.ScanRow]
-) -> list[tuple[rows.ScanRow, list[rows.ChangeRow]]]:
-    nights = [(scan, store.changes(scan.number)) for scan in scans[: -EARLIER - 1 : -1]]
-    return [(scan, changes) for scan, changes in nights if changes]
 
 
 def _model(
@@ -111,14 +107,6 @@ def _model(
     if known is None:
         return rows.ModelRow(ref, "unknown", None, "unreadable", problem)
     return replace(known, status="unreadable", problem=problem) if problem else known
-
-
-def _noted(row: rows.VerdictRow, columns: dict[str, EngineColumn]) -> rows.VerdictRow:
-    """The row; its question becomes a column, of the newest version that was judged."""
-    column = columns.get(row.asked)
-    if column is None or row.since > column.since:
-        columns[row.asked] = EngineColumn(row.asked, row.engine, row.version, row.since)
-    return row
 
 
 def _column(asked: str, engine: str) -> tuple[int, str]:
@@ -150,12 +138,13 @@ def _pairs(
             continue
         rows_of_pair = list(group)
         trial = trials.get(draft)
+        sizes = [models[ref].parameters if ref in models else None for ref in (target, draft)]
         yield SitePair(
             target=target,
             draft=draft,
             answers=_answers(rows_of_pair, once=True),
             relation=next((row.relation for row in rows_of_pair if row.relation), "unknown"),
-            size_ratio=_ratio(models.get(target), models.get(draft)),
+            size_ratio=sizes[1] / sizes[0] if sizes[0] and sizes[1] is not None else None,
             trial=trial.body if trial and trial.state == "done" else None,
             problem=trial.problem if trial and trial.state != "done" else None,
         )
@@ -177,12 +166,6 @@ def _trials(
         else:
             newest[row.draft] = row
     return newest
-
-
-def _ratio(target: rows.ModelRow | None, draft: rows.ModelRow | None) -> float | None:
-    if target is None or draft is None or not target.parameters or draft.parameters is None:
-        return None
-    return draft.parameters / target.parameters
 
 
 def _answers(
@@ -248,7 +231,13 @@ class StoreRanking:
         by_draft = {pair.draft: pair for pair in pairs}
         usable = {draft: pair for draft, pair in by_draft.items() if pair.verdict in USABLE}
         judged = [self._judged(pair) for pair in usable.values()]
-        records = {(target, draft): _record(pair) for draft, pair in usable.items() if pair.trial}
+        records = {
+            (target, draft): parse(
+                {**pair.trial, "target": {"ref": target}, "draft": {"ref": draft}}
+            )
+            for draft, pair in usable.items()
+            if pair.trial
+        }
         ranked = [
             replace(
                 by_draft[row.judged.candidate.ref],
@@ -260,14 +249,21 @@ class StoreRanking:
             for row in rank(judged, target, records)
         ]
         rest = by_draft.keys() - {pair.draft for pair in ranked}
-        others = [replace(by_draft[draft], why=_broken(by_draft[draft])) for draft in rest]
+        others = []
+        for pair in (by_draft[draft] for draft in rest):
+            cause = (pair.trial or {}).get("broken")
+            why = f"a trial found it broken: {cause}" if cause else pair.why
+            others.append(replace(pair, why=why))
         others.sort(key=lambda pair: (place(pair.verdict), pair.draft))
         return [*ranked, *others]
 
     def _judged(self, pair: SitePair) -> JudgedCandidate:
         best = best_first(pair.answers)[0]
         model = self._models.get(pair.draft)
-        warnings = tuple(saw.title for saw in best.findings if saw.outcome == "fail")
+        engine = EngineVerdict(
+            best.engine, best.version, best.version_checked, best.method, best.reaction,
+            best.verdict, setup=best.setup,
+        )  # fmt: skip
         return JudgedCandidate(
             candidate=Candidate(
                 pair.draft,
@@ -276,14 +272,14 @@ class StoreRanking:
             ),
             role=(model and model.role) or "full",
             verdict=pair.verdict,
-            engine=_verdict(best),
+            engine=engine,
             engines=tuple(a.engine for a in pair.answers if a.verdict in USABLE),
             relation=Relation(pair.relation),
             price=self._price(pair),
             parameters=model.parameters if model else None,
             size_ratio=pair.size_ratio,
             tie="verifier" if model and _repo(model.verifier) == _repo(pair.target) else "",
-            warnings=warnings,
+            warnings=tuple(saw.title for saw in best.findings if saw.outcome == "fail"),
         )
 
     def _price(self, pair: SitePair) -> DraftPrice:
@@ -304,25 +300,6 @@ class StoreRanking:
             return None
 
 
-def _record(pair: SitePair) -> TrialRecord:
-    body: dict[str, Any] = {
-        **(pair.trial or {}), "target": {"ref": pair.target}, "draft": {"ref": pair.draft},
-    }  # fmt: skip
-    return parse(body)
-
-
 def _repo(ref: str | None) -> str | None:
     """A head may name its target without the revision that was scanned."""
     return ref.rstrip("/").partition("@")[0].lower() if ref else None
-
-
-def _broken(pair: SitePair) -> str:
-    cause = (pair.trial or {}).get("broken")
-    return f"a trial found it broken: {cause}" if cause else pair.why
-
-
-def _verdict(answer: rows.VerdictRow) -> EngineVerdict:
-    return EngineVerdict(
-        answer.engine, answer.version, answer.version_checked, answer.method,
-        answer.reaction, answer.verdict, setup=answer.setup,
-    )  # fmt: skip
