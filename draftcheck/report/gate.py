@@ -83,7 +83,6 @@ def _where(place: FilePlace) -> str:
 
 
 def _setup_words(setup: CheckedDeployment) -> str:
-    """One setup in a line."""
     name = f"{setup.name}: " if setup.name else ""
     version = setup.version or "?"
     method = f", {setup.method}" if setup.method else ""
@@ -138,7 +137,19 @@ def _body(report: GateReport) -> dict[str, Any]:
             }
             for setup in report.setups
         ],
-        "findings": [_finding_object(finding) for finding in report.findings],
+        "findings": [
+            {
+                **picked(finding, "rule", "slug", "severity", "outcome"),
+                **_place_object(finding.place),
+                **picked(finding, "setup", "title", "saw", "why", "fix", "source", "fixable"),
+                "changes": [
+                    {**_place_object(change.place), **picked(change, "text", "safe")}
+                    for change in finding.changes
+                ],
+                "ignored": finding.ignored,
+            }
+            for finding in report.findings
+        ],
     }  # fmt: skip
 
 
@@ -146,23 +157,10 @@ def _place_object(place: FilePlace) -> dict[str, Any]:
     return picked(place, "file", "line", "column", "end_line", "end_column")
 
 
-def _finding_object(finding: Finding) -> dict[str, Any]:
-    return {
-        **picked(finding, "rule", "slug", "severity", "outcome"),
-        **_place_object(finding.place),
-        **picked(finding, "setup", "title", "saw", "why", "fix", "source", "fixable"),
-        "changes": [
-            {**_place_object(change.place), **picked(change, "text", "safe")}
-            for change in finding.changes
-        ],
-        "ignored": finding.ignored,
-    }
-
-
 def _markdown(report: GateReport) -> Iterator[str]:
     """A job summary."""
-    yield f"### draftcheck gate: {'nothing to check' if report.empty else report.verdict}"
-    yield ""
+    verdict = "nothing to check" if report.empty else report.verdict
+    yield from (f"### draftcheck gate: {verdict}", "")
     yield (NOTHING if report.empty else _counts(report)) + "."
     shown = [f for f in report.findings if f.ignored is None and not _remark(f)]
     if shown:
@@ -231,9 +229,13 @@ def _command_data(text: str) -> str:
 _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
+Suites = dict[str, tuple[Counter[str], list[str]]]
+"""File -> how its cases came out, and the cases."""
+
+
 def _junit(report: GateReport) -> str:
     """JUnit XML: a case per setup and per finding of a file, for CI systems that show tests."""
-    suites: dict[str, tuple[Counter[str], list[str]]] = {}
+    suites: Suites = {}
     about: dict[int | None, list[Finding]] = {}
     for finding in report.findings:
         about.setdefault(finding.setup, []).append(finding)
@@ -255,11 +257,7 @@ def _junit(report: GateReport) -> str:
 
 
 def _case(
-    suites: dict[str, tuple[Counter[str], list[str]]],
-    file: str,
-    name: str,
-    findings: Iterable[Finding],
-    skipped: str = "",
+    suites: Suites, file: str, name: str, findings: Iterable[Finding], skipped: str = ""
 ) -> None:
     tally, cases = suites.setdefault(file, (Counter(), []))
     place = _xml_attribute(file)
@@ -313,8 +311,6 @@ def _xml_attribute(text: str) -> str:
 SCHEMA = (
     "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 )
-DISTRIBUTION = "draftcheck-llm"
-ROOT = "%SRCROOT%"
 
 
 def _sarif(report: GateReport) -> str:
@@ -325,6 +321,15 @@ def _sarif(report: GateReport) -> str:
     invocation: dict[str, Any] = {"executionSuccessful": True}
     if report.empty:
         invocation["toolExecutionNotifications"] = [{"level": "note", "message": {"text": NOTHING}}]
+    seen: Counter[str] = Counter()
+    results = []
+    for finding in report.findings:
+        # The same digest for the same finding in a file whose other lines changed.
+        about = "" if finding.setup is None else _setup_words(report.setups[finding.setup])
+        parts = "\0".join((finding.rule, finding.place.file, finding.saw, about))
+        digest = hashlib.sha256(parts.encode("utf-8", "surrogateescape")).hexdigest()[:32]
+        seen[digest] += 1  # the same twice in a file: counted apart
+        results.append(_result(finding, report, order, f"{digest}:{seen[digest]}"))
     run = {
         "tool": {
             "driver": {
@@ -337,7 +342,7 @@ def _sarif(report: GateReport) -> str:
         },
         "invocations": [invocation],
         "columnKind": "unicodeCodePoints",
-        "results": _results(report, order),
+        "results": results,
     }
     return dumps({"$schema": SCHEMA, "version": "2.1.0", "runs": [run]})
 
@@ -348,7 +353,7 @@ PAGES = {"TRU": "every-engine", "MEM": "every-engine", "FIL": "deploy-files", "G
 def _home() -> str | None:
     """The repository that this package was built from, when it says so; never a guess."""
     try:
-        told = metadata(DISTRIBUTION).get_all("Project-URL") or []
+        told = metadata("draftcheck-llm").get_all("Project-URL") or []
     except PackageNotFoundError:
         return None
     named = (entry.partition(",") for entry in told)
@@ -369,19 +374,6 @@ def _rule(finding: Finding, report: GateReport, home: str | None) -> dict[str, A
         "defaultConfiguration": {"level": finding.severity},
         "properties": {"tags": ["speculative-decoding"]},
     }
-
-
-def _results(report: GateReport, order: Mapping[str, int]) -> list[dict[str, Any]]:
-    seen: Counter[str] = Counter()
-    results = []
-    for finding in report.findings:
-        # The same digest for the same finding in a file whose other lines changed.
-        about = "" if finding.setup is None else _setup_words(report.setups[finding.setup])
-        parts = "\0".join((finding.rule, finding.place.file, finding.saw, about))
-        digest = hashlib.sha256(parts.encode("utf-8", "surrogateescape")).hexdigest()[:32]
-        seen[digest] += 1  # the same twice in a file: counted apart
-        results.append(_result(finding, report, order, f"{digest}:{seen[digest]}"))
-    return results
 
 
 def _result(
@@ -415,16 +407,13 @@ def _physical(place: FilePlace) -> dict[str, Any]:
 
 def _artifact(file: str) -> dict[str, Any]:
     uri = quote(file.encode("utf-8", "surrogateescape"))
-    return {"uri": uri} if file.startswith("/") else {"uri": uri, "uriBaseId": ROOT}
+    return {"uri": uri} if file.startswith("/") else {"uri": uri, "uriBaseId": "%SRCROOT%"}
 
 
 def _region(place: FilePlace) -> dict[str, Any]:
-    region = {"startLine": place.line, "startColumn": place.column}
-    if place.end_line is not None:
-        region["endLine"] = place.end_line
-    if place.end_column is not None:
-        region["endColumn"] = place.end_column
-    return region
+    ends = {"endLine": place.end_line, "endColumn": place.end_column}
+    known = {name: end for name, end in ends.items() if end is not None}
+    return {"startLine": place.line, "startColumn": place.column, **known}
 
 
 def _fix(words: str, changes: Sequence[Fix]) -> dict[str, Any]:

@@ -22,11 +22,8 @@ HEAD: Mapping[str, Any] = {"schema_version": SCHEMA_VERSION, "draftcheck_version
 
 def picked(value: Any, *keys: str) -> dict[str, Any]:
     """Some fields of a value; `key=field` where the contract has another name for a field."""
-    found = {}
-    for entry in keys:
-        key, _, field = entry.partition("=")
-        found[key] = attrgetter(field or key)(value)
-    return found
+    named = (entry.partition("=") for entry in keys)
+    return {key: attrgetter(field or key)(value) for key, _, field in named}
 
 
 def dumps(body: Any, indent: int | None = 2) -> str:

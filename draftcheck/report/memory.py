@@ -60,9 +60,8 @@ def _head(fit: MemoryFit) -> str:
 
 def _line(fit: MemoryFit) -> str:
     device = fit.fullest
-    if device is None:
-        return _head(fit)
-    return f"{_head(fit)}, {byte_size(device.required)} of {byte_size(device.available)}"
+    used = device and f", {byte_size(device.required)} of {byte_size(device.available)}"
+    return _head(fit) + (used or "")
 
 
 def _table(fit: MemoryFit) -> Iterator[str]:
@@ -152,12 +151,6 @@ def markdown(engines: Sequence[EngineVerdict]) -> list[str]:
     return [*lines, ""]
 
 
-def top(engines: Sequence[EngineVerdict]) -> dict[str, Any] | None:
-    """The answer of the pair: the first engine's that has figures."""
-    fits = shown(engines)
-    return body(fits[0]) if fits else None
-
-
 def body(fit: MemoryFit) -> dict[str, Any]:
     """The contract's object: bytes on the fullest device, and everything behind them."""
     device = fit.fullest
@@ -179,7 +172,15 @@ def body(fit: MemoryFit) -> dict[str, Any]:
         "draft": _side(device, "draft"),
         "overhead_bytes": device
         and device.required - sum(device.total(name, owner) for owner, name in LETTERS),
-        "devices": [_device(one) for one in fit.devices],
+        "devices": [
+            {
+                **picked(one, "gpu", "available_bytes=available", "required_bytes=required"),
+                "range_bytes": [one.low, one.high],
+                "answer": one.answer,
+                "parts": [_part(part) for part in one.parts],
+            }
+            for one in fit.devices
+        ],
         "changes": fit.changes,
         "notes": fit.notes,
     }  # fmt: skip
@@ -190,18 +191,10 @@ def _side(device: DeviceFit | None, owner: str) -> dict[str, Any]:
     return {key: device and device.total(name, owner) for key, name in names.items()}
 
 
-def _device(device: DeviceFit) -> dict[str, Any]:
+def _part(part: MemoryPart) -> dict[str, Any]:
     return {
-        **picked(device, "gpu", "available_bytes=available", "required_bytes=required"),
-        "range_bytes": [device.low, device.high],
-        "answer": device.answer,
-        "parts": [
-            {
-                **picked(part, "name", "owner", "bytes=nbytes"),
-                "range_bytes": [part.low, part.high],
-                "basis": part.basis,
-                "note": part.note or None,
-            }
-            for part in device.parts
-        ],
+        **picked(part, "name", "owner", "bytes=nbytes"),
+        "range_bytes": [part.low, part.high],
+        "basis": part.basis,
+        "note": part.note or None,
     }

@@ -18,7 +18,6 @@ from draftcheck.report.safe import md
 from draftcheck.report.text import REACTIONS, answer, group, ways_out
 from draftcheck.values.comparison import VocabularyComparison
 from draftcheck.values.facts import ModelFacts
-from draftcheck.values.findings import Finding
 from draftcheck.values.verdicts import EngineVerdict, PairVerdict
 from draftcheck.values.words import Outcome, Severity
 
@@ -26,13 +25,17 @@ if TYPE_CHECKING:
     from draftcheck.trial.result import Trial
 
 LONGEST = 1000
+FINDING = (
+    "rule", "slug", "title", "severity", "outcome", "reaction", "saw", "engine_says", "why", "fix",
+    "source", "basis",
+)  # fmt: skip
 
 
 # ---- JSON ----
 
 
 def pair_json(verdict: PairVerdict, trial: Trial | None = None) -> str:
-    comparison = verdict.comparison
+    comparison, fits = verdict.comparison, memory.shown(verdict.engines)
     body = {
         **HEAD,
         "target": model(comparison.target),
@@ -48,7 +51,7 @@ def pair_json(verdict: PairVerdict, trial: Trial | None = None) -> str:
         ],
         "tokenization": picked(comparison.behaviour, "same", "detail"),
         "engines": [engine(entry) for entry in verdict.engines],
-        "memory": memory.top(verdict.engines),
+        "memory": memory.body(fits[0]) if fits else None,
         "trial": trial.to_dict() if trial is not None else None,
         "verdict": str(verdict.verdict),
     }
@@ -95,19 +98,12 @@ def engine(entry: EngineVerdict) -> dict[str, Any]:
             entry, "engine", "version", "version_checked", "method", "reaction", "verdict",
             "decided_by", "basis",
         ),
-        "findings": [finding(item) for item in entry.findings],
+        "findings": [picked(item, *FINDING) for item in entry.findings],
         "setup": entry.setup,
         "memory": entry.memory and memory.body(entry.memory),
         "repairs": [picked(item, "id", "title", "text", "source") for item in entry.repairs],
         "notes": entry.notes,
     }  # fmt: skip
-
-
-def finding(item: Finding) -> dict[str, Any]:
-    return picked(
-        item, "rule", "slug", "title", "severity", "outcome", "reaction", "saw", "engine_says",
-        "why", "fix", "source", "basis",
-    )  # fmt: skip
 
 
 # ---- Markdown ----
@@ -165,7 +161,6 @@ def _findings(verdict: PairVerdict) -> list[str]:
 
 
 def inspect_markdown(facts: ModelFacts) -> str:
-    """Facts as a table."""
     lines = [f"### {md(facts.ref)}", "", "| fact | value |", "|---|---|"]
     for group_name, value in facts_object(facts).items():
         entries = value.items() if isinstance(value, dict) else [("", value)]

@@ -47,14 +47,10 @@ def _facts(probe: ProbeResult) -> Iterator[tuple[str, str]]:
                 yield name, value
 
 
-def _figures(probe: ProbeResult) -> Iterator[tuple[str, ServerCounts]]:
-    for name, counts in (
-        ("this prompt", probe.prompt),
-        (f"last {probe.seconds or 0:.3g} s", probe.interval),
-        ("since start", probe.since_start),
-    ):
-        if counts is not None:
-            yield name, counts
+def _figures(probe: ProbeResult) -> list[tuple[str, ServerCounts]]:
+    last = (f"last {probe.seconds or 0:.3g} s", probe.interval)
+    spans = (("this prompt", probe.prompt), last, ("since start", probe.since_start))
+    return [(name, counts) for name, counts in spans if counts is not None]
 
 
 def _sentence(counts: ServerCounts) -> str:

@@ -210,13 +210,9 @@ def _sections(answer: Recommendation, verbose: bool) -> Iterator[str]:
         yield "No draft was found."
     if words := _without(answer.alone):
         yield md(words.replace("\n  ", " ")).replace("\n", "\n\n")
-    yield (
-        "\n".join(
-            f"- {md(row.draft)}: {md(row.rule)}: {md(row.saw)}"
-            for row in (answer.rejected if verbose else answer.rejected[:SHOWN])
-        )
-        or "Nothing was turned away."
-    )
+    shown = answer.rejected if verbose else answer.rejected[:SHOWN]
+    rejected = [f"- {md(row.draft)}: {md(row.rule)}: {md(row.saw)}" for row in shown]
+    yield "\n".join(rejected) or "Nothing was turned away."
     first = answer.drafts[0].judged.engine if answer.drafts else None
     if first is not None and first.setup:
         where = f"{md(first.engine)} {md(first.version)}"

@@ -252,7 +252,6 @@ def _grouped(rules: Sequence[Rule]) -> list[list[Rule]]:
 
 
 def takes(method: Method) -> str:
-    """The kinds of draft that a method takes, in words."""
     return ", ".join(TAKES.get(kind, kind) for kind in method.drafts)
 
 
@@ -269,7 +268,6 @@ def write_pages(folder: Path) -> list[str]:
 
 
 def render_pages() -> dict[str, str]:
-    """File name -> text."""
     pages = index()
     made = {"README.md": _pages_index(pages)}
     made |= {f"{page.id}.md": _page(page) for page in pages}
@@ -301,7 +299,15 @@ def _page(page: RulePage) -> Iterator[str]:
     for rows in page.rules:
         yield from (f"## {rows[0].id} {rows[0].slug}", "", ours(rows[0].title) + ".", "")
         for rule in rows:
-            yield from _page_rule(rule)
+            methods = ", ".join(f"`{name}`" for name in rule.methods)
+            yield f"- **{ours(window(rule))}**{': ' + methods if methods else ''}"
+            yield f"  - {rule.severity}, reaction `{rule.reaction}`"
+            if rule.engine_says:
+                yield f"  - it says: {ours(rule.engine_says)}"
+            yield f"  - why: {ours(rule.why)}"
+            yield f"  - fix: {ours(rule.fix)}"
+            yield f"  - known by {KNOWN_BY[rule.basis]}: {ours(rule.source)}"
+            yield ""
     if page.repairs:
         yield from ("## Ways out", "")
     for row in page.repairs:
@@ -309,18 +315,6 @@ def _page(page: RulePage) -> Iterator[str]:
         if row.text:
             yield from ("", "  ```", *(f"  {line}" for line in row.text.strip().splitlines()))
             yield from ("  ```", "")
-
-
-def _page_rule(rule: Rule) -> Iterator[str]:
-    methods = ", ".join(f"`{name}`" for name in rule.methods)
-    yield f"- **{ours(window(rule))}**{': ' + methods if methods else ''}"
-    yield f"  - {rule.severity}, reaction `{rule.reaction}`"
-    if rule.engine_says:
-        yield f"  - it says: {ours(rule.engine_says)}"
-    yield f"  - why: {ours(rule.why)}"
-    yield f"  - fix: {ours(rule.fix)}"
-    yield f"  - known by {KNOWN_BY[rule.basis]}: {ours(rule.source)}"
-    yield ""
 
 
 def _page_of_files() -> Iterator[str]:

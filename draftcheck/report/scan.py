@@ -126,18 +126,15 @@ def _text(summary: ScanSummary) -> Iterator[str]:
 
 
 def _markdown(summary: ScanSummary) -> Iterator[str]:
-    yield f"## {md(_head(summary))}"
-    yield ""
+    yield from (f"## {md(_head(summary))}", "")
     if summary.pins:
-        yield "| pinned target | draft | verdict | why |"
-        yield "|---|---|---|---|"
+        yield from ("| pinned target | draft | verdict | why |", "|---|---|---|---|")
         for pin in summary.pins:
             mark = "" if pin.verdict in USABLE else "**"
             pair = f"{md(pin.pin.target)} | {md(pin.pin.draft)}"
             yield f"| {pair} | {mark}{pin.verdict}{mark} | {md(pin.why)} |"
         yield ""
-    yield "| target | usable drafts | problem |"
-    yield "|---|---|---|"
+    yield from ("| target | usable drafts | problem |", "|---|---|---|")
     for target in summary.targets:
         count = summary.usable.get(target.ref, 0)
         yield f"| {md(target.ref)} | {count:,} | {md(target.problem or '')} |"
@@ -145,8 +142,7 @@ def _markdown(summary: ScanSummary) -> Iterator[str]:
     if not summary.changes:
         yield "No change since the scan before." if summary.scan.number > 1 else "The first scan."
         return
-    yield "| change | target | draft | engine | before | after | why |"
-    yield "|---|---|---|---|---|---|---|"
+    yield from ("| change | target | draft | engine | before | after | why |", "|---" * 7 + "|")
     for change in _sorted(summary.changes)[: 5 * SHOWN]:
         row = (
             change.kind, md(change.target), md(change.draft or "(none)"),

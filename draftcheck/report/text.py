@@ -47,6 +47,7 @@ REACTIONS = {
     Reaction.IGNORES_DRAFT: "silently ignores the draft",
     Reaction.UNKNOWN: "unknown",
 }
+Shown = list[tuple[Finding, list[str]]]
 SEVERITY_COLOURS = {Severity.ERROR: "red", Severity.WARNING: "yellow", Severity.NOTE: "cyan"}
 
 
@@ -81,7 +82,7 @@ def pair(verdict: PairVerdict, *, verbose: bool = False, explicit: bool = False)
     return "\n\n".join(block for block in blocks if block)
 
 
-def group(engines: Sequence[EngineVerdict]) -> list[tuple[Finding, list[str]]]:
+def group(engines: Sequence[EngineVerdict]) -> Shown:
     """Findings with the same words, once each, the worst first; with the engines they hold for."""
     alike: dict[tuple[str, str, str], tuple[Finding, list[str]]] = {}
     for entry in engines:
@@ -150,22 +151,17 @@ def _model(facts: ModelFacts) -> str:
 
 
 def _engines(engines: Sequence[EngineVerdict]) -> str:
-    rows = [
-        (
-            entry.engine,
-            entry.version + ("" if entry.version_checked else " (not verified)"),
-            entry.method or "-",
-            REACTIONS[entry.reaction] + (" (documented)" if entry.basis == "documented" else ""),
-        )
-        for entry in engines
-    ]
+    rows = []
+    for entry in engines:
+        version = entry.version + ("" if entry.version_checked else " (not verified)")
+        documented = " (documented)" if entry.basis == "documented" else ""
+        reaction = REACTIONS[entry.reaction] + documented
+        rows.append((entry.engine, version, entry.method or "-", reaction))
     if not rows:
         return "  no engine of the rulebook takes these files"
-    lines = []
-    for cells, entry in zip(padded(rows), engines, strict=True):
-        word = click.style(entry.verdict, fg=COLOURS[entry.verdict])
-        lines.append(f"  {'  '.join(cells)}  {word}")
-    return "\n".join(lines)
+    words = [click.style(entry.verdict, fg=COLOURS[entry.verdict]) for entry in engines]
+    lines = zip(padded(rows), words, strict=True)
+    return "\n".join(f"  {'  '.join(cells)}  {word}" for cells, word in lines)
 
 
 def _finding(finding: Finding, engines: Sequence[str], *, detailed: bool) -> str:
@@ -184,9 +180,7 @@ def _finding(finding: Finding, engines: Sequence[str], *, detailed: bool) -> str
     return "\n".join([title, *told])
 
 
-def _not_checked(
-    shown: Sequence[tuple[Finding, list[str]]], engines: Sequence[EngineVerdict]
-) -> Iterator[str]:
+def _not_checked(shown: Shown, engines: Sequence[EngineVerdict]) -> Iterator[str]:
     """What was missing, once, with the rules that wanted it."""
     reasons: dict[str, list[str]] = {}
     for finding, _ in shown:

@@ -74,7 +74,12 @@ def _blocks(trial: Trial) -> Iterator[str]:
         yield _kinds(trial)
         yield "\n".join(_other_ways(trial))
     if trial.loads:
-        yield "\n".join(_loads(trial))
+        lines = ["  sequences at once  best draft  speed-up"]
+        for load in trial.loads:
+            lines.append(f"  {load.sequences:17d}  {load.draft_tokens:10d}  {load.speedup:7.2f}x")
+        if losing := [load.sequences for load in trial.loads if load.speedup <= 1.0]:
+            lines.append(f"  from {losing[0]} sequences at once it no longer pays")
+        yield "\n".join(lines)
     foot = list(_foot(trial))
     if trial.pays and trial.best is not None and trial.best.method == "draft_model":
         pair = " ".join(shlex.quote(safe(name)) for name in (trial.target, trial.draft))
@@ -167,18 +172,8 @@ def _other_ways(trial: Trial) -> Iterator[str]:
         yield f"    {safe(row.method):10s} {safe(row.name)}: {figures}"
 
 
-def _loads(trial: Trial) -> Iterator[str]:
-    yield "  sequences at once  best draft  speed-up"
-    for load in trial.loads:
-        yield f"  {load.sequences:17d}  {load.draft_tokens:10d}  {load.speedup:7.2f}x"
-    stops = next((load.sequences for load in trial.loads if load.speedup <= 1.0), None)
-    if stops is not None:
-        yield f"  from {stops} sequences at once it no longer pays"
-
-
 def _foot(trial: Trial) -> Iterator[str]:
-    if trial.costs is not None:
-        costs = trial.costs
+    if (costs := trial.costs) is not None:
         yield (
             f"  a draft step costs {costs.draft_step * 1e3:.2f} ms, a target step"
             f" {costs.target_step * 1e3:.2f} ms ({safe(costs.how)}; ratio {costs.ratio:.2f})"
@@ -193,8 +188,7 @@ def _foot(trial: Trial) -> Iterator[str]:
             f"  in a serving engine {low:.2f}x to {high:.2f}x: from these steps to steps that only"
             " read the weights"
         )
-    if trial.verified is not None:
-        real = trial.verified
+    if (real := trial.verified) is not None:
         same = {True: ", the same text", False: ", not always the same text", None: ""}
         predicted = f" ({real.predicted:.2f} predicted)" if real.predicted is not None else ""
         gain = f", {real.speedup:.2f}x" if real.speedup is not None else ""

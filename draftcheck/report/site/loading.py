@@ -20,15 +20,8 @@ from draftcheck.recommend.costs import DraftPrice
 from draftcheck.recommend.ranking import rank
 from draftcheck.recommend.records import parse
 from draftcheck.recommend.screen import JudgedCandidate
-from draftcheck.report.site.data import (
-    USABLE,
-    EngineColumn,
-    SiteData,
-    SitePair,
-    TrialFigures,
-    best_first,
-    place,
-)
+from draftcheck.report.site import data
+from draftcheck.report.site.data import EngineColumn, SiteData, SitePair
 from draftcheck.rulebook import book as rulebook
 from draftcheck.rulebook.book import Rule
 from draftcheck.scan import rows
@@ -79,7 +72,7 @@ def _site(store: ScanStore, title: str) -> SiteData:
             if row.asked not in columns or row.since > columns[row.asked].since:
                 columns[row.asked] = EngineColumn(row.asked, row.engine, row.version, row.since)
         alone[target.ref] = _answers(row for row in verdicts if row.draft is None)
-        ranked = ranking.of(target.ref, _pairs(store, target.ref, verdicts, models))
+        ranked = ranking.of(target.ref, verdicts)
         pairs[target.ref] = _with_setups(ranked, verdicts)
     nights = [(scan, store.changes(scan.number)) for scan in before[: -EARLIER - 1 : -1]]
     drafts = sorted({pair.draft for ranked in pairs.values() for pair in ranked})
@@ -126,54 +119,12 @@ def _with_setups(pairs: list[SitePair], verdicts: Iterable[rows.VerdictRow]) -> 
     return [replace(pairs[0], answers=tuple(answers)), *pairs[1:]]
 
 
-def _pairs(
-    store: ScanStore,
-    target: str,
-    verdicts: Iterable[rows.VerdictRow],
-    models: Mapping[str, rows.ModelRow],
-) -> Iterator[SitePair]:
-    trials = _trials(store, target, models)
-    for draft, group in groupby(verdicts, lambda row: row.draft):
-        if draft is None:
-            continue
-        rows_of_pair = list(group)
-        trial = trials.get(draft)
-        sizes = [models[ref].parameters if ref in models else None for ref in (target, draft)]
-        yield SitePair(
-            target=target,
-            draft=draft,
-            answers=_answers(rows_of_pair, once=True),
-            relation=next((row.relation for row in rows_of_pair if row.relation), "unknown"),
-            size_ratio=sizes[1] / sizes[0] if sizes[0] and sizes[1] is not None else None,
-            trial=trial.body if trial and trial.state == "done" else None,
-            problem=trial.problem if trial and trial.state != "done" else None,
-        )
-
-
-def _trials(
-    store: ScanStore, target: str, models: Mapping[str, rows.ModelRow]
-) -> dict[str, rows.TrialRow]:
-    """The newest trial of each draft, where both models still are what was measured."""
-    newest = {}
-    for row in store.read(rows.TrialRow, "target = ?", target):
-        now = [models[ref].revision if ref in models else None for ref in (target, row.draft)]
-        if now != [row.target_revision, row.draft_revision]:
-            continue
-        try:
-            convert(row.body, TrialFigures)
-        except ValidationError as error:
-            store.leave_out("trials", f"{target} {row.draft}", error)
-        else:
-            newest[row.draft] = row
-    return newest
-
-
 def _answers(
     verdicts: Iterable[rows.VerdictRow], *, once: bool = False
 ) -> tuple[rows.VerdictRow, ...]:
     """In the order of the columns; once: of several methods of an engine the best."""
     answers = [_answer(row) for row in verdicts]
-    answers.sort(key=lambda row: (*_column(row.asked, row.engine), place(row.verdict)))
+    answers.sort(key=lambda row: (*_column(row.asked, row.engine), data.place(row.verdict)))
     if once:
         answers = [next(group) for _, group in groupby(answers, lambda answer: answer.asked)]
     return tuple(answers)
@@ -226,10 +177,10 @@ class StoreRanking:
         self._store = store
         self._facts = lru_cache(KEPT)(self._restore)
 
-    def of(self, target: str, pairs: Iterable[SitePair]) -> list[SitePair]:
+    def of(self, target: str, verdicts: Iterable[rows.VerdictRow]) -> list[SitePair]:
         """Usable ones ranked, those that a trial found broken behind them, the rest by verdict."""
-        by_draft = {pair.draft: pair for pair in pairs}
-        usable = {draft: pair for draft, pair in by_draft.items() if pair.verdict in USABLE}
+        by_draft = {pair.draft: pair for pair in self._pairs(target, verdicts)}
+        usable = {draft: pair for draft, pair in by_draft.items() if pair.verdict in data.USABLE}
         judged = [self._judged(pair) for pair in usable.values()]
         records = {
             (target, draft): parse(
@@ -254,12 +205,50 @@ class StoreRanking:
             cause = (pair.trial or {}).get("broken")
             why = f"a trial found it broken: {cause}" if cause else pair.why
             others.append(replace(pair, why=why))
-        others.sort(key=lambda pair: (place(pair.verdict), pair.draft))
+        others.sort(key=lambda pair: (data.place(pair.verdict), pair.draft))
         return [*ranked, *others]
 
+    def _pairs(self, target: str, verdicts: Iterable[rows.VerdictRow]) -> Iterator[SitePair]:
+        trials = self._trials(target)
+        for draft, group in groupby(verdicts, lambda row: row.draft):
+            if draft is None:
+                continue
+            found, trial = list(group), trials.get(draft)
+            both = (self._models.get(target), self._models.get(draft))
+            ours, theirs = (model.parameters if model else None for model in both)
+            yield SitePair(
+                target=target,
+                draft=draft,
+                answers=_answers(found, once=True),
+                relation=next((row.relation for row in found if row.relation), "unknown"),
+                size_ratio=theirs / ours if ours and theirs is not None else None,
+                trial=trial.body if trial and trial.state == "done" else None,
+                problem=trial.problem if trial and trial.state != "done" else None,
+            )
+
+    def _trials(self, target: str) -> dict[str, rows.TrialRow]:
+        """The newest trial of each draft, where both models still are what was measured."""
+        newest = {}
+        for row in self._store.read(rows.TrialRow, "target = ?", target):
+            models = (self._models.get(target), self._models.get(row.draft))
+            if [m and m.revision for m in models] != [row.target_revision, row.draft_revision]:
+                continue
+            try:
+                convert(row.body, data.TrialFigures)
+            except ValidationError as error:
+                self._store.leave_out("trials", f"{target} {row.draft}", error)
+            else:
+                newest[row.draft] = row
+        return newest
+
     def _judged(self, pair: SitePair) -> JudgedCandidate:
-        best = best_first(pair.answers)[0]
+        best = data.best_first(pair.answers)[0]
         model = self._models.get(pair.draft)
+        price, target, draft = DraftPrice(), self._facts(pair.target), self._facts(pair.draft)
+        if target is not None and draft is not None:
+            related = VocabularyComparison(Relation(pair.relation))
+            sides = Comparison(target, draft, related, (), Behaviour(None, "not looked at"))
+            price = costs.price(sides, Circumstances())
         engine = EngineVerdict(
             best.engine, best.version, best.version_checked, best.method, best.reaction,
             best.verdict, setup=best.setup,
@@ -273,22 +262,14 @@ class StoreRanking:
             role=(model and model.role) or "full",
             verdict=pair.verdict,
             engine=engine,
-            engines=tuple(a.engine for a in pair.answers if a.verdict in USABLE),
+            engines=tuple(a.engine for a in pair.answers if a.verdict in data.USABLE),
             relation=Relation(pair.relation),
-            price=self._price(pair),
+            price=price,
             parameters=model.parameters if model else None,
             size_ratio=pair.size_ratio,
             tie="verifier" if model and _repo(model.verifier) == _repo(pair.target) else "",
             warnings=tuple(saw.title for saw in best.findings if saw.outcome == "fail"),
         )
-
-    def _price(self, pair: SitePair) -> DraftPrice:
-        target, draft = self._facts(pair.target), self._facts(pair.draft)
-        if target is None or draft is None:
-            return DraftPrice()
-        related = VocabularyComparison(Relation(pair.relation))
-        sides = Comparison(target, draft, related, (), Behaviour(None, "not looked at"))
-        return costs.price(sides, Circumstances())
 
     def _restore(self, ref: str) -> ModelFacts | None:
         model = self._models.get(ref)

@@ -121,7 +121,7 @@ def target(site: SiteData, model: ModelRow, drafts: Mapping[str, ModelRow]) -> d
             "pair": pair,
             "draft": drafts[pair.draft],
             "anchor": f"draft-{rank}",
-            "href": f"#draft-{rank}" if rank <= TOP else f"matrix.html#{pair_key(pair)}",
+            "href": f"#draft-{rank}" if rank <= TOP else _in_matrix(pair),
             "order": place(pair.verdict),
             # Many good verdicts sort first.
             "engines": sum(3 - place(answer.verdict) for answer in pair.answers),
@@ -167,9 +167,8 @@ def told(answers: Sequence[VerdictRow]) -> str:
     return "; ".join(parts)
 
 
-def pair_key(pair: SitePair) -> str:
-    """Names a pair in the address of the matrix."""
-    return f"pair={words.ref_digest(pair.target)}.{words.ref_digest(pair.draft)}"
+def _in_matrix(pair: SitePair) -> str:
+    return f"matrix.html#pair={words.ref_digest(pair.target)}.{words.ref_digest(pair.draft)}"
 
 
 def _rejected(pairs: Iterator[SitePair]) -> Iterator[Mapping[str, Any]]:
