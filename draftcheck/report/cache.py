@@ -18,7 +18,20 @@ def survey(store: HubCache, cleared: tuple[int, int] | None) -> dict[str, Any]:
     for kept in store.entries():
         entries, total = entries + 1, total + kept.size
         sizes.setdefault(kept.name.partition("@")[0], []).append(kept.size)
-    repos = [_repo(body, sizes) for body in store.listings()]
+    repos: list[dict[str, Any]] = []
+    for body in store.listings():  # one repo at one commit; shared contents count for each
+        files = (file for file in body["files"].values() if isinstance(file, list))
+        names = {str(file[1]).partition(":")[2] for file in files if len(file) == 2}
+        mine = [sizes[name] for name in names if name in sizes]
+        repos.append(
+            {
+                "repo": str(body.get("repo")),
+                "revision": str(body.get("commit")),
+                "endpoint": str(body.get("endpoint")),
+                "entries": len(mine),
+                "bytes": sum(map(sum, mine)),
+            }
+        )
     repos.sort(key=lambda share: (-share["bytes"], share["repo"], share["revision"]))
     return {
         "folder": str(store.folder),
@@ -27,23 +40,6 @@ def survey(store: HubCache, cleared: tuple[int, int] | None) -> dict[str, Any]:
         "limit_bytes": store.limit,
         "repos": repos,
         "cleared": cleared and {"entries": cleared[0], "bytes": cleared[1]},
-    }
-
-
-def _repo(body: dict[str, Any], sizes: dict[str, list[int]]) -> dict[str, Any]:
-    """One repo at one commit; contents that repos share count for each."""
-    names = {
-        str(entry[1]).partition(":")[2]
-        for entry in body["files"].values()
-        if isinstance(entry, list) and len(entry) == 2
-    }
-    mine = [sizes[name] for name in names if name in sizes]
-    return {
-        "repo": str(body.get("repo")),
-        "revision": str(body.get("commit")),
-        "endpoint": str(body.get("endpoint")),
-        "entries": len(mine),
-        "bytes": sum(map(sum, mine)),
     }
 
 

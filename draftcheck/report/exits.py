@@ -12,12 +12,7 @@ from draftcheck.values.words import Verdict
 if TYPE_CHECKING:
     from draftcheck.trial.result import Trial
 
-CODES = {
-    Verdict.COMPATIBLE: 0,
-    Verdict.DEGRADED: 0,
-    Verdict.INCOMPATIBLE: 1,
-    Verdict.UNDECIDED: 3,
-}
+CODES = {Verdict.COMPATIBLE: 0, Verdict.DEGRADED: 0, Verdict.INCOMPATIBLE: 1, Verdict.UNDECIDED: 3}
 
 
 def code(verdict: Verdict, *, strict: bool = False, trial: Trial | None = None) -> int:

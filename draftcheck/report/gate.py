@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, metadata
 from typing import Any
@@ -15,8 +16,7 @@ import click
 from draftcheck.gate.results import CheckedDeployment, GateReport
 from draftcheck.report.json import HEAD, dumps, picked
 from draftcheck.report.layout import plural, wrapped
-from draftcheck.report.safe import markdown as md
-from draftcheck.report.safe import safe
+from draftcheck.report.safe import md, safe
 from draftcheck.report.text import COLOURS, SEVERITY_COLOURS
 from draftcheck.settings import __version__
 from draftcheck.values.findings import FilePlace, Finding, Fix
@@ -31,11 +31,21 @@ def _text(report: GateReport, verbose: bool) -> str:
     """Findings by place, the worst words in colour, and a last line that counts."""
     shown = [f for f in report.findings if verbose or (f.ignored is None and not _remark(f))]
     blocks = [_finding(finding, report) for finding in shown]
-    if verbose:
-        blocks += [_setup(setup) for setup in report.setups]
-    if report.missing:
-        blocks.append("\n".join(_missing(report)))
-    return "\n\n".join([*blocks, _last(report)])
+    for setup in report.setups if verbose else ():
+        word = click.style(str(setup.verdict), fg=COLOURS[setup.verdict])
+        blocks.append(f"{_where(setup.place)}: {word}: {safe(_setup_words(setup), 1000)}")
+    if report.missing:  # models that are not known, once each, and what to do about it
+        unknown = [click.style("not known:", fg="magenta", bold=True)]
+        unknown += [f"  {safe(key)}" for key in report.missing]
+        fixes = {f.rule: f.fix for f in report.findings if f.rule in MISSING and f.ignored is None}
+        unknown += [_field("fix", fixes[rule]) for rule in sorted(fixes)]
+        blocks.append("\n".join(unknown))
+    if report.empty:
+        blocks.append(f"{NOTHING} ({_count(report.looked_at, 'file')} looked at)")
+    else:
+        word = click.style(str(report.verdict), fg=COLOURS[report.verdict], bold=True)
+        blocks.append(f"{word}: {_counts(report)}")
+    return "\n\n".join(blocks)
 
 
 def _remark(finding: Finding) -> bool:
@@ -73,7 +83,6 @@ def _where(place: FilePlace) -> str:
 
 
 def _setup_words(setup: CheckedDeployment) -> str:
-    """One setup in a line."""
     name = f"{setup.name}: " if setup.name else ""
     version = setup.version or "?"
     method = f", {setup.method}" if setup.method else ""
@@ -85,26 +94,6 @@ def _setup_words(setup: CheckedDeployment) -> str:
 
 def _field(name: str, value: str) -> str:
     return wrapped(f"  {name.ljust(7)} ", safe(value, 1000))
-
-
-def _setup(setup: CheckedDeployment) -> str:
-    word = click.style(str(setup.verdict), fg=COLOURS[setup.verdict])
-    return f"{_where(setup.place)}: {word}: {safe(_setup_words(setup), 1000)}"
-
-
-def _missing(report: GateReport) -> Iterator[str]:
-    """Models that are not known, once each, and what to do about it."""
-    yield click.style("not known:", fg="magenta", bold=True)
-    yield from (f"  {safe(key)}" for key in report.missing)
-    fixes = {f.rule: f.fix for f in report.findings if f.rule in MISSING and f.ignored is None}
-    yield from (_field("fix", fixes[rule]) for rule in sorted(fixes))
-
-
-def _last(report: GateReport) -> str:
-    if report.empty:
-        return f"{NOTHING} ({_count(report.looked_at, 'file')} looked at)"
-    word = click.style(str(report.verdict), fg=COLOURS[report.verdict], bold=True)
-    return f"{word}: {_counts(report)}"
 
 
 def _counts(report: GateReport) -> str:
@@ -137,43 +126,41 @@ def _body(report: GateReport) -> dict[str, Any]:
             report, "verdict", "nothing_to_check=empty", "files_looked_at=looked_at",
             "setups_without_speculation=idle", "lock", "missing",
         ),
-        "setups": [_setup_object(setup) for setup in report.setups],
-        "findings": [_finding_object(finding) for finding in report.findings],
+        "setups": [
+            {
+                **_place_object(setup.place),
+                "name": setup.name or None,
+                "engine": setup.engine,
+                "version": setup.version,
+                "version_from": setup.version_from or None,
+                **picked(setup, "method", "target", "draft", "reaction", "verdict", "trial"),
+            }
+            for setup in report.setups
+        ],
+        "findings": [
+            {
+                **picked(finding, "rule", "slug", "severity", "outcome"),
+                **_place_object(finding.place),
+                **picked(finding, "setup", "title", "saw", "why", "fix", "source", "fixable"),
+                "changes": [
+                    {**_place_object(change.place), **picked(change, "text", "safe")}
+                    for change in finding.changes
+                ],
+                "ignored": finding.ignored,
+            }
+            for finding in report.findings
+        ],
     }  # fmt: skip
-
-
-def _setup_object(setup: CheckedDeployment) -> dict[str, Any]:
-    return {
-        **_place_object(setup.place),
-        "name": setup.name or None,
-        "engine": setup.engine,
-        "version": setup.version,
-        "version_from": setup.version_from or None,
-        **picked(setup, "method", "target", "draft", "reaction", "verdict", "trial"),
-    }
 
 
 def _place_object(place: FilePlace) -> dict[str, Any]:
     return picked(place, "file", "line", "column", "end_line", "end_column")
 
 
-def _finding_object(finding: Finding) -> dict[str, Any]:
-    return {
-        **picked(finding, "rule", "slug", "severity", "outcome"),
-        **_place_object(finding.place),
-        **picked(finding, "setup", "title", "saw", "why", "fix", "source", "fixable"),
-        "changes": [
-            {**_place_object(change.place), **picked(change, "text", "safe")}
-            for change in finding.changes
-        ],
-        "ignored": finding.ignored,
-    }
-
-
 def _markdown(report: GateReport) -> Iterator[str]:
     """A job summary."""
-    yield f"### draftcheck gate: {'nothing to check' if report.empty else report.verdict}"
-    yield ""
+    verdict = "nothing to check" if report.empty else report.verdict
+    yield from (f"### draftcheck gate: {verdict}", "")
     yield (NOTHING if report.empty else _counts(report)) + "."
     shown = [f for f in report.findings if f.ignored is None and not _remark(f)]
     if shown:
@@ -199,8 +186,6 @@ def _markdown(report: GateReport) -> Iterator[str]:
 
 # ---- GitHub annotations ----
 
-ANNOTATIONS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.NOTE: "notice"}
-
 
 def _github(report: GateReport) -> str:
     """Workflow commands that GitHub shows as annotations of a pull request."""
@@ -225,9 +210,12 @@ def _annotation(finding: Finding) -> str:
         fields["endColumn"] = str(place.end_column)
     unknown = finding.outcome is Outcome.UNKNOWN
     fields["title"] = f"{finding.rule} {finding.slug}" + (" (not checked)" if unknown else "")
-    said = ",".join(f"{name}={_command_field(safe(value))}" for name, value in fields.items())
+    said = ",".join(
+        f"{name}=" + _command_data(safe(value)).replace(":", "%3A").replace(",", "%2C")
+        for name, value in fields.items()
+    )
     words = f"{safe(finding.title)}\nsaw: {safe(finding.saw, 1000)}\nfix: {safe(finding.fix, 1000)}"
-    level = ANNOTATIONS[finding.severity]
+    level = "notice" if finding.severity is Severity.NOTE else finding.severity
     return f"::{level} {said}::{_command_data(f'{_word_for(finding)}: {words}')}"
 
 
@@ -236,49 +224,42 @@ def _command_data(text: str) -> str:
     return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
 
 
-def _command_field(text: str) -> str:
-    """The value of a property of a command."""
-    return _command_data(text).replace(":", "%3A").replace(",", "%2C")
-
-
 # ---- JUnit ----
 
 _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
+Suites = dict[str, tuple[Counter[str], list[str]]]
+"""File -> how its cases came out, and the cases."""
+
+
 def _junit(report: GateReport) -> str:
     """JUnit XML: a case per setup and per finding of a file, for CI systems that show tests."""
-    suites: dict[str, list[str]] = {}
-    tallies: dict[str, list[int]] = {}
+    suites: Suites = {}
     about: dict[int | None, list[Finding]] = {}
     for finding in report.findings:
         about.setdefault(finding.setup, []).append(finding)
     for number, setup in enumerate(report.setups):
         found = about.get(number, [])
         name = f"line {setup.place.line}: {_setup_words(setup)}"
-        _case(suites, tallies, setup.place.file, name, found)
+        _case(suites, setup.place.file, name, found)
     for finding in about.get(None, []):
         name = f"line {finding.place.line}: {finding.rule} {finding.slug}"
-        _case(suites, tallies, finding.place.file, name, [finding])
+        _case(suites, finding.place.file, name, [finding])
     if not suites:
-        _case(suites, tallies, "draftcheck", NOTHING, [], skipped=NOTHING)
-    total = [sum(tally[i] for tally in tallies.values()) for i in range(4)]
+        _case(suites, "draftcheck", NOTHING, [], skipped=NOTHING)
+    total = sum((tally for tally, _ in suites.values()), Counter[str]())
     lines = ['<?xml version="1.0" encoding="UTF-8"?>', f"<testsuites {_tally(total)}>"]
-    for file, cases in suites.items():
-        lines += [f"<testsuite name={_xml_attribute(file)} {_tally(tallies[file])}>", *cases]
+    for file, (tally, cases) in suites.items():
+        lines += [f"<testsuite name={_xml_attribute(file)} {_tally(tally)}>", *cases]
         lines.append("</testsuite>")
     return "\n".join([*lines, "</testsuites>"])
 
 
 def _case(
-    suites: dict[str, list[str]],
-    tallies: dict[str, list[int]],
-    file: str,
-    name: str,
-    findings: Iterable[Finding],
-    skipped: str = "",
+    suites: Suites, file: str, name: str, findings: Iterable[Finding], skipped: str = ""
 ) -> None:
-    tally = tallies.setdefault(file, [0, 0, 0, 0])
+    tally, cases = suites.setdefault(file, (Counter(), []))
     place = _xml_attribute(file)
     head = f"<testcase classname={place} name={_xml_attribute(name)} file={place}"
     failures, errors, said = [], [], []
@@ -300,19 +281,19 @@ def _case(
     ]
     if skipped and not inside:
         inside.append(f"<skipped message={_xml_attribute(skipped)}/>")
-        tally[3] += 1
+        tally["skipped"] += 1
     if said:
         inside.append(f"<system-out>{_xml_text(chr(10).join(said))}</system-out>")
-    tally[0] += 1
-    tally[1] += bool(failures)
-    tally[2] += bool(errors and not failures)
+    tally["tests"] += 1
+    tally["failures"] += bool(failures)
+    tally["errors"] += bool(errors and not failures)
     body = f">{''.join(inside)}</testcase>" if inside else "/>"
-    suites.setdefault(file, []).append(head + body)
+    cases.append(head + body)
 
 
-def _tally(tally: list[int]) -> str:
+def _tally(tally: Counter[str]) -> str:
     names = ("tests", "failures", "errors", "skipped")
-    return " ".join(f'{name}="{count}"' for name, count in zip(names, tally, strict=True))
+    return " ".join(f'{name}="{tally[name]}"' for name in names)
 
 
 def _xml_text(text: str) -> str:
@@ -330,9 +311,6 @@ def _xml_attribute(text: str) -> str:
 SCHEMA = (
     "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 )
-DISTRIBUTION = "draftcheck-llm"
-LEVELS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.NOTE: "note"}
-ROOT = "%SRCROOT%"
 
 
 def _sarif(report: GateReport) -> str:
@@ -343,6 +321,15 @@ def _sarif(report: GateReport) -> str:
     invocation: dict[str, Any] = {"executionSuccessful": True}
     if report.empty:
         invocation["toolExecutionNotifications"] = [{"level": "note", "message": {"text": NOTHING}}]
+    seen: Counter[str] = Counter()
+    results = []
+    for finding in report.findings:
+        # The same digest for the same finding in a file whose other lines changed.
+        about = "" if finding.setup is None else _setup_words(report.setups[finding.setup])
+        parts = "\0".join((finding.rule, finding.place.file, finding.saw, about))
+        digest = hashlib.sha256(parts.encode("utf-8", "surrogateescape")).hexdigest()[:32]
+        seen[digest] += 1  # the same twice in a file: counted apart
+        results.append(_result(finding, report, order, f"{digest}:{seen[digest]}"))
     run = {
         "tool": {
             "driver": {
@@ -355,7 +342,7 @@ def _sarif(report: GateReport) -> str:
         },
         "invocations": [invocation],
         "columnKind": "unicodeCodePoints",
-        "results": _results(report, order),
+        "results": results,
     }
     return dumps({"$schema": SCHEMA, "version": "2.1.0", "runs": [run]})
 
@@ -366,65 +353,47 @@ PAGES = {"TRU": "every-engine", "MEM": "every-engine", "FIL": "deploy-files", "G
 def _home() -> str | None:
     """The repository that this package was built from, when it says so; never a guess."""
     try:
-        told = metadata(DISTRIBUTION).get_all("Project-URL") or []
+        told = metadata("draftcheck-llm").get_all("Project-URL") or []
     except PackageNotFoundError:
         return None
     named = (entry.partition(",") for entry in told)
     return next((url.strip() for label, _, url in named if label.lower() == "repository"), None)
 
 
-def _page(finding: Finding, report: GateReport, home: str) -> str:
-    """Where the rule is explained."""
-    engine = report.setups[finding.setup].engine if finding.setup is not None else "README"
-    page = PAGES.get(finding.rule[:3], engine)
-    anchor = f"{finding.rule} {finding.slug}".lower().replace(" ", "-")
-    return f"{home}/blob/main/docs/rules/{quote(page)}.md#{anchor}"
-
-
 def _rule(finding: Finding, report: GateReport, home: str | None) -> dict[str, Any]:
+    engine = report.setups[finding.setup].engine if finding.setup is not None else "README"
+    page = quote(PAGES.get(finding.rule[:3], engine))
+    anchor = f"{finding.rule} {finding.slug}".lower().replace(" ", "-")
     return {
         "id": finding.rule,
-        "name": _pascal(finding.slug),
+        "name": "".join(part.capitalize() for part in finding.slug.split("-")),
         "shortDescription": {"text": _sentence(finding.title)},
         "fullDescription": {"text": _sentence(finding.why)},
         "help": {"text": f"{_sentence(finding.why)} {finding.fix}"},
-        **({"helpUri": _page(finding, report, home)} if home else {}),
-        "defaultConfiguration": {"level": LEVELS[finding.severity]},
+        **({"helpUri": f"{home}/blob/main/docs/rules/{page}.md#{anchor}"} if home else {}),
+        "defaultConfiguration": {"level": finding.severity},
         "properties": {"tags": ["speculative-decoding"]},
     }
-
-
-def _results(report: GateReport, order: Mapping[str, int]) -> list[dict[str, Any]]:
-    seen: dict[str, int] = {}
-    results = []
-    for finding in report.findings:
-        print_ = _fingerprint(finding, report)
-        seen[print_] = seen.get(print_, 0) + 1  # the same twice in a file: counted apart
-        results.append(_result(finding, report, order, f"{print_}:{seen[print_]}"))
-    return results
 
 
 def _result(
     finding: Finding, report: GateReport, order: Mapping[str, int], mark: str
 ) -> dict[str, Any]:
-    unknown = finding.outcome is Outcome.UNKNOWN
-    lead = "Not checked: " if unknown else ""
+    lead = "Not checked: " if finding.outcome is Outcome.UNKNOWN else ""
     body: dict[str, Any] = {
         "ruleId": finding.rule,
         "ruleIndex": order[finding.rule],
-        "level": LEVELS[finding.severity],
+        "level": finding.severity,
         "message": {"text": f"{lead}{_sentence(finding.title)} {finding.saw}. {finding.fix}"},
         "locations": [{"physicalLocation": _physical(finding.place)}],
         "partialFingerprints": {"draftcheck/v1": mark},
     }
     if finding.setup is not None:
         setup = report.setups[finding.setup]
-        related: dict[str, Any] = {
-            "id": 1,
-            "physicalLocation": _physical(setup.place),
-            "message": {"text": _setup_words(setup)},
-        }
-        body["relatedLocations"] = [related]
+        message = {"text": _setup_words(setup)}
+        body["relatedLocations"] = [
+            {"id": 1, "physicalLocation": _physical(setup.place), "message": message}
+        ]
     if finding.fixable:
         body["fixes"] = [_fix(finding.fix, finding.changes)]
     if finding.ignored is not None:
@@ -438,16 +407,13 @@ def _physical(place: FilePlace) -> dict[str, Any]:
 
 def _artifact(file: str) -> dict[str, Any]:
     uri = quote(file.encode("utf-8", "surrogateescape"))
-    return {"uri": uri} if file.startswith("/") else {"uri": uri, "uriBaseId": ROOT}
+    return {"uri": uri} if file.startswith("/") else {"uri": uri, "uriBaseId": "%SRCROOT%"}
 
 
 def _region(place: FilePlace) -> dict[str, Any]:
-    region = {"startLine": place.line, "startColumn": place.column}
-    if place.end_line is not None:
-        region["endLine"] = place.end_line
-    if place.end_column is not None:
-        region["endColumn"] = place.end_column
-    return region
+    ends = {"endLine": place.end_line, "endColumn": place.end_column}
+    known = {name: end for name, end in ends.items() if end is not None}
+    return {"startLine": place.line, "startColumn": place.column, **known}
 
 
 def _fix(words: str, changes: Sequence[Fix]) -> dict[str, Any]:
@@ -470,18 +436,6 @@ def _fix(words: str, changes: Sequence[Fix]) -> dict[str, Any]:
             for file, group in by_file.items()
         ],
     }
-
-
-def _fingerprint(finding: Finding, report: GateReport) -> str:
-    """The same for the same finding in a file whose other lines changed."""
-    setup = report.setups[finding.setup] if finding.setup is not None else None
-    about = _setup_words(setup) if setup is not None else ""
-    parts = (finding.rule, finding.place.file, finding.saw, about)
-    return hashlib.sha256("\0".join(parts).encode("utf-8", "surrogateescape")).hexdigest()[:32]
-
-
-def _pascal(slug: str) -> str:
-    return "".join(part.capitalize() for part in slug.split("-"))
 
 
 def _sentence(text: str) -> str:

@@ -1,4 +1,4 @@
-"""Values as JSON: what every report begins with, and text that any parser takes.
+"""Values as JSON: what every report begins with, text that any parser takes, results as dicts.
 
 The contract's keys are named one by one where a report is made, so that refactoring cannot change
 them.
@@ -7,11 +7,13 @@ them.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from importlib import import_module
 from operator import attrgetter
 from typing import Any
 
 from draftcheck.settings import __version__
+from draftcheck.values.results import PublicResult
 
 SCHEMA_VERSION = 1
 HEAD: Mapping[str, Any] = {"schema_version": SCHEMA_VERSION, "draftcheck_version": __version__}
@@ -20,11 +22,8 @@ HEAD: Mapping[str, Any] = {"schema_version": SCHEMA_VERSION, "draftcheck_version
 
 def picked(value: Any, *keys: str) -> dict[str, Any]:
     """Some fields of a value; `key=field` where the contract has another name for a field."""
-    found = {}
-    for entry in keys:
-        key, _, field = entry.partition("=")
-        found[key] = attrgetter(field or key)(value)
-    return found
+    named = (entry.partition("=") for entry in keys)
+    return {key: attrgetter(field or key)(value) for key, _, field in named}
 
 
 def dumps(body: Any, indent: int | None = 2) -> str:
@@ -36,14 +35,30 @@ def dumps(body: Any, indent: int | None = 2) -> str:
 def _unicode(value: Any) -> Any:
     r"""The same without lone surrogates, which strict parsers refuse: bytes become \xNN."""
     if isinstance(value, str):
-        return value if value.isascii() else _escaped(value)
+        if value.isascii():
+            return value
+        try:
+            return value.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+        except UnicodeEncodeError:  # a surrogate that stands for no byte
+            return value.encode("utf-8", "backslashreplace").decode("utf-8")
     if isinstance(value, Mapping):
         return {_unicode(name): _unicode(entry) for name, entry in value.items()}
     return [_unicode(entry) for entry in value] if isinstance(value, list | tuple) else value
 
 
-def _escaped(text: str) -> str:
-    try:
-        return text.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
-    except UnicodeEncodeError:  # a surrogate that stands for no byte
-        return text.encode("utf-8", "backslashreplace").decode("utf-8")
+WRITERS: Mapping[str, tuple[str, Callable[[Any, Any], str]]] = {
+    "PairVerdict": ("pair", lambda report, verdict: report.pair_json(verdict)),
+    "ModelFacts": ("pair", lambda report, facts: report.inspect_json(facts)),
+    "Recommendation": (
+        "recommend", lambda report, answer: report.FORMATS["json"]([answer], False, False),
+    ),
+    "GateReport": ("gate", lambda report, found: report.FORMATS["json"](found, False)),
+}  # fmt: skip
+"""By class name, the module that writes it: only what is asked for is imported."""
+
+
+def as_dict(result: PublicResult) -> dict[str, Any]:
+    """What PublicResult.to_dict says: read back from the text that the command prints."""
+    module, write = WRITERS[type(result).__name__]
+    body: dict[str, Any] = json.loads(write(import_module(f"draftcheck.report.{module}"), result))
+    return body

@@ -38,7 +38,6 @@ def padded(rows: Sequence[Sequence[str]]) -> list[list[str]]:
 
 
 def plural(number: int, word: str) -> str:
-    """The word for so many."""
     return word if number == 1 else f"{word}s"
 
 

@@ -8,8 +8,7 @@ from typing import Any
 import click
 
 from draftcheck.report.json import picked
-from draftcheck.report.safe import markdown as md
-from draftcheck.report.safe import safe
+from draftcheck.report.safe import md, safe
 from draftcheck.values.memory import DeviceFit, Fit, MemoryFit, MemoryPart
 from draftcheck.values.sizes import byte_size
 from draftcheck.values.verdicts import EngineVerdict
@@ -61,9 +60,8 @@ def _head(fit: MemoryFit) -> str:
 
 def _line(fit: MemoryFit) -> str:
     device = fit.fullest
-    if device is None:
-        return _head(fit)
-    return f"{_head(fit)}, {byte_size(device.required)} of {byte_size(device.available)}"
+    used = device and f", {byte_size(device.required)} of {byte_size(device.available)}"
+    return _head(fit) + (used or "")
 
 
 def _table(fit: MemoryFit) -> Iterator[str]:
@@ -72,12 +70,17 @@ def _table(fit: MemoryFit) -> Iterator[str]:
         if number or len(fit.devices) > 1:
             yield f"  {safe(device.gpu, 40)}"
         for part in device.parts:
-            yield f"    {_name(part):24} {byte_size(part.nbytes):>11}  {_known(part)}"
+            known = str(part.basis)
+            if part.low != part.high:
+                known += f", {byte_size(part.low)} to {byte_size(part.high)}"
+            known += f", {safe(part.note)}" if part.note else ""
+            yield f"    {_name(part):24} {byte_size(part.nbytes):>11}  {known}"
         yield (
             f"    {'in all':24} {byte_size(device.required):>11}  {byte_size(device.low)} to"
             f" {byte_size(device.high)}, of {byte_size(device.available)} to use"
         )
-        yield f"    [{bar(device)}] {_headroom(device)}"
+        left = f"{byte_size(abs(device.headroom))} {'left' if device.headroom >= 0 else 'too much'}"
+        yield f"    [{bar(device)}] {left}"
     if fit.devices:
         yield f"    {_limits(fit)}"
     for change in fit.changes:
@@ -93,19 +96,6 @@ def _distinct(fit: MemoryFit) -> list[DeviceFit]:
 
 def _name(part: MemoryPart) -> str:
     return part.name if part.owner == "engine" else f"{part.owner} {part.name}"
-
-
-def _known(part: MemoryPart) -> str:
-    note = f", {safe(part.note)}" if part.note else ""
-    if part.low == part.high:
-        return f"{part.basis}{note}"
-    return f"{part.basis}, {byte_size(part.low)} to {byte_size(part.high)}{note}"
-
-
-def _headroom(device: DeviceFit) -> str:
-    if device.headroom >= 0:
-        return f"{byte_size(device.headroom)} left"
-    return f"{byte_size(-device.headroom)} too much"
 
 
 def bar(device: DeviceFit) -> str:
@@ -161,12 +151,6 @@ def markdown(engines: Sequence[EngineVerdict]) -> list[str]:
     return [*lines, ""]
 
 
-def top(engines: Sequence[EngineVerdict]) -> dict[str, Any] | None:
-    """The answer of the pair: the first engine's that has figures."""
-    fits = shown(engines)
-    return body(fits[0]) if fits else None
-
-
 def body(fit: MemoryFit) -> dict[str, Any]:
     """The contract's object: bytes on the fullest device, and everything behind them."""
     device = fit.fullest
@@ -186,8 +170,17 @@ def body(fit: MemoryFit) -> dict[str, Any]:
         "bytes_per_token": {"target": fit.per_token[0], "draft": fit.per_token[1]},
         "target": _side(device, "target"),
         "draft": _side(device, "draft"),
-        "overhead_bytes": _overhead(device),
-        "devices": [_device(one) for one in fit.devices],
+        "overhead_bytes": device
+        and device.required - sum(device.total(name, owner) for owner, name in LETTERS),
+        "devices": [
+            {
+                **picked(one, "gpu", "available_bytes=available", "required_bytes=required"),
+                "range_bytes": [one.low, one.high],
+                "answer": one.answer,
+                "parts": [_part(part) for part in one.parts],
+            }
+            for one in fit.devices
+        ],
         "changes": fit.changes,
         "notes": fit.notes,
     }  # fmt: skip
@@ -198,24 +191,10 @@ def _side(device: DeviceFit | None, owner: str) -> dict[str, Any]:
     return {key: device and device.total(name, owner) for key, name in names.items()}
 
 
-def _overhead(device: DeviceFit | None) -> int | None:
-    if device is None:
-        return None
-    return device.required - sum(device.total(name, owner) for owner, name in LETTERS)
-
-
-def _device(device: DeviceFit) -> dict[str, Any]:
+def _part(part: MemoryPart) -> dict[str, Any]:
     return {
-        **picked(device, "gpu", "available_bytes=available", "required_bytes=required"),
-        "range_bytes": [device.low, device.high],
-        "answer": device.answer,
-        "parts": [
-            {
-                **picked(part, "name", "owner", "bytes=nbytes"),
-                "range_bytes": [part.low, part.high],
-                "basis": part.basis,
-                "note": part.note or None,
-            }
-            for part in device.parts
-        ],
+        **picked(part, "name", "owner", "bytes=nbytes"),
+        "range_bytes": [part.low, part.high],
+        "basis": part.basis,
+        "note": part.note or None,
     }

@@ -14,11 +14,10 @@ from draftcheck.models import stored
 from draftcheck.report import memory, text
 from draftcheck.report.json import HEAD, dumps, picked
 from draftcheck.report.layout import fenced, figure
-from draftcheck.report.safe import markdown as md
+from draftcheck.report.safe import md
 from draftcheck.report.text import REACTIONS, answer, group, ways_out
-from draftcheck.values.comparison import Difference, SpecialToken, VocabularyComparison
+from draftcheck.values.comparison import VocabularyComparison
 from draftcheck.values.facts import ModelFacts
-from draftcheck.values.findings import Finding
 from draftcheck.values.verdicts import EngineVerdict, PairVerdict
 from draftcheck.values.words import Outcome, Severity
 
@@ -26,22 +25,33 @@ if TYPE_CHECKING:
     from draftcheck.trial.result import Trial
 
 LONGEST = 1000
+FINDING = (
+    "rule", "slug", "title", "severity", "outcome", "reaction", "saw", "engine_says", "why", "fix",
+    "source", "basis",
+)  # fmt: skip
 
 
 # ---- JSON ----
 
 
 def pair_json(verdict: PairVerdict, trial: Trial | None = None) -> str:
-    comparison = verdict.comparison
+    comparison, fits = verdict.comparison, memory.shown(verdict.engines)
     body = {
         **HEAD,
         "target": model(comparison.target),
         "draft": None if comparison.draft is None else model(comparison.draft),
         "vocabulary": vocabulary(comparison.vocabulary),
-        "special_tokens": [_special(token) for token in comparison.specials],
+        "special_tokens": [
+            {
+                "name": token.name,
+                "target": {"id": token.target_id, "text": _token(token.target_text)},
+                "draft": {"id": token.draft_id, "text": _token(token.draft_text)},
+            }
+            for token in comparison.specials
+        ],
         "tokenization": picked(comparison.behaviour, "same", "detail"),
         "engines": [engine(entry) for entry in verdict.engines],
-        "memory": memory.top(verdict.engines),
+        "memory": memory.body(fits[0]) if fits else None,
         "trial": trial.to_dict() if trial is not None else None,
         "verdict": str(verdict.verdict),
     }
@@ -65,24 +75,15 @@ def inspect_json(facts: ModelFacts) -> str:
 
 
 def vocabulary(comparison: VocabularyComparison) -> dict[str, Any]:
-    first = comparison.differences[0] if comparison.differences else None
+    differences = [
+        {"id": entry.id, "target": _token(entry.target), "draft": _token(entry.draft)}
+        for entry in comparison.differences
+    ]
     return {
         **picked(comparison, "relation", "target_size", "draft_size", "size_gap", "differing_ids"),
-        "first_difference": _difference(first) if first else None,
-        "differences": [_difference(entry) for entry in comparison.differences],
+        "first_difference": differences[0] if differences else None,
+        "differences": differences,
         "overlap": comparison.overlap,
-    }
-
-
-def _difference(entry: Difference) -> dict[str, Any]:
-    return {"id": entry.id, "target": _token(entry.target), "draft": _token(entry.draft)}
-
-
-def _special(token: SpecialToken) -> dict[str, Any]:
-    return {
-        "name": token.name,
-        "target": {"id": token.target_id, "text": _token(token.target_text)},
-        "draft": {"id": token.draft_id, "text": _token(token.draft_text)},
     }
 
 
@@ -97,19 +98,12 @@ def engine(entry: EngineVerdict) -> dict[str, Any]:
             entry, "engine", "version", "version_checked", "method", "reaction", "verdict",
             "decided_by", "basis",
         ),
-        "findings": [finding(item) for item in entry.findings],
+        "findings": [picked(item, *FINDING) for item in entry.findings],
         "setup": entry.setup,
         "memory": entry.memory and memory.body(entry.memory),
         "repairs": [picked(item, "id", "title", "text", "source") for item in entry.repairs],
         "notes": entry.notes,
     }  # fmt: skip
-
-
-def finding(item: Finding) -> dict[str, Any]:
-    return picked(
-        item, "rule", "slug", "title", "severity", "outcome", "reaction", "saw", "engine_says",
-        "why", "fix", "source", "basis",
-    )  # fmt: skip
 
 
 # ---- Markdown ----
@@ -135,16 +129,22 @@ def pair_markdown(verdict: PairVerdict) -> str:
             f"| {md(entry.engine)} | {md(entry.version)}{checked} | {md(entry.method or '-')}"
             f" | {REACTIONS[entry.reaction]} | {entry.verdict} |"
         )
-    lines += ["", *_findings(verdict), *_repairs(verdict)]
-    lines += [*memory.markdown(verdict.engines), *_setup(verdict)]
+    lines += ["", *_findings(verdict)]
+    repairs = ways_out(verdict.engines)
+    for item, names in repairs:
+        lines.append(f"- way out ({md(', '.join(names))}): {md(item.title)}")
+        lines += ["", fenced(item.text), ""] if item.text else []
+    lines += [*([""] if repairs else []), *memory.markdown(verdict.engines)]
+    if ready := next((entry for entry in verdict.engines if entry.setup), None):
+        where = f"{md(ready.engine)} {md(ready.version)}"
+        lines += [f"To switch it on ({where}):", "", fenced(ready.setup or "")]
     return "\n".join(lines).rstrip()
 
 
 def _findings(verdict: PairVerdict) -> list[str]:
     lines = []
-    for item in group(verdict.engines):
-        finding = item.finding
-        where = md(", ".join(item.engines))
+    for finding, engines in group(verdict.engines):
+        where = md(", ".join(engines))
         if finding.outcome is Outcome.FAIL:
             lines += [
                 f"- **{finding.severity} {finding.rule} {finding.slug}** ({where}):"
@@ -160,26 +160,7 @@ def _findings(verdict: PairVerdict) -> list[str]:
     return [*lines, ""] if lines else []
 
 
-def _repairs(verdict: PairVerdict) -> list[str]:
-    lines = []
-    for item, names in ways_out(verdict.engines):
-        lines.append(f"- way out ({md(', '.join(names))}): {md(item.title)}")
-        if item.text:
-            lines += ["", fenced(item.text), ""]
-    return [*lines, ""] if lines else []
-
-
-def _setup(verdict: PairVerdict) -> list[str]:
-    ready = [entry for entry in verdict.engines if entry.setup]
-    if not ready:
-        return []
-    entry = ready[0]
-    where = f"{md(entry.engine)} {md(entry.version)}"
-    return [f"To switch it on ({where}):", "", fenced(entry.setup or "")]
-
-
 def inspect_markdown(facts: ModelFacts) -> str:
-    """Facts as a table."""
     lines = [f"### {md(facts.ref)}", "", "| fact | value |", "|---|---|"]
     for group_name, value in facts_object(facts).items():
         entries = value.items() if isinstance(value, dict) else [("", value)]
@@ -192,28 +173,21 @@ def inspect_markdown(facts: ModelFacts) -> str:
 # ---- forms ----
 
 
-def _text(verdict: PairVerdict, trial: Trial | None, verbose: bool, explicit: bool) -> str:
-    report = text.pair(verdict, verbose=verbose, explicit=explicit)
+def _with_trial(form: str, report: str, trial: Trial | None) -> str:
     if trial is None:
         return report
     from draftcheck.report import trial as measured  # numpy comes with it
 
-    return f"{report}\n\n{measured.short(trial)}"
-
-
-def _markdown(verdict: PairVerdict, trial: Trial | None, verbose: bool, explicit: bool) -> str:
-    report = pair_markdown(verdict)
-    if trial is None:
-        return report
-    from draftcheck.report import trial as measured
-
-    return f"{report}\n\n{measured.FORMATS['markdown'](trial)}"
+    told = measured.short(trial) if form == "text" else measured.FORMATS[form](trial)
+    return f"{report}\n\n{told}"
 
 
 PAIR: Mapping[str, Callable[[PairVerdict, Trial | None, bool, bool], str]] = {
-    "text": _text,
+    "text": lambda verdict, trial, verbose, explicit: _with_trial(
+        "text", text.pair(verdict, verbose=verbose, explicit=explicit), trial
+    ),
     "json": lambda verdict, trial, *_: pair_json(verdict, trial),
-    "markdown": _markdown,
+    "markdown": lambda verdict, trial, *_: _with_trial("markdown", pair_markdown(verdict), trial),
 }
 """Form -> a verdict with its trial; verbose, and explicit: the user named the engines."""
 INSPECT: Mapping[str, Callable[[ModelFacts], str]] = {

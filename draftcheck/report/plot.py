@@ -40,26 +40,22 @@ def write(trial: Trial, file: Path) -> None:
     check(file)
     picture = draw(trial)
     try:
-        data = picture.encode() if file.suffix.lower() == ".svg" else _png(picture)
+        data = picture.encode()
+        if file.suffix.lower() == ".png":
+            from resvg_py import svg_to_bytes
+
+            data = bytes(svg_to_bytes(svg_string=picture, zoom=2))
         atomic.write(file.resolve(), data)  # what a link points to; the link stays
     except OSError as error:
         raise ReadError(f"{file}: cannot be written: {error.strerror}") from error
-
-
-def _png(picture: str) -> bytes:
-    from resvg_py import svg_to_bytes
-
-    return bytes(svg_to_bytes(svg_string=picture, zoom=2))
 
 
 def draw(trial: Trial) -> str:
     """The SVG text: what came out in words, one wide panel, and two below it."""
     words = [safe(f"{trial.draft} for {trial.target}", 90), *_summary(trial)]
     parts = [charts.text(GAP, 34, words[0], colour="ink", size=charts.LARGE, bold=True)]
-    parts += [
-        charts.text(GAP, 56 + 18 * number, line, size=charts.PLAIN)
-        for number, line in enumerate(words[1:])
-    ]
+    for number, line in enumerate(words[1:]):
+        parts.append(charts.text(GAP, 56 + 18 * number, line, size=charts.PLAIN))
     top = 56 + 18 * (len(words) - 1) + 44
     lengths, bottom = _lengths(trial, top)
     positions, left_end = _positions(trial, bottom + 52)
@@ -83,11 +79,8 @@ def _summary(trial: Trial) -> list[str]:
 def _lengths(trial: Trial, top: float) -> tuple[list[str], float]:
     """The gain over the draft length, the chosen length marked; and where the panel ends."""
     timed = trial.costs is not None
-    ways = {
-        "draft": trial.lengths,
-        "greedy draft": trial.greedy_lengths,
-        "encoded anew": trial.reencoded,
-    }
+    greedy, anew = trial.greedy_lengths, trial.reencoded
+    ways = {"draft": trial.lengths, "greedy draft": greedy, "encoded anew": anew}
     lines = [
         ChartLine(
             name,

@@ -7,11 +7,10 @@ from typing import Any
 
 import click
 
-from draftcheck.probe.readings import ProbeCause, ProbeResult, ProbeState, ServerCounts
+from draftcheck.probe.readings import ProbeResult, ProbeState, ServerCounts
 from draftcheck.report.json import HEAD, dumps, picked
 from draftcheck.report.layout import wrapped
-from draftcheck.report.safe import markdown as md
-from draftcheck.report.safe import safe
+from draftcheck.report.safe import md, safe
 
 STATES = {
     ProbeState.SPECULATING: (0, "green", "{who} is speculating"),
@@ -48,14 +47,10 @@ def _facts(probe: ProbeResult) -> Iterator[tuple[str, str]]:
                 yield name, value
 
 
-def _figures(probe: ProbeResult) -> Iterator[tuple[str, ServerCounts]]:
-    for name, counts in (
-        ("this prompt", probe.prompt),
-        (f"last {probe.seconds or 0:.3g} s", probe.interval),
-        ("since start", probe.since_start),
-    ):
-        if counts is not None:
-            yield name, counts
+def _figures(probe: ProbeResult) -> list[tuple[str, ServerCounts]]:
+    last = (f"last {probe.seconds or 0:.3g} s", probe.interval)
+    spans = (("this prompt", probe.prompt), last, ("since start", probe.since_start))
+    return [(name, counts) for name, counts in spans if counts is not None]
 
 
 def _sentence(counts: ServerCounts) -> str:
@@ -88,7 +83,14 @@ def _text(probe: ProbeResult) -> str:
     blocks = [f"{word}: {safe(answer.format(who=_who(probe)))}"]
     blocks.append("\n".join(f"  {name.ljust(12)}{safe(value)}" for name, value in _facts(probe)))
     blocks += [_span(name, counts) for name, counts in _figures(probe)]
-    blocks += [_cause(cause) for cause in probe.causes]
+    for cause in probe.causes:
+        fields = (("likely", cause.text), ("  fix", cause.fix))
+        blocks.append(
+            "\n".join(
+                wrapped(title.ljust(7), safe(words, 1000), break_words=True)
+                for title, words in fields
+            )
+        )
     blocks.append("\n".join(f"note: {safe(note)}" for note in probe.notes))
     return "\n\n".join(block for block in blocks if block)
 
@@ -108,13 +110,6 @@ def _span(name: str, counts: ServerCounts) -> str:
     return "\n".join(lines)
 
 
-def _cause(cause: ProbeCause) -> str:
-    return "\n".join(
-        wrapped(title.ljust(7), safe(words, 1000), break_words=True)
-        for title, words in (("likely", cause.text), ("  fix", cause.fix))
-    )
-
-
 def _markdown(probe: ProbeResult) -> str:
     lines = [f"### draftcheck probe: {probe.state}", ""]
     lines += [md(STATES[probe.state][2].format(who=_who(probe))) + ".", ""]
@@ -123,19 +118,15 @@ def _markdown(probe: ProbeResult) -> str:
     for name, counts in _figures(probe):
         lines += [f"**{name}**: {_sentence(counts)}", ""]
         if counts.rates:
-            lines += [*_table(counts), ""]
+            rates = zip(counts.rates, counts.conditional_rates, strict=True)
+            lines += ["| position | accepted | conditional |", "|---|---|---|"]
+            lines += [
+                f"| {at} | {_percent(a)} | {_percent(b)} |" for at, (a, b) in enumerate(rates, 1)
+            ]
+            lines.append("")
     lines += [f"- likely: {md(cause.text)} Fix: {md(cause.fix)}" for cause in probe.causes]
     lines += [f"- note: {md(note)}" for note in probe.notes]
     return "\n".join(lines).rstrip()
-
-
-def _table(counts: ServerCounts) -> list[str]:
-    rows = zip(counts.rates, counts.conditional_rates, strict=True)
-    return [
-        "| position | accepted | conditional |",
-        "|---|---|---|",
-        *(f"| {at} | {_percent(a)} | {_percent(b)} |" for at, (a, b) in enumerate(rows, 1)),
-    ]
 
 
 def _object(probe: ProbeResult) -> dict[str, Any]:

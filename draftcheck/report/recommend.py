@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import textwrap
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import click
@@ -14,8 +15,7 @@ from draftcheck.recommend.run import Recommendation, uses_own_layers
 from draftcheck.report.json import HEAD, dumps, picked
 from draftcheck.report.layout import WIDTH, fenced, indented, padded, plural, wrapped
 from draftcheck.report.pair import model
-from draftcheck.report.safe import markdown as md
-from draftcheck.report.safe import safe
+from draftcheck.report.safe import md, safe
 from draftcheck.report.text import COLOURS
 from draftcheck.values.verdicts import EngineVerdict
 
@@ -24,29 +24,18 @@ SHOWN = 8
 COLUMNS = ("", "draft", "kind", "verdict", "size", "pays from", "cache/token", "speed-up")
 
 
-def _json(answers: Sequence[Recommendation], pairs: bool, verbose: bool) -> str:
-    return dumps(_pairs(answers) if pairs else body(answers[0]))
-
-
-def _text(answers: Sequence[Recommendation], pairs: bool, verbose: bool) -> str:
-    blocks = _nothing(answers, pairs, verbose) or [
-        block for answer in answers for block in _blocks(answer, verbose)
-    ]
+def _joined(
+    form: Callable[[Recommendation, bool], Iterable[str]],
+    answers: Sequence[Recommendation],
+    pairs: bool,
+    verbose: bool,
+) -> str:
+    """Blocks of all answers; pairs: everything on this disk was paired, maybe in vain."""
+    if pairs and not any(answer.drafts for answer in answers):
+        blocks = ["no two models on this disk go together", *_leftover(answers, verbose)]
+    else:
+        blocks = [block for answer in answers for block in form(answer, verbose)]
     return "\n\n".join(filter(None, blocks))
-
-
-def _markdown(answers: Sequence[Recommendation], pairs: bool, verbose: bool) -> str:
-    return "\n\n".join(
-        _nothing(answers, pairs, verbose)
-        or [block for answer in answers for block in _sections(answer, verbose)]
-    )
-
-
-def _nothing(answers: Sequence[Recommendation], pairs: bool, verbose: bool) -> list[str]:
-    """What is said when everything on this disk was paired and nothing goes together."""
-    if not pairs or any(answer.drafts for answer in answers):
-        return []
-    return ["no two models on this disk go together", *_leftover(answers, verbose)]
 
 
 def body(answer: Recommendation) -> dict[str, Any]:
@@ -57,7 +46,14 @@ def body(answer: Recommendation) -> dict[str, Any]:
         "target": model(answer.target),
         "engine": engines[0] if len(engines) == 1 else engines or None,
         "candidates": [_candidate(row, rank) for rank, row in enumerate(answer.drafts, 1)],
-        "without_draft": [_alone(entry) for entry in answer.alone],
+        "without_draft": [
+            {
+                **picked(entry, "engine", "version", "method"),
+                "own_layers": uses_own_layers(entry),
+                **picked(entry, "verdict", "reaction", "setup"),
+            }
+            for entry in answer.alone
+        ],
         "rejected": [
             picked(row, "draft", "revision", "source", "rule", "saw", "verdict")
             for row in answer.rejected
@@ -67,13 +63,13 @@ def body(answer: Recommendation) -> dict[str, Any]:
 
 
 def _pairs(answers: Sequence[Recommendation]) -> dict[str, Any]:
-    paired = [answer for answer in answers if answer.drafts]
     return {
         **HEAD,
         "target": None,
         "pairs": [
             {key: value for key, value in body(answer).items() if key in PAIR_KEYS}
-            for answer in paired
+            for answer in answers
+            if answer.drafts
         ],
         "unread": [
             picked(row, "model=draft", "saw")
@@ -106,14 +102,6 @@ def _candidate(row: RankedDraft, rank: int) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _alone(entry: EngineVerdict) -> dict[str, Any]:
-    return {
-        **picked(entry, "engine", "version", "method"),
-        "own_layers": uses_own_layers(entry),
-        **picked(entry, "verdict", "reaction", "setup"),
-    }
-
-
 def _cells(row: RankedDraft, rank: int) -> tuple[str, ...]:
     judged = row.judged
     kept = judged.price.kv_per_token
@@ -140,23 +128,17 @@ def _blocks(answer: Recommendation, verbose: bool) -> Iterator[str]:
         total = len(answer.drafts) + answer.more
         found = f"{total} {plural(total, 'draft')} for {target}"
         yield click.style(found, fg="green", bold=True)
-        yield _table(answer.drafts)
-        yield "\n".join(_because(row, rank) for rank, row in enumerate(answer.drafts, 1))
+        lines = padded([COLUMNS, *(_cells(row, rank) for rank, row in enumerate(answer.drafts, 1))])
+        for line, row in zip(lines[1:], answer.drafts, strict=True):
+            line[3] = click.style(line[3], fg=COLOURS[row.judged.verdict])
+        yield "\n".join("  " + "  ".join(line).rstrip() for line in lines)
+        yield "\n".join(
+            wrapped(f"  {rank}. ".ljust(5), safe(row.why, 600))
+            for rank, row in enumerate(answer.drafts, 1)
+        )
     yield _without(answer.alone)
     yield "\n".join(_turned_away(answer, verbose))
     yield _setup(answer)
-
-
-def _table(rows: Sequence[RankedDraft]) -> str:
-    cells = [COLUMNS, *(_cells(row, rank) for rank, row in enumerate(rows, 1))]
-    lines = padded(cells)
-    for line, row in zip(lines[1:], rows, strict=True):
-        line[3] = click.style(line[3], fg=COLOURS[row.judged.verdict])
-    return "\n".join("  " + "  ".join(line).rstrip() for line in lines)
-
-
-def _because(row: RankedDraft, rank: int) -> str:
-    return wrapped(f"  {rank}. ".ljust(5), safe(row.why, 600))
 
 
 def _without(alone: Sequence[EngineVerdict]) -> str:
@@ -228,13 +210,9 @@ def _sections(answer: Recommendation, verbose: bool) -> Iterator[str]:
         yield "No draft was found."
     if words := _without(answer.alone):
         yield md(words.replace("\n  ", " ")).replace("\n", "\n\n")
-    yield (
-        "\n".join(
-            f"- {md(row.draft)}: {md(row.rule)}: {md(row.saw)}"
-            for row in (answer.rejected if verbose else answer.rejected[:SHOWN])
-        )
-        or "Nothing was turned away."
-    )
+    shown = answer.rejected if verbose else answer.rejected[:SHOWN]
+    rejected = [f"- {md(row.draft)}: {md(row.rule)}: {md(row.saw)}" for row in shown]
+    yield "\n".join(rejected) or "Nothing was turned away."
     first = answer.drafts[0].judged.engine if answer.drafts else None
     if first is not None and first.setup:
         where = f"{md(first.engine)} {md(first.version)}"
@@ -242,8 +220,8 @@ def _sections(answer: Recommendation, verbose: bool) -> Iterator[str]:
 
 
 FORMATS: Mapping[str, Callable[[Sequence[Recommendation], bool, bool], str]] = {
-    "text": _text,
-    "json": _json,
-    "markdown": _markdown,
+    "text": partial(_joined, _blocks),
+    "json": lambda answers, pairs, _: dumps(_pairs(answers) if pairs else body(answers[0])),
+    "markdown": partial(_joined, _sections),
 }
 """Form -> answers; pairs: there was no target, everything on this disk was paired; verbose."""

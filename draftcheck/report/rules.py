@@ -27,9 +27,9 @@ from draftcheck.deploy.options.tables import OptionChange, OptionRule, OptionTab
 from draftcheck.errors import ReadError, UsageError
 from draftcheck.report.json import SCHEMA_VERSION, dumps, picked
 from draftcheck.report.layout import KNOWN_BY, table_row, version_window
-from draftcheck.report.safe import markdown as md
+from draftcheck.report.safe import md
 from draftcheck.rulebook import book, file_rules, files
-from draftcheck.rulebook.book import Engine, Method, RepairRow, Rule
+from draftcheck.rulebook.book import Method, RepairRow, Rule
 from draftcheck.rulebook.file_rules import FileRule
 
 Row = tuple[str, Rule | FileRule]
@@ -134,35 +134,32 @@ def _case(case: Mapping[str, str]) -> str:
 
 
 def _text(rows: Sequence[Row], whole: bool) -> str:
-    if whole:
-        return "\n\n".join(_text_of(*row) for row in rows)
     lines = []
-    for row in rows:
-        name, slug, owner, severity, reaction, versions = _cells(*row)
-        head = f"{name}  {slug.ljust(24)} {owner.ljust(13)} {severity.ljust(8)}"
-        lines.append(f"{head} {reaction.ljust(13)} {versions}".rstrip())
-    return "\n".join(lines)
-
-
-def _text_of(owner: str, rule: Rule | FileRule) -> str:
-    lines = [click.style(f"{rule.id} {rule.slug}", bold=True) + f": {rule.title}"]
-    lines += [f"  {name.ljust(9)} {value}" for name, value in _fields(owner, rule).items()]
-    return "\n".join([*lines, *(f"  {_case(case)}" for case in cases(rule.id))])
+    for owner, rule in rows:
+        if whole:
+            lines.append(click.style(f"{rule.id} {rule.slug}", bold=True) + f": {rule.title}")
+            lines += [f"  {name.ljust(9)} {value}" for name, value in _fields(owner, rule).items()]
+            lines += [*(f"  {_case(case)}" for case in cases(rule.id)), ""]
+        else:
+            name, slug, _, severity, reaction, versions = _cells(owner, rule)
+            head = f"{name}  {slug.ljust(24)} {owner.ljust(13)} {severity.ljust(8)}"
+            lines.append(f"{head} {reaction.ljust(13)} {versions}".rstrip())
+    return "\n".join(lines[:-1] if whole else lines)
 
 
 def _markdown(rows: Sequence[Row], whole: bool) -> str:
-    if whole:
-        return "\n\n".join(_markdown_of(*row) for row in rows)
-    lines = ["| id | rule | engine | severity | reaction | versions |", "|---|---|---|---|---|---|"]
-    for row in rows:
-        lines.append(table_row(map(md, _cells(*row))))
-    return "\n".join(lines)
-
-
-def _markdown_of(owner: str, rule: Rule | FileRule) -> str:
-    lines = [f"## {rule.id} {rule.slug}: {md(rule.title)}", ""]
-    lines += [f"- **{name}**: {md(value)}" for name, value in _fields(owner, rule).items()]
-    return "\n".join([*lines, *(f"- {md(_case(case))}" for case in cases(rule.id))])
+    if not whole:
+        head = [
+            "| id | rule | engine | severity | reaction | versions |",
+            "|---|---|---|---|---|---|",
+        ]
+        return "\n".join([*head, *(table_row(map(md, _cells(*row))) for row in rows)])
+    lines = []
+    for owner, rule in rows:
+        lines += [f"## {rule.id} {rule.slug}: {md(rule.title)}", ""]
+        lines += [f"- **{name}**: {md(value)}" for name, value in _fields(owner, rule).items()]
+        lines += [*(f"- {md(_case(case))}" for case in cases(rule.id)), ""]
+    return "\n".join(lines[:-1])
 
 
 def _json(rows: Sequence[Row], whole: bool) -> str:
@@ -170,7 +167,14 @@ def _json(rows: Sequence[Row], whole: bool) -> str:
     if whole:
         return dumps({**body, "rules": [_object(*row, whole=True) for row in rows]})
     owners = dict.fromkeys(owner for owner, _ in rows if owner not in (EVERYONE, DEPLOY_FILES))
-    body["engines"] = [_engine(book.load(name)) for name in owners]
+    keys = ("method=id", "drafts", "formats", "since", "until", "basis", "summary")
+    body["engines"] = [
+        {
+            **picked(engine, "engine=id", "name", "oldest", "checked", "checked_on"),
+            "methods": [picked(method, *keys) for method in engine.methods],
+        }
+        for engine in map(book.load, owners)
+    ]
     if about_files := [row for row in rows if row[0] == DEPLOY_FILES]:
         body["file_rules"] = [_object(*row) for row in about_files]
     about_pairs = [row for row in rows if row[0] != DEPLOY_FILES]
@@ -189,14 +193,6 @@ def _object(owner: str, rule: Rule | FileRule, *, whole: bool = False) -> dict[s
             "engine_says", "why", "fix", "source", "basis",
         ),
     }  # fmt: skip
-
-
-def _engine(engine: Engine) -> dict[str, Any]:
-    keys = ("method=id", "drafts", "formats", "since", "until", "basis", "summary")
-    return {
-        **picked(engine, "engine=id", "name", "oldest", "checked", "checked_on"),
-        "methods": [picked(method, *keys) for method in engine.methods],
-    }
 
 
 FORMATS: Mapping[str, Callable[[Sequence[Row], bool], str]] = {
@@ -231,26 +227,23 @@ class RulePage:
 
 
 def index() -> list[RulePage]:
-    """The pages about pairs, in the order of reports."""
-    return [engine_page(name) for name in (*book.engine_files(), None)]
-
-
-def engine_page(name: str | None) -> RulePage:
-    """One engine's page; None: what holds for every engine."""
-    if name is None:
-        rules, repairs = _grouped(book.truth()), book.truth_repairs()
-        return RulePage(TRUTH, "Every engine", "What no engine can make work.", rules, repairs)
-    engine = book.load(name)
-    return RulePage(
-        engine.id,
-        engine.name,
-        f"Read from {engine.oldest} to {engine.checked}, on {engine.checked_on}. Newer versions"
-        " are judged by the newest rules and marked as not verified.",
-        _grouped(engine.rules),
-        engine.repairs,
-        engine.methods,
-        f"{engine.oldest} to {engine.checked} ({engine.checked_on})",
-    )
+    """The pages about pairs, in the order of reports; the last is what holds for every engine."""
+    pages = [
+        RulePage(
+            engine.id,
+            engine.name,
+            f"Read from {engine.oldest} to {engine.checked}, on {engine.checked_on}. Newer versions"
+            " are judged by the newest rules and marked as not verified.",
+            _grouped(engine.rules),
+            engine.repairs,
+            engine.methods,
+            f"{engine.oldest} to {engine.checked} ({engine.checked_on})",
+        )
+        for engine in map(book.load, book.engine_files())
+    ]
+    rules, repairs = _grouped(book.truth()), book.truth_repairs()
+    lead = "What no engine can make work."
+    return [*pages, RulePage(TRUTH, "Every engine", lead, rules, repairs)]
 
 
 def _grouped(rules: Sequence[Rule]) -> list[list[Rule]]:
@@ -259,7 +252,6 @@ def _grouped(rules: Sequence[Rule]) -> list[list[Rule]]:
 
 
 def takes(method: Method) -> str:
-    """The kinds of draft that a method takes, in words."""
     return ", ".join(TAKES.get(kind, kind) for kind in method.drafts)
 
 
@@ -276,7 +268,6 @@ def write_pages(folder: Path) -> list[str]:
 
 
 def render_pages() -> dict[str, str]:
-    """File name -> text."""
     pages = index()
     made = {"README.md": _pages_index(pages)}
     made |= {f"{page.id}.md": _page(page) for page in pages}
@@ -301,37 +292,25 @@ def _page(page: RulePage) -> Iterator[str]:
     if page.methods:
         yield from ("| method | takes | versions | known by | |", "|---|---|---|---|---|")
         for method in page.methods:
-            cells = (
-                takes(method),
-                ours(window(method)),
-                KNOWN_BY[method.basis],
-                ours(method.summary),
-            )
+            versions, known_by = ours(window(method)), KNOWN_BY[method.basis]
+            cells = (takes(method), versions, known_by, ours(method.summary))
             yield f"| `{method.id}` | {' | '.join(cells)} |"
         yield ""
     for rows in page.rules:
         yield from (f"## {rows[0].id} {rows[0].slug}", "", ours(rows[0].title) + ".", "")
         for rule in rows:
-            yield from _page_rule(rule)
-    yield from _repairs(page.repairs)
-
-
-def _page_rule(rule: Rule) -> Iterator[str]:
-    methods = ", ".join(f"`{name}`" for name in rule.methods)
-    yield f"- **{ours(window(rule))}**{': ' + methods if methods else ''}"
-    yield f"  - {rule.severity}, reaction `{rule.reaction}`"
-    if rule.engine_says:
-        yield f"  - it says: {ours(rule.engine_says)}"
-    yield f"  - why: {ours(rule.why)}"
-    yield f"  - fix: {ours(rule.fix)}"
-    yield f"  - known by {KNOWN_BY[rule.basis]}: {ours(rule.source)}"
-    yield ""
-
-
-def _repairs(rows: Sequence[RepairRow]) -> Iterator[str]:
-    if rows:
+            methods = ", ".join(f"`{name}`" for name in rule.methods)
+            yield f"- **{ours(window(rule))}**{': ' + methods if methods else ''}"
+            yield f"  - {rule.severity}, reaction `{rule.reaction}`"
+            if rule.engine_says:
+                yield f"  - it says: {ours(rule.engine_says)}"
+            yield f"  - why: {ours(rule.why)}"
+            yield f"  - fix: {ours(rule.fix)}"
+            yield f"  - known by {KNOWN_BY[rule.basis]}: {ours(rule.source)}"
+            yield ""
+    if page.repairs:
         yield from ("## Ways out", "")
-    for row in rows:
+    for row in page.repairs:
         yield f"- after {', '.join(row.rules)}: {ours(row.title)} ({ours(row.source)})"
         if row.text:
             yield from ("", "  ```", *(f"  {line}" for line in row.text.strip().splitlines()))

@@ -22,16 +22,11 @@ def safe(text: str, longest: int = LONGEST) -> str:
 def _visible(character: str) -> str:
     # Cc control, Cf format and bidi, Cs surrogates, Zl/Zp line breaks, Co private use
     unseen = unicodedata.category(character) in ("Cc", "Cf", "Cs", "Co", "Zl", "Zp")
-    if unseen or character in _BLANK:
-        code = ord(character)
-        return (
-            f"\\x{code:02x}"
-            if code < 256
-            else f"\\u{code:04x}"
-            if code < 65536
-            else f"\\U{code:08x}"
-        )
-    return character
+    if not unseen and character not in _BLANK:
+        return character
+    if character.isascii():
+        return f"\\x{ord(character):02x}"
+    return character.encode("ascii", "backslashreplace").decode()
 
 
 def safe_block(text: str) -> str:
@@ -39,6 +34,6 @@ def safe_block(text: str) -> str:
     return "\n".join(safe(line, 2000) for line in text.splitlines())
 
 
-def markdown(text: str) -> str:
-    """Safe inside a Markdown table cell or sentence."""
+def md(text: str) -> str:
+    """Markdown: safe inside a Markdown table cell or sentence."""
     return re.sub(r"([\\`*_{}\[\]<>()#|!@~])", r"\\\1", safe(text))

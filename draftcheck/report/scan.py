@@ -9,8 +9,7 @@ import click
 
 from draftcheck.report.json import HEAD, dumps, picked
 from draftcheck.report.layout import plural
-from draftcheck.report.safe import markdown as md
-from draftcheck.report.safe import safe
+from draftcheck.report.safe import md, safe
 from draftcheck.scan.changes import USABLE
 from draftcheck.scan.rows import ChangeRow
 from draftcheck.scan.run import ScanSummary
@@ -120,34 +119,22 @@ def _text(summary: ScanSummary) -> Iterator[str]:
         if change.kind != last:
             last = change.kind
             yield click.style(f"pairs that {HEADS[change.kind]}:", fg=COLOURS.get(change.kind))
-        yield f"  {_words(change, safe)}"
-
-
-def _words(change: ChangeRow, clean: Any) -> str:
-    draft = f" + {clean(change.draft)}" if change.draft else " by itself"
-    was = f"{change.before or '-'} -> {change.after or '-'}"
-    where = f"{change.engine} {clean(change.version)}"
-    return f"{clean(change.target)}{draft} on {where}: {was}; {clean(change.why)}"
+        draft = f" + {safe(change.draft)}" if change.draft else " by itself"
+        was = f"{change.before or '-'} -> {change.after or '-'}"
+        where = f"{change.engine} {safe(change.version)}"
+        yield f"  {safe(change.target)}{draft} on {where}: {was}; {safe(change.why)}"
 
 
 def _markdown(summary: ScanSummary) -> Iterator[str]:
-    yield f"## {md(_head(summary))}"
-    yield ""
+    yield from (f"## {md(_head(summary))}", "")
     if summary.pins:
-        yield "| pinned target | draft | verdict | why |"
-        yield "|---|---|---|---|"
+        yield from ("| pinned target | draft | verdict | why |", "|---|---|---|---|")
         for pin in summary.pins:
             mark = "" if pin.verdict in USABLE else "**"
-            cells = (
-                md(pin.pin.target),
-                md(pin.pin.draft),
-                f"{mark}{pin.verdict}{mark}",
-                md(pin.why),
-            )
-            yield f"| {' | '.join(cells)} |"
+            pair = f"{md(pin.pin.target)} | {md(pin.pin.draft)}"
+            yield f"| {pair} | {mark}{pin.verdict}{mark} | {md(pin.why)} |"
         yield ""
-    yield "| target | usable drafts | problem |"
-    yield "|---|---|---|"
+    yield from ("| target | usable drafts | problem |", "|---|---|---|")
     for target in summary.targets:
         count = summary.usable.get(target.ref, 0)
         yield f"| {md(target.ref)} | {count:,} | {md(target.problem or '')} |"
@@ -155,8 +142,7 @@ def _markdown(summary: ScanSummary) -> Iterator[str]:
     if not summary.changes:
         yield "No change since the scan before." if summary.scan.number > 1 else "The first scan."
         return
-    yield "| change | target | draft | engine | before | after | why |"
-    yield "|---|---|---|---|---|---|---|"
+    yield from ("| change | target | draft | engine | before | after | why |", "|---" * 7 + "|")
     for change in _sorted(summary.changes)[: 5 * SHOWN]:
         row = (
             change.kind, md(change.target), md(change.draft or "(none)"),

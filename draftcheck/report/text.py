@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 
 import click
 
@@ -48,62 +47,50 @@ REACTIONS = {
     Reaction.IGNORES_DRAFT: "silently ignores the draft",
     Reaction.UNKNOWN: "unknown",
 }
+Shown = list[tuple[Finding, list[str]]]
 SEVERITY_COLOURS = {Severity.ERROR: "red", Severity.WARNING: "yellow", Severity.NOTE: "cyan"}
-
-
-@dataclass(frozen=True, slots=True)
-class ShownFinding:
-    """One finding and the engines that it holds for."""
-
-    finding: Finding
-    engines: tuple[str, ...]
 
 
 def pair(verdict: PairVerdict, *, verbose: bool = False, explicit: bool = False) -> str:
     """explicit: the user named the engines, so everything about them is of interest."""
-    blocks = [_answer(verdict), _vocabulary(verdict.comparison), _engines(verdict.engines)]
+    word = click.style(str(verdict.verdict), fg=COLOURS[verdict.verdict], bold=True)
+    blocks = [f"{word}: {answer(verdict, safe)}"]
+    blocks += [_vocabulary(verdict.comparison), _engines(verdict.engines)]
     shown = group(verdict.engines)
-    failed = [item for item in shown if item.finding.outcome is Outcome.FAIL]
-    everything = explicit or verbose
-    detailed = failed if everything else [f for f in failed if not _remark(f)][:DETAILS]
-    blocks += [_finding(item) for item in detailed]
-    blocks.append("\n".join(_in_short(item) for item in failed if item not in detailed))
-    blocks += [_way_out(item, names) for item, names in ways_out(verdict.engines)]
+    detailed = failed = [row for row in shown if row[0].outcome is Outcome.FAIL]
+    if not (explicit or verbose):  # a note about one engine is for those who run it
+        telling = [row for row in failed if row[0].severity is not Severity.NOTE or len(row[1]) > 1]
+        detailed = telling[:DETAILS]
+    blocks += [_finding(*row, detailed=True) for row in detailed]
+    blocks.append(
+        "\n".join(_finding(*row, detailed=False) for row in failed if row not in detailed)
+    )
+    for repair, names in ways_out(verdict.engines):
+        head = click.style("way out", fg="green", bold=True)
+        title = f"{head} ({', '.join(names)}): {safe(repair.title)}"
+        blocks.append(f"{title}\n{indented(repair.text)}" if repair.text else title)
     blocks.append("\n".join(_not_checked(shown, verdict.engines)))
     if verbose:
-        blocks.append("\n".join(_passed(shown)))
+        passed = (
+            f"ok[{finding.rule} {finding.slug}] {safe(finding.saw)} ({', '.join(names)})"
+            for finding, names in shown
+            if finding.outcome is Outcome.OK
+        )
+        blocks.append("\n".join(passed))
     blocks.append(memory.text(verdict.engines, verbose))
     blocks += _setups(verdict.engines, explicit)
     return "\n\n".join(block for block in blocks if block)
 
 
-def group(engines: Sequence[EngineVerdict]) -> list[ShownFinding]:
-    """Findings with the same words, once each, the worst first."""
+def group(engines: Sequence[EngineVerdict]) -> Shown:
+    """Findings with the same words, once each, the worst first; with the engines they hold for."""
     alike: dict[tuple[str, str, str], tuple[Finding, list[str]]] = {}
     for entry in engines:
         for item in entry.findings:
             key = (item.rule, item.saw, item.outcome)
             alike.setdefault(key, (item, []))[1].append(f"{entry.engine} {entry.version}")
     order = list(Severity)
-    rows = [ShownFinding(item, tuple(names)) for item, names in alike.values()]
-    return sorted(rows, key=lambda row: order.index(row.finding.severity))
-
-
-def _remark(item: ShownFinding) -> bool:
-    """A note about one engine: for those who run it."""
-    return item.finding.severity is Severity.NOTE and len(item.engines) == 1
-
-
-def _in_short(item: ShownFinding) -> str:
-    finding = item.finding
-    head = click.style(f"{finding.severity}[{finding.rule}]", fg=SEVERITY_COLOURS[finding.severity])
-    return f"{head} {finding.title} ({_names(item.engines)})"
-
-
-def _names(engines: Sequence[str]) -> str:
-    few = engines if len(engines) <= SEVERAL else engines[: SEVERAL - 1]
-    more = f" and {len(engines) - len(few)} more" if len(few) < len(engines) else ""
-    return ", ".join(few) + more
+    return sorted(alike.values(), key=lambda row: order.index(row[0].severity))
 
 
 def ways_out(engines: Sequence[EngineVerdict]) -> list[tuple[Repair, list[str]]]:
@@ -113,17 +100,6 @@ def ways_out(engines: Sequence[EngineVerdict]) -> list[tuple[Repair, list[str]]]
         for item in entry.repairs:
             alike.setdefault((item.title, item.text), (item, []))[1].append(entry.engine)
     return list(alike.values())
-
-
-def _way_out(item: Repair, names: Sequence[str]) -> str:
-    head = click.style("way out", fg="green", bold=True)
-    title = f"{head} ({', '.join(names)}): {safe(item.title)}"
-    return f"{title}\n{indented(item.text)}" if item.text else title
-
-
-def _answer(verdict: PairVerdict) -> str:
-    word = click.style(str(verdict.verdict), fg=COLOURS[verdict.verdict], bold=True)
-    return f"{word}: {answer(verdict, safe)}"
 
 
 def answer(verdict: PairVerdict, escape: Callable[[str], str]) -> str:
@@ -175,44 +151,39 @@ def _model(facts: ModelFacts) -> str:
 
 
 def _engines(engines: Sequence[EngineVerdict]) -> str:
-    rows = [
-        (
-            entry.engine,
-            entry.version + ("" if entry.version_checked else " (not verified)"),
-            entry.method or "-",
-            REACTIONS[entry.reaction] + (" (documented)" if entry.basis == "documented" else ""),
-        )
-        for entry in engines
-    ]
+    rows = []
+    for entry in engines:
+        version = entry.version + ("" if entry.version_checked else " (not verified)")
+        documented = " (documented)" if entry.basis == "documented" else ""
+        reaction = REACTIONS[entry.reaction] + documented
+        rows.append((entry.engine, version, entry.method or "-", reaction))
     if not rows:
         return "  no engine of the rulebook takes these files"
-    lines = []
-    for cells, entry in zip(padded(rows), engines, strict=True):
-        word = click.style(entry.verdict, fg=COLOURS[entry.verdict])
-        lines.append(f"  {'  '.join(cells)}  {word}")
-    return "\n".join(lines)
+    words = [click.style(entry.verdict, fg=COLOURS[entry.verdict]) for entry in engines]
+    lines = zip(padded(rows), words, strict=True)
+    return "\n".join(f"  {'  '.join(cells)}  {word}" for cells, word in lines)
 
 
-def _finding(item: ShownFinding) -> str:
-    finding = item.finding
+def _finding(finding: Finding, engines: Sequence[str], *, detailed: bool) -> str:
+    name = f"{finding.rule} {finding.slug}" if detailed else finding.rule
     colour = SEVERITY_COLOURS[finding.severity]
-    head = click.style(f"{finding.severity}[{finding.rule} {finding.slug}]", fg=colour, bold=True)
-    title = f"{head} {finding.title} ({_names(item.engines)})"
+    head = click.style(f"{finding.severity}[{name}]", fg=colour, bold=detailed or None)
+    few = engines if len(engines) <= SEVERAL else engines[: SEVERAL - 1]
+    more = f" and {len(engines) - len(few)} more" if len(few) < len(engines) else ""
+    title = f"{head} {finding.title} ({', '.join(few)}{more})"
+    if not detailed:
+        return title
     fields = {"saw": finding.saw, "why": finding.why, "fix": finding.fix}
     if finding.engine_says and finding.severity is not Severity.NOTE:
         fields = {"saw": finding.saw, "says": finding.engine_says, **fields}
-    return "\n".join([title, *(_field(name, value) for name, value in fields.items())])
+    told = [wrapped(f"  {name.ljust(5)}", safe(value, 1000)) for name, value in fields.items()]
+    return "\n".join([title, *told])
 
 
-def _field(name: str, value: str) -> str:
-    return wrapped(f"  {name.ljust(5)}", safe(value, 1000))
-
-
-def _not_checked(shown: Sequence[ShownFinding], engines: Sequence[EngineVerdict]) -> Iterator[str]:
+def _not_checked(shown: Shown, engines: Sequence[EngineVerdict]) -> Iterator[str]:
     """What was missing, once, with the rules that wanted it."""
     reasons: dict[str, list[str]] = {}
-    for item in shown:
-        finding = item.finding
+    for finding, _ in shown:
         if finding.outcome is Outcome.UNKNOWN and finding.severity is not Severity.NOTE:
             reasons.setdefault(finding.saw, []).append(finding.rule)
     for reason, rules in reasons.items():
@@ -220,14 +191,6 @@ def _not_checked(shown: Sequence[ShownFinding], engines: Sequence[EngineVerdict]
     for entry in engines:
         for note in entry.notes:
             yield f"note ({entry.engine}): {safe(note)}"
-
-
-def _passed(shown: Sequence[ShownFinding]) -> Iterator[str]:
-    for item in shown:
-        finding = item.finding
-        if finding.outcome is Outcome.OK:
-            names = ", ".join(item.engines)
-            yield f"ok[{finding.rule} {finding.slug}] {safe(finding.saw)} ({names})"
 
 
 def _setups(engines: Sequence[EngineVerdict], every: bool) -> list[str]:

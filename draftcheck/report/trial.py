@@ -8,19 +8,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 import click
 
 from draftcheck.report.json import HEAD, dumps
-from draftcheck.report.safe import markdown as md
-from draftcheck.report.safe import safe
+from draftcheck.report.safe import md, safe
 from draftcheck.trial.result import SpeculationFigures, Trial
 
 BAR = 32
 SHOWN = (1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24)
 """Draft lengths in the picture."""
-KINDS = {
-    "draft_model": "drafts of",
-    "tree": "the tree",
-    "ngram": "copied",
-    "threshold": "drafts",
-}
+KINDS = {"draft_model": "drafts of", "tree": "the tree", "ngram": "copied", "threshold": "drafts"}
 
 
 def code(trial: Trial) -> int:
@@ -47,11 +41,8 @@ def answer(trial: Trial) -> str:
     real = trial.verified.speedup if trial.verified else None
     if real is not None and real < 1:  # the steps promise it, this backend does not keep it
         figures += f"; {trial.backend} itself gave {real:.2f}x"
-    return f"{trial.best.speedup:.2f}x faster with {_way(trial.best)} ({figures})"
-
-
-def _way(row: SpeculationFigures) -> str:
-    return f"{KINDS.get(row.method, row.method)} {row.name}"
+    way = f"{KINDS.get(trial.best.method, trial.best.method)} {trial.best.name}"
+    return f"{trial.best.speedup:.2f}x faster with {way} ({figures})"
 
 
 def short(trial: Trial) -> str:
@@ -67,7 +58,12 @@ def _blocks(trial: Trial) -> Iterator[str]:
     yield click.style(safe(answer(trial)), fg=colour, bold=True)
     if trial.incomplete:
         yield click.style(f"ended before it was done: {safe(trial.incomplete)}", fg="yellow")
-    yield "\n".join(_head(trial))
+    head = [f"  target      {safe(trial.target)}", f"  draft       {safe(trial.draft)}"]
+    head.append(_measured(trial))
+    if trial.interval:
+        low, high = trial.interval
+        head.append(f"  acceptance  {trial.acceptance:.3f}, 95 % within {low:.3f} to {high:.3f}")
+    yield "\n".join([*head, *_figures(trial)])
     if trial.lengths:
         yield _curve("draft tokens", trial.lengths, trial)
         if trial.greedy_lengths:
@@ -76,10 +72,19 @@ def _blocks(trial: Trial) -> Iterator[str]:
             yield _curve("encoded anew", trial.reencoded, trial)
         yield "\n".join(_positions(trial))
         yield _kinds(trial)
-        yield _rows("other ways", _others(trial))
+        yield "\n".join(_other_ways(trial))
     if trial.loads:
-        yield "\n".join(_loads(trial))
-    yield "\n".join([*_foot(trial), *_switch(trial)])
+        lines = ["  sequences at once  best draft  speed-up"]
+        for load in trial.loads:
+            lines.append(f"  {load.sequences:17d}  {load.draft_tokens:10d}  {load.speedup:7.2f}x")
+        if losing := [load.sequences for load in trial.loads if load.speedup <= 1.0]:
+            lines.append(f"  from {losing[0]} sequences at once it no longer pays")
+        yield "\n".join(lines)
+    foot = list(_foot(trial))
+    if trial.pays and trial.best is not None and trial.best.method == "draft_model":
+        pair = " ".join(shlex.quote(safe(name)) for name in (trial.target, trial.draft))
+        foot.append(f"  to switch it on: draftcheck pair {pair} --draft-tokens {trial.length}")
+    yield "\n".join(foot)
 
 
 def _measured(trial: Trial) -> str:
@@ -89,16 +94,6 @@ def _measured(trial: Trial) -> str:
         f" on {safe(trial.device)} ({safe(trial.backend)}, {safe(trial.dtype)},"
         f" temperature {trial.temperature:g}{mixed}); {safe(trial.stopped)}"
     )
-
-
-def _head(trial: Trial) -> Iterator[str]:
-    yield f"  target      {safe(trial.target)}"
-    yield f"  draft       {safe(trial.draft)}"
-    yield _measured(trial)
-    if trial.interval:
-        low, high = trial.interval
-        yield f"  acceptance  {trial.acceptance:.3f}, 95 % within {low:.3f} to {high:.3f}"
-    yield from _figures(trial)
 
 
 def _figures(trial: Trial) -> Iterator[str]:
@@ -167,38 +162,18 @@ def _kinds(trial: Trial) -> str:
     return "\n".join(lines)
 
 
-def _others(trial: Trial) -> list[SpeculationFigures]:
+def _other_ways(trial: Trial) -> Iterator[str]:
     """The best of each other kind."""
-    best = []
-    for rows in (trial.thresholds, trial.trees, trial.ngram):
-        if rows:
-            best.append(max(rows, key=lambda row: row.speedup or row.tokens_per_pass))
-    return best
-
-
-def _rows(title: str, rows: Sequence[SpeculationFigures]) -> str:
-    lines = [f"  {title}"]
-    for row in rows:
+    yield "  other ways"
+    for rows in filter(None, (trial.thresholds, trial.trees, trial.ngram)):
+        row = max(rows, key=lambda row: row.speedup or row.tokens_per_pass)
         gain = f", {row.speedup:.2f}x" if row.speedup is not None else ""
-        lines.append(
-            f"    {safe(row.method):10s} {safe(row.name)}:"
-            f" {row.tokens_per_pass:.2f} tokens/pass{gain}"
-        )
-    return "\n".join(lines)
-
-
-def _loads(trial: Trial) -> Iterator[str]:
-    yield "  sequences at once  best draft  speed-up"
-    for load in trial.loads:
-        yield f"  {load.sequences:17d}  {load.draft_tokens:10d}  {load.speedup:7.2f}x"
-    stops = next((load.sequences for load in trial.loads if load.speedup <= 1.0), None)
-    if stops is not None:
-        yield f"  from {stops} sequences at once it no longer pays"
+        figures = f"{row.tokens_per_pass:.2f} tokens/pass{gain}"
+        yield f"    {safe(row.method):10s} {safe(row.name)}: {figures}"
 
 
 def _foot(trial: Trial) -> Iterator[str]:
-    if trial.costs is not None:
-        costs = trial.costs
+    if (costs := trial.costs) is not None:
         yield (
             f"  a draft step costs {costs.draft_step * 1e3:.2f} ms, a target step"
             f" {costs.target_step * 1e3:.2f} ms ({safe(costs.how)}; ratio {costs.ratio:.2f})"
@@ -213,8 +188,7 @@ def _foot(trial: Trial) -> Iterator[str]:
             f"  in a serving engine {low:.2f}x to {high:.2f}x: from these steps to steps that only"
             " read the weights"
         )
-    if trial.verified is not None:
-        real = trial.verified
+    if (real := trial.verified) is not None:
         same = {True: ", the same text", False: ", not always the same text", None: ""}
         predicted = f" ({real.predicted:.2f} predicted)" if real.predicted is not None else ""
         gain = f", {real.speedup:.2f}x" if real.speedup is not None else ""
@@ -223,12 +197,6 @@ def _foot(trial: Trial) -> Iterator[str]:
             f" pass{predicted}{gain}{same[real.identical_output]}"
         )
     yield from (f"  note: {safe(note)}" for note in trial.notes)
-
-
-def _switch(trial: Trial) -> Iterator[str]:
-    if trial.pays and trial.best is not None and trial.best.method == "draft_model":
-        pair = " ".join(shlex.quote(safe(name)) for name in (trial.target, trial.draft))
-        yield f"  to switch it on: draftcheck pair {pair} --draft-tokens {trial.length}"
 
 
 def _markdown(trial: Trial) -> Iterator[str]:

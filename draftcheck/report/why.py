@@ -9,8 +9,7 @@ import click
 
 from draftcheck.report.json import HEAD, dumps, picked
 from draftcheck.report.layout import KNOWN_BY, plural, version_window, wrapped
-from draftcheck.report.safe import markdown as md
-from draftcheck.report.safe import safe
+from draftcheck.report.safe import md, safe
 from draftcheck.why.explain import Explanation, LikelyCause, RecognisedMessage
 from draftcheck.why.messages import load
 from draftcheck.why.scan import LogMatch
@@ -21,6 +20,13 @@ KINDS = {
     "measured": "measured",
     "note": "note",
     "follows": "consequence",
+}
+PLURALS = {
+    "cause": ("cause", "causes"),
+    "masks": ("message that hides its cause", "messages that hide their cause"),
+    "measured": ("measurement", "measurements"),
+    "note": ("note", "notes"),
+    "follows": ("consequence", "consequences"),
 }
 COLOURS = {"cause": "red", "masks": "red", "measured": "yellow", "note": "cyan", "follows": "white"}
 COMMAND = "$ "
@@ -35,37 +41,24 @@ def _answer(explanation: Explanation) -> str:
     kinds = [item.kind for item in explanation.items]
     size = f"{explanation.lines:,} {plural(explanation.lines, 'line')}"
     if not kinds:
-        nothing = "the log is empty" if not explanation.nbytes else _nothing(explanation)
+        nothing = f"none of the {explanation.known} messages that draftcheck knows is in this log"
+        if not explanation.nbytes:
+            nothing = "the log is empty"
+        elif explanation.binary:
+            nothing = "this looks like a binary or compressed file, not a log"
         return f"{nothing} ({size}, {explanation.nbytes:,} bytes)"
-    parts = [f"{kinds.count(kind)} {word}" for kind, word in _plurals(kinds).items()]
+    parts = [
+        f"{kinds.count(kind)} {words[kinds.count(kind) != 1]}"
+        for kind, words in PLURALS.items()
+        if kind in kinds
+    ]
     if set(kinds) == {"follows"}:
         parts.append("the cause itself is not in this text")
-    return f"{', '.join(parts)}{_whose(explanation)} ({size})"
-
-
-def _nothing(explanation: Explanation) -> str:
-    if explanation.binary:
-        return "this looks like a binary or compressed file, not a log"
-    return f"none of the {explanation.known} messages that draftcheck knows is in this log"
-
-
-def _plurals(kinds: list[str]) -> dict[str, str]:
-    words = {
-        "cause": ("cause", "causes"),
-        "masks": ("message that hides its cause", "messages that hide their cause"),
-        "measured": ("measurement", "measurements"),
-        "note": ("note", "notes"),
-        "follows": ("consequence", "consequences"),
-    }
-    return {kind: words[kind][kinds.count(kind) != 1] for kind in words if kind in kinds}
-
-
-def _whose(explanation: Explanation) -> str:
-    run = explanation.run
-    if run.engine is None:
-        return ""
-    name = load().names.get(run.engine, run.engine)
-    return f", {name} {run.version}" if run.version else f", {name}"
+    engine, version = explanation.run.engine, explanation.run.version
+    if engine is not None:
+        name = load().names.get(engine, engine)
+        parts.append(f"{name} {version}" if version else name)
+    return f"{', '.join(parts)} ({size})"
 
 
 def _limits(explanation: Explanation) -> Iterator[str]:
@@ -77,7 +70,6 @@ def _limits(explanation: Explanation) -> Iterator[str]:
 
 
 def _quote(hit: LogMatch) -> str:
-    """The line, made harmless."""
     return safe(hit.text, QUOTED)
 
 
@@ -89,11 +81,9 @@ def _where(item: RecognisedMessage) -> str:
 
 
 def _because(item: RecognisedMessage) -> str | None:
-    if item.because is None:
-        if item.kind == "follows":
-            return "an error that is not in this text: look further up"
-        return None
-    return f"line {item.because.line:,}: {_quote(item.because)}"
+    if item.because is not None:
+        return f"line {item.because.line:,}: {_quote(item.because)}"
+    return "an error that is not in this text: look further up" if item.kind == "follows" else None
 
 
 def _reason(reason: LikelyCause) -> str:
@@ -158,9 +148,7 @@ def _steps(name: str, steps: tuple[str, ...]) -> Iterator[str]:
 
 def _field(name: str, value: str, *, wrap: bool = True, hang: int = 0) -> str:
     head = f"   {name.ljust(7)}"
-    if not wrap:
-        return head + value
-    return wrapped(head, value, hang=hang)
+    return wrapped(head, value, hang=hang) if wrap else head + value
 
 
 # ---- markdown ----

@@ -87,21 +87,14 @@ def sentence(row: VerdictRow, cause: str, before: Origin | None, after: Origin) 
     moved = phrases.get(cause, "")
     if not moved and before is not None:
         moved = " and ".join(phrases[name] for name in _moved(before, after))
-    finding = _best_finding(row)
-    return f"{moved}; {finding}" if finding else moved
-
-
-def _best_finding(row: VerdictRow) -> str:
-    """The finding that explains a verdict best: what failed, else what is unknown."""
-    telling = [entry for entry in row.findings if entry.severity != Severity.NOTE]
-    if not telling:
-        return next(iter(row.notes), "")[:LONGEST]
-    best = min(
-        telling,
+    # The finding that explains a verdict best: what failed, else what is unknown.
+    telling = sorted(
+        (entry for entry in row.findings if entry.severity != Severity.NOTE),
         key=lambda entry: (
             entry.rule != row.decided_by,
             entry.outcome != Outcome.FAIL,
             entry.severity != Severity.ERROR,
         ),
     )
-    return f"{best.rule}: {best.saw}"[:LONGEST]
+    said = f"{telling[0].rule}: {telling[0].saw}" if telling else next(iter(row.notes), "")
+    return f"{moved}; {said[:LONGEST]}" if said else moved

@@ -6,14 +6,8 @@ import multiprocessing
 import os
 import threading
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import (
-    FIRST_COMPLETED,
-    Executor,
-    Future,
-    ProcessPoolExecutor,
-    ThreadPoolExecutor,
-    wait,
-)
+from concurrent import futures
+from concurrent.futures import Executor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import suppress
 from itertools import islice
@@ -23,6 +17,7 @@ from draftcheck.scan import tasks
 
 A = TypeVar("A")
 R = TypeVar("R")
+Over = Callable[[], bool]
 FEW = 8
 """Batches that are computed here rather than by processes that would have to start."""
 
@@ -31,7 +26,7 @@ class Runner(Protocol):
     """Does tasks, some at a time, and gives the results as they come."""
 
     def run(
-        self, work: Callable[[A], R], items: Iterable[A], kind: str, over: Callable[[], bool]
+        self, work: Callable[[A], R], items: Iterable[A], kind: str, over: Over
     ) -> Iterator[tuple[A, R]]:
         """kind: io, cpu or gpu; over: when it says so, no new task is begun."""
         ...
@@ -47,15 +42,15 @@ class LocalRunner:
         self._cpus = workers or _cpus()
         self._connections = connections
         self.session = tasks.start(connections)
-        self._pool: ProcessPoolExecutor | None = None
+        self._pool: futures.ProcessPoolExecutor | None = None
 
     def run(
-        self, work: Callable[[A], R], items: Iterable[A], kind: str, over: Callable[[], bool]
+        self, work: Callable[[A], R], items: Iterable[A], kind: str, over: Over
     ) -> Iterator[tuple[A, R]]:
         """Waiting tasks in threads, a few computing ones here, many in processes."""
         source = iter(items)
         if kind == "io":
-            with ThreadPoolExecutor(self._connections) as threads:
+            with futures.ThreadPoolExecutor(self._connections) as threads:
                 yield from self._results(threads, work, source, self._connections * 2, over)
             return
         first = list(islice(source, FEW)) if kind == "cpu" and self._cpus > 1 else []
@@ -70,26 +65,21 @@ class LocalRunner:
         if self._pool is None:
             # Not forked: threads are running, and the store's lock must stay with this process.
             context = multiprocessing.get_context("spawn")
-            self._pool = ProcessPoolExecutor(self._cpus, context, initializer=_watch_parent)
+            self._pool = futures.ProcessPoolExecutor(self._cpus, context, initializer=_watch_parent)
         yield from self._results(self._pool, work, rest, self._cpus * 2, over)
 
     def _results(
-        self,
-        pool: Executor,
-        work: Callable[[A], R],
-        items: Iterator[A],
-        ahead: int,
-        over: Callable[[], bool],
+        self, pool: Executor, work: Callable[[A], R], items: Iterator[A], ahead: int, over: Over
     ) -> Iterator[tuple[A, R]]:
         """As they come; never more than a few tasks ahead of what was asked for."""
-        jobs: dict[Future[R], A] = {}
+        jobs: dict[futures.Future[R], A] = {}
         try:
             while True:
                 while len(jobs) < ahead and not over() and (item := next(items, None)) is not None:
                     jobs[pool.submit(work, item)] = item
                 if not jobs:
                     return
-                done, _ = wait(jobs, timeout=0.5, return_when=FIRST_COMPLETED)
+                done, _ = futures.wait(jobs, timeout=0.5, return_when=futures.FIRST_COMPLETED)
                 if over():
                     self.session.budget.stopped.set()
                 for job in done:

@@ -14,14 +14,7 @@ from draftcheck.judge.condensed import facts as condensed
 from draftcheck.judge.condensed import pairs as condensed_pairs
 from draftcheck.judge.decide import Question, judge
 from draftcheck.memory import gpus
-from draftcheck.scan.rows import (
-    ALONE,
-    MOST,
-    FactsRow,
-    FailedRuleRow,
-    MemoryRow,
-    VerdictRow,
-)
+from draftcheck.scan.rows import ALONE, MOST, FactsRow, FailedRuleRow, MemoryRow, VerdictRow
 from draftcheck.scan.store import stable_json
 from draftcheck.values.circumstances import Circumstances
 from draftcheck.values.facts import ModelFacts
@@ -76,10 +69,8 @@ def judge_pairs(task: JudgeTask) -> list[tuple[str, list[VerdictRow]]]:
     asked_for = ask(task.asked, task.said)
     results = []
     for draft in task.drafts:
-        if draft is None:
-            comparison = condensed_pairs.compare(target, None)
-        else:
-            comparison = condensed_pairs.compare(target, _restored(draft), draft.notes)
+        known, notes = (_restored(draft), draft.notes) if draft else (None, None)
+        comparison = condensed_pairs.compare(target, known, notes)
         rows: list[VerdictRow] = []
         for asked, question in asked_for.items():
             verdict = judge(comparison, [question], explicit=task.explicit)

@@ -52,11 +52,8 @@ class StoreLock:
         except BaseException:
             os.close(self._fd)
             raise
-        body = {
-            "pid": os.getpid(),
-            "host": platform.node(),
-            "since": datetime.now(UTC).isoformat(timespec="seconds"),
-        }
+        since = datetime.now(UTC).isoformat(timespec="seconds")
+        body = {"pid": os.getpid(), "host": platform.node(), "since": since}
         self._say(json.dumps(body).encode())
 
     def _say(self, words: bytes) -> None:

@@ -51,11 +51,9 @@ class StageClock:
 
     @property
     def spent(self) -> float:
-        """Seconds since it began."""
         return time.monotonic() - self._start
 
     def over(self, share: float = 1.0) -> bool:
-        """Whether this share of the time that was given is over."""
         return self._seconds is not None and self.spent >= self._seconds * share
 
 
@@ -84,12 +82,6 @@ class ScanNight:
     turned_away: dict[str, str] = field(default_factory=dict)
     """Repos that are no candidates by their listing or the digest of their vocabulary."""
     targets: Sequence[TargetRow] = ()
-
-    @property
-    def other_candidates(self) -> bool:
-        """Whether the last scan looked at another part of the Hub."""
-        before = self.writer.before
-        return before is None or before.get("candidates") != settings(self.job)["candidates"]
 
     def step(self, stage: str, done: int, total: int | None, left: float | None = None) -> None:
         """Tell who watches how far a stage is."""

@@ -74,9 +74,8 @@ def by_listing(repo: RepoRow, aim: ScanAim) -> str | None:
         return "no vocabulary file"
     too_large = aim.largest is not None and (repo.parameters or 0) > LARGEST * aim.largest
     if too_large and repo.kind not in ("head", "bare"):
-        return f"{short_count(repo.parameters or 0)} parameters; the largest target has" + (
-            f" {short_count(aim.largest or 0)}"
-        )
+        size, largest = short_count(repo.parameters or 0), short_count(aim.largest or 0)
+        return f"{size} parameters; the largest target has {largest}"
     return None
 
 

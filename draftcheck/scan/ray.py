@@ -25,7 +25,6 @@ NEEDS: dict[str, dict[str, float]] = {
 }
 RETRIES = 3
 """Workers that may die under one task before it counts as its fault."""
-AHEAD = 2
 PATIENCE = 10.0
 
 
@@ -44,17 +43,13 @@ def open_cluster(
 
 def count_requests(work: Callable[[A], R], item: A) -> tuple[R, int, int]:
     """Do a task in a worker; its result, and what it asked of the network."""
-    before = progress.NetworkTally.requests, progress.NetworkTally.nbytes
+    tally = progress.NetworkTally
+    requests, nbytes = tally.requests, tally.nbytes
     result = work(item)
-    return (
-        result,
-        progress.NetworkTally.requests - before[0],
-        progress.NetworkTally.nbytes - before[1],
-    )
+    return result, tally.requests - requests, tally.nbytes - nbytes
 
 
 def version() -> str:
-    """Tell a worker's version of draftcheck."""
     return __version__
 
 
@@ -109,7 +104,7 @@ class Cluster:
         if "GPU" not in self._ray.cluster_resources():
             needs.pop("num_gpus", None)  # it would wait for ever
         remote = self._ray.remote(max_retries=RETRIES, **needs)(count_requests)
-        ahead = AHEAD * int(self._cpus / NEEDS[kind]["num_cpus"])
+        ahead = 2 * int(self._cpus / NEEDS[kind]["num_cpus"])
         source = iter(items)
         jobs: dict[Any, A] = {}
         try:
@@ -138,5 +133,4 @@ class Cluster:
         return result  # type: ignore[no-any-return]
 
     def close(self) -> None:
-        """Leave the cluster."""
         self._ray.shutdown()

@@ -21,9 +21,6 @@ Count = Annotated[int, Meta(ge=0, le=MOST)]
 """A number of things; SQLite and JSON could hold others."""
 Bytes = Annotated[int, Meta(ge=-MOST, le=MOST)]
 Seconds = Annotated[float, Meta(ge=0, le=1e12)]
-ScanState = Literal["running", "partial", "complete"]
-ModelStatus = Literal["read", "gated", "unreadable", "gone"]
-TargetSource = Literal["named", "search"]
 ChangeKind = Literal["new", "works", "better", "worse", "unclear", "broke", "gone"]
 
 
@@ -32,7 +29,7 @@ class ScanRow:
     """One night. Scans are ordered by number, never by their clock."""
 
     number: Count
-    state: ScanState
+    state: Literal["running", "partial", "complete"]
     """running (or killed), partial (--max-time, interrupted) or complete."""
     started: str
     finished: str | None
@@ -52,7 +49,7 @@ class TargetRow:
     """A model that drafts are looked for, in the order of the list."""
 
     ref: str
-    source: TargetSource
+    source: Literal["named", "search"]
     """named, or search: found on the Hub by the list's filters."""
     problem: str | None = None
     """Why it could not be read; then it has no new verdicts."""
@@ -102,7 +99,7 @@ class ModelRow:
     kind: str
     revision: str | None
     """The commit that the facts are of."""
-    status: ModelStatus
+    status: Literal["read", "gated", "unreadable", "gone"]
     problem: str | None = None
     tried: str | None = None
     """The commit that was last asked for."""
@@ -188,7 +185,6 @@ class VerdictRow:
     relation: Relation | None = None
     findings: tuple[FailedRuleRow, ...] = ()
     passed: Count = 0
-    """How many rules passed."""
     setup: str | None = None
     memory: MemoryRow | None = None
     """None: no GPU was named."""

@@ -62,12 +62,12 @@ def _shared() -> str:
 def _value(found: Any) -> Any:
     """Plain JSON for whatever a rule file is loaded into, without fields that hold a default."""
     if isinstance(found, msgspec.Struct):
-        fields = {field.name: field for field in msgspec.structs.fields(found)}
-        return {
-            name: _value(value)
-            for name, field in fields.items()
-            if (value := getattr(found, name)) != _default(field)
-        }
+        values = {}
+        for field in msgspec.structs.fields(found):
+            made, value = field.default_factory, getattr(found, field.name)
+            if value != (field.default if made is msgspec.NODEFAULT else made()):
+                values[field.name] = _value(value)
+        return values
     if isinstance(found, Mapping):
         return {str(name): _value(value) for name, value in found.items()}
     if isinstance(found, list | tuple):
@@ -75,11 +75,6 @@ def _value(found: Any) -> Any:
     if isinstance(found, set | frozenset):
         return sorted(map(str, found))
     return found if isinstance(found, int | float | None) else str(found)
-
-
-def _default(field: msgspec.structs.FieldInfo) -> Any:
-    made = field.default_factory
-    return field.default if made is msgspec.NODEFAULT else made()
 
 
 def _digest(value: Any) -> str:

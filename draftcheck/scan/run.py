@@ -6,7 +6,7 @@
     verdicts   pair up                members of a target's family, heads made for it, pins
                note                   vocabularies that differ, side by side, once for all pairs
                judge                  pairs whose facts, rules or settings changed
-    trials     measure                the best pairs of each target, if asked for
+               measure                the best pairs of each target, if asked for
     writing    finish                 drop what is no pair any more; the scan is complete
 
 Each step is a set of tasks (tasks.py, judging.py) that an executor runs anywhere; this process
@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from draftcheck.models.sources import progress
-from draftcheck.scan import stages, trials, verdicts
+from draftcheck.scan import stages, verdicts
 from draftcheck.scan.executors import LocalRunner, Runner
 from draftcheck.scan.night import Say, ScanNight, StageClock, settings
 from draftcheck.scan.plan import READABLE, repo_of
@@ -74,16 +74,9 @@ def scan(
     with ScanStore.open(path) as store:
         executor = runner or LocalRunner()
         try:
+            writer, clock = ScanWriter(store, settings(job)), StageClock(max_time)
             night = ScanNight(
-                job,
-                store,
-                ScanWriter(store, settings(job)),
-                executor,
-                session(),
-                StageClock(max_time),
-                say,
-                retry=retry,
-                offline=offline,
+                job, store, writer, executor, session(), clock, say, retry=retry, offline=offline
             )
             _run(night)
         finally:
@@ -109,7 +102,7 @@ def _run(night: ScanNight) -> None:
     if not night.offline:
         verdicts.take_notes(night, pairs, sides)
     verdicts.judge_all(night, pairs, sides)
-    trials.try_best(night, sides)
+    verdicts.try_best(night, sides)
     night.counts["requests"] = progress.NetworkTally.requests - requests
     night.counts["bytes"] = progress.NetworkTally.nbytes - nbytes
     causes = _causes(night)
@@ -133,23 +126,22 @@ def _causes(night: ScanNight) -> dict[str, tuple[str, str]]:
 
 
 def summary(store: ScanStore, *, resumed: bool = False) -> ScanSummary:
-    """Sum up the latest scan."""
     latest = store.scans()[-1]
-    usable: dict[str, set[str]] = {target.ref: set() for target in store.targets()}
-    for row in store.query(
-        "SELECT DISTINCT target, draft FROM verdicts WHERE verdict IN ('compatible', 'degraded')"
-        " AND draft <> ''"
-    ):
-        usable.setdefault(row[0], set()).add(row[1])
+    targets = tuple(store.targets())
+    found = store.query(
+        "SELECT target, count(DISTINCT draft) FROM verdicts WHERE verdict IN"
+        " ('compatible', 'degraded') AND draft <> '' GROUP BY target"
+    )
+    usable = {target.ref: 0 for target in targets} | {row[0]: row[1] for row in found}
     problems = [model for model in store.models() if model.status not in READABLE]
     return ScanSummary(
         scan=latest,
         resumed=resumed,
-        targets=tuple(store.targets()),
+        targets=targets,
         changes=tuple(store.changes(latest.number)),
         pins=tuple(_pinned(store, pin) for pin in store.read(PinRow)),
         problems=tuple(problems[:PROBLEMS]),
-        usable={target: len(drafts) for target, drafts in usable.items()},
+        usable=usable,
     )
 
 
@@ -165,19 +157,14 @@ def _pinned(store: ScanStore, pin: PinRow) -> PinnedPair:
     ]
     missing = set(pin.engines) - {row.asked for row in rows}
     if not rows or missing:
-        return PinnedPair(
-            pin, "undecided", "not judged: " + (_unread(store, pin) or "no verdict yet")
+        unread = (
+            f"{ref}: {model.problem if model else 'not read'}"
+            for ref, model in ((ref, store.model(ref)) for ref in (pin.target, pin.draft))
+            if model is None or model.status not in READABLE
         )
+        return PinnedPair(pin, "undecided", f"not judged: {next(unread, 'no verdict yet')}")
     order = max if pin.engines else min
     chosen: VerdictRow = order(rows, key=lambda row: RANK.index(row.verdict))
     errors = [f"{row.rule}: {row.saw}" for row in chosen.findings if row.severity == "error"]
     why = f"{chosen.engine} {chosen.version}" + (f": {errors[0]}" if errors else "")
     return PinnedPair(pin, chosen.verdict, why)
-
-
-def _unread(store: ScanStore, pin: PinRow) -> str:
-    for ref in (pin.target, pin.draft):
-        model = store.model(ref)
-        if model is None or model.status not in READABLE:
-            return f"{ref}: {model.problem if model else 'not read'}"
-    return ""

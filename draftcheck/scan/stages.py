@@ -22,7 +22,7 @@ from draftcheck.recommend import search as hub_search
 from draftcheck.recommend.candidates import Candidate, Rejection
 from draftcheck.recommend.search import DraftSearch
 from draftcheck.scan import plan, tasks
-from draftcheck.scan.night import READING, ScanNight
+from draftcheck.scan.night import READING, ScanNight, settings
 from draftcheck.scan.plan import CardedModel, ScanAim
 from draftcheck.scan.rows import ModelRow, PairRow, RepoRow, TargetRow
 from draftcheck.scan.store import DAMAGED, StoreError, unpack
@@ -57,14 +57,8 @@ def list_hub(night: ScanNight) -> None:
 
 def _pages(source: Hub, search: HubSearch) -> Iterator[list[RepoRow]]:
     """Ask for one part of the list, page by page; names that no repo can have are left out."""
-    for page in source.pages(_question(search)):
-        rows = (hub_search.candidate(row) for row in page)
-        yield [_repo(row) for row in rows if not isinstance(row, Rejection)]
-
-
-def _question(search: HubSearch) -> HubQuery:
     sizes = (("min", search.min_parameters), ("max", search.max_parameters))
-    return HubQuery(
+    question = HubQuery(
         filters=search.filters,
         search=search.search,
         author=search.author,
@@ -72,35 +66,31 @@ def _question(search: HubSearch) -> HubQuery:
         fields=hub_search.LIGHT,
         rows=search.limit,
     )
+    for page in source.pages(question):
+        rows = (hub_search.candidate(row) for row in page)
+        yield [_repo(row) for row in rows if not isinstance(row, Rejection)]
 
 
 def _repo(row: Candidate) -> RepoRow:
+    # Heads mostly come without a vocabulary; whose they are, the targets tell.
+    bare = row.files is not None and not set(row.files) & set(tokenizer_files.FILES)
+    refused = None
+    if row.revision is None:
+        refused = "its listing names no commit"
+    elif against := recommend_screen.by_listing(row, DraftSearch(gguf=row.kind == "gguf")):
+        refused = against.saw
     return RepoRow(
         name=row.ref,
         sha=row.revision or "",
-        kind=_kind_of(row),
+        kind="bare" if row.kind == "full" and bare else row.kind,
         parameters=row.parameters,
         packed=row.packed,
         gated=row.gated,
         bases=row.base_models,
         downloads=row.downloads,
         likes=row.likes,
-        refused=_refused(row),
+        refused=refused,
     )
-
-
-def _refused(row: Candidate) -> str | None:
-    """What the listing speaks against, whatever the target is."""
-    if row.revision is None:
-        return "its listing names no commit"
-    rejection = recommend_screen.by_listing(row, DraftSearch(gguf=row.kind == "gguf"))
-    return rejection.saw if rejection is not None else None
-
-
-def _kind_of(row: Candidate) -> str:
-    """Heads mostly come without a vocabulary; whose they are, the targets tell."""
-    bare = row.files is not None and not set(row.files) & set(tokenizer_files.FILES)
-    return "bare" if row.kind == "full" and bare else row.kind
 
 
 def find_named(night: ScanNight) -> None:
@@ -133,7 +123,10 @@ def find_named(night: ScanNight) -> None:
 
 def find_missing(night: ScanNight) -> None:
     """Look for models with verdicts that no page had: gone, or overlooked between two pages."""
-    if night.other_candidates or night.clock.cut:
+    before = night.writer.before
+    if before is None or before.get("candidates") != settings(night.job)["candidates"]:
+        return  # the last scan looked at another part of the Hub
+    if night.clock.cut:
         return
     wanted = {plan.repo_of(pair.draft) for pair in night.store.read(PairRow)}
     unseen = night.store.query("SELECT name FROM repos WHERE seen < ?", night.writer.number)
@@ -154,7 +147,6 @@ def find_missing(night: ScanNight) -> None:
 
 
 def repos(night: ScanNight) -> Iterator[RepoRow]:
-    """List what this scan's list has."""
     return night.store.read(RepoRow, "seen = ?", night.writer.number)
 
 
@@ -268,7 +260,7 @@ def _vocabularies(night: ScanNight, listed: list[RepoRow]) -> None:
 
 def _read(night: ScanNight, stage: str, models: list[tuple[ModelRef, RepoRow | None]]) -> None:
     known = {row.ref: row for row in night.store.models()}
-    todo = []
+    todo = {}
     for ref, repo in models:
         row = known.get(ref.text)
         sha = ref.revision if ref.kind == "hub" else None
@@ -277,11 +269,10 @@ def _read(night: ScanNight, stage: str, models: list[tuple[ModelRef, RepoRow | N
             done = done and row.facts.startswith(FORMAT)
         if done and not (night.retry and row is not None and row.status != "read"):
             continue
-        todo.append((ref, repo))
-    about = {ref.text: (ref, repo) for ref, repo in todo}
-    work = (model_task(night, ref) for ref, repo in todo)
+        todo[ref.text] = (ref, repo)
+    work = (model_task(night, ref) for ref, _ in todo.values())
     for task, result in night.read(stage, tasks.read_model, work, len(todo)):
-        ref, repo = about[task.ref.text]
+        ref, repo = todo[task.ref.text]
         night.writer.model(ref.text, ref.revision, result, repo)
         night.counts["unreadable" if isinstance(result, tasks.TaskProblem) else "read"] += 1
 
@@ -313,16 +304,14 @@ def recall(night: ScanNight) -> None:
     before = night.writer.number - (not night.writer.resumed)
     night.writer.recall(before)
     known = {model.ref: model for model in night.store.models()}
-    targets = night.store.targets()
-    night.searched += [target.ref for target in targets if target.source == "search"]
+    night.searched += [row.ref for row in night.store.targets() if row.source == "search"]
     for text in (*night.job.refs(), *night.searched):
         ref = parse(text)
         revision = known[text].revision if text in known else None
         night.named[text] = replace(ref, revision=revision) if ref.kind == "hub" else ref
-    rejected = night.store.rejected()
-    night.turned_away.update(
-        {row.repo: row.why for row in rejected if row.stage in ("listing", "digest")}
-    )
+    for row in night.store.rejected():
+        if row.stage in ("listing", "digest"):
+            night.turned_away[row.repo] = row.why
     _name_targets(night)
 
 

@@ -91,11 +91,9 @@ class StoreConnection(sqlite3.Connection):
     """Takes any text: half a character, which models may have in theirs, is written as its code."""
 
     def execute(self, sql: str, parameters: Any = (), /) -> sqlite3.Cursor:
-        """Run a statement."""
         return super().execute(sql, [_storable(value) for value in parameters])
 
     def executemany(self, sql: str, parameters: Any, /) -> sqlite3.Cursor:
-        """Run a statement for each row of values."""
         return super().executemany(sql, [[_storable(value) for value in row] for row in parameters])
 
 
@@ -151,15 +149,8 @@ class ScanStore:
     @contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:
         """Write all that is done inside, or nothing of it."""
-        with translated(self.path):
-            self.db.execute("BEGIN IMMEDIATE")
-            try:
-                yield self.db
-            except BaseException:
-                if self.db.in_transaction:
-                    self.db.execute("ROLLBACK")
-                raise
-            self.db.execute("COMMIT")
+        with translated(self.path), _transaction(self.db):
+            yield self.db
 
     def query(self, query: str, *values: Any) -> Iterator[sqlite3.Row]:
         """Ask for any rows as they stand in the file; the query stands where its answer is used."""
@@ -208,7 +199,6 @@ class ScanStore:
         return self.read(rows.ModelRow)
 
     def model(self, ref: str) -> rows.ModelRow | None:
-        """Find one model by its name."""
         return next(self.read(rows.ModelRow, "ref = ?", ref), None)
 
     def facts(self, digest: str) -> rows.FactsRow:
@@ -227,11 +217,7 @@ class ScanStore:
         where = " AND ".join(f"{name} = ?" for name in given)
         return self.read(rows.VerdictRow, where, *given.values())
 
-    def changes(self, scan: int | None = None) -> list[rows.ChangeRow]:
-        """List what a scan changed; by default the latest."""
-        if scan is None:
-            latest = self.latest()
-            scan = latest.number if latest else 0
+    def changes(self, scan: int) -> list[rows.ChangeRow]:
         return list(self.read(rows.ChangeRow, "scan = ?", scan))
 
     def rejected(self) -> Iterator[rows.RejectedRow]:
@@ -300,7 +286,6 @@ def digest_of(value: Any) -> str:
 
 
 def pack(value: Any) -> bytes:
-    """Compress a plain value for the store."""
     return zlib.compress(stable_json(value).encode(), 6)
 
 
@@ -364,10 +349,8 @@ def _look(path: Path) -> None:
         _recognise(db, path)
     except sqlite3.OperationalError as error:
         # A journal that only a writer can undo: of a store that was being made, or on a full disk.
-        if (error.sqlite_errorcode & 0xFF) not in (
-            sqlite3.SQLITE_READONLY,
-            sqlite3.SQLITE_CANTOPEN,
-        ):
+        code = error.sqlite_errorcode & 0xFF
+        if code not in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN):
             raise
     finally:
         db.close()
@@ -421,17 +404,23 @@ def _migrate(db: sqlite3.Connection) -> None:
     for number, step in enumerate(schema.STEPS, 1):
         if _version(db) >= number:
             continue
-        db.execute("BEGIN IMMEDIATE")
-        try:
-            for statement in step.split(";\n"):
-                if statement.strip():
-                    db.execute(statement)
+        with _transaction(db):
+            for statement in filter(str.strip, step.split(";\n")):
+                db.execute(statement)
             db.execute(f"PRAGMA application_id = {schema.APPLICATION}")
             db.execute(f"PRAGMA user_version = {number}")
-        except BaseException:
+
+
+@contextmanager
+def _transaction(db: sqlite3.Connection) -> Iterator[None]:
+    db.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+    except BaseException:
+        if db.in_transaction:
             db.execute("ROLLBACK")
-            raise
-        db.execute("COMMIT")
+        raise
+    db.execute("COMMIT")
 
 
 @contextmanager

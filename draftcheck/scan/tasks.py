@@ -109,7 +109,6 @@ _session: list[TaskSession] = []
 
 
 def session() -> TaskSession:
-    """The session of this process."""
     if not _session:
         _session.append(TaskSession())
     return _session[0]
@@ -173,17 +172,14 @@ def read_model(task: ModelTask) -> ModelDone | TaskProblem:
         with HEAVY:
             entry = condensed.condense(facts)
         entry.pop("revision", None)  # a new commit with the same files changes nothing
-        body = {"facts": entry, "download": [_download(facts, task.ref), facts.downloaded]}
+        download = facts.download
+        if download is not None and "@" not in task.ref.text:
+            # As for somebody who names no commit, unless the user did.
+            download = download.replace(f" --revision {task.ref.revision}", "")
+        body = {"facts": entry, "download": [download, facts.downloaded]}
         return ModelDone(body, _row(task.ref, facts, entry))
 
     return tried(work)
-
-
-def _download(facts: ModelFacts, ref: ModelRef) -> str | None:
-    """As for somebody who names no commit, unless the user did."""
-    if facts.download is None or "@" in ref.text:
-        return facts.download
-    return facts.download.replace(f" --revision {ref.revision}", "")
 
 
 def _facts(task: ModelTask) -> ModelFacts:
@@ -202,6 +198,11 @@ def _open(task: ModelTask) -> OpenedModel:
 def _row(ref: ModelRef, facts: ModelFacts, entry: Mapping[str, Any]) -> ModelRow:
     table: Mapping[str, Any] = entry.get("table", {})
     architecture = (facts.config.architectures or (facts.config.model_type,))[0]
+    # All that two vocabularies are compared by; see ModelRow.
+    parts: list[Any] = [{name: getattr(facts.tokenizer, name) for name in TOKENIZER_FIELDS}]
+    parts += [entry.get("table"), entry.get("ids"), facts.rows]
+    if facts.tokenizer.tokens is None:  # else the texts count, not the file that they stand in
+        parts.append(dict(facts.tokenizer.files))
     return ModelRow(
         ref=ref.text,
         kind="gguf" if facts.gguf is not None else "folder",
@@ -212,7 +213,7 @@ def _row(ref: ModelRef, facts: ModelFacts, entry: Mapping[str, Any]) -> ModelRow
         verifier=facts.verifier,
         fingerprint=table.get("digest"),
         family=table.get("family", table.get("digest")),
-        tokenizer_fingerprint=_tokenizer_fingerprint(facts, entry),
+        tokenizer_fingerprint=digest_of(parts),
         parameters=_counted(facts.weights.parameters),
         nbytes=_counted(facts.weights.nbytes),
         architecture=architecture,
@@ -223,15 +224,6 @@ def _row(ref: ModelRef, facts: ModelFacts, entry: Mapping[str, Any]) -> ModelRow
 def _counted(number: int | None) -> int | None:
     """A number from a model's files; None where it is none that a store takes."""
     return number if number is not None and 0 <= number <= MOST else None
-
-
-def _tokenizer_fingerprint(facts: ModelFacts, entry: Mapping[str, Any]) -> str:
-    """A digest of all that two vocabularies are compared by; see ModelRow."""
-    about = {name: getattr(facts.tokenizer, name) for name in TOKENIZER_FIELDS}
-    parts = [about, entry.get("table"), entry.get("ids"), facts.rows, dict(facts.tokenizer.files)]
-    if facts.tokenizer.tokens is not None:
-        parts.pop()  # the texts are what counts, not the file that they stand in
-    return digest_of(parts)
 
 
 def note_pair(task: PairNotesTask) -> dict[str, Any] | TaskProblem:

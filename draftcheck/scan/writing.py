@@ -15,21 +15,8 @@ from typing import Any
 
 from draftcheck.judge.condensed import facts as condensed
 from draftcheck.models.refs import ModelRef
-from draftcheck.scan import changes
+from draftcheck.scan import changes, rows
 from draftcheck.scan.plan import PlannedPairs, repo_of
-from draftcheck.scan.rows import (
-    ALONE,
-    ChangeRow,
-    FactsRow,
-    NotesRow,
-    PairRow,
-    PinRow,
-    RepoRow,
-    TargetRow,
-    TrialRow,
-    VerdictRow,
-    VocabularyRow,
-)
 from draftcheck.scan.store import SPREAD, ScanStore, digest_of, insert, pack, stable_json
 from draftcheck.scan.tasks import FilesDone, ModelDone, TaskProblem
 from draftcheck.settings import __version__
@@ -63,7 +50,7 @@ class ScanWriter:
                 (self.number, now(), __version__, stable_json(dict(settings))),
             )
 
-    def targets(self, targets: Sequence[TargetRow], pins: Iterable[PinRow]) -> None:
+    def targets(self, targets: Sequence[rows.TargetRow], pins: Iterable[rows.PinRow]) -> None:
         """Write the targets in the order of the list, and the pairs that somebody relies on."""
         with self.store.transaction() as db:
             db.execute("DELETE FROM targets")
@@ -73,19 +60,20 @@ class ScanWriter:
             for pin in pins:
                 insert(db, pin)
 
-    def page(self, repos: Iterable[RepoRow]) -> None:
-        """Write a page of the Hub's list."""
+    def page(self, repos: Iterable[rows.RepoRow]) -> None:
+        values = []
+        for repo in repos:
+            about = {name: getattr(repo, name) for name in SPREAD["listed"]}
+            listed = stable_json({**about, "bases": list(repo.bases[:8])})
+            stage = "listing" if repo.refused else None
+            values.append((repo.name, repo.sha, self.number, listed, repo.refused, stage))
         with self.store.transaction() as db:
             db.executemany(
                 "INSERT INTO repos (name, sha, seen, listed, why, stage) VALUES (?, ?, ?, ?, ?, ?)"
                 " ON CONFLICT (name) DO UPDATE SET sha = excluded.sha, seen = excluded.seen,"
                 " listed = excluded.listed, why = excluded.why, stage = excluded.stage",
-                [
-                    (r.name, r.sha, self.number, _listed(r), r.refused,
-                     "listing" if r.refused else None)
-                    for r in repos
-                ],
-            )  # fmt: skip
+                values,
+            )
 
     def mark_seen(self, name: str, sha: str | None) -> None:
         """Mark a repo that no page had as there; sha: its commit, where it could be asked."""
@@ -119,23 +107,33 @@ class ScanWriter:
             (*values, ref.repo),
         )
 
-    def vocabulary(self, digest: str, done: VocabularyRow | TaskProblem) -> None:
+    def vocabulary(self, digest: str, done: rows.VocabularyRow | TaskProblem) -> None:
         """Write what a vocabulary file is, or why it cannot be read."""
-        if isinstance(done, VocabularyRow):
+        if isinstance(done, rows.VocabularyRow):
             self._insert(done)
         elif not done.passing:
-            self._insert(VocabularyRow(digest, problem=done.says[:300]))
+            self._insert(rows.VocabularyRow(digest, problem=done.says[:300]))
 
     def model(
-        self, ref: str, tried: str | None, done: ModelDone | TaskProblem, repo: RepoRow | None
+        self, ref: str, tried: str | None, done: ModelDone | TaskProblem, repo: rows.RepoRow | None
     ) -> None:
         """Write the facts of a model; where it could not be read, what was known before stays."""
         with self.store.transaction() as db:
             if isinstance(done, TaskProblem):
-                self._unread(db, ref, tried, done)
+                status = "gone" if done.missing else "unreadable"
+                db.execute(
+                    "INSERT INTO models (ref, kind, tried, status, problem, passing, since, scan)"
+                    " VALUES (?, '', ?, ?, ?, ?, ?, ?) ON CONFLICT (ref) DO UPDATE SET"
+                    " tried = excluded.tried, problem = excluded.problem,"
+                    " passing = excluded.passing, scan = excluded.scan,"
+                    # A new commit that cannot be read now says nothing against the one before.
+                    " status = CASE WHEN excluded.passing AND facts IS NOT NULL THEN status"
+                    " ELSE excluded.status END",
+                    (ref, tried, status, done.says[:1000], done.passing, self.number, self.number),
+                )
                 return
             facts = FORMAT + digest_of(done.body)
-            insert(db, FactsRow(facts, **done.body))
+            insert(db, rows.FactsRow(facts, **done.body))
             old = self.store.model(ref)
             row = replace(
                 done.row,
@@ -147,21 +145,6 @@ class ScanWriter:
             )
             insert(db, row, scan=self.number)
 
-    def _unread(
-        self, db: sqlite3.Connection, ref: str, tried: str | None, done: TaskProblem
-    ) -> None:
-        status = "gone" if done.missing else "unreadable"
-        db.execute(
-            "INSERT INTO models (ref, kind, tried, status, problem, passing, since, scan)"
-            " VALUES (?, '', ?, ?, ?, ?, ?, ?) ON CONFLICT (ref) DO UPDATE SET"
-            " tried = excluded.tried, problem = excluded.problem, passing = excluded.passing,"
-            " scan = excluded.scan,"
-            # A new commit that cannot be read now says nothing against the one that was read.
-            " status = CASE WHEN excluded.passing AND facts IS NOT NULL THEN status"
-            " ELSE excluded.status END",
-            (ref, tried, status, done.says[:1000], done.passing, self.number, self.number),
-        )
-
     def mark_gone(self, repo: str, says: str) -> None:
         """Mark the models of a repo that vanished."""
         self._execute(
@@ -172,28 +155,30 @@ class ScanWriter:
 
     def notes(self, key: tuple[str, str], body: Mapping[str, Any]) -> None:
         """Write what two vocabularies side by side tell."""
-        self._insert(NotesRow(*key, body))
+        self._insert(rows.NotesRow(*key, body))
 
-    def trial(self, row: TrialRow) -> None:
+    def trial(self, row: rows.TrialRow) -> None:
         """Write a measurement, or why it failed."""
         self._insert(replace(row, since=self.number))
 
     def verdicts(
-        self, pair: PairRow, found: Sequence[VerdictRow], judge_again: JudgeAgain, gated: bool
+        self,
+        pair: rows.PairRow,
+        found: Sequence[rows.VerdictRow],
+        judge_again: JudgeAgain,
+        gated: bool,
     ) -> None:
         """Write the verdicts of a pair, and note which of them changed."""
         key = (pair.target, pair.draft)
         with self.store.transaction() as db:
             left = self._verdicts(key)
-            known = next(self.store.read(PairRow, SAME_PAIR, *key), None)
+            known = next(self.store.read(rows.PairRow, SAME_PAIR, *key), None)
             for row in found:
                 old = left.pop((row.asked, row.slot), None)
-                if old is not None and old.verdict == row.verdict:
-                    new = replace(row, since=old.since)
-                else:
-                    new = replace(row, since=self.number)
-                insert(db, new)
                 was = old.verdict if old is not None else None
+                same = old if was == row.verdict else None
+                new = replace(row, since=same.since if same else self.number)
+                insert(db, new)
                 if self.first or (changes.kind(was, new.verdict) is None and not self._noted(new)):
                     continue
                 before, after = None, changes.origin(pair, new)
@@ -204,39 +189,35 @@ class ScanWriter:
                         old_files = judge_again(known.target_facts, known.draft_facts)
                         between = old_files.get((new.asked, new.slot))
                         cause = changes.blame(before, after, (was, between, new.verdict))
+                elif known is not None and known.since < self.number:
+                    cause = "newly-asked"
                 else:
-                    cause = self._newness(db, new.target, known)
+                    query = "SELECT 1 FROM pairs WHERE target = ? AND since < ? LIMIT 1"
+                    older = db.execute(query, (new.target, self.number)).fetchone()
+                    cause = "new-model" if older else "new-target"
                 why = changes.sentence(new, cause, before, after)
                 self._note(db, new, (was, new.verdict), cause, why)
             for old in left.values():
                 self._drop(db, old, "not-asked", "the engine does not take this pair any more")
             insert(db, replace(pair, since=known.since if known else self.number))
 
-    def _verdicts(self, pair: tuple[str, str]) -> dict[tuple[str, str], VerdictRow]:
-        found = self.store.read(VerdictRow, SAME_PAIR, *pair)
+    def _verdicts(self, pair: tuple[str, str]) -> dict[tuple[str, str], rows.VerdictRow]:
+        found = self.store.read(rows.VerdictRow, SAME_PAIR, *pair)
         return {(row.asked, row.slot): row for row in found}
 
-    def _newness(self, db: sqlite3.Connection, target: str, pair: PairRow | None) -> str:
-        """What is new where there was no verdict: the question, the draft or the target."""
-        if pair is not None and pair.since < self.number:
-            return "newly-asked"
-        query = "SELECT 1 FROM pairs WHERE target = ? AND since < ? LIMIT 1"
-        known = db.execute(query, (target, self.number)).fetchone()
-        return "new-model" if known else "new-target"
-
-    def _drop(self, db: sqlite3.Connection, row: VerdictRow, cause: str, why: str) -> None:
+    def _drop(self, db: sqlite3.Connection, row: rows.VerdictRow, cause: str, why: str) -> None:
         db.execute(f"DELETE FROM verdicts WHERE {SAME_VERDICT}", _key(row))
         self._note(db, row, (row.verdict, None), cause, why)
 
-    def _noted(self, row: VerdictRow) -> ChangeRow | None:
+    def _noted(self, row: rows.VerdictRow) -> rows.ChangeRow | None:
         """The change that this scan noted for a verdict before it was interrupted."""
         where = f"scan = ? AND {SAME_VERDICT}"
-        return next(self.store.read(ChangeRow, where, self.number, *_key(row)), None)
+        return next(self.store.read(rows.ChangeRow, where, self.number, *_key(row)), None)
 
     def _note(
         self,
         db: sqlite3.Connection,
-        row: VerdictRow,
+        row: rows.VerdictRow,
         verdicts: tuple[Verdict | None, Verdict | None],
         cause: str,
         why: str,
@@ -250,7 +231,7 @@ class ScanWriter:
         where = f"scan = ? AND {SAME_VERDICT}"
         db.execute(f"DELETE FROM changes WHERE {where}", (self.number, *_key(row)))
         if (kind := changes.kind(before, after)) is not None:
-            change = ChangeRow(
+            change = rows.ChangeRow(
                 self.number, kind, row.target, row.draft, row.asked, row.engine, row.version,
                 row.method, before, after, cause, why[:600], row.slot,
             )  # fmt: skip
@@ -283,7 +264,7 @@ class ScanWriter:
         """Drop the verdicts of pairs that are none any more, and facts that nobody has."""
         wanted = set(pairs)
         usual = ("left-list", "it is no candidate any more")
-        for pair in list(self.store.read(PairRow)):
+        for pair in list(self.store.read(rows.PairRow)):
             key = (pair.target, pair.draft)
             if key in wanted:
                 continue
@@ -306,13 +287,8 @@ class ScanWriter:
             db.execute(query, values)
 
 
-def _key(row: VerdictRow) -> tuple[str, str, str, str]:
-    return row.target, row.draft or ALONE, row.asked, row.slot
-
-
-def _listed(repo: RepoRow) -> str:
-    about = {name: getattr(repo, name) for name in SPREAD["listed"]}
-    return stable_json({**about, "bases": list(repo.bases[:8])})
+def _key(row: rows.VerdictRow) -> tuple[str, str, str, str]:
+    return row.target, row.draft or rows.ALONE, row.asked, row.slot
 
 
 def now() -> str:

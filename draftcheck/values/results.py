@@ -14,5 +14,5 @@ class PublicResult:
     def to_dict(self) -> dict[str, Any]:
         """The JSON that the command prints for this result (the contract's schema)."""
         # Reports stand above the values, so they are found by name, when one is asked for.
-        written: dict[str, Any] = import_module("draftcheck.report.as_dict").of(self)
+        written: dict[str, Any] = import_module("draftcheck.report.json").as_dict(self)
         return written

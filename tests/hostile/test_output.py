@@ -14,7 +14,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from draftcheck.report.safe import LONGEST, markdown, safe, safe_block
+from draftcheck.report.safe import LONGEST, safe, safe_block
+from draftcheck.report.safe import md as markdown
 from tests import make
 from tests.conftest import ROOT, Run
 from tests.hostile.support import ANY, LONG, assert_calm, examine, strict_json, unseen, write

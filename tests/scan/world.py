@@ -54,6 +54,7 @@ def populate(hub: Hub, drafts: int = 4) -> None:
 def results(path: Path) -> dict[str, Any]:
     """Everything that a scan found out, without times and without what it cost."""
     with ScanStore.open(path, readonly=True) as store:
+        latest = store.latest()
         return {
             "scans": [(scan.number, scan.state) for scan in store.scans()],
             "targets": store.targets(),
@@ -62,7 +63,7 @@ def results(path: Path) -> dict[str, Any]:
                       for m in store.models() if m.facts},
             "verdicts": list(store.verdicts()),
             "trials": list(store.read(TrialRow)),
-            "changes": store.changes(),
+            "changes": store.changes(latest.number if latest else 0),
             "rejected": list(store.rejected()),
         }  # fmt: skip
 

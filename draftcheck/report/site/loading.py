@@ -8,7 +8,6 @@ from dataclasses import replace
 from functools import cache, lru_cache
 from itertools import chain, groupby
 from pathlib import Path
-from typing import Any
 
 from msgspec import ValidationError, convert, structs
 
@@ -19,17 +18,10 @@ from draftcheck.recommend import costs
 from draftcheck.recommend.candidates import Candidate
 from draftcheck.recommend.costs import DraftPrice
 from draftcheck.recommend.ranking import rank
-from draftcheck.recommend.records import TrialRecord, parse
+from draftcheck.recommend.records import parse
 from draftcheck.recommend.screen import JudgedCandidate
-from draftcheck.report.site.data import (
-    USABLE,
-    EngineColumn,
-    SiteData,
-    SitePair,
-    TrialFigures,
-    best_first,
-    place,
-)
+from draftcheck.report.site import data
+from draftcheck.report.site.data import EngineColumn, SiteData, SitePair
 from draftcheck.rulebook import book as rulebook
 from draftcheck.rulebook.book import Rule
 from draftcheck.scan import rows
@@ -75,10 +67,14 @@ def _site(store: ScanStore, title: str) -> SiteData:
     pairs: dict[str, Sequence[SitePair]] = {}
     alone: dict[str, Sequence[rows.VerdictRow]] = {}
     for target in listed:
-        verdicts = [_noted(row, columns) for row in store.verdicts(target=target.ref)]
+        verdicts = list(store.verdicts(target=target.ref))
+        for row in verdicts:  # each question becomes a column, of the newest version judged
+            if row.asked not in columns or row.since > columns[row.asked].since:
+                columns[row.asked] = EngineColumn(row.asked, row.engine, row.version, row.since)
         alone[target.ref] = _answers(row for row in verdicts if row.draft is None)
-        ranked = ranking.of(target.ref, _pairs(store, target.ref, verdicts, models))
+        ranked = ranking.of(target.ref, verdicts)
         pairs[target.ref] = _with_setups(ranked, verdicts)
+    nights = [(scan, store.changes(scan.number)) for scan in before[: -EARLIER - 1 : -1]]
     drafts = sorted({pair.draft for ranked in pairs.values() for pair in ranked})
     return SiteData(
         title=title,
@@ -90,17 +86,10 @@ def _site(store: ScanStore, title: str) -> SiteData:
         scan=latest,
         previous=before[-1] if before else None,
         changes=store.changes(number),
-        earlier=_earlier(store, before),
+        earlier=[(scan, changes) for scan, changes in nights if changes],
         pins=list(store.read(rows.PinRow)),
         unread=[model for model in models.values() if model.status != "read"],
     )
-
-
-def _earlier(
-    store: ScanStore, scans: Sequence[rows.ScanRow]
-) -> list[tuple[rows.ScanRow, list[rows.ChangeRow]]]:
-    nights = [(scan, store.changes(scan.number)) for scan in scans[: -EARLIER - 1 : -1]]
-    return [(scan, changes) for scan, changes in nights if changes]
 
 
 def _model(
@@ -111,14 +100,6 @@ def _model(
     if known is None:
         return rows.ModelRow(ref, "unknown", None, "unreadable", problem)
     return replace(known, status="unreadable", problem=problem) if problem else known
-
-
-def _noted(row: rows.VerdictRow, columns: dict[str, EngineColumn]) -> rows.VerdictRow:
-    """The row; its question becomes a column, of the newest version that was judged."""
-    column = columns.get(row.asked)
-    if column is None or row.since > column.since:
-        columns[row.asked] = EngineColumn(row.asked, row.engine, row.version, row.since)
-    return row
 
 
 def _column(asked: str, engine: str) -> tuple[int, str]:
@@ -138,59 +119,12 @@ def _with_setups(pairs: list[SitePair], verdicts: Iterable[rows.VerdictRow]) -> 
     return [replace(pairs[0], answers=tuple(answers)), *pairs[1:]]
 
 
-def _pairs(
-    store: ScanStore,
-    target: str,
-    verdicts: Iterable[rows.VerdictRow],
-    models: Mapping[str, rows.ModelRow],
-) -> Iterator[SitePair]:
-    trials = _trials(store, target, models)
-    for draft, group in groupby(verdicts, lambda row: row.draft):
-        if draft is None:
-            continue
-        rows_of_pair = list(group)
-        trial = trials.get(draft)
-        yield SitePair(
-            target=target,
-            draft=draft,
-            answers=_answers(rows_of_pair, once=True),
-            relation=next((row.relation for row in rows_of_pair if row.relation), "unknown"),
-            size_ratio=_ratio(models.get(target), models.get(draft)),
-            trial=trial.body if trial and trial.state == "done" else None,
-            problem=trial.problem if trial and trial.state != "done" else None,
-        )
-
-
-def _trials(
-    store: ScanStore, target: str, models: Mapping[str, rows.ModelRow]
-) -> dict[str, rows.TrialRow]:
-    """The newest trial of each draft, where both models still are what was measured."""
-    newest = {}
-    for row in store.read(rows.TrialRow, "target = ?", target):
-        now = [models[ref].revision if ref in models else None for ref in (target, row.draft)]
-        if now != [row.target_revision, row.draft_revision]:
-            continue
-        try:
-            convert(row.body, TrialFigures)
-        except ValidationError as error:
-            store.leave_out("trials", f"{target} {row.draft}", error)
-        else:
-            newest[row.draft] = row
-    return newest
-
-
-def _ratio(target: rows.ModelRow | None, draft: rows.ModelRow | None) -> float | None:
-    if target is None or draft is None or not target.parameters or draft.parameters is None:
-        return None
-    return draft.parameters / target.parameters
-
-
 def _answers(
     verdicts: Iterable[rows.VerdictRow], *, once: bool = False
 ) -> tuple[rows.VerdictRow, ...]:
     """In the order of the columns; once: of several methods of an engine the best."""
     answers = [_answer(row) for row in verdicts]
-    answers.sort(key=lambda row: (*_column(row.asked, row.engine), place(row.verdict)))
+    answers.sort(key=lambda row: (*_column(row.asked, row.engine), data.place(row.verdict)))
     if once:
         answers = [next(group) for _, group in groupby(answers, lambda answer: answer.asked)]
     return tuple(answers)
@@ -243,12 +177,18 @@ class StoreRanking:
         self._store = store
         self._facts = lru_cache(KEPT)(self._restore)
 
-    def of(self, target: str, pairs: Iterable[SitePair]) -> list[SitePair]:
+    def of(self, target: str, verdicts: Iterable[rows.VerdictRow]) -> list[SitePair]:
         """Usable ones ranked, those that a trial found broken behind them, the rest by verdict."""
-        by_draft = {pair.draft: pair for pair in pairs}
-        usable = {draft: pair for draft, pair in by_draft.items() if pair.verdict in USABLE}
+        by_draft = {pair.draft: pair for pair in self._pairs(target, verdicts)}
+        usable = {draft: pair for draft, pair in by_draft.items() if pair.verdict in data.USABLE}
         judged = [self._judged(pair) for pair in usable.values()]
-        records = {(target, draft): _record(pair) for draft, pair in usable.items() if pair.trial}
+        records = {
+            (target, draft): parse(
+                {**pair.trial, "target": {"ref": target}, "draft": {"ref": draft}}
+            )
+            for draft, pair in usable.items()
+            if pair.trial
+        }
         ranked = [
             replace(
                 by_draft[row.judged.candidate.ref],
@@ -260,14 +200,59 @@ class StoreRanking:
             for row in rank(judged, target, records)
         ]
         rest = by_draft.keys() - {pair.draft for pair in ranked}
-        others = [replace(by_draft[draft], why=_broken(by_draft[draft])) for draft in rest]
-        others.sort(key=lambda pair: (place(pair.verdict), pair.draft))
+        others = []
+        for pair in (by_draft[draft] for draft in rest):
+            cause = (pair.trial or {}).get("broken")
+            why = f"a trial found it broken: {cause}" if cause else pair.why
+            others.append(replace(pair, why=why))
+        others.sort(key=lambda pair: (data.place(pair.verdict), pair.draft))
         return [*ranked, *others]
 
+    def _pairs(self, target: str, verdicts: Iterable[rows.VerdictRow]) -> Iterator[SitePair]:
+        trials = self._trials(target)
+        for draft, group in groupby(verdicts, lambda row: row.draft):
+            if draft is None:
+                continue
+            found, trial = list(group), trials.get(draft)
+            both = (self._models.get(target), self._models.get(draft))
+            ours, theirs = (model.parameters if model else None for model in both)
+            yield SitePair(
+                target=target,
+                draft=draft,
+                answers=_answers(found, once=True),
+                relation=next((row.relation for row in found if row.relation), "unknown"),
+                size_ratio=theirs / ours if ours and theirs is not None else None,
+                trial=trial.body if trial and trial.state == "done" else None,
+                problem=trial.problem if trial and trial.state != "done" else None,
+            )
+
+    def _trials(self, target: str) -> dict[str, rows.TrialRow]:
+        """The newest trial of each draft, where both models still are what was measured."""
+        newest = {}
+        for row in self._store.read(rows.TrialRow, "target = ?", target):
+            models = (self._models.get(target), self._models.get(row.draft))
+            if [m and m.revision for m in models] != [row.target_revision, row.draft_revision]:
+                continue
+            try:
+                convert(row.body, data.TrialFigures)
+            except ValidationError as error:
+                self._store.leave_out("trials", f"{target} {row.draft}", error)
+            else:
+                newest[row.draft] = row
+        return newest
+
     def _judged(self, pair: SitePair) -> JudgedCandidate:
-        best = best_first(pair.answers)[0]
+        best = data.best_first(pair.answers)[0]
         model = self._models.get(pair.draft)
-        warnings = tuple(saw.title for saw in best.findings if saw.outcome == "fail")
+        price, target, draft = DraftPrice(), self._facts(pair.target), self._facts(pair.draft)
+        if target is not None and draft is not None:
+            related = VocabularyComparison(Relation(pair.relation))
+            sides = Comparison(target, draft, related, (), Behaviour(None, "not looked at"))
+            price = costs.price(sides, Circumstances())
+        engine = EngineVerdict(
+            best.engine, best.version, best.version_checked, best.method, best.reaction,
+            best.verdict, setup=best.setup,
+        )  # fmt: skip
         return JudgedCandidate(
             candidate=Candidate(
                 pair.draft,
@@ -276,23 +261,15 @@ class StoreRanking:
             ),
             role=(model and model.role) or "full",
             verdict=pair.verdict,
-            engine=_verdict(best),
-            engines=tuple(a.engine for a in pair.answers if a.verdict in USABLE),
+            engine=engine,
+            engines=tuple(a.engine for a in pair.answers if a.verdict in data.USABLE),
             relation=Relation(pair.relation),
-            price=self._price(pair),
+            price=price,
             parameters=model.parameters if model else None,
             size_ratio=pair.size_ratio,
             tie="verifier" if model and _repo(model.verifier) == _repo(pair.target) else "",
-            warnings=warnings,
+            warnings=tuple(saw.title for saw in best.findings if saw.outcome == "fail"),
         )
-
-    def _price(self, pair: SitePair) -> DraftPrice:
-        target, draft = self._facts(pair.target), self._facts(pair.draft)
-        if target is None or draft is None:
-            return DraftPrice()
-        related = VocabularyComparison(Relation(pair.relation))
-        sides = Comparison(target, draft, related, (), Behaviour(None, "not looked at"))
-        return costs.price(sides, Circumstances())
 
     def _restore(self, ref: str) -> ModelFacts | None:
         model = self._models.get(ref)
@@ -304,25 +281,6 @@ class StoreRanking:
             return None
 
 
-def _record(pair: SitePair) -> TrialRecord:
-    body: dict[str, Any] = {
-        **(pair.trial or {}), "target": {"ref": pair.target}, "draft": {"ref": pair.draft},
-    }  # fmt: skip
-    return parse(body)
-
-
 def _repo(ref: str | None) -> str | None:
     """A head may name its target without the revision that was scanned."""
     return ref.rstrip("/").partition("@")[0].lower() if ref else None
-
-
-def _broken(pair: SitePair) -> str:
-    cause = (pair.trial or {}).get("broken")
-    return f"a trial found it broken: {cause}" if cause else pair.why
-
-
-def _verdict(answer: rows.VerdictRow) -> EngineVerdict:
-    return EngineVerdict(
-        answer.engine, answer.version, answer.version_checked, answer.method,
-        answer.reaction, answer.verdict, setup=answer.setup,
-    )  # fmt: skip

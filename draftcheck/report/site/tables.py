@@ -17,6 +17,7 @@ from draftcheck.report.site.data import ORDER, SiteData, SitePair, place
 from draftcheck.report.site.words import SHORT, reaction
 from draftcheck.scan.rows import FailedRuleRow, ModelRow, ScanRow, VerdictRow
 
+CHANGE = ("kind", "target", "draft", "engine=where", "before", "after", "cause", "why", "pinned")
 _FORMULA = re.compile(r"(^|[;,|\t])(?=[\"\s]*[=+\-@\uff1d\uff0b\uff0d\uff20])")
 """Where a spreadsheet would begin to calculate: at the start, or behind another separator."""
 TRIAL = (
@@ -52,24 +53,22 @@ def as_json(site: SiteData) -> str:
         for rank, pair in enumerate(site.pairs.get(target.ref, ()), 1)
     ]
     alone = {ref: [_place(answers, a) for a in found] for ref, found in site.alone.items()}
-    return dumps(
-        {
-            **HEAD,
-            "title": site.title,
-            "scan": _scan(site.scan),
-            "previous": _scan(site.previous),
-            "engines": [asdict(column) for column in site.columns],
-            "targets": [_model(model) for model in site.targets],
-            "drafts": [_model(model) for model in site.drafts],
-            "answers": answers.values,
-            "pairs": pairs,
-            "alone": alone,
-            "changes": [picked(change, *CHANGE) for change in site.changes],
-            "pins": [asdict(pin) for pin in site.pins],
-            "unread": [{"ref": model.ref, "why": model.unread} for model in site.unread],
-        },
-        indent=None,
-    )
+    body = {
+        **HEAD,
+        "title": site.title,
+        "scan": _scan(site.scan),
+        "previous": _scan(site.previous),
+        "engines": [asdict(column) for column in site.columns],
+        "targets": [_model(model) for model in site.targets],
+        "drafts": [_model(model) for model in site.drafts],
+        "answers": answers.values,
+        "pairs": pairs,
+        "alone": alone,
+        "changes": [picked(change, *CHANGE) for change in site.changes],
+        "pins": [asdict(pin) for pin in site.pins],
+        "unread": [picked(model, "ref", "why=unread") for model in site.unread],
+    }
+    return dumps(body, indent=None)
 
 
 def _scan(scan: ScanRow | None) -> dict[str, Any] | None:
@@ -104,11 +103,6 @@ def _pair(pair: SitePair) -> dict[str, Any]:
     }  # fmt: skip
 
 
-CHANGE = (
-    "kind", "target", "draft", "engine=where", "before", "after", "cause", "why", "pinned",
-)  # fmt: skip
-
-
 def _rounded(value: Any) -> Any:
     """Measured figures to four places: more were never known."""
     if isinstance(value, float):
@@ -120,38 +114,31 @@ def _rounded(value: Any) -> Any:
 
 def _place(pool: ValuePool, answer: VerdictRow) -> int:
     key = (answer.asked, answer.version, answer.method, answer.reaction, answer.verdict)
-    return pool.add((*key, answer.version_checked, answer.findings), partial(_answer, answer))
+    told = ("asked", "engine", "version", "version_checked", "method", "reaction", "verdict")
 
+    def make() -> dict[str, Any]:
+        seen = [picked(saw, "rule", "slug", "outcome", "saw") for saw in answer.findings]
+        return {**picked(answer, *told), "findings": seen}
 
-def _answer(answer: VerdictRow) -> dict[str, Any]:
-    return {
-        **picked(
-            answer, "asked", "engine", "version", "version_checked", "method", "reaction", "verdict"
-        ),
-        "findings": [picked(saw, "rule", "slug", "outcome", "saw") for saw in answer.findings],
-    }
+    return pool.add((*key, answer.version_checked, answer.findings), make)
 
 
 def as_csv(site: SiteData) -> str:
     """One line per pair, one column per engine."""
-    rows = [
-        _row(pair, rank)
-        for target in site.targets
-        for rank, pair in enumerate(site.pairs.get(target.ref, ()), 1)
-    ]
     fields = [*_FIELDS, *(column.asked for column in site.columns)]
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\r\n")
     writer.writerow([cell(field) for field in fields])
-    writer.writerows([cell(row.get(field)) for field in fields] for row in rows)
+    for target in site.targets:
+        for rank, pair in enumerate(site.pairs.get(target.ref, ()), 1):
+            row = _row(pair, rank)
+            writer.writerow([cell(row.get(field)) for field in fields])
     return out.getvalue()
 
 
 def cell(value: Any) -> Any:
     """Text that no spreadsheet takes for a formula; numbers stay numbers."""
-    if not isinstance(value, str):
-        return value
-    return _FORMULA.sub(r"\1'", safe(value, 1000))
+    return _FORMULA.sub(r"\1'", safe(value, 1000)) if isinstance(value, str) else value
 
 
 _FIELDS = (
@@ -189,10 +176,7 @@ def matrix(site: SiteData) -> dict[str, Any]:
     for target in site.targets:
         for rank, pair in enumerate(site.pairs.get(target.ref, ()), 1):
             one = tuple(
-                answers.add(
-                    _matrix_key(answer), partial(_matrix_answer, answer, columns[answer.asked])
-                )
-                for answer in pair.answers
+                _matrix_place(answers, answer, columns[answer.asked]) for answer in pair.answers
             )
             pairs.append(
                 [
@@ -225,31 +209,25 @@ def _matrix_model(model: ModelRow, families: ValuePool) -> list[Any]:
 
 def script(value: Any) -> str:
     """JSON that cannot end the script element it stands in."""
-    return (
-        dumps(value, indent=None)
-        .replace("<", "\\u003c")
-        .replace(">", "\\u003e")
-        .replace("&", "\\u0026")
-    )
+    text = dumps(value, indent=None)
+    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 
-def _matrix_key(answer: VerdictRow) -> Hashable:
+def _matrix_place(pool: ValuePool, answer: VerdictRow, column: int) -> int:
     seen = tuple((reason.rule, reason.outcome, reason.saw) for reason in answer.findings[:REASONS])
-    return (
-        answer.asked, answer.version, answer.verdict, answer.version_checked, answer.method,
-        answer.reaction, seen,
-    )  # fmt: skip
+    key = (answer.asked, answer.version, answer.verdict, answer.version_checked, answer.method)
 
+    def make() -> list[Any]:
+        return [
+            column,
+            place(answer.verdict),
+            int(answer.version_checked),
+            safe(answer.method or "", SHORT),
+            reaction(answer.reaction),
+            [_reason(reason) for reason in answer.findings[:REASONS]],
+        ]
 
-def _matrix_answer(answer: VerdictRow, column: int) -> list[Any]:
-    return [
-        column,
-        place(answer.verdict),
-        int(answer.version_checked),
-        safe(answer.method or "", SHORT),
-        reaction(answer.reaction),
-        [_reason(reason) for reason in answer.findings[:REASONS]],
-    ]
+    return pool.add((*key, answer.reaction, seen), make)
 
 
 def _reason(reason: FailedRuleRow) -> list[str]:

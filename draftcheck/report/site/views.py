@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import groupby
 from typing import Any
 
@@ -24,62 +24,36 @@ KINDS = ("broke", "worse", "gone", "works", "better", "new", "unclear")
 """Changes in the order in which somebody wants to know of them."""
 
 
-@dataclass(frozen=True, slots=True)
-class DraftView:
-    """A draft in the ranking of a target."""
-
-    rank: int
-    pair: SitePair
-    draft: ModelRow
-    anchor: str
-    href: str
-
-    @property
-    def order(self) -> int:
-        return place(self.pair.verdict)
-
-    @property
-    def engines(self) -> int:
-        """Many good verdicts sort first."""
-        return sum(3 - place(answer.verdict) for answer in self.pair.answers)
-
-
-@dataclass(frozen=True, slots=True)
-class ChangedPair:
-    """A pair that changed."""
-
-    kind: str
-    target: str
-    draft: str | None
-    pinned: bool
-    steps: tuple[Mapping[str, Any], ...]
-    """What changed alike on several engines."""
-
-
-def entries(found: Sequence[ChangeRow]) -> list[ChangedPair]:
-    """One per pair and kind, pinned ones and the worst first; engines that agree share a line."""
+def entries(found: Sequence[ChangeRow]) -> list[dict[str, Any]]:
+    """One per pair and kind, pinned ones and the worst first; engines that agree share a step."""
     pairs: dict[tuple[str, str, str | None], list[ChangeRow]] = {}
-    for change in sorted(found, key=urgency):
+    for change in sorted(found, key=lambda change: (not change.pinned, KINDS.index(change.kind))):
         pairs.setdefault((change.kind, change.target, change.draft), []).append(change)
-    return [
-        ChangedPair(*key, any(change.pinned for change in changes), tuple(_steps(changes)))
-        for key, changes in pairs.items()
-    ]
-
-
-def _steps(found: Sequence[ChangeRow]) -> Iterator[Mapping[str, Any]]:
-    alike: dict[tuple[Verdict | None, Verdict | None, str], list[str]] = {}
-    for change in found:
-        key = (change.before, change.after, change.why or change.cause.replace("-", " "))
-        alike.setdefault(key, []).append(change.where)
-    for (before, after, why), engines in alike.items():
-        yield {"engines": engines, "before": before, "after": after, "why": why}
+    shown = []
+    for (kind, target, draft), changes in pairs.items():
+        alike: dict[tuple[Verdict | None, Verdict | None, str], list[str]] = {}
+        for change in changes:
+            key = (change.before, change.after, change.why or change.cause.replace("-", " "))
+            alike.setdefault(key, []).append(change.where)
+        steps = [
+            {"engines": engines, "before": before, "after": after, "why": why}
+            for (before, after, why), engines in alike.items()
+        ]
+        pinned = any(change.pinned for change in changes)
+        shown.append(
+            {"kind": kind, "target": target, "draft": draft, "pinned": pinned, "steps": steps}
+        )
+    return shown
 
 
 def overview(site: SiteData) -> dict[str, Any]:
     every = site.every()
     usable = [pair for pair in every if pair.verdict in USABLE]
-    counts = engine_counts(site)
+    changed = entries(site.changes)
+    counts: dict[str, Counter[Verdict]] = {column.asked: Counter() for column in site.columns}
+    for pair in every:
+        for answer in pair.answers:
+            counts[answer.asked][answer.verdict] += 1
     return {
         "figures": [
             ("targets", len(site.targets)),
@@ -89,8 +63,8 @@ def overview(site: SiteData) -> dict[str, Any]:
             ("measured pairs", sum(pair.trial is not None for pair in every)),
             ("changes", len(site.changes)),
         ],
-        "changes": entries(site.changes)[:SHOWN_CHANGES],
-        "changed": len(entries(site.changes)),
+        "changes": changed[:SHOWN_CHANGES],
+        "changed": len(changed),
         "pins": [_pin(site, pin) for pin in site.pins],
         "unread": site.unread[:MOST_UNREAD],
         "best": sorted(
@@ -117,23 +91,10 @@ def _pin(site: SiteData, pin: PinRow) -> dict[str, Any]:
     return {"pin": pin, "answers": answers, "told": told(answers), "holds": bool(answers) and holds}
 
 
-def urgency(change: ChangeRow) -> tuple[bool, int]:
-    """Pinned pairs first, then what broke."""
-    return not change.pinned, KINDS.index(change.kind)
-
-
-def changes(found: Sequence[ChangeRow]) -> list[tuple[str, list[ChangedPair]]]:
+def changes(found: Sequence[ChangeRow]) -> list[tuple[str, list[dict[str, Any]]]]:
     """By kind, the worst first."""
-    ordered = sorted(entries(found), key=lambda entry: KINDS.index(entry.kind))
-    return [(kind, list(group)) for kind, group in groupby(ordered, lambda entry: entry.kind)]
-
-
-def engine_counts(site: SiteData) -> dict[str, Counter[Verdict]]:
-    counts: dict[str, Counter[Verdict]] = {column.asked: Counter() for column in site.columns}
-    for pair in site.every():
-        for answer in pair.answers:
-            counts[answer.asked][answer.verdict] += 1
-    return counts
+    ordered = sorted(entries(found), key=lambda entry: KINDS.index(entry["kind"]))
+    return [(kind, list(group)) for kind, group in groupby(ordered, lambda entry: entry["kind"])]
 
 
 def _summary(site: SiteData, target: ModelRow) -> dict[str, Any]:
@@ -153,15 +114,28 @@ def _summary(site: SiteData, target: ModelRow) -> dict[str, Any]:
 
 def target(site: SiteData, model: ModelRow, drafts: Mapping[str, ModelRow]) -> dict[str, Any]:
     pairs = site.pairs.get(model.ref, ())
+    good = [pair for pair in pairs if pair.verdict in USABLE]
     usable = [
-        _row(rank, pair, drafts[pair.draft])
-        for rank, pair in enumerate((pair for pair in pairs if pair.verdict in USABLE), 1)
+        {
+            "rank": rank,
+            "pair": pair,
+            "draft": drafts[pair.draft],
+            "anchor": f"draft-{rank}",
+            "href": f"#draft-{rank}" if rank <= TOP else _in_matrix(pair),
+            "order": place(pair.verdict),
+            # Many good verdicts sort first.
+            "engines": sum(3 - place(answer.verdict) for answer in pair.answers),
+        }
+        for rank, pair in enumerate(good, 1)
     ]
-    best = usable[0].pair if usable else None
+    best = good[0] if good else None
+    # How to switch the best draft on; where it is compatible rather than degraded.
+    ready = [answer for answer in best.answers if answer.setup] if best else []
+    compatible = [answer for answer in ready if answer.verdict == Verdict.COMPATIBLE]
     return {
         "target": model,
         "best": best,
-        "setups": _setups(best),
+        "setups": compatible or ready,
         "usable": usable,
         "detailed": usable[:TOP],
         "rejected": list(_rejected(pair for pair in pairs if pair.verdict not in USABLE)),
@@ -183,12 +157,6 @@ def _alone(answers: Sequence[VerdictRow]) -> list[VerdictRow]:
     ]
 
 
-def _row(rank: int, pair: SitePair, draft: ModelRow) -> DraftView:
-    anchor = f"draft-{rank}"
-    link = f"#{anchor}" if rank <= TOP else f"matrix.html#{pair_key(pair)}"
-    return DraftView(rank, pair, draft, anchor, link)
-
-
 def told(answers: Sequence[VerdictRow]) -> str:
     """A row of marks in words: the verdicts, and the engines where there are few."""
     parts = []
@@ -199,16 +167,8 @@ def told(answers: Sequence[VerdictRow]) -> str:
     return "; ".join(parts)
 
 
-def pair_key(pair: SitePair) -> str:
-    """Names a pair in the address of the matrix."""
-    return f"pair={words.ref_digest(pair.target)}.{words.ref_digest(pair.draft)}"
-
-
-def _setups(best: SitePair | None) -> list[Any]:
-    """How to switch the best draft on; where it is compatible rather than degraded."""
-    ready = [answer for answer in best.answers if answer.setup] if best else []
-    good = [answer for answer in ready if answer.verdict == Verdict.COMPATIBLE]
-    return good or ready
+def _in_matrix(pair: SitePair) -> str:
+    return f"matrix.html#pair={words.ref_digest(pair.target)}.{words.ref_digest(pair.draft)}"
 
 
 def _rejected(pairs: Iterator[SitePair]) -> Iterator[Mapping[str, Any]]:
@@ -238,7 +198,13 @@ def _trials(pairs: Sequence[SitePair]) -> dict[str, Any]:
         drawn.append(charts.curves(gains, "Speed-up", "draft tokens", "times faster", one=True))
     elif tokens := list(_curves(shown, "tokens_per_pass")):
         drawn.append(charts.curves(tokens, "Tokens per pass", "draft tokens", "tokens", one=True))
-    if places := list(_positions(shown)):
+    shares = [(p.draft, (p.trial or {}).get("acceptance_by_position") or ()) for p in shown]
+    places = [
+        charts.ChartLine(draft, range(1, len(by_position) + 1), by_position)
+        for draft, by_position in shares
+        if len(by_position) > 1
+    ]
+    if places:
         drawn.append(charts.curves(places, "Accepted by position", "position", "share", one=False))
     return {"trials": [_trial(pair) for pair in measured[: 2 * BEST]], "charts": drawn}
 
@@ -250,13 +216,6 @@ def _curves(pairs: Sequence[SitePair], figure: str) -> Iterator[charts.ChartLine
             yield charts.ChartLine(
                 pair.draft, [row["draft_tokens"] for row in rows], [row[figure] for row in rows]
             )
-
-
-def _positions(pairs: Sequence[SitePair]) -> Iterator[charts.ChartLine]:
-    for pair in pairs:
-        shares = (pair.trial or {}).get("acceptance_by_position") or ()
-        if len(shares) > 1:
-            yield charts.ChartLine(pair.draft, range(1, len(shares) + 1), shares)
 
 
 def _trial(pair: SitePair) -> dict[str, Any]:

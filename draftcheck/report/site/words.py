@@ -47,7 +47,6 @@ size = _unless_unknown(lambda value: byte_size(value).replace(" ", "\u00a0"))
 
 
 def accepted(trial: Mapping[str, Any] | None) -> str:
-    """The acceptance rate of a trial."""
     rate = (trial or {}).get("acceptance_rate")
     return percent(rate.get("value")) if isinstance(rate, Mapping) else ""
 
