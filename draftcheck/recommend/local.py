@@ -58,7 +58,7 @@ def places() -> list[tuple[str, Path]]:
     home = Path.home()
     found = [("hub-cache", settings.hub_cache())]
     found += [("lm-studio", path) for path in _lm_studio(home)]
-    found += [("llama.cpp", path) for path in _llama(home)]
+    found.append(("llama.cpp", _llama(home)))
     return [(source, path) for source, path in found if _is_dir(path)]
 
 
@@ -87,15 +87,15 @@ def _lm_studio(home: Path) -> list[Path]:
     return folders
 
 
-def _llama(home: Path) -> list[Path]:
+def _llama(home: Path) -> Path:
     """LLAMA_CACHE, else the cache of older builds; newer ones use the Hub's own."""
     if named := os.environ.get("LLAMA_CACHE"):
-        return [Path(named).expanduser()]
+        return Path(named).expanduser()
     if sys.platform == "darwin":
-        return [home / "Library" / "Caches" / "llama.cpp"]
+        return home / "Library" / "Caches" / "llama.cpp"
     if sys.platform == "win32":
-        return [Path(os.environ.get("LOCALAPPDATA") or home / "AppData/Local") / "llama.cpp"]
-    return [Path(os.environ.get("XDG_CACHE_HOME") or home / ".cache") / "llama.cpp"]
+        return Path(os.environ.get("LOCALAPPDATA") or home / "AppData/Local") / "llama.cpp"
+    return Path(os.environ.get("XDG_CACHE_HOME") or home / ".cache") / "llama.cpp"
 
 
 def _walk(root: Path, source: str, notes: list[str]) -> Iterator[Candidate]:

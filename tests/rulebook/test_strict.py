@@ -26,7 +26,7 @@ from draftcheck.judge import installed
 from draftcheck.memory import families as model_families
 from draftcheck.memory import gpus, profiles
 from draftcheck.models.readers.weights import families
-from draftcheck.probe import verdict
+from draftcheck.probe.run import ProbeFile
 from draftcheck.rulebook import book, file_rules, files, tables
 from draftcheck.trial import prompts
 from draftcheck.trial.backends.llamacpp import program
@@ -47,7 +47,7 @@ TYPES: dict[str, Any] = {
     "gpus": gpus.GpuFile,
     "installed": installed.InstalledFile,
     "messages": messages.MessageFile,
-    "probes": verdict.ProbeFile,
+    "probes": ProbeFile,
     "programs": programs.ProgramFile,
     "prompts": prompts.PromptFile,
     "truth": book.TruthFile,

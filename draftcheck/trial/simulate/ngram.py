@@ -101,7 +101,11 @@ class SimpleNgram:
         places = np.arange(len(texts.tokens))
         start = np.full(len(places), NOWHERE)
         names = texts.grams(n)[: max(len(places) - n, 0)]
-        before = _previous(names)
+        # Where the same n-gram stood last before each place.
+        order = np.argsort(names, kind="stable")
+        before = np.full(len(names), NOWHERE)
+        same = names[order[1:]] == names[order[:-1]]
+        before[order[1:][same]] = order[:-1][same]
         # The newest token is not in llama.cpp's history yet: a match ends before it.
         overlapping = (before >= 0) & (before == np.arange(len(names)) - 1)
         before = np.where(overlapping, before[before], before)
@@ -112,15 +116,6 @@ class SimpleNgram:
         size = np.minimum(m, known - start)
         kept = (start >= 0) & (known - texts.begin > n + m + 1) & (size >= n)
         return np.where(kept, start, NOWHERE), np.where(kept, size, 0)
-
-
-def _previous(names: Ints) -> Ints:
-    """Where the same name stood last before each place."""
-    order = np.argsort(names, kind="stable")
-    before = np.full(len(names), NOWHERE)
-    same = names[order[1:]] == names[order[:-1]]
-    before[order[1:][same]] = order[:-1][same]
-    return before
 
 
 def drafts(line: JoinedTraces, texts: NgramTexts, rule: NgramLookup | SimpleNgram) -> Drafts:
