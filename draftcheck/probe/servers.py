@@ -214,13 +214,9 @@ class LlamaServerKind(ServerKind):
         says += f", asked for: {asked or 'nothing'} (/slots)" if asked is not None else " (/slots)"
         if any(flags):
             hint = "acceptance is counted only with --metrics, or with --prompt"
+            notes = () if counts else (hint,)
             return ServerReading(
-                SpeculationSwitch.ON,
-                says,
-                counts,
-                method=asked or None,
-                model=model,
-                notes=() if counts else (hint,),
+                SpeculationSwitch.ON, says, counts, method=asked or None, model=model, notes=notes
             )
         cause = "off" if asked is None else "dropped" if asked else "not-asked"
         return ServerReading(SpeculationSwitch.OFF, says, counts, model=model, cause=cause)

@@ -10,6 +10,7 @@ import os
 import re
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -71,19 +72,14 @@ def is_model(path: Path) -> bool:
 def _lm_studio(home: Path) -> list[Path]:
     """Its folder of today, the one it named in its settings, and the one of old versions."""
     base = home / ".lmstudio"
-    try:
+    with suppress(OSError, ValueError):
         pointer = (home / ".lmstudio-home-pointer").read_text(encoding="utf-8")[:4096].strip()
         base = Path(pointer) if pointer else base
-    except (OSError, ValueError):
-        pass
     folders = [base / "models", home / ".cache" / "lm-studio" / "models"]
-    try:
-        file = base / "settings.json"
-        body = json.loads(file.read_bytes()[:LONGEST])
+    with suppress(OSError, ValueError, RecursionError):
+        body = json.loads((base / "settings.json").read_bytes()[:LONGEST])
         named = body.get("downloadsFolder") if isinstance(body, dict) else None
         folders += [Path(named)] if isinstance(named, str) and named else []
-    except (OSError, ValueError, RecursionError):
-        pass
     return folders
 
 
