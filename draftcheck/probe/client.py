@@ -64,13 +64,11 @@ class ServerAddress:
 
     @property
     def url(self) -> str:
-        """Write it as people do."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"{self.scheme}://{host}:{self.port}{self.path}"
 
     @property
     def loopback(self) -> bool:
-        """Whether it is this machine."""
         try:
             return self.host == "localhost" or ipaddress.ip_address(self.host).is_loopback
         except ValueError:
@@ -124,6 +122,12 @@ def key_exposed(url: str, key: str | None) -> str | None:
 def text(value: object, longest: int = 300) -> str | None:
     """Take a text worth keeping, cut where no name goes on."""
     return value[:longest] if isinstance(value, str) and value else None
+
+
+def part(body: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    """Take the object under a name; an empty one where there is none."""
+    found = body.get(name)
+    return found if isinstance(found, Mapping) else {}
 
 
 def count(value: object) -> int | None:

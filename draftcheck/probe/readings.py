@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+from draftcheck.rulebook.files import RuleRow, Text
+
 
 class ProbeState(StrEnum):
-    """The answer."""
-
     SPECULATING = "speculating"
     CONFIGURED = "configured"
     """Set up to speculate; nothing shows yet that drafts are accepted."""
@@ -107,8 +107,6 @@ def since(later: ServerCounts, earlier: ServerCounts) -> ServerCounts | None:
 
 @dataclass(frozen=True, slots=True)
 class ServerReading:
-    """One look at a server."""
-
     switch: SpeculationSwitch = SpeculationSwitch.UNTOLD
     says: str | None = None
     """The server's own statement, with the address it came from."""
@@ -123,8 +121,6 @@ class ServerReading:
 
 @dataclass(frozen=True, slots=True)
 class CompletionReply:
-    """What one completion told."""
-
     counts: ServerCounts | None = None
     draftless: bool = False
     """The answer itself says that no draft model took part."""
@@ -139,20 +135,20 @@ class ServerIdentity:
     seen: str
 
 
-@dataclass(frozen=True, slots=True)
-class ProbeCause:
-    """Why, and what to do; words from rules/probes.toml."""
+class ProbeCause(RuleRow, frozen=True):
+    """Why, and what to do: of rules/probes.toml; one id has alternatives by engine and version."""
 
-    id: str
-    text: str
-    fix: str
+    id: Text
+    text: Text
+    fix: Text
+    engine: str | None = None
+    since: str | None = None
+    until: str | None = None
     source: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class ProbeResult:
-    """Everything that was found out about one address."""
-
     url: str
     state: ProbeState
     server: ServerIdentity | None = None

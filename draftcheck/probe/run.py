@@ -3,20 +3,21 @@
     client     one GET at a time, with limits; each address is asked once per reading
     servers    which kind of server it is: by its models' owner, else by an address of its own;
                its addresses -> a ServerReading (switch, counters, a cause)
-    verdict    readings -> a state; the newest figures that say something decide; the likely cause
+    judge      readings -> a state; the newest figures that say something decide; the likely cause
 
 Sends no prompt unless one is given, changes no setting, loads no model. With a prompt or an
-interval the server is read twice, and what the counters gained decides.
+interval the server is read twice, and what the counters gained decides. The words of causes and the
+limits are data, in rules/probes.toml.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from draftcheck.errors import ReadError
-from draftcheck.probe import verdict
+from draftcheck import versions
+from draftcheck.errors import ReadError, RuleError, UsageError
 from draftcheck.probe.client import MODELS, ProbedServer, parse
 from draftcheck.probe.readings import (
     ProbeCause,
@@ -29,19 +30,42 @@ from draftcheck.probe.readings import (
     since,
 )
 from draftcheck.probe.servers import PromptFailed, ServerKind, recognise
+from draftcheck.rulebook import files
+from draftcheck.rulebook.files import RuleRow
+
+FILE = "probes"
+Verdict = tuple[ProbeState, str | None]
+"""The state and the id of the cause, if one is to be named."""
+
+
+class ProbeLimits(RuleRow, frozen=True):
+    """From where on numbers say something."""
+
+    broken_length: float
+    broken_rate: float
+    enough_drafts: int
+    enough_drafted: int
+    enough_tokens: int
+    some_tokens: int
+
+
+class ProbeFile(RuleRow, frozen=True):
+    """rules/probes.toml."""
+
+    limits: ProbeLimits
+    builds: Mapping[str, str]
+    """Engine -> the first build; its servers may tell versions of another kind."""
+    cause: tuple[ProbeCause, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class ProbeRequest:
-    """What to ask, and how."""
-
     url: str
     key: str | None = None
     model: str | None = None
     prompt: str | None = None
     interval: float | None = None
     seconds: float = 10.0
-    sleep: Callable[[float], None] = time.sleep
 
 
 def probe(request: ProbeRequest) -> ProbeResult:
@@ -80,11 +104,20 @@ class _ProbeRun:
         try:
             reply = self._kind.ask(self._server, self._request.model or before.model, prompt)
         except PromptFailed as fault:
-            return self._failed(self._read_again(), str(fault))
+            after = self._read_again()
+            result = self.result(after, notes=(f"the prompt failed: {fault}",))
+            if result.state is ProbeState.NOT_SPECULATING or after.cause is not None:
+                return result
+            return replace(result, state=ProbeState.UNKNOWN, causes=self._causes("prompt-failed"))
         if reply is None:
             note = "the prompt was not sent: the answer would not tell, or no such model is loaded"
             return self.result(before, notes=(note,))
-        after = self._read_again() if reply.counts is not None else self._settled(before)
+        after = self._read_again()
+        for pause in (0.3, 1.0) if reply.counts is None else ():
+            if after.counts != before.counts:
+                break
+            time.sleep(pause)  # counters may follow the answer by a moment
+            after = self._read_again()
         if reply.draftless:
             after = replace(after, switch=SpeculationSwitch.OFF, cause="never-drafts")
         if reply.counts is not None:
@@ -96,28 +129,13 @@ class _ProbeRun:
         self._server.again()
         return self.read()
 
-    def _settled(self, before: ServerReading) -> ServerReading:
-        """A second reading; counters may follow the answer by a moment."""
-        for pause in (0.0, 0.3, 1.0):
-            self._request.sleep(pause)
-            after = self._read_again()
-            if after.counts != before.counts:
-                break
-        return after
-
-    def _failed(self, reading: ServerReading, fault: str) -> ProbeResult:
-        result = self.result(reading, notes=(f"the prompt failed: {fault}",))
-        if result.state is ProbeState.NOT_SPECULATING or reading.cause is not None:
-            return result
-        return replace(result, state=ProbeState.UNKNOWN, causes=self._causes("prompt-failed"))
-
     def with_interval(self, before: ServerReading, interval: float) -> ProbeResult:
         """Read it again after a while, and tell what happened between."""
         if before.counts is None:
             note = "one reading only: this server gives no counters to compare"
             return self.result(before, notes=(note,))
         start = time.monotonic()
-        self._request.sleep(interval)
+        time.sleep(interval)
         seconds = time.monotonic() - start
         after = self._read_again()
         gained = _gained(after, before)
@@ -138,7 +156,7 @@ class _ProbeRun:
         notes: tuple[str, ...] = (),
     ) -> ProbeResult:
         """Judge a reading and the figures that came with it."""
-        state, cause = verdict.judge(reading, prompt, interval)
+        state, cause = judge(reading, prompt, interval)
         if cause == "needs-key" and self._server.has_key:
             cause = "key-refused"
         return ProbeResult(
@@ -156,7 +174,7 @@ class _ProbeRun:
         )
 
     def _causes(self, cause: str) -> tuple[ProbeCause, ...]:
-        return verdict.find_causes(cause, self._identity.engine, self._identity.version)
+        return find_causes(cause, self._identity.engine, self._identity.version)
 
 
 def _gained(after: ServerReading, before: ServerReading) -> ServerCounts | None:
@@ -179,7 +197,78 @@ def _stranger(server: ProbedServer) -> ProbeResult:
     return ProbeResult(
         server.base.url,
         ProbeState.UNKNOWN,
-        causes=verdict.find_causes(cause, None, None),
+        causes=find_causes(cause, None, None),
         notes=notes,
         asked=tuple(server.asked),
     )
+
+
+def _table() -> ProbeFile:
+    return files.read(FILE, ProbeFile)
+
+
+def find_causes(cause: str, engine: str | None, version: str | None) -> tuple[ProbeCause, ...]:
+    """The rows of a cause that hold for this engine and version, likeliest first."""
+    rows = [row for row in _table().cause if row.id == cause]
+    own = [row for row in rows if row.engine == engine]
+    chosen = own or [row for row in rows if row.engine is None]
+    if not chosen:
+        raise RuleError(f"{FILE}.toml: no cause {cause!r} for {engine}")
+    return tuple(row for row in chosen if _holds(row, engine, version))
+
+
+def _holds(row: ProbeCause, engine: str | None, version: str | None) -> bool:
+    """Whether a row's window covers the version; one that cannot be placed excludes nothing."""
+    numbered = _table().builds.get(engine or "", "")
+    order = versions.ORDERS["build" if numbered else "pep440"]
+    known = (version or "").partition("-")[0] if numbered else version
+    try:
+        if not known or (numbered and order(known) < versions.build(numbered)):
+            return True
+        return versions.covers(order, known, row.since, row.until)
+    except UsageError:
+        return True
+
+
+def judge(reading: ServerReading, *latest: ServerCounts | None) -> Verdict:
+    """Decide by the newest figures that say something; the server's own word comes after."""
+    if reading.switch is SpeculationSwitch.OFF:
+        return ProbeState.NOT_SPECULATING, reading.cause or "off"
+    untold = reading.switch is SpeculationSwitch.UNTOLD
+    in_vain = 0
+    for counts in (*latest, reading.counts):
+        if counts is not None and not counts.says_nothing:
+            return _weigh(counts)
+        if counts is not None and counts.none_drafted:
+            in_vain = max(in_vain, counts.generated or 0)
+        if in_vain >= _table().limits.enough_tokens:
+            return ProbeState.NOT_SPECULATING, "off" if untold else "never-drafts"
+    if untold:
+        return ProbeState.UNKNOWN, reading.cause or "no-evidence"
+    if in_vain >= _table().limits.some_tokens:
+        return ProbeState.CONFIGURED, "never-drafts"
+    if reading.switch is SpeculationSwitch.ON:
+        return ProbeState.SPECULATING, None
+    return ProbeState.CONFIGURED, reading.cause or "no-request"
+
+
+def _weigh(counts: ServerCounts) -> Verdict:
+    """Drafts were made: are they accepted?"""
+    length, rate = counts.mean_length, counts.acceptance_rate
+    by_tokens = counts.drafts is None and counts.drafted is not None
+    if by_tokens and rate is not None:
+        # Passes without a draft may be among them: the mean length would blame the draft.
+        accepting = rate > _table().limits.broken_rate
+    elif length is not None:
+        accepting = length > _table().limits.broken_length
+    else:
+        return ProbeState.UNKNOWN, "no-figures"
+    if accepting:
+        return ProbeState.SPECULATING, None
+    if counts.drafts is not None:
+        enough = counts.drafts >= _table().limits.enough_drafts
+    else:
+        enough = counts.drafted is None or counts.drafted >= _table().limits.enough_drafted
+    if enough:
+        return ProbeState.NOT_ACCEPTING, "rejected"
+    return ProbeState.UNKNOWN, "few-drafts"

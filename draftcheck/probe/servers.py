@@ -6,14 +6,15 @@ most tell their version at one address, and many answers to a prompt would say n
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from itertools import accumulate
 from typing import Any
 from urllib.parse import quote
 
-from draftcheck.probe.client import MODELS, ProbedServer, ServerAnswer, count, number, text
-from draftcheck.probe.prometheus import Metrics
+from draftcheck.probe.client import MODELS, ProbedServer, ServerAnswer, count, number, part, text
 from draftcheck.probe.readings import (
     CompletionReply,
     ServerCounts,
@@ -25,6 +26,62 @@ MOST_TOKENS = 48
 PROMPT_SECONDS = 60.0
 """A completion waits for other requests, a question about the state does not."""
 LONGEST_MODELFILE = 1 << 20
+_LINE = re.compile(r"([A-Za-z_:][\w:]*)(?:\{(.*)\})?[ \t]+(\S+)(?:[ \t]+\S+)?[ \t\r]*")
+_POSITION = re.compile(r"[0-9]{1,3}")
+_LABEL = re.compile(r'\b(\w+)="((?:[^"\\]|\\.)*)"')
+
+
+class Metrics:
+    """Counters and gauges in Prometheus' text format; none in an answer that is no good one."""
+
+    def __init__(self, answer: ServerAnswer, prefix: str) -> None:
+        """prefix: with which the names start that are looked at."""
+        self._prefix = prefix
+        self.samples: dict[str, list[tuple[Mapping[str, str], float]]] = {}
+        """Name -> labels and value of each sample."""
+        self.declared: set[str] = set()
+        for line in answer.text.split("\n") if answer.ok else ():
+            if line.startswith(f"# TYPE {prefix}"):
+                self.declared.add(line[7:].split(" ", 1)[0])
+            elif line.startswith(prefix) and (match := _LINE.fullmatch(line)) is not None:
+                with contextlib.suppress(ValueError):
+                    value = float(match[3])
+                    if 0 <= value < 2**63:
+                        labels = dict(_LABEL.findall(match[2] or ""))
+                        self.samples.setdefault(match[1], []).append((labels, value))
+
+    def counter(self, name: str) -> int | None:
+        """Sum a counter over all engines of one process; with or without the ending _total."""
+        values = [value for _, value in self._of(name)]
+        return round(sum(values)) if values else None
+
+    def mean(self, name: str) -> float | None:
+        """Average a gauge over all ranks."""
+        values = [value for _, value in self.samples.get(name, [])]
+        return sum(values) / len(values) if values else None
+
+    def positions(self, name: str) -> tuple[int, ...]:
+        """Sum a counter with a position label by position."""
+        sums: dict[int, float] = {}
+        for labels, value in self._of(name):
+            position = labels.get("position", "")
+            if _POSITION.fullmatch(position):
+                sums[int(position)] = sums.get(int(position), 0) + value
+        return tuple(round(sums.get(position, 0)) for position in range(max(sums, default=-1) + 1))
+
+    def speculation(self, generated: str) -> ServerCounts:
+        """Count by the names that vLLM and llama.cpp share; generated: what they call that."""
+        name = f"{self._prefix}spec_decode_num_"
+        return ServerCounts(
+            self.counter(name + "drafts"),
+            self.counter(name + "draft_tokens"),
+            self.counter(name + "accepted_tokens"),
+            self.counter(self._prefix + generated),
+            self.positions(name + "accepted_tokens_per_pos"),
+        )
+
+    def _of(self, name: str) -> list[tuple[Mapping[str, str], float]]:
+        return self.samples.get(f"{name}_total") or self.samples.get(name) or []
 
 
 class PromptFailed(Exception):
@@ -32,8 +89,6 @@ class PromptFailed(Exception):
 
 
 class ServerKind:
-    """One kind of server."""
-
     engine: str
     owners: frozenset[str] = frozenset()
     """What it writes as owner of its models in /v1/models."""
@@ -111,7 +166,6 @@ class LlamaServerKind(ServerKind):
     engine = "llama.cpp"
     owners = frozenset({"llamacpp"})
     version_at = ("/props", "build_info")
-    counter = "llamacpp:spec_decode_num_"
 
     def looks_like(self, server: ProbedServer) -> str | None:
         """Its Server header, also when it refuses or still loads."""
@@ -129,9 +183,8 @@ class LlamaServerKind(ServerKind):
             loaded = self._loaded(server)
             name = model if model is not None else loaded[0] if len(loaded) == 1 else None
             if name not in loaded or name is None:
-                return ServerReading(
-                    cause="router", notes=(f"loaded: {', '.join(loaded[:20]) or 'none'}",)
-                )
+                note = f"loaded: {', '.join(loaded[:20]) or 'none'}"
+                return ServerReading(cause="router", notes=(note,))
             query, model = f"?model={quote(name, safe='')}&autoload=false", name
             props = server.get("/props" + query).object()
         model = model or text(props.get("model_alias")) or server.first_model()
@@ -141,18 +194,17 @@ class LlamaServerKind(ServerKind):
 
     def _loaded(self, server: ProbedServer) -> list[str]:
         """Names of the models that a router keeps loaded."""
-        names = []
-        for entry in server.models():
-            status = entry.get("status")
-            if isinstance(status, Mapping) and status.get("value") == "loaded":
-                names.append(text(entry.get("id")) or "")
-        return names
+        listed = server.models()
+        loaded = [entry for entry in listed if part(entry, "status").get("value") == "loaded"]
+        return [text(entry.get("id")) or "" for entry in loaded]
 
     def _slots(self, server: ProbedServer, query: str, model: str | None) -> ServerReading:
         answer = server.get("/slots" + query)
         slots = answer.rows()
         flags = [s["speculative"] for s in slots if isinstance(s.get("speculative"), bool)]
-        counts = self._counts(server, query)
+        metrics = Metrics(server.get("/metrics" + query), "llamacpp:")
+        told = metrics.speculation("tokens_predicted")
+        counts = told if told.drafts is not None else None
         if not flags:
             cause = None if counts is not None else "needs-key" if answer.refused else "slots-off"
             return ServerReading(counts=counts, model=model, cause=cause)
@@ -162,13 +214,9 @@ class LlamaServerKind(ServerKind):
         says += f", asked for: {asked or 'nothing'} (/slots)" if asked is not None else " (/slots)"
         if any(flags):
             hint = "acceptance is counted only with --metrics, or with --prompt"
+            notes = () if counts else (hint,)
             return ServerReading(
-                SpeculationSwitch.ON,
-                says,
-                counts,
-                method=asked or None,
-                model=model,
-                notes=() if counts else (hint,),
+                SpeculationSwitch.ON, says, counts, method=asked or None, model=model, notes=notes
             )
         cause = "off" if asked is None else "dropped" if asked else "not-asked"
         return ServerReading(SpeculationSwitch.OFF, says, counts, model=model, cause=cause)
@@ -176,24 +224,9 @@ class LlamaServerKind(ServerKind):
     def _types(self, slots: list[dict[str, Any]]) -> str | None:
         """The types of speculation asked for at start-up; told once a slot served a request."""
         for slot in slots:
-            params = slot.get("params")
-            types = params.get("speculative.types") if isinstance(params, Mapping) else None
-            if (types := text(types)) is not None:
+            if (types := text(part(slot, "params").get("speculative.types"))) is not None:
                 return ",".join(name for name in types.split(",") if name not in ("", "none"))
         return None
-
-    def _counts(self, server: ProbedServer, query: str) -> ServerCounts | None:
-        metrics = Metrics(server.get("/metrics" + query), "llamacpp:")
-        drafts = metrics.counter(self.counter + "drafts")
-        if drafts is None:
-            return None
-        return ServerCounts(
-            drafts,
-            metrics.counter(self.counter + "draft_tokens"),
-            metrics.counter(self.counter + "accepted_tokens"),
-            metrics.counter("llamacpp:tokens_predicted"),
-            metrics.positions(self.counter + "accepted_tokens_per_pos"),
-        )
 
     def ask(self, server: ProbedServer, model: str | None, prompt: str) -> CompletionReply:
         """Its timings hold the draft's figures when a draft was made."""
@@ -212,7 +245,6 @@ class VllmKind(ServerKind):
     engine = "vllm"
     owners = frozenset({"vllm"})
     version_at = ("/version", "version")
-    counter = "vllm:spec_decode_num_"
     # Declared by the first engine (V0) whether it speculates or not; filled by the first draft.
     old_rate = "vllm:spec_decode_draft_acceptance_rate"
 
@@ -222,7 +254,6 @@ class VllmKind(ServerKind):
         return "the counters vllm:… in /metrics" if named else None
 
     def read(self, server: ProbedServer, model: str | None) -> ServerReading:
-        """Counters, or their absence."""
         name = model or server.first_model()
         answer = server.get("/metrics")
         metrics = Metrics(answer, "vllm:")
@@ -230,25 +261,15 @@ class VllmKind(ServerKind):
             kept_off = answer.ok and "# TYPE " in answer.text
             cause = "stats-off" if kept_off else "needs-key" if answer.refused else "no-metrics"
             return ServerReading(model=name, cause=cause)
-        drafts = metrics.counter(self.counter + "drafts")
-        drafted = metrics.counter(self.counter + "draft_tokens")
-        if drafts is None and drafted is None:
+        counts = metrics.speculation("generation_tokens")
+        if counts.drafts is None and counts.drafted is None:
             if self.old_rate in metrics.declared:
                 return ServerReading(model=name, cause="no-evidence")
-            return ServerReading(
-                SpeculationSwitch.OFF, "no spec_decode counters (/metrics)", model=name, cause="off"
-            )
-        counts = ServerCounts(
-            drafts,
-            drafted,
-            metrics.counter(self.counter + "accepted_tokens"),
-            metrics.counter("vllm:generation_tokens"),
-            metrics.positions(self.counter + "accepted_tokens_per_pos"),
-            told_rate=metrics.mean(self.old_rate),
-        )
-        return ServerReading(
-            SpeculationSwitch.SET, "spec_decode counters are there (/metrics)", counts, model=name
-        )
+            says = "no spec_decode counters (/metrics)"
+            return ServerReading(SpeculationSwitch.OFF, says, model=name, cause="off")
+        counts = replace(counts, told_rate=metrics.mean(self.old_rate))
+        says = "spec_decode counters are there (/metrics)"
+        return ServerReading(SpeculationSwitch.SET, says, counts, model=name)
 
     def ask(self, server: ProbedServer, model: str | None, prompt: str) -> CompletionReply:
         """Most servers show its effect only in the counters.
@@ -257,8 +278,7 @@ class VllmKind(ServerKind):
         """
         body = {"prompt": prompt, "max_tokens": MOST_TOKENS, "temperature": 0}
         answer = _complete(server, "/v1/completions", {"model": model, **body} if model else body)
-        metrics = answer.get("metrics")
-        figures = metrics.get("speculative_decoding") if isinstance(metrics, Mapping) else None
+        figures = part(answer, "metrics").get("speculative_decoding")
         if not isinstance(figures, Mapping):
             return CompletionReply()
         histogram = figures.get("acceptance_histogram")
@@ -364,9 +384,8 @@ class TabbyKind(ServerKind):
 
     def looks_like(self, server: ProbedServer) -> str | None:
         """Its service description needs no key."""
-        software = server.get("/.well-known/serviceinfo").object().get("software")
-        named = isinstance(software, Mapping) and software.get("name") == "TabbyAPI"
-        return "the answer to /.well-known/serviceinfo" if named else None
+        told = part(server.get("/.well-known/serviceinfo").object(), "software").get("name")
+        return "the answer to /.well-known/serviceinfo" if told == "TabbyAPI" else None
 
     def read(self, server: ProbedServer, model: str | None) -> ServerReading:
         """The model's card named its draft while ExLlamaV2 ran it; the draft list does now."""
@@ -375,8 +394,7 @@ class TabbyKind(ServerKind):
         name = model or text(card.get("id"))
         if not card:
             return ServerReading(model=name, cause="needs-key" if answer.refused else "no-model")
-        parameters = card.get("parameters")
-        draft = self._name(parameters.get("draft")) if isinstance(parameters, Mapping) else None
+        draft = self._name(part(card, "parameters").get("draft"))
         if draft is not None:
             return self._loaded(draft, "/v1/model", name)
         # An admin's key lists every draft on the disk instead of the loaded one.
@@ -428,10 +446,9 @@ class OllamaKind(ServerKind):
         draft = self.draft_line.search(text(body.get("modelfile"), LONGEST_MODELFILE) or "")
         found = self.length_line.search(text(body.get("parameters"), LONGEST_MODELFILE) or "")
         length = int(found[1]) if found else None
-        info = body.get("model_info")
         built_in = any(
             str(key).endswith(".nextn_predict_layers") and count(value)
-            for key, value in (info if isinstance(info, Mapping) else {}).items()
+            for key, value in part(body, "model_info").items()
         )
         if length == 0:
             switch, says, cause = SpeculationSwitch.OFF, "draft_num_predict 0", "zero"
@@ -473,8 +490,8 @@ class LmStudioKind(ServerKind):
             return None  # the request would load it
         body = {"model": model, "prompt": prompt, "max_tokens": MOST_TOKENS, "temperature": 0}
         answer = _complete(server, "/api/v0/completions", body)
-        stats, usage = _part(answer, "stats"), answer.get("usage")
-        generated = count(usage.get("completion_tokens")) if isinstance(usage, Mapping) else None
+        stats = _part(answer, "stats")
+        generated = count(part(answer, "usage").get("completion_tokens"))
         drafted = count(stats.get("total_draft_tokens_count"))
         accepted = count(stats.get("accepted_draft_tokens_count"))
         counts = _figures(drafted, accepted, generated)

@@ -71,7 +71,6 @@ class Candidate:
         return any(sign in word.lower() for word in words for sign in HEAD_WORDS)
 
     def reject(self, rule: str, saw: str, verdict: Verdict = Verdict.INCOMPATIBLE) -> Rejection:
-        """Turn it away, for a reason."""
         return Rejection(self.ref, rule, saw, verdict, self.revision, self.source)
 
 

@@ -28,13 +28,10 @@ GGUF_TABLE = re.compile(r"^token_embd\.")
 KV_BYTES = {"fp8": 1.0, "int8": 1.0, "q8_0": 34 / 32, "q4_0": 18 / 32, "f32": 4.0, "float32": 4.0}
 AT_ONCE = ("medusa", "dflash", "dspark")
 """Heads that draft all their tokens in one pass."""
-CONTEXT = fit.CONTEXT
 
 
 @dataclass(frozen=True, slots=True)
 class StepBytes:
-    """Bytes that one step of a model reads."""
-
     weights: int
     experts: float = 0.0
     """Of those experts that one token is sent to."""
@@ -66,16 +63,14 @@ class DraftPrice:
 
 
 def price(comparison: Comparison, circumstances: Circumstances) -> DraftPrice:
-    """Price the draft of a pair under these circumstances."""
     target, draft = comparison.target, comparison.drafter
-    context = circumstances.context or CONTEXT
-    kept = kv_per_token(draft, context, circumstances.kv_dtype)
+    context = circumstances.context or fit.CONTEXT
+    cache = cache_bytes(draft, context, circumstances.kv_dtype)
+    kept = None if cache is None else cache // context  # layers with a window keep less
     if kept is None or cache_bytes(target, 1) is None:
         context = 0  # then weights alone are held against each other
-    ours, theirs = (
-        step(target, context, circumstances.kv_dtype),
-        step(draft, context, circumstances.kv_dtype),
-    )
+    ours = step(target, context, circumstances.kv_dtype)
+    theirs = step(draft, context, circumstances.kv_dtype)
     if ours is None or theirs is None or not ours.nbytes:
         return DraftPrice(kv_per_token=kept)
     fast, near = _bandwidths(circumstances)
@@ -118,12 +113,6 @@ def step(facts: ModelFacts, context: int, kv_dtype: str | None = None) -> StepBy
         return None
     share = min(used / count, 1.0) if used and count else 1.0
     return StepBytes(plain, experts * share, cache_bytes(facts, context, kv_dtype) or 0)
-
-
-def kv_per_token(facts: ModelFacts, context: int, kv_dtype: str | None = None) -> int | None:
-    """Count the cache that a token of such a context takes; layers with a window keep less."""
-    whole = cache_bytes(facts, context, kv_dtype)
-    return None if whole is None else whole // context
 
 
 def cache_bytes(facts: ModelFacts, context: int, kv_dtype: str | None = None) -> int | None:

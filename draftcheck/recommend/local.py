@@ -10,6 +10,7 @@ import os
 import re
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -58,7 +59,7 @@ def places() -> list[tuple[str, Path]]:
     home = Path.home()
     found = [("hub-cache", settings.hub_cache())]
     found += [("lm-studio", path) for path in _lm_studio(home)]
-    found += [("llama.cpp", path) for path in _llama(home)]
+    found.append(("llama.cpp", _llama(home)))
     return [(source, path) for source, path in found if _is_dir(path)]
 
 
@@ -71,31 +72,26 @@ def is_model(path: Path) -> bool:
 def _lm_studio(home: Path) -> list[Path]:
     """Its folder of today, the one it named in its settings, and the one of old versions."""
     base = home / ".lmstudio"
-    try:
+    with suppress(OSError, ValueError):
         pointer = (home / ".lmstudio-home-pointer").read_text(encoding="utf-8")[:4096].strip()
         base = Path(pointer) if pointer else base
-    except (OSError, ValueError):
-        pass
     folders = [base / "models", home / ".cache" / "lm-studio" / "models"]
-    try:
-        file = base / "settings.json"
-        body = json.loads(file.read_bytes()[:LONGEST])
+    with suppress(OSError, ValueError, RecursionError):
+        body = json.loads((base / "settings.json").read_bytes()[:LONGEST])
         named = body.get("downloadsFolder") if isinstance(body, dict) else None
         folders += [Path(named)] if isinstance(named, str) and named else []
-    except (OSError, ValueError, RecursionError):
-        pass
     return folders
 
 
-def _llama(home: Path) -> list[Path]:
+def _llama(home: Path) -> Path:
     """LLAMA_CACHE, else the cache of older builds; newer ones use the Hub's own."""
     if named := os.environ.get("LLAMA_CACHE"):
-        return [Path(named).expanduser()]
+        return Path(named).expanduser()
     if sys.platform == "darwin":
-        return [home / "Library" / "Caches" / "llama.cpp"]
+        return home / "Library" / "Caches" / "llama.cpp"
     if sys.platform == "win32":
-        return [Path(os.environ.get("LOCALAPPDATA") or home / "AppData/Local") / "llama.cpp"]
-    return [Path(os.environ.get("XDG_CACHE_HOME") or home / ".cache") / "llama.cpp"]
+        return Path(os.environ.get("LOCALAPPDATA") or home / "AppData/Local") / "llama.cpp"
+    return Path(os.environ.get("XDG_CACHE_HOME") or home / ".cache") / "llama.cpp"
 
 
 def _walk(root: Path, source: str, notes: list[str]) -> Iterator[Candidate]:

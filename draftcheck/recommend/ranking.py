@@ -17,17 +17,14 @@ from draftcheck.values.words import Relation, Verdict
 
 Records = Mapping[tuple[str, str], TrialRecord]
 """Measured trials by target and draft."""
-CLOSE = (
-    Relation.IDENTICAL, Relation.PADDED, Relation.UNKNOWN, Relation.SPECIALS_DIFFER,
-    Relation.DIFFERS,
-)  # fmt: skip
 RELATED = {
     Relation.IDENTICAL: "the same tokenizer",
     Relation.PADDED: "the same tokens with other padding",
+    Relation.UNKNOWN: "",
     Relation.SPECIALS_DIFFER: "other special tokens",
     Relation.DIFFERS: "some other tokens",
-    Relation.UNKNOWN: "",
 }
+"""How the vocabularies are related, the closest first."""
 TIED = {
     "verifier": "that names this target",
     "verifier of its base": "made for the model that this target was made from",
@@ -47,7 +44,6 @@ class RankedDraft:
 
     @property
     def speedup(self) -> float | None:
-        """As measured."""
         return self.record.speedup if self.record else None
 
     @property
@@ -93,7 +89,6 @@ def why(judged: JudgedCandidate, record: TrialRecord | None = None) -> str:
 
 
 def nbytes(count: int) -> str:
-    """Write a number of bytes for people."""
     return f"{count / 1024:,.0f} KiB" if count >= 10 * 1024 else f"{count:,} bytes"
 
 
@@ -110,7 +105,7 @@ def _key(row: RankedDraft) -> tuple[object, ...]:
         row.break_even or 0.0,
         kept is None,
         kept or 0,
-        CLOSE.index(judged.relation),
+        list(RELATED).index(judged.relation),
         -judged.candidate.downloads,
         -judged.candidate.likes,
         judged.candidate.ref,

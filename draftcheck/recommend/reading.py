@@ -84,7 +84,6 @@ class CandidateReader:
         self.digests: frozenset[str] = frozenset()
         """Of the target's tokenizer, in every way of writing it."""
         self.gguf = False
-        """The target is a GGUF file."""
         self.beside: tuple[Candidate, ...] = ()
         """Heads in the target's own repo."""
         self._known: dict[str, KnownTokenizer] = {}
@@ -230,9 +229,8 @@ def reference(candidate: Candidate, *, gguf: bool = False) -> ModelRef:
     if not ggufs or not (gguf or candidate.kind == "gguf"):
         return ModelRef(candidate.ref, "hub", repo=candidate.ref, revision=candidate.revision)
     file = choose_gguf.usual(ggufs)
-    text = (
-        candidate.ref if len(ggufs) == 1 and candidate.kind == "gguf" else f"{candidate.ref}/{file}"
-    )
+    alone = len(ggufs) == 1 and candidate.kind == "gguf"
+    text = candidate.ref if alone else f"{candidate.ref}/{file}"
     return ModelRef(text, "hub", repo=candidate.ref, revision=candidate.revision, file=file)
 
 
@@ -243,9 +241,8 @@ def local_facts(candidate: Candidate) -> ModelFacts:
         return facts
     # Engines take the name of a repo, but a GGUF only by its path.
     name = candidate.path if facts.gguf is not None else None
-    return replace(
-        facts, ref=candidate.ref, name=name, revision=candidate.revision or facts.revision
-    )
+    revision = candidate.revision or facts.revision
+    return replace(facts, ref=candidate.ref, name=name, revision=revision)
 
 
 def _digests(model: OpenedModel, name: str) -> frozenset[str]:

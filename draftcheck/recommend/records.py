@@ -27,8 +27,6 @@ SECONDS = 300.0
 
 @dataclass(frozen=True, slots=True)
 class TrialRecord:
-    """What a trial found out about a pair."""
-
     target: str
     draft: str
     speedup: float | None
@@ -38,7 +36,6 @@ class TrialRecord:
     """Device and type."""
     broken: str | None = None
     length: int | None = None
-    """The draft length that was best."""
 
 
 def load(paths: Iterable[Path]) -> dict[tuple[str, str], TrialRecord]:

@@ -20,7 +20,7 @@ from __future__ import annotations
 import itertools
 import os
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -37,7 +37,7 @@ from draftcheck.recommend import records as trials
 from draftcheck.recommend import search as hub
 from draftcheck.recommend.candidates import Candidate, Rejection
 from draftcheck.recommend.ranking import RankedDraft, Records, rank
-from draftcheck.recommend.reading import CandidateContext, CandidateReader, Say, quiet
+from draftcheck.recommend.reading import CandidateContext, CandidateReader, Result, Say, quiet
 from draftcheck.recommend.screen import JudgedCandidate
 from draftcheck.recommend.search import DraftSearch
 from draftcheck.rulebook import book
@@ -61,8 +61,6 @@ REMOTE = ("hub", "named", "beside")
 
 @dataclass(frozen=True, slots=True)
 class RecommendRequest:
-    """What is asked for."""
-
     engines: tuple[str, ...] = ()
     method: str | None = None
     circumstances: Circumstances = field(default_factory=Circumstances)
@@ -80,8 +78,6 @@ class RecommendRequest:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LocalModel:
-    """A model on this disk."""
-
     candidate: Candidate
     facts: ModelFacts
     family: str | None
@@ -119,7 +115,6 @@ class Recommendation(PublicResult):
 
 
 def recommend(text: str, plan: RecommendRequest, say: Say = quiet) -> Recommendation:
-    """Find the best drafts for one target."""
     ref = parse(text)
     asked = _questions(plan)
     reader = CandidateReader(offline=plan.offline)
@@ -157,8 +152,20 @@ def everything(plan: RecommendRequest, say: Say = quiet) -> list[Recommendation]
     answers = []
     for number, row in enumerate(rows, 1):
         say(f"pairing {number} of {len(rows)} models")
-        others = [*families.get(row.group, ()), *heads]
-        results = list(_pairs_of(row, others, plan, asked))
+        if row.facts.role != "full":
+            continue
+        search = hub.wanted(row.facts, largest=plan.largest)
+        results = [
+            screen.judge(
+                other.candidate,
+                compare(row.facts, other.facts),
+                asked,
+                explicit=bool(plan.engines),
+                search=search,
+            )
+            for other in (*families.get(row.group, ()), *heads)
+            if other is not row and _may_draft(row.facts, other, search)
+        ]
         if any(isinstance(result, JudgedCandidate) for result in results):
             answers.append(_answer(row.facts, plan, asked, results, 0, ()))
     if unread or notes:
@@ -167,30 +174,12 @@ def everything(plan: RecommendRequest, say: Say = quiet) -> list[Recommendation]
     return answers
 
 
-def _pairs_of(
-    row: LocalModel, others: Sequence[LocalModel], plan: RecommendRequest, asked: Sequence[Question]
-) -> Iterator[JudgedCandidate | Rejection]:
-    """What becomes of each model that may draft for this one."""
-    target = row.facts
-    if target.role != "full":
-        return
-    search = hub.wanted(target, largest=plan.largest)
-    for other in others:
-        if other is not row and _may_draft(target, other, search):
-            comparison = compare(target, other.facts)
-            yield screen.judge(
-                other.candidate, comparison, asked, explicit=bool(plan.engines), search=search
-            )
-
-
 def measured(answer: Recommendation, say: Say = quiet) -> Recommendation:
     """Try the first few whole models, and rank anew."""
     whole = [row.judged for row in answer.drafts if row.judged.role == "full"]
-    unmeasured = [
-        j for j in whole if (answer.target.ref, j.candidate.ref) not in answer.plan.records
-    ]
-    called = {j.candidate.path or j.candidate.ref: j for j in unmeasured[:TRIALS]}
     records, rejected = dict(answer.plan.records), list(answer.rejected)
+    unmeasured = [j for j in whole if (answer.target.ref, j.candidate.ref) not in records]
+    called = {j.candidate.path or j.candidate.ref: j for j in unmeasured[:TRIALS]}
     notes = list(answer.notes)
     for name, record in trials.measure(answer.target.called, list(called), say):
         judged = called[name]
@@ -281,11 +270,9 @@ class _CandidateFunnel:
     limit: int
     say: Say
 
-    def look(
-        self, candidates: Sequence[Candidate]
-    ) -> tuple[list[JudgedCandidate | Rejection], int]:
+    def look(self, candidates: Sequence[Candidate]) -> tuple[list[Result], int]:
         """What becomes of each, and how many were not looked at."""
-        results: list[JudgedCandidate | Rejection] = []
+        results: list[Result] = []
         rows = []
         for row in sorted(candidates, key=lambda row: _promise(row, self.context.search)):
             if self._is_target(row):
@@ -301,9 +288,8 @@ class _CandidateFunnel:
         searched = any(row.source == "hub" for row in rows)
         most = max(least, each * self.limit) if searched else len(rows)
         near, further = self._open(rows, most)
-        done = self.reader.judge(
-            near[:most], self.context, lambda text: self.say(f"looking at {text}")
-        )
+        chosen = near[:most]
+        done = self.reader.judge(chosen, self.context, lambda text: self.say(f"looking at {text}"))
         same = [self.reader.known(row) for row in near[most:]]
         unread = [row for row in (*same, *further) if isinstance(row, Rejection)]
         return [*done, *unread, *results], len(near[most:]) + len(further) - len(unread)
@@ -376,23 +362,21 @@ def _answer(
     target: ModelFacts,
     plan: RecommendRequest,
     asked: Sequence[Question],
-    results: Sequence[JudgedCandidate | Rejection],
+    results: Sequence[Result],
     unseen: int,
     notes: tuple[str, ...],
 ) -> Recommendation:
     ranked = rank((r for r in results if isinstance(r, JudgedCandidate)), target.ref, plan.records)
-    alone = None if plan.method else judge(compare(target, None), asked, explicit=False)
+    engines: Sequence[EngineVerdict] = ()
+    if not plan.method:
+        engines = judge(compare(target, None), asked, explicit=False).engines
+    alone = (entry for entry in engines if usable(entry.verdict))
     return Recommendation(
         target=target,
         plan=plan,
         drafts=tuple(ranked[: plan.limit]),
         more=len(ranked[plan.limit :]),
-        alone=tuple(
-            sorted(
-                (entry for entry in (alone.engines if alone else ()) if usable(entry.verdict)),
-                key=lambda entry: not uses_own_layers(entry),
-            )
-        ),
+        alone=tuple(sorted(alone, key=lambda entry: not uses_own_layers(entry))),
         rejected=tuple(r for r in results if isinstance(r, Rejection)),
         unseen=unseen,
         notes=notes,

@@ -39,7 +39,6 @@ TASKS = (
 )  # fmt: skip
 """What a repo that holds a language model, or a head of one, may say it is for."""
 NO_HEAD = (None, "full", "encoder")
-_NOTHING = Circumstances()
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,30 +79,21 @@ def by_listing(candidate: Candidate, search: DraftSearch) -> Rejection | None:
         return candidate.reject("listing", "GGUF files only; the target is a checkpoint")
     if search.gguf and files is not None and not any(name.endswith(".gguf") for name in files):
         return candidate.reject("listing", "no GGUF file; the target is one")
-    return _by_size(candidate, search)
-
-
-def _by_size(candidate: Candidate, search: DraftSearch) -> Rejection | None:
-    """Elements of packed weights are fewer than parameters: enough to be too many, never less."""
-    if candidate.parameters is None:
+    # Elements of packed weights are fewer than parameters: enough to be too many, never less.
+    listed = candidate.parameters
+    if listed is not None and search.largest is not None and listed > search.largest:
+        return candidate.reject("max-size", f"{short_count(listed)} parameters listed")
+    if listed is None or search.parameters is None or candidate.looks_like_a_head:
         return None
-    if search.largest is not None and candidate.parameters > search.largest:
-        return candidate.reject(
-            "max-size", f"{short_count(candidate.parameters)} parameters listed"
-        )
-    if search.parameters is None or candidate.looks_like_a_head:
-        return None
-    return too_large(candidate, candidate.parameters, search.parameters)
+    return too_large(candidate, listed, search.parameters)
 
 
 def too_large(candidate: Candidate, theirs: int, ours: int) -> Rejection | None:
     """Reject a draft that is hardly smaller than its target: it saves nothing."""
     if theirs <= LARGEST * ours:
         return None
-    sizes = (
-        f"draft {short_count(theirs)} parameters, target {short_count(ours)} ({theirs / ours:.0%})"
-    )
-    return candidate.reject(NOT_SMALLER, sizes)
+    sizes = f"draft {short_count(theirs)} parameters, target {short_count(ours)}"
+    return candidate.reject(NOT_SMALLER, f"{sizes} ({theirs / ours:.0%})")
 
 
 def translates(questions: Sequence[Question]) -> bool:
@@ -170,23 +160,23 @@ def judge(
             return refused
     pair = judge_pair(comparison, questions, explicit=explicit)
     if not pair.engines:
-        return candidate.reject(
-            "format", "no engine of the rulebook takes these two kinds of files"
-        )
+        words = "no engine of the rulebook takes these two kinds of files"
+        return candidate.reject("format", words)
     elsewhere = _made_for_another(candidate, draft, pair.engines, lineage)
     if elsewhere is not None:
         return elsewhere
     if not usable(pair.verdict):
         return _refused(candidate, pair.engines, pair.verdict, draft)
     takers = [entry for entry in pair.engines if usable(entry.verdict)]
-    engine = _speaker(takers, explicit)
-    tie = ""
-    if draft.role not in NO_HEAD:
-        tied = _tie(candidate, draft, search, lineage)
-        if isinstance(tied, Rejection):
-            return tied
-        tie = tied
-    price = costs.price(comparison, questions[0].circumstances if questions else _NOTHING)
+    # Of engines that were asked for the worst, of all the best; with the shortest way to it.
+    sign = -1 if explicit else 1
+    engine = min(
+        takers, key=lambda e: (sign * BEST_FIRST.index(e.verdict), (e.setup or "").count("\n"))
+    )
+    tie = _tie(candidate, draft, search, lineage) if draft.role not in NO_HEAD else ""
+    if isinstance(tie, Rejection):
+        return tie
+    price = costs.price(comparison, questions[0].circumstances if questions else Circumstances())
     if price.hopeless:
         reads = f"a step of it reads {price.ratio:.0%} of what a step of the target reads"
         return candidate.reject("cost", f"{reads}: no acceptance pays for that")
@@ -209,15 +199,6 @@ def judge(
             if finding.outcome is Outcome.FAIL and finding.severity is Severity.WARNING
         ),
         revision=draft.revision or candidate.revision,
-    )
-
-
-def _speaker(engines: Sequence[EngineVerdict], explicit: bool) -> EngineVerdict:
-    """Of engines that were asked for the worst, of all the best; with the shortest way to it."""
-    sign = -1 if explicit else 1
-    return min(
-        engines,
-        key=lambda e: (sign * BEST_FIRST.index(e.verdict), (e.setup or "").count("\n")),
     )
 
 

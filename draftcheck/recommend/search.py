@@ -32,6 +32,9 @@ NEAR, FAR = 100, 500
 FEW = 40
 """When fewer were found, the Hub is small or the target unknown: then everything is looked at."""
 HEAD_TAGS = ("speculators", "speculative-decoding", "eagle3")
+PACKED = {"awq", "gptq", "fp8", "4-bit", "8-bit", "compressed-tensors", "bitsandbytes", "nvfp4"}
+"""Tags of quantised models."""
+WHOLE = {"F32", "F16", "BF16", "F64", "BOOL", "I64"}
 MOST_FILES = 2000
 LONGEST = 200
 
@@ -49,7 +52,6 @@ class DraftSearch:
     parameters: int | None = None
     gguf: bool = False
     tags: tuple[str, ...] = ()
-    """Tags that the user named."""
     largest: int | None = None
     """Parameters that a draft may have at most."""
 
@@ -58,7 +60,10 @@ def wanted(
     target: ModelFacts, *, tags: tuple[str, ...] = (), largest: int | None = None
 ) -> DraftSearch:
     """Read from the facts of a target where its drafts may be."""
-    repo, inside = _repo(target), _named_inside(target)
+    parts = target.called.partition("@")[0].partition(":")[0].split("/")
+    # A checkpoint of the Hub, or a file of a repo.
+    repo = "/".join(parts[:2]) if target.kind == "hub" and len(parts) >= 2 else None
+    inside = _named_inside(target)
     called = [*inside, *([repo] if repo else [])]
     if not repo and target.kind != "ollama":  # its file has no name of its own
         called.append(target.called)
@@ -91,7 +96,11 @@ def search(
         if question is everything and len(seen) >= FEW:
             break
         try:
-            yield from _fresh(hub, question, seen)
+            for row in map(candidate, hub.search(question)):
+                name = row.ref if isinstance(row, Candidate) else row.draft
+                if name not in seen:
+                    seen.add(name)
+                    yield row
         except OfflineError:
             raise
         except ReadError as error:
@@ -126,14 +135,6 @@ def questions(wanted: DraftSearch) -> list[HubQuery]:
     return queries
 
 
-def _fresh(hub: Hub, question: HubQuery, seen: set[str]) -> Iterator[Candidate | Rejection]:
-    for row in map(candidate, hub.search(question)):
-        name = row.ref if isinstance(row, Candidate) else row.draft
-        if name not in seen:
-            seen.add(name)
-            yield row
-
-
 def candidate(row: Mapping[str, Any]) -> Candidate | Rejection:
     """Read one row of the list; a name that no repo can have is turned away here."""
     name = str(row.get("id") or row.get("modelId"))
@@ -143,7 +144,8 @@ def candidate(row: Mapping[str, Any]) -> Candidate | Rejection:
     sha = row.get("sha")
     tags = _texts(row.get("tags"))
     total = tensors.get("total", gguf.get("total"))
-    packed = bool(_object(config.get("quantization_config")))
+    odd_types = _object(tensors.get("parameters")).keys() - WHOLE
+    packed = _object(config.get("quantization_config")) or PACKED & {tag.lower() for tag in tags}
     return Candidate(
         ref=name,
         revision=sha if isinstance(sha, str) and COMMIT.fullmatch(sha) else None,
@@ -151,7 +153,7 @@ def candidate(row: Mapping[str, Any]) -> Candidate | Rejection:
         files=_files(row.get("siblings")),
         model_type=_text(config.get("model_type")) or _text(gguf.get("architecture")),
         architectures=_texts(config.get("architectures")),
-        packed=packed or _packed(tags, _object(tensors.get("parameters"))),
+        packed=bool(packed or odd_types),
         tags=tags,
         base_models=_bases(row, tags),
         task=_text(row.get("pipeline_tag")),
@@ -167,14 +169,6 @@ def unread(row: Candidate, error: DraftcheckError) -> Rejection:
     return row.reject("read", error.message, Verdict.UNDECIDED)
 
 
-def _repo(target: ModelFacts) -> str | None:
-    """The repo that a target is from: a checkpoint of the Hub, or a file of a repo."""
-    parts = target.called.partition("@")[0].partition(":")[0].split("/")
-    if target.kind != "hub" or len(parts) < 2:
-        return None
-    return "/".join(parts[:2])
-
-
 def _named_inside(target: ModelFacts) -> list[str]:
     """What a GGUF says it was converted from, or is called."""
     keys = target.gguf.keys if target.gguf is not None else {}
@@ -187,12 +181,6 @@ def _named_inside(target: ModelFacts) -> list[str]:
     if all(parts):
         inside.append("-".join(parts)[:LONGEST])
     return inside
-
-
-def _packed(tags: tuple[str, ...], parameters: Mapping[str, Any]) -> bool:
-    signs = {"awq", "gptq", "fp8", "4-bit", "8-bit", "compressed-tensors", "bitsandbytes", "nvfp4"}
-    whole = {"F32", "F16", "BF16", "F64", "BOOL", "I64"}
-    return bool(signs & {tag.lower() for tag in tags}) or bool(set(parameters) - whole)
 
 
 def _bases(row: Mapping[str, Any], tags: tuple[str, ...]) -> tuple[str, ...]:

@@ -5,7 +5,7 @@
    what the draft would have proposed at each token). Texts may come from a file instead.
 3. That ends when the acceptance is known well enough, the prompts are used up, or the budget is.
 4. Steps of both models are timed, for several numbers of sequences at once.
-5. summary.py turns traces and costs into the result; nothing is generated for that any more.
+5. sum_up turns traces and costs into the result; nothing is generated for that any more.
 6. If asked for, the backend speculates for real, and the result says how well that was foretold.
 
 A draft that cannot be used is a result too (broken). What was measured before an interruption or a
@@ -15,20 +15,21 @@ failure is summed up all the same, and the result says that it is incomplete.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
+from typing import Any
 
 from msgspec import structs
 
-from draftcheck.errors import ReadError
-from draftcheck.trial import reuse, summary
+from draftcheck.errors import DraftcheckError, ReadError
+from draftcheck.trial import model_places, speedup
+from draftcheck.trial import prompts as prompt_files
 from draftcheck.trial.backends.backend import Backend, BrokenDraft, CannotVerify, open_backend
-from draftcheck.trial.plan import TrialPlan, TrialWork
-from draftcheck.trial.prompts import Prompt
-from draftcheck.trial.result import Trial
-from draftcheck.trial.simulate import answers, passes, statistics
-from draftcheck.trial.simulate.traces import Trace, line_up
+from draftcheck.trial.plan import TrialPlan, TrialWork, load_texts, save_texts
+from draftcheck.trial.result import AcceptanceRate, MeasuredModel, SpeculationFigures, Trial
+from draftcheck.trial.simulate import answers, passes
+from draftcheck.trial.simulate.traces import line_up
 
 BATCH = 16
 WATCHED = 4
@@ -38,6 +39,10 @@ CONTEXT = 1024
 VERIFIED = 6
 """Prompts for the real run."""
 INTERRUPTED = "interrupted"
+BROKEN = 1.05
+"""Tokens per pass up to here are not a bad draft but a broken pair."""
+FEWEST = 24
+"""Tokens that could be drafted; of fewer even a fair draft may miss all by chance."""
 
 Say = Callable[[str], None]
 
@@ -48,7 +53,7 @@ def run(plan: TrialPlan, say: Say) -> Trial:
     try:
         backend = open_backend(plan.backend, plan.target, plan.draft, plan.options)
     except BrokenDraft as error:
-        return summary.broken_trial(plan, None, str(error), time.perf_counter() - began)
+        return broken_trial(plan, None, str(error), time.perf_counter() - began)
     say(f"loaded on {backend.device}, {backend.dtype}")
     with closing(backend):
         trial = _run_loaded(plan, backend, began, say)
@@ -61,16 +66,12 @@ def _run_loaded(plan: TrialPlan, backend: Backend, began: float, say: Say) -> Tr
         _collect_traces(plan, backend, work, began, say)
         _time_steps(plan, backend, work, say)
     except BrokenDraft as error:
-        return summary.broken_trial(plan, backend, str(error), time.perf_counter() - began)
-    except KeyboardInterrupt:
+        return broken_trial(plan, backend, str(error), time.perf_counter() - began)
+    except (KeyboardInterrupt, ReadError) as error:
         if not work.traces:
             raise
-        work.incomplete = INTERRUPTED
-    except ReadError as error:
-        if not work.traces:
-            raise
-        work.incomplete = error.message
-    trial = summary.sum_up(plan, backend, work)
+        work.incomplete = error.message if isinstance(error, ReadError) else INTERRUPTED
+    trial = sum_up(plan, backend, work)
     if plan.verify and trial.broken is None and trial.incomplete is None:
         trial = _speculate_for_real(plan, backend, trial, work, say)
     return trial
@@ -80,7 +81,7 @@ def _collect_traces(
     plan: TrialPlan, backend: Backend, work: TrialWork, began: float, say: Say
 ) -> None:
     """Traces, a batch of prompts at a time, until they suffice."""
-    kept = reuse.load(plan.reuse, plan) if plan.reuse else None
+    kept = load_texts(plan.reuse, plan) if plan.reuse else None
     try:
         for at in range(0, len(kept if kept is not None else plan.prompts), BATCH):
             before = len(work.texts)
@@ -93,7 +94,11 @@ def _collect_traces(
                 _read_texts(plan, backend, work, before)
                 raise
             _read_texts(plan, backend, work, before)
-            width = _uncertainty(work.traces)
+            width = None  # half the interval of the acceptance so far, if there are enough prompts
+            if len(work.traces) >= BATCH:
+                counts = passes.lengths(line_up(work.traces), WATCHED)[WATCHED]
+                interval = answers.interval(counts.accepted, counts.drafted)
+                width = None if interval is None else (interval[1] - interval[0]) / 2
             tokens = sum(len(trace.tokens) for trace in work.traces)
             say(f"{len(work.traces)} prompts, {tokens:,} tokens")
             if width is not None and width <= plan.precision > 0:
@@ -104,7 +109,7 @@ def _collect_traces(
                 break
     finally:
         if plan.reuse and kept is None and work.texts:
-            reuse.save(plan.reuse, plan, work.texts)
+            save_texts(plan.reuse, plan, work.texts)
     if not any(len(trace.tokens) > 1 for trace in work.traces):
         nothing = "every answer ends at once" if work.texts else "no prompts"
         raise ReadError(
@@ -119,18 +124,15 @@ def _write_texts(plan: TrialPlan, backend: Backend, work: TrialWork, at: int, be
     if plan.budget is not None:
         seconds = max(plan.budget - (time.perf_counter() - began), 1.0)
     options = replace(plan.options, seed=plan.options.seed + at, seconds=seconds)
-    for temperature, prompts in _by_temperature(plan, at):
-        for text in backend.generate(prompts, replace(options, temperature=temperature)):
-            work.texts.append(replace(text, temperature=temperature))
-
-
-def _by_temperature(plan: TrialPlan, at: int) -> Iterator[tuple[float, list[Prompt]]]:
-    """The batch in its greedy and its sampled part, evenly mixed over all prompts."""
+    # The greedy and the sampled part of the batch, evenly mixed over all prompts.
     batch = list(enumerate(plan.prompts[at : at + BATCH], start=at))
     share = plan.greedy_share if plan.options.temperature > 0 else 1.0
     greedy = [prompt for i, prompt in batch if int((i + 1) * share) > int(i * share)]
     warm = [prompt for i, prompt in batch if int((i + 1) * share) == int(i * share)]
-    yield from ((t, part) for t, part in ((0.0, greedy), (plan.options.temperature, warm)) if part)
+    for temperature, prompts in ((0.0, greedy), (plan.options.temperature, warm)):
+        if prompts:
+            for text in backend.generate(prompts, replace(options, temperature=temperature)):
+                work.texts.append(replace(text, temperature=temperature))
 
 
 def _read_texts(plan: TrialPlan, backend: Backend, work: TrialWork, first: int) -> None:
@@ -140,15 +142,6 @@ def _read_texts(plan: TrialPlan, backend: Backend, work: TrialWork, first: int) 
         same = [text for text in texts if text.temperature == temperature]
         for trace in backend.read(same, replace(plan.options, temperature=temperature)):
             work.traces.append(replace(trace, temperature=temperature))
-
-
-def _uncertainty(traces: Sequence[Trace]) -> float | None:
-    """Half the interval of the acceptance so far; None: too few prompts to say."""
-    if len(traces) < BATCH:
-        return None
-    counts = passes.lengths(line_up(traces), WATCHED)[WATCHED]
-    interval = statistics.interval(counts.accepted, counts.drafted)
-    return None if interval is None else (interval[1] - interval[0]) / 2
 
 
 def _time_steps(plan: TrialPlan, backend: Backend, work: TrialWork, say: Say) -> None:
@@ -194,3 +187,122 @@ def _speculate_for_real(
         else:
             notes += (f"greedy output differed somewhere: usual in {backend.dtype}",)
     return structs.replace(trial, verified=verified, notes=notes, broken=broken)
+
+
+def sum_up(plan: TrialPlan, backend: Backend, work: TrialWork) -> Trial:
+    """The result of whatever was measured."""
+    traces = work.traces
+    cost = work.costs[0] if work.costs else None
+    # Draft lengths as far as the context allows.
+    longest = min([passes.LONGEST, *(size - 1 for size in backend.limits().contexts)])
+    ways = answers.answer(traces, cost, max(1, longest), plan.tree)
+    counts = ways.by_length[ways.length]
+    interval = answers.interval(counts.accepted, counts.drafted)
+    floor = list(answers.loads(ways.by_length, [work.floor] if work.floor else []))
+    sampled = [trace for trace in traces if trace.temperature > 0]
+    drafted = int(sum(max(len(trace.tokens) - 1, 0) for trace in traces))
+    broken, few = _why_broken(backend, ways.lengths, drafted)
+    written = [text for text in work.texts if len(text.tokens)]
+    reencoded = backend.reencoded(written, len(ways.lengths), 1)
+    names = [trace.category for trace in traces]
+    kinds = ["sampled" if trace.temperature > 0 else "greedy" for trace in traces]
+    mixed = answers.parts(kinds, ways.by_length, ways.length, cost) if len(set(kinds)) > 1 else {}
+    return Trial(
+        **_circumstances(plan, backend),
+        prompts=len(traces),
+        tokens=int(sum(len(trace.tokens) for trace in traces)),
+        seconds=0.0,
+        stopped=work.stopped if work.incomplete is None else work.incomplete,
+        incomplete=work.incomplete,
+        length=ways.length,
+        acceptance_rate=AcceptanceRate(counts.draft_efficiency, interval),
+        lengths=ways.lengths,
+        thresholds=ways.thresholds,
+        trees=ways.trees,
+        ngram=ways.ngram,
+        greedy_lengths=ways.greedy_lengths,
+        categories=answers.parts(names, ways.by_length, ways.length, cost),
+        workload=mixed,
+        overlap=answers.mean([trace.overlap for trace in sampled]),
+        greedy_draft=answers.mean([trace.agree for trace in sampled]),
+        costs=cost,
+        floor=work.floor,
+        floor_speedup=floor[0].speedup if floor else None,
+        loads=tuple(answers.loads(ways.by_length, work.costs)),
+        break_even=speedup.break_even(cost) if cost else None,
+        best=ways.best,
+        reencoded=tuple(answers.length_rows(reencoded, cost)) if reencoded else (),
+        broken=broken,
+        notes=(*backend.notes, *few, *_copies(ways)),
+    )
+
+
+def broken_trial(plan: TrialPlan, backend: Backend | None, why: str, seconds: float) -> Trial:
+    """A trial that ended before there was anything to count; backend: None if none was opened."""
+    return Trial(
+        **_circumstances(plan, backend),
+        prompts=0,
+        tokens=0,
+        seconds=seconds,
+        stopped=why,
+        length=answers.USUAL,
+        acceptance_rate=AcceptanceRate(0.0),
+        broken=why,
+        notes=() if backend is None else tuple(backend.notes),
+    )
+
+
+def _circumstances(plan: TrialPlan, backend: Backend | None) -> dict[str, Any]:
+    """What was asked, and with what."""
+    options = plan.options
+    models: Mapping[str, MeasuredModel] = {} if backend is None else backend.models
+    return {
+        "target_model": models.get("target") or _identify(plan.target),
+        "draft_model": models.get("draft") or _identify(plan.draft),
+        "backend": (plan.backend or "none") if backend is None else backend.name,
+        "device": "none" if backend is None else backend.device,
+        "dtype": options.dtype or "unknown" if backend is None else backend.dtype,
+        "temperature": options.temperature,
+        "seed": options.seed,
+        "prompts_digest": prompt_files.digest(plan.prompts) if plan.prompts else None,
+        "tokens_per_prompt": options.tokens,
+        "greedy_share": plan.greedy_share,
+        "translation": None if backend is None else backend.translation,
+        "shared": None if backend is None else backend.shared,
+    }
+
+
+def _identify(text: str) -> MeasuredModel:
+    try:
+        return model_places.identify(text)
+    except DraftcheckError:  # a name that only the backend knows
+        return MeasuredModel(text)
+
+
+def _copies(found: answers.TrialAnswers) -> tuple[str, ...]:
+    """A note where the draft adds nothing to what copying earlier text gives for free."""
+    best = max((row.tokens_per_pass for row in found.lengths), default=0.0)
+    copied = max((row.tokens_per_pass for row in found.ngram), default=0.0)
+    if not BROKEN < best <= copied:
+        return ()
+    return (
+        f"{best:.2f} tokens per pass at best, n-grams copied from the text alone give {copied:.2f}:"
+        " if this draft should know better, its weights or its vocabulary are damaged",
+    )
+
+
+def _why_broken(
+    backend: Backend, lengths: Sequence[SpeculationFigures], tokens: int
+) -> tuple[str | None, tuple[str, ...]]:
+    """Why the pair is broken, and a note where the sample is too small to say so."""
+    top = max((row.tokens_per_pass for row in lengths), default=0.0)
+    if top > BROKEN:
+        return None, ()
+    words = f"{top:.2f} tokens per pass: nearly every draft is rejected"
+    if tokens < FEWEST:
+        return None, (f"{words}, but {tokens} tokens are too few to call the pair broken",)
+    likely = "most likely the draft speaks another vocabulary or its weights are broken"
+    ours, theirs = backend.limits().target_rows, backend.limits().draft_rows
+    if ours and theirs and ours != theirs:
+        likely = f"the vocabularies have {ours:,} and {theirs:,} rows; {likely}"
+    return f"{words}; {backend.cause() or likely}", ()

@@ -24,8 +24,6 @@ ENDS = 64 << 10
 
 @dataclass(frozen=True, slots=True)
 class ModelPlace:
-    """Where transformers finds a model."""
-
     ref: str
     name: str
     """A folder, or a repo of the Hub."""
@@ -100,17 +98,11 @@ def _download(opened: OpenedModel) -> Path:
     from huggingface_hub import hf_hub_download
     from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError
 
-    path = opened.downloaded or ""
-    folder, _, name = path.rpartition("/")
+    repo, commit = opened.ref.repo, opened.source.revision
+    folder, slash, name = (opened.downloaded or "").rpartition("/")
+    names = [folder + slash + part for part in gguf.parts(name)]
     try:
-        parts = [
-            hf_hub_download(
-                opened.ref.repo,
-                f"{folder}/{part}" if folder else part,
-                revision=opened.source.revision,
-            )
-            for part in gguf.parts(name)
-        ]
+        parts = [hf_hub_download(repo, name, revision=commit) for name in names]
     except (HfHubHTTPError, LocalEntryNotFoundError, OSError) as error:
         words = " ".join(str(error).split())[:200]
         raise ReadError(f"{opened.ref.text}: cannot be downloaded: {words}") from error

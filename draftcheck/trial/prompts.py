@@ -6,7 +6,7 @@ import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain, zip_longest
+from itertools import chain, islice, zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +21,6 @@ TEXT_KEYS = ("prompt", "question", "instruction", "input", "text")
 
 
 class PromptGroup(RuleRow, frozen=True):
-    """Prompts of one kind of text."""
-
     category: Text
     texts: tuple[Text, ...]
 
@@ -47,7 +45,12 @@ class Prompt:
 
 def load(file: Path | None = None) -> list[Prompt]:
     """Prompts with their categories taken in turn, so that any first few cover all of them."""
-    found = list(_own() if file is None else _file(file))
+    if file is None:
+        groups = files.read("prompts", PromptFile).prompts
+        found = [_of_user(group.category, text) for group in groups for text in group.texts]
+    else:
+        rows = _parquet(file) if file.suffix == ".parquet" else _lines(file)
+        found = [_prompt(row, where) for where, row in islice(rows, MAX_PROMPTS)]
     unique = list({prompt.messages and prompt.text: prompt for prompt in found}.values())
     if not unique:
         raise UsageError(f"{file}: no prompts in it")
@@ -60,24 +63,12 @@ def load(file: Path | None = None) -> list[Prompt]:
 
 def digest(prompts: Sequence[Prompt]) -> str:
     """Says whether two trials asked the same."""
-    rows = [
-        [prompt.category, *(dict(message) for message in prompt.messages)] for prompt in prompts
-    ]
+    rows = [[prompt.category, *map(dict, prompt.messages)] for prompt in prompts]
     return "sha256:" + hashlib.sha256(json.dumps(rows, sort_keys=True).encode()).hexdigest()
 
 
-def _own() -> Iterator[Prompt]:
-    for group in files.read("prompts", PromptFile).prompts:
-        for text in group.texts:
-            yield Prompt(group.category, ({"role": "user", "content": text},))
-
-
-def _file(file: Path) -> Iterator[Prompt]:
-    rows = _parquet(file) if file.suffix == ".parquet" else _lines(file)
-    for number, (where, row) in enumerate(rows):
-        if number >= MAX_PROMPTS:
-            return
-        yield _prompt(row, where)
+def _of_user(category: str, text: str) -> Prompt:
+    return Prompt(category, ({"role": "user", "content": text},))
 
 
 def _lines(file: Path) -> Iterator[tuple[str, Any]]:
@@ -109,23 +100,21 @@ def _parquet(file: Path) -> Iterator[tuple[str, Any]]:
     try:
         from pyarrow import ArrowException, parquet
     except ImportError:
-        raise UsageError(
-            f"{file}: reading parquet needs pyarrow", hint="pip install pyarrow"
-        ) from None
+        words = f"{file}: reading parquet needs pyarrow"
+        raise UsageError(words, hint="pip install pyarrow") from None
     try:
         with parquet.ParquetFile(file) as table:
-            number = 0
-            for batch in table.iter_batches(batch_size=256):
-                for row in batch.to_pylist():
-                    number += 1
-                    yield f"{file}: row {number}", row
+            batches = table.iter_batches(batch_size=256)
+            rows = chain.from_iterable(batch.to_pylist() for batch in batches)
+            for number, row in enumerate(rows, start=1):
+                yield f"{file}: row {number}", row
     except (ArrowException, OSError) as error:
         raise ReadError(f"{file}: not a parquet file: {str(error).splitlines()[0]}") from error
 
 
 def _prompt(row: Any, where: str) -> Prompt:
     if isinstance(row, str):
-        return Prompt("prompts", ({"role": "user", "content": row},))
+        return _of_user("prompts", row)
     if not isinstance(row, dict):
         raise ReadError(f"{where}: a prompt is a text or an object")
     category = row.get("category") if isinstance(row.get("category"), str) else "prompts"
@@ -136,7 +125,7 @@ def _prompt(row: Any, where: str) -> Prompt:
         return Prompt(str(category), tuple(_message(entry, where) for entry in messages))
     for key in TEXT_KEYS:
         if isinstance(row.get(key), str) and row[key].strip():
-            return Prompt(str(category), ({"role": "user", "content": row[key]},))
+            return _of_user(str(category), row[key])
     raise ReadError(f"{where}: neither messages nor one of {', '.join(TEXT_KEYS)}")
 
 

@@ -31,6 +31,7 @@ MAX_BYTES = 16 << 20
 WHAT = "the result of a trial"
 HEAD = ("schema_version", "draftcheck_version")
 """Keys that the report of a trial adds."""
+SETTINGS = ("p_min", "nodes", "levels", "min", "max", "draft_tokens")
 Interval = tuple[Number, Number]
 
 
@@ -87,8 +88,8 @@ class SpeculationFigures(
 ):
     """One way of speculating and what it came to; each method has settings of its own."""
 
-    method: Text
     name: Text
+    method: Text
     p_min: Number | None = None
     nodes: Whole | None = None
     levels: Whole | None = None
@@ -113,20 +114,11 @@ class SpeculationFigures(
     @property
     def settings(self) -> dict[str, Any]:
         """The settings of the method, without those of other methods."""
-        names = ("p_min", "nodes", "levels", "min", "max", "draft_tokens")
-        return {name: value for name in names if (value := getattr(self, name)) is not None}
+        return {name: value for name in SETTINGS if (value := getattr(self, name)) is not None}
 
     def to_dict(self) -> dict[str, Any]:
-        return {
-            "name": self.name,
-            "method": self.method,
-            **self.settings,
-            "tokens_per_pass": self.tokens_per_pass,
-            "tokens_per_pass_ci95": _json(self.interval),
-            "draft_efficiency": self.draft_efficiency,
-            "drafted_per_pass": self.drafted_per_pass,
-            "speedup": self.speedup,
-        }
+        left_out = {*SETTINGS, "mbsu", "counters"} - self.settings.keys()
+        return {name: value for name, value in _fields(self).items() if name not in left_out}
 
     def to_dict_with_counters(self) -> dict[str, Any]:
         """The same of a draft length."""
@@ -372,11 +364,10 @@ def _fields(struct: msgspec.Struct) -> dict[str, Any]:
 
 def _with_shares(counters: VllmCounters | None) -> dict[str, Any]:
     """vLLM's counters and the shares that follow from them."""
+    given_the_last = counters.by_position_given_the_last if counters else []
     return {
         "acceptance_by_position": counters.by_position if counters else [],
-        "acceptance_by_position_conditional": counters.by_position_given_the_last
-        if counters
-        else [],
+        "acceptance_by_position_conditional": given_the_last,
         "accepted_length_histogram": counters.histogram if counters else [],
         "counters": _json(counters) if counters else {},
     }

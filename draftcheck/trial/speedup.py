@@ -91,11 +91,6 @@ def of_pass(
     return tokens_per_pass * costs.target_step / (seconds + verify)
 
 
-def memory_bound(tokens_per_pass: float, g: int, ratio: float) -> float:
-    """MBSU: checking costs what one step costs, a draft step costs c of it."""
-    return tokens_per_pass / (ratio * g + 1)
-
-
 def expected_tokens(acceptance: float, g: int) -> float:
     """Tokens per pass when each draft is accepted with the same chance."""
     if acceptance >= 1.0:

@@ -48,16 +48,13 @@ def convert(found: Any, shape: type[T], where: str, what: str) -> T:
     try:
         return msgspec.convert(found, shape, str_keys=True)
     except (msgspec.ValidationError, RecursionError) as error:
-        raise ReadError(f"{where}: not {what}: {_place_first(str(error))}") from error
+        # "Expected … - at `$.notes[1]`" -> "notes[1]: expected …"
+        words, _, place = str(error).replace("`", "").partition(" - at ")
+        words = words[:1].lower() + words[1:]
+        if place := place.replace("$.", "").removeprefix("$"):
+            words = f"{place}: {words}"
+        raise ReadError(f"{where}: not {what}: {words}") from error
 
 
 def _refuse(constant: str) -> Never:
     raise ValueError(f"{constant} is not a number")
-
-
-def _place_first(message: str) -> str:
-    """msgspec's "Expected … - at `$.notes[1]`" -> "notes[1]: expected …"."""
-    words, _, place = message.replace("`", "").partition(" - at ")
-    words = words[:1].lower() + words[1:]
-    place = place.replace("$.", "").removeprefix("$")
-    return f"{place}: {words}" if place else words

@@ -10,7 +10,7 @@ points at the first real cause.
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from draftcheck import versions
@@ -29,7 +29,6 @@ from draftcheck.why.messages import (
 )
 from draftcheck.why.scan import LogMatch, Sighting
 
-PLACEHOLDERS = {"target": "TARGET", "draft": "DRAFT"}
 LONGEST_NAME = 200
 ROOTS = (MessageKind.CAUSE, MessageKind.HIDES_CAUSE)
 """Kinds of lines that other lines follow from."""
@@ -59,8 +58,6 @@ class LikelyCause:
 
 @dataclass(frozen=True, slots=True)
 class RecognisedMessage:
-    """One recognised message."""
-
     id: str
     kind: str
     engines: tuple[str, ...]
@@ -82,8 +79,6 @@ class RecognisedMessage:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """What a log tells."""
-
     name: str
     nbytes: int
     lines: int
@@ -154,31 +149,34 @@ class _Explainer:
     def _find_run(self, messages: Sequence[Message], asked: LoggedRun) -> LoggedRun:
         """Engine, version and models as the log names them; what was asked for wins."""
         seen = [message for message in messages if message.matched_as in self._seen]
-        engine = asked.engine or self._find_engine(seen)
-        values: dict[str, str] = {}
-        for message in seen:
-            if message.kind != MessageKind.ABOUT_RUN:
-                continue
-            if not message.engines or engine in message.engines:
-                for hit in self._seen[message.matched_as].hits:
-                    values = {**hit.values, **values}
-        version = asked.version or _version(engine, values.get("version"))
-        return LoggedRun(engine, version, values.get("target"), values.get("draft"))
-
-    def _find_engine(self, seen: Sequence[Message]) -> str | None:
-        """The engine of the first line that can only be one engine's."""
+        # The engine of the first line that can only be one engine's.
         engines: dict[int, set[str]] = {}
         for message in seen:
             if message.engines:
                 line = self._first_line(message).line
                 engines[line] = engines.get(line, set(message.engines)) & set(message.engines)
         sure = (min(engines[line]) for line in sorted(engines) if len(engines[line]) == 1)
-        return next(sure, None)
+        engine = asked.engine or next(sure, None)
+        values: dict[str, str] = {}
+        for message in (m for m in seen if m.kind == MessageKind.ABOUT_RUN):
+            if not message.engines or engine in message.engines:
+                for hit in self._seen[message.matched_as].hits:
+                    values = {**hit.values, **values}
+        version = asked.version or _version(engine, values.get("version"))
+        return LoggedRun(engine, version, values.get("target"), values.get("draft"))
 
     def _find_reported(self, messages: Sequence[Message]) -> list[Message]:
         """What is to be reported: causes first, in the order of the log."""
         engine = self.run.engine
-        holding = [message for message in messages if self._holds(message)]
+        holding = [
+            message
+            for message in messages
+            if message.kind != MessageKind.ABOUT_RUN
+            and message.matched_as in self._seen
+            and all(other in self._seen for other in message.needs)
+            and not any(other in self._seen for other in message.absent)
+            and all(_within(when, self._seen[message.matched_as]) for when in message.when)
+        ]
         line = {message.id: self._first_line(message).line for message in holding}
         roots = {line[m.id] for m in holding if m.kind in ROOTS}
         # The same words of two engines: those of the engine that ran.
@@ -191,21 +189,15 @@ class _Explainer:
         ]
         return sorted(reported, key=lambda m: (KINDS.index(m.kind), line[m.id]))
 
-    def _holds(self, message: Message) -> bool:
-        """Whether a message is to be reported."""
-        return (
-            message.kind != MessageKind.ABOUT_RUN
-            and message.matched_as in self._seen
-            and all(other in self._seen for other in message.needs)
-            and not any(other in self._seen for other in message.absent)
-            and all(_within(when, self._seen[message.matched_as]) for when in message.when)
-        )
-
     def item(self, message: Message) -> RecognisedMessage:
         run, sighting = self.run, self._seen[message.matched_as]
         rules = _rules(message, run)
         of_rules = f"{rules[0].title}. {rules[0].why}" if len(rules) == 1 else SHARED
         reasons = self._reasons(message, rules)
+        steps = list(message.next)
+        if not message.causes:
+            steps += dict.fromkeys(rule.fix for rule in rules)
+            steps += [f"$ draftcheck rules {rule.id}" for rule in rules]
         return RecognisedMessage(
             id=message.id,
             kind=message.kind,
@@ -215,7 +207,7 @@ class _Explainer:
             values=_values(sighting),
             meaning=message.meaning or of_rules,
             reasons=reasons,
-            next=tuple(_filled(text, run) for text in _next(message, rules)),
+            next=tuple(_filled(text, run) for text in steps),
             because=self._because(message, reasons),
             since=message.since,
             until=message.until,
@@ -282,13 +274,6 @@ def _rules(message: Message, run: LoggedRun) -> list[Rule]:
     return list({rule.id: rule for rule in rows}.values())
 
 
-def _next(message: Message, rules: Sequence[Rule]) -> Iterable[str]:
-    yield from message.next
-    if not message.causes:
-        yield from dict.fromkeys(rule.fix for rule in rules)
-        yield from (f"$ draftcheck rules {rule.id}" for rule in rules)
-
-
 def _values(sighting: Sighting) -> dict[str, str]:
     """The named parts of the first line; numbers of many lines as mean and range."""
     values = dict(sighting.hits[0].values)
@@ -303,25 +288,17 @@ def _values(sighting: Sighting) -> dict[str, str]:
 
 def _filled(text: str, run: LoggedRun) -> str:
     """A step with the names that the log gave."""
-    values = {
-        "{target}": _name(run.target, "target"),
-        "{draft}": _name(run.draft, "draft"),
-        "{engine}": _engine(run),
-    }
-    for key, value in values.items():
-        text = text.replace(key, value)
-    return text
+    engine = ""
+    if run.engine in rulebook.engine_files():
+        engine = f" --engine {run.engine}" + (f"@{run.version}" if run.version else "")
+    text = text.replace("{target}", _name(run.target, "TARGET"))
+    text = text.replace("{draft}", _name(run.draft, "DRAFT"))
+    return text.replace("{engine}", engine)
 
 
-def _engine(run: LoggedRun) -> str:
-    if run.engine is None or run.engine not in rulebook.engine_files():
-        return ""
-    return f" --engine {run.engine}" + (f"@{run.version}" if run.version else "")
-
-
-def _name(value: str | None, role: str) -> str:
+def _name(value: str | None, placeholder: str) -> str:
     """A model's name for a command line; anything odd stays a placeholder."""
     odd = not value or value.startswith("-") or not value.isprintable()
     if value is None or odd or len(value) > LONGEST_NAME:
-        return PLACEHOLDERS[role]
+        return placeholder
     return shlex.quote(value)

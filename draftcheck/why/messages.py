@@ -96,8 +96,6 @@ class MessageText(RuleRow, frozen=True, kw_only=True):
 
 
 class MessageRow(MessageText, frozen=True, kw_only=True):
-    """A row of the file."""
-
     engine: str | Names = ()
     pattern: str | Names = ()
     says_of: Names = ()
@@ -144,8 +142,6 @@ class MessageFile(RuleRow, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class MessageBook:
-    """Every message that can be explained."""
-
     names: Mapping[str, str]
     """Engine id -> its name."""
     messages: tuple[Message, ...]
@@ -157,13 +153,17 @@ class MessageBook:
 
 @cache
 def load() -> MessageBook:
-    """The messages of the shipped file and of the rulebook."""
     return from_file(files.read(FILE, MessageFile))
 
 
 def from_file(file: MessageFile) -> MessageBook:
     """Make the messages of a file and of the rulebook, with references that lead somewhere."""
-    quotes = _quotes()
+    # (engine, text) -> the rule rows that quote it, in the rulebook's order
+    quotes: dict[tuple[str, str], list[Rule]] = {}
+    for name in book.engine_files():
+        for rule in book.load(name).rules:
+            if rule.engine_says:
+                quotes.setdefault((name, rule.engine_says), []).append(rule)
     rows: dict[str, Message] = {}
     for row in file.message:
         message = _message(row, file.names, quotes, rows)
@@ -182,16 +182,6 @@ def from_file(file: MessageFile) -> MessageBook:
         rows[message.id] = message
     _references(rows)
     return MessageBook(file.names, tuple(rows.values()), file.unknown.send, tuple(vague))
-
-
-def _quotes() -> dict[tuple[str, str], list[Rule]]:
-    """(engine, text) -> the rule rows that quote it, in the rulebook's order."""
-    quotes: dict[tuple[str, str], list[Rule]] = {}
-    for name in book.engine_files():
-        for rule in book.load(name).rules:
-            if rule.engine_says:
-                quotes.setdefault((name, rule.engine_says), []).append(rule)
-    return quotes
 
 
 def _owner(
@@ -274,10 +264,15 @@ def _message(
         if engine not in names:
             raise RuleError(f"{where}: engine {engine!r} is not in [names]")
     rules = tuple(_said(row.says_of, engines, quotes, where))
-    _window(row, engines, where)
+    for key, bound in (("since", row.since), ("until", row.until)):
+        if bound is not None and len(engines) != 1:
+            raise RuleError(f"{where}: {key!r} needs exactly one engine")
     try:
+        for bound in (row.since, row.until):
+            if bound is not None and engines[0] in book.engine_files():
+                book.load(engines[0]).order(bound.removeprefix("<="))
         patterns = tuple(_patterns(row, rules, before))
-    except RuleError as error:
+    except DraftcheckError as error:
         raise RuleError(f"{where}: {error.message}") from None
     if not patterns:
         raise RuleError(f"{where}: no pattern")
@@ -320,19 +315,6 @@ def _patterns(
     if not row.pattern:  # a pattern of its own replaces a quote that is no literal text
         for quote in dict.fromkeys(rule.engine_says for rule in rules):
             yield from quoted(quote or "", row.names)
-
-
-def _window(row: MessageRow, engines: tuple[str, ...], where: str) -> None:
-    for key, bound in (("since", row.since), ("until", row.until)):
-        if bound is None:
-            continue
-        if len(engines) != 1:
-            raise RuleError(f"{where}: {key!r} needs exactly one engine")
-        if engines[0] in book.engine_files():
-            try:
-                book.load(engines[0]).order(bound.removeprefix("<="))
-            except DraftcheckError as error:
-                raise RuleError(f"{where}: {error.message}") from None
 
 
 def _references(rows: Mapping[str, Message]) -> None:

@@ -15,7 +15,6 @@ _NUMBER = re.compile(r"-?\d+(?:\.\d+)*")
 _GAP = re.compile(r"…(?:\{([a-z][a-z_ ]*)\})?")
 _QUOTES = str.maketrans(dict.fromkeys('"`‘’“”', "'"))
 _WORD = re.compile(rb"[A-Za-z_]+")
-DIGITS = b"0123456789"
 _SHAPE = bytes(
     byte if byte == 10 or chr(byte) == "_" or (byte < 128 and chr(byte).isalpha()) else 32
     for byte in range(256)
@@ -27,7 +26,7 @@ def shape(text: bytes) -> bytes:
 
     If a line contains a text, the line's shape contains the text's shape.
     """
-    return text.translate(_SHAPE, DIGITS)
+    return text.translate(_SHAPE, b"0123456789")
 
 
 def plain(line: str) -> str:
@@ -76,16 +75,11 @@ class Pattern:
                 gap = line.rfind(first, 0, end) + len(first)
             name = self.names[number]
             if name is not None:
-                values[name] = _value(line[gap:end], last=not piece)
+                values[name] = line[gap:end][:LONGEST].strip(" '")
+                if not piece and (found := _NUMBER.match(values[name])):
+                    values[name] = found[0]  # at the end: where it stops being a number
             gap = end + len(piece)
         return values
-
-
-def _value(text: str, *, last: bool) -> str:
-    """What a gap holds; at the end of a pattern a number ends where it stops being one."""
-    text = text[:LONGEST].strip(" '")
-    number = _NUMBER.match(text) if last else None
-    return number[0] if number else text
 
 
 def compile_text(text: str, names: tuple[str, ...] = ()) -> Pattern:

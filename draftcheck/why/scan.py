@@ -114,8 +114,6 @@ def _has_writer(handle: int) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class LogMatch:
-    """One line that matched."""
-
     line: int
     text: str
     values: Mapping[str, str]

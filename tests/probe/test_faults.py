@@ -428,11 +428,11 @@ def test_every_cause_in_the_code_has_its_words() -> None:
     import re
 
     from draftcheck import versions
-    from draftcheck.probe import servers, verdict
+    from draftcheck.probe import run, servers
     from draftcheck.rulebook import files
     from tests.conftest import ROOT
 
-    rows = files.read("probes", verdict.ProbeFile).cause
+    rows = files.read("probes", run.ProbeFile).cause
     engines = {kind.engine for kind in servers.KINDS}
     for row in rows:
         assert row.text.endswith(".") and row.fix.endswith(".")

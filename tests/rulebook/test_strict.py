@@ -25,7 +25,7 @@ from draftcheck.errors import RuleError
 from draftcheck.judge import installed
 from draftcheck.memory import gpus, profiles
 from draftcheck.models.readers.weights import families
-from draftcheck.probe import verdict
+from draftcheck.probe.run import ProbeFile
 from draftcheck.rulebook import book, file_rules, files, tables
 from draftcheck.trial import prompts
 from draftcheck.trial.backends.llamacpp import program
@@ -46,7 +46,7 @@ TYPES: dict[str, Any] = {
     "gpus": gpus.GpuFile,
     "installed": installed.InstalledFile,
     "messages": messages.MessageFile,
-    "probes": verdict.ProbeFile,
+    "probes": ProbeFile,
     "programs": programs.ProgramFile,
     "prompts": prompts.PromptFile,
     "truth": book.TruthFile,

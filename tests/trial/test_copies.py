@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from draftcheck.trial.backends.backend import Backend, BackendLimits, TargetText, TrialOptions
+from draftcheck.trial.measure import sum_up
 from draftcheck.trial.plan import TrialPlan, TrialWork
 from draftcheck.trial.prompts import Prompt
 from draftcheck.trial.simulate.traces import Trace
-from draftcheck.trial.summary import sum_up
 
 
 class NoBackend(Backend):

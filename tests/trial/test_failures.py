@@ -157,9 +157,9 @@ def test_prompts_that_do_not_fit_are_counted(run: Run, tmp_path: Path) -> None:
 def test_too_little_memory_is_seen_before_loading(
     trial: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from draftcheck.trial.backends.transformers import loading, room
+    from draftcheck.trial.backends.transformers import loading
 
-    monkeypatch.setattr(room, "free", lambda _: 3 << 20)
+    monkeypatch.setattr(loading, "free", lambda _: 3 << 20)
     monkeypatch.setattr(loading, "model", None)  # never called
     ran = trial(TARGET, DRAFT)
     assert ran.code == 3

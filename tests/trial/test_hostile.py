@@ -229,17 +229,16 @@ def test_a_text_without_tokens_is_left_out(
 def test_texts_are_written_whole_or_not_at_all(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from draftcheck.trial import reuse
     from draftcheck.trial.backends.backend import TrialOptions
-    from draftcheck.trial.plan import TrialPlan
+    from draftcheck.trial.plan import TrialPlan, load_texts, save_texts
 
     file = tmp_path / "texts.json"
     options = TrialOptions(tokens=12, temperature=0.7)
     plan = TrialPlan(target=TEXTS["target"], draft="", prompts=[], options=options,
                      greedy_share=0.5)  # fmt: skip
-    texts = reuse.load(DATA / "texts.json", plan)
+    texts = load_texts(DATA / "texts.json", plan)
     assert texts is not None
-    reuse.save(file, plan, texts)
+    save_texts(file, plan, texts)
     assert file.read_text(encoding="utf-8").strip() == (DATA / "texts.json").read_text().strip()
 
     def full(self: Path, target: Path) -> None:
@@ -247,7 +246,7 @@ def test_texts_are_written_whole_or_not_at_all(
 
     monkeypatch.setattr(Path, "replace", full)
     with pytest.raises(ReadError, match=r"texts\.json: cannot be written: No space left on device"):
-        reuse.save(file, plan, texts[:1])
+        save_texts(file, plan, texts[:1])
     assert file.read_text(encoding="utf-8").strip() == (DATA / "texts.json").read_text().strip()
     assert list(tmp_path.iterdir()) == [file]
 

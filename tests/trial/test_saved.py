@@ -13,9 +13,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from draftcheck.errors import ReadError
-from draftcheck.trial import result, reuse
+from draftcheck.trial import result
 from draftcheck.trial.backends.backend import TrialOptions
-from draftcheck.trial.plan import TrialPlan
+from draftcheck.trial.plan import TrialPlan, load_texts
 from draftcheck.trial.result import (
     AcceptanceRate,
     LoadFigures,
@@ -173,7 +173,7 @@ def test_texts_of_the_version_before_are_read() -> None:
     options = TrialOptions(tokens=12, temperature=0.7)
     plan = TrialPlan(target="fixtures/pair/target", draft="", prompts=[], options=options,
                      greedy_share=0.5)  # fmt: skip
-    texts = reuse.load(DATA / "texts.json", plan)
+    texts = load_texts(DATA / "texts.json", plan)
     assert texts is not None
     assert [(text.category, text.temperature) for text in texts] == [
         ("prompts", 0.0),
@@ -182,7 +182,7 @@ def test_texts_of_the_version_before_are_read() -> None:
     assert [len(text.tokens) for text in texts] == [12, 12]
     assert texts[0].prompt[:3].tolist() == [1, 371, 201]
     with pytest.raises(ReadError, match=r"was made with seed 0, not 1"):
-        reuse.load(DATA / "texts.json", replace(plan, options=replace(options, seed=1)))
+        load_texts(DATA / "texts.json", replace(plan, options=replace(options, seed=1)))
 
 
 def test_a_result_shows_itself_in_a_line() -> None:

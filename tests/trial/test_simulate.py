@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 pytest.importorskip("numpy", reason="numpy comes with the trial extra")
 
-from draftcheck.trial.simulate import answers, ngram, statistics, trees
+from draftcheck.trial.simulate import answers, ngram, trees
 from draftcheck.trial.simulate import passes as simulate
 from draftcheck.trial.simulate.traces import JoinedTraces, PassCounts, Trace, line_up
 
@@ -394,10 +394,10 @@ def test_the_interval_holds_the_truth() -> None:
     inside = 0
     for seed in range(200):
         hits = rng.binomial(50, 0.7, 40).astype(float)
-        low, high = statistics.interval(hits, np.full(40, 50.0), seed) or (1, 0)
+        low, high = answers.interval(hits, np.full(40, 50.0), seed) or (1, 0)
         inside += low <= 0.7 <= high
     assert inside >= 180
 
 
 def test_one_prompt_gives_no_interval() -> None:
-    assert statistics.interval(np.array([1.0]), np.array([2.0])) is None
+    assert answers.interval(np.array([1.0]), np.array([2.0])) is None

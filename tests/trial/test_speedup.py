@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from draftcheck.trial import speedup
+from draftcheck.trial.simulate import answers
+from draftcheck.trial.simulate.traces import PassCounts
 from draftcheck.trial.speedup import Costs
 
 FREE = Costs(draft_step=0.0, target_step=1.0, verify={17: 1.0})
@@ -36,7 +39,10 @@ def test_break_even_is_where_the_best_length_gives_one() -> None:
 
 
 def test_memory_bound_speedup_has_the_ratio_below() -> None:
-    assert speedup.memory_bound(3.0, 4, 0.1) == pytest.approx(3.0 / 1.4)
+    one, three = np.array([1.0]), np.array([3.0])
+    counts = PassCounts(one, three, np.array([4.0]), one * 2, one, np.zeros(5))
+    [row] = answers.length_rows({4: counts}, Costs(0.1, 1.0, {}))
+    assert (row.tokens_per_pass, row.mbsu) == (3.0, pytest.approx(3.0 / 1.4))
 
 
 @given(st.dictionaries(st.integers(2, 65), st.floats(1e-4, 1), min_size=1), st.integers(1, 200))

@@ -77,7 +77,7 @@ def test_sampled_prediction_is_what_real_runs_come_to(prompts: Path) -> None:
     """transformers samples its draft too: the mean of many runs lies within the interval."""
     from draftcheck.trial.backends.backend import TrialOptions, open_backend
     from draftcheck.trial.prompts import load
-    from draftcheck.trial.simulate import passes, statistics
+    from draftcheck.trial.simulate import answers, passes
 
     options = TrialOptions(tokens=24, device="cpu", temperature=0.8)
     backend = open_backend("transformers", *map(str, PAIR), options)
@@ -89,7 +89,7 @@ def test_sampled_prediction_is_what_real_runs_come_to(prompts: Path) -> None:
         runs = [backend.assist(text, 3, seeded) for text in texts]
         real.append(sum(len(run[0]) for run in runs) / sum(run[1] for run in runs))
     told = passes.sampled_lengths(traces, 3, first=0)[3]
-    low, high = statistics.interval(told.tokens, told.passes) or (0.0, 0.0)
+    low, high = answers.interval(told.tokens, told.passes) or (0.0, 0.0)
     assert low * 0.95 <= sum(real) / len(real) <= high * 1.05
 
 

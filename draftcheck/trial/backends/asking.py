@@ -8,7 +8,7 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from draftcheck.probe.client import ProbedServer, ServerAnswer
+from draftcheck.probe.client import ProbedServer
 from draftcheck.trial.backends.sides import ServerLost
 
 SECONDS = 600.0
@@ -31,11 +31,21 @@ class ServerAsker(ProbedServer):
             answer = self.post(path, body, SECONDS)
             if answer.status not in BUSY or turn == TRIES - 1:
                 break
-            time.sleep(_pause(answer, turn))
+            asked = answer.headers.get("retry-after", "")  # a date or nonsense says nothing
+            seconds = float(asked) if RETRY_AFTER.fullmatch(asked) else PAUSE * 2**turn
+            time.sleep(min(seconds, LONGEST_PAUSE))
         if answer.fault is not None:
             raise ServerLost(f"{path}: {answer.fault}")
         if answer.status != 200:
-            raise ServerLost(f"{path}: {_refusal(answer, self.has_key)}", answer.status)
+            words = f"{path}: HTTP {answer.status}"
+            if answer.refused and self.has_key:
+                words += ", the key was refused"
+            elif answer.refused:
+                words += ", it wants a key (set OPENAI_API_KEY)"
+            elif answer.status in BUSY:
+                words += f", still busy after {TRIES} tries"
+            said = _said(answer.text)
+            raise ServerLost(f"{words}: {said}" if said else words, answer.status)
         found = answer.json()
         if not isinstance(found, dict):
             raise ServerLost(f"{path}: the answer is not a JSON object")
@@ -47,23 +57,6 @@ def is_token_ids(found: Any) -> bool:
     return isinstance(found, list) and all(
         type(token) is int and 0 <= token < 1 << 31 for token in found
     )
-
-
-def _pause(answer: ServerAnswer, turn: int) -> float:
-    """What the server asks for, within reason; a date or nonsense says nothing."""
-    asked = answer.headers.get("retry-after", "")
-    seconds = float(asked) if RETRY_AFTER.fullmatch(asked) else PAUSE * 2**turn
-    return min(seconds, LONGEST_PAUSE)
-
-
-def _refusal(answer: ServerAnswer, has_key: bool) -> str:
-    refusal = f"HTTP {answer.status}"
-    if answer.refused:
-        refusal += ", the key was refused" if has_key else ", it wants a key (set OPENAI_API_KEY)"
-    elif answer.status in BUSY:
-        refusal += f", still busy after {TRIES} tries"
-    said = _said(answer.text)
-    return f"{refusal}: {said}" if said else refusal
 
 
 def _said(text: str) -> str:

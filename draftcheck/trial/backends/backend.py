@@ -52,8 +52,6 @@ class CannotVerify(Exception):
 
 @dataclass(frozen=True, slots=True)
 class TrialOptions:
-    """How a trial is run."""
-
     tokens: int = 128
     """New tokens per prompt."""
     temperature: float = 0.0
@@ -84,7 +82,6 @@ class TargetText:
     prompt: Ints
     tokens: Ints
     temperature: float = 0.0
-    """What the tokens were chosen at."""
 
 
 def check_rows(text: TargetText, rows: int | None) -> None:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from draftcheck.errors import ReadError, UsageError
-from draftcheck.probe.client import MODELS, key_exposed, parse, text
+from draftcheck.probe.client import MODELS, key_exposed, parse, part, text
 from draftcheck.probe.servers import LlamaServerKind, ServerKind, recognise
 from draftcheck.trial import model_places
 from draftcheck.trial.backends.asking import ServerAsker, is_token_ids
@@ -34,9 +34,7 @@ if TYPE_CHECKING:  # torch is loaded when the draft or a tokenizer is
 
     Speller = llamacpp.Model | Spelling
 
-NAME = "endpoint"
 CHAT = "/v1/chat/completions"
-AT_ONCE = 8
 KEY = "OPENAI_API_KEY"
 SHOWN = 8
 THINKING = ("reasoning", "reasoning_content")
@@ -54,7 +52,7 @@ def open(target: str, draft: str, options: TrialOptions) -> Sides:
     spelling = _Spelling(target, options)
     writer = _writer(asker, spelling, options)
     reader = spelling.reader = _reader(draft, options)
-    sides = Sides(NAME, writer, reader, "plain timing by llama-server")
+    sides = Sides("endpoint", writer, reader, "plain timing by llama-server")
     if (warning := key_exposed(options.target_url, key())) is not None:
         sides.remarks.append(warning)
     sides.speculation = "the target runs elsewhere; ask its server with draftcheck probe"
@@ -105,11 +103,8 @@ def _model(asker: ServerAsker, options: TrialOptions) -> str:
     names = [name for entry in asker.models() if (name := text(entry.get("id")))]
     if len(names) == 1:
         return names[0]
-    shown = ", ".join(names[:SHOWN]) or "none"
-    raise UsageError(
-        f"{asker.base.url} lists {len(names)} models",
-        hint=f"Name one with --target-model. Listed: {shown}.",
-    )
+    hint = f"Name one with --target-model. Listed: {', '.join(names[:SHOWN]) or 'none'}."
+    raise UsageError(f"{asker.base.url} lists {len(names)} models", hint=hint)
 
 
 def _reader(draft: str, options: TrialOptions) -> DraftReader:
@@ -120,9 +115,8 @@ def _reader(draft: str, options: TrialOptions) -> DraftReader:
         llamacpp.check(options)
         return llamacpp.model(model_places.locate_gguf(draft), options)
     if (why := missing("transformers")) is not None:
-        raise UsageError(
-            f"the draft cannot be loaded: {why}", hint="pip install 'draftcheck-llm[trial]'"
-        )
+        hint = "pip install 'draftcheck-llm[trial]'"
+        raise UsageError(f"the draft cannot be loaded: {why}", hint=hint)
     from draftcheck.trial.backends.transformers.backend import TransformersDraft
 
     return TransformersDraft(draft, options)
@@ -142,22 +136,19 @@ class _Spelling:
 
     def get(self) -> Speller:
         with self._lock:
+            if self._found is None and isinstance(self.reader, llamacpp.Model):
+                self._found = self.reader  # a draft's vocabulary is its target's
             if self._found is None:
-                self._found = self._load()
+                from draftcheck.trial.backends.transformers.backend import Spelling
+
+                self._found = Spelling(self._target, self._options)
             return self._found
-
-    def _load(self) -> Speller:
-        if isinstance(self.reader, llamacpp.Model):  # a draft's vocabulary is its target's
-            return self.reader
-        from draftcheck.trial.backends.transformers.backend import Spelling
-
-        return Spelling(self._target, self._options)
 
 
 class Endpoint(TargetWriter):
     """An OpenAI-compatible server as the target; its steps cannot be timed from outside."""
 
-    at_once = AT_ONCE
+    at_once = 8
     dtype = "as served"
 
     def __init__(self, asker: ServerAsker, model: str, spelling: _Spelling) -> None:
@@ -192,8 +183,11 @@ class Endpoint(TargetWriter):
         choice = choices[0] if isinstance(choices, list) and choices else None
         if not isinstance(choice, Mapping):
             raise ServerLost(f"{CHAT}: the answer holds no choices")
-        known = _token_ids(answer, choice)
-        ids, tokens = known if known is not None else self._encode(prompt, answer, choice, options)
+        # vLLM has the ids of the prompt beside the choices, SGLang inside.
+        ids = choice.get("prompt_token_ids", answer.get("prompt_token_ids"))
+        tokens = choice.get("token_ids", choice.get("response_token_ids"))
+        if not is_token_ids(tokens) or not is_token_ids(ids) or not ids:
+            ids, tokens = self._encode(prompt, answer, choice, options)
         return TargetText(prompt.category, np.array(ids), np.array(tokens, dtype=np.int64))
 
     def _ask(self, prompt: Prompt, options: TrialOptions) -> dict[str, Any] | None:
@@ -232,16 +226,14 @@ class Endpoint(TargetWriter):
         options: TrialOptions,
     ) -> tuple[list[int], list[int]]:
         """Ids from text, by the target's tokenizer."""
-        message = choice.get("message")
-        message = message if isinstance(message, Mapping) else {}
+        message = part(choice, "message")
         content = message.get("content")
         if not isinstance(content, str):
             raise ServerLost(f"{CHAT}: the answer holds neither text nor token ids")
         self._thought += any(message.get(name) for name in THINKING)
         speller = self._spelling.get()
         tokens = speller.spell(content)
-        usage = answer.get("usage")
-        counted = usage.get("completion_tokens") if isinstance(usage, Mapping) else None
+        counted = part(answer, "usage").get("completion_tokens")
         ended = choice.get("finish_reason") == "stop" and speller.end is not None
         if ended and speller.end is not None:
             tokens.append(speller.end)
@@ -264,14 +256,3 @@ class SilentEndpoint(TargetWriter):
 
     def write(self, prompt: Prompt, options: TrialOptions) -> TargetText | None:
         raise ServerLost(self._why)
-
-
-def _token_ids(
-    found: Mapping[str, Any], choice: Mapping[str, Any]
-) -> tuple[list[int], list[int]] | None:
-    """Ids of prompt and answer; vLLM has the prompt's beside the choices, SGLang inside."""
-    tokens = choice.get("token_ids", choice.get("response_token_ids"))
-    prompt = choice.get("prompt_token_ids", found.get("prompt_token_ids"))
-    if not is_token_ids(tokens) or not is_token_ids(prompt) or not prompt:
-        return None
-    return list(prompt), list(tokens)

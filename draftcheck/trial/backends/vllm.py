@@ -45,7 +45,6 @@ MEMORY = 0.85
 LEAST = 0.1
 LONGEST_PROMPT = 4096
 SEQUENCES = 16
-COUNTER = "vllm:spec_decode_num_"
 LOGGING = {"VLLM_LOGGING_LEVEL": "ERROR", "VLLM_LOGGING_STREAM": "ext://sys.stderr"}
 """vLLM logs to standard output, which is for the result."""
 LOG_READ = 1 << 18
@@ -64,20 +63,13 @@ def open(target: str, draft: str, options: TrialOptions) -> VllmBackend:
         os.environ.setdefault(name, value)
     output = EngineOutput()
     with output.taken():
-        kind = _device()
+        from vllm.platforms import current_platform
+
+        kind = str(current_platform.device_type)  # each build of vLLM is for one: cuda, cpu …
     if options.device not in (None, kind, f"{kind}:0"):
         raise UsageError(f"--device {options.device}: vLLM runs on {kind} here and nowhere else")
     read = facts.read_all(refs.parse(target), refs.parse(draft))
-    backend = VllmBackend((target, draft), read, options, kind, output)
-    backend.start()
-    return backend
-
-
-def _device() -> str:
-    """cuda, cpu …: each build of vLLM is for one kind of device."""
-    from vllm.platforms import current_platform
-
-    return str(current_platform.device_type)
+    return VllmBackend((target, draft), read, options, kind, output)
 
 
 class EngineOutput:
@@ -109,18 +101,14 @@ class EngineOutput:
     def reason(self, error: BaseException) -> str:
         """What went wrong in a line: the first cause printed, where the error only points at it."""
         words = " ".join(str(error).split())
-        if EMPTY.search(words) or not words:
-            words = self._cause() or words or type(error).__name__
-        return words[:SAID]
-
-    def _cause(self) -> str | None:
+        if words and not EMPTY.search(words):
+            return words[:SAID]
         size = os.fstat(self._file.fileno()).st_size
-        text = os.pread(self._file.fileno(), LOG_READ, max(0, size - LOG_READ)).decode(
-            errors="replace"
-        )
-        raised = [found.groups() for line in text.splitlines() if (found := RAISED.search(line))]
-        causes = [f"{name}: {words}" for name, words in raised if not EMPTY.search(words)]
-        return causes[0] if causes else None
+        printed = os.pread(self._file.fileno(), LOG_READ, max(0, size - LOG_READ))
+        for line in printed.decode(errors="replace").splitlines():
+            if (found := RAISED.search(line)) and not EMPTY.search(found[2]):
+                return f"{found[1]}: {found[2]}"[:SAID]
+        return (words or type(error).__name__)[:SAID]
 
 
 class VllmBackend(Backend):
@@ -149,14 +137,12 @@ class VllmBackend(Backend):
         contexts = [one.config.scaled_context or one.config.context for one in read]
         known = [size for size in contexts if size]
         self._context = min([options.tokens + LONGEST_PROMPT, *known])
-
-    def start(self) -> None:
-        """The target first: vLLM runs a draft in the type of its target."""
-        share = self._share()
-        if not self._options.kept:
+        # The target first: vLLM runs a draft in the type of its target.
+        if not options.kept:
             self._start_target()
-        # It only reads: nothing is gained by compiling it.
-        self._draft = self._engine(self._refs[1], MEMORY * (1 - share), enforce_eager=True)
+        # The draft only reads: nothing is gained by compiling it.
+        memory = MEMORY * (1 - self._share())
+        self._draft = self._engine(pair[1], memory, enforce_eager=True)
         self.dtype = _dtype(self._draft)
 
     def _start_target(self) -> None:
@@ -204,15 +190,13 @@ class VllmBackend(Backend):
 
     # ---- the target's text ----
 
-    def encode(self, prompt: Prompt, options: TrialOptions) -> list[int]:
+    def generate(self, prompts: Sequence[Prompt], options: TrialOptions) -> list[TargetText]:
         from draftcheck.trial.backends.transformers import loading  # torch, which vLLM brings
 
-        return loading.encode(self._target.get_tokenizer(), prompt, options)
-
-    def generate(self, prompts: Sequence[Prompt], options: TrialOptions) -> list[TargetText]:
         if options.temperature > 0 and GREEDY not in self.remarks:
             self.remarks.append(GREEDY)
-        rows = [(prompt.category, self.encode(prompt, options)) for prompt in prompts]
+        spelling = self._target.get_tokenizer()
+        rows = [(prompt.category, loading.encode(spelling, prompt, options)) for prompt in prompts]
         # One more: the draft reads all of it as a prompt, and vLLM always adds a token.
         fitting = [row for row in rows if len(row[1]) + options.tokens < self._context]
         self._leave_out(len(rows) - len(fitting))
@@ -223,9 +207,8 @@ class VllmBackend(Backend):
             answer = output.outputs[0]
             if math.isnan(answer.cumulative_logprob):
                 raise target_not_numbers(self._refs[0])
-            texts.append(
-                TargetText(category, np.array(ids), np.array(answer.token_ids, dtype=np.int64))
-            )
+            tokens = np.array(answer.token_ids, dtype=np.int64)
+            texts.append(TargetText(category, np.array(ids), tokens))
         return texts
 
     def _leave_out(self, count: int) -> None:
@@ -260,9 +243,8 @@ class VllmBackend(Backend):
         settings = {"temperature": 0.0, "max_tokens": 1, "prompt_logprobs": CONFIDENCE_TOP}
         traces = []
         for text, output in zip(texts, self._run(1, self._draft, whole, settings), strict=True):
-            rank, sure = rank_and_confidence(
-                output.prompt_logprobs[len(text.prompt) :], text.tokens
-            )
+            told = output.prompt_logprobs[len(text.prompt) :]
+            rank, sure = rank_and_confidence(told, text.tokens)
             traces.append(Trace(text.prompt, text.tokens, rank, sure, text.category))
         return traces
 
@@ -275,12 +257,16 @@ class VllmBackend(Backend):
         self._write_again(self._target, texts[:1], options)  # what is made at first use
         plain, _ = self._write_again(self._target, texts, options)
         self.close()
+        draft = refs.parse(self._refs[1])
+        config = {
+            "method": "draft_model",
+            "model": draft.repo or str(draft.path),
+            "num_speculative_tokens": g,
+            **({"revision": draft.revision} if draft.revision else {}),
+        }
         try:
             engine = self._engine(
-                self._refs[0],
-                MEMORY,
-                speculative_config=self._speculation(g),
-                disable_log_stats=False,
+                self._refs[0], MEMORY, speculative_config=config, disable_log_stats=False
             )
         except ReadError as error:
             raise CannotVerify(error.message) from error
@@ -296,9 +282,7 @@ class VllmBackend(Backend):
             gc.collect()
         if not drafts:
             raise CannotVerify("vLLM made no drafts")
-        same = all(
-            output == text.tokens.tolist() for output, text in zip(outputs, texts, strict=True)
-        )
+        same = outputs == [text.tokens.tolist() for text in texts]
         # Not 1 + accepted / drafts: vLLM also counts what it accepts behind the end of a text.
         tokens = sum(len(output) - 1 for output in outputs)
         return VerifiedRun(
@@ -310,15 +294,6 @@ class VllmBackend(Backend):
             accepted=accepted,
             first=1,
         )
-
-    def _speculation(self, g: int) -> dict[str, Any]:
-        draft = refs.parse(self._refs[1])
-        found = {
-            "method": "draft_model",
-            "model": draft.repo or str(draft.path),
-            "num_speculative_tokens": g,
-        }
-        return {**found, "revision": draft.revision} if draft.revision else found
 
     def _write_again(
         self, engine: Any, texts: Sequence[TargetText], options: TrialOptions
@@ -339,22 +314,16 @@ def rank_and_confidence(places: Sequence[Mapping[int, Any]], tokens: Ints) -> tu
         logs = sorted((entry.logprob for entry in place.values()), reverse=True)[:CONFIDENCE_TOP]
         if any(math.isnan(log) for log in logs):
             raise draft_not_numbers()
-        rank[i] = _rank(place, token)
+        # Of equal ones the lower id is chosen first. vLLM counts them as better, and half precision
+        # makes many equal.
+        mine = place[token]
+        better = sum(
+            entry.logprob > mine.logprob or (entry.logprob == mine.logprob and other < token)
+            for other, entry in place.items()
+        )
+        rank[i] = better if better < CONFIDENCE_TOP else int(mine.rank) - 1
         sure[i] = math.exp(logs[0]) / sum(math.exp(log) for log in logs)
     return rank, sure
-
-
-def _rank(place: Mapping[int, Any], token: int) -> int:
-    """The token's place among the draft's choices; of equal ones the lower id is chosen first.
-
-    vLLM counts equal ones as better, and half precision makes many equal.
-    """
-    mine = place[token]
-    better = sum(
-        entry.logprob > mine.logprob or (entry.logprob == mine.logprob and other < token)
-        for other, entry in place.items()
-    )
-    return better if better < CONFIDENCE_TOP else int(mine.rank) - 1
 
 
 def _dtype(engine: Any) -> str:
@@ -375,6 +344,6 @@ def _settings(options: TrialOptions) -> dict[str, Any]:
 def _counters(engine: Any) -> tuple[int, int, int]:
     """Drafts, draft tokens and accepted tokens since the engine began."""
     found = {metric.name: getattr(metric, "value", 0) for metric in engine.get_metrics()}
-    names = ("drafts", "draft_tokens", "accepted_tokens")
-    drafts, drafted, accepted = (int(found.get(COUNTER + name, 0)) for name in names)
+    names = ("num_drafts", "num_draft_tokens", "num_accepted_tokens")
+    drafts, drafted, accepted = (int(found.get(f"vllm:spec_decode_{name}", 0)) for name in names)
     return drafts, drafted, accepted

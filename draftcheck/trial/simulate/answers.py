@@ -1,4 +1,4 @@
-"""Traces and costs -> every answer of the trial."""
+"""Traces and costs -> every answer of the trial, and how sure it is."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from draftcheck.trial import speedup
 from draftcheck.trial.result import (
     AcceptanceRate,
     CategoryFigures,
+    Interval,
     LoadFigures,
     SpeculationFigures,
     VllmCounters,
 )
 from draftcheck.trial.simulate import ngram, trees
 from draftcheck.trial.simulate import passes as simulate
-from draftcheck.trial.simulate.statistics import Bootstrap
-from draftcheck.trial.simulate.traces import Bools, Floats, JoinedTraces, PassCounts, Trace, line_up
+from draftcheck.trial.simulate.traces import Floats, JoinedTraces, PassCounts, Trace, line_up
 from draftcheck.trial.speedup import Costs, ratio
 
 USUAL = 4
@@ -27,6 +27,7 @@ USUAL = 4
 P_MIN = (0.0, 0.25, 0.5, 0.6, 0.7, 0.75, 0.8, 0.9, 0.95)
 P_MIN_LENGTHS = (4, 8, 16)
 BUDGETS = (4, 8, 16, 32, 64)
+RESAMPLES = 1000
 LOOKUPS = (
     ngram.NgramLookup(1, 2, 10),  # transformers' prompt_lookup_num_tokens=10
     ngram.NgramLookup(1, 4, 5),
@@ -44,11 +45,45 @@ NO = SpeculationFigures(
 )
 
 
+class Bootstrap:
+    """The same prompts drawn again and again: one set of draws for all figures of a trial.
+
+    Over prompts, because tokens of one text are not independent.
+    """
+
+    def __init__(self, prompts: int, seed: int = 0) -> None:
+        draws = RESAMPLES if prompts > 1 else 0
+        even = np.full(prompts, 1 / max(prompts, 1))
+        times = np.random.default_rng(seed).multinomial(prompts, even, draws)
+        self._times = times.astype(np.float32)  # small whole numbers: exact, and half the memory
+        """How often each draw holds each prompt."""
+
+    def interval(self, over: Floats, under: Floats) -> Interval | None:
+        """95 % interval of sum(over) / sum(under); None without two prompts to draw from."""
+        both = np.stack([over, under], axis=1).astype(np.float32)
+        above, below = (self._times @ both).T
+        ratios = np.sort(above[below > 0] / below[below > 0])
+        if not len(ratios):
+            return None
+        tail = round(0.025 * (len(ratios) - 1))
+        return float(ratios[tail]), float(ratios[-1 - tail])
+
+
+def interval(over: Floats, under: Floats, seed: int = 0) -> Interval | None:
+    """The interval of a single figure."""
+    return Bootstrap(len(over), seed).interval(over, under)
+
+
+Figures = Iterator[SpeculationFigures]
+ByLength = Mapping[int, PassCounts]
+"""Draft length -> what it came to."""
+
+
 @dataclass(frozen=True, slots=True)
 class TrialAnswers:
     """All ways of speculating, for one sequence at a time."""
 
-    by_length: Mapping[int, PassCounts]
+    by_length: ByLength
     lengths: tuple[SpeculationFigures, ...]
     greedy_lengths: tuple[SpeculationFigures, ...]
     thresholds: tuple[SpeculationFigures, ...]
@@ -56,6 +91,7 @@ class TrialAnswers:
     ngram: tuple[SpeculationFigures, ...]
     best: SpeculationFigures | None
     length: int
+    """The one that single figures are about: the best, or the usual one."""
 
 
 def answer(
@@ -75,15 +111,17 @@ def answer(
     thresholds = tuple(make.thresholds(line, longest))
     shapes = tuple(make.trees(line, tree))
     grams = tuple(make.ngrams(line, ngram.NgramTexts(traces)))
-    best = _best([*lengths, *other, *thresholds, *shapes, *grams]) if cost else None
-    return TrialAnswers(
-        counts, lengths, other, thresholds, shapes, grams, best, best_length(lengths, cost)
-    )
+    best = None
+    if cost is not None:
+        every = (NO, *lengths, *other, *thresholds, *shapes, *grams)
+        best = max(every, key=lambda row: row.speedup or 0.0)
+    length = min(USUAL, len(lengths))
+    if cost is not None:
+        length = max(lengths, key=lambda row: row.speedup or 0.0).draft_tokens or USUAL
+    return TrialAnswers(counts, lengths, other, thresholds, shapes, grams, best, length)
 
 
-def length_rows(
-    counts: Mapping[int, PassCounts], cost: Costs | None
-) -> Iterator[SpeculationFigures]:
+def length_rows(counts: ByLength, cost: Costs | None) -> Figures:
     """Rows for draft lengths that were counted elsewhere."""
     prompts = len(next(iter(counts.values())).passes)
     return _FiguresMaker(Bootstrap(prompts), cost).lengths(counts)
@@ -112,18 +150,18 @@ class _FiguresMaker:
     ) -> SpeculationFigures:
         """drafts_in: draft steps that one pass waits for."""
         gain = mbsu = None
+        tokens, drafted = counts.tokens_per_pass, counts.drafted_per_pass
         if self.cost is not None:
-            gain = speedup.of_pass(
-                counts.tokens_per_pass, counts.drafted_per_pass, self.cost, drafts_in
-            )
+            gain = speedup.of_pass(tokens, drafted, self.cost, drafts_in)
             if g := settings.get("draft_tokens") if method == "draft_model" else None:
-                mbsu = speedup.memory_bound(counts.tokens_per_pass, g, self.cost.ratio)
+                # Checking costs what one step costs, a draft step costs c of it.
+                mbsu = tokens / (self.cost.ratio * g + 1)
         return SpeculationFigures(
             method=method,
             name=name,
-            tokens_per_pass=counts.tokens_per_pass,
+            tokens_per_pass=tokens,
             draft_efficiency=counts.draft_efficiency,
-            drafted_per_pass=counts.drafted_per_pass,
+            drafted_per_pass=drafted,
             speedup=gain,
             interval=self.bootstrap.interval(counts.tokens, counts.passes),
             mbsu=mbsu,
@@ -131,14 +169,12 @@ class _FiguresMaker:
             **settings,
         )
 
-    def lengths(
-        self, by_length: Mapping[int, PassCounts], more: str = ""
-    ) -> Iterator[SpeculationFigures]:
+    def lengths(self, by_length: ByLength, more: str = "") -> Figures:
         for g, counts in by_length.items():
             name = f"{g} token{'s' * (g > 1)}{more}"
             yield self.figures("draft_model", name, counts, counts.drafted_per_pass, draft_tokens=g)
 
-    def thresholds(self, line: JoinedTraces, longest: int) -> Iterator[SpeculationFigures]:
+    def thresholds(self, line: JoinedTraces, longest: int) -> Figures:
         grid = [(p_min, g) for p_min in P_MIN for g in P_MIN_LENGTHS if g <= longest]
         ways = [simulate.stop_when_unsure(line, p_min, g) for p_min, g in grid]
         found = simulate.walk(line, ways)
@@ -148,9 +184,7 @@ class _FiguresMaker:
             waits = min(counts.drafted_per_pass + (p_min > 0), g)
             yield self.figures("threshold", name, counts, waits, p_min=p_min, draft_tokens=g)
 
-    def trees(
-        self, line: JoinedTraces, own: trees.DraftTree | None
-    ) -> Iterator[SpeculationFigures]:
+    def trees(self, line: JoinedTraces, own: trees.DraftTree | None) -> Figures:
         shapes = trees.best_of_each(line, BUDGETS)
         shapes += [] if own is None else [own]
         found = simulate.walk(line, [trees.drafts(line, tree) for tree in shapes])
@@ -176,61 +210,42 @@ def counters(counts: PassCounts) -> VllmCounters:
     )
 
 
-def _best(rows: Sequence[SpeculationFigures]) -> SpeculationFigures:
-    found = max(rows, key=lambda row: row.speedup or 0.0)
-    return found if (found.speedup or 0.0) > 1.0 else NO
-
-
-def best_length(lengths: Sequence[SpeculationFigures], cost: Costs | None) -> int:
-    """The length that single figures are about: the best one, or the usual one."""
-    if cost is None:
-        return min(USUAL, len(lengths))
-    top = max(lengths, key=lambda row: row.speedup or 0.0)
-    return top.draft_tokens or USUAL
-
-
-def loads(by_length: Mapping[int, PassCounts], costs: Sequence[Costs]) -> Iterator[LoadFigures]:
+def loads(by_length: ByLength, costs: Sequence[Costs]) -> Iterator[LoadFigures]:
     """The best length for each number of sequences at once."""
     for cost in costs:
-        gains = {g: _gain(counts, cost) for g, counts in by_length.items()}
-        g = max(gains, key=lambda length: gains[length])
-        yield LoadFigures(cost.sequences, g, gains[g], cost.target_step)
+        yield LoadFigures(cost.sequences, *_best(by_length, cost), cost.target_step)
 
 
-def _gain(counts: PassCounts, cost: Costs) -> float:
-    return speedup.of_pass(counts.tokens_per_pass, counts.drafted_per_pass, cost)
+def _best(by_length: ByLength, cost: Costs) -> tuple[int, float]:
+    """The length that gains most, and what it gains."""
+    gains = {
+        g: speedup.of_pass(counts.tokens_per_pass, counts.drafted_per_pass, cost)
+        for g, counts in by_length.items()
+    }
+    g = max(gains, key=lambda length: gains[length])
+    return g, gains[g]
 
 
 def parts(
-    names: Sequence[str], by_length: Mapping[int, PassCounts], length: int, cost: Costs | None
+    names: Sequence[str], by_length: ByLength, length: int, cost: Costs | None
 ) -> dict[str, CategoryFigures]:
     """The figures of each group of prompts; names: the group of each prompt."""
-    array = np.array(names)
-    return {
-        str(name): _part(array == name, by_length, length, cost) for name in dict.fromkeys(names)
-    }
-
-
-def _part(
-    chosen: Bools, by_length: Mapping[int, PassCounts], length: int, cost: Costs | None
-) -> CategoryFigures:
-    mine = {g: counts.of(chosen) for g, counts in by_length.items()}
-    counts, g, gain = mine[length], length, None
-    if cost is not None:
-        gains = {g: _gain(mine[g], cost) for g in mine}
-        g = max(gains, key=lambda length: gains[length])
-        gain = gains[g]
-    return CategoryFigures(
-        prompts=int(chosen.sum()),
-        tokens=int(counts.tokens.sum()),
-        acceptance_rate=AcceptanceRate(
-            counts.draft_efficiency,
-            Bootstrap(len(counts.passes)).interval(counts.accepted, counts.drafted),
-        ),
-        tokens_per_pass=counts.tokens_per_pass,
-        draft_tokens=g,
-        speedup=gain,
-    )
+    found = {}
+    for name in dict.fromkeys(names):
+        chosen = np.array(names) == name
+        mine = {g: counts.of(chosen) for g, counts in by_length.items()}
+        counts = mine[length]
+        g, gain = _best(mine, cost) if cost is not None else (length, None)
+        rate = interval(counts.accepted, counts.drafted)
+        found[name] = CategoryFigures(
+            prompts=int(chosen.sum()),
+            tokens=int(counts.tokens.sum()),
+            acceptance_rate=AcceptanceRate(counts.draft_efficiency, rate),
+            tokens_per_pass=counts.tokens_per_pass,
+            draft_tokens=g,
+            speedup=gain,
+        )
+    return found
 
 
 def mean(columns: Sequence[Floats | None]) -> float | None:

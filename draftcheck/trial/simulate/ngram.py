@@ -43,13 +43,6 @@ class NgramTexts:
             self._grams.append(_numbered(last[: len(after)] * (len(ones) + 1) + after))
         return self._grams[n - 1] if len(self._grams) >= n else self.tokens[:0]
 
-    def first(self, n: int) -> Ints:
-        """Where the same n-gram begins for the first time, for each place where one begins."""
-        names = self.grams(n)
-        firsts = np.zeros(len(names), dtype=np.int64)
-        firsts[names[::-1]] = np.arange(len(names))[::-1]  # the earliest is written last
-        return np.asarray(firsts[names])
-
 
 def _numbered(values: Ints) -> Ints:
     return np.asarray(np.unique(values, return_inverse=True)[1], dtype=np.int64)
@@ -73,8 +66,11 @@ class NgramLookup:
         places = np.arange(len(texts.tokens))
         start = np.full(len(places), NOWHERE)
         for n in range(self.min, self.max + 1):
+            names = texts.grams(n)
+            firsts = np.zeros(len(names), dtype=np.int64)
+            firsts[names[::-1]] = np.arange(len(names))[::-1]  # the earliest is written last
             # The n-gram before place i begins at i - n.
-            first = texts.first(n)[: max(len(places) - n, 0)] + n
+            first = firsts[names][: max(len(places) - n, 0)] + n
             earlier = (first < places[n:]) & (first > texts.begin[n:])
             start[n:] = np.where(earlier, first, start[n:])  # a longer one wins
         return start, np.where(start < 0, 0, np.minimum(self.draft_tokens, places - start))
@@ -101,7 +97,11 @@ class SimpleNgram:
         places = np.arange(len(texts.tokens))
         start = np.full(len(places), NOWHERE)
         names = texts.grams(n)[: max(len(places) - n, 0)]
-        before = _previous(names)
+        # Where the same n-gram stood last before each place.
+        order = np.argsort(names, kind="stable")
+        before = np.full(len(names), NOWHERE)
+        same = names[order[1:]] == names[order[:-1]]
+        before[order[1:][same]] = order[:-1][same]
         # The newest token is not in llama.cpp's history yet: a match ends before it.
         overlapping = (before >= 0) & (before == np.arange(len(names)) - 1)
         before = np.where(overlapping, before[before], before)
@@ -112,15 +112,6 @@ class SimpleNgram:
         size = np.minimum(m, known - start)
         kept = (start >= 0) & (known - texts.begin > n + m + 1) & (size >= n)
         return np.where(kept, start, NOWHERE), np.where(kept, size, 0)
-
-
-def _previous(names: Ints) -> Ints:
-    """Where the same name stood last before each place."""
-    order = np.argsort(names, kind="stable")
-    before = np.full(len(names), NOWHERE)
-    same = names[order[1:]] == names[order[:-1]]
-    before[order[1:][same]] = order[:-1][same]
-    return before
 
 
 def drafts(line: JoinedTraces, texts: NgramTexts, rule: NgramLookup | SimpleNgram) -> Drafts:

@@ -31,7 +31,6 @@ import numpy as np
 from draftcheck.trial.simulate.traces import Floats, Ints, JoinedTraces, PassCounts, Trace, runs
 
 LONGEST = 24
-"""Longest draft that is looked at."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -45,14 +44,11 @@ class Drafts:
 
 def lengths(line: JoinedTraces, longest: int = LONGEST) -> dict[int, PassCounts]:
     """Fixed draft lengths 1 … longest."""
-    sizes = range(1, longest + 1)
-    return dict(zip(sizes, walk(line, [fixed_length(line, g) for g in sizes]), strict=True))
-
-
-def fixed_length(line: JoinedTraces, g: int) -> Drafts:
-    """g tokens, however sure the draft is of them."""
-    drafted = np.minimum(g, line.room)
-    return Drafts(np.minimum(line.run, drafted), drafted, g)
+    ways = []
+    for g in range(1, longest + 1):  # so many tokens, however sure the draft is of them
+        drafted = np.minimum(g, line.room)
+        ways.append(Drafts(np.minimum(line.run, drafted), drafted, g))
+    return dict(enumerate(walk(line, ways), start=1))
 
 
 def stop_when_unsure(line: JoinedTraces, p_min: float, longest: int, shortest: int = 0) -> Drafts:
@@ -66,17 +62,13 @@ def stop_when_unsure(line: JoinedTraces, p_min: float, longest: int, shortest: i
     share = float(sure.mean()) if len(sure) else 0.0
     run, room = line.run, np.minimum(longest, line.room)
     reach = np.minimum(runs(sure), room)
-    drafted = np.where(run < reach, _astray(run, room, share), reach)
+    # Of a draft whose token number `run` is wrong: that one, and what is expected to follow.
+    further = np.maximum(room - run - 1, 0)
+    more = further if share >= 1.0 else share * (1 - share**further) / (1 - share)
+    drafted = np.where(run < reach, run + 1 + more, reach)
     kept = drafted >= shortest
     accepted = np.where(kept, np.minimum(run, reach), 0)
     return Drafts(accepted, np.where(kept, drafted, 0.0), longest)
-
-
-def _astray(run: Ints, room: Ints, share: float) -> Floats:
-    """Expected length of a draft whose token number `run` is wrong: that one, and what follows."""
-    further = np.maximum(room - run - 1, 0)
-    more = further if share >= 1.0 else share * (1 - share**further) / (1 - share)
-    return np.asarray(run + 1 + more, dtype=np.float64)
 
 
 def walk(line: JoinedTraces, ways: Sequence[Drafts]) -> list[PassCounts]:

@@ -40,7 +40,6 @@ class Trace:
     agree: Floats | None = None
     """Sampled only: the target's probability of the draft's first choice."""
     temperature: float = 0.0
-    """What the target's token was chosen at."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

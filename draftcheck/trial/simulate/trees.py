@@ -66,14 +66,17 @@ def load(file: Path) -> DraftTree:
 
 
 def drafts(line: JoinedTraces, tree: DraftTree) -> Drafts:
-    """What the tree accepts at each place."""
     accepted = np.minimum(depth(line.rank, tree), line.room)
     return Drafts(accepted, np.where(line.room > 0, tree.nodes, 0), tree.levels)
 
 
 def depth(rank: Ints, tree: DraftTree) -> Ints:
     """At each place, how far the ranks from there on follow a path of the tree."""
-    children = _table(tree)
+    # Node x rank -> child node, or -1; node 0 is the root.
+    numbers = {(): 0, **{path: i + 1 for i, path in enumerate(tree.paths)}}
+    children = np.full((len(numbers), MAX_RANK), -1, dtype=np.int64)
+    for path in tree.paths:
+        children[numbers[path[:-1]], path[-1]] = numbers[path]
     reached = np.zeros(len(rank), dtype=np.int64)
     here = np.arange(len(rank))  # places that are still on a path
     node = np.zeros(len(rank), dtype=np.int64)
@@ -87,31 +90,19 @@ def depth(rank: Ints, tree: DraftTree) -> Ints:
     return reached
 
 
-def _table(tree: DraftTree) -> Ints:
-    """Node x rank -> child node, or -1; node 0 is the root."""
-    numbers = {(): 0, **{path: i + 1 for i, path in enumerate(tree.paths)}}
-    table = np.full((len(numbers), MAX_RANK), -1, dtype=np.int64)
-    for path, number in numbers.items():
-        if path:
-            table[numbers[path[:-1]], path[-1]] = number
-    return table
-
-
-def best_of_each(
-    line: JoinedTraces, budgets: Sequence[int], *, levels: int = LONGEST
-) -> list[DraftTree]:
+def best_of_each(line: JoinedTraces, budgets: Sequence[int]) -> list[DraftTree]:
     """For each number of nodes the tree that accepts most, over all places of the traces.
 
     A tree accepts, on average, the sum over its nodes of how often the target takes their path;
     a path is never taken more often than its beginning, so the most frequent paths are a tree.
     """
-    order = _most_frequent(line, min(max(budgets), MAX_NODES), levels) or [(0,)]
+    order = _most_frequent(line, min(max(budgets), MAX_NODES)) or [(0,)]
     return [make(f"best of {nodes}", order[:nodes]) for nodes in budgets]
 
 
-def _most_frequent(line: JoinedTraces, count: int, levels: int) -> list[Rank]:
+def _most_frequent(line: JoinedTraces, count: int) -> list[Rank]:
     """The paths that the target takes most often, the most frequent first."""
-    ranks = np.append(np.where(line.room > 0, line.rank, MAX_RANK), np.full(levels, MAX_RANK))
+    ranks = np.append(np.where(line.room > 0, line.rank, MAX_RANK), np.full(LONGEST, MAX_RANK))
     ranks[line.begins - 1] = MAX_RANK  # nothing is drafted at the first token
     heap: list[tuple[int, Rank]] = []
     places: dict[Rank, Ints] = {(): np.arange(len(line.rank))}
@@ -131,6 +122,6 @@ def _most_frequent(line: JoinedTraces, count: int, levels: int) -> list[Rank]:
     while heap and len(chosen) < count:
         _, path = heapq.heappop(heap)
         chosen.append(path)
-        if len(path) < levels:
+        if len(path) < LONGEST:
             offer(path)
     return chosen

@@ -10,23 +10,25 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from draftcheck.errors import ReadError, UsageError
 from draftcheck.models.readers.gguf import facts as gguf
 from draftcheck.models.sources.folder import FolderSource
-from draftcheck.probe.client import parse
+from draftcheck.probe import client
 from draftcheck.trial import model_places
 from draftcheck.trial.backends.asking import ServerAsker
-from draftcheck.trial.backends.backend import TrialOptions
+from draftcheck.trial.backends.backend import CannotVerify, TargetText, TrialOptions
 from draftcheck.trial.backends.llamacpp import library
 from draftcheck.trial.backends.llamacpp import program as llama_program
 from draftcheck.trial.backends.llamacpp.program import LlamaProgram, RunningServer
 from draftcheck.trial.backends.llamacpp.server import LlamaServer
-from draftcheck.trial.backends.llamacpp.speculation import Speculation
 from draftcheck.trial.backends.sides import ServerLost, Sides
+from draftcheck.trial.result import VerifiedRun
 
-NAME = "llama.cpp"
 DEVICE = re.compile(r"cpu|mps|cuda(:[0-9]{1,3})?")
 LONGEST_PROMPT = 4096
 """Tokens of context beside the new ones: a model's own context may take all memory there is."""
@@ -64,7 +66,7 @@ def open(target: str, draft: str, options: TrialOptions) -> Sides:
         raise
     server = isinstance(big, LlamaServer) or isinstance(small, LlamaServer)
     how = "plain timing by llama-server" if server else "plain timing of llama_decode"
-    sides = Sides(NAME, big, small, how)
+    sides = Sides("llama.cpp", big, small, how)
     path = llama_program.find()
     if path is None:
         sides.speculation = f"llama.cpp's own speculation needs llama-server: {no_program()}"
@@ -104,8 +106,12 @@ def model(file: Path, options: TrialOptions) -> Model:
     try:
         running.wait()
         device = "cpu" if options.device == "cpu" else program.device()
+        # llama-server makes a chat template up where the file has none.
+        source = FolderSource(file.parent, only=gguf.parts(file.name), named=True)
+        facts = gguf.read(source, file.name, str(file))
+        template = facts.tokenizer.chat_template is not None
         asker = ServerAsker(running.base, running.key)
-        return LlamaServer(asker, running=running, template=_has_template(file), device=device)
+        return LlamaServer(asker, running=running, template=template, device=device)
     except ServerLost as error:
         running.close()
         raise ReadError(f"{file}: {error}") from error
@@ -126,7 +132,7 @@ def arguments(program: LlamaProgram, options: TrialOptions) -> list[str]:
 
 def at(url: str, key: str | None = None) -> LlamaServer:
     """A llama-server that runs already."""
-    asker = ServerAsker(parse(url), key)
+    asker = ServerAsker(client.parse(url), key)
     first = asker.get("/health")
     if not first.reached:
         raise ReadError(f"{asker.base.url}: {first.fault}", hint="Is llama-server running?")
@@ -136,8 +142,95 @@ def at(url: str, key: str | None = None) -> LlamaServer:
         raise ReadError(f"{asker.base.url}: {error}") from error
 
 
-def _has_template(file: Path) -> bool:
-    """Whether the file has a chat template: llama-server makes one up where there is none."""
-    source = FolderSource(file.parent, only=gguf.parts(file.name), named=True)
-    facts = gguf.read(source, file.name, str(file))
-    return facts.tokenizer.chat_template is not None
+class SpeculationCount(NamedTuple):
+    """What llama-server counted over some texts."""
+
+    tokens: int
+    """Behind the first one of each text."""
+    drafted: int
+    accepted: int
+    seconds: float
+    same: bool
+
+    @property
+    def passes(self) -> int:
+        return self.tokens - self.accepted
+
+
+@dataclass(frozen=True, slots=True)
+class Speculation:
+    """llama.cpp's own speculation, counted: a llama-server with both models.
+
+    Its counters (tools/server/server-context.cpp, b10586): draft_n adds the length of every draft
+    that is left after n_min, draft_n_accepted what the target took of it; the first token comes out
+    of the prompt's pass, where nothing is drafted; a draft never reaches beyond the tokens that are
+    still to be predicted, less one. So for a text of known length
+    passes = predicted_n - 1 - draft_n_accepted.
+    """
+
+    program: LlamaProgram
+    target: Path
+    draft: Path
+    arguments: Sequence[str]
+    """Context and devices: the same for both runs."""
+    free: Callable[[], None]
+    """Gives back what is loaded: the pair is loaded once more for this."""
+
+    def verify(self, texts: Sequence[TargetText], g: int, options: TrialOptions) -> VerifiedRun:
+        """The same texts without and with the draft."""
+        self.free()
+        plain = self.count(texts, options)
+        fast = self.count(texts, options, g)
+        return VerifiedRun(
+            draft_tokens=g,
+            tokens_per_pass=fast.tokens / max(fast.passes, 1),
+            speedup=plain.seconds / fast.seconds if fast.seconds and plain.seconds else None,
+            identical_output=fast.same and plain.same,
+            drafted=fast.drafted,
+            accepted=fast.accepted,
+            first=1,
+        )
+
+    def count(
+        self,
+        texts: Sequence[TargetText],
+        options: TrialOptions,
+        g: int | None = None,
+        p_min: float = 0.0,
+        fewest: int = 0,
+    ) -> SpeculationCount:
+        """g: None for a run without the draft."""
+        arguments = [*self.arguments, "-m", str(self.target)]
+        if g is not None:
+            arguments += self.program.option("draft_model", str(self.draft))
+            arguments += self.program.method()
+            arguments += self.program.option("draft_tokens", str(g))
+            arguments += self.program.option("fewest", str(fewest))
+            arguments += self.program.option("p_min", str(p_min))
+        running = RunningServer(self.program, arguments)
+        try:
+            running.wait()
+            asker = ServerAsker(running.base, running.key)
+            server = LlamaServer(asker, running=running)
+            # llama-server stays healthy when it drops a draft: that must not count as a run.
+            told = [slot.get("speculative") for slot in asker.get("/slots").rows()]
+            if g is not None and told and not any(told):
+                raise CannotVerify(f"llama-server drops this draft: {running.last_words()}")
+            counts = [_one(server, text, options) for text in texts]
+            tokens, drafted, accepted, seconds, same = map(sum, zip(*counts, strict=True))
+            return SpeculationCount(tokens, drafted, accepted, seconds, same == len(counts))
+        finally:
+            running.close()
+
+
+def _one(server: LlamaServer, text: TargetText, options: TrialOptions) -> SpeculationCount:
+    """One text, as long as it is known to be."""
+    completion = server.complete(text.prompt.tolist(), len(text.tokens), options)
+    timed = client.part(completion, "timings")
+    drafted, accepted, made = (
+        client.count(timed.get(name)) or 0
+        for name in ("draft_n", "draft_n_accepted", "predicted_n")
+    )
+    seconds = client.seconds(timed.get("predicted_ms")) or 0.0
+    same = completion.get("tokens") == text.tokens.tolist()
+    return SpeculationCount(max(made - 1, 0), drafted, accepted, seconds, same)

@@ -14,7 +14,7 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -138,14 +138,10 @@ class LlamaLibrary(TargetWriter, DraftReader):
         ]
         return np.stack(rows) if rows else np.zeros((0, self.rows), dtype=np.float32)
 
-    def _logits(self, ids: list[int], begin: int) -> Iterator[tuple[int, np.ndarray[Any, Any]]]:
-        """Logits behind each token from `begin` on, some at a time, with their place."""
+    def _begin_with(self, ids: Sequence[int], count: int) -> None:
         self._api.llama_memory_clear(self._memory, True)
-        for at in range(0, begin, BATCH):
-            self._decode(ids[at : min(at + BATCH, begin)], at, 0)
-        for at in range(begin, len(ids), self._chunk):
-            part = ids[at : at + self._chunk]
-            yield at, self._decode(part, at, len(part))
+        for at in range(0, count, BATCH):
+            self._decode(ids[at : min(at + BATCH, count)], at, 0)
 
     # ---- the target's text ----
 
@@ -153,10 +149,8 @@ class LlamaLibrary(TargetWriter, DraftReader):
         template = self._api.llama_model_chat_template(self._model, None)
         if not template:
             return self.spell(prompt.text, special=True)
-        start, end = (
-            self._piece(self._api.llama_vocab_bos(self._vocab)),
-            self._piece(self._api.llama_vocab_eos(self._vocab)),
-        )
+        start = self._piece(self._api.llama_vocab_bos(self._vocab))
+        end = self._piece(self._api.llama_vocab_eos(self._vocab))
         formats = importlib.import_module("llama_cpp.llama_chat_format")
         try:
             text = formats.Jinja2ChatFormatter(template.decode("utf-8", "replace"), end, start)(
@@ -195,9 +189,7 @@ class LlamaLibrary(TargetWriter, DraftReader):
             return None
         draw = np.random.default_rng(options.seed)
         deadline = time.perf_counter() + (options.seconds or math.inf)
-        self._api.llama_memory_clear(self._memory, True)
-        for at in range(0, len(ids) - 1, BATCH):
-            self._decode(ids[at : min(at + BATCH, len(ids) - 1)], at, 0)
+        self._begin_with(ids, len(ids) - 1)
         tokens: list[int] = []
         last, at = ids[-1], len(ids) - 1
         while len(tokens) < options.tokens and time.perf_counter() < deadline:
@@ -218,7 +210,10 @@ class LlamaLibrary(TargetWriter, DraftReader):
         before = len(text.prompt)
         ids = np.concatenate([text.prompt, text.tokens])[: self.context].tolist()
         check_rows(text, self.rows)
-        for at, scores in self._logits(ids[:-1], before - 1):
+        self._begin_with(ids[:-1], before - 1)
+        for at in range(before - 1, len(ids) - 1, self._chunk):
+            read = ids[at : min(at + self._chunk, len(ids) - 1)]
+            scores = self._decode(read, at, len(read))
             part = slice(at - before + 1, at - before + 1 + len(scores))
             rank[part], confidence[part] = rank_and_confidence(scores, text.tokens[part])
         return rank, confidence
@@ -230,9 +225,7 @@ class LlamaLibrary(TargetWriter, DraftReader):
         if context < 1 or width > BATCH:
             return None
         ids = [1 + i % max(1, self.rows - 1) for i in range(context)]
-        self._api.llama_memory_clear(self._memory, True)
-        for at in range(0, context, BATCH):
-            self._decode(ids[at : at + BATCH], at, 0)
+        self._begin_with(ids, context)
         seconds = []
         for _ in range(REPEATS + 1):
             began = time.perf_counter()

@@ -115,8 +115,11 @@ class LlamaProgram:
 
     def if_known(self, meaning: str, value: str) -> list[str]:
         """The same, or nothing where the build has no such option."""
-        names = spellings().options.named(meaning)
-        return next(([name, value] for name in names if self._lists(name)), [])
+        for name in spellings().options.named(meaning):
+            line = rf"^(?:\S+, +)*{re.escape(name)}[ ,].*$"
+            if any("has been removed" not in m[0] for m in re.finditer(line, self.help, re.M)):
+                return [name, value]
+        return []
 
     def method(self) -> list[str]:
         """The switch for drafts by another model; none where naming the draft is enough."""
@@ -124,10 +127,6 @@ class LlamaProgram:
         line = re.search(rf"^{re.escape(name)}[ =](?P<values>\S+)", self.help, re.MULTILINE)
         known = re.split(r"[,|\[\]]", line["values"]) if line else []
         return next(([name, word] for word in spellings().values.method if word in known), [])
-
-    def _lists(self, option: str) -> bool:
-        line = rf"^(?:\S+, +)*{re.escape(option)}[ ,].*$"
-        return any("has been removed" not in m[0] for m in re.finditer(line, self.help, re.M))
 
 
 class RunningServer:
@@ -140,15 +139,22 @@ class RunningServer:
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             self.base = ServerAddress("http", "127.0.0.1", int(free.getsockname()[1]), "")
-        command = [*_tied(), str(program.path), *arguments, "--host", "127.0.0.1"]
+        # A step between us that asks the kernel of Linux to end it even when we are killed.
+        tie = [sys.executable, "-I", "-c", TIE] if sys.platform == "linux" else []
+        command = [*tie, str(program.path), *arguments, "--host", "127.0.0.1"]
         command += ["--port", str(self.base.port)]
+        environment = {  # ours, less what would change its settings behind our back
+            name: value
+            for name, value in os.environ.items()
+            if name in KEPT or not name.startswith("LLAMA_ARG_")
+        }
         try:
             self._process = subprocess.Popen(
                 command,
                 stdin=subprocess.DEVNULL,
                 stdout=self._log,
                 stderr=subprocess.STDOUT,
-                env={**_environment(), "LLAMA_API_KEY": self.key},
+                env={**environment, "LLAMA_API_KEY": self.key},
             )
         except OSError as error:
             raise ReadError(f"{program.path}: cannot be started: {error.strerror}") from error
@@ -203,17 +209,3 @@ def how_it_ended(code: int) -> str:
         return f"was ended by {signal.Signals(-code).name}"
     except ValueError:
         return f"was ended by signal {-code}"
-
-
-def _environment() -> dict[str, str]:
-    """Ours, less what would change the server's settings behind our back."""
-    return {
-        name: value
-        for name, value in os.environ.items()
-        if name in KEPT or not name.startswith("LLAMA_ARG_")
-    }
-
-
-def _tied() -> list[str]:
-    """A step between us that asks the kernel of Linux to end the server even when we are killed."""
-    return [sys.executable, "-I", "-c", TIE] if sys.platform == "linux" else []

@@ -49,10 +49,8 @@ class LlamaServer(TargetWriter, DraftReader):
         props = asker.get("/props").object()
         if not props:
             raise ServerLost("/props: no answer; is it a llama-server with --props?")
-        settings = props.get("default_generation_settings")
-        found = settings.get("n_ctx") if isinstance(settings, Mapping) else None
-        entry: Any = next(iter(asker.models()), {})
-        meta = entry.get("meta") if isinstance(entry.get("meta"), Mapping) else {}
+        found = client.part(props, "default_generation_settings").get("n_ctx")
+        meta = client.part(next(iter(asker.models()), {}), "meta")
         self.rows = client.count(meta.get("n_vocab"))
         self.context = client.count(found) or client.count(meta.get("n_ctx_train"))
         self.device = device or asker.base.url
@@ -88,20 +86,15 @@ class LlamaServer(TargetWriter, DraftReader):
         ids = self.encode(prompt, options)
         if not ids or (self.context is not None and len(ids) + options.tokens > self.context):
             return None
-        self._look_at(ids)
+        if not self._seen:  # llama-server "writes" with NaN all the same
+            try:
+                self._choices(ids)
+            except NotNumbers:
+                raise target_not_numbers(self.device) from None
+            self._seen = True
         found = self.complete(ids, options.tokens, options)
         tokens = _ids(found.get("tokens"), "/completion")
         return TargetText(prompt.category, np.array(ids), np.array(tokens, dtype=np.int64))
-
-    def _look_at(self, ids: list[int]) -> None:
-        """Once: llama-server "writes" with NaN all the same."""
-        if self._seen:
-            return
-        try:
-            self._choices(ids)
-        except NotNumbers:
-            raise target_not_numbers(self.device) from None
-        self._seen = True
 
     def complete(self, ids: list[int], count: int, options: TrialOptions) -> dict[str, Any]:
         """A continuation by the model's own probabilities, whatever the server's defaults are."""
@@ -148,7 +141,7 @@ class LlamaServer(TargetWriter, DraftReader):
         found = self._asker.ask("/completion", body).get("completion_probabilities")
         first = found[0] if isinstance(found, list) and found else {}
         top = first.get("top_logprobs") if isinstance(first, Mapping) else None
-        if not isinstance(top, list) or not top or not all(_sound(entry) for entry in top):
+        if not isinstance(top, list) or not top or not all(map(_is_choice, top)):
             raise ServerLost("/completion: no top_logprobs with ids; llama-server before b4365?")
         told = [client.number(entry["logprob"]) for entry in top]
         logs = [log for log in told if log is not None]
@@ -174,8 +167,7 @@ class LlamaServer(TargetWriter, DraftReader):
                 "temperature": 0.0,
                 "cache_prompt": True,
             }
-            timings = self._asker.ask("/completion", body).get("timings")
-            timings = timings if isinstance(timings, Mapping) else {}
+            timings = client.part(self._asker.ask("/completion", body), "timings")
             taken = client.seconds(timings.get("prompt_ms"))
             if turn and client.count(timings.get("prompt_n")) == width and taken is not None:
                 seconds.append(taken)
@@ -192,5 +184,5 @@ def _ids(found: Any, where: str) -> list[int]:
     return list(found)
 
 
-def _sound(entry: Any) -> bool:
+def _is_choice(entry: Any) -> bool:
     return isinstance(entry, Mapping) and isinstance(entry.get("id"), int) and "logprob" in entry

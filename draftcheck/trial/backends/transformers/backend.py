@@ -33,7 +33,7 @@ from draftcheck.trial.backends.backend import (
     target_not_numbers,
 )
 from draftcheck.trial.backends.sides import DraftReader
-from draftcheck.trial.backends.transformers import draft_logits, loading, room, steps, universal
+from draftcheck.trial.backends.transformers import draft_logits, loading, steps, universal
 from draftcheck.trial.prompts import Prompt
 from draftcheck.trial.result import VerifiedRun
 from draftcheck.trial.simulate.traces import Floats, Ints, PassCounts, Trace
@@ -48,7 +48,7 @@ def open(target: str, draft: str, options: TrialOptions) -> TransformersBackend:
     logging.disable_progress_bar()
     where = loading.device(options)
     places = model_places.locate(target), model_places.locate(draft)
-    room.check(target, draft, where, loading.dtype_name(options, where), options)
+    loading.check_room(target, draft, where, loading.dtype_name(options, where), options)
     tokenizer = loading.tokenizer(places[0], options)
     big = loading.model(places[0], where, options)
     small = loading.model(places[1], where, options, like=big)
@@ -235,9 +235,8 @@ class TransformersBackend(Backend):
                 if not len(tokens):  # this text is over
                     continue
                 ours = other[row, : len(tokens)] if other is not None else None
-                parts[row].append(
-                    self._columns(logits[row, : len(tokens)], tokens, ours, options.temperature)
-                )
+                theirs = logits[row, : len(tokens)]
+                parts[row].append(self._columns(theirs, tokens, ours, options.temperature))
             at += logits.shape[1]
         return [
             self._trace(text, pieces, len(text.prompt) - begin - 1)
@@ -246,14 +245,12 @@ class TransformersBackend(Backend):
 
     def _logits(self, model: Any, texts: Sequence[torch.Tensor], begin: int) -> Any:
         """Logits from place `begin` on, piece by piece; NaN ends the trial."""
-        own = texts
         if model is self.draft and self._translation is not None:
-            own = [self._translation.to_draft(text) for text in texts]
+            texts = [self._translation.to_draft(text) for text in texts]
+        widest = max(loading.rows(self.target), loading.rows(self.draft))
+        own = [text.to(model.device) for text in texts]
         try:
-            widest = max(loading.rows(self.target), loading.rows(self.draft))
-            yield from draft_logits.read(
-                model, [text.to(model.device) for text in own], begin, widest
-            )
+            yield from draft_logits.read(model, own, begin, widest)
         except NotNumbers:
             if model is self.draft:
                 raise draft_not_numbers() from None
@@ -262,18 +259,12 @@ class TransformersBackend(Backend):
     def _columns(
         self, logits: torch.Tensor, tokens: torch.Tensor, target: Any, temperature: float
     ) -> dict[str, Any]:
-        size = logits.shape[-1]
         if self._translation is not None:
             logits, tokens = self._translation.constrain(logits, tokens)
-        columns = draft_logits.in_chunks(draft_logits.of_draft, logits, tokens, vocabulary=size)
+        columns = draft_logits.in_chunks(draft_logits.of_draft, logits, tokens)
         if target is not None:
-            columns |= draft_logits.in_chunks(
-                partial(draft_logits.of_both, temperature),
-                target.to(logits.device),
-                logits,
-                tokens,
-                vocabulary=size,
-            )
+            both = partial(draft_logits.of_both, temperature)
+            columns |= draft_logits.in_chunks(both, target.to(logits.device), logits, tokens)
         return columns
 
     def _trace(self, text: TargetText, pieces: Sequence[dict[str, Any]], skip: int) -> Trace:
@@ -290,9 +281,7 @@ class TransformersBackend(Backend):
             )
         rank = columns.pop("rank").astype(np.int64)
         floats: dict[str, Any] = {name: column.astype(float) for name, column in columns.items()}
-        return Trace(
-            prompt=text.prompt, tokens=text.tokens, rank=rank, category=text.category, **floats
-        )
+        return Trace(text.prompt, text.tokens, rank, category=text.category, **floats)
 
     def cause(self) -> str | None:
         try:
@@ -339,13 +328,11 @@ class TransformersBackend(Backend):
             with torch.inference_mode():
                 self.target.generate(ids, generation_config=self._config(options)).cpu()
             plain_s += time.perf_counter() - before
-        predicted = None
-        if self._translation is not None:
-            predicted = self.reencoded(texts, g, 0)[g].tokens_per_pass
+        again = self.reencoded(texts, g, 0)  # with a translation
         return VerifiedRun(
             draft_tokens=g,
             tokens_per_pass=tokens / max(passes, 1),
-            predicted=predicted,
+            predicted=again[g].tokens_per_pass if again else None,
             speedup=plain_s / fast_s if fast_s else None,
             identical_output=same if options.temperature == 0 else None,
         )
@@ -408,12 +395,8 @@ class TransformersDraft(DraftReader):
         try:
             for logits in draft_logits.read(self._model, [ids], begin):
                 tokens = ids[at : at + logits.shape[1]]
-                columns = draft_logits.in_chunks(
-                    draft_logits.of_draft,
-                    logits[0, : len(tokens)],
-                    tokens,
-                    vocabulary=logits.shape[-1],
-                )
+                scores = logits[0, : len(tokens)]
+                columns = draft_logits.in_chunks(draft_logits.of_draft, scores, tokens)
                 ranks.append(columns["rank"].numpy())
                 sure.append(columns["confidence"].numpy())
                 at += logits.shape[1]

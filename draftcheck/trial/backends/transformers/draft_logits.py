@@ -51,7 +51,8 @@ def read(
     each = len(texts) * max(rows, told, widest) * model.dtype.itemsize
     step = max(1, LOGITS_BYTES // each)
     cache = None
-    for start, stop in _pieces(begin, longest, step):
+    start, stop = 0, min(begin + step, longest)  # takes everything before `begin` along
+    while start < longest:
         arguments: dict[str, Any] = {"use_cache": stop < longest or cache is not None}
         if cache is not None:
             arguments["past_key_values"] = cache
@@ -64,21 +65,12 @@ def read(
         if bool(torch.isnan(logits).any() | (logits == torch.inf).any()):
             raise NotNumbers
         yield logits
+        start, stop = stop, min(stop + step, longest)
 
 
-def _pieces(begin: int, end: int, step: int) -> Iterator[tuple[int, int]]:
-    """The first piece takes everything before `begin` along."""
-    start, stop = 0, min(begin + step, end)
-    while start < end:
-        yield start, stop
-        start, stop = stop, min(stop + step, end)
-
-
-def in_chunks(
-    function: Callable[..., Columns], *arguments: torch.Tensor, vocabulary: int
-) -> dict[str, Any]:
+def in_chunks(function: Callable[..., Columns], *arguments: torch.Tensor) -> dict[str, Any]:
     """Apply a function to some places at a time: float32 stays small, results are on the CPU."""
-    size = max(1, CHUNK_BYTES // (4 * vocabulary))
+    size = max(1, CHUNK_BYTES // (4 * arguments[0].shape[-1]))
     parts: dict[str, list[torch.Tensor]] = {}
     for at in range(0, len(arguments[0]), size):
         for name, values in function(*(a[at : at + size] for a in arguments)).items():

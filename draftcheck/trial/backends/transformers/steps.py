@@ -9,6 +9,7 @@ from __future__ import annotations
 import statistics
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import torch
@@ -40,12 +41,8 @@ def _plain(model: Any, sequences: int, context: int, widths: Sequence[int]) -> d
     model(ids, past_key_values=cache, logits_to_keep=1)
 
     def time_one(width: int) -> float:
-        new = ids[:, :1].expand(sequences, width)
-
-        def step() -> None:
-            model(new, past_key_values=cache)
-
-        return min(_seconds(step, lambda: cache.crop(-width), REPEATS))  # noise only adds
+        step = partial(model, ids[:, :1].expand(sequences, width), past_key_values=cache)
+        return min(_seconds(step, partial(cache.crop, -width), REPEATS))  # noise only adds
 
     return {width: time_one(width) for width in widths}
 
@@ -60,6 +57,7 @@ def _graphs(model: Any, sequences: int, context: int, widths: Sequence[int]) -> 
 
 def _graph(model: Any, cache: StaticCache, new: torch.Tensor, context: int) -> float:
     place = torch.arange(context, context + new.shape[1], device=model.device)[None]
+    step = partial(model, new, past_key_values=cache, position_ids=place)
 
     def rewind() -> None:
         """The cache counts what it holds, on the device and inside the graph."""
@@ -69,9 +67,6 @@ def _graph(model: Any, cache: StaticCache, new: torch.Tensor, context: int) -> f
                 held.fill_(context)
             if hasattr(layer, "cumulative_length_int"):
                 layer.cumulative_length_int = context
-
-    def step() -> None:
-        model(new, past_key_values=cache, position_ids=place)
 
     rewind()
     side = torch.cuda.Stream()
@@ -93,7 +88,7 @@ def _graph(model: Any, cache: StaticCache, new: torch.Tensor, context: int) -> f
     return statistics.median(_seconds(replay, rewind, GRAPH_REPEATS))
 
 
-def _seconds(step: Callable[[], None], after: Callable[[], None], repeats: int) -> list[float]:
+def _seconds(step: Callable[[], object], after: Callable[[], None], repeats: int) -> list[float]:
     """Times of a step; what has to be undone after it is not timed."""
     seconds = []
     for _ in range(repeats + 1):  # the first one warms up
@@ -110,7 +105,16 @@ def floor(target: Any, draft: Any, device: str) -> Costs | None:
     """What a step costs when it only reads the weights once, at the bandwidth measured here."""
     if not device.startswith("cuda"):
         return None
-    bandwidth = _bandwidth()
+    size = 1 << 30
+    source = torch.empty(size, dtype=torch.uint8, device="cuda")
+    copied = torch.empty_like(source)
+
+    def copy() -> None:
+        copied.copy_(source)
+        torch.cuda.synchronize()
+
+    # Bytes per second of reading and writing.
+    bandwidth = 2 * size / statistics.median(_seconds(copy, lambda: None, 10))
     step, small = (_read_bytes(model) / bandwidth for model in (target, draft))
     return Costs(small, step, dict.fromkeys(WIDTHS, step), "memory-bound floor")
 
@@ -122,16 +126,3 @@ def _read_bytes(model: Any) -> int:
     tied = head is not None and head.weight.data_ptr() == table.data_ptr()
     total = sum(p.numel() * p.element_size() for p in model.parameters())
     return int(total if tied else total - table.numel() * table.element_size())
-
-
-def _bandwidth() -> float:
-    """Bytes per second of reading and writing, measured by copying."""
-    size = 1 << 30
-    a = torch.empty(size, dtype=torch.uint8, device="cuda")
-    b = torch.empty_like(a)
-
-    def copy() -> None:
-        b.copy_(a)
-        torch.cuda.synchronize()
-
-    return 2 * size / statistics.median(_seconds(copy, lambda: None, 10))

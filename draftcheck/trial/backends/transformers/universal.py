@@ -18,7 +18,7 @@ import torch
 from draftcheck.trial.backends.backend import BrokenDraft, TargetText
 from draftcheck.trial.backends.transformers import draft_logits
 from draftcheck.trial.simulate.passes import Drafts, walk
-from draftcheck.trial.simulate.traces import Bools, Ints, PassCounts, Trace, line_up, runs
+from draftcheck.trial.simulate.traces import Ints, PassCounts, Trace, line_up, runs
 
 SPACES = ("\u0120", "\u2581")
 """How byte-level BPE and SentencePiece write a space before a word."""
@@ -64,29 +64,22 @@ class Translation:
             self._allowed, (0, logits.shape[-1] - len(self._allowed))
         ).to(logits.device)
         mapped = self._mapped(tokens)
-        return (
-            logits.masked_fill(~allowed, -torch.inf),
-            torch.where(mapped < 0, logits.shape[-1], mapped),
-        )
+        said = torch.where(mapped < 0, logits.shape[-1], mapped)
+        return logits.masked_fill(~allowed, -torch.inf), said
 
 
 def _by_text(tokenizer: Any) -> dict[str, int]:
     """Ids by text, with one sign for the space before a word; of equal texts the first id."""
-    signs = _space_signs(tokenizer)
+    # As vLLM finds it: what stands before the letter when " a" is encoded.
+    ids = tokenizer.encode(" a", add_special_tokens=False)
+    start = tokenizer.convert_ids_to_tokens(ids[0]) if ids else ""
+    known = isinstance(start, str) and len(start) > 1 and start.endswith("a")
+    signs = (start[:-1],) if known and start[0] not in " \t" else SPACES
     found: dict[str, int] = {}
     for token, id in tokenizer.get_vocab().items():
         sign = next((sign for sign in signs if token.startswith(sign)), "")
         found.setdefault(" " + token[len(sign) :] if sign else token, id)
     return found
-
-
-def _space_signs(tokenizer: Any) -> tuple[str, ...]:
-    """As vLLM finds them: what stands before the letter when " a" is encoded."""
-    ids = tokenizer.encode(" a", add_special_tokens=False)
-    token = tokenizer.convert_ids_to_tokens(ids[0]) if ids else ""
-    if isinstance(token, str) and len(token) > 1 and token.endswith("a") and token[0] not in " \t":
-        return (token[:-1],)
-    return SPACES
 
 
 def difference(ours: Mapping[str, int], theirs: Mapping[str, int]) -> str:
@@ -132,9 +125,9 @@ class _Aligned:
 
     def __init__(self, translation: Translation, tokenizer: Any, text: TargetText) -> None:
         self._model, self._tokenizer = translation.model, translation.tokenizer
-        ids = np.concatenate([text.prompt, text.tokens]).tolist()
-        begin = len(text.prompt)
-        prefixes = [_decoded(tokenizer, ids[:end]) for end in range(begin, len(ids) + 1)]
+        whole = np.concatenate([text.prompt, text.tokens]).tolist()
+        ends = range(len(text.prompt), len(whole) + 1)
+        prefixes = [_decoded(tokenizer, whole[:end]) for end in ends]
         self._whole = prefixes[-1]
         # Half a character is no text yet: such a place counts as the end of the one before it.
         self._ours = np.maximum.accumulate([self._length(prefix) for prefix in prefixes])
@@ -143,20 +136,17 @@ class _Aligned:
         ends = range(len(self._draft_ids) + 1)
         told = [_decoded(self._tokenizer, self._draft_ids[:end]) for end in ends]
         self._theirs = np.maximum.accumulate([self._length(prefix) for prefix in told])
-        self._run = runs(self._hits())
+        # Whether the draft's first choice is the next token of its own cut of the text.
+        ids = torch.tensor(self._draft_ids, device=self._model.device)
+        firsts = [logits[0].argmax(1) for logits in draft_logits.read(self._model, [ids], 0)]
+        hits = torch.cat(firsts)[:-1] == ids[1:]
+        self._run = runs(np.concatenate([[False], hits.cpu().numpy(), [False]]))
 
     def _length(self, prefix: str) -> int:
         return len(prefix) if self._whole.startswith(prefix) else 0
 
     def _encoded(self, text: str) -> list[int]:
         return list(self._tokenizer(text, add_special_tokens=True)["input_ids"])
-
-    def _hits(self) -> Bools:
-        """Whether the draft's first choice is the next token of its own cut of the text."""
-        ids = torch.tensor(self._draft_ids, device=self._model.device)
-        firsts = [logits[0].argmax(1) for logits in draft_logits.read(self._model, [ids], 0)]
-        hits = torch.cat(firsts)[:-1] == ids[1:]
-        return np.concatenate([[False], hits.cpu().numpy(), [False]])
 
     def covered(self, longest: int) -> list[Ints]:
         """For each length, at each token: how many of the target's tokens a draft covers."""
