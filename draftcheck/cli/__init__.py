@@ -151,6 +151,7 @@ def _say(message: str, hint: str | None) -> None:
 def _bug() -> None:
     """A report to paste: what was run, where, and the traceback."""
     import platform
+    import re
     import shlex
     import traceback
 
@@ -159,7 +160,8 @@ def _bug() -> None:
     lines = [
         "draftcheck failed: this is a bug. Please report it with these lines:",
         f"draftcheck {__version__}, Python {platform.python_version()}, {platform.platform()}",
-        f"command: {shlex.join(sys.argv)}",
+        # Not what addresses hold of passwords and keys.
+        f"command: {re.sub(r'(?<=://)[^/@ ]*@|(?<=[?#])[^ ]+', '…', shlex.join(sys.argv))}",
         traceback.format_exc(),
     ]
     click.echo(safe_block("\n".join(lines)), err=True)

@@ -50,3 +50,18 @@ def test_control_characters_of_arguments_are_not_repeated(run: Run) -> None:
     assert ran.code == 2
     assert "\x1b" not in ran.err
     assert "\u202e" not in ran.err
+
+
+def test_a_bug_report_holds_no_passwords(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    from draftcheck.probe import run as probing
+
+    def crash(*_: object) -> None:
+        raise RuntimeError("broken")
+
+    url = "http://me:secret@127.0.0.1:9/v1?key=hidden"
+    monkeypatch.setattr(probing, "probe", crash)
+    monkeypatch.setattr("sys.argv", ["draftcheck", "probe", url])
+    ran = run("probe", url)
+    assert ran.code == 70
+    assert "127.0.0.1:9/v1" in ran.err
+    assert "secret" not in ran.err and "hidden" not in ran.err
