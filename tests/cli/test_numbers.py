@@ -53,15 +53,13 @@ def test_control_characters_of_arguments_are_not_repeated(run: Run) -> None:
 
 
 def test_a_bug_report_holds_no_passwords(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    from draftcheck.probe import run as probing
-
-    def crash(*_: object) -> None:
+    def crash(*_: object, **__: object) -> None:
         raise RuntimeError("broken")
 
     url = "http://me:secret@127.0.0.1:9/v1?key=hidden"
-    monkeypatch.setattr(probing, "probe", crash)
-    monkeypatch.setattr("sys.argv", ["draftcheck", "probe", url])
-    ran = run("probe", url)
+    monkeypatch.setattr("draftcheck.models.refs.parse", crash)
+    monkeypatch.setattr("sys.argv", ["draftcheck", "trial", "a", "--target-url", url])
+    ran = run("inspect", "a")
     assert ran.code == 70
     assert "127.0.0.1:9/v1" in ran.err
     assert "secret" not in ran.err and "hidden" not in ran.err
