@@ -84,9 +84,15 @@ def cells(load: ServedLoad, target: Shape, draft: Shape | None) -> Cache:
 
 
 def layer_cells(
-    profile: Profile, layers: Layers, stream: int, streams: int, sequences: int, bits: float,
-    copies: int, unified: bool,
-) -> int:  # fmt: skip
+    profile: Profile,
+    layers: Layers,
+    stream: int,
+    streams: int,
+    sequences: int,
+    bits: float,
+    copies: int,
+    unified: bool,
+) -> int:
     """Sum up all layers with `stream` cells per stream; copies: of a state, to roll back to."""
     total = 0
     pad = profile.pad

@@ -46,9 +46,15 @@ LONGEST = 1 << 24
 
 
 def fit(
-    comparison: Comparison, circumstances: Circumstances, machine: Machine, *, engine: str,
-    version: str, order: Callable[[str], Any], drafts: tuple[str, ...] = ("full",),
-) -> MemoryFit | None:  # fmt: skip
+    comparison: Comparison,
+    circumstances: Circumstances,
+    machine: Machine,
+    *,
+    engine: str,
+    version: str,
+    order: Callable[[str], Any],
+    drafts: tuple[str, ...] = ("full",),
+) -> MemoryFit | None:
     """Say whether the pair fits; None for an engine whose memory is not modelled.
 
     drafts: what the method takes, as in the rulebook ("none" and "itself" need no draft).

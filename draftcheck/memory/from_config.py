@@ -102,9 +102,13 @@ def read(facts: ModelFacts) -> Shape:
 
 
 def _kinds(
-    listed: Sequence[str] | None, fields: ConfigFields, family: ConfigFamily, count: int,
-    notes: list[str], known: bool,
-) -> tuple[list[str], list[str] | None]:  # fmt: skip
+    listed: Sequence[str] | None,
+    fields: ConfigFields,
+    family: ConfigFamily,
+    count: int,
+    notes: list[str],
+    known: bool,
+) -> tuple[list[str], list[str] | None]:
     """The kind of each layer, and what they may be instead where the config leaves it open."""
     pattern = fields.raw("hybrid_override_pattern")
     if listed or isinstance(pattern, str):

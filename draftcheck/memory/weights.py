@@ -63,9 +63,15 @@ class Weights:
 
 
 def measure(
-    facts: ModelFacts, shape: Shape | None, profile: Profile, *, ranks: int = 1,
-    dtype: str | None = None, with_mtp: bool = False, shared_rows: int = 0,
-) -> Weights | None:  # fmt: skip
+    facts: ModelFacts,
+    shape: Shape | None,
+    profile: Profile,
+    *,
+    ranks: int = 1,
+    dtype: str | None = None,
+    with_mtp: bool = False,
+    shared_rows: int = 0,
+) -> Weights | None:
     """Weigh a model; None when nothing says how large it is.
 
     with_mtp: its own prediction layers are loaded. shared_rows: a head whose tables of so many

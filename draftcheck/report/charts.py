@@ -54,9 +54,15 @@ class ChartLine:
 
 
 def text(
-    x: float, y: float, words: str, *, colour: str = "muted", anchor: str = "start",
-    size: int = SMALL, bold: bool = False,
-) -> str:  # fmt: skip
+    x: float,
+    y: float,
+    words: str,
+    *,
+    colour: str = "muted",
+    anchor: str = "start",
+    size: int = SMALL,
+    bold: bool = False,
+) -> str:
     weight = ' font-weight="bold"' if bold else ""
     return (
         f'<text x="{x:.1f}" y="{y:.1f}" fill="var(--{colour})" font-size="{size}"'
@@ -99,9 +105,14 @@ class Panel:
     """The area of one diagram inside its axes; x and y turn figures into places."""
 
     def __init__(
-        self, left: float, top: float, width: float, height: float,
-        across: tuple[float, float], up: tuple[float, float],
-    ) -> None:  # fmt: skip
+        self,
+        left: float,
+        top: float,
+        width: float,
+        height: float,
+        across: tuple[float, float],
+        up: tuple[float, float],
+    ) -> None:
         self.left, self.top, self.right, self.bottom = left, top, left + width, top + height
         self._across, self._up = across, up
 

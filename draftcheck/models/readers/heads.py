@@ -102,9 +102,12 @@ def layer_config(config: ConfigFacts, raw: Mapping[str, Any], where: str) -> Con
 
 
 def read(
-    kind: str | None, config: ConfigFacts, raw: Mapping[str, Any],
-    tensors: Mapping[str, Tensor] | None, source: ModelSource,
-) -> HeadFacts | None:  # fmt: skip
+    kind: str | None,
+    config: ConfigFacts,
+    raw: Mapping[str, Any],
+    tensors: Mapping[str, Tensor] | None,
+    source: ModelSource,
+) -> HeadFacts | None:
     """Facts of a head, of the MTP layers that a whole model promises, or of a PARD draft."""
     promised = config.mtp_layers
     if promised is None:
@@ -142,9 +145,11 @@ def read(
 
 
 def from_gguf(
-    kind: str | None, config: ConfigFacts, keys: Mapping[str, tuple[str, Any]],
+    kind: str | None,
+    config: ConfigFacts,
+    keys: Mapping[str, tuple[str, Any]],
     tensors: Mapping[str, Tensor],
-) -> HeadFacts | None:  # fmt: skip
+) -> HeadFacts | None:
     """The same from a GGUF's keys; every key that is not there is known to be absent."""
     values: dict[str, Any] = {}
     for name, (form, value) in keys.items():

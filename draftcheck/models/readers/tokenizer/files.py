@@ -265,9 +265,11 @@ def _with_added_tokens(
 
 
 def _with_specials(
-    facts: TokenizerFacts, definition: tokenizer_json.TokenizerDefinition | None,
-    config: Mapping[str, Any], special_map: Mapping[str, Any],
-) -> TokenizerFacts:  # fmt: skip
+    facts: TokenizerFacts,
+    definition: tokenizer_json.TokenizerDefinition | None,
+    config: Mapping[str, Any],
+    special_map: Mapping[str, Any],
+) -> TokenizerFacts:
     """Ids of bos, eos, pad and unk by the texts that the config files give them."""
     texts: Sequence[bytes | None] | Mapping[int, bytes] | None = facts.tokens
     if texts is None and definition is not None:

@@ -168,9 +168,12 @@ def parameters(torch: Any, cls: Any, config: Any) -> dict[str, tuple[int, ...]]:
 
 
 def _faults(
-    who: str, missing: Sequence[str], misshapen: Sequence[tuple[str, Shape, Shape]],
-    left: Sequence[str], tensors: Mapping[str, Tensor],
-) -> list[Fault]:  # fmt: skip
+    who: str,
+    missing: Sequence[str],
+    misshapen: Sequence[tuple[str, Shape, Shape]],
+    left: Sequence[str],
+    tensors: Mapping[str, Tensor],
+) -> list[Fault]:
     faults = []
     for name in missing[:MOST_FAULTS]:
         head = name.startswith(("lm_head", "embed_out"))

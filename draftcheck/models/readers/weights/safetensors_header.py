@@ -26,9 +26,13 @@ class UnsoundSafetensors(ReadError):
     """The bytes prove that no loader takes this file; says what, and what could be read."""
 
     def __init__(
-        self, where: str, says: str, kind: str = "header", tensor: str | None = None,
+        self,
+        where: str,
+        says: str,
+        kind: str = "header",
+        tensor: str | None = None,
         tensors: Mapping[str, Tensor] | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         super().__init__(f"{where}: {says}")
         self.says, self.kind, self.tensor, self.tensors = says, kind, tensor, tensors
 

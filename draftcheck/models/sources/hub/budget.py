@@ -44,9 +44,12 @@ class RequestBudget:
     """The allowances of one server; one for all threads that ask it."""
 
     def __init__(
-        self, *, longest: float = MAX_WAIT, altogether: float = MAX_WAITED,
+        self,
+        *,
+        longest: float = MAX_WAIT,
+        altogether: float = MAX_WAITED,
         connections: int | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.longest = longest
         self.altogether = altogether
         self.stopped = threading.Event()

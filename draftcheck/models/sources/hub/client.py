@@ -52,9 +52,13 @@ class RetryableError(ReadError):
     """
 
     def __init__(
-        self, message: str, hint: str | None = None, *, wait: float | None = None,
+        self,
+        message: str,
+        hint: str | None = None,
+        *,
+        wait: float | None = None,
         tries: int = TRIES,
-    ) -> None:  # fmt: skip
+    ) -> None:
         super().__init__(message, hint)
         self.wait, self.tries = wait, tries
 
@@ -134,9 +138,16 @@ class HubClient:
         return HubClient(self.endpoint, self._token, max(self._timeout, timeout), self.budget)
 
     def get(
-        self, url: str, sink: bytearray, limit: int, what: str, *, span: ByteSpan | None = None,
-        allowed: Allowed | None = None, same_host: bool = False,
-    ) -> HttpAnswer:  # fmt: skip
+        self,
+        url: str,
+        sink: bytearray,
+        limit: int,
+        what: str,
+        *,
+        span: ByteSpan | None = None,
+        allowed: Allowed | None = None,
+        same_host: bool = False,
+    ) -> HttpAnswer:
         """GET, following redirects; of a good answer at most limit bytes are added to sink.
 
         allowed: which addresses of the endpoint a redirect may lead to; same_host: to no other

@@ -37,9 +37,15 @@ class HubSource(ModelSource):
     """
 
     def __init__(
-        self, web: HubClient, store: HubCache, shortcut: Shortcut, listing: Listing, label: str,
-        *, offline: bool,
-    ) -> None:  # fmt: skip
+        self,
+        web: HubClient,
+        store: HubCache,
+        shortcut: Shortcut,
+        listing: Listing,
+        label: str,
+        *,
+        offline: bool,
+    ) -> None:
         self.listing = listing
         self.label = self._repo = label
         self.revision: str | None = listing.commit
