@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import json
 import random
@@ -80,7 +81,8 @@ def damaged_json(base: Any, rng: random.Random) -> Any:
             if other is not root and place in (
                 other if isinstance(other, dict) else range(len(other))
             ):
-                holder[name] = copy.deepcopy(other[place])
+                with contextlib.suppress(RecursionError):
+                    holder[name] = copy.deepcopy(other[place])
     return root[0]
 
 
@@ -98,7 +100,11 @@ def _places(holder: Any, most: int = 3000) -> list[tuple[Any, Any]]:
 
 
 def as_json(body: Any, rng: random.Random) -> bytes:
-    text = json.dumps(body, indent=rng.choice([None, 1, 2]), ensure_ascii=rng.random() < 0.5)
+    indent, plain = rng.choice([None, 1, 2]), rng.random() < 0.5
+    try:
+        text = json.dumps(body, indent=indent, ensure_ascii=plain)
+    except RecursionError:
+        return b"[" * 5000
     return text.encode("utf-8", "surrogatepass")
 
 
