@@ -40,6 +40,7 @@ def parsed(words: list[str] | None = None) -> argparse.Namespace:
 
 
 def main() -> int:
+    sys.stdout.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
     asked = parsed()
     names = asked.surfaces or list(SURFACES)
     seed = asked.seed if asked.seed is not None else random.SystemRandom().randrange(10**6)

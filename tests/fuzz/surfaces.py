@@ -603,7 +603,8 @@ class Options(Surface):
             words += [rng.choice(self.TAKING[name]), self._word(rng)]
         if rng.random() < 0.15:
             words[0] = self._word(rng) if words else "x"
-        words = [word.replace("\0", "?") for word in words]  # no system passes these
+        # No system passes NUL, and bytes that are no text arrive as low surrogates.
+        words = [word.replace("\0", "?").replace("\ud800", "\udcff") for word in words]
         return Case({"run.sh": b"vllm serve a/b\n"}, (command(name, *words),))
 
     @staticmethod
