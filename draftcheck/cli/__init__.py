@@ -31,8 +31,11 @@ COMMANDS = {
     "why": "Explain an engine's log or error text: what it means, likely causes, what to do next.",
 }
 """Module of this package -> the first lines of its help, so that --help imports none of them."""
-FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EMFILE, errno.ENFILE}
-"""The disk or the process has no room."""
+NOT_OURS = {
+    errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EMFILE, errno.ENFILE,
+    errno.EACCES, errno.EPERM, errno.ENAMETOOLONG,
+}  # fmt: skip
+"""The disk or the process has no room, or may not: no bug of draftcheck."""
 EXTRAS = {"numpy": "trial"}
 """Modules that the core does without -> the extra that brings them."""
 
@@ -127,9 +130,7 @@ def _environment(error: OSError) -> str | None:
         os.getcwd()  # noqa: PTH109
     except OSError:
         return "the current folder no longer exists"
-    if error.errno in FULL:
-        return f"{error.filename or 'a file'}: cannot be written: {error.strerror}"
-    return None
+    return f"{error.filename or 'a file'}: {error.strerror}" if error.errno in NOT_OURS else None
 
 
 def _show_everything() -> None:

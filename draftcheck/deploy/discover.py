@@ -165,7 +165,8 @@ def _walk(folder: Path) -> list[str]:
         folders[:] = sorted(
             name
             for name in folders
-            if name not in SKIPPED and not (Path(place) / name / "pyvenv.cfg").exists()
+            # os.path: False where a folder may not be looked into, as os.walk passes it over
+            if name not in SKIPPED and not os.path.exists(f"{place}/{name}/pyvenv.cfg")  # noqa: PTH110
         )
         inside = Path(place).relative_to(folder)
         found += [(inside / name).as_posix() for name in sorted(files)]

@@ -247,6 +247,8 @@ class Trial(
         groups = (self.lengths, self.greedy_lengths, self.reencoded, self.thresholds, self.ngram)
         if any(row.draft_tokens is None for group in groups for row in group):
             raise ValueError("a row of lengths, thresholds or ngram without draft_tokens")
+        if self.best is not None and self.best.speedup is None:
+            raise ValueError("a best way without a speedup")
 
     def __repr__(self) -> str:
         pair, row = f"{self.draft} for {self.target}", self.row

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import subprocess
 import sys
@@ -10,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.conftest import FIXTURES
+from tests.conftest import FIXTURES, Run
 
 TARGET, DRAFT = str(FIXTURES / "pair" / "target"), str(FIXTURES / "pair" / "draft")
 COMMAND = (sys.executable, "-m", "draftcheck")
@@ -133,3 +134,14 @@ def test_a_report_goes_through_a_link_and_into_a_device(tmp_path: Path) -> None:
     assert link.is_symlink()
     assert real.read_text().startswith("{")
     assert ran((*FITS, "--output", "/dev/null"))[0] == 0
+
+
+def test_folders_that_may_not_be_looked_into_are_no_bug(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: Run
+) -> None:
+    def denied(*_: object, **__: object) -> None:
+        raise PermissionError(errno.EACCES, "Permission denied", "/some/folder")
+
+    monkeypatch.setattr("draftcheck.models.refs.parse", denied)
+    ran = run("inspect", tmp_path)
+    assert (ran.code, ran.err) == (3, "error: /some/folder: Permission denied\n")

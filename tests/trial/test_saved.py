@@ -239,3 +239,12 @@ def test_a_saved_result_is_read_without_numpy(tmp_path: Path) -> None:
         "result.load(Path(sys.argv[1])); assert not {'numpy', 'torch'} & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code, str(file)], check=True)
+
+
+def test_a_best_way_has_a_speedup(run: Run, tmp_path: Path) -> None:
+    body = json.loads((DATA / "trial.json").read_text(encoding="utf-8"))
+    body["best"] = {**body["lengths"][0], "speedup": None}
+    file = tmp_path / "trial.json"
+    file.write_text(json.dumps(body), encoding="utf-8")
+    ran = run("pair", *PAIR, "--trial-from", file)
+    assert ran.code == 3 and ran.err.startswith("error: ") and "best" in ran.err
