@@ -15,6 +15,7 @@ import shutil
 import sqlite3
 import subprocess
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from glob import escape
 from pathlib import Path
@@ -729,7 +730,7 @@ class HubAnswers(Surface):
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
-        HubClient._sleep = lambda *_: None  # waiting is not what is tried here
+        HubClient._sleep = lambda *_: time.sleep(0.01)  # waiting is not what is tried here
         wait = threading.Event.wait
         threading.Event.wait = lambda event, seconds=None: wait(  # type: ignore[method-assign]
             event, seconds and min(seconds, 0.01)
