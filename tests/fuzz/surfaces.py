@@ -74,7 +74,7 @@ class Surface:
     """Cases of one kind; `folder` is a place for what they share."""
 
     name: ClassVar[str]
-    suite: ClassVar[int] = 60
+    suite: ClassVar[int] = 40
     """Cases in a run of the whole test suite."""
 
     def __init__(self, folder: Path) -> None:
@@ -104,7 +104,7 @@ class DeployFiles(Surface):
     """Fixtures of every kind, damaged as texts, in many encodings; checked, shown and fixed."""
 
     name = "deploy"
-    suite = 150
+    suite = 80
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
@@ -310,7 +310,7 @@ class ModelFiles(Surface):
     """Every file of a checkpoint, and GGUFs."""
 
     name = "models"
-    suite = 150
+    suite = 80
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
@@ -384,7 +384,7 @@ class Stores(Surface):
     """Any cell of a scan's store, and its bytes."""
 
     name = "store"
-    suite = 100
+    suite = 60
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
@@ -573,7 +573,7 @@ class Options(Surface):
     """Words and numbers on the command line."""
 
     name = "options"
-    suite = 100
+    suite = 60
 
     TAKING: ClassVar[dict[str, tuple[str, ...]]] = {
         "pair": (
@@ -726,7 +726,7 @@ class HubAnswers(Surface):
     """The Hub's lists, files, redirects and headers."""
 
     name = "hub"
-    suite = 30
+    suite = 20
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)

@@ -117,7 +117,7 @@ def test_lengths_that_no_file_has(
 ) -> None:
     hub.add_repo("org/a", models.small_checkpoint())
     hub.fault("headers", path=path, times=None, set=headers)
-    ran = draftcheck(*ASK, HF_HUB_DOWNLOAD_TIMEOUT="2")
+    ran = draftcheck(*ASK, HF_HUB_DOWNLOAD_TIMEOUT="1")
     assert_calm(ran)
     assert ran.code in (0, 3), ran.err
 
