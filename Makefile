@@ -4,6 +4,9 @@ VENV ?= .venv
 BIN = $(VENV)/bin
 PIP = $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
+# One more than there are cores: many tests wait for a server or a clock.
+WORKERS ?= $(shell $(PYTHON) -c 'import os; print((os.cpu_count() or 1) + 1)')
+
 .PHONY: demo test fuzz rule-case test-engines llama-library lint types wheel bench bench-scan golden docs clean
 
 $(VENV)/.core: pyproject.toml constraints.txt
@@ -26,7 +29,8 @@ demo: $(VENV)/.core          ## from nothing to a verdict on the embedded pair, 
 	  --verify --budget 40
 
 test: $(VENV)/.dev           ## the whole suite
-	$(BIN)/python -m pytest -q -n auto --dist loadfile
+	$(BIN)/python -m compileall -q draftcheck
+	$(BIN)/python -m pytest -q -n $(WORKERS) --dist loadfile
 
 fuzz: $(VENV)/.dev           ## MINUTES=10 [SURFACE=deploy] [SEED=…]: attack every surface; says seed and input
 	$(BIN)/python -m tests.fuzz $(SURFACE) --minutes '$(or $(MINUTES),10)' $(if $(SEED),--seed $(SEED))

@@ -4,23 +4,29 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from tests.conftest import ROOT, Ran
+from tests.hub import forks
 from tests.hub.hub import Hub
 
 HANGS = 180
 """Seconds after which a process counts as hanging; nothing here takes a tenth of it."""
 MEMORY = 2 << 30
 """Address space: nothing here is worth more, and no length in an answer may be believed."""
-LIMITED = """
-import runpy, sys
+LIMITED = f"""
+import draftcheck.models.sources.hub.client as client
+client.PAUSE /= 20  # nobody wants to wait that long between two tries
 try:
     import resource
-    resource.setrlimit(resource.RLIMIT_AS, ({memory}, {memory}))
+    resource.setrlimit(resource.RLIMIT_AS, ({MEMORY}, {MEMORY}))
 except ImportError:
     pass
+"""
+RUN = """
+import runpy, sys
 sys.argv[0] = "draftcheck"
 runpy.run_module("draftcheck", run_name="__main__", alter_sys=True)
 """
@@ -39,8 +45,8 @@ class Draftcheck:
         home = self.home
         home.mkdir(parents=True, exist_ok=True)
         return subprocess.Popen(
-            [sys.executable, "-c", LIMITED.format(memory=MEMORY), *map(str, arguments)],
-            env={**self.hub.env(home, self.token), "PYTHONPATH": str(ROOT), **self.more, **more},
+            [sys.executable, "-c", LIMITED + RUN, *map(str, arguments)],
+            env=self._env(more),
             cwd=home,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
@@ -49,7 +55,14 @@ class Draftcheck:
         )
 
     def __call__(self, *arguments: object, **more: str) -> Ran:
-        return finish(self.start(*arguments, **more))
+        if not forks.POSSIBLE or any(name.startswith("PYTHON") for name in {**self.more, **more}):
+            return finish(self.start(*arguments, **more))
+        self.home.mkdir(parents=True, exist_ok=True)
+        return forks.run(list(map(str, arguments)), self._env(more), self.home, LIMITED, HANGS)
+
+    def _env(self, more: Mapping[str, str]) -> dict[str, str]:
+        ours = self.hub.env(self.home, self.token)
+        return {**ours, "PYTHONPATH": str(ROOT), **self.more, **more}
 
 
 def finish(child: subprocess.Popen[str]) -> Ran:

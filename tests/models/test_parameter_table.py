@@ -23,7 +23,7 @@ transformers = pytest.importorskip("transformers", reason="the trial extra is no
 deep = pytest.importorskip("draftcheck.models.readers.weights.deep")
 
 pytestmark = [pytest.mark.transformers, pytest.mark.filterwarnings("ignore")]
-CONFIGS = 8
+CONFIGS = 5
 """Random configs for each class."""
 
 

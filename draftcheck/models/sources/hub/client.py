@@ -29,6 +29,8 @@ MAX_HOPS = 5
 TRIES = 5
 ALL_TRIES = 12
 """Even when every try brings some more bytes."""
+PAUSE = 0.5
+"""Seconds, doubled with every failure."""
 SLOWEST = 1024
 """Bytes a second below which a body counts as stuck."""
 MAX_SKIPPED = 32 * 1024 * 1024
@@ -195,7 +197,7 @@ class HubClient:
                 before = received()
                 if failures >= error.tries or tries >= ALL_TRIES:
                     raise
-                pause = error.wait if error.wait is not None else min(2.0**failures / 2, 8.0)
+                pause = error.wait if error.wait is not None else min(PAUSE * 2.0**failures, 8.0)
                 self._pause(pause, error)
 
     @contextmanager
