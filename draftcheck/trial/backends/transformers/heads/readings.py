@@ -1,0 +1,120 @@
+"""Every draft length of a head, exactly, from k readings of the target's own text.
+
+A head drafts from the target's hidden states, and then from its own. Let x be prompt and answer,
+f(i) what the target left at place i. Slot i of the head holds token x(i+1) beside f(i):
+
+    reading 1   token x(i+1) with f(i), causal over the slots before it   -> proposes x(i+2)
+    reading r   token x(i+r) with the state that reading r-1 left here    -> proposes x(i+r+1)
+
+Reading r is what the head drafts r-th in a pass that begins at slot i. Its earlier drafts count
+only if they were the target's tokens, so the target's tokens stand in for them. What it attends to:
+the keys of reading 1 at all slots up to its own (an engine fills them with the target's states once
+tokens are accepted) and those of readings 2 … r at its own slot alone. So the mask of reading r is
+
+    [ causal | own slot | … | own slot ]
+
+and all slots go through at once. A pass takes the leading hits of one slot over readings 1 … k;
+hits along the text, as for an ordinary draft, would overstate it.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+
+@dataclass(frozen=True, slots=True)
+class SlotTokens:
+    """Texts of one batch as a head sees them, padded behind their ends."""
+
+    ids: torch.Tensor
+    """Prompt and answer, one text in a row."""
+    begin: int
+    """The first slot where a pass can begin: behind the shortest prompt of the batch."""
+
+    def after(self, reading: int, first_slot: int, slots: int) -> torch.Tensor:
+        """The token beside each slot in a reading; behind the end of the texts the last one."""
+        places = torch.arange(slots, device=self.ids.device) + first_slot + reading
+        return self.ids[:, places.clamp(max=self.ids.shape[1] - 1)]
+
+
+class Head(ABC):
+    """A head that is loaded: what its readings are made of."""
+
+    longest: int
+    """Tokens that it can draft in one pass; readings beyond are not made."""
+
+    @abstractmethod
+    def states(self, hidden: Any) -> torch.Tensor:
+        """What reading 1 takes of the target's states."""
+
+    @abstractmethod
+    def readings(
+        self, text: SlotTokens, states: torch.Tensor, count: int
+    ) -> Iterator[torch.Tensor]:
+        """Reading by reading the hidden states to take logits of, from slot text.begin on."""
+
+    @abstractmethod
+    def logits(self, hidden: torch.Tensor, reading: int) -> torch.Tensor:
+        """Scores over the target's vocabulary; -inf: can never be drafted."""
+
+
+class RecurrentHead(Head):
+    """One or more decoder layers that read tokens beside states, and feed their own states back."""
+
+    longest = 1 << 10
+
+    def readings(
+        self, text: SlotTokens, states: torch.Tensor, count: int
+    ) -> Iterator[torch.Tensor]:
+        from transformers import DynamicCache
+
+        slots, begin = states.shape[1] - 1, text.begin
+        cache = DynamicCache()
+        mask = _causal(slots, slots, 0, states)
+        state, first = states[:, :slots], 0
+        for reading in range(1, count + 1):
+            out, fed = self.layer(
+                text.after(reading, first, state.shape[1]),
+                state,
+                positions=torch.arange(state.shape[1], device=state.device) + first + reading - 1,
+                mask=mask,
+                cache=cache,
+                reading=reading,
+            )
+            if reading == 1:
+                # Slots inside the prompt only serve as keys: no pass begins there.
+                out, fed, first = out[:, begin:], fed[:, begin:], begin
+                mask = _causal(slots - begin, slots, begin, states)
+            yield out
+            state = fed
+            own = torch.eye(slots - begin, dtype=torch.bool, device=states.device)
+            mask = torch.cat([mask, _additive(own, states.dtype)[None, None]], dim=-1)
+
+    @abstractmethod
+    def layer(
+        self,
+        tokens: torch.Tensor,
+        state: torch.Tensor,
+        *,
+        positions: torch.Tensor,
+        mask: torch.Tensor,
+        cache: Any,
+        reading: int,
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """One step of drafting at all slots: the state for the logits, and the one fed back."""
+
+
+def _causal(rows: int, keys: int, first: int, like: torch.Tensor) -> torch.Tensor:
+    """Row i stands for slot first + i and sees the slots up to its own."""
+    seen = torch.ones(rows, keys, dtype=torch.bool, device=like.device).tril(first)
+    return _additive(seen, like.dtype)[None, None]
+
+
+def _additive(seen: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    mask = torch.zeros(seen.shape, dtype=dtype, device=seen.device)
+    return mask.masked_fill(~seen, torch.finfo(dtype).min)
