@@ -31,7 +31,9 @@ def rotate(x: torch.Tensor, theta: float) -> torch.Tensor:
 
 
 def attention(x: torch.Tensor, w: Tensors, prefix: str, config: Mapping[str, Any]) -> torch.Tensor:
-    heads, kv, width = (config[k] for k in ("num_attention_heads", "num_key_value_heads", "head_dim"))
+    heads, kv, width = (
+        config[k] for k in ("num_attention_heads", "num_key_value_heads", "head_dim")
+    )
     q, k, v = (
         (x @ w[f"{prefix}self_attn.{n}_proj.weight"].T).view(len(x), -1, width).transpose(0, 1)
         for n in "qkv"
@@ -83,7 +85,9 @@ def eagle3(
     return draft
 
 
-def speculate(target: Any, prompt: list[int], answer: list[int], draft: Drafter, g: int) -> list[int]:
+def speculate(
+    target: Any, prompt: list[int], answer: list[int], draft: Drafter, g: int
+) -> list[int]:
     """Accepted drafts of each pass along the target's own greedy answer."""
     taken, at = [], 1
     while at < len(answer):

@@ -1,0 +1,171 @@
+"""Multi-token prediction: layers that a target brings along behind its last one.
+
+    h(i) = project([norm_e(embedding of x(i+1)), norm_h(f(i))])      f: the target's last state
+    out  = layer(h);  logits = head(norm(out))
+
+Layouts differ in names, in the order of the two halves and in whose head and norm they are; a row
+of LAYOUTS says it. What is fed back for the next draft is `out` itself or norm(out), by engine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch.nn.functional import embedding, linear
+
+from draftcheck.trial.backends.backend import BrokenDraft
+from draftcheck.trial.backends.transformers.heads import layers
+from draftcheck.trial.backends.transformers.heads.readings import RecurrentHead
+
+
+@dataclass(frozen=True, slots=True)
+class MtpLayout:
+    """How a family names the parts of its MTP layers; {n} is the layer's number."""
+
+    layer: str
+    """Before the names of a decoder layer's own tensors."""
+    embedding_norm: str
+    hidden_norm: str
+    project: str
+    norm: str
+    head: str | None = None
+    embeddings: str | None = None
+    hidden_first: bool = False
+    behind_target: bool = False
+    """{n} counts on from the target's last layer."""
+
+
+LAYOUTS = (
+    MtpLayout(
+        layer="model.layers.{n}.",
+        embedding_norm="model.layers.{n}.enorm.weight",
+        hidden_norm="model.layers.{n}.hnorm.weight",
+        project="model.layers.{n}.eh_proj.weight",
+        norm="model.layers.{n}.shared_head.norm.weight",
+        head="model.layers.{n}.shared_head.head.weight",
+        embeddings="model.layers.{n}.embed_tokens.weight",
+        behind_target=True,
+    ),
+    MtpLayout(
+        layer="mtp.layers.{n}.",
+        embedding_norm="mtp.pre_fc_norm_embedding.weight",
+        hidden_norm="mtp.pre_fc_norm_hidden.weight",
+        project="mtp.fc.weight",
+        norm="mtp.norm.weight",
+    ),
+    MtpLayout(
+        layer="model.mtp_layers.{n}.",
+        embedding_norm="model.mtp_layers.{n}.token_layernorm.weight",
+        hidden_norm="model.mtp_layers.{n}.hidden_layernorm.weight",
+        project="model.mtp_layers.{n}.input_proj.weight",
+        norm="model.mtp_layers.{n}.final_layernorm.weight",
+        hidden_first=True,
+    ),
+)
+
+
+class MtpHead(RecurrentHead):
+    """The MTP layers of a target; one is used again and again, several in turn."""
+
+    def __init__(
+        self, target: Any, weights: Mapping[str, torch.Tensor], *, feeds_normed: bool
+    ) -> None:
+        config = target.config.get_text_config()
+        table = target.get_input_embeddings().weight
+        self.device, self.dtype = table.device, target.dtype
+        self._feeds_normed = feeds_normed
+        self._layout, first, self.count = _layout(weights, config.num_hidden_layers)
+        numbers = range(first, first + self.count)
+        weights = {name: tensor.to(self.device, self.dtype) for name, tensor in weights.items()}
+        own = self._own_names(numbers)
+        tensors = {
+            f"{at}.{name.removeprefix(prefix)}": tensor
+            for at, n in enumerate(numbers)
+            if (prefix := self._layout.layer.format(n=n))
+            for name, tensor in weights.items()
+            if name.startswith(prefix) and name not in own
+        }
+        self._layers = layers.build(config, tensors, self.count, self.dtype, self.device)
+        self._norm_like = target.base_model.norm
+        self._part = [self._parts(weights, n, target, table) for n in numbers]
+
+    def _own_names(self, numbers: range) -> set[str]:
+        names = (
+            self._layout.embedding_norm, self._layout.hidden_norm, self._layout.project,
+            self._layout.norm, self._layout.head, self._layout.embeddings,
+        )  # fmt: skip
+        return {name.format(n=n) for name in names if name for n in numbers}
+
+    def _parts(
+        self, weights: Mapping[str, torch.Tensor], n: int, target: Any, table: torch.Tensor
+    ) -> dict[str, Any]:
+        layout = self._layout
+        output = target.get_output_embeddings().weight
+
+        def named(name: str | None, other: torch.Tensor | None = None) -> torch.Tensor:
+            found = weights.get(name.format(n=n), other) if name else other
+            if found is None:
+                raise BrokenDraft(f"the head lacks {(name or '').format(n=n)}")
+            return found
+
+        return {
+            "embeddings": named(layout.embeddings, table),
+            "project": named(layout.project),
+            "head": named(layout.head, output),
+            **{
+                name: self._norm(named(getattr(layout, name)))
+                for name in ("embedding_norm", "hidden_norm", "norm")
+            },
+        }
+
+    def _norm(self, weight: torch.Tensor) -> Any:
+        """A norm of the target's own kind (some add one to their weight) with this weight."""
+        import copy
+
+        made = copy.deepcopy(self._norm_like)
+        made.load_state_dict({"weight": weight})
+        return made
+
+    def states(self, hidden: torch.Tensor) -> torch.Tensor:
+        """hidden: the target's last state behind its final norm."""
+        return hidden
+
+    def layer(
+        self,
+        tokens: torch.Tensor,
+        state: torch.Tensor,
+        *,
+        positions: torch.Tensor,
+        mask: torch.Tensor,
+        cache: Any,
+        reading: int,
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        at = (reading - 1) % self.count
+        part = self._part[at]
+        halves = [
+            part["embedding_norm"](embedding(tokens, part["embeddings"])),
+            part["hidden_norm"](state),
+        ]
+        joined = torch.cat(halves[::-1] if self._layout.hidden_first else halves, dim=-1)
+        shared = self._layers.shared(state, positions, mask, cache)
+        out = self._layers.forward(at, linear(joined, part["project"]), **shared)
+        normed = part["norm"](out)
+        return normed, normed if self._feeds_normed else out
+
+    def logits(self, hidden: torch.Tensor, reading: int) -> torch.Tensor:
+        return linear(hidden, self._part[(reading - 1) % self.count]["head"])
+
+
+def _layout(weights: Mapping[str, torch.Tensor], behind: int) -> tuple[MtpLayout, int, int]:
+    """The layout that the tensors have, the first layer's number, and how many there are."""
+    for layout in LAYOUTS:
+        first = behind if layout.behind_target else 0
+        count = 0
+        while any(name.startswith(layout.layer.format(n=first + count)) for name in weights):
+            count += 1
+        if count and layout.project.format(n=first) in weights:
+            return layout, first, count
+    raise BrokenDraft("no MTP layers of a known layout in the weights")

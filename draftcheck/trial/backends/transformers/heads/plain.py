@@ -1,0 +1,112 @@
+"""Heads without attention: Medusa and MLP speculators. Each slot is read by itself.
+
+Medusa has a head per place ahead, all on the target's last state f(i):
+    logits_j = lm_head_j(x + silu(linear_j(x))),  x = f(i)
+
+An MLP speculator carries a state from token to token:
+    s(0) = f(i);  s(j) = gelu(norm_j(w_s proj_j(s(j-1)) + w_e emb_j(x(i+j))))
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import torch
+from torch.nn.functional import embedding, gelu, linear, silu
+
+from draftcheck.trial.backends.transformers.heads.readings import Head, SlotTokens
+
+
+class MedusaHead(Head):
+    """Names as Medusa's own files have them, or as vLLM's."""
+
+    def __init__(self, weights: Mapping[str, torch.Tensor], target: Any) -> None:
+        like = target.get_output_embeddings().weight
+        weights = {
+            name.removeprefix("medusa_head."): tensor.to(like.device, target.dtype)
+            for name, tensor in weights.items()
+        }
+        self.blocks: list[list[tuple[torch.Tensor, torch.Tensor | None]]] = []
+        self.heads: list[torch.Tensor] = []
+        while True:
+            j = len(self.blocks)
+            block = [
+                (weights[f"{name}.weight"], weights.get(f"{name}.bias"))
+                for at in range(64)
+                for name in (f"{j}.{at}.linear", f"blocks.{j}.layers.{at}")
+                if f"{name}.weight" in weights
+            ]
+            if not block:
+                break
+            names = (f"{j}.{len(block)}.weight", f"lm_heads.{j}.weight", "lm_head.weight")
+            self.heads.append(next((weights[n] for n in names if n in weights), like))
+            self.blocks.append(block)
+        self.longest = len(self.blocks)
+
+    def states(self, hidden: torch.Tensor) -> torch.Tensor:
+        return hidden
+
+    def readings(
+        self, text: SlotTokens, states: torch.Tensor, count: int
+    ) -> Iterator[torch.Tensor]:
+        for block in self.blocks[:count]:
+            x = states[:, text.begin : -1]
+            for weight, bias in block:
+                x = x + silu(linear(x, weight, bias))
+            yield x
+
+    def logits(self, hidden: torch.Tensor, reading: int) -> torch.Tensor:
+        return linear(hidden, self.heads[reading - 1])
+
+
+class MlpSpeculatorHead(Head):
+    """IBM's speculators; tied weights stand under the first number."""
+
+    def __init__(
+        self, raw: Mapping[str, Any], weights: Mapping[str, torch.Tensor], target: Any
+    ) -> None:
+        like = target.get_output_embeddings().weight
+        self._weights = {
+            name.removeprefix("speculator."): tensor.to(like.device, target.dtype)
+            for name, tensor in weights.items()
+        }
+        predicts = int(raw["n_predict"])
+        inner = int(raw.get("inner_dim") or 0) or int(raw["emb_dim"])
+        self.longest = predicts
+        self._scale = bool(raw.get("scale_input", False))
+        self._state_weight = 0.5 ** (0.5 / predicts)
+        self._embedding_weight = math.sqrt((1 - self._state_weight**2) * (inner / 2))
+
+    def _of(self, name: str, j: int) -> torch.Tensor:
+        first, _, rest = name.partition(".")
+        for number in (j, min(j, 1), 0):
+            found = self._weights.get(f"{first}.{number}.{rest}")
+            if found is not None:
+                return found
+        raise KeyError(name)
+
+    def states(self, hidden: torch.Tensor) -> torch.Tensor:
+        return _norm(hidden) / math.sqrt(2) if self._scale else hidden
+
+    def readings(
+        self, text: SlotTokens, states: torch.Tensor, count: int
+    ) -> Iterator[torch.Tensor]:
+        state = states[:, text.begin : -1]
+        for j in range(min(count, self.longest)):
+            beside = embedding(
+                text.after(j + 1, text.begin, state.shape[1]), self._of("emb.weight", j)
+            )
+            state = linear(state, self._of("proj.weight", j)) * self._state_weight
+            state = _norm(state + beside * self._embedding_weight)
+            state = gelu(state * self._of("ln.weight", j) + self._of("ln.bias", j))
+            yield state
+
+    def logits(self, hidden: torch.Tensor, reading: int) -> torch.Tensor:
+        return linear(hidden, self._of("head.weight", reading - 1))
+
+
+def _norm(x: torch.Tensor, eps: float = 1e-6) -> torch.Tensor:
+    wide = x.float()
+    return (wide * torch.rsqrt(wide.pow(2).mean(-1, keepdim=True) + eps)).to(x.dtype)
