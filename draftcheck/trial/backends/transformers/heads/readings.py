@@ -93,7 +93,7 @@ class RecurrentHead(Head):
             yield out
             state = fed
             own = torch.eye(slots - begin, dtype=torch.bool, device=states.device)
-            mask = torch.cat([mask, _additive(own, states.dtype)[None, None]], dim=-1)
+            mask = torch.cat([mask, additive(own, states.dtype)[None, None]], dim=-1)
 
     @abstractmethod
     def layer(
@@ -112,9 +112,9 @@ class RecurrentHead(Head):
 def _causal(rows: int, keys: int, first: int, like: torch.Tensor) -> torch.Tensor:
     """Row i stands for slot first + i and sees the slots up to its own."""
     seen = torch.ones(rows, keys, dtype=torch.bool, device=like.device).tril(first)
-    return _additive(seen, like.dtype)[None, None]
+    return additive(seen, like.dtype)[None, None]
 
 
-def _additive(seen: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+def additive(seen: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
     mask = torch.zeros(seen.shape, dtype=dtype, device=seen.device)
     return mask.masked_fill(~seen, torch.finfo(dtype).min)

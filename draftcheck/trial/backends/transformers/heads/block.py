@@ -1,0 +1,121 @@
+"""Block heads (DFlash): all drafts of a pass at once, from masks behind the last token.
+
+    context     c(i) = hidden_norm(fc([f_a(i), f_b(i), …])), keys and values of every layer
+    block at i  token x(i+1), the anchor, then mask tokens; they see c(0) … c(i) and one another
+    logits      lm_head(norm(out)): slot j of the block proposes x(i+1+j)
+
+A block can begin at any slot, and blocks do not see one another: all of them go through at once,
+under the mask [ context up to i | own block ]. Heads that sample from the anchor propose x(i+2)
+at slot 0 already.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import torch
+from torch.nn.functional import embedding, linear
+from transformers import AutoConfig, DynamicCache
+
+from draftcheck.trial.backends.transformers.heads import layers
+from draftcheck.trial.backends.transformers.heads.readings import Head, SlotTokens, additive
+
+BLOCKS_AT_ONCE = 64
+
+
+class BlockHead(Head):
+    """A DFlash head and what it borrows from its target."""
+
+    def __init__(
+        self, raw: Mapping[str, Any], weights: Mapping[str, torch.Tensor], target: Any
+    ) -> None:
+        table = target.get_input_embeddings().weight
+        output = target.get_output_embeddings().weight
+        self.device, self.dtype = table.device, target.dtype
+        own = raw.get("dflash_config") or {}
+        part = dict(raw.get("transformer_layer_config") or raw)
+        config = AutoConfig.for_model(
+            "qwen3", **{k: v for k, v in part.items() if k != "model_type"}
+        )
+        weights = {name: tensor.to(self.device) for name, tensor in weights.items()}
+        self.block = int(raw.get("block_size") or own.get("block_size"))
+        self.mask_id = int(raw.get("mask_token_id") or own.get("mask_token_id") or 0)
+        self.from_anchor = bool(raw.get("sample_from_anchor", False))
+        self.longest = self.block if self.from_anchor else self.block - 1
+        self.causal = bool(own.get("causal", False))
+        tensors = {
+            name.removeprefix("layers."): tensor
+            for name, tensor in weights.items()
+            if name.startswith("layers.")
+        }
+        self._layers = layers.build(
+            config, tensors, config.num_hidden_layers, self.dtype, self.device
+        )
+        self._eps = config.rms_norm_eps
+        self._embeddings = weights.get("embed_tokens.weight", table).to(self.dtype)
+        self._fc = weights["fc.weight"].to(self.dtype)
+        self._hidden_norm = weights["hidden_norm.weight"].to(self.dtype)
+        self._norm = weights["norm.weight"].to(self.dtype)
+        self._head = weights.get("lm_head.weight", output).to(self.dtype)
+
+    def states(self, hidden: torch.Tensor) -> torch.Tensor:
+        return _rms(linear(hidden.to(self.dtype), self._fc), self._hidden_norm, self._eps)
+
+    def readings(
+        self, text: SlotTokens, states: torch.Tensor, count: int
+    ) -> Iterator[torch.Tensor]:
+        slots = states.shape[1] - 1
+        parts = [
+            self._blocks(text, states, range(at, min(at + BLOCKS_AT_ONCE, slots)))
+            for at in range(text.begin, slots, BLOCKS_AT_ONCE)
+        ]
+        out = torch.cat(parts, dim=1)
+        first = 0 if self.from_anchor else 1
+        for reading in range(min(count, self.longest)):
+            yield out[:, :, first + reading]
+
+    def _blocks(self, text: SlotTokens, states: torch.Tensor, begins: range) -> torch.Tensor:
+        """Texts x blocks x slots x width."""
+        texts, size = len(text.ids), self.block
+        ids = torch.full((texts, len(begins), size), self.mask_id, device=self.device)
+        ids[:, :, 0] = text.after(1, begins[0], len(begins))
+        anchors = torch.arange(begins[0], begins[-1] + 1, device=self.device)
+        places = torch.arange(states.shape[1], device=self.device)
+        in_block = (anchors[:, None] + 1 + torch.arange(size, device=self.device)).flatten()
+        context = places[None] <= anchors.repeat_interleave(size)[:, None]
+        number = torch.arange(len(begins), device=self.device).repeat_interleave(size)
+        own = number[:, None] == number[None]
+        if self.causal:
+            own &= in_block[:, None] >= in_block[None]
+        mask = additive(torch.cat([context, own], dim=1), self.dtype)[None, None]
+        hidden = embedding(ids.flatten(1), self._embeddings)
+        cache = DynamicCache()
+        turned = self._layers.rotary(states, places[None])
+        for number_of_layer, layer in enumerate(self._layers.layers):
+            keys, values = _keys_and_values(layer.self_attn, states, turned)
+            cache.update(keys, values, number_of_layer)
+            shared = self._layers.shared(hidden, in_block, mask, cache)
+            hidden = self._layers.forward(number_of_layer, hidden, **shared)
+        return _rms(hidden, self._norm, self._eps).view(texts, len(begins), size, -1)
+
+    def logits(self, hidden: torch.Tensor, reading: int) -> torch.Tensor:
+        return linear(hidden, self._head)
+
+
+def _keys_and_values(
+    attention: Any, states: torch.Tensor, turned: tuple[torch.Tensor, torch.Tensor]
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """What a layer keeps of the context: its own projections, normed and turned."""
+    shape = (*states.shape[:-1], -1, attention.head_dim)
+    keys = attention.k_norm(attention.k_proj(states).view(shape)).transpose(1, 2)
+    values = attention.v_proj(states).view(shape).transpose(1, 2)
+    cos, sin = (part[:, None] for part in turned)
+    half = keys.shape[-1] // 2
+    keys = keys * cos + torch.cat([-keys[..., half:], keys[..., :half]], dim=-1) * sin
+    return keys, values
+
+
+def _rms(x: torch.Tensor, weight: torch.Tensor, eps: float) -> torch.Tensor:
+    wide = x.float()
+    return weight * (wide * torch.rsqrt(wide.pow(2).mean(-1, keepdim=True) + eps)).to(x.dtype)
