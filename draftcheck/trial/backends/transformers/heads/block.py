@@ -11,7 +11,7 @@ at slot 0 already.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -19,7 +19,15 @@ from torch.nn.functional import embedding, linear
 from transformers import AutoConfig, DynamicCache
 
 from draftcheck.trial.backends.transformers.heads import layers
-from draftcheck.trial.backends.transformers.heads.readings import Head, SlotTokens, additive
+from draftcheck.trial.backends.transformers.heads.readings import (
+    Head,
+    HeadSource,
+    SlotTokens,
+    TargetStates,
+    additive,
+    given_layers,
+    setting,
+)
 
 BLOCKS_AT_ONCE = 64
 
@@ -27,44 +35,38 @@ BLOCKS_AT_ONCE = 64
 class BlockHead(Head):
     """A DFlash head and what it borrows from its target."""
 
-    def __init__(
-        self, raw: Mapping[str, Any], weights: Mapping[str, torch.Tensor], target: Any
-    ) -> None:
-        table = target.get_input_embeddings().weight
-        output = target.get_output_embeddings().weight
-        self.device, self.dtype = table.device, target.dtype
-        own = raw.get("dflash_config") or {}
+    def __init__(self, source: HeadSource) -> None:
+        raw, target = source.raw, source.target
+        self.device, self.dtype = source.embeddings.device, target.dtype
         part = dict(raw.get("transformer_layer_config") or raw)
         config = AutoConfig.for_model(
             "qwen3", **{k: v for k, v in part.items() if k != "model_type"}
         )
-        weights = {name: tensor.to(self.device) for name, tensor in weights.items()}
-        self.block = int(raw.get("block_size") or own.get("block_size"))
-        self.mask_id = int(raw.get("mask_token_id") or own.get("mask_token_id") or 0)
+        self.block = int(setting(raw, "block_size"))
+        self.mask_id = int(setting(raw, "mask_token_id") or 0)
         self.from_anchor = bool(raw.get("sample_from_anchor", False))
         self.longest = self.block if self.from_anchor else self.block - 1
-        self.causal = bool(own.get("causal", False))
+        self.causal = bool(setting(raw, "causal"))
+        depth = target.config.get_text_config().num_hidden_layers
+        self.layers_read = source.way.layers(given_layers(raw), depth)
         tensors = {
-            name.removeprefix("layers."): tensor
-            for name, tensor in weights.items()
+            name.removeprefix("layers."): source.tensor(name)
+            for name in source.weights
             if name.startswith("layers.")
         }
         self._layers = layers.build(
             config, tensors, config.num_hidden_layers, self.dtype, self.device
         )
         self._eps = config.rms_norm_eps
-        self._embeddings = weights.get("embed_tokens.weight", table).to(self.dtype)
-        self._fc = weights["fc.weight"].to(self.dtype)
-        self._hidden_norm = weights["hidden_norm.weight"].to(self.dtype)
-        self._norm = weights["norm.weight"].to(self.dtype)
-        self._head = weights.get("lm_head.weight", output).to(self.dtype)
+        self._embeddings = source.tensor("embed_tokens.weight", default=source.embeddings)
+        self._fc = source.tensor("fc.weight")
+        self._hidden_norm = source.tensor("hidden_norm.weight")
+        self._norm = source.tensor("norm.weight")
+        self._head = source.tensor("lm_head.weight", default=source.output)
 
-    def states(self, hidden: torch.Tensor) -> torch.Tensor:
-        return _rms(linear(hidden.to(self.dtype), self._fc), self._hidden_norm, self._eps)
-
-    def readings(
-        self, text: SlotTokens, states: torch.Tensor, count: int
-    ) -> Iterator[torch.Tensor]:
+    def readings(self, text: SlotTokens, seen: TargetStates, count: int) -> Iterator[torch.Tensor]:
+        context = linear(seen.hidden.to(self.dtype), self._fc)
+        states = _rms(context, self._hidden_norm, self._eps)
         slots = states.shape[1] - 1
         parts = [
             self._blocks(text, states, range(at, min(at + BLOCKS_AT_ONCE, slots)))

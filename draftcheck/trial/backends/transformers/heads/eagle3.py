@@ -16,7 +16,13 @@ from typing import Any
 import torch
 from transformers import AutoConfig, AutoModel
 
-from draftcheck.trial.backends.transformers.heads.readings import RecurrentHead
+from draftcheck.trial.backends.backend import BrokenDraft
+from draftcheck.trial.backends.transformers.heads.readings import (
+    HeadSource,
+    RecurrentHead,
+    given_layers,
+    setting,
+)
 
 LAYER_NAMES = ("midlayer.", "layers.0.")
 
@@ -24,28 +30,35 @@ LAYER_NAMES = ("midlayer.", "layers.0.")
 class Eagle3Head(RecurrentHead):
     """A head and what it borrows from its target."""
 
-    def __init__(
-        self, raw: Mapping[str, Any], weights: Mapping[str, torch.Tensor], target: Any
-    ) -> None:
+    def __init__(self, source: HeadSource) -> None:
+        raw, target = source.raw, source.target
         config = _layer_config(raw)
-        like = target.get_input_embeddings().weight
-        self.device, self.dtype = like.device, target.dtype
-        weights = {name: tensor.to(self.device) for name, tensor in weights.items()}
-        self.norm_before_residual = bool(raw.get("norm_before_residual", False))
+        self.device, self.dtype = source.embeddings.device, target.dtype
+        form = "speculators" if "speculators_model_type" in raw else "checkpoint"
+        told = setting(raw, "norm_before_residual")
+        usual = source.way.norm_before_residual[form]
+        self.norm_before_residual = usual if told is None else bool(told)
         self.norm_output = bool(raw.get("norm_output", False))
+        depth = target.config.get_text_config().num_hidden_layers
+        self.layers_read = source.way.layers(given_layers(raw), depth)
         with torch.device("meta"):
             model = AutoModel.from_config(config, attn_implementation="sdpa")
-        self._layers = model.layers
-        self._norm = model.norm
+        self._layers, self._norm = model.layers, model.norm
         self._rotary = type(model.rotary_emb)(config=config).to(self.device)
         self._fit_first_layer(config)
-        self._load(weights)
-        self._embed = weights.get("embed_tokens.weight", like).to(self.dtype)
-        self._fc = weights["fc.weight"].to(self.dtype)
-        out = target.get_output_embeddings()
-        self._head = weights.get("lm_head.weight", out.weight if out is not None else like)
-        self._head = self._head.to(self.dtype)
-        self.to_target = _target_ids(weights.get("d2t"), len(self._head), self.device)
+        self._load(source)
+        self._embed = source.tensor("embed_tokens.weight", default=source.embeddings)
+        self._fc = source.tensor("fc.weight")
+        width = len(self.layers_read) * source.embeddings.shape[1]
+        if self._fc.shape[1] != width:
+            raise BrokenDraft(
+                f"the head reads {self._fc.shape[1]:,} numbers of the target's states, and layers"
+                f" {', '.join(map(str, self.layers_read))} of this target have {width:,}"
+            )
+        self._head = source.tensor("lm_head.weight", default=source.output)
+        if "d2t" in source.weights:
+            own = torch.arange(len(self._head), device=self.device)
+            self.to_target = own + source.tensor("d2t").long()
 
     def _fit_first_layer(self, config: Any) -> None:
         """Queries, keys and values of the first layer read embedding and state side by side."""
@@ -60,17 +73,17 @@ class Eagle3Head(RecurrentHead):
         with torch.device("meta"):
             self._layers[0].hidden_norm = norm(config.hidden_size, eps=config.rms_norm_eps)
 
-    def _load(self, weights: Mapping[str, torch.Tensor]) -> None:
+    def _load(self, source: HeadSource) -> None:
         for number, layer in enumerate(self._layers):
             prefixes = LAYER_NAMES if number == 0 else (f"layers.{number}.",)
             own = {
-                name.removeprefix(prefix): tensor.to(self.dtype)
+                name.removeprefix(prefix): source.tensor(name)
                 for prefix in prefixes
-                for name, tensor in weights.items()
+                for name in source.weights
                 if name.startswith(prefix)
             }
-            layer.load_state_dict(own, assign=True)
-        self._norm.load_state_dict({"weight": weights["norm.weight"].to(self.dtype)}, assign=True)
+            load(layer, own, prefixes[-1])
+        load(self._norm, {"weight": source.tensor("norm.weight")}, "norm.")
 
     def states(self, hidden: torch.Tensor) -> torch.Tensor:
         """hidden: the states of all depths, side by side."""
@@ -118,7 +131,13 @@ def _layer_config(raw: Mapping[str, Any]) -> Any:
     return AutoConfig.for_model("llama" if kind in ("eagle3", "llama") else kind, **part)
 
 
-def _target_ids(d2t: torch.Tensor | None, rows: int, device: Any) -> torch.Tensor:
-    """Draft id -> target id; d2t holds what is to be added."""
-    ids = torch.arange(rows, device=device)
-    return ids if d2t is None else ids + d2t.to(device).long()
+def load(module: Any, tensors: Mapping[str, torch.Tensor], where: str) -> None:
+    """Give a module these tensors; BrokenDraft names what is missing or has another shape."""
+    wanted = module.state_dict()
+    for name, tensor in wanted.items():
+        if name not in tensors:
+            raise BrokenDraft(f"the head's weights lack {where}{name}")
+        if tensors[name].shape != tensor.shape:
+            have, want = tuple(tensors[name].shape), tuple(tensor.shape)
+            raise BrokenDraft(f"{where}{name} of the head is {have}, and its config says {want}")
+    module.load_state_dict({name: tensors[name] for name in wanted}, assign=True)

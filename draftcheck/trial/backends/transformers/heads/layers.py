@@ -29,7 +29,8 @@ class HeadLayers:
 
     def forward(self, number: int, hidden: torch.Tensor, **shared: Any) -> torch.Tensor:
         out = self.layers[number](hidden, **shared)
-        return out[0] if isinstance(out, tuple) else out
+        state: torch.Tensor = out[0] if isinstance(out, tuple) else out
+        return state
 
     def shared(
         self, state: torch.Tensor, positions: torch.Tensor, mask: torch.Tensor, cache: Any

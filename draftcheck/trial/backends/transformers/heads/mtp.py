@@ -9,6 +9,7 @@ of LAYOUTS says it. What is fed back for the next draft is `out` itself or norm(
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -18,13 +19,15 @@ from torch.nn.functional import embedding, linear
 
 from draftcheck.trial.backends.backend import BrokenDraft
 from draftcheck.trial.backends.transformers.heads import layers
-from draftcheck.trial.backends.transformers.heads.readings import RecurrentHead
+from draftcheck.trial.backends.transformers.heads.readings import HeadSource, RecurrentHead
 
 
 @dataclass(frozen=True, slots=True)
 class MtpLayout:
     """How a family names the parts of its MTP layers; {n} is the layer's number."""
 
+    name: str
+    """As head-ways.toml has it."""
     layer: str
     """Before the names of a decoder layer's own tensors."""
     embedding_norm: str
@@ -40,6 +43,7 @@ class MtpLayout:
 
 LAYOUTS = (
     MtpLayout(
+        name="deepseek",
         layer="model.layers.{n}.",
         embedding_norm="model.layers.{n}.enorm.weight",
         hidden_norm="model.layers.{n}.hnorm.weight",
@@ -50,6 +54,7 @@ LAYOUTS = (
         behind_target=True,
     ),
     MtpLayout(
+        name="qwen",
         layer="mtp.layers.{n}.",
         embedding_norm="mtp.pre_fc_norm_embedding.weight",
         hidden_norm="mtp.pre_fc_norm_hidden.weight",
@@ -57,6 +62,7 @@ LAYOUTS = (
         norm="mtp.norm.weight",
     ),
     MtpLayout(
+        name="mimo",
         layer="model.mtp_layers.{n}.",
         embedding_norm="model.mtp_layers.{n}.token_layernorm.weight",
         hidden_norm="model.mtp_layers.{n}.hidden_layernorm.weight",
@@ -70,27 +76,24 @@ LAYOUTS = (
 class MtpHead(RecurrentHead):
     """The MTP layers of a target; one is used again and again, several in turn."""
 
-    def __init__(
-        self, target: Any, weights: Mapping[str, torch.Tensor], *, feeds_normed: bool
-    ) -> None:
-        config = target.config.get_text_config()
-        table = target.get_input_embeddings().weight
-        self.device, self.dtype = table.device, target.dtype
-        self._feeds_normed = feeds_normed
-        self._layout, first, self.count = _layout(weights, config.num_hidden_layers)
+    def __init__(self, source: HeadSource) -> None:
+        config = source.target.config.get_text_config()
+        self._layout, first, self.count = _layout(source.weights, config.num_hidden_layers)
+        self._feeds_normed = source.way.feeds[self._layout.name] == "normed"
+        self._zero_first = self._layout.name in source.way.first_embedding
         numbers = range(first, first + self.count)
-        weights = {name: tensor.to(self.device, self.dtype) for name, tensor in weights.items()}
         own = self._own_names(numbers)
         tensors = {
-            f"{at}.{name.removeprefix(prefix)}": tensor
+            f"{at}.{name.removeprefix(prefix)}": source.tensor(name)
             for at, n in enumerate(numbers)
             if (prefix := self._layout.layer.format(n=n))
-            for name, tensor in weights.items()
+            for name in source.weights
             if name.startswith(prefix) and name not in own
         }
-        self._layers = layers.build(config, tensors, self.count, self.dtype, self.device)
-        self._norm_like = target.base_model.norm
-        self._part = [self._parts(weights, n, target, table) for n in numbers]
+        device, dtype = source.embeddings.device, source.target.dtype
+        self._layers = layers.build(config, tensors, self.count, dtype, device)
+        self._norm_like = source.target.get_decoder().norm
+        self._part = [self._parts(source, n) for n in numbers]
 
     def _own_names(self, numbers: range) -> set[str]:
         names = (
@@ -99,22 +102,17 @@ class MtpHead(RecurrentHead):
         )  # fmt: skip
         return {name.format(n=n) for name in names if name for n in numbers}
 
-    def _parts(
-        self, weights: Mapping[str, torch.Tensor], n: int, target: Any, table: torch.Tensor
-    ) -> dict[str, Any]:
+    def _parts(self, source: HeadSource, n: int) -> dict[str, Any]:
         layout = self._layout
-        output = target.get_output_embeddings().weight
 
-        def named(name: str | None, other: torch.Tensor | None = None) -> torch.Tensor:
-            found = weights.get(name.format(n=n), other) if name else other
-            if found is None:
-                raise BrokenDraft(f"the head lacks {(name or '').format(n=n)}")
-            return found
+        def named(name: str | None, default: torch.Tensor | None = None) -> torch.Tensor:
+            names = () if name is None else (name.format(n=n),)
+            return source.tensor(*names, default=default)
 
         return {
-            "embeddings": named(layout.embeddings, table),
+            "embeddings": named(layout.embeddings, source.embeddings),
             "project": named(layout.project),
-            "head": named(layout.head, output),
+            "head": named(layout.head, source.output),
             **{
                 name: self._norm(named(getattr(layout, name)))
                 for name in ("embedding_norm", "hidden_norm", "norm")
@@ -123,8 +121,6 @@ class MtpHead(RecurrentHead):
 
     def _norm(self, weight: torch.Tensor) -> Any:
         """A norm of the target's own kind (some add one to their weight) with this weight."""
-        import copy
-
         made = copy.deepcopy(self._norm_like)
         made.load_state_dict({"weight": weight})
         return made
@@ -145,10 +141,10 @@ class MtpHead(RecurrentHead):
     ) -> tuple[torch.Tensor, torch.Tensor]:
         at = (reading - 1) % self.count
         part = self._part[at]
-        halves = [
-            part["embedding_norm"](embedding(tokens, part["embeddings"])),
-            part["hidden_norm"](state),
-        ]
+        beside = embedding(tokens, part["embeddings"])
+        if self._zero_first:
+            beside = beside * (positions > 0)[:, None]
+        halves = [part["embedding_norm"](beside), part["hidden_norm"](state)]
         joined = torch.cat(halves[::-1] if self._layout.hidden_first else halves, dim=-1)
         shared = self._layers.shared(state, positions, mask, cache)
         out = self._layers.forward(at, linear(joined, part["project"]), **shared)

@@ -10,23 +10,27 @@ An MLP speculator carries a state from token to token:
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
 
 import torch
 from torch.nn.functional import embedding, gelu, linear, silu
 
-from draftcheck.trial.backends.transformers.heads.readings import Head, SlotTokens
+from draftcheck.trial.backends.backend import BrokenDraft
+from draftcheck.trial.backends.transformers.heads.readings import (
+    Head,
+    HeadSource,
+    SlotTokens,
+    TargetStates,
+)
 
 
 class MedusaHead(Head):
     """Names as Medusa's own files have them, or as vLLM's."""
 
-    def __init__(self, weights: Mapping[str, torch.Tensor], target: Any) -> None:
-        like = target.get_output_embeddings().weight
+    def __init__(self, source: HeadSource) -> None:
+        like = source.output
         weights = {
-            name.removeprefix("medusa_head."): tensor.to(like.device, target.dtype)
-            for name, tensor in weights.items()
+            name.removeprefix("medusa_head."): source.tensor(name) for name in source.weights
         }
         self.blocks: list[list[tuple[torch.Tensor, torch.Tensor | None]]] = []
         self.heads: list[torch.Tensor] = []
@@ -45,14 +49,9 @@ class MedusaHead(Head):
             self.blocks.append(block)
         self.longest = len(self.blocks)
 
-    def states(self, hidden: torch.Tensor) -> torch.Tensor:
-        return hidden
-
-    def readings(
-        self, text: SlotTokens, states: torch.Tensor, count: int
-    ) -> Iterator[torch.Tensor]:
+    def readings(self, text: SlotTokens, seen: TargetStates, count: int) -> Iterator[torch.Tensor]:
         for block in self.blocks[:count]:
-            x = states[:, text.begin : -1]
+            x = seen.hidden[:, text.begin : -1]
             for weight, bias in block:
                 x = x + silu(linear(x, weight, bias))
             yield x
@@ -64,13 +63,10 @@ class MedusaHead(Head):
 class MlpSpeculatorHead(Head):
     """IBM's speculators; tied weights stand under the first number."""
 
-    def __init__(
-        self, raw: Mapping[str, Any], weights: Mapping[str, torch.Tensor], target: Any
-    ) -> None:
-        like = target.get_output_embeddings().weight
+    def __init__(self, source: HeadSource) -> None:
+        raw = source.raw
         self._weights = {
-            name.removeprefix("speculator."): tensor.to(like.device, target.dtype)
-            for name, tensor in weights.items()
+            name.removeprefix("speculator."): source.tensor(name) for name in source.weights
         }
         predicts = int(raw["n_predict"])
         inner = int(raw.get("inner_dim") or 0) or int(raw["emb_dim"])
@@ -85,15 +81,11 @@ class MlpSpeculatorHead(Head):
             found = self._weights.get(f"{first}.{number}.{rest}")
             if found is not None:
                 return found
-        raise KeyError(name)
+        raise BrokenDraft(f"the head's weights lack {first}.{j}.{rest}")
 
-    def states(self, hidden: torch.Tensor) -> torch.Tensor:
-        return _norm(hidden) / math.sqrt(2) if self._scale else hidden
-
-    def readings(
-        self, text: SlotTokens, states: torch.Tensor, count: int
-    ) -> Iterator[torch.Tensor]:
-        state = states[:, text.begin : -1]
+    def readings(self, text: SlotTokens, seen: TargetStates, count: int) -> Iterator[torch.Tensor]:
+        state = seen.hidden[:, text.begin : -1]
+        state = _norm(state) / math.sqrt(2) if self._scale else state
         for j in range(min(count, self.longest)):
             beside = embedding(
                 text.after(j + 1, text.begin, state.shape[1]), self._of("emb.weight", j)

@@ -20,11 +20,58 @@ hits along the text, as for an ordinary draft, would overstate it.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import torch
+
+from draftcheck.trial.backends.backend import BrokenDraft
+from draftcheck.trial.backends.transformers.heads.ways import HeadWay
+
+
+@dataclass(frozen=True, slots=True)
+class HeadSource:
+    """What a head is made of."""
+
+    raw: Mapping[str, Any]
+    """Its config.json."""
+    weights: Mapping[str, torch.Tensor]
+    """Its tensors under the names of the files, still on the CPU."""
+    target: Any
+    way: HeadWay
+
+    @property
+    def embeddings(self) -> torch.Tensor:
+        """The target's own."""
+        found: torch.Tensor = self.target.get_input_embeddings().weight
+        return found
+
+    @property
+    def output(self) -> torch.Tensor:
+        """The target's own output matrix."""
+        made = self.target.get_output_embeddings()
+        return self.embeddings if made is None else made.weight
+
+    def tensor(self, *names: str, default: torch.Tensor | None = None) -> torch.Tensor:
+        """The first of these that there is, where and how the target computes."""
+        for name in names:
+            if name in self.weights:
+                found = self.weights[name].to(self.embeddings.device)
+                return found.to(self.target.dtype) if found.is_floating_point() else found
+        if default is None:
+            raise BrokenDraft(f"the head's weights lack {names[0]}")
+        return default
+
+
+@dataclass(frozen=True, slots=True)
+class TargetStates:
+    """What the target left at every place of a batch of texts."""
+
+    hidden: torch.Tensor
+    """Texts x places x width: the states of the layers that the head reads, side by side."""
+    cache: Any = None
+    """Keys and values of the target, for heads that share them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,34 +92,38 @@ class SlotTokens:
 class Head(ABC):
     """A head that is loaded: what its readings are made of."""
 
-    longest: int
+    longest: int = 1 << 10
     """Tokens that it can draft in one pass; readings beyond are not made."""
+    layers_read: tuple[int, ...] = ()
+    """Layers of the target whose inputs it reads; none: the last state, behind the final norm."""
+    shares_cache: bool = False
+    """It reads the target's keys and values too."""
+    to_target: torch.Tensor | None = None
+    """Its own id -> the target's; None: they are the same."""
 
     @abstractmethod
-    def states(self, hidden: Any) -> torch.Tensor:
-        """What reading 1 takes of the target's states."""
+    def readings(self, text: SlotTokens, seen: TargetStates, count: int) -> Iterator[torch.Tensor]:
+        """Reading by reading the states to take logits of: texts x slots x width.
 
-    @abstractmethod
-    def readings(
-        self, text: SlotTokens, states: torch.Tensor, count: int
-    ) -> Iterator[torch.Tensor]:
-        """Reading by reading the hidden states to take logits of, from slot text.begin on."""
+        Slots from text.begin on, without the last place, behind which nothing is proposed.
+        """
 
     @abstractmethod
     def logits(self, hidden: torch.Tensor, reading: int) -> torch.Tensor:
-        """Scores over the target's vocabulary; -inf: can never be drafted."""
+        """Scores of its own ids."""
 
 
 class RecurrentHead(Head):
     """One or more decoder layers that read tokens beside states, and feed their own states back."""
 
-    longest = 1 << 10
+    @abstractmethod
+    def states(self, hidden: torch.Tensor) -> torch.Tensor:
+        """What reading 1 takes of the target's states."""
 
-    def readings(
-        self, text: SlotTokens, states: torch.Tensor, count: int
-    ) -> Iterator[torch.Tensor]:
+    def readings(self, text: SlotTokens, seen: TargetStates, count: int) -> Iterator[torch.Tensor]:
         from transformers import DynamicCache
 
+        states = self.states(seen.hidden)
         slots, begin = states.shape[1] - 1, text.begin
         cache = DynamicCache()
         mask = _causal(slots, slots, 0, states)
@@ -118,3 +169,18 @@ def _causal(rows: int, keys: int, first: int, like: torch.Tensor) -> torch.Tenso
 def additive(seen: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
     mask = torch.zeros(seen.shape, dtype=dtype, device=seen.device)
     return mask.masked_fill(~seen, torch.finfo(dtype).min)
+
+
+AUX = ("eagle_aux_hidden_state_layer_ids", "aux_hidden_state_layer_ids", "target_layer_ids")
+PARTS = ("eagle_config", "dflash_config", "dspark_config")
+
+
+def setting(raw: Mapping[str, Any], *names: str) -> Any:
+    """The first of these names in the config, or in the part of it that heads have; None."""
+    places = [raw, *(raw[part] for part in PARTS if isinstance(raw.get(part), dict))]
+    return next((place[name] for name in names for place in places if name in place), None)
+
+
+def given_layers(raw: Mapping[str, Any]) -> tuple[int, ...] | None:
+    found = setting(raw, *AUX)
+    return None if found is None else tuple(int(number) for number in found)

@@ -1,0 +1,44 @@
+"""rules/tables/head-ways.toml: how an engine runs heads, where engines differ."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal
+
+from draftcheck.errors import UsageError
+from draftcheck.rulebook import files
+from draftcheck.rulebook.files import Names, RuleRow, Text
+
+USUAL = "vllm"
+
+
+class HeadWay(RuleRow, frozen=True):
+    """One engine's; the table explains the fields."""
+
+    engine: Text
+    version: Text
+    added: int
+    sorted: bool
+    norm_before_residual: Mapping[str, bool]
+    feeds: Mapping[str, Literal["normed", "plain"]]
+    first_embedding: Names
+
+    def layers(self, given: tuple[int, ...] | None, depth: int) -> tuple[int, ...]:
+        """The target's layers whose inputs a head reads; given: the numbers in its config."""
+        numbers: tuple[int, ...] = (2, depth // 2, depth - 3)  # as EAGLE-3 has it
+        if given is not None:
+            numbers = tuple(number + self.added for number in given)
+        return tuple(sorted(set(numbers))) if self.sorted else numbers
+
+
+class HeadWaysFile(RuleRow, frozen=True):
+    way: tuple[HeadWay, ...]
+
+
+def way(engine: str | None) -> HeadWay:
+    known = {row.engine: row for row in files.read("tables/head-ways", HeadWaysFile).way}
+    if (engine or USUAL) not in known:
+        raise UsageError(
+            f"how {engine} runs heads was not read", hint=f"--engine takes {', '.join(known)}."
+        )
+    return known[engine or USUAL]
