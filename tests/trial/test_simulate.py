@@ -120,7 +120,7 @@ def test_a_tree_is_counted_as_the_loop_counts(rank: list[int], paths: list[list[
 @given(ranks, st.lists(st.lists(st.integers(0, 3), min_size=1, max_size=5), min_size=1, max_size=9))
 def test_a_tree_accepts_its_longest_path(rank: list[int], paths: list[list[int]]) -> None:
     tree = trees.make("t", paths)
-    reached = trees.depth(np.array(rank), tree)
+    reached = trees.depth(line_up([trace(rank)]).rank, tree)
     for i in range(len(rank)):
         fits = [len(p) for p in tree.paths if tuple(rank[i : i + len(p)]) == p]
         assert reached[i] == max(fits, default=0)
@@ -140,7 +140,8 @@ def test_no_tree_of_that_size_takes_more_places(rows: list[list[int]], nodes: in
     traces = [trace(row) for row in rows]
 
     def taken(tree: trees.DraftTree) -> int:
-        return sum(int(trees.depth(one.rank[1:-1], tree).sum()) for one in traces)
+        cut = [trace(list(one.rank[1:-1])) for one in traces if len(one.rank) > 2]
+        return sum(int(trees.depth(line_up([one]).rank, tree).sum()) for one in cut)
 
     [best] = trees.best_of_each(line_up(traces), (nodes,))
     assert best.nodes <= nodes

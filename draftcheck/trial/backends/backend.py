@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from draftcheck.errors import ReadError, UsageError
 from draftcheck.trial.prompts import Prompt
 from draftcheck.trial.result import MeasuredModel, VerifiedRun
-from draftcheck.trial.speedup import Costs
+from draftcheck.trial.speedup import LONGEST, Costs
 
 if TYPE_CHECKING:  # backends are chosen without numpy
     from draftcheck.trial.simulate.traces import Ints, PassCounts, Trace
@@ -111,6 +111,8 @@ class BackendLimits:
     target_context: int | None
     draft_rows: int | None
     draft_context: int | None
+    longest: int = LONGEST
+    """Tokens that the draft can propose in one pass; 0: there is none."""
 
     @property
     def contexts(self) -> list[int]:

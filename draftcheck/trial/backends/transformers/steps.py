@@ -32,7 +32,7 @@ def measure(target: Any, draft: Any, device: str, sequences: int, context: int) 
         return None
     how = "CUDA graphs" if device.startswith("cuda") else "plain timing"
     step = ours.pop(1)
-    return Costs(small[1], step, ours, how, sequences)
+    return Costs(small[1], step, ours, how, sequences=sequences)
 
 
 def _plain(model: Any, sequences: int, context: int, widths: Sequence[int]) -> dict[int, float]:
