@@ -262,7 +262,8 @@ def _circumstances(plan: TrialPlan, backend: Backend | None) -> dict[str, Any]:
     models: Mapping[str, MeasuredModel] = {} if backend is None else backend.models
     return {
         "target_model": models.get("target") or _identify(plan.target),
-        "draft_model": models.get("draft") or _identify(plan.draft),
+        "draft_model": models.get("draft") or _identify(plan.draft or plan.target),
+        "head": None if backend is None else backend.head_run,
         "backend": (plan.backend or "none") if backend is None else backend.name,
         "device": "none" if backend is None else backend.device,
         "dtype": options.dtype or "unknown" if backend is None else backend.dtype,

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from draftcheck.errors import ReadError, UsageError
 from draftcheck.trial.prompts import Prompt
-from draftcheck.trial.result import MeasuredModel, VerifiedRun
+from draftcheck.trial.result import HeadRun, MeasuredModel, VerifiedRun
 from draftcheck.trial.speedup import LONGEST, Costs
 
 if TYPE_CHECKING:  # backends are chosen without numpy
@@ -72,6 +72,8 @@ class TrialOptions:
     """What that server calls the target."""
     draft_url: str | None = None
     """A llama-server that reads them as the draft."""
+    engine: str | None = None
+    """Whose way of running heads is taken; None: the usual one."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -140,6 +142,8 @@ class Backend(ABC):
         """How texts come from one vocabulary to the other; None: ids mean the same."""
         self.shared: float | None = None
         """With a translation: share of the target's tokens that the draft has too."""
+        self.head_run: HeadRun | None = None
+        """Of a head: what it is, and how it was run."""
 
     @property
     def notes(self) -> Sequence[str]:
@@ -195,10 +199,12 @@ def missing(name: str) -> str | None:
     return found
 
 
-def choose(target: str, draft: str, options: TrialOptions) -> str:
+def choose(target: str, draft: str | None, options: TrialOptions) -> str:
     """The backend that the files and servers named ask for."""
     from draftcheck.trial import model_places
 
+    if draft is None:
+        return "transformers"
     if options.target_url is not None:
         return "endpoint"
     if options.draft_url is not None:
@@ -216,9 +222,13 @@ def choose(target: str, draft: str, options: TrialOptions) -> str:
     )
 
 
-def open_backend(name: str | None, target: str, draft: str, options: TrialOptions) -> Backend:
-    """Load both models; a UsageError says what is missing. None: chosen by the files."""
+def open_backend(
+    name: str | None, target: str, draft: str | None, options: TrialOptions
+) -> Backend:
+    """Load both models; a UsageError says what is missing. No name: chosen by the files."""
     name = name or choose(target, draft, options)
+    if draft is None and name != "transformers":
+        raise UsageError(f"a trial with {name} needs a draft", hint="Name it behind the target.")
     if name not in BACKENDS:
         raise UsageError(f"no backend {name!r}", hint=f"Known: {', '.join(BACKENDS)}.")
     if (why := missing(name)) is not None:

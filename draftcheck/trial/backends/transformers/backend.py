@@ -33,6 +33,8 @@ from draftcheck.trial.backends.backend import (
 )
 from draftcheck.trial.backends.sides import DraftReader
 from draftcheck.trial.backends.transformers import draft_logits, loading, steps, universal
+from draftcheck.trial.backends.transformers.heads import backend as heads
+from draftcheck.trial.backends.transformers.heads.families import FAMILIES
 from draftcheck.trial.backends.transformers.target import TransformersTarget
 from draftcheck.trial.prompts import Prompt
 from draftcheck.trial.result import VerifiedRun
@@ -40,15 +42,20 @@ from draftcheck.trial.simulate.traces import Floats, Ints, PassCounts, Trace
 from draftcheck.trial.speedup import Costs
 
 
-def open(target: str, draft: str, options: TrialOptions) -> TransformersBackend:
-    """Load both models, when they fit."""
+def open(target: str, draft: str | None, options: TrialOptions) -> TransformersTarget:
+    """Load both models, when they fit; no draft: what the target brings along."""
     logging.set_verbosity_error()
     logging.disable_progress_bar()
     where = loading.device(options)
-    places = model_places.locate(target), model_places.locate(draft)
-    loading.check_room(target, draft, where, loading.dtype_name(options, where), options)
+    ours = model_places.locate(target)
+    places = ours, ours if draft is None else model_places.locate(draft)
+    kind = loading.check_room(target, draft, where, options, FAMILIES)
     tokenizer = loading.tokenizer(places[0], options)
     big = loading.model(places[0], where, options)
+    if kind != loading.FULL:
+        own = draft is None
+        head = heads.load_own(ours, big, options) if own else heads.load(kind, places, big, options)
+        return heads.HeadBackend(places, big, head, tokenizer, where, kind, options.engine)
     small = loading.model(places[1], where, options, like=big)
     backend = TransformersBackend(places, big, small, tokenizer, where)
     if options.universal:

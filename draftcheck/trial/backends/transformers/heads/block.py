@@ -11,7 +11,7 @@ at slot 0 already.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
@@ -30,10 +30,14 @@ from draftcheck.trial.backends.transformers.heads.readings import (
 )
 
 BLOCKS_AT_ONCE = 64
+Context = list[tuple[torch.Tensor, torch.Tensor]]
+"""Layer by layer the keys and values of the places before a block."""
 
 
 class BlockHead(Head):
     """A DFlash head and what it borrows from its target."""
+
+    at_once = True
 
     def __init__(self, source: HeadSource) -> None:
         raw, target = source.raw, source.target
@@ -65,11 +69,10 @@ class BlockHead(Head):
         self._head = source.tensor("lm_head.weight", default=source.output)
 
     def readings(self, text: SlotTokens, seen: TargetStates, count: int) -> Iterator[torch.Tensor]:
-        context = linear(seen.hidden.to(self.dtype), self._fc)
-        states = _rms(context, self._hidden_norm, self._eps)
-        slots = states.shape[1] - 1
+        context = self._context(seen.hidden)
+        slots = seen.hidden.shape[1] - 1
         parts = [
-            self._blocks(text, states, range(at, min(at + BLOCKS_AT_ONCE, slots)))
+            self._blocks(text, context, range(at, min(at + BLOCKS_AT_ONCE, slots)))
             for at in range(text.begin, slots, BLOCKS_AT_ONCE)
         ]
         out = torch.cat(parts, dim=1)
@@ -77,28 +80,41 @@ class BlockHead(Head):
         for reading in range(min(count, self.longest)):
             yield out[:, :, first + reading]
 
-    def _blocks(self, text: SlotTokens, states: torch.Tensor, begins: range) -> torch.Tensor:
+    def step(self, sequences: int, context: int) -> Callable[[], object]:
+        width = self._fc.shape[1]
+        seen = torch.zeros(sequences, context, width, dtype=self.dtype, device=self.device)
+        text = SlotTokens(torch.zeros(sequences, context, dtype=torch.long, device=self.device), 0)
+        kept, last = self._context(seen), range(context - 1, context)
+        return lambda: self.logits(self._blocks(text, kept, last), 1).argmax(-1)
+
+    def _context(self, hidden: torch.Tensor) -> Context:
+        """Keys and values of every layer for the target's states at all places."""
+        projected = linear(hidden.to(self.dtype), self._fc)
+        states = _rms(projected, self._hidden_norm, self._eps)
+        places = torch.arange(states.shape[1], device=self.device)
+        turned = self._layers.rotary(states, places[None])
+        return [_keys_and_values(layer.self_attn, states, turned) for layer in self._layers.layers]
+
+    def _blocks(self, text: SlotTokens, context: Context, begins: range) -> torch.Tensor:
         """Texts x blocks x slots x width."""
         texts, size = len(text.ids), self.block
         ids = torch.full((texts, len(begins), size), self.mask_id, device=self.device)
         ids[:, :, 0] = text.after(1, begins[0], len(begins))
         anchors = torch.arange(begins[0], begins[-1] + 1, device=self.device)
-        places = torch.arange(states.shape[1], device=self.device)
+        places = torch.arange(context[0][0].shape[2], device=self.device)
         in_block = (anchors[:, None] + 1 + torch.arange(size, device=self.device)).flatten()
-        context = places[None] <= anchors.repeat_interleave(size)[:, None]
+        before = places[None] <= anchors.repeat_interleave(size)[:, None]
         number = torch.arange(len(begins), device=self.device).repeat_interleave(size)
         own = number[:, None] == number[None]
         if self.causal:
             own &= in_block[:, None] >= in_block[None]
-        mask = additive(torch.cat([context, own], dim=1), self.dtype)[None, None]
+        mask = additive(torch.cat([before, own], dim=1), self.dtype)[None, None]
         hidden = embedding(ids.flatten(1), self._embeddings)
         cache = DynamicCache()
-        turned = self._layers.rotary(states, places[None])
-        for number_of_layer, layer in enumerate(self._layers.layers):
-            keys, values = _keys_and_values(layer.self_attn, states, turned)
-            cache.update(keys, values, number_of_layer)
+        for at, (keys, values) in enumerate(context):
+            cache.update(keys, values, at)
             shared = self._layers.shared(hidden, in_block, mask, cache)
-            hidden = self._layers.forward(number_of_layer, hidden, **shared)
+            hidden = self._layers.forward(at, hidden, **shared)
         return _rms(hidden, self._norm, self._eps).view(texts, len(begins), size, -1)
 
     def logits(self, hidden: torch.Tensor, reading: int) -> torch.Tensor:

@@ -37,6 +37,7 @@ class Eagle3Head(RecurrentHead):
         form = "speculators" if "speculators_model_type" in raw else "checkpoint"
         told = setting(raw, "norm_before_residual")
         usual = source.way.norm_before_residual[form]
+        self.width = config.hidden_size
         self.norm_before_residual = usual if told is None else bool(told)
         self.norm_output = bool(raw.get("norm_output", False))
         depth = target.config.get_text_config().num_hidden_layers

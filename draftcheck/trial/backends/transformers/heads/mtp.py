@@ -90,8 +90,9 @@ class MtpHead(RecurrentHead):
             for name in source.weights
             if name.startswith(prefix) and name not in own
         }
-        device, dtype = source.embeddings.device, source.target.dtype
-        self._layers = layers.build(config, tensors, self.count, dtype, device)
+        self.device, self.dtype = source.embeddings.device, source.target.dtype
+        self.width = config.hidden_size
+        self._layers = layers.build(config, tensors, self.count, self.dtype, self.device)
         self._norm_like = source.target.get_decoder().norm
         self._part = [self._parts(source, n) for n in numbers]
 

@@ -35,8 +35,16 @@ class HeadWaysFile(RuleRow, frozen=True):
     way: tuple[HeadWay, ...]
 
 
+def _known() -> dict[str, HeadWay]:
+    return {row.engine: row for row in files.read("tables/head-ways", HeadWaysFile).way}
+
+
+def others(taken: HeadWay) -> list[HeadWay]:
+    return [row for row in _known().values() if row.engine != taken.engine]
+
+
 def way(engine: str | None) -> HeadWay:
-    known = {row.engine: row for row in files.read("tables/head-ways", HeadWaysFile).way}
+    known = _known()
     if (engine or USUAL) not in known:
         raise UsageError(
             f"how {engine} runs heads was not read", hint=f"--engine takes {', '.join(known)}."
