@@ -25,7 +25,7 @@ from draftcheck.trial.backends.backend import TargetText, TrialOptions  # noqa: 
 from draftcheck.trial.backends.llamacpp import backend as llamacpp  # noqa: E402
 from draftcheck.trial.backends.llamacpp import library  # noqa: E402
 from draftcheck.trial.backends.llamacpp import program as llama_program  # noqa: E402
-from draftcheck.trial.backends.llamacpp.backend import Speculation  # noqa: E402
+from draftcheck.trial.backends.llamacpp.speculation import Speculation  # noqa: E402
 from draftcheck.trial.prompts import load  # noqa: E402
 from draftcheck.trial.simulate import passes as simulate  # noqa: E402
 from draftcheck.trial.simulate.traces import Trace, line_up  # noqa: E402
