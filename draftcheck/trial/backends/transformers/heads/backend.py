@@ -37,10 +37,10 @@ from draftcheck.trial.backends.transformers.target import TransformersTarget
 from draftcheck.trial.model_places import ModelPlace
 from draftcheck.trial.result import HeadRun
 from draftcheck.trial.simulate.traces import NEVER, Trace
-from draftcheck.trial.speedup import Costs
+from draftcheck.trial.speedup import LONGEST, Costs
 
 READINGS = 8
-"""Drafts in a row that are read; heads are seldom used for more."""
+"""Drafts in a row that are read of heads that make one after the other."""
 TOKENS = 1 << 14
 """Of texts that go through the target together."""
 FILLED = {"rank": NEVER}
@@ -110,7 +110,9 @@ class HeadBackend(TransformersTarget):
 
     def limits(self) -> BackendLimits:
         rows, context = loading.rows(self.target), loading.context(self.target)
-        longest = 0 if self.head is None else min(self.head.longest, READINGS)
+        longest = 0
+        if self.head is not None:
+            longest = min(self.head.longest, LONGEST if self.head.at_once else READINGS)
         return BackendLimits(rows, context, rows, context, longest)
 
     @torch.inference_mode()
@@ -143,23 +145,29 @@ class HeadBackend(TransformersTarget):
         if not bool(torch.isfinite(last).all()):
             raise target_not_numbers(self._places[0].ref)
         tables: list[dict[str, Any]] = [{} for _ in texts]
-        count = min(head.longest, READINGS)
+        count = self.limits().longest
         states = head.readings(SlotTokens(ids, begin), seen, count)
         for reading, hidden in enumerate(states, start=1):
-            for row, (text, table) in enumerate(zip(texts, tables, strict=True)):
-                # A pass from token 1 on begins at the slot of the prompt's last token.
-                slot, size = len(text.prompt) - 1 - begin, len(text.tokens) - reading
-                if size <= 0:
-                    continue
-                tokens = ids[row, len(text.prompt) + reading :][:size]
-                logits = head.logits(hidden[row, slot : slot + size], reading)
-                before = last[row, len(text.prompt) + reading - 1 :][:size]
-                columns = self._columns(head, logits, tokens, before, options.temperature)
-                for name, column in columns.items():
-                    filler = FILLED.get(name, 0)
+            # A pass from token 1 on begins at the slot of the prompt's last token.
+            ends = [len(text.prompt) for text in texts]
+            sizes = [max(len(text.tokens) - reading, 0) for text in texts]
+            slots, tokens, before = (
+                torch.cat([
+                    table[row, end + shift :][:size]
+                    for row, (end, size) in enumerate(zip(ends, sizes, strict=True))
+                ])
+                for table, shift in ((hidden, -1 - begin), (ids, reading), (last, reading - 1))
+            )  # fmt: skip
+            if not len(tokens):
+                break
+            logits = head.logits(slots, reading)
+            columns = self._columns(head, logits, tokens, before, options.temperature)
+            for name, column in columns.items():
+                parts = np.split(column, np.cumsum(sizes)[:-1])
+                for text, table, part in zip(texts, tables, parts, strict=True):
                     shape = (len(text.tokens), count)
-                    found = table.setdefault(name, np.full(shape, filler, column.dtype))
-                    found[1 : size + 1, reading - 1] = column
+                    empty = np.full(shape, FILLED.get(name, 0), column.dtype)
+                    table.setdefault(name, empty)[1 : len(part) + 1, reading - 1] = part
         return [self._trace(text, table, count) for text, table in zip(texts, tables, strict=True)]
 
     def _columns(
