@@ -53,6 +53,8 @@ class BlockHead(Head):
         self.causal = bool(setting(raw, "causal"))
         depth = target.config.get_text_config().num_hidden_layers
         self.layers_read = source.way.layers(given_layers(raw), depth)
+        if outputs := setting(raw, "target_layer_ids"):  # in every engine: what they put out
+            self.layers_read = tuple(number + 1 for number in outputs)
         tensors = {
             name.removeprefix("layers."): source.tensor(name)
             for name in source.weights
