@@ -80,13 +80,18 @@ def build(
     if getattr(small, "mlp_layer_types", None):
         small.mlp_layer_types = [config.mlp_layer_types[-1]] * count
     with torch.device("meta"):
-        kind = type(AutoModel.from_config(small))
+        empty = AutoModel.from_config(small)
     own = {f"layers.{name}": tensor for name, tensor in tensors.items()}
-    model, report = kind.from_pretrained(
+    own |= {  # what a model has besides layers, so that nothing is reported as missing
+        name: torch.zeros(tensor.shape, dtype=tensor.dtype)
+        for name, tensor in empty.state_dict().items()
+        if not name.startswith("layers.")
+    }
+    model, report = type(empty).from_pretrained(
         None, config=small, state_dict=own, output_loading_info=True, dtype=dtype,
         attn_implementation="sdpa",
     )  # fmt: skip
-    missing = sorted(name for name in report["missing_keys"] if name.startswith("layers."))
+    missing = sorted(report["missing_keys"])
     if missing:
         raise BrokenDraft(f"the head lacks {missing[0]} and {len(missing) - 1} more tensors")
     if report["unexpected_keys"]:
