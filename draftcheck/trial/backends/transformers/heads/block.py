@@ -50,8 +50,6 @@ class BlockHead(Head):
         self.device, self.dtype = source.embeddings.device, target.dtype
         part = dict(raw.get("transformer_layer_config") or raw)
         kinds: list[str | None] = list(part.get("layer_types") or ())
-        if not {"rope_theta", "rope_parameters"} & part.keys():
-            part["rope_theta"] = 1e6
         config = layers.layer_config({**part, "model_type": "qwen3"}, "qwen3")
         kinds = kinds or [None] * config.num_hidden_layers
         mask, size = setting(raw, *MASKS), setting(raw, "block_size", "dspark_block_size")
