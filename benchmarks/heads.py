@@ -22,8 +22,7 @@ from benchmarks import trial
 from benchmarks.trial import Numbers, bytes_of, cache_bytes, clock, plain, timed
 from draftcheck.trial.backends.backend import TrialOptions
 from draftcheck.trial.backends.transformers.heads import ways
-from draftcheck.trial.backends.transformers.heads.backend import HeadBackend
-from draftcheck.trial.backends.transformers.heads.families import FAMILIES
+from draftcheck.trial.backends.transformers.heads.backend import HeadBackend, made
 from draftcheck.trial.backends.transformers.heads.readings import HeadSource
 from draftcheck.trial.model_places import ModelPlace
 from draftcheck.trial.prompts import Prompt
@@ -144,10 +143,9 @@ def main() -> int:
     for kind, (raw, weights) in kinds.items():
         here = {name: tensor.to(device) for name, tensor in weights.items()}
         head_bytes = sum(t.numel() * 2 for t in weights.values() if t.is_floating_point())
-        with torch.inference_mode():
-            head = FAMILIES[kind](HeadSource(raw, here, target, ways.way(None)))
+        head = made(kind, HeadSource(raw, here, target, ways.way(None)))
         del here
-        backend = HeadBackend(places, target, head, Numbers(), device, kind, None)
+        backend = HeadBackend(places, target, head, Numbers(), device)
         found.append(measure(kind, backend, asked, options, head_bytes))
     kept = True
     for row in found:

@@ -28,7 +28,7 @@ BACKENDS = {
     "vllm": "draftcheck.trial.backends.vllm",
     "endpoint": "draftcheck.trial.backends.endpoint",
 }
-HEADS = ("dflash", "eagle3", "medusa", "mlp_speculator", "mtp")
+HEADS = ("dflash", "dspark", "eagle", "eagle3", "medusa", "mlp_speculator", "mtp", "peagle")
 """Kinds of heads that a trial can measure."""
 PACKAGES = {"transformers": ("torch", "transformers"), "vllm": ("vllm",)}
 """What a backend cannot do without; the others say themselves what they lack."""

@@ -54,7 +54,7 @@ def open(target: str, draft: str | None, options: TrialOptions) -> TransformersT
     if kind != loading.FULL:
         own = draft is None
         head = heads.load_own(ours, big, options) if own else heads.load(kind, places, big, options)
-        return heads.HeadBackend(places, big, head, tokenizer, where, kind, options.engine)
+        return heads.HeadBackend(places, big, head, tokenizer, where)
     small = loading.model(places[1], where, options, like=big)
     backend = TransformersBackend(places, big, small, tokenizer, where)
     if options.universal:
