@@ -28,6 +28,8 @@ BACKENDS = {
     "vllm": "draftcheck.trial.backends.vllm",
     "endpoint": "draftcheck.trial.backends.endpoint",
 }
+HEADS = ("dflash", "dspark", "eagle", "eagle3", "medusa", "mlp_speculator", "mtp", "peagle")
+"""Kinds of heads that a trial can measure."""
 PACKAGES = {"transformers": ("torch", "transformers"), "vllm": ("vllm",)}
 """What a backend cannot do without; the others say themselves what they lack."""
 EXTRA = {"transformers": ", it comes with the trial extra"}

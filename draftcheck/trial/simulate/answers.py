@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -116,7 +116,8 @@ def answer(
     lengths = tuple(make.lengths(counts))
     other: tuple[SpeculationFigures, ...] = ()
     if longest and _draft_samples(traces):  # otherwise a greedy draft is the same draft
-        other = tuple(make.lengths(simulate.lengths(line, longest), ", greedy draft"))
+        greedy = by_length(traces, longest, samples=False)
+        other = tuple(make.lengths(greedy, ", greedy draft"))
     thresholds = tuple(make.thresholds(line, longest)) if longest else ()
     shapes = tuple(make.trees(line, tree)) if longest else ()
     grams = tuple(make.ngrams(line, ngram.NgramTexts(traces)))
@@ -124,7 +125,7 @@ def answer(
     if cost is not None:
         every = (NO, *lengths, *other, *thresholds, *shapes, *grams)
         best = max(every, key=lambda row: row.speedup or 0.0)
-    length = min(USUAL, len(lengths))
+    length = min(USUAL, max(counts, default=USUAL))
     if cost is not None and lengths:
         length = max(lengths, key=lambda row: row.speedup or 0.0).draft_tokens or USUAL
     return TrialAnswers(counts, lengths, other, thresholds, shapes, grams, best, length)
@@ -136,11 +137,24 @@ def length_rows(counts: ByLength, cost: Costs | None) -> Figures:
     return _FiguresMaker(Bootstrap(prompts), cost).lengths(counts)
 
 
-def by_length(traces: Sequence[Trace], longest: int, first: int = 1) -> dict[int, PassCounts]:
-    """Fixed draft lengths; the draft samples too where its chances are known. first: line_up."""
-    if _draft_samples(traces):
-        return simulate.sampled_lengths(traces, longest, first)
-    return simulate.lengths(line_up(traces, first), longest)
+def by_length(
+    traces: Sequence[Trace], longest: int, first: int = 1, *, samples: bool | None = None
+) -> dict[int, PassCounts]:
+    """Fixed draft lengths; first: as in line_up; samples: the draft does too, None: if it can."""
+    if samples is None:
+        samples = _draft_samples(traces)
+    if not any(trace.of_length for trace in traces):
+        if samples:
+            return simulate.sampled_lengths(traces, longest, first)
+        return simulate.lengths(line_up(traces, first), longest)
+    known = {longest}.union(*(trace.of_length for trace in traces))
+    found = {}
+    for g in sorted(g for g in known if g <= longest):
+        own = [
+            replace(t.of_length.get(g, t), of_length={}, temperature=t.temperature) for t in traces
+        ]
+        found[g] = by_length(own, g, first, samples=samples)[g]
+    return found
 
 
 def _draft_samples(traces: Sequence[Trace]) -> bool:

@@ -64,7 +64,7 @@ def stop_when_unsure(line: JoinedTraces, p_min: float, longest: int, shortest: i
     far the draft would have gone on after a wrong token of its own is not seen in one reading:
     there each further token is taken to pass the threshold as often as the others do.
     """
-    sure = line.confidence >= p_min
+    sure = line.confidence[:, :longest] >= p_min
     share = float(sure[:, : line.readings].mean()) if len(sure) else 0.0
     run, room = line.run, np.minimum(longest, line.room)
     reach = np.minimum(leading(sure), room)

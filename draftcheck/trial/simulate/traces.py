@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -47,6 +47,10 @@ class Trace:
     agree: Floats | None = None
     """Sampled only: the target's probability of the draft's first choice."""
     temperature: float = 0.0
+    of_length: Mapping[int, Trace] = field(default_factory=dict)
+    """Of heads whose drafts depend on how many they make: the same for drafts of other lengths.
+
+    Lengths that are neither here nor the table's own cannot be told."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

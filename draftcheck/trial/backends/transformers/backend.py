@@ -34,7 +34,6 @@ from draftcheck.trial.backends.backend import (
 from draftcheck.trial.backends.sides import DraftReader
 from draftcheck.trial.backends.transformers import draft_logits, loading, steps, universal
 from draftcheck.trial.backends.transformers.heads import backend as heads
-from draftcheck.trial.backends.transformers.heads.families import FAMILIES
 from draftcheck.trial.backends.transformers.target import TransformersTarget
 from draftcheck.trial.prompts import Prompt
 from draftcheck.trial.result import VerifiedRun
@@ -49,13 +48,13 @@ def open(target: str, draft: str | None, options: TrialOptions) -> TransformersT
     where = loading.device(options)
     ours = model_places.locate(target)
     places = ours, ours if draft is None else model_places.locate(draft)
-    kind = loading.check_room(target, draft, where, options, FAMILIES)
+    kind = loading.check_room(target, draft, where, options)
     tokenizer = loading.tokenizer(places[0], options)
     big = loading.model(places[0], where, options)
     if kind != loading.FULL:
         own = draft is None
         head = heads.load_own(ours, big, options) if own else heads.load(kind, places, big, options)
-        return heads.HeadBackend(places, big, head, tokenizer, where, kind, options.engine)
+        return heads.HeadBackend(places, big, head, tokenizer, where)
     small = loading.model(places[1], where, options, like=big)
     backend = TransformersBackend(places, big, small, tokenizer, where)
     if options.universal:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import io
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,8 @@ from draftcheck.errors import ReadError, UsageError
 from draftcheck.memory import fit as memory
 from draftcheck.models import read as facts
 from draftcheck.models import refs
-from draftcheck.trial.backends.backend import BrokenDraft, TrialOptions
+from draftcheck.trial.backends.backend import HEADS, BrokenDraft, TrialOptions
+from draftcheck.trial.backends.transformers.heads import fitting
 from draftcheck.trial.model_places import ModelPlace
 from draftcheck.trial.prompts import Prompt
 from draftcheck.values import dtypes
@@ -183,10 +184,8 @@ def _line(error: Exception, most: int) -> str:
     return " ".join(str(error).split())[:most]
 
 
-def check_room(
-    target: str, draft: str | None, where: str, options: TrialOptions, heads: Collection[str]
-) -> str:
-    """What drafts: FULL, OWN, or one of these kinds of heads.
+def check_room(target: str, draft: str | None, where: str, options: TrialOptions) -> str:
+    """What drafts: FULL, OWN, or a kind of head.
 
     Refuses what cannot fit, with what was needed, what there is, and a smaller plan.
     """
@@ -199,11 +198,13 @@ def check_room(
     if ours.role not in (None, FULL):
         raise UsageError(f"{target}: not a model that writes text by itself ({ours.role})")
     kind = OWN if theirs is None else theirs.role or FULL
-    if kind not in (OWN, FULL, *heads):
+    if kind not in (OWN, FULL, *HEADS):
         raise UsageError(
             f"{draft}: {kind} cannot be measured by itself",
             hint="It is measured in the engine that serves it: draftcheck probe URL.",
         )
+    if kind in HEADS and theirs is not None:
+        fitting.check(ours, theirs)
     _check_free(target, draft, ours, theirs, where, options)
     return kind
 

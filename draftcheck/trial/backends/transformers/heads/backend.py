@@ -8,6 +8,7 @@ for what it brings along: MTP layers of its own, or nothing but copied text.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -37,27 +38,35 @@ from draftcheck.trial.backends.transformers.target import TransformersTarget
 from draftcheck.trial.model_places import ModelPlace
 from draftcheck.trial.result import HeadRun
 from draftcheck.trial.simulate.traces import NEVER, Trace
-from draftcheck.trial.speedup import Costs
+from draftcheck.trial.speedup import LONGEST, Costs
 
 READINGS = 8
-"""Drafts in a row that are read; heads are seldom used for more."""
+"""Drafts in a row that are read of heads that make one after the other."""
 TOKENS = 1 << 14
 """Of texts that go through the target together."""
 FILLED = {"rank": NEVER}
 """What stands where nothing was drafted; 0 elsewhere."""
 
 
+@dataclass(frozen=True, slots=True)
+class LoadedHead:
+    head: Head
+    run: HeadRun
+    remarks: tuple[str, ...]
+    """What the user should know about how it is run."""
+
+
 def load(
     kind: str, places: tuple[ModelPlace, ModelPlace], target: Any, options: TrialOptions
-) -> Head:
+) -> LoadedHead:
     """A head from files of its own."""
     where = files.folder(places[1], options.trust_remote_code)
     raw = files.config(places[1], where)
     weights = files.tensors(places[1], where, options.trust_remote_code)
-    return _made(kind, HeadSource(raw, weights, target, ways.way(options.engine)))
+    return made(kind, HeadSource(raw, weights, target, ways.way(options.engine)))
 
 
-def load_own(place: ModelPlace, target: Any, options: TrialOptions) -> Head | None:
+def load_own(place: ModelPlace, target: Any, options: TrialOptions) -> LoadedHead | None:
     """The target's own MTP layers; None: it has none."""
     where = files.folder(place, options.trust_remote_code)
     behind = target.config.get_text_config().num_hidden_layers
@@ -66,16 +75,26 @@ def load_own(place: ModelPlace, target: Any, options: TrialOptions) -> Head | No
     if not weights:
         return None
     source = HeadSource(files.config(place, where), weights, target, ways.way(options.engine))
-    return _made("mtp", source)
+    return made("mtp", source)
 
 
-def _made(kind: str, source: HeadSource) -> Head:
+def made(kind: str, source: HeadSource) -> LoadedHead:
+    way = source.way
     try:
         with torch.inference_mode():
-            return FAMILIES[kind](source)
+            head = FAMILIES[kind](source)
     except (KeyError, ValueError, TypeError, AttributeError, RuntimeError) as error:
         words = " ".join(str(error).split())[:200] or type(error).__name__
         raise BrokenDraft(f"the head's files do not fit together: {words}") from error
+    remarks = [f"the head was run as {way.engine} {way.version} runs it"]
+    mine = head.choices(source)
+    for other in ways.others(way):
+        theirs = head.choices(replace(source, way=other))
+        if differing := [name for name in mine if mine[name] != theirs[name]]:
+            words = ", ".join(f"{name}: {theirs[name]}, not {mine[name]}" for name in differing)
+            remarks.append(f"{other.engine} runs it otherwise ({words}): --engine {other.engine}")
+    run = HeadRun(kind, way.engine, way.version, head.layers_read)
+    return LoadedHead(head, run, tuple(remarks))
 
 
 class HeadBackend(TransformersTarget):
@@ -85,32 +104,23 @@ class HeadBackend(TransformersTarget):
         self,
         places: tuple[ModelPlace, ModelPlace],
         target: Any,
-        head: Head | None,
+        loaded: LoadedHead | None,
         tokenizer: Any,
         where: str,
-        kind: str,
-        engine: str | None,
     ) -> None:
         super().__init__(places, target, tokenizer, where)
-        self.head = head
-        if head is None:
+        self.head = None if loaded is None else loaded.head
+        if loaded is None:
             self.remarks.append("the target has no MTP layers: copied drafts alone were measured")
-            return
-        way = ways.way(engine)
-        self.head_run = HeadRun(kind, way.engine, way.version, head.layers_read)
-        self.remarks.append(f"the head was run as {way.engine} {way.version} runs it")
-        for other in ways.others(way):
-            mine, theirs = head.way_taken(way), head.way_taken(other)
-            for name in mine:
-                if mine[name] != theirs[name]:
-                    self.remarks.append(
-                        f"{other.engine} takes {theirs[name]} as {name}, {way.engine}"
-                        f" {mine[name]}: there the figures differ (--engine {other.engine})"
-                    )
+        else:
+            self.head_run = loaded.run
+            self.remarks += loaded.remarks
 
     def limits(self) -> BackendLimits:
         rows, context = loading.rows(self.target), loading.context(self.target)
-        longest = 0 if self.head is None else min(self.head.longest, READINGS)
+        longest = 0
+        if self.head is not None:
+            longest = min(self.head.longest, LONGEST if self.head.at_once else READINGS)
         return BackendLimits(rows, context, rows, context, longest)
 
     @torch.inference_mode()
@@ -142,24 +152,51 @@ class HeadBackend(TransformersTarget):
         seen, last = target_states(self.target, ids, head)
         if not bool(torch.isfinite(last).all()):
             raise target_not_numbers(self._places[0].ref)
+        slots, longest = SlotTokens(ids, begin), self.limits().longest
+        counts = (longest,) if head.leads else (*range(1, min(longest, READINGS + 1)), longest)
+        found = {
+            count: self._table(head, texts, (slots, seen, last), count, options) for count in counts
+        }
+        traces = found.pop(longest)
+        return [
+            replace(trace, of_length={count: rows[i] for count, rows in found.items()})
+            for i, trace in enumerate(traces)
+        ]
+
+    def _table(
+        self,
+        head: Head,
+        texts: Sequence[TargetText],
+        read: tuple[SlotTokens, TargetStates, torch.Tensor],
+        count: int,
+        options: TrialOptions,
+    ) -> list[Trace]:
+        """Traces of passes with so many drafts; read: the texts, and the target's states."""
+        slots, seen, last = read
         tables: list[dict[str, Any]] = [{} for _ in texts]
-        count = min(head.longest, READINGS)
-        states = head.readings(SlotTokens(ids, begin), seen, count)
-        for reading, hidden in enumerate(states, start=1):
-            for row, (text, table) in enumerate(zip(texts, tables, strict=True)):
-                # A pass from token 1 on begins at the slot of the prompt's last token.
-                slot, size = len(text.prompt) - 1 - begin, len(text.tokens) - reading
-                if size <= 0:
-                    continue
-                tokens = ids[row, len(text.prompt) + reading :][:size]
-                logits = head.logits(hidden[row, slot : slot + size], reading)
-                before = last[row, len(text.prompt) + reading - 1 :][:size]
-                columns = self._columns(head, logits, tokens, before, options.temperature)
-                for name, column in columns.items():
-                    filler = FILLED.get(name, 0)
+        for reading, hidden in enumerate(head.readings(slots, seen, count), start=1):
+            # A pass from token 1 on begins at the slot of the prompt's last token.
+            ends = [len(text.prompt) for text in texts]
+            sizes = [max(len(text.tokens) - reading, 0) for text in texts]
+            states, tokens, before = (
+                torch.cat([
+                    table[row, end + shift :][:size]
+                    for row, (end, size) in enumerate(zip(ends, sizes, strict=True))
+                ])
+                for table, shift in (
+                    (hidden, -1 - slots.begin), (slots.ids, reading), (last, reading - 1)
+                )
+            )  # fmt: skip
+            if not len(tokens):
+                break
+            logits = head.logits(states, reading)
+            columns = self._columns(head, logits, tokens, before, options.temperature)
+            for name, column in columns.items():
+                parts = np.split(column, np.cumsum(sizes)[:-1])
+                for text, table, part in zip(texts, tables, parts, strict=True):
                     shape = (len(text.tokens), count)
-                    found = table.setdefault(name, np.full(shape, filler, column.dtype))
-                    found[1 : size + 1, reading - 1] = column
+                    empty = np.full(shape, FILLED.get(name, 0), column.dtype)
+                    table.setdefault(name, empty)[1 : len(part) + 1, reading - 1] = part
         return [self._trace(text, table, count) for text, table in zip(texts, tables, strict=True)]
 
     def _columns(

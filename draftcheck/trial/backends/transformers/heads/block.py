@@ -7,17 +7,22 @@
 A block can begin at any slot, and blocks do not see one another: all of them go through at once,
 under the mask [ context up to i | own block ]. Heads that sample from the anchor propose x(i+2)
 at slot 0 already.
+
+Most heads see their whole block, so the number of masks tells in every draft: an engine that makes
+as many masks as it wants drafts gets other first drafts from a pass of 3 than from a pass of 7
+(`leads` is False then). Layers with a sliding window see only the slots before them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import torch
 from torch.nn.functional import embedding, linear
-from transformers import AutoConfig, DynamicCache
+from transformers import DynamicCache
 
+from draftcheck.trial.backends.backend import BrokenDraft
 from draftcheck.trial.backends.transformers.heads import layers
 from draftcheck.trial.backends.transformers.heads.readings import (
     Head,
@@ -25,13 +30,18 @@ from draftcheck.trial.backends.transformers.heads.readings import (
     SlotTokens,
     TargetStates,
     additive,
-    given_layers,
+    layers_read,
+    own_ids,
+    rms,
     setting,
 )
+from draftcheck.trial.backends.transformers.heads.ways import HeadWay
 
 BLOCKS_AT_ONCE = 64
 Context = list[tuple[torch.Tensor, torch.Tensor]]
 """Layer by layer the keys and values of the places before a block."""
+SLIDING = "sliding_attention"
+MASKS = ("mask_token_id", "dspark_noise_token_id", "pard_token", "ptd_token_id")
 
 
 class BlockHead(Head):
@@ -43,43 +53,50 @@ class BlockHead(Head):
         raw, target = source.raw, source.target
         self.device, self.dtype = source.embeddings.device, target.dtype
         part = dict(raw.get("transformer_layer_config") or raw)
-        config = AutoConfig.for_model(
-            "qwen3", **{k: v for k, v in part.items() if k != "model_type"}
-        )
-        self.block = int(setting(raw, "block_size"))
-        self.mask_id = int(setting(raw, "mask_token_id") or 0)
-        self.from_anchor = bool(raw.get("sample_from_anchor", False))
+        kinds: list[str | None] = list(part.get("layer_types") or ())
+        config = layers.layer_config({**part, "model_type": "qwen3"}, "qwen3")
+        kinds = kinds or [None] * config.num_hidden_layers
+        mask, size = setting(raw, *MASKS), setting(raw, "block_size", "dspark_block_size")
+        if mask is None or size is None:
+            raise BrokenDraft("the head's config names no mask token or no block size")
+        if setting(raw, "attention_sink_bias", "add_swa_attention_sink_bias"):
+            raise BrokenDraft("block heads with attention sinks cannot be read yet")
+        self.mask_id, self.block = int(mask), int(size)
+        self.from_anchor = self.samples_anchor(raw)
         self.longest = self.block if self.from_anchor else self.block - 1
-        self.causal = bool(setting(raw, "causal"))
-        depth = target.config.get_text_config().num_hidden_layers
-        self.layers_read = source.way.layers(given_layers(raw), depth)
-        if outputs := setting(raw, "target_layer_ids"):  # in every engine: what they put out
-            self.layers_read = tuple(number + 1 for number in outputs)
-        tensors = {
-            name.removeprefix("layers."): source.tensor(name)
-            for name in source.weights
-            if name.startswith("layers.")
-        }
+        self._causal = [_causal(raw, kind, source.way) for kind in kinds]
+        self._window = [_window(raw, part, kind, kinds) for kind in kinds]
+        self._by_drafts = source.way.block == "drafts"
+        self.leads = not self._by_drafts or all(self._causal)
+        self.layers_read = layers_read(source)
         self._layers = layers.build(
-            config, tensors, config.num_hidden_layers, self.dtype, self.device
+            config, layers.numbered(source), config.num_hidden_layers, self.dtype, self.device
         )
         self._eps = config.rms_norm_eps
         self._embeddings = source.tensor("embed_tokens.weight", default=source.embeddings)
-        self._fc = source.tensor("fc.weight")
-        self._hidden_norm = source.tensor("hidden_norm.weight")
+        self._fc = source.tensor("fc.weight", "encoder.fc.weight")
+        self._hidden_norm = source.tensor("hidden_norm.weight", "encoder.output_norm_enc.weight")
         self._norm = source.tensor("norm.weight")
         self._head = source.tensor("lm_head.weight", default=source.output)
+        self.to_target = own_ids(source, len(self._head))
+
+    def choices(self, source: HeadSource) -> dict[str, object]:
+        return {"slots of a block": source.way.block, "layers": layers_read(source)}
+
+    def samples_anchor(self, raw: Mapping[str, Any]) -> bool:
+        """The block's first slot, which holds the last token, proposes too."""
+        return bool(setting(raw, "sample_from_anchor"))
 
     def readings(self, text: SlotTokens, seen: TargetStates, count: int) -> Iterator[torch.Tensor]:
-        context = self._context(seen.hidden)
-        slots = seen.hidden.shape[1] - 1
+        count, first = min(count, self.longest), 0 if self.from_anchor else 1
+        size = count + first if self._by_drafts else self.block
+        context, slots = self._context(seen.hidden), seen.hidden.shape[1] - 1
         parts = [
-            self._blocks(text, context, range(at, min(at + BLOCKS_AT_ONCE, slots)))
+            self._blocks(text, context, range(at, min(at + BLOCKS_AT_ONCE, slots)), size)
             for at in range(text.begin, slots, BLOCKS_AT_ONCE)
         ]
         out = torch.cat(parts, dim=1)
-        first = 0 if self.from_anchor else 1
-        for reading in range(min(count, self.longest)):
+        for reading in range(count):
             yield out[:, :, first + reading]
 
     def step(self, sequences: int, context: int) -> Callable[[], object]:
@@ -87,19 +104,18 @@ class BlockHead(Head):
         seen = torch.zeros(sequences, context, width, dtype=self.dtype, device=self.device)
         text = SlotTokens(torch.zeros(sequences, context, dtype=torch.long, device=self.device), 0)
         kept, last = self._context(seen), range(context - 1, context)
-        return lambda: self.logits(self._blocks(text, kept, last), 1).argmax(-1)
+        return lambda: self.logits(self._blocks(text, kept, last, self.block), 1).argmax(-1)
 
     def _context(self, hidden: torch.Tensor) -> Context:
         """Keys and values of every layer for the target's states at all places."""
-        projected = linear(hidden.to(self.dtype), self._fc)
-        states = _rms(projected, self._hidden_norm, self._eps)
+        states = rms(linear(hidden.to(self.dtype), self._fc), self._hidden_norm, self._eps)
         places = torch.arange(states.shape[1], device=self.device)
         turned = self._layers.rotary(states, places[None])
         return [_keys_and_values(layer.self_attn, states, turned) for layer in self._layers.layers]
 
-    def _blocks(self, text: SlotTokens, context: Context, begins: range) -> torch.Tensor:
+    def _blocks(self, text: SlotTokens, context: Context, begins: range, size: int) -> torch.Tensor:
         """Texts x blocks x slots x width."""
-        texts, size = len(text.ids), self.block
+        texts = len(text.ids)
         ids = torch.full((texts, len(begins), size), self.mask_id, device=self.device)
         ids[:, :, 0] = text.after(1, begins[0], len(begins))
         anchors = torch.arange(begins[0], begins[-1] + 1, device=self.device)
@@ -108,19 +124,45 @@ class BlockHead(Head):
         before = places[None] <= anchors.repeat_interleave(size)[:, None]
         number = torch.arange(len(begins), device=self.device).repeat_interleave(size)
         own = number[:, None] == number[None]
-        if self.causal:
-            own &= in_block[:, None] >= in_block[None]
-        mask = additive(torch.cat([before, own], dim=1), self.dtype)[None, None]
+        keys = torch.cat([places, in_block])
         hidden = embedding(ids.flatten(1), self._embeddings)
         cache = DynamicCache()
-        for at, (keys, values) in enumerate(context):
-            cache.update(keys, values, at)
+        for at, (before_keys, values) in enumerate(context):
+            seen = torch.cat([before, own], dim=1)
+            if self._causal[at]:
+                seen &= keys[None] <= in_block[:, None]
+            if (window := self._window[at]) is not None:
+                seen &= in_block[:, None] - keys[None] < window
+            cache.update(before_keys, values, at)
+            mask = additive(seen, self.dtype)[None, None]
             shared = self._layers.shared(hidden, in_block, mask, cache)
             hidden = self._layers.forward(at, hidden, **shared)
-        return _rms(hidden, self._norm, self._eps).view(texts, len(begins), size, -1)
+        return rms(hidden, self._norm, self._eps).view(texts, len(begins), size, -1)
 
     def logits(self, hidden: torch.Tensor, reading: int) -> torch.Tensor:
         return linear(hidden, self._head)
+
+
+def _causal(raw: Mapping[str, Any], kind: str | None, way: HeadWay) -> bool:
+    """Slots of a block see only those before them, in a layer of this kind."""
+    told = setting(raw, "is_causal", "causal")
+    if told is None and raw.get("speculators_model_type") == "dflash":
+        told = not raw.get("sliding_window_non_causal", True)
+        if told and way.causal == "sliding":
+            told = None
+    return kind == SLIDING if told is None else bool(told)
+
+
+def _window(
+    raw: Mapping[str, Any], part: Mapping[str, Any], kind: str | None, kinds: list[str | None]
+) -> int | None:
+    forced = setting(raw, "use_swa") and SLIDING not in kinds
+    if kind != SLIDING and not forced:
+        return None
+    width = setting(raw, "swa_window_size") or part.get("sliding_window")
+    if width is None:
+        raise BrokenDraft("the head's config names a sliding window without a width")
+    return int(width)
 
 
 def _keys_and_values(
@@ -134,8 +176,3 @@ def _keys_and_values(
     half = keys.shape[-1] // 2
     keys = keys * cos + torch.cat([-keys[..., half:], keys[..., :half]], dim=-1) * sin
     return keys, values
-
-
-def _rms(x: torch.Tensor, weight: torch.Tensor, eps: float) -> torch.Tensor:
-    wide = x.float()
-    return weight * (wide * torch.rsqrt(wide.pow(2).mean(-1, keepdim=True) + eps)).to(x.dtype)

@@ -1,6 +1,7 @@
 """EAGLE-3: one decoder layer over the target's states from several depths.
 
-    g(i) = fc([f_a(i), f_b(i), f_c(i)])            the states that layers a, b, c read
+    g(i) = fc([f_a(i), f_b(i), f_c(i)])            the states that layers a, b, c read; some heads
+                                                   norm them first, together or one by one
     layer: attention over [input_layernorm(embedding), hidden_norm(g)], then as any decoder layer
     logits = lm_head(norm(out)), over a vocabulary of its own; d2t leads to the target's ids
 
@@ -14,13 +15,17 @@ from collections.abc import Mapping
 from typing import Any
 
 import torch
-from transformers import AutoConfig, AutoModel
+from torch.nn.functional import embedding, linear
+from transformers import AutoModel
 
 from draftcheck.trial.backends.backend import BrokenDraft
+from draftcheck.trial.backends.transformers.heads.layers import layer_config
 from draftcheck.trial.backends.transformers.heads.readings import (
     HeadSource,
     RecurrentHead,
-    given_layers,
+    layers_read,
+    own_ids,
+    rms,
     setting,
 )
 
@@ -32,16 +37,11 @@ class Eagle3Head(RecurrentHead):
 
     def __init__(self, source: HeadSource) -> None:
         raw, target = source.raw, source.target
-        config = _layer_config(raw)
+        config = layer_config(raw, "llama")
         self.device, self.dtype = source.embeddings.device, target.dtype
-        form = "speculators" if "speculators_model_type" in raw else "checkpoint"
-        told = setting(raw, "norm_before_residual")
-        usual = source.way.norm_before_residual[form]
         self.width = config.hidden_size
-        self.norm_before_residual = usual if told is None else bool(told)
+        self.norm_before_residual = _norm_before_residual(source)
         self.norm_output = bool(raw.get("norm_output", False))
-        depth = target.config.get_text_config().num_hidden_layers
-        self.layers_read = source.way.layers(given_layers(raw), depth)
         with torch.device("meta"):
             model = AutoModel.from_config(config, attn_implementation="sdpa")
         self._layers, self._norm = model.layers, model.norm
@@ -49,6 +49,21 @@ class Eagle3Head(RecurrentHead):
         self._fit_first_layer(config)
         self._load(source)
         self._embed = source.tensor("embed_tokens.weight", default=source.embeddings)
+        self._combining(source, config.rms_norm_eps)
+        self._head = source.tensor("lm_head.weight", default=source.output)
+        self.to_target = own_ids(source, len(self._head))
+
+    def _combining(self, source: HeadSource, eps: float) -> None:
+        """What makes one state of those that it reads; without it, it reads the last one as it is.
+
+        Flags decide, not tensors: engines leave out norms that no flag asks for.
+        """
+        self._eps, self._fc = eps, None
+        self._input_norm: torch.Tensor | None = None
+        self._fc_norms: list[torch.Tensor] = []
+        if setting(source.raw, "use_aux_hidden_state") is False:
+            return
+        self.layers_read = layers_read(source)
         self._fc = source.tensor("fc.weight")
         width = len(self.layers_read) * source.embeddings.shape[1]
         if self._fc.shape[1] != width:
@@ -56,14 +71,23 @@ class Eagle3Head(RecurrentHead):
                 f"the head reads {self._fc.shape[1]:,} numbers of the target's states, and layers"
                 f" {', '.join(map(str, self.layers_read))} of this target have {width:,}"
             )
-        self._head = source.tensor("lm_head.weight", default=source.output)
-        if "d2t" in source.weights:
-            own = torch.arange(len(self._head), device=self.device)
-            self.to_target = own + source.tensor("d2t").long()
+        if setting(source.raw, "norm_before_fc"):
+            self._input_norm = source.tensor("input_norm.weight")
+        if source.raw.get("fc_norm"):
+            names = [f"fc_norm.{at}.weight" for at in range(len(self.layers_read))]
+            self._fc_norms = [source.tensor(name) for name in names]
+
+    def choices(self, source: HeadSource) -> dict[str, object]:
+        return {
+            "layers": layers_read(source),
+            "norm_before_residual": _norm_before_residual(source),
+        }
 
     def _fit_first_layer(self, config: Any) -> None:
         """Queries, keys and values of the first layer read embedding and state side by side."""
         attention = self._layers[0].self_attn
+        if not hasattr(attention, "k_proj"):
+            raise BrokenDraft(f"EAGLE-3 with layers of {config.model_type} cannot be read yet")
         for name in ("q_proj", "k_proj", "v_proj"):
             old = getattr(attention, name)
             new = torch.nn.Linear(
@@ -88,7 +112,13 @@ class Eagle3Head(RecurrentHead):
 
     def states(self, hidden: torch.Tensor) -> torch.Tensor:
         """hidden: the states of all depths, side by side."""
-        return torch.nn.functional.linear(hidden.to(self.dtype), self._fc)
+        hidden = hidden.to(self.dtype)
+        if self._input_norm is not None:
+            hidden = rms(hidden, self._input_norm, self._eps)
+        if self._fc_norms:
+            depths = zip(self._fc_norms, hidden.chunk(len(self._fc_norms), dim=-1), strict=True)
+            hidden = torch.cat([rms(part, norm, self._eps) for norm, part in depths], dim=-1)
+        return hidden if self._fc is None else linear(hidden, self._fc)
 
     def layer(
         self,
@@ -108,7 +138,7 @@ class Eagle3Head(RecurrentHead):
         first = self._layers[0]
         normed = first.hidden_norm(state)
         residual = normed if self.norm_before_residual else state
-        beside = first.input_layernorm(torch.nn.functional.embedding(tokens, self._embed))
+        beside = first.input_layernorm(embedding(tokens, self._embed))
         hidden, _ = first.self_attn(torch.cat([beside, normed], dim=-1), **shared)
         hidden = residual + hidden
         hidden = hidden + first.mlp(first.post_attention_layernorm(hidden))
@@ -119,17 +149,7 @@ class Eagle3Head(RecurrentHead):
         return behind, behind if self.norm_output else hidden
 
     def logits(self, hidden: torch.Tensor, reading: int) -> torch.Tensor:
-        return torch.nn.functional.linear(hidden, self._head)
-
-
-def _layer_config(raw: Mapping[str, Any]) -> Any:
-    """The config of the head's layers as transformers has it."""
-    part = dict(raw.get("transformer_layer_config") or raw)
-    kind = part.pop("model_type", "llama")
-    for name in ("architectures", "auto_map", "torch_dtype", "dtype", "layer_types"):
-        part.pop(name, None)
-    part["num_hidden_layers"] = int(part.get("num_hidden_layers") or 1)
-    return AutoConfig.for_model("llama" if kind in ("eagle3", "llama") else kind, **part)
+        return linear(hidden, self._head)
 
 
 def load(module: Any, tensors: Mapping[str, torch.Tensor], where: str) -> None:
@@ -142,3 +162,9 @@ def load(module: Any, tensors: Mapping[str, torch.Tensor], where: str) -> None:
             have, want = tuple(tensors[name].shape), tuple(tensor.shape)
             raise BrokenDraft(f"{where}{name} of the head is {have}, and its config says {want}")
     module.load_state_dict({name: tensors[name] for name in wanted}, assign=True)
+
+
+def _norm_before_residual(source: HeadSource) -> bool:
+    told = setting(source.raw, "norm_before_residual")
+    form = source.raw.get("speculators_model_type", "checkpoint")
+    return source.way.norm_before_residual[form] if told is None else bool(told)

@@ -13,9 +13,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from transformers import AutoModel
+from transformers import AutoConfig, AutoModel
+from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 
 from draftcheck.trial.backends.backend import BrokenDraft
+from draftcheck.trial.backends.transformers.heads.readings import HeadSource
 
 FULL_ATTENTION = "full_attention"
 
@@ -45,6 +47,25 @@ class HeadLayers:
         }
 
 
+def layer_config(raw: Mapping[str, Any], usual: str) -> Any:
+    """The config of a head's layers as transformers has it; usual: the family if it names none."""
+    part = dict(raw.get("transformer_layer_config") or raw)
+    kind = part.pop("model_type", usual)
+    for name in ("architectures", "auto_map", "torch_dtype", "dtype", "layer_types"):
+        part.pop(name, None)
+    part["num_hidden_layers"] = int(part.get("num_hidden_layers") or 1)
+    return AutoConfig.for_model(kind if kind in CONFIG_MAPPING else usual, **part)
+
+
+def numbered(source: HeadSource, prefix: str = "layers.") -> dict[str, torch.Tensor]:
+    """The tensors of a head's layers under the names that build() takes."""
+    return {
+        name.removeprefix(prefix): source.tensor(name)
+        for name in source.weights
+        if name.startswith(prefix)
+    }
+
+
 def build(
     config: Any, tensors: Mapping[str, torch.Tensor], count: int, dtype: torch.dtype, device: Any
 ) -> HeadLayers:
@@ -58,15 +79,26 @@ def build(
         small.layer_types = [FULL_ATTENTION] * count
     if getattr(small, "mlp_layer_types", None):
         small.mlp_layer_types = [config.mlp_layer_types[-1]] * count
-    kind = type(AutoModel.from_config(small))
+    with torch.device("meta"):
+        empty = AutoModel.from_config(small)
     own = {f"layers.{name}": tensor for name, tensor in tensors.items()}
-    model, report = kind.from_pretrained(
+    own |= {  # what a model has besides layers, so that nothing is reported as missing
+        name: torch.zeros(tensor.shape, dtype=tensor.dtype)
+        for name, tensor in empty.state_dict().items()
+        if not name.startswith("layers.")
+    }
+    model, report = type(empty).from_pretrained(
         None, config=small, state_dict=own, output_loading_info=True, dtype=dtype,
         attn_implementation="sdpa",
     )  # fmt: skip
-    missing = sorted(name for name in report["missing_keys"] if name.startswith("layers."))
+    missing = sorted(report["missing_keys"])
     if missing:
         raise BrokenDraft(f"the head lacks {missing[0]} and {len(missing) - 1} more tensors")
+    if report["unexpected_keys"]:
+        raise BrokenDraft(
+            f"the head has {sorted(report['unexpected_keys'])[0]}, which no layer of"
+            f" {config.model_type} has"
+        )
     if report["mismatched_keys"]:
         name, have, want = sorted(report["mismatched_keys"])[0]
         raise BrokenDraft(f"{name} of the head is {tuple(have)}, not {tuple(want)}")

@@ -5,21 +5,37 @@
 
 Layouts differ in names, in the order of the two halves and in whose head and norm they are; a row
 of LAYOUTS says it. What is fed back for the next draft is `out` itself or norm(out), by engine.
+
+One layer is used again and again, as the readings have it. Of several layers the r-th makes the
+r-th draft, and keeps keys of its own at every slot:
+
+    layer r, slot i: token x(i+r) with what layer r-1 left at slot i, causal over layer r's slots
+
+Engines compute slots whose tokens were rejected drafts anew, so the keys are always those of the
+target's tokens: this is exact too. Beyond the number of layers it is not followed: an engine that
+begins again with the first layer overwrites that layer's keys.
 """
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch.nn.functional import embedding, linear
+from transformers import DynamicCache
 
 from draftcheck.trial.backends.backend import BrokenDraft
 from draftcheck.trial.backends.transformers.heads import layers
-from draftcheck.trial.backends.transformers.heads.readings import HeadSource, RecurrentHead
+from draftcheck.trial.backends.transformers.heads.readings import (
+    HeadSource,
+    RecurrentHead,
+    SlotTokens,
+    TargetStates,
+    causal,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,13 +90,19 @@ LAYOUTS = (
 
 
 class MtpHead(RecurrentHead):
-    """The MTP layers of a target; one is used again and again, several in turn."""
+    """The MTP layers of a target."""
 
     def __init__(self, source: HeadSource) -> None:
         config = source.target.config.get_text_config()
         self._layout, first, self.count = _layout(source.weights, config.num_hidden_layers)
-        self._feeds_normed = source.way.feeds[self._layout.name] == "normed"
-        self._zero_first = self._layout.name in source.way.first_embedding
+        way, name = source.way, self._layout.name
+        if name not in way.in_turn:
+            self.count = 1
+        if self.count > 1 or not way.again:
+            self.longest = self.count
+        self._feeds_normed = _fed_back(source, name) == "normed"
+        self._zero_first = name in way.first_embedding
+        self._slot_before = way.slot_before
         numbers = range(first, first + self.count)
         own = self._own_names(numbers)
         tensors = {
@@ -95,6 +117,15 @@ class MtpHead(RecurrentHead):
         self._layers = layers.build(config, tensors, self.count, self.dtype, self.device)
         self._norm_like = source.target.get_decoder().norm
         self._part = [self._parts(source, n) for n in numbers]
+
+    def choices(self, source: HeadSource) -> dict[str, object]:
+        depth = source.target.config.get_text_config().num_hidden_layers
+        name, way = _layout(source.weights, depth)[0].name, source.way
+        return {
+            "the state fed back": _fed_back(source, name),
+            "zeros for the first embedding": name in way.first_embedding,
+            "a layer for each draft": name in way.in_turn,
+        }
 
     def _own_names(self, numbers: range) -> set[str]:
         names = (
@@ -130,6 +161,27 @@ class MtpHead(RecurrentHead):
         """hidden: the target's last state behind its final norm."""
         return hidden
 
+    def readings(self, text: SlotTokens, seen: TargetStates, count: int) -> Iterator[torch.Tensor]:
+        count = min(count, self.longest)
+        if self._slot_before:
+            ids = torch.cat([text.ids[:, :1], text.ids], dim=1)
+            none = torch.zeros_like(seen.hidden[:, :1])
+            text = SlotTokens(ids, text.begin + 1)
+            seen = TargetStates(torch.cat([none, seen.hidden], dim=1), seen.cache)
+        if self.count == 1:
+            yield from super().readings(text, seen, count)
+            return
+        state = seen.hidden[:, :-1]
+        slots = state.shape[1]
+        positions = torch.arange(slots, device=state.device)
+        mask, cache = causal(slots, slots, 0, state), DynamicCache()
+        for reading in range(1, count + 1):
+            tokens = text.after(reading, 0, slots)
+            out, state = self.layer(
+                tokens, state, positions=positions, mask=mask, cache=cache, reading=reading
+            )
+            yield out[:, text.begin :]
+
     def layer(
         self,
         tokens: torch.Tensor,
@@ -140,7 +192,7 @@ class MtpHead(RecurrentHead):
         cache: Any,
         reading: int,
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        at = (reading - 1) % self.count
+        at = self._at(reading)
         part = self._part[at]
         beside = embedding(tokens, part["embeddings"])
         if self._zero_first:
@@ -153,7 +205,15 @@ class MtpHead(RecurrentHead):
         return normed, normed if self._feeds_normed else out
 
     def logits(self, hidden: torch.Tensor, reading: int) -> torch.Tensor:
-        return linear(hidden, self._part[(reading - 1) % self.count]["head"])
+        return linear(hidden, self._part[self._at(reading)]["head"])
+
+    def _at(self, reading: int) -> int:
+        return reading - 1 if self.count > 1 else 0
+
+
+def _fed_back(source: HeadSource, layout: str) -> str:
+    kind = source.target.config.get_text_config().model_type.removesuffix("_text")
+    return source.way.feeds.get(kind, source.way.feeds[layout])
 
 
 def _layout(weights: Mapping[str, torch.Tensor], behind: int) -> tuple[MtpLayout, int, int]:

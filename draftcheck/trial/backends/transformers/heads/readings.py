@@ -27,7 +27,7 @@ from typing import Any
 import torch
 
 from draftcheck.trial.backends.backend import BrokenDraft
-from draftcheck.trial.backends.transformers.heads.ways import HeadWay
+from draftcheck.trial.backends.transformers.heads.ways import OUTPUTS, HeadWay
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,14 +98,17 @@ class Head(ABC):
     """Layers of the target whose inputs it reads; none: the last state, behind the final norm."""
     shares_cache: bool = False
     """It reads the target's keys and values too."""
+    leads: bool = True
+    """The drafts of a short pass are the first ones of a long pass; else readings of `count` hold
+    for passes of that length only."""
     to_target: torch.Tensor | None = None
     """Its own id -> the target's; None: they are the same."""
 
     at_once: bool = False
     """One step gives all drafts of a pass."""
 
-    def way_taken(self, way: HeadWay) -> dict[str, object]:
-        """What the way of an engine comes to for this head: what -> how."""
+    def choices(self, source: HeadSource) -> dict[str, object]:
+        """Where engines differ: what the engine's way comes to for this head."""
         return {}
 
     @abstractmethod
@@ -140,7 +143,7 @@ class RecurrentHead(Head):
         states = self.states(seen.hidden)
         slots, begin = states.shape[1] - 1, text.begin
         cache = DynamicCache()
-        mask = _causal(slots, slots, 0, states)
+        mask = causal(slots, slots, 0, states)
         state, first = states[:, :slots], 0
         for reading in range(1, count + 1):
             out, fed = self.layer(
@@ -154,7 +157,7 @@ class RecurrentHead(Head):
             if reading == 1:
                 # Slots inside the prompt only serve as keys: no pass begins there.
                 out, fed, first = out[:, begin:], fed[:, begin:], begin
-                mask = _causal(slots - begin, slots, begin, states)
+                mask = causal(slots - begin, slots, begin, states)
             yield out
             state = fed
             own = torch.eye(slots - begin, dtype=torch.bool, device=states.device)
@@ -170,7 +173,7 @@ class RecurrentHead(Head):
         tokens = torch.zeros(sequences, context, dtype=torch.long, device=self.device)
         cache: Any = DynamicCache()
         places = torch.arange(context + 1, device=self.device)
-        mask = _causal(context, context, 0, like)
+        mask = causal(context, context, 0, like)
         self.layer(tokens, like, positions=places[:-1], mask=mask, cache=cache, reading=1)
         held = [(layer.keys, layer.values) for layer in cache.layers]
         mask = mask.new_zeros(1, 1, 1, context + 1)
@@ -179,9 +182,9 @@ class RecurrentHead(Head):
             for layer, (keys, values) in zip(cache.layers, held, strict=True):
                 layer.keys, layer.values = keys, values  # as if nothing had been drafted yet
             out, _ = self.layer(
-                tokens[:, :1], like[:, :1], positions=places[-1:], mask=mask, cache=cache, reading=2
+                tokens[:, :1], like[:, :1], positions=places[-1:], mask=mask, cache=cache, reading=1
             )
-            return self.logits(out, 2).argmax(-1)
+            return self.logits(out, 1).argmax(-1)
 
         return step
 
@@ -199,7 +202,7 @@ class RecurrentHead(Head):
         """One step of drafting at all slots: the state for the logits, and the one fed back."""
 
 
-def _causal(rows: int, keys: int, first: int, like: torch.Tensor) -> torch.Tensor:
+def causal(rows: int, keys: int, first: int, like: torch.Tensor) -> torch.Tensor:
     """Row i stands for slot first + i and sees the slots up to its own."""
     seen = torch.ones(rows, keys, dtype=torch.bool, device=like.device).tril(first)
     return additive(seen, like.dtype)[None, None]
@@ -210,7 +213,12 @@ def additive(seen: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
     return mask.masked_fill(~seen, torch.finfo(dtype).min)
 
 
-AUX = ("eagle_aux_hidden_state_layer_ids", "aux_hidden_state_layer_ids", "target_layer_ids")
+def rms(x: torch.Tensor, weight: torch.Tensor, eps: float) -> torch.Tensor:
+    wide = x.float()
+    return weight * (wide * torch.rsqrt(wide.pow(2).mean(-1, keepdim=True) + eps)).to(x.dtype)
+
+
+AUX = ("eagle_aux_hidden_state_layer_ids", "aux_hidden_state_layer_ids", *OUTPUTS)
 PARTS = ("eagle_config", "dflash_config", "dspark_config")
 
 
@@ -220,6 +228,20 @@ def setting(raw: Mapping[str, Any], *names: str) -> Any:
     return next((place[name] for name in names for place in places if name in place), None)
 
 
-def given_layers(raw: Mapping[str, Any]) -> tuple[int, ...] | None:
-    found = setting(raw, *AUX)
-    return None if found is None else tuple(int(number) for number in found)
+def layers_read(source: HeadSource) -> tuple[int, ...]:
+    """The target's layers whose inputs a head reads, as the engine counts them.
+
+    The number of layers itself is the state behind the last one, before the final norm.
+    """
+    raw = source.raw if source.way.eagle_config else {**source.raw, "eagle_config": None}
+    names = (name for name in AUX if setting(raw, name))
+    given = next(((name, tuple(map(int, setting(raw, name)))) for name in names), None)
+    return source.way.layers(given, source.target.config.get_text_config().num_hidden_layers)
+
+
+def own_ids(source: HeadSource, rows: int) -> torch.Tensor | None:
+    """The target's id of each id of a head with a vocabulary of its own: d2t holds offsets."""
+    if "d2t" not in source.weights:
+        return None
+    offsets = source.tensor("d2t").long()
+    return torch.arange(rows, device=offsets.device) + offsets
