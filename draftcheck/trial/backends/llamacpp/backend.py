@@ -94,12 +94,6 @@ def head_of(target: Path, draft: Path) -> HeadFacts | None:
 
 def open_head(target: Path, file: Path, head: HeadFacts, options: TrialOptions) -> Sides:
     """A head runs in llama-server alone: llama-cpp-python has no speculation with heads."""
-    if head.block_size is not None:
-        raise UsageError(
-            f"{file}: a {head.kind} head drafts otherwise at every length, which llama-server's"
-            " counters do not show",
-            hint="Name its checkpoint and the target's, with --engine llama.cpp.",
-        )
     path = llama_program.find()
     if path is None:
         raise UsageError(

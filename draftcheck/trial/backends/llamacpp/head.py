@@ -4,10 +4,8 @@ A head is no model of its own, and llama-server does not say what it thinks at a
 target's texts are written again by a llama-server with the head, and every token comes with the
 counters so far: where draft_n rises, a pass was checked, and draft_n_accepted says what it took.
 
-With drafts of g tokens a pass that begins at place i takes min(L(i), g) of them, L(i) being how far
-the head is right from there. A run with g tells L where its passes begin, and so all that the
-simulation needs for g. If no pass took more than m, the runs with m, m + 1 … g are the same one:
-the next run is with m - 1.
+One run per draft length: a block head drafts otherwise at every length, and where the passes of a
+run with g begin is known, but not how far the head is right in between.
 """
 
 from __future__ import annotations
@@ -36,8 +34,8 @@ from draftcheck.trial.result import HeadRun
 from draftcheck.trial.simulate.traces import NEVER, Floats, Ints, Trace
 from draftcheck.values.facts import HeadFacts
 
-LONGEST = 8
-"""Tokens of the longest drafts that are run; heads are seldom used for more."""
+LENGTHS = (1, 2, 3, 4, 6, 8)
+"""Drafts that are run; heads are seldom used for more."""
 
 
 class LlamaHead(TargetWriter, DraftReader):
@@ -45,10 +43,13 @@ class LlamaHead(TargetWriter, DraftReader):
 
     def __init__(self, speculation: Speculation, facts: HeadFacts, device: str) -> None:
         self.speculation, self.facts, self.device = speculation, facts, device
-        layers = facts.mtp_present or 1
-        self.longest = min(LONGEST, layers) if layers > 1 else LONGEST
-        self.lengths: list[int] = []
-        """Draft lengths that were run."""
+        bounds = [LENGTHS[-1]]
+        if facts.block_size is not None:  # a slot of a block is the last token's own
+            bounds.append(facts.block_size - 1)
+        if (facts.mtp_present or 0) > 1:
+            bounds.append(facts.mtp_present or 0)
+        most = max(min(bounds), 1)
+        self.lengths = sorted({*(g for g in LENGTHS if g < most), most})
         self.other = 0
         """Texts that came out otherwise with the head."""
         self._open = ExitStack()
@@ -59,8 +60,6 @@ class LlamaHead(TargetWriter, DraftReader):
 
     @property
     def notes(self) -> Sequence[str]:
-        if not self.lengths:
-            return ()
         names = ", ".join(map(str, self.lengths))
         found = [
             f"the head was run by llama-server itself, with drafts of {names} tokens: thresholds"
@@ -78,28 +77,28 @@ class LlamaHead(TargetWriter, DraftReader):
         return trace.rank, trace.confidence
 
     def traces(self, texts: Sequence[TargetText], options: TrialOptions) -> list[Trace]:
-        reach = [np.zeros(len(text.tokens), dtype=np.int64) for text in texts]
-        g = self.longest
-        while g > 0:
-            server = self._server(g)
-            if g not in self.lengths:
-                self.lengths.append(g)
-            most = 0
-            for text, row in zip(texts, reach, strict=True):
-                events = server.stream(text.prompt.tolist(), len(text.tokens), options)
-                taken = passes(events, g)
-                begins = 1 + np.cumsum([0, *(count + 1 for count in taken)])[:-1]
-                known = begins < len(row)
-                np.maximum.at(row, begins[known], np.array(taken)[known])
-                most = max([most, *taken])
-                self.other += g == self.longest and not _same(events, text)
-            g = min(g, most) - 1
-        return [self._trace(text, row) for text, row in zip(texts, reach, strict=True)]
+        found = {g: self._run(texts, g, options) for g in self.lengths}
+        longest = found.pop(self.lengths[-1])
+        return [
+            replace(trace, of_length={g: rows[i] for g, rows in found.items()})
+            for i, trace in enumerate(longest)
+        ]
 
-    def _trace(self, text: TargetText, reach: Ints) -> Trace:
-        right = np.arange(self.longest) < reach[:, None]
-        rank, sure = np.where(right, 0, NEVER), np.ones(right.shape)
-        return Trace(text.prompt, text.tokens, rank, sure, text.category)
+    def _run(self, texts: Sequence[TargetText], g: int, options: TrialOptions) -> list[Trace]:
+        """Tables that hold what the passes of one run took, where they began."""
+        server, traces = self._server(g), []
+        for text in texts:
+            events = server.stream(text.prompt.tolist(), len(text.tokens), options)
+            reach = np.zeros(len(text.tokens), dtype=np.int64)
+            place = 1  # the first token comes out of the prompt's pass
+            for taken in passes(events, g):
+                reach[place : place + 1] = taken
+                place += taken + 1
+            self.other += g == self.lengths[-1] and not _same(events, text)
+            right = np.arange(g) < reach[:, None]
+            rank, sure = np.where(right, 0, NEVER), np.ones(right.shape)
+            traces.append(Trace(text.prompt, text.tokens, rank, sure, text.category))
+        return traces
 
     def _server(self, g: int | None) -> LlamaServer:
         """The one with drafts of g tokens; None: without."""
@@ -159,7 +158,7 @@ class HeadSides(Sides):
         return list(dict.fromkeys(super().notes))
 
     def limits(self) -> BackendLimits:
-        return replace(super().limits(), longest=self.head.longest)
+        return replace(super().limits(), longest=self.head.lengths[-1])
 
     def read(self, texts: Sequence[TargetText], options: TrialOptions) -> Iterator[Trace]:
         try:
