@@ -83,10 +83,12 @@ def needs_server(test: Any) -> Any:
 
 
 @needs_server
-@pytest.mark.parametrize("g", [1, 2, 3, 4])
+@pytest.mark.parametrize("g", [1, 2, 3, 5])
 def test_readings_foretell_what_llama_server_counts(read: Read, g: int) -> None:
     texts, traces, speculation = read
-    told = answers.by_length(traces, traces[0].rank.shape[1])[g]
+    longest = traces[0].rank.shape[1]
+    g = min(g, longest)
+    told = answers.by_length(traces, longest)[g]
     if speculation.kind == "mtp":  # the first slot of a request holds what the one before left
         real = [speculation.count([text], OPTIONS, g) for text in texts]
     else:
