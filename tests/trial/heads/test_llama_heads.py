@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +19,13 @@ torch = pytest.importorskip("torch", reason="the trial extra is not installed")
 pytest.importorskip("transformers", reason="the trial extra is not installed")
 pytest.importorskip("gguf", reason="the gguf package is not installed")
 
+import numpy  # noqa: E402
+from safetensors.torch import load_file, save_file  # noqa: E402
+
 from draftcheck.trial.backends.backend import TargetText, TrialOptions, open_backend  # noqa: E402
 from draftcheck.trial.backends.llamacpp.head import HeadSides, LlamaHead, passes  # noqa: E402
 from draftcheck.trial.backends.llamacpp.program import LlamaProgram  # noqa: E402
+from draftcheck.trial.backends.llamacpp.server import LlamaServer  # noqa: E402
 from draftcheck.trial.backends.llamacpp.speculation import Speculation  # noqa: E402
 from draftcheck.trial.backends.transformers.heads import ways  # noqa: E402
 from draftcheck.trial.prompts import load  # noqa: E402
@@ -57,6 +62,25 @@ def layers_at_the_top(folder: Path) -> Path:
     return folder
 
 
+def uneven_norm(folder: Path) -> Path:
+    """The target with its MTP layer, whose last norm turns the state that is fed back."""
+    source = PAIR / "heads" / "target-mtp"
+    tensors = load_file(source / "model.safetensors")
+    weight = tensors["model.layers.4.shared_head.norm.weight"]
+    weight *= torch.linspace(0.2, 1.8, len(weight)).to(weight.dtype)
+    for file in source.iterdir():
+        (folder / file.name).write_bytes(file.read_bytes())
+    save_file(tensors, folder / "model.safetensors", {"format": "pt"})
+    return folder
+
+
+def after_two_tokens(text: TargetText, server: LlamaServer) -> TargetText:
+    """What the target writes behind the end of a prompt: few slots, so that each one counts."""
+    prompt = text.prompt[-2:]
+    made = server.complete(prompt.tolist(), OPTIONS.tokens, OPTIONS)
+    return replace(text, prompt=prompt, tokens=numpy.array(made["tokens"]))
+
+
 @pytest.fixture(scope="module", params=["eagle3", "eagle3 as converted", "dflash", "mtp"])
 def read(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Read:
     """Texts, the readings of a head, and a llama-server that has it."""
@@ -66,15 +90,18 @@ def read(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     if request.param == "eagle3":
         head = layers_at_the_top(folder)
     if kind == "mtp":
-        target = PAIR / "heads" / "target-mtp"
+        target = uneven_norm(folder)
     backend = open_backend(
         "transformers", str(target), str(head) if kind != "mtp" else None, OPTIONS
     )
-    texts = list(backend.generate(load()[:6], OPTIONS))
-    traces = list(backend.read(texts, OPTIONS))
+    texts = list(backend.generate(load()[::6][:12], OPTIONS))
     big = head_gguf.write(target, folder / "target.gguf")
     small = None if kind == "mtp" else head_gguf.write(head, folder / "head.gguf")
-    return texts, traces, Speculation(LlamaProgram(Path(SERVER)), big, small, EXACT, kind=kind)
+    speculation = Speculation(LlamaProgram(Path(SERVER)), big, small, EXACT, kind=kind)
+    if kind == "mtp":
+        with speculation.server() as server:
+            texts = [after_two_tokens(text, server) for text in texts]
+    return texts, list(backend.read(texts, OPTIONS)), speculation
 
 
 def needs_server(test: Any) -> Any:
