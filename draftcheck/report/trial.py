@@ -81,6 +81,7 @@ def _blocks(trial: Trial) -> Iterator[str]:
             yield _curve("encoded anew", trial.reencoded, trial)
         yield "\n".join(_positions(trial))
         yield _kinds(trial)
+    if trial.ngram:
         yield "\n".join(_other_ways(trial))
     if trial.loads:
         lines = ["  sequences at once  best draft  speed-up"]
@@ -184,7 +185,7 @@ def _other_ways(trial: Trial) -> Iterator[str]:
 
 
 def _foot(trial: Trial) -> Iterator[str]:
-    if (costs := trial.costs) is not None:
+    if (costs := trial.costs) is not None and trial.lengths:
         yield (
             f"  a draft step costs {costs.draft_step * 1e3:.2f} ms, a target step"
             f" {costs.target_step * 1e3:.2f} ms ({safe(costs.how)}; ratio {costs.ratio:.2f})"
