@@ -6,6 +6,7 @@ from contextlib import ExitStack
 from typing import Any
 
 import torch
+from transformers import DynamicCache
 
 from draftcheck.trial.backends.transformers.heads.readings import Head, SlotTokens, TargetStates
 from tests.trial.heads.naive import Drafter
@@ -24,9 +25,10 @@ def states(head: Head, target: Any, ids: torch.Tensor) -> TargetStates:
                 lambda _, inputs, number=number: caught.__setitem__(number, inputs[0])
             )
             hooks.callback(made.remove)
-        out = decoder(ids, use_cache=True)
+        cache = DynamicCache() if head.shares_cache else None
+        out = decoder(ids, past_key_values=cache, use_cache=cache is not None)
     read = [caught[number] for number in head.layers_read] or [out.last_hidden_state]
-    return TargetStates(torch.cat(read, dim=-1), out.past_key_values)
+    return TargetStates(torch.cat(read, dim=-1), cache)
 
 
 @torch.inference_mode()

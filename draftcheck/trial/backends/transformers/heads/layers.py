@@ -87,8 +87,15 @@ def build(
         for name, tensor in empty.state_dict().items()
         if not name.startswith("layers.")
     }
+    model = loaded(empty, small, own, dtype)
+    model.eval().to(device)
+    return HeadLayers(model.layers, model.rotary_emb)
+
+
+def loaded(empty: Any, config: Any, tensors: Mapping[str, torch.Tensor], dtype: torch.dtype) -> Any:
+    """A model of the kind of this empty one, with these tensors and no others."""
     model, report = type(empty).from_pretrained(
-        None, config=small, state_dict=own, output_loading_info=True, dtype=dtype,
+        None, config=config, state_dict=dict(tensors), output_loading_info=True, dtype=dtype,
         attn_implementation="sdpa",
     )  # fmt: skip
     missing = sorted(report["missing_keys"])
@@ -102,5 +109,4 @@ def build(
     if report["mismatched_keys"]:
         name, have, want = sorted(report["mismatched_keys"])[0]
         raise BrokenDraft(f"{name} of the head is {tuple(have)}, not {tuple(want)}")
-    model.eval().to(device)
-    return HeadLayers(model.layers, model.rotary_emb)
+    return model
