@@ -70,6 +70,8 @@ def build(
     config: Any, tensors: Mapping[str, torch.Tensor], count: int, dtype: torch.dtype, device: Any
 ) -> HeadLayers:
     """tensors: named as "0.self_attn.q_proj.weight". Raises BrokenDraft for missing ones."""
+    if getattr(config, "index_topk", None):
+        raise BrokenDraft(f"layers of {config.model_type} choose what they see: not read yet")
     small = copy.deepcopy(config)
     small.num_hidden_layers, small.vocab_size, small.pad_token_id = count, 1, None
     for name in ("first_k_dense_replace", "moe_layer_start_index"):
