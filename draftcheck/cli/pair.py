@@ -92,8 +92,6 @@ def command(request: PairRequest) -> int:
     from draftcheck.report import exits
     from draftcheck.report.pair import PAIR
 
-    if (request.measure or request.trial_from) and request.draft is None:
-        raise UsageError("a trial needs a draft", hint="Name TARGET and DRAFT.")
     with progress(request.quiet):
         verdict = draftcheck.check(
             request.target,
@@ -107,9 +105,9 @@ def command(request: PairRequest) -> int:
     trial, failed = None, None
     if request.trial_from is not None:
         trial = _earlier(verdict, request.trial_from)
-    elif request.measure and request.draft is not None:
+    elif request.measure:
         try:
-            trial = _measure(verdict, request.draft, request)
+            trial = _measure(verdict, request)
         except ReadError as error:  # the verdict stands without it
             failed = error
     if trial is not None:
@@ -125,7 +123,7 @@ def command(request: PairRequest) -> int:
     return exits.code(verdict.verdict, strict=request.strict, trial=trial)
 
 
-def _measure(verdict: PairVerdict, draft: str, request: PairRequest) -> Trial | None:
+def _measure(verdict: PairVerdict, request: PairRequest) -> Trial | None:
     """A trial, when the verdict leaves room for one."""
     from draftcheck.report import exits
     from draftcheck.values.words import Verdict
@@ -134,11 +132,13 @@ def _measure(verdict: PairVerdict, draft: str, request: PairRequest) -> Trial | 
         exits.warn(f"no trial was made: the verdict is {verdict.verdict}")
         return None
     from draftcheck.trial.api import trial
+    from draftcheck.trial.backends.transformers.heads import ways
 
     knobs = request.trial
     return trial(
         request.target,
-        draft,
+        request.draft,
+        engine=ways.first_known(request.engines),
         prompts=knobs.prompts,
         tokens=knobs.tokens,
         temperature=knobs.temperature,

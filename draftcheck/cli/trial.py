@@ -1,4 +1,4 @@
-"""draftcheck trial TARGET DRAFT"""
+"""draftcheck trial TARGET [DRAFT]"""
 
 from __future__ import annotations
 
@@ -25,9 +25,10 @@ class TrialRequest:
     """What `draftcheck trial` is asked."""
 
     target: str
-    draft: str
+    draft: str | None
     knobs: TrialKnobs
     greedy_share: float
+    engine: str | None
     target_url: str | None
     target_model: str | None
     draft_url: str | None
@@ -48,7 +49,7 @@ class TrialRequest:
 
 @click.command("trial")
 @click.argument("target")
-@click.argument("draft")
+@click.argument("draft", required=False)
 @trial_options
 @click.option(
     "--greedy-share",
@@ -57,6 +58,7 @@ class TrialRequest:
     show_default=True,
     help="With a temperature: share of the requests that are greedy all the same.",
 )
+@click.option("--engine", metavar="ENGINE", help="Whose way of running heads: vllm, sglang …")
 @click.option("--target-url", metavar="URL", help="A server of the target; only the draft is here.")
 @click.option("--target-model", metavar="NAME", help="What that server calls the target.")
 @click.option("--draft-url", metavar="URL", help="A llama-server of the draft.")
@@ -87,6 +89,8 @@ def command(request: TrialRequest) -> int:
 
     The target writes its own answers; the draft reads them once. From that follow acceptance and
     tokens per pass for every draft length, confidence threshold, tree and n-gram setting.
+
+    DRAFT may be a head (EAGLE, MTP, Medusa, DFlash …); without it the target's own MTP layers.
     """
     from draftcheck.report import plot as drawing
     from draftcheck.report import trial as report
@@ -106,6 +110,7 @@ def command(request: TrialRequest) -> int:
         backend=knobs.backend,
         device=knobs.device,
         dtype=request.dtype,
+        engine=request.engine,
         target_url=request.target_url,
         target_model=request.target_model,
         draft_url=request.draft_url,

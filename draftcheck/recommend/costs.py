@@ -81,8 +81,9 @@ def price(comparison: Comparison, circumstances: Circumstances) -> DraftPrice:
         target_step=ours.nbytes / (fast * ranks),
         verify={},  # as a step: what is read once serves all tokens that are checked
         how="bytes read",
+        at_once=draft.role in AT_ONCE,
     )
-    enough = speedup.break_even(costs, at_once=draft.role in AT_ONCE)
+    enough = speedup.break_even(costs)
     return DraftPrice(costs.ratio, enough, kept, at_best=bool(ours.experts))
 
 

@@ -41,6 +41,7 @@ from draftcheck.recommend.reading import CandidateContext, CandidateReader, Resu
 from draftcheck.recommend.screen import JudgedCandidate
 from draftcheck.recommend.search import DraftSearch
 from draftcheck.rulebook import book
+from draftcheck.trial.backends.backend import HEADS
 from draftcheck.values.circumstances import Circumstances
 from draftcheck.values.facts import ModelFacts
 from draftcheck.values.results import PublicResult
@@ -175,8 +176,8 @@ def everything(plan: RecommendRequest, say: Say = quiet) -> list[Recommendation]
 
 
 def measured(answer: Recommendation, say: Say = quiet) -> Recommendation:
-    """Try the first few whole models, and rank anew."""
-    whole = [row.judged for row in answer.drafts if row.judged.role == "full"]
+    """Try the first few, and rank anew."""
+    whole = [row.judged for row in answer.drafts if row.judged.role in ("full", *HEADS)]
     records, rejected = dict(answer.plan.records), list(answer.rejected)
     unmeasured = [j for j in whole if (answer.target.ref, j.candidate.ref) not in records]
     called = {j.candidate.path or j.candidate.ref: j for j in unmeasured[:TRIALS]}

@@ -23,6 +23,7 @@ from draftcheck.scan.rules_digest import rules_digest
 from draftcheck.scan.store import digest_of, stable_json
 from draftcheck.scan.targets import ScanTrials
 from draftcheck.scan.writing import JudgeAgain
+from draftcheck.trial.backends.backend import HEADS
 
 BATCH = 24
 """Drafts of one target that are judged together."""
@@ -199,7 +200,7 @@ def _best(night: ScanNight, sides: Mapping[str, CardedModel], target: str) -> li
     ranks: dict[str, int] = {}
     for verdict in night.store.verdicts(target=target):
         rank, draft = RANK.get(verdict.verdict), verdict.draft or ""
-        if rank is not None and draft in sides and sides[draft].model.role in FULL:
+        if rank is not None and draft in sides and sides[draft].model.role in (*FULL, *HEADS):
             ranks[draft] = min(rank, ranks.get(draft, rank))
     sizes = {ref: sides[ref].model.parameters or 0 for ref in ranks}
     return sorted(ranks, key=lambda ref: (ranks[ref], sizes[ref], ref))

@@ -22,7 +22,7 @@ SEEDS = 1 << 31
 
 def trial(
     target: str,
-    draft: str,
+    draft: str | None = None,
     *,
     prompts: str | Path | Sequence[Prompt] | None = None,
     tokens: int = 128,
@@ -32,6 +32,7 @@ def trial(
     backend: str | None = None,
     device: str | None = None,
     dtype: str | None = None,
+    engine: str | None = None,
     target_url: str | None = None,
     target_model: str | None = None,
     draft_url: str | None = None,
@@ -48,6 +49,7 @@ def trial(
 ) -> Trial:
     """Measure what the draft is worth to the target; loads both models.
 
+    The draft may be a head; None: the target's own MTP layers. engine: whose way of running heads.
     The arguments are the options of `draftcheck trial`; prompts: a file, prompts, or None for our
     own set; tokens: new ones per prompt; say: is told the progress. The result's to_dict() is the
     JSON of the command.
@@ -80,6 +82,7 @@ def trial(
             target_url=target_url,
             target_model=target_model,
             draft_url=draft_url,
+            engine=engine,
         ),
         precision=precision,
         budget=budget,

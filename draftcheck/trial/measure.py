@@ -96,7 +96,8 @@ def _collect_traces(
             _read_texts(plan, backend, work, before)
             width = None  # half the interval of the acceptance so far, if there are enough prompts
             if len(work.traces) >= BATCH:
-                counts = passes.lengths(line_up(work.traces), WATCHED)[WATCHED]
+                watched = max(1, min(WATCHED, backend.limits().longest))
+                counts = passes.lengths(line_up(work.traces), watched)[watched]
                 interval = answers.interval(counts.accepted, counts.drafted)
                 width = None if interval is None else (interval[1] - interval[0]) / 2
             tokens = sum(len(trace.tokens) for trace in work.traces)
@@ -194,10 +195,13 @@ def sum_up(plan: TrialPlan, backend: Backend, work: TrialWork) -> Trial:
     traces = work.traces
     cost = work.costs[0] if work.costs else None
     # Draft lengths as far as the context allows.
-    longest = min([passes.LONGEST, *(size - 1 for size in backend.limits().contexts)])
-    ways = answers.answer(traces, cost, max(1, longest), plan.tree)
-    counts = ways.by_length[ways.length]
-    interval = answers.interval(counts.accepted, counts.drafted)
+    limits = backend.limits()
+    longest = min([limits.longest, *(max(size - 1, 1) for size in limits.contexts)])
+    ways = answers.answer(traces, cost, longest, plan.tree)
+    rate = AcceptanceRate(0.0)
+    if counts := ways.by_length.get(ways.length):
+        interval = answers.interval(counts.accepted, counts.drafted)
+        rate = AcceptanceRate(counts.draft_efficiency, interval)
     floor = list(answers.loads(ways.by_length, [work.floor] if work.floor else []))
     sampled = [trace for trace in traces if trace.temperature > 0]
     drafted = int(sum(max(len(trace.tokens) - 1, 0) for trace in traces))
@@ -215,7 +219,7 @@ def sum_up(plan: TrialPlan, backend: Backend, work: TrialWork) -> Trial:
         stopped=work.stopped if work.incomplete is None else work.incomplete,
         incomplete=work.incomplete,
         length=ways.length,
-        acceptance_rate=AcceptanceRate(counts.draft_efficiency, interval),
+        acceptance_rate=rate,
         lengths=ways.lengths,
         thresholds=ways.thresholds,
         trees=ways.trees,
@@ -258,7 +262,8 @@ def _circumstances(plan: TrialPlan, backend: Backend | None) -> dict[str, Any]:
     models: Mapping[str, MeasuredModel] = {} if backend is None else backend.models
     return {
         "target_model": models.get("target") or _identify(plan.target),
-        "draft_model": models.get("draft") or _identify(plan.draft),
+        "draft_model": models.get("draft") or _identify(plan.draft or plan.target),
+        "head": None if backend is None else backend.head_run,
         "backend": (plan.backend or "none") if backend is None else backend.name,
         "device": "none" if backend is None else backend.device,
         "dtype": options.dtype or "unknown" if backend is None else backend.dtype,
@@ -296,7 +301,7 @@ def _why_broken(
 ) -> tuple[str | None, tuple[str, ...]]:
     """Why the pair is broken, and a note where the sample is too small to say so."""
     top = max((row.tokens_per_pass for row in lengths), default=0.0)
-    if top > BROKEN:
+    if top > BROKEN or not lengths:
         return None, ()
     words = f"{top:.2f} tokens per pass: nearly every draft is rejected"
     if tokens < FEWEST:

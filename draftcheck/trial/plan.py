@@ -37,7 +37,8 @@ class TrialPlan:
     """What is asked of a trial; api.trial makes it."""
 
     target: str
-    draft: str
+    draft: str | None
+    """None: what the target brings along."""
     prompts: Sequence[Prompt]
     backend: str | None = None
     """None: chosen by the files."""

@@ -45,6 +45,16 @@ class MeasuredModel(msgspec.Struct, frozen=True):
     """Of the names, sizes and ends of local files."""
 
 
+class HeadRun(msgspec.Struct, frozen=True):
+    """A head, and whose way of running it was taken: engines differ, and figures with them."""
+
+    kind: Text
+    engine: Text
+    version: Text
+    layers: Annotated[tuple[Whole, ...], Meta(max_length=MAX_ROWS)] = ()
+    """Layers of the target whose inputs it read; none: the last state."""
+
+
 class AcceptanceRate(msgspec.Struct, frozen=True):
     """Accepted over drafted tokens."""
 
@@ -197,6 +207,8 @@ class Trial(
 
     target_model: MeasuredModel
     draft_model: MeasuredModel
+    head: HeadRun | None = None
+    """What drafts, where that is no model by itself."""
     backend: Text
     device: Text
     dtype: Text

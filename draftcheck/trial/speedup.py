@@ -17,6 +17,8 @@ from msgspec import Meta
 
 from draftcheck.trial.strict_json import AboveZero, Number, Text
 
+LONGEST = 24
+"""Tokens in one draft that are looked at."""
 WIDTHS = (2, 3, 5, 9, 17, 65)
 """Tokens checked in one pass, for which backends time the pass."""
 Width = Annotated[int, Meta(ge=0, le=1 << 30)]
@@ -38,6 +40,8 @@ class Costs(
     verify: Annotated[Mapping[Width, Number], Meta(max_length=4096)]
     """Tokens checked in one pass -> seconds."""
     how: Text = "measured"
+    at_once: bool = False
+    """One step of the draft gives all its tokens."""
     sequences: int = 1
     """Not written: figures by load say it."""
 
@@ -66,6 +70,7 @@ class Costs(
             "target_step_s": self.target_step,
             "verify_step_s": {str(width): seconds for width, seconds in self.verify.items()},
             "ratio": self.ratio,
+            **({"at_once": True} if self.at_once else {}),
         }
 
 
@@ -87,7 +92,8 @@ def of_pass(
     verify = costs.verify_step(low + 1)
     if share:
         verify += share * (costs.verify_step(low + 2) - verify)
-    seconds = (drafted if steps is None else steps) * costs.draft_step
+    waits = drafted if steps is None else steps
+    seconds = (min(waits, 1) if costs.at_once else waits) * costs.draft_step
     return tokens_per_pass * costs.target_step / (seconds + verify)
 
 
@@ -98,17 +104,11 @@ def expected_tokens(acceptance: float, g: int) -> float:
     return (1 - acceptance ** (g + 1)) / (1 - acceptance)
 
 
-def break_even(costs: Costs, longest: int = 24, *, at_once: bool = False) -> float | None:
-    """The acceptance from which some length pays; None: none does, even if all is accepted.
-
-    at_once: one step of the draft gives all its tokens.
-    """
+def break_even(costs: Costs, longest: int = LONGEST) -> float | None:
+    """The acceptance from which some length pays; None: none does, even if all is accepted."""
 
     def best(acceptance: float) -> float:
-        return max(
-            of_pass(expected_tokens(acceptance, g), g, costs, steps=1 if at_once else g)
-            for g in range(1, longest + 1)
-        )
+        return max(of_pass(expected_tokens(acceptance, g), g, costs) for g in range(1, longest + 1))
 
     if best(1.0) <= 1.0:
         return None

@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
 from draftcheck.judge.compare import compare
 from draftcheck.memory import gpus
@@ -116,7 +117,7 @@ def test_no_acceptance_pays_for_a_draft_as_dear_as_its_target(pair: Comparison) 
 
 def test_heads_that_draft_all_tokens_at_once_pay_sooner() -> None:
     made = Costs(draft_step=0.3, target_step=1.0, verify={})
-    each, once = speedup.break_even(made), speedup.break_even(made, at_once=True)
+    each, once = speedup.break_even(made), speedup.break_even(structs.replace(made, at_once=True))
     assert each == pytest.approx(0.3, abs=1e-3)
     # 1 / (1 - a) tokens for 1.3 steps
     assert once == pytest.approx(1 - 1 / 1.3, abs=1e-3)

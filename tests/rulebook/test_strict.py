@@ -29,6 +29,7 @@ from draftcheck.probe.run import ProbeFile
 from draftcheck.rulebook import book, file_rules, files, tables
 from draftcheck.trial import prompts
 from draftcheck.trial.backends.llamacpp import program
+from draftcheck.trial.backends.transformers.heads import ways
 from draftcheck.why import messages
 from tests.conftest import ROOT
 
@@ -37,6 +38,7 @@ TYPES: dict[str, Any] = {
     "options/*-names": options.NamesFile,
     "options/*": options.OptionFile,
     "tables/config-defaults": profiles.ConfigDefaults,
+    "tables/head-ways": ways.HeadWaysFile,
     "tables/llama-server": program.Spellings,
     "tables/memory": profiles.MemoryFile,
     "tables/parameters": families.ParameterFile,

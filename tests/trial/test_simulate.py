@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -120,7 +122,7 @@ def test_a_tree_is_counted_as_the_loop_counts(rank: list[int], paths: list[list[
 @given(ranks, st.lists(st.lists(st.integers(0, 3), min_size=1, max_size=5), min_size=1, max_size=9))
 def test_a_tree_accepts_its_longest_path(rank: list[int], paths: list[list[int]]) -> None:
     tree = trees.make("t", paths)
-    reached = trees.depth(np.array(rank), tree)
+    reached = trees.depth(line_up([trace(rank)]).rank, tree)
     for i in range(len(rank)):
         fits = [len(p) for p in tree.paths if tuple(rank[i : i + len(p)]) == p]
         assert reached[i] == max(fits, default=0)
@@ -140,7 +142,8 @@ def test_no_tree_of_that_size_takes_more_places(rows: list[list[int]], nodes: in
     traces = [trace(row) for row in rows]
 
     def taken(tree: trees.DraftTree) -> int:
-        return sum(int(trees.depth(one.rank[1:-1], tree).sum()) for one in traces)
+        cut = [trace(list(one.rank[1:-1])) for one in traces if len(one.rank) > 2]
+        return sum(int(trees.depth(line_up([one]).rank, tree).sum()) for one in cut)
 
     [best] = trees.best_of_each(line_up(traces), (nodes,))
     assert best.nodes <= nodes
@@ -401,3 +404,58 @@ def test_the_interval_holds_the_truth() -> None:
 
 def test_one_prompt_gives_no_interval() -> None:
     assert answers.interval(np.array([1.0]), np.array([2.0])) is None
+
+
+def as_table(row: Any, readings: int, beyond: float) -> Any:
+    """A row of an ordinary draft as a head would give it: from each place on."""
+    line = np.concatenate([row, np.full(readings, beyond)])
+    return np.stack([line[i : i + readings] for i in range(len(row))]).astype(row.dtype)
+
+
+def test_an_ordinary_draft_is_a_table_of_one_row() -> None:
+    rng = np.random.default_rng(3)
+    rows = [trace(rng.integers(0, 3, 40).tolist(), rng.random(40).tolist()) for _ in range(5)]
+    tables = [
+        Trace(t.prompt, t.tokens, as_table(t.rank, 24, 99), as_table(t.confidence, 24, 0.0))
+        for t in rows
+    ]
+    ours, theirs = line_up(rows), line_up(tables)
+    for g in (1, 3, 24):
+        a, b = simulate.lengths(ours)[g], simulate.lengths(theirs)[g]
+        assert (a.passes == b.passes).all() and (a.histogram == b.histogram).all()
+    for nodes in (4, 16):
+        assert trees.best_of_each(ours, (nodes,)) == trees.best_of_each(theirs, (nodes,))
+    ways = [simulate.stop_when_unsure(line, 0.4, 8) for line in (ours, theirs)]
+    assert (ways[0].accepted == ways[1].accepted).all()
+
+
+def test_a_pass_takes_the_row_where_it_began() -> None:
+    """Hits along the text are not hits of one pass."""
+    rank = np.array([[9, 9], [0, 1], [0, 0], [0, 1], [1, 0], [0, 0], [9, 9]])
+    one = Trace(np.array([1]), np.arange(7), rank, np.ones((7, 2)))
+    counts = simulate.lengths(line_up([one]), 2)[2]
+    # From 1: one hit, on to 3. From 3: one hit, on to 5. From 5: the last token is the target's.
+    assert counts.histogram.tolist() == [0.0, 3.0, 0.0] and counts.passes[0] == 3
+
+
+def test_sampled_tables_come_to_the_mean_of_many_walks() -> None:
+    rng = np.random.default_rng(5)
+    size, g = 30, 3
+    chance = rng.random((size, g))
+    one = Trace(
+        np.array([1]), np.arange(size), np.zeros((size, g), dtype=np.int64), np.ones((size, g)),
+        accept=chance, temperature=1.0,
+    )  # fmt: skip
+    found = simulate.sampled_lengths([one], g)[g]
+    passes = accepted = 0
+    walks = 4000
+    for _ in range(walks):
+        at = 1
+        while at < size:
+            room = min(g, size - 1 - at)
+            k = 0
+            while k < room and rng.random() < chance[at, k]:
+                k += 1
+            passes, accepted, at = passes + 1, accepted + k, at + k + 1
+    assert found.passes[0] == pytest.approx(passes / walks, rel=0.02)
+    assert found.accepted[0] == pytest.approx(accepted / walks, rel=0.02)

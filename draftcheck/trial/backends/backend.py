@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING
 
 from draftcheck.errors import ReadError, UsageError
 from draftcheck.trial.prompts import Prompt
-from draftcheck.trial.result import MeasuredModel, VerifiedRun
-from draftcheck.trial.speedup import Costs
+from draftcheck.trial.result import HeadRun, MeasuredModel, VerifiedRun
+from draftcheck.trial.speedup import LONGEST, Costs
 
 if TYPE_CHECKING:  # backends are chosen without numpy
     from draftcheck.trial.simulate.traces import Ints, PassCounts, Trace
@@ -28,6 +28,8 @@ BACKENDS = {
     "vllm": "draftcheck.trial.backends.vllm",
     "endpoint": "draftcheck.trial.backends.endpoint",
 }
+HEADS = ("dflash", "dspark", "eagle", "eagle3", "medusa", "mlp_speculator", "mtp", "peagle")
+"""Kinds of heads that a trial can measure."""
 PACKAGES = {"transformers": ("torch", "transformers"), "vllm": ("vllm",)}
 """What a backend cannot do without; the others say themselves what they lack."""
 EXTRA = {"transformers": ", it comes with the trial extra"}
@@ -72,6 +74,8 @@ class TrialOptions:
     """What that server calls the target."""
     draft_url: str | None = None
     """A llama-server that reads them as the draft."""
+    engine: str | None = None
+    """Whose way of running heads is taken; None: the usual one."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -111,6 +115,8 @@ class BackendLimits:
     target_context: int | None
     draft_rows: int | None
     draft_context: int | None
+    longest: int = LONGEST
+    """Tokens that the draft can propose in one pass; 0: there is none."""
 
     @property
     def contexts(self) -> list[int]:
@@ -138,6 +144,8 @@ class Backend(ABC):
         """How texts come from one vocabulary to the other; None: ids mean the same."""
         self.shared: float | None = None
         """With a translation: share of the target's tokens that the draft has too."""
+        self.head_run: HeadRun | None = None
+        """Of a head: what it is, and how it was run."""
 
     @property
     def notes(self) -> Sequence[str]:
@@ -193,10 +201,12 @@ def missing(name: str) -> str | None:
     return found
 
 
-def choose(target: str, draft: str, options: TrialOptions) -> str:
+def choose(target: str, draft: str | None, options: TrialOptions) -> str:
     """The backend that the files and servers named ask for."""
     from draftcheck.trial import model_places
 
+    if draft is None:
+        return "transformers"
     if options.target_url is not None:
         return "endpoint"
     if options.draft_url is not None:
@@ -214,9 +224,13 @@ def choose(target: str, draft: str, options: TrialOptions) -> str:
     )
 
 
-def open_backend(name: str | None, target: str, draft: str, options: TrialOptions) -> Backend:
-    """Load both models; a UsageError says what is missing. None: chosen by the files."""
+def open_backend(
+    name: str | None, target: str, draft: str | None, options: TrialOptions
+) -> Backend:
+    """Load both models; a UsageError says what is missing. No name: chosen by the files."""
     name = name or choose(target, draft, options)
+    if draft is None and name != "transformers":
+        raise UsageError(f"a trial with {name} needs a draft", hint="Name it behind the target.")
     if name not in BACKENDS:
         raise UsageError(f"no backend {name!r}", hint=f"Known: {', '.join(BACKENDS)}.")
     if (why := missing(name)) is not None:

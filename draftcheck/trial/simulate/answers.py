@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -19,8 +19,14 @@ from draftcheck.trial.result import (
 )
 from draftcheck.trial.simulate import ngram, trees
 from draftcheck.trial.simulate import passes as simulate
-from draftcheck.trial.simulate.traces import Floats, JoinedTraces, PassCounts, Trace, line_up
-from draftcheck.trial.speedup import Costs, ratio
+from draftcheck.trial.simulate.traces import (
+    Floats,
+    JoinedTraces,
+    PassCounts,
+    Trace,
+    line_up,
+)
+from draftcheck.trial.speedup import LONGEST, Costs, ratio
 
 USUAL = 4
 """Draft length of single figures where no costs say which is best."""
@@ -97,26 +103,30 @@ class TrialAnswers:
 def answer(
     traces: Sequence[Trace],
     cost: Costs | None,
-    longest: int = simulate.LONGEST,
+    longest: int = LONGEST,
     tree: trees.DraftTree | None = None,
 ) -> TrialAnswers:
-    """Every way of speculating; without costs no speed-up and no best way."""
+    """Every way of speculating; without costs no speed-up and no best way.
+
+    longest: tokens that the draft can propose; 0: there is no draft, and only copying is left.
+    """
     make = _FiguresMaker(Bootstrap(len(traces)), cost)
     line = line_up(traces)
-    counts = by_length(traces, longest)
+    counts = by_length(traces, longest) if longest else {}
     lengths = tuple(make.lengths(counts))
     other: tuple[SpeculationFigures, ...] = ()
-    if _draft_samples(traces):  # otherwise a greedy draft is the same draft
-        other = tuple(make.lengths(simulate.lengths(line, longest), ", greedy draft"))
-    thresholds = tuple(make.thresholds(line, longest))
-    shapes = tuple(make.trees(line, tree))
+    if longest and _draft_samples(traces):  # otherwise a greedy draft is the same draft
+        greedy = by_length(traces, longest, samples=False)
+        other = tuple(make.lengths(greedy, ", greedy draft"))
+    thresholds = tuple(make.thresholds(line, longest)) if longest else ()
+    shapes = tuple(make.trees(line, tree)) if longest else ()
     grams = tuple(make.ngrams(line, ngram.NgramTexts(traces)))
     best = None
     if cost is not None:
         every = (NO, *lengths, *other, *thresholds, *shapes, *grams)
         best = max(every, key=lambda row: row.speedup or 0.0)
-    length = min(USUAL, len(lengths))
-    if cost is not None:
+    length = min(USUAL, max(counts, default=USUAL))
+    if cost is not None and lengths:
         length = max(lengths, key=lambda row: row.speedup or 0.0).draft_tokens or USUAL
     return TrialAnswers(counts, lengths, other, thresholds, shapes, grams, best, length)
 
@@ -127,11 +137,24 @@ def length_rows(counts: ByLength, cost: Costs | None) -> Figures:
     return _FiguresMaker(Bootstrap(prompts), cost).lengths(counts)
 
 
-def by_length(traces: Sequence[Trace], longest: int, first: int = 1) -> dict[int, PassCounts]:
-    """Fixed draft lengths; the draft samples too where its chances are known. first: line_up."""
-    if _draft_samples(traces):
-        return simulate.sampled_lengths(traces, longest, first)
-    return simulate.lengths(line_up(traces, first), longest)
+def by_length(
+    traces: Sequence[Trace], longest: int, first: int = 1, *, samples: bool | None = None
+) -> dict[int, PassCounts]:
+    """Fixed draft lengths; first: as in line_up; samples: the draft does too, None: if it can."""
+    if samples is None:
+        samples = _draft_samples(traces)
+    if not any(trace.of_length for trace in traces):
+        if samples:
+            return simulate.sampled_lengths(traces, longest, first)
+        return simulate.lengths(line_up(traces, first), longest)
+    known = {longest}.union(*(trace.of_length for trace in traces))
+    found = {}
+    for g in sorted(g for g in known if g <= longest):
+        own = [
+            replace(t.of_length.get(g, t), of_length={}, temperature=t.temperature) for t in traces
+        ]
+        found[g] = by_length(own, g, first, samples=samples)[g]
+    return found
 
 
 def _draft_samples(traces: Sequence[Trace]) -> bool:
@@ -155,7 +178,7 @@ class _FiguresMaker:
             gain = speedup.of_pass(tokens, drafted, self.cost, drafts_in)
             if g := settings.get("draft_tokens") if method == "draft_model" else None:
                 # Checking costs what one step costs, a draft step costs c of it.
-                mbsu = tokens / (self.cost.ratio * g + 1)
+                mbsu = tokens / (self.cost.ratio * (1 if self.cost.at_once else g) + 1)
         return SpeculationFigures(
             method=method,
             name=name,
@@ -175,7 +198,8 @@ class _FiguresMaker:
             yield self.figures("draft_model", name, counts, counts.drafted_per_pass, draft_tokens=g)
 
     def thresholds(self, line: JoinedTraces, longest: int) -> Figures:
-        grid = [(p_min, g) for p_min in P_MIN for g in P_MIN_LENGTHS if g <= longest]
+        lengths = [g for g in P_MIN_LENGTHS if g <= longest] or [longest]
+        grid = [(p_min, g) for p_min in P_MIN for g in lengths]
         ways = [simulate.stop_when_unsure(line, p_min, g) for p_min, g in grid]
         found = simulate.walk(line, ways)
         for (p_min, g), counts in zip(grid, found, strict=True):
@@ -212,7 +236,7 @@ def counters(counts: PassCounts) -> VllmCounters:
 
 def loads(by_length: ByLength, costs: Sequence[Costs]) -> Iterator[LoadFigures]:
     """The best length for each number of sequences at once."""
-    for cost in costs:
+    for cost in costs if by_length else ():
         yield LoadFigures(cost.sequences, *_best(by_length, cost), cost.target_step)
 
 
@@ -231,7 +255,7 @@ def parts(
 ) -> dict[str, CategoryFigures]:
     """The figures of each group of prompts; names: the group of each prompt."""
     found = {}
-    for name in dict.fromkeys(names):
+    for name in dict.fromkeys(names if by_length else ()):
         chosen = np.array(names) == name
         mine = {g: counts.of(chosen) for g, counts in by_length.items()}
         counts = mine[length]
@@ -250,6 +274,7 @@ def parts(
 
 def mean(columns: Sequence[Floats | None]) -> float | None:
     """The mean of a column of traces over all tokens that could be drafted; None: it is missing."""
-    known = [column[1:] for column in columns if column is not None]
+    known = [column[1:] if column.ndim == 1 else column[1:, 0] for column in columns
+             if column is not None]  # fmt: skip
     total = sum(len(column) for column in known)
     return ratio(sum(column.sum() for column in known), total) if total else None

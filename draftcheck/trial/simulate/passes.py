@@ -28,9 +28,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from draftcheck.trial.simulate.traces import Floats, Ints, JoinedTraces, PassCounts, Trace, runs
-
-LONGEST = 24
+from draftcheck.trial.simulate.traces import (
+    Floats,
+    Ints,
+    JoinedTraces,
+    PassCounts,
+    Trace,
+    leading,
+)
+from draftcheck.trial.speedup import LONGEST
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -58,10 +64,10 @@ def stop_when_unsure(line: JoinedTraces, p_min: float, longest: int, shortest: i
     far the draft would have gone on after a wrong token of its own is not seen in one reading:
     there each further token is taken to pass the threshold as often as the others do.
     """
-    sure = line.confidence >= p_min
-    share = float(sure.mean()) if len(sure) else 0.0
+    sure = line.confidence[:, :longest] >= p_min
+    share = float(sure[:, : line.readings].mean()) if len(sure) else 0.0
     run, room = line.run, np.minimum(longest, line.room)
-    reach = np.minimum(runs(sure), room)
+    reach = np.minimum(leading(sure), room)
     # Of a draft whose token number `run` is wrong: that one, and what is expected to follow.
     further = np.maximum(room - run - 1, 0)
     more = further if share >= 1.0 else share * (1 - share**further) / (1 - share)
@@ -104,13 +110,25 @@ def sampled_lengths(
 ) -> dict[int, PassCounts]:
     """Expected counts for fixed draft lengths 1 … longest; first: as in line_up."""
     ends = np.array([len(trace.tokens) for trace in traces])
-    accept = np.zeros((len(traces), max(ends, default=0)))
+    # Chance to take token i as draft number k of a pass: of ordinary drafts the same for all k.
+    by_number = any(_chance(trace).ndim > 1 for trace in traces)
+    accept = np.zeros((len(traces), max(ends, default=0), longest if by_number else 1))
     for row, trace in zip(accept, traces, strict=True):
-        if trace.accept is None and trace.temperature > 0:
-            raise ValueError("a trace was sampled, but not held against the target's probabilities")
-        # A greedy target leaves nothing to chance.
-        row[: len(trace.tokens)] = trace.rank == 0 if trace.accept is None else trace.accept
+        chance, size = _chance(trace), len(trace.tokens)
+        if chance.ndim == 1:
+            row[:size] = chance[:, None]
+            continue
+        for k in range(min(chance.shape[1], longest)):
+            row[k:size, k] = chance[: size - k, k]
     return {g: _expected(accept, ends, g, first) for g in range(1, longest + 1)}
+
+
+def _chance(trace: Trace) -> Floats:
+    if trace.accept is not None:
+        return trace.accept
+    if trace.temperature > 0:
+        raise ValueError("a trace was sampled, but not held against the target's probabilities")
+    return np.asarray(trace.rank == 0, dtype=np.float64)  # a greedy target leaves nothing to chance
 
 
 def _expected(accept: Floats, ends: Ints, g: int, first: int) -> PassCounts:
@@ -126,8 +144,8 @@ def _expected(accept: Floats, ends: Ints, g: int, first: int) -> PassCounts:
         passes += begins
         drafted += begins * room
         drafts += begins * (room > 0)
-        taken = depth * (accept[:, i] * (i < ends - 1))[:, None]
-        taken[:, g] = 0.0  # nothing is drafted behind the last draft
+        taken = np.zeros_like(depth)  # nothing is drafted behind the last draft
+        taken[:, :g] = depth[:, :g] * accept[:, i, :g] * (i < ends - 1)[:, None]
         ended = depth - taken
         histogram += ended.sum(axis=0)
         accepted += taken.sum(axis=1)

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from draftcheck.trial.speedup import ratio
+from draftcheck.trial.speedup import LONGEST, ratio
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
 
+NEVER = 1 << 40
+"""The rank of what is not among the choices."""
 CONFIDENCE_TOP = 10
 """Choices that a draft's confidence is shared among: llama.cpp's draft sampler keeps so many."""
 
@@ -24,6 +27,10 @@ class Trace:
 
     All arrays have one entry per token of the continuation. Entry i is about token i, seen from
     the prompt and the tokens before it. Token 0 comes out of the prefill: nothing is drafted there.
+
+    A head does not see the same from every place: what it drafts j-th depends on where the pass
+    began. Its arrays are tables of place x reading: entry [i, j] is about token i + j, drafted
+    behind j others in a pass that begins at token i.
     """
 
     prompt: Ints
@@ -40,6 +47,10 @@ class Trace:
     agree: Floats | None = None
     """Sampled only: the target's probability of the draft's first choice."""
     temperature: float = 0.0
+    of_length: Mapping[int, Trace] = field(default_factory=dict)
+    """Of heads whose drafts depend on how many they make: the same for drafts of other lengths.
+
+    Lengths that are neither here nor the table's own cannot be told."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -91,29 +102,41 @@ class JoinedTraces:
     room: Ints
     """Tokens that may be drafted at each place: the last one is always the target's own."""
     rank: Ints
+    """Place x number in the draft, up to LONGEST: [i, j] is about token i + j of a draft from i."""
     confidence: Floats
     run: Ints
     """How many first choices of the draft are right in a row, from each place on."""
+    readings: int
+    """Columns that say more than the first: those of an ordinary draft repeat it one place on."""
 
 
 def line_up(traces: Sequence[Trace], first: int = 1) -> JoinedTraces:
     """Join traces; first: 0 for engines whose prefill already checks drafts."""
     sizes = np.array([len(trace.tokens) for trace in traces], dtype=np.int64)
     ends = sizes.cumsum()
-    rank = np.concatenate([trace.rank for trace in traces])
+    rank = _table([trace.rank for trace in traces], NEVER)
     return JoinedTraces(
         begins=np.minimum(ends - sizes + first, ends),
         ends=ends,
         room=np.repeat(ends, sizes) - 1 - np.arange(sizes.sum()),
         rank=rank,
-        confidence=np.concatenate([trace.confidence for trace in traces]),
-        run=runs(rank == 0),
+        confidence=_table([trace.confidence for trace in traces], 0.0),
+        run=leading(rank == 0),
+        readings=1 if traces[0].rank.ndim == 1 else max(t.rank.shape[1] for t in traces),
     )
 
 
-def runs(hit: Bools) -> Ints:
-    """At each place, how many hits follow one another from there on."""
-    places = np.arange(len(hit))
-    misses = np.where(hit, len(hit), places)
-    next_miss = np.minimum.accumulate(misses[::-1])[::-1]
-    return np.asarray(next_miss - places, dtype=np.int64)
+def _table(columns: Sequence[npt.NDArray[Any]], beyond: float) -> npt.NDArray[Any]:
+    """One table for all; that of ordinary drafts is a view: one row, seen from each place."""
+    if columns[0].ndim == 1:
+        line = np.concatenate([*columns, np.full(LONGEST, beyond, columns[0].dtype)])
+        return np.lib.stride_tricks.sliding_window_view(line, LONGEST)[:-1]
+    wide = [np.full((len(column), LONGEST), beyond, column.dtype) for column in columns]
+    for row, column in zip(wide, columns, strict=True):
+        row[:, : column.shape[1]] = column[:, :LONGEST]
+    return np.concatenate(wide)
+
+
+def leading(hits: Bools) -> Ints:
+    """In each row, how many hits there are before the first miss."""
+    return np.asarray(np.logical_and.accumulate(hits, axis=1).sum(axis=1), dtype=np.int64)

@@ -17,8 +17,9 @@ from msgspec import Meta
 
 from draftcheck.errors import ReadError
 from draftcheck.trial import strict_json
-from draftcheck.trial.simulate.passes import LONGEST, Drafts
+from draftcheck.trial.simulate.passes import Drafts
 from draftcheck.trial.simulate.traces import Ints, JoinedTraces
+from draftcheck.trial.speedup import LONGEST
 
 MAX_NODES = 512
 MAX_RANK = 64
@@ -71,7 +72,7 @@ def drafts(line: JoinedTraces, tree: DraftTree) -> Drafts:
 
 
 def depth(rank: Ints, tree: DraftTree) -> Ints:
-    """At each place, how far the ranks from there on follow a path of the tree."""
+    """At each place, how far the ranks of a draft from there on follow a path of the tree."""
     # Node x rank -> child node, or -1; node 0 is the root.
     numbers = {(): 0, **{path: i + 1 for i, path in enumerate(tree.paths)}}
     children = np.full((len(numbers), MAX_RANK), -1, dtype=np.int64)
@@ -81,9 +82,7 @@ def depth(rank: Ints, tree: DraftTree) -> Ints:
     here = np.arange(len(rank))  # places that are still on a path
     node = np.zeros(len(rank), dtype=np.int64)
     for level in range(tree.levels):
-        inside = here + level < len(rank)
-        here, node = here[inside], node[inside]
-        ranks = rank[here + level]
+        ranks = rank[here, level]
         node = np.where(ranks < MAX_RANK, children[node, np.minimum(ranks, MAX_RANK - 1)], -1)
         here, node = here[node >= 0], node[node >= 0]
         reached[here] = level + 1
@@ -102,15 +101,14 @@ def best_of_each(line: JoinedTraces, budgets: Sequence[int]) -> list[DraftTree]:
 
 def _most_frequent(line: JoinedTraces, count: int) -> list[Rank]:
     """The paths that the target takes most often, the most frequent first."""
-    ranks = np.append(np.where(line.room > 0, line.rank, MAX_RANK), np.full(LONGEST, MAX_RANK))
-    ranks[line.begins - 1] = MAX_RANK  # nothing is drafted at the first token
     heap: list[tuple[int, Rank]] = []
-    places: dict[Rank, Ints] = {(): np.arange(len(line.rank))}
+    # Nothing is drafted at the first token.
+    places: dict[Rank, Ints] = {(): np.delete(np.arange(len(line.rank)), line.begins - 1)}
 
     def offer(path: Rank) -> None:
         """Put the children of a path up for choice."""
         here = places.pop(path)
-        ahead = ranks[here + len(path)]
+        ahead = np.where(line.room[here] > len(path), line.rank[here, len(path)], MAX_RANK)
         counts = np.bincount(ahead[ahead < MAX_RANK], minlength=1)
         for rank in np.flatnonzero(counts):
             child = (*path, int(rank))

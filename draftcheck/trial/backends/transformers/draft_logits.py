@@ -69,13 +69,16 @@ def read(
 
 
 def in_chunks(function: Callable[..., Columns], *arguments: torch.Tensor) -> dict[str, Any]:
-    """Apply a function to some places at a time: float32 stays small, results are on the CPU."""
+    """Apply a function to some places at a time: float32 stays small, results are on the CPU.
+
+    They come there all at once: a GPU that is asked in between waits for every answer.
+    """
     size = max(1, CHUNK_BYTES // (4 * arguments[0].shape[-1]))
     parts: dict[str, list[torch.Tensor]] = {}
     for at in range(0, len(arguments[0]), size):
         for name, values in function(*(a[at : at + size] for a in arguments)).items():
-            parts.setdefault(name, []).append(values.cpu())
-    return {name: torch.cat(values) for name, values in parts.items()}
+            parts.setdefault(name, []).append(values)
+    return {name: torch.cat(values).cpu() for name, values in parts.items()}
 
 
 def of_draft(logits: torch.Tensor, tokens: torch.Tensor) -> Columns:

@@ -19,7 +19,8 @@ from draftcheck.errors import ReadError, UsageError
 from draftcheck.memory import fit as memory
 from draftcheck.models import read as facts
 from draftcheck.models import refs
-from draftcheck.trial.backends.backend import BrokenDraft, TrialOptions
+from draftcheck.trial.backends.backend import HEADS, BrokenDraft, TrialOptions
+from draftcheck.trial.backends.transformers.heads import fitting
 from draftcheck.trial.model_places import ModelPlace
 from draftcheck.trial.prompts import Prompt
 from draftcheck.values import dtypes
@@ -31,6 +32,8 @@ from draftcheck.values.words import Relation
 from draftcheck.versions import ORDERS
 
 GIB = 1 << 30
+FULL, OWN = "full", "own"
+"""What drafts: a model, the target itself."""
 SEQUENCES = 4
 """Continuations at once that must have room; more are tried and given up again."""
 
@@ -181,18 +184,40 @@ def _line(error: Exception, most: int) -> str:
     return " ".join(str(error).split())[:most]
 
 
-def check_room(target: str, draft: str, where: str, dtype: str, options: TrialOptions) -> None:
-    """Refuse what cannot fit, with what was needed, what there is, and a smaller plan."""
+def check_room(target: str, draft: str | None, where: str, options: TrialOptions) -> str:
+    """What drafts: FULL, OWN, or a kind of head.
+
+    Refuses what cannot fit, with what was needed, what there is, and a smaller plan.
+    """
     try:
-        ours, theirs = facts.read_all(refs.parse(target), refs.parse(draft))
+        refs_ = [refs.parse(name) for name in (target, draft) if name is not None]
+        ours, *rest = facts.read_all(*refs_)
     except ReadError:
-        return  # loading it will say more
-    for name, told in ((target, ours), (draft, theirs)):
-        if told.role not in (None, "full"):
-            raise UsageError(
-                f"{name}: not a model that writes text by itself ({told.role})",
-                hint="A head is measured in the engine that serves it: draftcheck probe URL.",
-            )
+        return FULL if draft is not None else OWN  # loading it will say more
+    theirs = rest[0] if rest else None
+    if ours.role not in (None, FULL):
+        raise UsageError(f"{target}: not a model that writes text by itself ({ours.role})")
+    kind = OWN if theirs is None else theirs.role or FULL
+    if kind not in (OWN, FULL, *HEADS):
+        raise UsageError(
+            f"{draft}: {kind} cannot be measured by itself",
+            hint="It is measured in the engine that serves it: draftcheck probe URL.",
+        )
+    if kind in HEADS and theirs is not None:
+        fitting.check(ours, theirs)
+    _check_free(target, draft, ours, theirs, where, options)
+    return kind
+
+
+def _check_free(
+    target: str,
+    draft: str | None,
+    ours: ModelFacts,
+    theirs: ModelFacts | None,
+    where: str,
+    options: TrialOptions,
+) -> None:
+    dtype = dtype_name(options, where)
     free_bytes = free(where)
     need = needed(ours, theirs, dtype, options)
     if free_bytes is None or need is None or need <= free_bytes:
@@ -203,14 +228,17 @@ def check_room(target: str, draft: str, where: str, dtype: str, options: TrialOp
         half = needed(ours, theirs, "bfloat16", options)
     if half is not None and half <= free_bytes:
         plans.insert(0, f"--dtype bfloat16 needs {half / GIB:.1f} GiB")
+    both = target if draft is None else f"{target} and {draft}"
     raise ReadError(
-        f"{target} and {draft} need {need / GIB:.1f} GiB in {dtype}, and {where} has"
+        f"{both} need{'s' * (draft is None)} {need / GIB:.1f} GiB in {dtype}, and {where} has"
         f" {free_bytes / GIB:.1f} GiB free",
         hint="; ".join(plans) + "; or take smaller models.",
     )
 
 
-def needed(ours: ModelFacts, theirs: ModelFacts, dtype: str, options: TrialOptions) -> int | None:
+def needed(
+    ours: ModelFacts, theirs: ModelFacts | None, dtype: str, options: TrialOptions
+) -> int | None:
     """Bytes of weights and caches of both models; None where the files do not tell."""
     nothing = VocabularyComparison(Relation.UNKNOWN)
     pair = Comparison(ours, theirs, nothing, (), Behaviour(None, ""))

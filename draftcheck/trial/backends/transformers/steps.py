@@ -21,18 +21,44 @@ REPEATS = 7
 GRAPH_REPEATS = 20
 
 
+Step = Callable[[], object]
+
+
 def measure(target: Any, draft: Any, device: str, sequences: int, context: int) -> Costs | None:
     """Costs for so many sequences at once; None when they do not fit."""
+    timed = _graphs if device.startswith("cuda") else _plain
+    small = partial(timed, draft, sequences, context, (1,))
+    return _measured(target, lambda: small()[1], device, sequences, context)
+
+
+def measure_head(
+    target: Any, head: Callable[[], Step] | None, device: str, sequences: int, context: int
+) -> Costs | None:
+    """The same with a step that is no model's; None: the target alone."""
+
+    def small() -> float:
+        if head is None:
+            return 0.0
+        if device.startswith("cuda"):
+            return _graph(head(), lambda: None)
+        return min(_seconds(head(), lambda: None, REPEATS))
+
+    return _measured(target, small, device, sequences, context)
+
+
+def _measured(
+    target: Any, small: Callable[[], float], device: str, sequences: int, context: int
+) -> Costs | None:
     timed = _graphs if device.startswith("cuda") else _plain
     try:
         with torch.inference_mode():
             ours = timed(target, sequences, context, (1, *WIDTHS))
-            small = timed(draft, sequences, context, (1,))
+            draft = small()
     except torch.OutOfMemoryError:
         return None
     how = "CUDA graphs" if device.startswith("cuda") else "plain timing"
     step = ours.pop(1)
-    return Costs(small[1], step, ours, how, sequences)
+    return Costs(draft, step, ours, how, sequences=sequences)
 
 
 def _plain(model: Any, sequences: int, context: int, widths: Sequence[int]) -> dict[int, float]:
@@ -52,12 +78,11 @@ def _graphs(model: Any, sequences: int, context: int, widths: Sequence[int]) -> 
     cache = StaticCache(config=model.config, max_cache_len=context + max(widths))
     ids = torch.zeros((sequences, max(widths)), dtype=torch.long, device=model.device)
     model(ids[:, :1], past_key_values=cache)  # the cache takes its memory now
-    return {width: _graph(model, cache, ids[:, :width].clone(), context) for width in widths}
+    return {width: _width(model, cache, ids[:, :width].clone(), context) for width in widths}
 
 
-def _graph(model: Any, cache: StaticCache, new: torch.Tensor, context: int) -> float:
+def _width(model: Any, cache: StaticCache, new: torch.Tensor, context: int) -> float:
     place = torch.arange(context, context + new.shape[1], device=model.device)[None]
-    step = partial(model, new, past_key_values=cache, position_ids=place)
 
     def rewind() -> None:
         """The cache counts what it holds, on the device and inside the graph."""
@@ -68,6 +93,11 @@ def _graph(model: Any, cache: StaticCache, new: torch.Tensor, context: int) -> f
             if hasattr(layer, "cumulative_length_int"):
                 layer.cumulative_length_int = context
 
+    return _graph(partial(model, new, past_key_values=cache, position_ids=place), rewind)
+
+
+def _graph(step: Step, rewind: Callable[[], None]) -> float:
+    """Seconds of a step under a CUDA graph; rewind: undoes what it did to a cache."""
     rewind()
     side = torch.cuda.Stream()
     side.wait_stream(torch.cuda.current_stream())
@@ -88,7 +118,7 @@ def _graph(model: Any, cache: StaticCache, new: torch.Tensor, context: int) -> f
     return statistics.median(_seconds(replay, rewind, GRAPH_REPEATS))
 
 
-def _seconds(step: Callable[[], object], after: Callable[[], None], repeats: int) -> list[float]:
+def _seconds(step: Step, after: Callable[[], None], repeats: int) -> list[float]:
     """Times of a step; what has to be undone after it is not timed."""
     seconds = []
     for _ in range(repeats + 1):  # the first one warms up

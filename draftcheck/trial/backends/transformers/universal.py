@@ -18,7 +18,7 @@ import torch
 from draftcheck.trial.backends.backend import BrokenDraft, TargetText
 from draftcheck.trial.backends.transformers import draft_logits
 from draftcheck.trial.simulate.passes import Drafts, walk
-from draftcheck.trial.simulate.traces import Ints, PassCounts, Trace, line_up, runs
+from draftcheck.trial.simulate.traces import Bools, Ints, PassCounts, Trace, line_up
 
 SPACES = ("\u0120", "\u2581")
 """How byte-level BPE and SentencePiece write a space before a word."""
@@ -140,7 +140,7 @@ class _Aligned:
         ids = torch.tensor(self._draft_ids, device=self._model.device)
         firsts = [logits[0].argmax(1) for logits in draft_logits.read(self._model, [ids], 0)]
         hits = torch.cat(firsts)[:-1] == ids[1:]
-        self._run = runs(np.concatenate([[False], hits.cpu().numpy(), [False]]))
+        self._run = _runs(np.concatenate([[False], hits.cpu().numpy(), [False]]))
 
     def _length(self, prefix: str) -> int:
         return len(prefix) if self._whole.startswith(prefix) else 0
@@ -184,3 +184,11 @@ class _Aligned:
 def _decoded(tokenizer: Any, ids: Sequence[int]) -> str:
     """As transformers decodes what it hands from one model to the other."""
     return str(tokenizer.decode(ids, skip_special_tokens=True, clean_up_tokenization_spaces=True))
+
+
+def _runs(hit: Bools) -> Ints:
+    """At each place, how many hits follow one another from there on."""
+    places = np.arange(len(hit))
+    misses = np.where(hit, len(hit), places)
+    next_miss = np.minimum.accumulate(misses[::-1])[::-1]
+    return np.asarray(next_miss - places, dtype=np.int64)

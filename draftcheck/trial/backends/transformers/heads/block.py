@@ -15,7 +15,7 @@ as many masks as it wants drafts gets other first drafts from a pass of 3 than f
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import torch
@@ -38,12 +38,16 @@ from draftcheck.trial.backends.transformers.heads.readings import (
 from draftcheck.trial.backends.transformers.heads.ways import HeadWay
 
 BLOCKS_AT_ONCE = 64
+Context = list[tuple[torch.Tensor, torch.Tensor]]
+"""Layer by layer the keys and values of the places before a block."""
 SLIDING = "sliding_attention"
 MASKS = ("mask_token_id", "dspark_noise_token_id", "pard_token", "ptd_token_id")
 
 
 class BlockHead(Head):
     """A DFlash head and what it borrows from its target."""
+
+    at_once = True
 
     def __init__(self, source: HeadSource) -> None:
         raw, target = source.raw, source.target
@@ -76,6 +80,9 @@ class BlockHead(Head):
         self._head = source.tensor("lm_head.weight", default=source.output)
         self.to_target = own_ids(source, len(self._head))
 
+    def choices(self, source: HeadSource) -> dict[str, object]:
+        return {"slots of a block": source.way.block, "layers": layers_read(source)}
+
     def samples_anchor(self, raw: Mapping[str, Any]) -> bool:
         """The block's first slot, which holds the last token, proposes too."""
         return bool(setting(raw, "sample_from_anchor"))
@@ -83,40 +90,50 @@ class BlockHead(Head):
     def readings(self, text: SlotTokens, seen: TargetStates, count: int) -> Iterator[torch.Tensor]:
         count, first = min(count, self.longest), 0 if self.from_anchor else 1
         size = count + first if self._by_drafts else self.block
-        states = rms(linear(seen.hidden.to(self.dtype), self._fc), self._hidden_norm, self._eps)
-        slots = states.shape[1] - 1
+        context, slots = self._context(seen.hidden), seen.hidden.shape[1] - 1
         parts = [
-            self._blocks(text, states, range(at, min(at + BLOCKS_AT_ONCE, slots)), size)
+            self._blocks(text, context, range(at, min(at + BLOCKS_AT_ONCE, slots)), size)
             for at in range(text.begin, slots, BLOCKS_AT_ONCE)
         ]
         out = torch.cat(parts, dim=1)
         for reading in range(count):
             yield out[:, :, first + reading]
 
-    def _blocks(
-        self, text: SlotTokens, states: torch.Tensor, begins: range, size: int
-    ) -> torch.Tensor:
+    def step(self, sequences: int, context: int) -> Callable[[], object]:
+        width = self._fc.shape[1]
+        seen = torch.zeros(sequences, context, width, dtype=self.dtype, device=self.device)
+        text = SlotTokens(torch.zeros(sequences, context, dtype=torch.long, device=self.device), 0)
+        kept, last = self._context(seen), range(context - 1, context)
+        return lambda: self.logits(self._blocks(text, kept, last, self.block), 1).argmax(-1)
+
+    def _context(self, hidden: torch.Tensor) -> Context:
+        """Keys and values of every layer for the target's states at all places."""
+        states = rms(linear(hidden.to(self.dtype), self._fc), self._hidden_norm, self._eps)
+        places = torch.arange(states.shape[1], device=self.device)
+        turned = self._layers.rotary(states, places[None])
+        return [_keys_and_values(layer.self_attn, states, turned) for layer in self._layers.layers]
+
+    def _blocks(self, text: SlotTokens, context: Context, begins: range, size: int) -> torch.Tensor:
         """Texts x blocks x slots x width."""
         texts = len(text.ids)
         ids = torch.full((texts, len(begins), size), self.mask_id, device=self.device)
         ids[:, :, 0] = text.after(1, begins[0], len(begins))
         anchors = torch.arange(begins[0], begins[-1] + 1, device=self.device)
-        places = torch.arange(states.shape[1], device=self.device)
+        places = torch.arange(context[0][0].shape[2], device=self.device)
         in_block = (anchors[:, None] + 1 + torch.arange(size, device=self.device)).flatten()
-        context = places[None] <= anchors.repeat_interleave(size)[:, None]
+        before = places[None] <= anchors.repeat_interleave(size)[:, None]
         number = torch.arange(len(begins), device=self.device).repeat_interleave(size)
         own = number[:, None] == number[None]
         keys = torch.cat([places, in_block])
         hidden = embedding(ids.flatten(1), self._embeddings)
         cache = DynamicCache()
-        turned = self._layers.rotary(states, places[None])
-        for at, layer in enumerate(self._layers.layers):
-            seen = torch.cat([context, own], dim=1)
+        for at, (before_keys, values) in enumerate(context):
+            seen = torch.cat([before, own], dim=1)
             if self._causal[at]:
                 seen &= keys[None] <= in_block[:, None]
             if (window := self._window[at]) is not None:
                 seen &= in_block[:, None] - keys[None] < window
-            cache.update(*_keys_and_values(layer.self_attn, states, turned), at)
+            cache.update(before_keys, values, at)
             mask = additive(seen, self.dtype)[None, None]
             shared = self._layers.shared(hidden, in_block, mask, cache)
             hidden = self._layers.forward(at, hidden, **shared)

@@ -24,10 +24,13 @@ class EagleHead(RecurrentHead):
 
     def __init__(self, source: HeadSource) -> None:
         config = layers.layer_config(source.raw, "llama")
-        device, dtype = source.embeddings.device, source.target.dtype
+        self.device, self.dtype = source.embeddings.device, source.target.dtype
+        self.width = source.embeddings.shape[1]
         tensors = layers.numbered(source)
         tensors[INPUT_NORM] = torch.ones(config.hidden_size)  # not used: see below
-        self._layers = layers.build(config, tensors, config.num_hidden_layers, dtype, device)
+        self._layers = layers.build(
+            config, tensors, config.num_hidden_layers, self.dtype, self.device
+        )
         self._layers.layers[0].input_layernorm = torch.nn.Identity()
         self._embeddings = source.tensor("embed_tokens.weight", default=source.embeddings)
         self._fc = source.tensor("fc.weight")

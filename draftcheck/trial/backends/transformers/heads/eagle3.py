@@ -39,9 +39,8 @@ class Eagle3Head(RecurrentHead):
         raw, target = source.raw, source.target
         config = layer_config(raw, "llama")
         self.device, self.dtype = source.embeddings.device, target.dtype
-        told = setting(raw, "norm_before_residual")
-        usual = source.way.norm_before_residual[raw.get("speculators_model_type", "checkpoint")]
-        self.norm_before_residual = usual if told is None else bool(told)
+        self.width = config.hidden_size
+        self.norm_before_residual = _norm_before_residual(source)
         self.norm_output = bool(raw.get("norm_output", False))
         with torch.device("meta"):
             model = AutoModel.from_config(config, attn_implementation="sdpa")
@@ -77,6 +76,12 @@ class Eagle3Head(RecurrentHead):
         if source.raw.get("fc_norm"):
             names = [f"fc_norm.{at}.weight" for at in range(len(self.layers_read))]
             self._fc_norms = [source.tensor(name) for name in names]
+
+    def choices(self, source: HeadSource) -> dict[str, object]:
+        return {
+            "layers": layers_read(source),
+            "norm_before_residual": _norm_before_residual(source),
+        }
 
     def _fit_first_layer(self, config: Any) -> None:
         """Queries, keys and values of the first layer read embedding and state side by side."""
@@ -157,3 +162,9 @@ def load(module: Any, tensors: Mapping[str, torch.Tensor], where: str) -> None:
             have, want = tuple(tensors[name].shape), tuple(tensor.shape)
             raise BrokenDraft(f"{where}{name} of the head is {have}, and its config says {want}")
     module.load_state_dict({name: tensors[name] for name in wanted}, assign=True)
+
+
+def _norm_before_residual(source: HeadSource) -> bool:
+    told = setting(source.raw, "norm_before_residual")
+    form = source.raw.get("speculators_model_type", "checkpoint")
+    return source.way.norm_before_residual[form] if told is None else bool(told)

@@ -75,8 +75,8 @@ def build(
     small = copy.deepcopy(config)
     small.num_hidden_layers, small.vocab_size, small.pad_token_id = count, 1, None
     for name in ("first_k_dense_replace", "moe_layer_start_index"):
-        if hasattr(small, name):
-            setattr(small, name, 0)  # layers of heads are like the last ones of their target
+        if hasattr(small, name):  # the head's layers are counted on from the target's last one
+            setattr(small, name, max(0, (getattr(small, name) or 0) - config.num_hidden_layers))
     if getattr(small, "layer_types", None):
         small.layer_types = [FULL_ATTENTION] * count
     if getattr(small, "mlp_layer_types", None):

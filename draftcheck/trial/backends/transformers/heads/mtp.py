@@ -100,8 +100,7 @@ class MtpHead(RecurrentHead):
             self.count = 1
         if self.count > 1 or not way.again:
             self.longest = self.count
-        kind = config.model_type.removesuffix("_text")
-        self._feeds_normed = way.feeds.get(kind, way.feeds[name]) == "normed"
+        self._feeds_normed = _fed_back(source, name) == "normed"
         self._zero_first = name in way.first_embedding
         numbers = range(first, first + self.count)
         own = self._own_names(numbers)
@@ -112,10 +111,20 @@ class MtpHead(RecurrentHead):
             for name in source.weights
             if name.startswith(prefix) and name not in own
         }
-        device, dtype = source.embeddings.device, source.target.dtype
-        self._layers = layers.build(config, tensors, self.count, dtype, device)
+        self.device, self.dtype = source.embeddings.device, source.target.dtype
+        self.width = config.hidden_size
+        self._layers = layers.build(config, tensors, self.count, self.dtype, self.device)
         self._norm_like = source.target.get_decoder().norm
         self._part = [self._parts(source, n) for n in numbers]
+
+    def choices(self, source: HeadSource) -> dict[str, object]:
+        depth = source.target.config.get_text_config().num_hidden_layers
+        name, way = _layout(source.weights, depth)[0].name, source.way
+        return {
+            "the state fed back": _fed_back(source, name),
+            "zeros for the first embedding": name in way.first_embedding,
+            "a layer for each draft": name in way.in_turn,
+        }
 
     def _own_names(self, numbers: range) -> set[str]:
         names = (
@@ -194,6 +203,11 @@ class MtpHead(RecurrentHead):
 
     def _at(self, reading: int) -> int:
         return reading - 1 if self.count > 1 else 0
+
+
+def _fed_back(source: HeadSource, layout: str) -> str:
+    kind = source.target.config.get_text_config().model_type.removesuffix("_text")
+    return source.way.feeds.get(kind, source.way.feeds[layout])
 
 
 def _layout(weights: Mapping[str, torch.Tensor], behind: int) -> tuple[MtpLayout, int, int]:

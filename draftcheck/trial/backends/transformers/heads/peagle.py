@@ -21,6 +21,8 @@ from draftcheck.trial.backends.transformers.heads.readings import HeadSource, se
 class ParallelEagleHead(Eagle3Head):
     """The same in files of its own and of the speculators format."""
 
+    at_once = True
+
     def __init__(self, source: HeadSource) -> None:
         super().__init__(source)
         mask = setting(source.raw, "mask_token_id", "pard_token", "ptd_token_id")

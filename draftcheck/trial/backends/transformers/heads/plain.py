@@ -10,7 +10,7 @@ An MLP speculator carries a state from token to token:
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import torch
 from torch.nn.functional import embedding, gelu, linear, silu
@@ -26,6 +26,8 @@ from draftcheck.trial.backends.transformers.heads.readings import (
 
 class MedusaHead(Head):
     """Names as Medusa's own files have them, or as vLLM's."""
+
+    at_once = True
 
     def __init__(self, source: HeadSource) -> None:
         like = source.output
@@ -48,6 +50,18 @@ class MedusaHead(Head):
             self.heads.append(next((weights[n] for n in names if n in weights), like))
             self.blocks.append(block)
         self.longest = len(self.blocks)
+
+    def step(self, sequences: int, context: int) -> Callable[[], object]:
+        like = self.blocks[0][0][0]
+        hidden = torch.zeros(sequences, 2, like.shape[1], dtype=like.dtype, device=like.device)
+        text = SlotTokens(torch.zeros(sequences, 2, dtype=torch.long, device=like.device), 0)
+        seen = TargetStates(hidden)
+
+        def step() -> object:
+            states = enumerate(self.readings(text, seen, self.longest), start=1)
+            return [self.logits(state, j).argmax(-1) for j, state in states]
+
+        return step
 
     def readings(self, text: SlotTokens, seen: TargetStates, count: int) -> Iterator[torch.Tensor]:
         for block in self.blocks[:count]:
@@ -74,6 +88,13 @@ class MlpSpeculatorHead(Head):
         self._scale = bool(raw.get("scale_input", False))
         self._state_weight = 0.5 ** (0.5 / predicts)
         self._embedding_weight = math.sqrt((1 - self._state_weight**2) * (inner / 2))
+
+    def step(self, sequences: int, context: int) -> Callable[[], object]:
+        like = self._of("proj.weight", 0)
+        hidden = torch.zeros(sequences, 2, like.shape[1], dtype=like.dtype, device=like.device)
+        text = SlotTokens(torch.zeros(sequences, 2, dtype=torch.long, device=like.device), 0)
+        seen = TargetStates(hidden)
+        return lambda: [self.logits(s, 1).argmax(-1) for s in self.readings(text, seen, 1)]
 
     def _of(self, name: str, j: int) -> torch.Tensor:
         first, _, rest = name.partition(".")

@@ -20,7 +20,7 @@ hits along the text, as for an ordinary draft, would overstate it.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -104,6 +104,17 @@ class Head(ABC):
     to_target: torch.Tensor | None = None
     """Its own id -> the target's; None: they are the same."""
 
+    at_once: bool = False
+    """One step gives all drafts of a pass."""
+
+    def choices(self, source: HeadSource) -> dict[str, object]:
+        """Where engines differ: what the engine's way comes to for this head."""
+        return {}
+
+    @abstractmethod
+    def step(self, sequences: int, context: int) -> Callable[[], object]:
+        """One step of drafting behind so many slots, to be timed."""
+
     @abstractmethod
     def readings(self, text: SlotTokens, seen: TargetStates, count: int) -> Iterator[torch.Tensor]:
         """Reading by reading the states to take logits of: texts x slots x width.
@@ -118,6 +129,9 @@ class Head(ABC):
 
 class RecurrentHead(Head):
     """One or more decoder layers that read tokens beside states, and feed their own states back."""
+
+    device: Any
+    dtype: torch.dtype
 
     @abstractmethod
     def states(self, hidden: torch.Tensor) -> torch.Tensor:
@@ -148,6 +162,31 @@ class RecurrentHead(Head):
             state = fed
             own = torch.eye(slots - begin, dtype=torch.bool, device=states.device)
             mask = torch.cat([mask, additive(own, states.dtype)[None, None]], dim=-1)
+
+    width: int
+    """Of its states."""
+
+    def step(self, sequences: int, context: int) -> Callable[[], object]:
+        from transformers import DynamicCache
+
+        like = torch.zeros(sequences, context, self.width, dtype=self.dtype, device=self.device)
+        tokens = torch.zeros(sequences, context, dtype=torch.long, device=self.device)
+        cache: Any = DynamicCache()
+        places = torch.arange(context + 1, device=self.device)
+        mask = causal(context, context, 0, like)
+        self.layer(tokens, like, positions=places[:-1], mask=mask, cache=cache, reading=1)
+        held = [(layer.keys, layer.values) for layer in cache.layers]
+        mask = mask.new_zeros(1, 1, 1, context + 1)
+
+        def step() -> object:
+            for layer, (keys, values) in zip(cache.layers, held, strict=True):
+                layer.keys, layer.values = keys, values  # as if nothing had been drafted yet
+            out, _ = self.layer(
+                tokens[:, :1], like[:, :1], positions=places[-1:], mask=mask, cache=cache, reading=1
+            )
+            return self.logits(out, 1).argmax(-1)
+
+        return step
 
     @abstractmethod
     def layer(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Literal
 
 from draftcheck.errors import UsageError
@@ -43,8 +43,22 @@ class HeadWaysFile(RuleRow, frozen=True):
     way: tuple[HeadWay, ...]
 
 
+def _known() -> dict[str, HeadWay]:
+    return {row.engine: row for row in files.read("tables/head-ways", HeadWaysFile).way}
+
+
+def others(taken: HeadWay) -> list[HeadWay]:
+    return [row for row in _known().values() if row.engine != taken.engine]
+
+
+def first_known(engines: Sequence[str]) -> str | None:
+    """The first of these engines ("vllm@0.32.0") whose way was read."""
+    names = (engine.partition("@")[0] for engine in engines)
+    return next((name for name in names if name in _known()), None)
+
+
 def way(engine: str | None) -> HeadWay:
-    known = {row.engine: row for row in files.read("tables/head-ways", HeadWaysFile).way}
+    known = _known()
     if (engine or USUAL) not in known:
         raise UsageError(
             f"how {engine} runs heads was not read", hint=f"--engine takes {', '.join(known)}."

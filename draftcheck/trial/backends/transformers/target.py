@@ -1,0 +1,147 @@
+"""The target in this process, by transformers: it writes the texts that drafts and heads read."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from transformers import GenerationConfig, LogitsProcessor, LogitsProcessorList
+
+from draftcheck.trial import model_places
+from draftcheck.trial.backends.backend import Backend, TargetText, TrialOptions, target_not_numbers
+from draftcheck.trial.backends.transformers import loading
+from draftcheck.trial.prompts import Prompt
+
+BATCH = 16
+
+
+class TransformersTarget(Backend):
+    """The half of a backend that writes; what reads derives from it."""
+
+    name = "transformers"
+
+    def __init__(
+        self,
+        places: tuple[model_places.ModelPlace, model_places.ModelPlace],
+        target: Any,
+        tokenizer: Any,
+        where: str,
+    ) -> None:
+        """places: of the target, and of what drafts for it."""
+        super().__init__()
+        self._places = places
+        self.target = target
+        self.tokenizer = tokenizer
+        self.device = where if where == "auto" else str(target.device)
+        self.dtype = str(target.dtype).removeprefix("torch.")
+        self.models = {"target": places[0].model, "draft": places[1].model}
+        self._too_long = 0
+        self._batch = BATCH
+        ends = target.generation_config.eos_token_id
+        self._ends = [ends] if isinstance(ends, int) else list(ends or [])
+        # What a model brings along (a repetition penalty, top-k …) would be filled in silently.
+        target.generation_config = GenerationConfig(eos_token_id=self._ends or None)
+
+    def encode(self, prompt: Prompt, options: TrialOptions) -> list[int]:
+        return loading.encode(self.tokenizer, prompt, options)
+
+    @torch.inference_mode()
+    @loading.growing()
+    def generate(self, prompts: Sequence[Prompt], options: TrialOptions) -> list[TargetText]:
+        encoded = self._fitting(prompts, options)
+        # Prompts of like length share a batch: less padding.
+        encoded.sort(key=lambda entry: len(entry[1]))
+        texts: list[TargetText] = []
+        while len(texts) < len(encoded):
+            part = encoded[len(texts) : len(texts) + self._batch]
+            try:
+                texts += self._write(part, options)
+            except torch.OutOfMemoryError as error:
+                if self._batch == 1:
+                    raise loading.out_of_memory(self._places[0].ref, error) from error
+                self._batch //= 2
+                torch.cuda.empty_cache()
+            except (RuntimeError, ValueError, IndexError, TypeError) as error:
+                raise loading.failed(self._places[0].ref, "writing", error) from error
+        return texts
+
+    def _fitting(
+        self, prompts: Sequence[Prompt], options: TrialOptions
+    ) -> list[tuple[str, list[int]]]:
+        """Prompts as ids; those too long for a context are left out, and counted."""
+        limits = self.limits()
+        context = min(limits.contexts, default=None)
+        side = "target" if context == limits.target_context else "draft"
+        fitting = []
+        for prompt in prompts:
+            try:
+                ids = self.encode(prompt, options)
+            except Exception as error:  # a template is a program: it can fail in any way
+                raise loading.failed(self._places[0].ref, "its chat template", error) from error
+            if not ids:
+                continue
+            if context is not None and len(ids) + options.tokens > context:
+                self._too_long += 1
+            else:
+                fitting.append((prompt.category, ids))
+        if self._too_long:
+            words = f"too long for the {side}'s context of"
+            self.remarks = [note for note in self.remarks if words not in note]
+            self.remarks.append(
+                f"{self._too_long} prompt{'s' * (self._too_long > 1)} left out: {words}"
+                f" {context:,} with {options.tokens:,} new tokens"
+            )
+        return fitting
+
+    def _write(
+        self, rows: Sequence[tuple[str, list[int]]], options: TrialOptions
+    ) -> list[TargetText]:
+        longest = max(len(ids) for _, ids in rows)
+        pad = self._ends[0] if self._ends else 0
+        ids = torch.full((len(rows), longest), pad)
+        mask = torch.zeros_like(ids)
+        for i, (_, row) in enumerate(rows):
+            ids[i, longest - len(row) :] = torch.tensor(row)
+            mask[i, longest - len(row) :] = 1
+        torch.manual_seed(options.seed)
+        out = self.target.generate(
+            input_ids=ids.to(self.target.device),
+            attention_mask=mask.to(self.target.device),
+            generation_config=self._config(options),
+            logits_processor=LogitsProcessorList([_Watch(self._places[0].ref)]),
+        )
+        return [
+            TargetText(category, np.array(row), self._cut(out[i, longest:].cpu().numpy()))
+            for i, (category, row) in enumerate(rows)
+        ]
+
+    def _config(self, options: TrialOptions) -> GenerationConfig:
+        sampling = options.temperature > 0
+        more = {"temperature": options.temperature, "top_k": 0, "top_p": 1.0} if sampling else {}
+        return GenerationConfig(
+            max_new_tokens=options.tokens,
+            max_time=options.seconds,
+            do_sample=sampling,
+            eos_token_id=self._ends or None,
+            pad_token_id=self._ends[0] if self._ends else 0,
+            **more,
+        )
+
+    def _cut(self, tokens: Any) -> Any:
+        """Up to the first end token."""
+        ends = np.flatnonzero(np.isin(tokens, self._ends))
+        return tokens[: ends[0] + 1] if len(ends) else tokens
+
+
+class _Watch(LogitsProcessor):
+    """Ends a generation of NaN: it would "write" all the same."""
+
+    def __init__(self, ref: str) -> None:
+        self._ref = ref
+
+    def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
+        if bool(torch.isnan(scores).any() | (scores == torch.inf).any()):
+            raise target_not_numbers(self._ref)
+        return scores
