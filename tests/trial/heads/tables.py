@@ -33,13 +33,16 @@ def states(head: Head, target: Any, ids: torch.Tensor) -> TargetStates:
 
 @torch.inference_mode()
 def table(head: Head, target: Any, text: list[int], begin: int, count: int) -> list[list[int]]:
-    """Slots from begin on x readings: the target's ids that the head would draft."""
-    ids = torch.tensor([text])
+    """Slots from begin on x readings: the target's ids that the head would draft.
+
+    The text is the second of a batch, beside the same one backwards.
+    """
+    ids = torch.tensor([text[::-1], text])
     columns = []
     for reading, hidden in enumerate(
         head.readings(SlotTokens(ids, begin), states(head, target, ids), count), start=1
     ):
-        choices = head.logits(hidden, reading)[0].argmax(-1)
+        choices = head.logits(hidden[1], reading).argmax(-1)
         choices = choices if head.to_target is None else head.to_target[choices]
         columns.append(choices.tolist())
     return [list(row) for row in zip(*columns, strict=True)]
@@ -52,6 +55,7 @@ def agree(head: Head, target: Any, draft: Drafter, seed: int, vocabulary: int = 
     Drafts count as long as those before them are the text's own. On a text of random tokens that
     ends soon, so texts that go on with the drafter's own drafts come first: every depth counts.
     """
+    head.step(2, 6)()  # what is timed can be run
     random = torch.Generator().manual_seed(seed)
     text = torch.randint(0, vocabulary, (12,), generator=random).tolist()
     compared = 0

@@ -15,7 +15,7 @@ of them in sight, which no reading of the accepted text can show.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import torch
@@ -31,6 +31,8 @@ from draftcheck.trial.backends.transformers.heads.readings import (
     TargetStates,
     additive,
 )
+
+KeysAndValues = tuple[torch.Tensor, torch.Tensor]
 
 
 class AssistantHead(Head):
@@ -52,6 +54,10 @@ class AssistantHead(Head):
         text = source.target.config.get_text_config()
         keeping = text.num_hidden_layers - (getattr(text, "num_kv_shared_layers", 0) or 0)
         self._shared = {kind: at for at, kind in enumerate(text.layer_types[:keeping])}
+        self._target_layers = source.target.get_decoder().layers
+
+    def choices(self, source: HeadSource) -> dict[str, object]:
+        return {"the query's place behind the last one": source.way.assistant_position}
 
     def readings(self, text: SlotTokens, seen: TargetStates, count: int) -> Iterator[torch.Tensor]:
         places = torch.arange(seen.hidden.shape[1], device=seen.hidden.device)
@@ -64,22 +70,53 @@ class AssistantHead(Head):
             raise BrokenDraft("the target's cache does not hold all places of the text")
         before = slots[:, None] >= places[None]
         near = before & (slots[:, None] - places[None] < self._window)
-        masks = {
-            kind: additive(those, seen.hidden.dtype)[None, None]
-            for kind, those in (("full_attention", before), ("sliding_attention", near))
-        }
         state = seen.hidden[:, text.begin : -1]
         for reading in range(1, count + 1):
-            beside = self._embed(text.after(reading, text.begin, len(slots)))
-            out = self._model.model(
-                inputs_embeds=self._model.pre_projection(torch.cat([beside, state], dim=-1)),
-                attention_mask=masks,
-                position_ids=(slots + self._position)[None],
-                shared_kv_states=shared,
-                use_cache=False,
-            ).last_hidden_state
+            tokens = text.after(reading, text.begin, len(slots))
+            out = self._layers(tokens, state, slots + self._position, shared, (before, near))
             yield out
             state = self._model.post_projection(out)
+
+    def _layers(
+        self,
+        tokens: torch.Tensor,
+        state: torch.Tensor,
+        positions: torch.Tensor,
+        shared: Mapping[str, KeysAndValues],
+        sights: tuple[torch.Tensor, torch.Tensor],
+    ) -> torch.Tensor:
+        """sights: which places full and sliding layers see, slot by slot."""
+        masks = {
+            kind: additive(seen, state.dtype)[None, None]
+            for kind, seen in zip(("full_attention", "sliding_attention"), sights, strict=True)
+        }
+        out: torch.Tensor = self._model.model(
+            inputs_embeds=self._model.pre_projection(torch.cat([self._embed(tokens), state], -1)),
+            attention_mask=masks,
+            position_ids=positions[None],
+            shared_kv_states=shared,
+            use_cache=False,
+        ).last_hidden_state
+        return out
+
+    def step(self, sequences: int, context: int) -> Callable[[], object]:
+        like = self._model.post_projection.weight
+        shared = {}
+        for kind, at in self._shared.items():
+            attention = self._target_layers[at].self_attn
+            heads = attention.k_proj.out_features // attention.head_dim
+            keys = like.new_zeros(sequences, heads, context, attention.head_dim)
+            shared[kind] = (keys, keys)
+        tokens = torch.zeros(sequences, 1, dtype=torch.long, device=like.device)
+        state = like.new_zeros(sequences, 1, like.shape[0])
+        place = torch.full((1,), context, device=like.device)
+        seen = torch.ones(1, context, dtype=torch.bool, device=like.device)
+
+        def step() -> object:
+            out = self._layers(tokens, state, place, shared, (seen, seen))
+            return self._model.post_projection(out), self.logits(out, 1).argmax(-1)
+
+        return step
 
     def logits(self, hidden: torch.Tensor, reading: int) -> torch.Tensor:
         scores = linear(hidden, self._model.lm_head.weight)
