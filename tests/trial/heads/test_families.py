@@ -11,6 +11,7 @@ pytest.importorskip("transformers")
 
 from transformers import LlamaConfig, LlamaForCausalLM  # noqa: E402
 
+from draftcheck.trial.backends.backend import BrokenDraft  # noqa: E402
 from draftcheck.trial.backends.transformers.heads.families import FAMILIES  # noqa: E402
 from draftcheck.trial.backends.transformers.heads.readings import Head, HeadSource  # noqa: E402
 from draftcheck.trial.backends.transformers.heads.ways import way  # noqa: E402
@@ -18,6 +19,7 @@ from tests.trial.heads import naive  # noqa: E402
 from tests.trial.heads.tables import agree, table  # noqa: E402
 
 SEEDS = (0, 1, 2)
+SWA, FULL = "sliding_attention", "full_attention"
 V, H = 40, 16
 LAYER = {
     "hidden_size": H, "intermediate_size": 24, "num_attention_heads": 4, "num_key_value_heads": 2,
@@ -147,6 +149,31 @@ def test_eagle3_of_speculators(
 
 
 @pytest.mark.parametrize("seed", SEEDS)
+def test_eagle3_with_a_sliding_window(seed: int) -> None:
+    target, made = llama(seed), Made(seed)
+    layer = {**LAYER, "model_type": "qwen3", "num_hidden_layers": 3, "sliding_window": 5}
+    w = eagle3_weights(made, "layers.0.", 1, layers=3, qk_norm=True)
+    raw = {"speculators_model_type": "eagle3", "norm_before_residual": False}
+    raw["transformer_layer_config"] = {**layer, "layer_types": [SWA, FULL, SWA]}
+    draft = naive.eagle3(target, {**layer, "windows": [5, 99, 5]}, w, [2])
+    assert agree(head("eagle3", raw, w, target), target, draft, seed) == 22
+
+
+@pytest.mark.parametrize("kind", ["eagle", "eagle3"])
+@pytest.mark.parametrize("name", ["enorm.weight", "layers.0.self_attn.q_norm.weight"])
+def test_tensors_without_a_known_use_are_refused(kind: str, name: str) -> None:
+    target, made = llama(0), Made(0)
+    w = eagle3_weights(made, "layers.0.", 1)
+    if kind == "eagle":
+        w = {"fc.weight": made.matrix(H, 2 * H), **made.layer("layers.0.")}
+    w["layers.0.self_attn.rotary_emb.inv_freq"] = made.norm(4)  # old files have it: no harm
+    raw = {**LAYER, "model_type": "llama"}
+    head(kind, raw, w, target)
+    with pytest.raises(BrokenDraft, match=name.rpartition(".layers")[2]):
+        head(kind, raw, {**w, name: made.norm()}, target)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
 def test_eagle3_on_the_last_state_alone(seed: int) -> None:
     target, made = llama(seed), Made(seed)
     w = eagle3_weights(made, "midlayer.", 1)
@@ -230,9 +257,6 @@ def block_weights(made: Made, layers: int, features: int) -> dict[str, Any]:
     for number in range(layers):
         w |= made.layer(f"layers.{number}.", qk_norm=True)
     return w
-
-
-SWA, FULL = "sliding_attention", "full_attention"
 
 
 @pytest.mark.parametrize("seed", SEEDS)

@@ -20,6 +20,8 @@ from draftcheck.trial.backends.backend import BrokenDraft
 from draftcheck.trial.backends.transformers.heads.readings import HeadSource
 
 FULL_ATTENTION = "full_attention"
+COMPUTED = "rotary_emb.inv_freq"
+"""What old files hold although it follows from the config."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +64,7 @@ def numbered(source: HeadSource, prefix: str = "layers.") -> dict[str, torch.Ten
     return {
         name.removeprefix(prefix): source.tensor(name)
         for name in source.weights
-        if name.startswith(prefix)
+        if name.startswith(prefix) and not name.endswith(COMPUTED)
     }
 
 
