@@ -80,7 +80,7 @@ def test_readings_of_an_assistant(seed: int, engine: str, behind: int, ordered: 
     raw = made.config.to_dict()
     reader = head("mtp", raw, made.state_dict(), target, engine)
     assert reader.shares_cache
-    assert agree(reader, target, drafter(target, made, behind), seed) == 22
+    assert agree(reader, target, drafter(target, made, behind), seed) == 16
 
 
 def test_a_cache_that_forgot_is_refused() -> None:
