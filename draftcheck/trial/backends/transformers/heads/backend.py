@@ -19,6 +19,7 @@ from msgspec import structs
 from draftcheck.trial.backends.backend import (
     BackendLimits,
     BrokenDraft,
+    CannotVerify,
     TargetText,
     TrialOptions,
     check_rows,
@@ -36,7 +37,7 @@ from draftcheck.trial.backends.transformers.heads.readings import (
 )
 from draftcheck.trial.backends.transformers.target import TransformersTarget
 from draftcheck.trial.model_places import ModelPlace
-from draftcheck.trial.result import HeadRun
+from draftcheck.trial.result import HeadRun, VerifiedRun
 from draftcheck.trial.simulate.traces import NEVER, Trace
 from draftcheck.trial.speedup import LONGEST, Costs
 
@@ -264,6 +265,17 @@ class HeadBackend(TransformersTarget):
             return None
         at_once = self.head is not None and self.head.at_once
         return structs.replace(found, at_once=at_once) if found is not None else None
+
+    def verify(self, texts: Sequence[TargetText], g: int, options: TrialOptions) -> VerifiedRun:
+        """transformers runs layers of the target's own; each makes one draft."""
+        if self._places[0] is not self._places[1]:
+            raise CannotVerify("transformers runs no heads of this kind")
+        own = getattr(self.target.config.get_text_config(), "num_mtp_layers", None)
+        if own != g:
+            raise CannotVerify(
+                f"transformers makes {own or 'no'} drafts with these layers, not {g}"
+            )
+        return self.speculate(texts, g, options, first=1, use_mtp=True)
 
 
 def target_states(target: Any, ids: torch.Tensor, head: Head) -> tuple[TargetStates, torch.Tensor]:
