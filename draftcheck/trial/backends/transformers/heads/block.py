@@ -104,7 +104,7 @@ class BlockHead(Head):
         seen = torch.zeros(sequences, context, width, dtype=self.dtype, device=self.device)
         text = SlotTokens(torch.zeros(sequences, context, dtype=torch.long, device=self.device), 0)
         kept, last = self._context(seen), range(context - 1, context)
-        return lambda: self.logits(self._blocks(text, kept, last, self.block), 1).argmax(-1)
+        return lambda: linear(self._blocks(text, kept, last, self.block), self._head).argmax(-1)
 
     def _context(self, hidden: torch.Tensor) -> Context:
         """Keys and values of every layer for the target's states at all places."""
