@@ -68,6 +68,7 @@ class BlockHead(Head):
         self.mask_id, self.block = int(mask), int(size)
         self.from_anchor = self.samples_anchor(raw)
         self.longest = self.block if self.from_anchor else self.block - 1
+        self._kinds = kinds
         self._causal = [_causal(raw, kind, source.way) for kind in kinds]
         self._window = [_window(raw, part, kind, kinds) for kind in kinds]
         self._by_drafts = source.way.block == "drafts"
@@ -86,7 +87,12 @@ class BlockHead(Head):
 
     def choices(self, source: HeadSource) -> dict[str, object]:
         source = replace(source, raw=_complete(source.raw))
-        return {"slots of a block": source.way.block, "layers": layers_read(source)}
+        ahead = sum(not _causal(source.raw, kind, source.way) for kind in self._kinds)
+        return {
+            "slots of a block": source.way.block,
+            "layers": layers_read(source),
+            "layers that see their whole block": ahead,
+        }
 
     def samples_anchor(self, raw: Mapping[str, Any]) -> bool:
         """The block's first slot, which holds the last token, proposes too."""
