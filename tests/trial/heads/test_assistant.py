@@ -1,4 +1,4 @@
-"""A Gemma 4 assistant drafts what the library's own model drafts, called step by step."""
+"""Assistants draft what the library's own models draft, called step by step."""
 
 from __future__ import annotations
 
@@ -9,12 +9,18 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-from transformers import AutoConfig, AutoModelForCausalLM, DynamicCache  # noqa: E402
+from transformers import (  # noqa: E402
+    AutoConfig,
+    AutoModel,
+    AutoModelForCausalLM,
+    DynamicCache,
+)
+from transformers.cache_utils import DFlashCache  # noqa: E402
 
 from draftcheck.trial.backends.backend import BrokenDraft  # noqa: E402
-from tests.trial.heads.naive import Drafter  # noqa: E402
+from tests.trial.heads.naive import Drafter, depths  # noqa: E402
 from tests.trial.heads.tables import agree, table  # noqa: E402
-from tests.trial.heads.test_families import SEEDS, head, randomized  # noqa: E402
+from tests.trial.heads.test_families import LAYER, SEEDS, head, llama, randomized  # noqa: E402
 
 V = 40
 TEXT = {
@@ -81,6 +87,33 @@ def test_readings_of_an_assistant(seed: int, engine: str, behind: int, ordered: 
     reader = head("mtp", raw, made.state_dict(), target, engine)
     assert reader.shares_cache
     assert agree(reader, target, drafter(target, made, behind), seed) == 16
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_muse_glimmer_assistant(seed: int) -> None:
+    """A DFlash head under another name: its layers see their whole block."""
+    target, fields = llama(seed), ("hidden_size", "intermediate_size", "num_attention_heads")
+    config = AutoConfig.for_model(
+        "muse_glimmer_assistant", **{name: LAYER[name] for name in fields}, num_hidden_layers=2,
+        num_key_value_heads=2, head_dim=8, block_size=6, mask_token_id=39, pad_token_id=0,
+        target_layer_ids=[0, 4], layer_types=KINDS,
+    )  # fmt: skip
+    made = randomized(AutoModel.from_config(config), seed + 20)
+
+    def draft(text: list[int], count: int) -> list[int]:
+        context = depths(target, text, [1, 5])[None, :-1]
+        cache = DFlashCache(config=config)
+        cache.set_previous_accepted_tokens(context.shape[1])
+        block = target.get_input_embeddings()(torch.tensor([[text[-1], *[39] * 5]]))
+        out = made(noise_embeds=block, context_hidden_states=context, past_key_values=cache)
+        scores = target.get_output_embeddings()(out.last_hidden_state[0, 1:])
+        return scores.argmax(-1).tolist()[:count]
+
+    raw = config.to_dict()
+    del raw["rope_parameters"]  # its default is not that of other heads
+    reader = head("dflash", raw, made.state_dict(), target, "transformers")
+    assert reader.layers_read == (1, 5)
+    assert agree(reader, target, draft, seed) == 16
 
 
 def test_a_cache_that_forgot_is_refused() -> None:

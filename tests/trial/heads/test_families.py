@@ -308,7 +308,10 @@ def test_dflash_of_speculators(seed: int, engine: str, causal: bool) -> None:
     draft = naive.block(
         target, {**layer, "mask_token_id": 39}, w, ids, causal=[causal] * 2, window=[None] * 2
     )
-    assert agree(head("dflash", raw, w, target, engine), target, draft, seed) == 16
+    reader = head("dflash", raw, w, target, engine)
+    assert agree(reader, target, draft, seed) == 16
+    told = reader.choices(HeadSource(raw, w, target, way(engine)))
+    assert told["layers that see their whole block"] == (0 if causal else 2)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
