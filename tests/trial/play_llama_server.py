@@ -19,7 +19,7 @@ HELP = {
     "--draft-min, --draft-n-min N  fewest\n--draft-p-min P  p\n-md,   --model-draft FNAME  draft\n",
     "new": "--spec-draft-n-max N  tokens\n--spec-draft-n-min N  fewest\n"
     "--spec-draft-p-min, --draft-p-min P  p\n--spec-draft-model, -md, --model-draft FNAME  draft\n"
-    "--spec-type none,draft-simple,ngram-mod   types\n"
+    "--spec-type none,draft-simple,draft-eagle3,ngram-mod   types\n"
     "--draft, --draft-n, --draft-max N  the argument has been removed. use --spec-draft-n-max\n",
 }
 
@@ -39,7 +39,7 @@ class Toy:
     def __init__(self, build: str, arguments: list[str]) -> None:
         self.given = dict(pairwise(arguments))
         names = {"old": "--draft-max", "new": "--spec-draft-n-max"}
-        asked = build == "old" or self.given.get("--spec-type") == "draft-simple"
+        asked = build == "old" or self.given.get("--spec-type", "none") != "none"
         self.longest = int(self.given.get(names[build], 0)) if "-md" in self.given and asked else 0
         self.choose = draft if "draft" in Path(self.given["-m"]).name else target
 
@@ -47,6 +47,7 @@ class Toy:
         ids: list[int] = list(body["prompt"])
         out: list[int] = []
         drafted = taken = 0
+        events: list[dict[str, Any]] = []
         while len(out) < body["n_predict"]:
             length = min(self.longest, body["n_predict"] - len(out) - 1) if out else 0
             drafted += length
@@ -57,10 +58,12 @@ class Toy:
                 out.append(guess)
                 taken += 1
             out.append(self.choose(ids + out))
+            so_far = {"draft_n": drafted, "draft_n_accepted": taken}
+            events += [{"tokens": [token], "timings": so_far} for token in out[len(events) :]]
         timings = {"prompt_n": 1, "prompt_ms": 2.0, "predicted_n": len(out), "predicted_ms": 9.0}
         if drafted:
             timings |= {"draft_n": drafted, "draft_n_accepted": taken}
-        found: dict[str, Any] = {"tokens": out, "timings": timings}
+        found: dict[str, Any] = {"tokens": out, "timings": timings, "events": events}
         if count := body.get("n_probs"):
             first = self.choose(ids)
             others = [i for i in range(SIZE) if i != first][: count - 1]
@@ -82,6 +85,7 @@ class Toy:
                 "default_generation_settings": settings,
                 "total_slots": 1,
                 "model_ftype": "TOY",
+                "build_info": "toy-1",
             },
             "/v1/models": {"data": [{"id": "toy", "meta": {"n_vocab": SIZE}}]},
             "/slots": [{"speculative": self.longest > 0}],
@@ -97,7 +101,10 @@ def serve(toy: Toy) -> None:
             self.reply(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
 
         def reply(self, body: dict[str, Any]) -> None:
-            raw = json.dumps(toy.answer(self.path, body)).encode()
+            found = toy.answer(self.path, body)
+            raw = json.dumps(found).encode()
+            if body.get("stream"):
+                raw = b"".join(b"data: %s\n\n" % json.dumps(e).encode() for e in found["events"])
             self.send_response_only(200)
             self.send_header("Content-Length", str(len(raw)))
             self.end_headers()

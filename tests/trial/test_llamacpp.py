@@ -20,15 +20,17 @@ from tests.hub import Hub
 from tests.models import test_ollama
 
 numpy = pytest.importorskip("numpy", reason="the trial extra is not installed")
+pytest.importorskip("safetensors", reason="the trial extra is not installed")
 
 from draftcheck.trial.backends.backend import TargetText, TrialOptions  # noqa: E402
 from draftcheck.trial.backends.llamacpp import backend as llamacpp  # noqa: E402
 from draftcheck.trial.backends.llamacpp import library  # noqa: E402
 from draftcheck.trial.backends.llamacpp import program as llama_program  # noqa: E402
-from draftcheck.trial.backends.llamacpp.backend import Speculation  # noqa: E402
+from draftcheck.trial.backends.llamacpp.speculation import Speculation  # noqa: E402
 from draftcheck.trial.prompts import load  # noqa: E402
 from draftcheck.trial.simulate import passes as simulate  # noqa: E402
 from draftcheck.trial.simulate.traces import Trace, line_up  # noqa: E402
+from fixtures import head_gguf  # noqa: E402
 
 PAIR = (FIXTURES / "pair" / "target.gguf", FIXTURES / "pair" / "draft.gguf")
 OPTIONS = TrialOptions(tokens=32, device="cpu")
@@ -250,10 +252,47 @@ def test_options_are_spelt_as_the_build_knows_them(
     assert "-ngl 99" in program.lines[0] and "-md" not in program.lines[0]
 
 
+@pytest.fixture
+def head(tmp_path: Path) -> Path:
+    return head_gguf.write(FIXTURES / "pair" / "heads" / "eagle3", tmp_path / "eagle3.gguf")
+
+
+def test_a_head_is_measured_by_what_llama_server_counts(
+    run: Run, program: Program, few: Path, head: Path
+) -> None:
+    """The toy's head drafts what its draft does: every length must come to the same."""
+    common = ("--prompts", few, "--tokens", "40", "--no-cost", "--format", "json")
+    draft = run("trial", *PAIR, *common).json
+    ran = run("trial", PAIR[0], head, *common, "--verify")
+    assert ran.code == 0, ran.err
+    lengths = {row["draft_tokens"]: row for row in ran.json["lengths"]}
+    assert list(lengths) == [1, 2, 3, 4, 6, 8]
+    for g, ours in lengths.items():
+        theirs = draft["lengths"][g - 1]
+        assert ours["tokens_per_pass"] == theirs["tokens_per_pass"] > 1.3
+        assert ours["draft_efficiency"] == theirs["draft_efficiency"]
+    assert ran.json["head"] == {
+        "kind": "eagle3", "engine": "llama.cpp", "version": "toy-1", "layers": [2, 2, 1],
+    }  # fmt: skip
+    found = ran.json["verified"]
+    assert found["tokens_per_pass"] == found["predicted_tokens_per_pass"] > 1.3
+    assert any("with drafts of 1, 2, 3, 4, 6, 8 tokens" in note for note in ran.json["notes"])
+    assert f"-md {head} --spec-type draft-eagle3" in program.lines[-1]
+
+
+@pytest.mark.parametrize("program", ["old"], indirect=True)
+def test_a_head_needs_a_build_that_knows_it(
+    run: Run, program: Program, few: Path, head: Path
+) -> None:
+    ran = run("trial", PAIR[0], head, "--prompts", few, "--no-cost")
+    assert ran.code == 3
+    assert "has no --spec-type draft-eagle3" in ran.err
+
+
 def test_a_draft_that_llama_server_drops_is_not_called_verified(
     run: Run, program: Program, few: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(llama_program.LlamaProgram, "method", lambda self: [])
+    monkeypatch.setattr(llama_program.LlamaProgram, "method", lambda self, kind: [])
     ran = run("trial", *PAIR, "--prompts", few, "--tokens", "20", "--format", "json", "--verify")
     assert ran.code == 0, ran.err
     assert ran.json["verified"] is None

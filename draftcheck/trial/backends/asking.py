@@ -8,7 +8,7 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from draftcheck.probe.client import ProbedServer
+from draftcheck.probe.client import ProbedServer, ServerAnswer
 from draftcheck.trial.backends.sides import ServerLost
 
 SECONDS = 600.0
@@ -18,6 +18,7 @@ PAUSE = 2.0
 LONGEST_PAUSE = 30.0
 BUSY = (429, 503)
 RETRY_AFTER = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9})?")
+EVENT = "data:"
 SAID = 200
 """Characters of a server's own words that are repeated."""
 
@@ -27,6 +28,24 @@ class ServerAsker(ProbedServer):
 
     def ask(self, path: str, body: Mapping[str, Any]) -> dict[str, Any]:
         """The answer's object; a busy server is asked again, any other fault is ServerLost."""
+        found = self._ask(path, body).json()
+        if not isinstance(found, dict):
+            raise ServerLost(f"{path}: the answer is not a JSON object")
+        return found
+
+    def stream(self, path: str, body: Mapping[str, Any]) -> list[dict[str, Any]]:
+        """The objects of an answer that comes token by token, when all of them are there."""
+        found = []
+        for line in self._ask(path, {**body, "stream": True}).text.splitlines():
+            if line.startswith(EVENT) and line[len(EVENT) :].strip() != "[DONE]":
+                try:
+                    event = json.loads(line[len(EVENT) :])
+                except (ValueError, RecursionError) as error:
+                    raise ServerLost(f"{path}: an event is not JSON") from error
+                found.append(event if isinstance(event, dict) else {})
+        return found
+
+    def _ask(self, path: str, body: Mapping[str, Any]) -> ServerAnswer:
         for turn in range(TRIES):
             answer = self.post(path, body, SECONDS)
             if answer.status not in BUSY or turn == TRIES - 1:
@@ -46,10 +65,7 @@ class ServerAsker(ProbedServer):
                 words += f", still busy after {TRIES} tries"
             said = _said(answer.text)
             raise ServerLost(f"{words}: {said}" if said else words, answer.status)
-        found = answer.json()
-        if not isinstance(found, dict):
-            raise ServerLost(f"{path}: the answer is not a JSON object")
-        return found
+        return answer
 
 
 def is_token_ids(found: Any) -> bool:

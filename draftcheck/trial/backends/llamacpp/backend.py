@@ -10,24 +10,25 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from pathlib import Path
-from typing import NamedTuple
 
 from draftcheck.errors import ReadError, UsageError
 from draftcheck.models.readers.gguf import facts as gguf
+from draftcheck.models.readers.heads import FULL
 from draftcheck.models.sources.folder import FolderSource
 from draftcheck.probe import client
 from draftcheck.trial import model_places
 from draftcheck.trial.backends.asking import ServerAsker
-from draftcheck.trial.backends.backend import CannotVerify, TargetText, TrialOptions
+from draftcheck.trial.backends.backend import TrialOptions
 from draftcheck.trial.backends.llamacpp import library
 from draftcheck.trial.backends.llamacpp import program as llama_program
+from draftcheck.trial.backends.llamacpp.head import HeadSides, LlamaHead
 from draftcheck.trial.backends.llamacpp.program import LlamaProgram, RunningServer
 from draftcheck.trial.backends.llamacpp.server import LlamaServer
+from draftcheck.trial.backends.llamacpp.speculation import Speculation
 from draftcheck.trial.backends.sides import ServerLost, Sides
-from draftcheck.trial.result import VerifiedRun
+from draftcheck.values.facts import HeadFacts, ModelFacts
 
 DEVICE = re.compile(r"cpu|mps|cuda(:[0-9]{1,3})?")
 LONGEST_PROMPT = 4096
@@ -58,6 +59,8 @@ def open(target: str, draft: str, options: TrialOptions) -> Sides:
     check(options)
     mine = model_places.locate_gguf(target)
     theirs = model_places.locate_gguf(draft) if options.draft_url is None else None
+    if theirs is not None and (head := head_of(mine, theirs)) is not None:
+        return open_head(mine, theirs, head, options)
     big = model(mine, options)
     try:
         small = model(theirs, options) if theirs else at(options.draft_url or "")
@@ -77,6 +80,38 @@ def open(target: str, draft: str, options: TrialOptions) -> Sides:
         settings = arguments(program, options)
         sides.speculation = Speculation(program, mine, theirs, settings, sides.close).verify
     return sides
+
+
+def head_of(target: Path, draft: Path) -> HeadFacts | None:
+    """The head that the draft is; the target named twice means MTP layers of its own."""
+    found = facts(draft)
+    if found.role == FULL and (draft != target or not (found.head and found.head.mtp_present)):
+        return None
+    if found.role == FULL and found.head is not None:
+        return replace(found.head, kind="mtp")
+    return found.head
+
+
+def open_head(target: Path, file: Path, head: HeadFacts, options: TrialOptions) -> Sides:
+    """A head runs in llama-server alone: llama-cpp-python has no speculation with heads."""
+    path = llama_program.find()
+    if path is None:
+        raise UsageError(
+            f"a trial of a head in GGUF needs llama-server: {no_program()}",
+            hint="Put llama-server on PATH.",
+        )
+    program = LlamaProgram(path)
+    own = None if file == target else file
+    speculation = Speculation(
+        program,
+        target,
+        own,
+        arguments(program, options),
+        kind=head.kind or FULL,
+        template=facts(target).tokenizer.chat_template is not None,
+    )
+    device = "cpu" if options.device == "cpu" else program.device()
+    return HeadSides(LlamaHead(speculation, head, device))
 
 
 def check(options: TrialOptions) -> None:
@@ -107,9 +142,7 @@ def model(file: Path, options: TrialOptions) -> Model:
         running.wait()
         device = "cpu" if options.device == "cpu" else program.device()
         # llama-server makes a chat template up where the file has none.
-        source = FolderSource(file.parent, only=gguf.parts(file.name), named=True)
-        facts = gguf.read(source, file.name, str(file))
-        template = facts.tokenizer.chat_template is not None
+        template = facts(file).tokenizer.chat_template is not None
         asker = ServerAsker(running.base, running.key)
         return LlamaServer(asker, running=running, template=template, device=device)
     except ServerLost as error:
@@ -118,6 +151,11 @@ def model(file: Path, options: TrialOptions) -> Model:
     except BaseException:
         running.close()
         raise
+
+
+def facts(file: Path) -> ModelFacts:
+    source = FolderSource(file.parent, only=gguf.parts(file.name), named=True)
+    return gguf.read(source, file.name, str(file))
 
 
 def arguments(program: LlamaProgram, options: TrialOptions) -> list[str]:
@@ -140,97 +178,3 @@ def at(url: str, key: str | None = None) -> LlamaServer:
         return LlamaServer(asker)
     except ServerLost as error:
         raise ReadError(f"{asker.base.url}: {error}") from error
-
-
-class SpeculationCount(NamedTuple):
-    """What llama-server counted over some texts."""
-
-    tokens: int
-    """Behind the first one of each text."""
-    drafted: int
-    accepted: int
-    seconds: float
-    same: bool
-
-    @property
-    def passes(self) -> int:
-        return self.tokens - self.accepted
-
-
-@dataclass(frozen=True, slots=True)
-class Speculation:
-    """llama.cpp's own speculation, counted: a llama-server with both models.
-
-    Its counters (tools/server/server-context.cpp, b10586): draft_n adds the length of every draft
-    that is left after n_min, draft_n_accepted what the target took of it; the first token comes out
-    of the prompt's pass, where nothing is drafted; a draft never reaches beyond the tokens that are
-    still to be predicted, less one. So for a text of known length
-    passes = predicted_n - 1 - draft_n_accepted.
-    """
-
-    program: LlamaProgram
-    target: Path
-    draft: Path
-    arguments: Sequence[str]
-    """Context and devices: the same for both runs."""
-    free: Callable[[], None]
-    """Gives back what is loaded: the pair is loaded once more for this."""
-
-    def verify(self, texts: Sequence[TargetText], g: int, options: TrialOptions) -> VerifiedRun:
-        """The same texts without and with the draft."""
-        self.free()
-        plain = self.count(texts, options)
-        fast = self.count(texts, options, g)
-        return VerifiedRun(
-            draft_tokens=g,
-            tokens_per_pass=fast.tokens / max(fast.passes, 1),
-            speedup=plain.seconds / fast.seconds if fast.seconds and plain.seconds else None,
-            identical_output=fast.same and plain.same,
-            drafted=fast.drafted,
-            accepted=fast.accepted,
-            first=1,
-        )
-
-    def count(
-        self,
-        texts: Sequence[TargetText],
-        options: TrialOptions,
-        g: int | None = None,
-        p_min: float = 0.0,
-        fewest: int = 0,
-    ) -> SpeculationCount:
-        """g: None for a run without the draft."""
-        arguments = [*self.arguments, "-m", str(self.target)]
-        if g is not None:
-            arguments += self.program.option("draft_model", str(self.draft))
-            arguments += self.program.method()
-            arguments += self.program.option("draft_tokens", str(g))
-            arguments += self.program.option("fewest", str(fewest))
-            arguments += self.program.option("p_min", str(p_min))
-        running = RunningServer(self.program, arguments)
-        try:
-            running.wait()
-            asker = ServerAsker(running.base, running.key)
-            server = LlamaServer(asker, running=running)
-            # llama-server stays healthy when it drops a draft: that must not count as a run.
-            told = [slot.get("speculative") for slot in asker.get("/slots").rows()]
-            if g is not None and told and not any(told):
-                raise CannotVerify(f"llama-server drops this draft: {running.last_words()}")
-            counts = [_one(server, text, options) for text in texts]
-            tokens, drafted, accepted, seconds, same = map(sum, zip(*counts, strict=True))
-            return SpeculationCount(tokens, drafted, accepted, seconds, same == len(counts))
-        finally:
-            running.close()
-
-
-def _one(server: LlamaServer, text: TargetText, options: TrialOptions) -> SpeculationCount:
-    """One text, as long as it is known to be."""
-    completion = server.complete(text.prompt.tolist(), len(text.tokens), options)
-    timed = client.part(completion, "timings")
-    drafted, accepted, made = (
-        client.count(timed.get(name)) or 0
-        for name in ("draft_n", "draft_n_accepted", "predicted_n")
-    )
-    seconds = client.seconds(timed.get("predicted_ms")) or 0.0
-    same = completion.get("tokens") == text.tokens.tolist()
-    return SpeculationCount(max(made - 1, 0), drafted, accepted, seconds, same)

@@ -14,13 +14,14 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
 from typing import IO
 
 from draftcheck.errors import ReadError
+from draftcheck.models.readers.heads import FULL
 from draftcheck.probe.client import ProbedServer, ServerAddress
 from draftcheck.rulebook import files
 from draftcheck.rulebook.files import Names, RuleRow, Text
@@ -56,7 +57,8 @@ class OptionSpellings(RuleRow, frozen=True):
 
 
 class ValueSpellings(RuleRow, frozen=True):
-    method: Names
+    method: Mapping[str, Names]
+    """By what the draft is."""
 
 
 class Spellings(RuleRow, frozen=True):
@@ -121,12 +123,16 @@ class LlamaProgram:
                 return [name, value]
         return []
 
-    def method(self) -> list[str]:
-        """The switch for drafts by another model; none where naming the draft is enough."""
+    def method(self, kind: str = FULL) -> list[str]:
+        """The switch for drafts of a kind; none where naming the draft is enough."""
         name = spellings().options.method[0]
         line = re.search(rf"^{re.escape(name)}[ =](?P<values>\S+)", self.help, re.MULTILINE)
         known = re.split(r"[,|\[\]]", line["values"]) if line else []
-        return next(([name, word] for word in spellings().values.method if word in known), [])
+        words = spellings().values.method[kind]
+        found = next(([name, word] for word in words if word in known), [])
+        if not found and kind != FULL:
+            raise ReadError(f"{self.path}: has no {name} {words[0]}: a build before this head?")
+        return found
 
 
 class RunningServer:

@@ -55,6 +55,7 @@ class LlamaServer(TargetWriter, DraftReader):
         self.context = client.count(found) or client.count(meta.get("n_ctx_train"))
         self.device = device or asker.base.url
         self.dtype = client.text(props.get("model_ftype")) or "as in the file"
+        self.build = client.text(props.get("build_info")) or "unknown"
         slots = client.count(props.get("total_slots"))
         self.at_once = max(1, min(slots or 1, 8))
         self._seen = False
@@ -97,8 +98,18 @@ class LlamaServer(TargetWriter, DraftReader):
         return TargetText(prompt.category, np.array(ids), np.array(tokens, dtype=np.int64))
 
     def complete(self, ids: list[int], count: int, options: TrialOptions) -> dict[str, Any]:
-        """A continuation by the model's own probabilities, whatever the server's defaults are."""
-        body = {
+        """A continuation."""
+        return self._asker.ask("/completion", self._body(ids, count, options))
+
+    def stream(self, ids: list[int], count: int, options: TrialOptions) -> list[dict[str, Any]]:
+        """The same token by token, each with the counters so far."""
+        body = {**self._body(ids, count, options), "timings_per_token": True}
+        return self._asker.stream("/completion", body)
+
+    @staticmethod
+    def _body(ids: list[int], count: int, options: TrialOptions) -> dict[str, Any]:
+        """By the model's own probabilities, whatever the server's defaults are."""
+        return {
             "prompt": ids,
             "n_predict": count,
             "samplers": ["temperature"],
@@ -107,7 +118,6 @@ class LlamaServer(TargetWriter, DraftReader):
             "return_tokens": True,
             "cache_prompt": False,
         }
-        return self._asker.ask("/completion", body)
 
     # ---- the draft's choices ----
 

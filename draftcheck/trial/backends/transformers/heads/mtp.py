@@ -102,6 +102,7 @@ class MtpHead(RecurrentHead):
             self.longest = self.count
         self._feeds_normed = _fed_back(source, name) == "normed"
         self._zero_first = name in way.first_embedding
+        self._slot_before = way.slot_before
         numbers = range(first, first + self.count)
         own = self._own_names(numbers)
         tensors = {
@@ -164,6 +165,11 @@ class MtpHead(RecurrentHead):
 
     def readings(self, text: SlotTokens, seen: TargetStates, count: int) -> Iterator[torch.Tensor]:
         count = min(count, self.longest)
+        if self._slot_before:
+            ids = torch.cat([text.ids[:, :1], text.ids], dim=1)
+            none = torch.zeros_like(seen.hidden[:, :1])
+            text = SlotTokens(ids, text.begin + 1)
+            seen = TargetStates(torch.cat([none, seen.hidden], dim=1), seen.cache)
         if self.count == 1:
             yield from super().readings(text, seen, count)
             return

@@ -239,8 +239,9 @@ def layers_read(source: HeadSource) -> tuple[int, ...]:
 
     The number of layers itself is the state behind the last one, before the final norm.
     """
-    names = (name for name in AUX if setting(source.raw, name))
-    given = next(((name, tuple(map(int, setting(source.raw, name)))) for name in names), None)
+    raw = source.raw if source.way.eagle_config else {**source.raw, "eagle_config": None}
+    names = (name for name in AUX if setting(raw, name))
+    given = next(((name, tuple(map(int, setting(raw, name)))) for name in names), None)
     return source.way.layers(given, source.target.config.get_text_config().num_hidden_layers)
 
 

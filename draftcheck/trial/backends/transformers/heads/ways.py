@@ -20,10 +20,12 @@ class HeadWay(RuleRow, frozen=True):
     engine: Text
     version: Text
     added: int
+    eagle_config: bool
     sorted: bool
     norm_before_residual: Mapping[str, bool]
     feeds: Mapping[str, Literal["normed", "plain"]]
     first_embedding: Names
+    slot_before: bool
     in_turn: Names
     again: bool
     block: Literal["drafts", "whole"]
