@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import torch
 from msgspec import structs
+from transformers import DynamicCache
 
 from draftcheck.trial.backends.backend import (
     BackendLimits,
@@ -294,7 +295,9 @@ def target_states(target: Any, ids: torch.Tensor, head: Head) -> tuple[TargetSta
         layer = decoder.layers[number] if number < len(decoder.layers) else decoder.norm
         hooks.append(layer.register_forward_pre_hook(capture(number), with_kwargs=True))
     try:
-        out = decoder(input_ids=ids, use_cache=head.shares_cache)
+        # Not the target's own kind of cache: that of sliding layers forgets.
+        cache = DynamicCache() if head.shares_cache else None
+        out = decoder(input_ids=ids, past_key_values=cache, use_cache=cache is not None)
     finally:
         for hook in hooks:
             hook.remove()
@@ -302,7 +305,6 @@ def target_states(target: Any, ids: torch.Tensor, head: Head) -> tuple[TargetSta
     hidden = last
     if head.layers_read:
         hidden = torch.cat([captured[number].to(last.device) for number in head.layers_read], -1)
-    cache = out.past_key_values if head.shares_cache else None
     return TargetStates(hidden, cache), last
 
 
