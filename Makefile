@@ -27,6 +27,8 @@ demo: $(VENV)/.core          ## from nothing to a verdict on the embedded pair, 
 	$(MAKE) $(VENV)/.dev
 	OMP_NUM_THREADS=1 $(BIN)/draftcheck trial fixtures/pair/target fixtures/pair/draft --device cpu \
 	  --verify --budget 40
+	OMP_NUM_THREADS=1 $(BIN)/draftcheck trial fixtures/pair/target fixtures/pair/heads/eagle3 \
+	  --device cpu --budget 40
 
 test: $(VENV)/.dev           ## the whole suite
 	$(BIN)/python -m compileall -q draftcheck

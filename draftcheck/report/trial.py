@@ -33,10 +33,14 @@ def answer(trial: Trial) -> str:
     figures = f"{trial.acceptance:.0%} of {trial.length}-token drafts accepted"
     if trial.translation:
         figures += ", translated"
+    if not trial.lengths:  # no draft but the text itself
+        copied = max((row.tokens_per_pass for row in trial.ngram), default=1.0)
+        figures = f"copied drafts give {copied:.2f} tokens per pass at best"
     if trial.best is None:
         return f"{figures}; step costs were not measured"
     if not trial.pays:
-        top = max((row.speedup or 0.0 for row in trial.lengths), default=0.0)
+        rows = trial.lengths or trial.ngram
+        top = max((row.speedup or 0.0 for row in rows), default=0.0)
         return f"do not speculate: {figures}, and the best length gives {top:.2f}x"
     real = trial.verified.speedup if trial.verified else None
     if real is not None and real < 1:  # the steps promise it, this backend does not keep it
@@ -58,7 +62,12 @@ def _blocks(trial: Trial) -> Iterator[str]:
     yield click.style(safe(answer(trial)), fg=colour, bold=True)
     if trial.incomplete:
         yield click.style(f"ended before it was done: {safe(trial.incomplete)}", fg="yellow")
-    head = [f"  target      {safe(trial.target)}", f"  draft       {safe(trial.draft)}"]
+    drafts = safe(trial.draft)
+    if trial.head is not None:
+        own = trial.draft == trial.target
+        kind = safe(trial.head.kind)
+        drafts = f"{kind} layers of its own" if own else f"{drafts} ({kind})"
+    head = [f"  target      {safe(trial.target)}", f"  draft       {drafts}"]
     head.append(_measured(trial))
     if trial.interval:
         low, high = trial.interval
@@ -72,6 +81,7 @@ def _blocks(trial: Trial) -> Iterator[str]:
             yield _curve("encoded anew", trial.reencoded, trial)
         yield "\n".join(_positions(trial))
         yield _kinds(trial)
+    if trial.ngram:
         yield "\n".join(_other_ways(trial))
     if trial.loads:
         lines = ["  sequences at once  best draft  speed-up"]
@@ -82,7 +92,9 @@ def _blocks(trial: Trial) -> Iterator[str]:
         yield "\n".join(lines)
     foot = list(_foot(trial))
     if trial.pays and trial.best is not None and trial.best.method == "draft_model":
-        pair = " ".join(shlex.quote(safe(name)) for name in (trial.target, trial.draft))
+        own = trial.head is not None and trial.draft == trial.target
+        names = (trial.target,) if own else (trial.target, trial.draft)
+        pair = " ".join(shlex.quote(safe(name)) for name in names)
         foot.append(f"  to switch it on: draftcheck pair {pair} --draft-tokens {trial.length}")
     yield "\n".join(foot)
 
@@ -173,7 +185,7 @@ def _other_ways(trial: Trial) -> Iterator[str]:
 
 
 def _foot(trial: Trial) -> Iterator[str]:
-    if (costs := trial.costs) is not None:
+    if (costs := trial.costs) is not None and trial.lengths:
         yield (
             f"  a draft step costs {costs.draft_step * 1e3:.2f} ms, a target step"
             f" {costs.target_step * 1e3:.2f} ms ({safe(costs.how)}; ratio {costs.ratio:.2f})"

@@ -95,8 +95,8 @@ def _collect_traces(
                 raise
             _read_texts(plan, backend, work, before)
             width = None  # half the interval of the acceptance so far, if there are enough prompts
-            if len(work.traces) >= BATCH:
-                watched = max(1, min(WATCHED, backend.limits().longest))
+            if len(work.traces) >= BATCH and backend.limits().longest:
+                watched = min(WATCHED, backend.limits().longest)
                 counts = passes.lengths(line_up(work.traces), watched)[watched]
                 interval = answers.interval(counts.accepted, counts.drafted)
                 width = None if interval is None else (interval[1] - interval[0]) / 2

@@ -141,10 +141,13 @@ def eagle3(
         beside = rms(table[tokens], w[f"{first}input_layernorm.weight"], eps)
         normed = rms(states, w[f"{first}hidden_norm.weight"], eps)
         residual = normed if config.get("norm_before_residual") else states
-        x = residual + attention(torch.cat([beside, normed], -1), w, first, config)
+        windows = config.get("windows", [len(tokens)] * config["num_hidden_layers"])
+        places = torch.arange(len(tokens))
+        seen = [(g >= 0) & (g < n) for n in windows for g in [places[:, None] - places[None]]]
+        x = residual + attention(torch.cat([beside, normed], -1), w, first, config, seen=seen[0])
         x = x + mlp(rms(x, w[f"{first}post_attention_layernorm.weight"], eps), w, first)
         for number in range(1, config["num_hidden_layers"]):
-            x = layer(x, w, f"layers.{number}.", config)
+            x = layer(x, w, f"layers.{number}.", config, seen=seen[number])
         out = rms(x[-1], w["norm.weight"], eps)
         return out, out if norm_output else x[-1]
 

@@ -158,12 +158,19 @@ def test_dflash(target: Any, texts: Texts) -> None:
     compare(head, naive_more.dflash(target, raw, w), target, texts)
 
 
-@pytest.mark.parametrize("engine", ["vllm", "sglang"])
-def test_mtp(engine: str, with_mtp: Any, texts: Texts) -> None:
+def test_mtp(with_mtp: Any, texts: Texts) -> None:
+    """vLLM feeds the plain state of GLM's layers back, and blanks the embedding at position 0."""
     raw, w = files("target-mtp")
-    vllm = engine == "vllm"  # of GLM's layers it feeds the plain state, and blanks position 0
-    draft = naive_more.mtp(with_mtp, raw, w, feeds_normed=not vllm, zero_first=vllm)
-    compare(made("mtp", raw, w, with_mtp, engine), draft, with_mtp, texts)
+    draft = naive_more.mtp(with_mtp, raw, w, feeds_normed=False, zero_first=True)
+    compare(made("mtp", raw, w, with_mtp), draft, with_mtp, texts)
+
+
+def test_mtp_where_the_normed_state_is_fed_back(with_mtp: Any, texts: Texts) -> None:
+    """The trained norm is so even that either state gives the same drafts: make it uneven."""
+    raw, w = files("target-mtp")
+    w["model.layers.4.shared_head.norm.weight"] *= torch.linspace(0.4, 1.6, raw["hidden_size"])
+    draft = naive_more.mtp(with_mtp, raw, w, feeds_normed=True, zero_first=False)
+    compare(made("mtp", raw, w, with_mtp, "sglang"), draft, with_mtp, texts)
 
 
 def test_the_target_with_an_mtp_layer_is_the_target(

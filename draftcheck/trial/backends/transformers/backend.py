@@ -8,7 +8,6 @@ not the same. Heads such as EAGLE or Medusa, which are no models by themselves, 
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from functools import partial
 from typing import Any
@@ -23,7 +22,6 @@ from draftcheck.trial import model_places
 from draftcheck.trial.backends.backend import (
     BackendLimits,
     BrokenDraft,
-    CannotVerify,
     NotNumbers,
     TargetText,
     TrialOptions,
@@ -211,38 +209,23 @@ class TransformersBackend(TransformersTarget):
 
     # ---- for real ----
 
-    @loading.growing()
     def verify(self, texts: Sequence[TargetText], g: int, options: TrialOptions) -> VerifiedRun:
         """transformers' own assisted generation with a fixed draft length."""
-        passes = tokens = 0
-        same = True
-        plain_s = fast_s = 0.0
-        for text in texts:
-            found, calls, seconds = self.assist(text, g, options)
-            same &= len(found) == len(text.tokens) and bool((found == text.tokens).all())
-            passes, tokens, fast_s = passes + calls, tokens + len(found), fast_s + seconds
-            ids = torch.tensor(text.prompt, device=self.target.device)[None]
-            before = time.perf_counter()
-            with torch.inference_mode():
-                self.target.generate(ids, generation_config=self._config(options)).cpu()
-            plain_s += time.perf_counter() - before
         again = self.reencoded(texts, g, 0)  # with a translation
-        return VerifiedRun(
-            draft_tokens=g,
-            tokens_per_pass=tokens / max(passes, 1),
+        return self.speculate(
+            texts,
+            g,
+            options,
             predicted=again[g].tokens_per_pass if again else None,
-            speedup=plain_s / fast_s if fast_s else None,
-            identical_output=same if options.temperature == 0 else None,
+            **self._assisted(g, options),
         )
 
-    @loading.growing()
     def assist(self, text: TargetText, g: int, options: TrialOptions) -> tuple[Ints, int, float]:
-        """One real run: its tokens, the target's passes, seconds.
+        """One real run: its tokens, the target's passes, seconds."""
+        return self.write_with(text, options, **self._assisted(g, options))
 
-        The first pass reads the prompt together with the first drafts. The length is taken from the
-        draft's own settings, where a confidence threshold would cut it short.
-        """
-        torch.manual_seed(options.seed)
+    def _assisted(self, g: int, options: TrialOptions) -> dict[str, Any]:
+        """The length is taken from the draft's own settings, where a threshold would cut it."""
         settings = self.draft.generation_config
         settings.num_assistant_tokens = g
         settings.num_assistant_tokens_schedule = "constant"
@@ -251,20 +234,7 @@ class TransformersBackend(TransformersTarget):
         if self._translation is not None:
             more["tokenizer"] = self.tokenizer
             more["assistant_tokenizer"] = self.draft_tokenizer(options)
-        ids = torch.tensor(text.prompt, device=self.target.device)[None]
-        passes: list[None] = []
-        hook = self.target.register_forward_hook(lambda *_: passes.append(None))
-        before = time.perf_counter()
-        try:
-            with torch.inference_mode():
-                out = self.target.generate(ids, generation_config=self._config(options), **more)
-                new = out[0, ids.shape[1] :].cpu().numpy()
-        except (ValueError, RuntimeError, IndexError, AttributeError) as error:
-            words = " ".join(str(error).split())[:200]
-            raise CannotVerify(f"transformers' assisted generation: {words}") from error
-        finally:
-            hook.remove()
-        return self._cut(new), len(passes), time.perf_counter() - before
+        return more
 
 
 class TransformersDraft(DraftReader):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,9 +11,17 @@ import torch
 from transformers import GenerationConfig, LogitsProcessor, LogitsProcessorList
 
 from draftcheck.trial import model_places
-from draftcheck.trial.backends.backend import Backend, TargetText, TrialOptions, target_not_numbers
+from draftcheck.trial.backends.backend import (
+    Backend,
+    CannotVerify,
+    TargetText,
+    TrialOptions,
+    target_not_numbers,
+)
 from draftcheck.trial.backends.transformers import loading
 from draftcheck.trial.prompts import Prompt
+from draftcheck.trial.result import VerifiedRun
+from draftcheck.trial.simulate.traces import Ints
 
 BATCH = 16
 
@@ -133,6 +142,66 @@ class TransformersTarget(Backend):
         """Up to the first end token."""
         ends = np.flatnonzero(np.isin(tokens, self._ends))
         return tokens[: ends[0] + 1] if len(ends) else tokens
+
+    # ---- for real ----
+
+    @loading.growing()
+    def speculate(
+        self,
+        texts: Sequence[TargetText],
+        g: int,
+        options: TrialOptions,
+        *,
+        first: int = 0,
+        predicted: float | None = None,
+        **more: Any,
+    ) -> VerifiedRun:
+        """Write the texts again, speculating; first: 1 where the prompt's pass checks no drafts."""
+        passes = tokens = 0
+        same = True
+        plain_s = fast_s = 0.0
+        for text in texts:
+            found, calls, seconds = self.write_with(text, options, **more)
+            same &= len(found) == len(text.tokens) and bool((found == text.tokens).all())
+            passes, tokens = passes + calls - first, tokens + len(found) - first
+            fast_s += seconds
+            ids = torch.tensor(text.prompt, device=self.target.device)[None]
+            before = time.perf_counter()
+            with torch.inference_mode():
+                self.target.generate(ids, generation_config=self._config(options)).cpu()
+            plain_s += time.perf_counter() - before
+        return VerifiedRun(
+            draft_tokens=g,
+            tokens_per_pass=tokens / max(passes, 1),
+            predicted=predicted,
+            speedup=plain_s / fast_s if fast_s else None,
+            identical_output=same if options.temperature == 0 else None,
+            first=first,
+        )
+
+    @loading.growing()
+    def write_with(
+        self, text: TargetText, options: TrialOptions, **more: Any
+    ) -> tuple[Ints, int, float]:
+        """A text with these arguments of generate: its tokens, the target's passes, seconds.
+
+        With a draft model the first pass reads the prompt together with the first drafts.
+        """
+        torch.manual_seed(options.seed)
+        ids = torch.tensor(text.prompt, device=self.target.device)[None]
+        passes: list[None] = []
+        hook = self.target.register_forward_hook(lambda *_: passes.append(None))
+        before = time.perf_counter()
+        try:
+            with torch.inference_mode():
+                out = self.target.generate(ids, generation_config=self._config(options), **more)
+                new = out[0, ids.shape[1] :].cpu().numpy()
+        except (ValueError, RuntimeError, IndexError, AttributeError) as error:
+            words = " ".join(str(error).split())[:200]
+            raise CannotVerify(f"transformers' assisted generation: {words}") from error
+        finally:
+            hook.remove()
+        return self._cut(new), len(passes), time.perf_counter() - before
 
 
 class _Watch(LogitsProcessor):

@@ -15,10 +15,12 @@ from typing import Any
 import numpy as np
 import torch
 from msgspec import structs
+from transformers import DynamicCache
 
 from draftcheck.trial.backends.backend import (
     BackendLimits,
     BrokenDraft,
+    CannotVerify,
     TargetText,
     TrialOptions,
     check_rows,
@@ -36,7 +38,7 @@ from draftcheck.trial.backends.transformers.heads.readings import (
 )
 from draftcheck.trial.backends.transformers.target import TransformersTarget
 from draftcheck.trial.model_places import ModelPlace
-from draftcheck.trial.result import HeadRun
+from draftcheck.trial.result import HeadRun, VerifiedRun
 from draftcheck.trial.simulate.traces import NEVER, Trace
 from draftcheck.trial.speedup import LONGEST, Costs
 
@@ -265,6 +267,17 @@ class HeadBackend(TransformersTarget):
         at_once = self.head is not None and self.head.at_once
         return structs.replace(found, at_once=at_once) if found is not None else None
 
+    def verify(self, texts: Sequence[TargetText], g: int, options: TrialOptions) -> VerifiedRun:
+        """transformers runs layers of the target's own; each makes one draft."""
+        if self._places[0] is not self._places[1]:
+            raise CannotVerify("transformers runs no heads of this kind")
+        own = getattr(self.target.config.get_text_config(), "num_mtp_layers", None)
+        if own != g:
+            raise CannotVerify(
+                f"transformers makes {own or 'no'} drafts with these layers, not {g}"
+            )
+        return self.speculate(texts, g, options, first=1, use_mtp=True)
+
 
 def target_states(target: Any, ids: torch.Tensor, head: Head) -> tuple[TargetStates, torch.Tensor]:
     """What the head reads of the target, and the target's last states behind its norm."""
@@ -282,7 +295,9 @@ def target_states(target: Any, ids: torch.Tensor, head: Head) -> tuple[TargetSta
         layer = decoder.layers[number] if number < len(decoder.layers) else decoder.norm
         hooks.append(layer.register_forward_pre_hook(capture(number), with_kwargs=True))
     try:
-        out = decoder(input_ids=ids, use_cache=head.shares_cache)
+        # Not the target's own kind of cache: that of sliding layers forgets.
+        cache = DynamicCache() if head.shares_cache else None
+        out = decoder(input_ids=ids, past_key_values=cache, use_cache=cache is not None)
     finally:
         for hook in hooks:
             hook.remove()
@@ -290,7 +305,6 @@ def target_states(target: Any, ids: torch.Tensor, head: Head) -> tuple[TargetSta
     hidden = last
     if head.layers_read:
         hidden = torch.cat([captured[number].to(last.device) for number in head.layers_read], -1)
-    cache = out.past_key_values if head.shares_cache else None
     return TargetStates(hidden, cache), last
 
 

@@ -16,11 +16,12 @@ as many masks as it wants drafts gets other first drafts from a pass of 3 than f
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 import torch
 from torch.nn.functional import embedding, linear
-from transformers import DynamicCache
+from transformers import AutoConfig, DynamicCache
 
 from draftcheck.trial.backends.backend import BrokenDraft
 from draftcheck.trial.backends.transformers.heads import layers
@@ -41,6 +42,8 @@ BLOCKS_AT_ONCE = 64
 Context = list[tuple[torch.Tensor, torch.Tensor]]
 """Layer by layer the keys and values of the places before a block."""
 SLIDING = "sliding_attention"
+MUSE = "muse_glimmer_assistant"
+"""A DFlash head whose sliding layers see the whole block too."""
 MASKS = ("mask_token_id", "dspark_noise_token_id", "pard_token", "ptd_token_id")
 
 
@@ -50,6 +53,7 @@ class BlockHead(Head):
     at_once = True
 
     def __init__(self, source: HeadSource) -> None:
+        source = replace(source, raw=_complete(source.raw))
         raw, target = source.raw, source.target
         self.device, self.dtype = source.embeddings.device, target.dtype
         part = dict(raw.get("transformer_layer_config") or raw)
@@ -64,6 +68,7 @@ class BlockHead(Head):
         self.mask_id, self.block = int(mask), int(size)
         self.from_anchor = self.samples_anchor(raw)
         self.longest = self.block if self.from_anchor else self.block - 1
+        self._kinds = kinds
         self._causal = [_causal(raw, kind, source.way) for kind in kinds]
         self._window = [_window(raw, part, kind, kinds) for kind in kinds]
         self._by_drafts = source.way.block == "drafts"
@@ -81,7 +86,13 @@ class BlockHead(Head):
         self.to_target = own_ids(source, len(self._head))
 
     def choices(self, source: HeadSource) -> dict[str, object]:
-        return {"slots of a block": source.way.block, "layers": layers_read(source)}
+        source = replace(source, raw=_complete(source.raw))
+        ahead = sum(not _causal(source.raw, kind, source.way) for kind in self._kinds)
+        return {
+            "slots of a block": source.way.block,
+            "layers": layers_read(source),
+            "layers that see their whole block": ahead,
+        }
 
     def samples_anchor(self, raw: Mapping[str, Any]) -> bool:
         """The block's first slot, which holds the last token, proposes too."""
@@ -104,7 +115,7 @@ class BlockHead(Head):
         seen = torch.zeros(sequences, context, width, dtype=self.dtype, device=self.device)
         text = SlotTokens(torch.zeros(sequences, context, dtype=torch.long, device=self.device), 0)
         kept, last = self._context(seen), range(context - 1, context)
-        return lambda: self.logits(self._blocks(text, kept, last, self.block), 1).argmax(-1)
+        return lambda: linear(self._blocks(text, kept, last, self.block), self._head).argmax(-1)
 
     def _context(self, hidden: torch.Tensor) -> Context:
         """Keys and values of every layer for the target's states at all places."""
@@ -141,6 +152,14 @@ class BlockHead(Head):
 
     def logits(self, hidden: torch.Tensor, reading: int) -> torch.Tensor:
         return linear(hidden, self._head)
+
+
+def _complete(raw: Mapping[str, Any]) -> Mapping[str, Any]:
+    """With what files leave out because the library's config class says it."""
+    if raw.get("model_type") != MUSE:
+        return raw
+    named = {name: value for name, value in raw.items() if name != "model_type"}
+    return {"is_causal": False, **AutoConfig.for_model(MUSE, **named).to_dict()}
 
 
 def _causal(raw: Mapping[str, Any], kind: str | None, way: HeadWay) -> bool:

@@ -8,7 +8,7 @@ A confidence head, where there is one, decides how much is verified; it changes 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import torch
@@ -37,6 +37,18 @@ class MarkovBlockHead(BlockHead):
 
     def samples_anchor(self, raw: Mapping[str, Any]) -> bool:
         return bool(raw.get("sample_from_anchor", "speculators_model_type" not in raw))
+
+    def step(self, sequences: int, context: int) -> Callable[[], object]:
+        block = super().step(sequences, context)
+        first = torch.zeros(sequences, dtype=torch.long, device=self.device)
+
+        def step() -> object:
+            tokens, found = first, block()
+            for _ in range(self.longest):  # one draft after the other
+                tokens = linear(embedding(tokens, self._before), self._bias).argmax(-1)
+            return tokens, found
+
+        return step
 
     def readings(self, text: SlotTokens, seen: TargetStates, count: int) -> Iterator[torch.Tensor]:
         for reading, out in enumerate(super().readings(text, seen, count), start=1):

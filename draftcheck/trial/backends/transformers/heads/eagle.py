@@ -23,6 +23,7 @@ class EagleHead(RecurrentHead):
     """A head and what it borrows from its target."""
 
     def __init__(self, source: HeadSource) -> None:
+        source.refuse_others("fc.", "layers.", "embed_tokens.", "lm_head.")
         config = layers.layer_config(source.raw, "llama")
         self.device, self.dtype = source.embeddings.device, source.target.dtype
         self.width = source.embeddings.shape[1]

@@ -19,7 +19,7 @@ from torch.nn.functional import embedding, linear
 from transformers import AutoModel
 
 from draftcheck.trial.backends.backend import BrokenDraft
-from draftcheck.trial.backends.transformers.heads.layers import layer_config
+from draftcheck.trial.backends.transformers.heads.layers import layer_config, numbered
 from draftcheck.trial.backends.transformers.heads.readings import (
     HeadSource,
     RecurrentHead,
@@ -30,14 +30,25 @@ from draftcheck.trial.backends.transformers.heads.readings import (
 )
 
 LAYER_NAMES = ("midlayer.", "layers.0.")
+KNOWN = (
+    "midlayer.", "layers.", "fc.", "fc_norm.", "input_norm.", "norm.", "lm_head.", "embed_tokens.",
+    "d2t", "t2d", "mask_hidden",
+)  # fmt: skip
+SLIDING = "sliding_attention"
 
 
 class Eagle3Head(RecurrentHead):
     """A head and what it borrows from its target."""
 
     def __init__(self, source: HeadSource) -> None:
+        source.refuse_others(*KNOWN)
         raw, target = source.raw, source.target
         config = layer_config(raw, "llama")
+        part = raw.get("transformer_layer_config") or raw
+        self._windows = [
+            int(part["sliding_window"]) if kind == SLIDING else None
+            for kind in part.get("layer_types") or [None] * config.num_hidden_layers
+        ]
         self.device, self.dtype = source.embeddings.device, target.dtype
         self.width = config.hidden_size
         self.norm_before_residual = _norm_before_residual(source)
@@ -101,12 +112,7 @@ class Eagle3Head(RecurrentHead):
     def _load(self, source: HeadSource) -> None:
         for number, layer in enumerate(self._layers):
             prefixes = LAYER_NAMES if number == 0 else (f"layers.{number}.",)
-            own = {
-                name.removeprefix(prefix): source.tensor(name)
-                for prefix in prefixes
-                for name in source.weights
-                if name.startswith(prefix)
-            }
+            own = {k: v for prefix in prefixes for k, v in numbered(source, prefix).items()}
             load(layer, own, prefixes[-1])
         load(self._norm, {"weight": source.tensor("norm.weight")}, "norm.")
 
@@ -130,20 +136,21 @@ class Eagle3Head(RecurrentHead):
         cache: Any,
         reading: int,
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        rotary = self._rotary(state, positions[None])
         shared = {
-            "attention_mask": mask, "position_ids": positions[None], "past_key_values": cache,
-            "position_embeddings": rotary, "use_cache": True,
+            "position_ids": positions[None], "past_key_values": cache, "use_cache": True,
+            "position_embeddings": self._rotary(state, positions[None]),
         }  # fmt: skip
+        masks = [narrowed(mask, positions, window, reading) for window in self._windows]
         first = self._layers[0]
         normed = first.hidden_norm(state)
         residual = normed if self.norm_before_residual else state
         beside = first.input_layernorm(embedding(tokens, self._embed))
-        hidden, _ = first.self_attn(torch.cat([beside, normed], dim=-1), **shared)
+        both = torch.cat([beside, normed], dim=-1)
+        hidden, _ = first.self_attn(both, attention_mask=masks[0], **shared)
         hidden = residual + hidden
         hidden = hidden + first.mlp(first.post_attention_layernorm(hidden))
-        for layer in self._layers[1:]:
-            hidden = layer(hidden, **shared)
+        for layer, sight in zip(self._layers[1:], masks[1:], strict=True):
+            hidden = layer(hidden, attention_mask=sight, **shared)
             hidden = hidden[0] if isinstance(hidden, tuple) else hidden
         behind = self._norm(hidden)
         return behind, behind if self.norm_output else hidden
@@ -152,9 +159,23 @@ class Eagle3Head(RecurrentHead):
         return linear(hidden, self._head)
 
 
+def narrowed(
+    mask: torch.Tensor, positions: torch.Tensor, window: int | None, reading: int
+) -> torch.Tensor:
+    """The mask of a layer that sees only so many places back; own drafts are never too far."""
+    if window is None:
+        return mask
+    slots = mask.shape[-1] - (reading - 1) * mask.shape[-2]  # keys of reading 1
+    far = positions[:, None] - torch.arange(slots, device=mask.device) >= window
+    near = mask[..., :slots].masked_fill(far, torch.finfo(mask.dtype).min)
+    return torch.cat([near, mask[..., slots:]], dim=-1)
+
+
 def load(module: Any, tensors: Mapping[str, torch.Tensor], where: str) -> None:
     """Give a module these tensors; BrokenDraft names what is missing or has another shape."""
     wanted = module.state_dict()
+    if other := sorted(tensors.keys() - wanted.keys()):
+        raise BrokenDraft(f"the head has {where}{other[0]}, and its config knows no such tensor")
     for name, tensor in wanted.items():
         if name not in tensors:
             raise BrokenDraft(f"the head's weights lack {where}{name}")

@@ -20,6 +20,8 @@ from draftcheck.trial.backends.backend import BrokenDraft
 from draftcheck.trial.backends.transformers.heads.readings import HeadSource
 
 FULL_ATTENTION = "full_attention"
+COMPUTED = "rotary_emb.inv_freq"
+"""What old files hold although it follows from the config."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +64,7 @@ def numbered(source: HeadSource, prefix: str = "layers.") -> dict[str, torch.Ten
     return {
         name.removeprefix(prefix): source.tensor(name)
         for name in source.weights
-        if name.startswith(prefix)
+        if name.startswith(prefix) and not name.endswith(COMPUTED)
     }
 
 
@@ -70,6 +72,8 @@ def build(
     config: Any, tensors: Mapping[str, torch.Tensor], count: int, dtype: torch.dtype, device: Any
 ) -> HeadLayers:
     """tensors: named as "0.self_attn.q_proj.weight". Raises BrokenDraft for missing ones."""
+    if getattr(config, "index_topk", None):
+        raise BrokenDraft(f"layers of {config.model_type} choose what they see: not read yet")
     small = copy.deepcopy(config)
     small.num_hidden_layers, small.vocab_size, small.pad_token_id = count, 1, None
     for name in ("first_k_dense_replace", "moe_layer_start_index"):
@@ -87,8 +91,15 @@ def build(
         for name, tensor in empty.state_dict().items()
         if not name.startswith("layers.")
     }
+    model = loaded(empty, small, own, dtype)
+    model.eval().to(device)
+    return HeadLayers(model.layers, model.rotary_emb)
+
+
+def loaded(empty: Any, config: Any, tensors: Mapping[str, torch.Tensor], dtype: torch.dtype) -> Any:
+    """A model of the kind of this empty one, with these tensors and no others."""
     model, report = type(empty).from_pretrained(
-        None, config=small, state_dict=own, output_loading_info=True, dtype=dtype,
+        None, config=config, state_dict=dict(tensors), output_loading_info=True, dtype=dtype,
         attn_implementation="sdpa",
     )  # fmt: skip
     missing = sorted(report["missing_keys"])
@@ -102,5 +113,4 @@ def build(
     if report["mismatched_keys"]:
         name, have, want = sorted(report["mismatched_keys"])[0]
         raise BrokenDraft(f"{name} of the head is {tuple(have)}, not {tuple(want)}")
-    model.eval().to(device)
-    return HeadLayers(model.layers, model.rotary_emb)
+    return model

@@ -120,12 +120,14 @@ class MtpHead(RecurrentHead):
 
     def choices(self, source: HeadSource) -> dict[str, object]:
         depth = source.target.config.get_text_config().num_hidden_layers
-        name, way = _layout(source.weights, depth)[0].name, source.way
-        return {
-            "the state fed back": _fed_back(source, name),
-            "zeros for the first embedding": name in way.first_embedding,
-            "a layer for each draft": name in way.in_turn,
+        layout, _, count = _layout(source.weights, depth)
+        found: dict[str, object] = {
+            "the state fed back": _fed_back(source, layout.name),
+            "zeros for the first embedding": layout.name in source.way.first_embedding,
         }
+        if count > 1:
+            found["a layer for each draft"] = layout.name in source.way.in_turn
+        return found
 
     def _own_names(self, numbers: range) -> set[str]:
         names = (

@@ -63,6 +63,12 @@ class HeadSource:
             raise BrokenDraft(f"the head's weights lack {names[0]}")
         return default
 
+    def refuse_others(self, *known: str) -> None:
+        """A tensor whose use is not known means a head that is built otherwise."""
+        other = next((name for name in self.weights if not name.startswith(known)), None)
+        if other is not None:
+            raise BrokenDraft(f"heads of this kind with {other} cannot be read yet")
+
 
 @dataclass(frozen=True, slots=True)
 class TargetStates:
