@@ -43,13 +43,13 @@ class LlamaHead(TargetWriter, DraftReader):
 
     def __init__(self, speculation: Speculation, facts: HeadFacts, device: str) -> None:
         self.speculation, self.facts, self.device = speculation, facts, device
-        bounds = [LENGTHS[-1]]
+        most, layers = LENGTHS[-1], facts.mtp_present or 1
         if facts.block_size is not None:  # a slot of a block is the last token's own
-            bounds.append(facts.block_size - 1)
-        if (facts.mtp_present or 0) > 1:
-            bounds.append(facts.mtp_present or 0)
-        most = max(min(bounds), 1)
+            most = max(1, min(most, facts.block_size - 1))
+        if layers > 1:  # each drafts one token
+            most = min(most, layers)
         self.lengths = sorted({*(g for g in LENGTHS if g < most), most})
+        """Of drafts, that are run."""
         self.other = 0
         """Texts that came out otherwise with the head."""
         self._open = ExitStack()
@@ -94,7 +94,8 @@ class LlamaHead(TargetWriter, DraftReader):
             for taken in passes(events, g):
                 reach[place : place + 1] = taken
                 place += taken + 1
-            self.other += g == self.lengths[-1] and not _same(events, text)
+            if options.temperature == 0 and g == self.lengths[-1]:  # samples always differ
+                self.other += not _same(events, text)
             right = np.arange(g) < reach[:, None]
             rank, sure = np.where(right, 0, NEVER), np.ones(right.shape)
             traces.append(Trace(text.prompt, text.tokens, rank, sure, text.category))
