@@ -39,6 +39,7 @@ PAIR = FIXTURES / "pair"
 OPTIONS = TrialOptions(tokens=32, device="cpu", dtype="float32", engine="llama.cpp")
 EXACT = ["-c", "512", "-np", "1", "-ngl", "0", "-fa", "off"]
 EXACT += ["-ctk", "f32", "-ctv", "f32", "-ctkd", "f32", "-ctvd", "f32"]
+EXACT += ["-t", "1", "-tb", "1", "-td", "1", "-tbd", "1"]
 SERVER = os.environ.get("DRAFTCHECK_LLAMA_SERVER", "")
 Read = tuple[list[TargetText], list[Trace], Speculation]
 
