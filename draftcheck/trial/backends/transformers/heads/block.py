@@ -44,6 +44,7 @@ Context = list[tuple[torch.Tensor, torch.Tensor]]
 SLIDING = "sliding_attention"
 MUSE = "muse_glimmer_assistant"
 """A DFlash head whose sliding layers see the whole block too."""
+UNREAD = ("attention_sink_bias", "add_swa_attention_sink_bias", "attention_value_scale")
 MASKS = ("mask_token_id", "dspark_noise_token_id", "pard_token", "ptd_token_id")
 
 
@@ -63,8 +64,8 @@ class BlockHead(Head):
         mask, size = setting(raw, *MASKS), setting(raw, "block_size", "dspark_block_size")
         if mask is None or size is None:
             raise BrokenDraft("the head's config names no mask token or no block size")
-        if setting(raw, "attention_sink_bias", "add_swa_attention_sink_bias"):
-            raise BrokenDraft("block heads with attention sinks cannot be read yet")
+        if unread := [name for name in UNREAD if setting(raw, name)]:
+            raise BrokenDraft(f"block heads with {unread[0]} cannot be read yet")
         self.mask_id, self.block = int(mask), int(size)
         self.from_anchor = self.samples_anchor(raw)
         self.longest = self.block if self.from_anchor else self.block - 1

@@ -186,6 +186,7 @@ def load(module: Any, tensors: Mapping[str, torch.Tensor], where: str) -> None:
 
 
 def _norm_before_residual(source: HeadSource) -> bool:
-    told = setting(source.raw, "norm_before_residual")
+    name = "norm_before_residual"
+    told = None if name in source.way.ignores else setting(source.raw, name)
     form = source.raw.get("speculators_model_type", "checkpoint")
     return source.way.norm_before_residual[form] if told is None else bool(told)

@@ -23,6 +23,7 @@ class HeadWay(RuleRow, frozen=True):
     eagle_config: bool
     sorted: bool
     norm_before_residual: Mapping[str, bool]
+    ignores: Names
     feeds: Mapping[str, Literal["normed", "plain"]]
     first_embedding: Names
     slot_before: bool
