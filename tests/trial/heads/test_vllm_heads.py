@@ -63,6 +63,7 @@ def test_the_readings_give_the_counters_of_vllm(
     traces = both.read(told, options)
     for text, trace in zip(texts, traces, strict=True):
         predicted = {
-            length: counters(trace.rank, int(length), tokens) for length in text["counters"]
+            length: counters(trace.of_length.get(int(length), trace).rank, int(length), tokens)
+            for length in text["counters"]
         }
         assert predicted == text["counters"]
