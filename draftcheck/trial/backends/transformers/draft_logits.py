@@ -100,6 +100,12 @@ def of_draft(logits: torch.Tensor, tokens: torch.Tensor) -> Columns:
     }
 
 
+def hits_of_draft(logits: torch.Tensor, tokens: torch.Tensor) -> Columns:
+    """Only whether the target's token is the first choice: rank 0, or 1 for any other."""
+    first = logits.argmax(1)
+    return {"rank": (first != tokens).long(), "first": first}
+
+
 def of_both(
     temperature: float, target: torch.Tensor, draft: torch.Tensor, tokens: torch.Tensor
 ) -> Columns:

@@ -157,7 +157,8 @@ class HeadBackend(TransformersTarget):
         slots, longest = SlotTokens(ids, begin), self.limits().longest
         counts = (longest,) if head.leads else (*range(1, min(longest, READINGS + 1)), longest)
         found = {
-            count: self._table(head, texts, (slots, seen, last), count, options) for count in counts
+            count: self._table(head, texts, (slots, seen, last), count, options, count == longest)
+            for count in counts
         }
         traces = found.pop(longest)
         return [
@@ -172,8 +173,12 @@ class HeadBackend(TransformersTarget):
         read: tuple[SlotTokens, TargetStates, torch.Tensor],
         count: int,
         options: TrialOptions,
+        ranked: bool,
     ) -> list[Trace]:
-        """Traces of passes with so many drafts; read: the texts, and the target's states."""
+        """Traces of passes with so many drafts; read: the texts, and the target's states.
+
+        ranked: ranks and confidences too, which cost more than all the rest; else only hits.
+        """
         slots, seen, last = read
         tables: list[dict[str, Any]] = [{} for _ in texts]
         for reading, hidden in enumerate(head.readings(slots, seen, count), start=1):
@@ -192,7 +197,7 @@ class HeadBackend(TransformersTarget):
             if not len(tokens):
                 break
             logits = head.logits(states, reading)
-            columns = self._columns(head, logits, tokens, before, options.temperature)
+            columns = self._columns(head, logits, tokens, before, options.temperature, ranked)
             for name, column in columns.items():
                 parts = np.split(column, np.cumsum(sizes)[:-1])
                 for text, table, part in zip(texts, tables, parts, strict=True):
@@ -208,6 +213,7 @@ class HeadBackend(TransformersTarget):
         tokens: torch.Tensor,
         before: torch.Tensor,
         temperature: float,
+        ranked: bool,
     ) -> dict[str, Any]:
         """before: the target's last states at the places before these tokens."""
         if bool(torch.isnan(logits).any() | (logits == torch.inf).any()):
@@ -220,7 +226,8 @@ class HeadBackend(TransformersTarget):
             back = torch.full((rows,), logits.shape[-1], device=tokens.device)  # no id of its own
             back[head.to_target[known]] = places[known]
             own = back[tokens]
-        found = draft_logits.in_chunks(draft_logits.of_draft, logits, own)
+        look = draft_logits.of_draft if ranked else draft_logits.hits_of_draft
+        found = draft_logits.in_chunks(look, logits, own)
         first = found.pop("first").to(tokens.device)
         if head.to_target is not None:
             first = head.to_target[first]
@@ -245,9 +252,8 @@ class HeadBackend(TransformersTarget):
 
     @staticmethod
     def _trace(text: TargetText, table: dict[str, Any], count: int) -> Trace:
-        if not table:
-            shape = (len(text.tokens), count)
-            table = {"rank": np.full(shape, NEVER), "confidence": np.zeros(shape)}
+        shape = (len(text.tokens), count)
+        table = {"rank": np.full(shape, NEVER), "confidence": np.zeros(shape), **table}
         return Trace(text.prompt, text.tokens, category=text.category, **table)
 
     def cause(self) -> str | None:
