@@ -336,6 +336,8 @@ class Trial(
             body["best"] = {"draft_tokens": None, **self.best.to_dict()}
         if self.verified is not None:
             del body["verified"]["first"]
+        if self.head is None:
+            del body["head"]
         figures = {  # the classic ones by their names, at the trial's length
             "acceptance_rate": self.acceptance if row else None,
             "block_efficiency": row.tokens_per_pass if row else None,

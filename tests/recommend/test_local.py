@@ -119,11 +119,12 @@ def test_folders_that_are_named(home: Path, run: Run) -> None:
     every = run("recommend", "--local", shelf, "--format", "json")
     assert pairs(every.json) == {str(shelf / "deep" / "big"): [str(shelf / "small")]}
     assert run("recommend", shelf / "small", "--local", shelf).code == 1
-    # Two GGUF files and two checkpoints: no target, but models to be paired.
+    # Two GGUF files and some checkpoints: no target, but models to be paired.
     both = pairs(run("recommend", "--local", PAIR, "--format", "json").json)
     assert both == {
         str(PAIR / "target"): [str(PAIR / "draft")],
         str(PAIR / "target.gguf"): [str(PAIR / "draft.gguf")],
+        str(PAIR / "heads" / "target-mtp"): [str(PAIR / "draft"), str(PAIR / "target")],
     }
 
 
