@@ -8,6 +8,8 @@ that was started.
 from __future__ import annotations
 
 import json
+import os
+import signal
 import socket
 import subprocess
 import sys
@@ -50,6 +52,7 @@ while True:
         wish = json.loads(lines.readline())
     child = os.fork()
     if child:
+        asked.sendall(f"{child}{os.linesep}".encode())
         code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
         asked.sendall(str(code).encode())
         os._exit(0)
@@ -100,8 +103,11 @@ def run(arguments: list[str], env: Mapping[str, str], cwd: Path, first: str, sec
         wish = {"arguments": arguments, "env": dict(env), "cwd": str(cwd), "first": first,
                 "out": out.name, "err": err.name}  # fmt: skip
         asked.sendall(json.dumps(wish).encode() + b"\n")
-        try:
-            code = asked.recv(16)
-        except TimeoutError:
-            raise AssertionError("draftcheck hangs") from None
-        return Ran(int(code), out.read().decode(), err.read().decode())
+        with asked.makefile("r") as said:
+            child = int(said.readline())
+            try:
+                code = int(said.read())
+            except TimeoutError:
+                os.kill(child, signal.SIGKILL)
+                raise AssertionError("draftcheck hangs") from None
+        return Ran(code, out.read().decode(), err.read().decode())
