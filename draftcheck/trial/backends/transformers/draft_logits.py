@@ -15,6 +15,9 @@ LOGITS_BYTES = 256 << 20
 CHUNK_BYTES = 64 << 20
 """Of those, in float32 at a time."""
 
+GROUP = 256
+"""Neighbours in a row of logits whose maximum is looked at first."""
+
 Columns = dict[str, torch.Tensor]
 
 
@@ -62,10 +65,16 @@ def read(
         out = model(ids[:, start:stop], **arguments)
         cache = out.past_key_values if arguments["use_cache"] else None
         logits = out.logits[:, -wanted:]
-        if bool(torch.isnan(logits).any() | (logits == torch.inf).any()):
+        if not are_numbers(logits):
             raise NotNumbers
         yield logits
         start, stop = stop, min(stop + step, longest)
+
+
+def are_numbers(logits: torch.Tensor) -> bool:
+    """Neither NaN, which a maximum passes on, nor above all; minus infinity is a choice."""
+    highest = logits.amax(-1)
+    return not bool(torch.isnan(highest).any() | (highest == torch.inf).any())
 
 
 def in_chunks(function: Callable[..., Columns], *arguments: torch.Tensor) -> dict[str, Any]:
@@ -83,14 +92,13 @@ def in_chunks(function: Callable[..., Columns], *arguments: torch.Tensor) -> dic
 
 def of_draft(logits: torch.Tensor, tokens: torch.Tensor) -> Columns:
     """Rank of the target's token, the draft's first choice, and how sure it is of that."""
-    scores = logits.float()
-    rows = scores.shape[-1]
+    rows = logits.shape[-1]
     inside = tokens < rows
-    own = scores.gather(1, torch.where(inside, tokens, torch.zeros_like(tokens))[:, None])
-    best = scores.topk(min(CONFIDENCE_TOP, rows), dim=1).values
-    first = scores.argmax(1)
-    places = torch.arange(rows, device=scores.device)
-    ahead = (scores > own) | ((scores == own) & (places < tokens[:, None]))
+    own = logits.gather(1, torch.where(inside, tokens, torch.zeros_like(tokens))[:, None])
+    best = highest(logits, min(CONFIDENCE_TOP, rows)).float()
+    first = logits.argmax(1)
+    places = torch.arange(rows, device=logits.device)
+    ahead = (logits > own) | ((logits == own) & (places < tokens[:, None]))
     # Of equal scores only one is the first choice: the one that generating takes.
     rank = torch.where(tokens == first, 0, ahead.sum(1).clamp(min=1))
     return {
@@ -98,6 +106,21 @@ def of_draft(logits: torch.Tensor, tokens: torch.Tensor) -> Columns:
         "first": first,
         "confidence": torch.softmax(best, dim=1)[:, 0],
     }
+
+
+def highest(scores: torch.Tensor, count: int) -> torch.Tensor:
+    """The highest scores of each row, falling: topk, which is slow over a whole vocabulary.
+
+    They are in the groups whose maxima are the highest; the rest behind the last group joins them.
+    """
+    rows, width = scores.shape
+    whole = width - width % GROUP
+    if whole < 2 * GROUP * count:
+        return scores.topk(count, dim=1).values
+    grouped = scores[:, :whole].view(rows, -1, GROUP)
+    chosen = grouped.amax(2).topk(count, dim=1).indices
+    held = grouped.gather(1, chosen[:, :, None].expand(-1, -1, GROUP)).flatten(1)
+    return torch.cat([held, scores[:, whole:]], dim=1).topk(count, dim=1).values
 
 
 def hits_of_draft(logits: torch.Tensor, tokens: torch.Tensor) -> Columns:

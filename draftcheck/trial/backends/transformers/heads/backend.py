@@ -46,8 +46,6 @@ READINGS = 8
 """Drafts in a row that are read of heads that make one after the other."""
 TOKENS = 1 << 14
 """Of texts that go through the target together."""
-FILLED = {"rank": NEVER}
-"""What stands where nothing was drafted; 0 elsewhere."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,8 +132,9 @@ class HeadBackend(TransformersTarget):
         for text in texts:
             check_rows(text, rows)
         traces: list[Trace] = []
+        width = self.target.dtype.itemsize
         try:
-            for part in _groups(texts, rows, self.target.dtype.itemsize):
+            for part in _groups(texts, 0 if self.head.by_spans else rows * width):
                 traces += self._read(self.head, part, options)
         except torch.OutOfMemoryError as error:
             raise loading.out_of_memory(self._places[1].ref, error) from error
@@ -150,11 +149,15 @@ class HeadBackend(TransformersTarget):
             whole = np.concatenate([text.prompt, text.tokens])
             row[: len(whole)] = torch.from_numpy(whole)
         ids = ids.to(self.target.device)
-        begin = min(len(text.prompt) for text in texts) - 1
+        spans = [
+            range(len(text.prompt) - 1, len(text.prompt) + max(len(text.tokens) - 2, 0))
+            for text in texts
+        ]
         seen, last = target_states(self.target, ids, head)
         if not bool(torch.isfinite(last).all()):
             raise target_not_numbers(self._places[0].ref)
-        slots, longest = SlotTokens(ids, begin), self.limits().longest
+        slots = SlotTokens(ids, min(span.start for span in spans), spans)
+        longest = self.limits().longest
         counts = (longest,) if head.leads else (*range(1, min(longest, READINGS + 1)), longest)
         found = {
             count: self._table(head, texts, (slots, seen, last), count, options, count == longest)
@@ -177,34 +180,52 @@ class HeadBackend(TransformersTarget):
     ) -> list[Trace]:
         """Traces of passes with so many drafts; read: the texts, and the target's states.
 
-        ranked: ranks and confidences too, which cost more than all the rest; else only hits.
+        ranked: ranks and confidences too; else only hits, and of a greedy target only those in a
+        row: behind a miss no draft counts.
         """
         slots, seen, last = read
-        tables: list[dict[str, Any]] = [{} for _ in texts]
+        sizes = [len(text.tokens) for text in texts]
+        row = np.repeat(np.arange(len(texts)), sizes)
+        token = np.concatenate([np.arange(size) for size in sizes])
+        room = np.repeat(sizes, sizes) - token
+        place = np.repeat([len(text.prompt) for text in texts], sizes) + token
+        each = loading.rows(self.target) * last.element_size()
+        most = max(1, draft_logits.LOGITS_BYTES // each)
+        chosen = np.flatnonzero(token)  # token 0 comes out of the prefill
+        table: dict[str, Any] = {
+            "rank": np.full((len(row), count), NEVER),
+            "confidence": np.zeros((len(row), count)),
+        }
         for reading, hidden in enumerate(head.readings(slots, seen, count), start=1):
-            # A pass from token 1 on begins at the slot of the prompt's last token.
-            ends = [len(text.prompt) for text in texts]
-            sizes = [max(len(text.tokens) - reading, 0) for text in texts]
-            states, tokens, before = (
-                torch.cat([
-                    table[row, end + shift :][:size]
-                    for row, (end, size) in enumerate(zip(ends, sizes, strict=True))
-                ])
-                for table, shift in (
-                    (hidden, -1 - slots.begin), (slots.ids, reading), (last, reading - 1)
-                )
-            )  # fmt: skip
-            if not len(tokens):
+            chosen = chosen[room[chosen] >= reading]
+            if not len(chosen):
                 break
-            logits = head.logits(states, reading)
-            columns = self._columns(head, logits, tokens, before, options.temperature, ranked)
-            for name, column in columns.items():
-                parts = np.split(column, np.cumsum(sizes)[:-1])
-                for text, table, part in zip(texts, tables, parts, strict=True):
-                    shape = (len(text.tokens), count)
-                    empty = np.full(shape, FILLED.get(name, 0), column.dtype)
-                    table.setdefault(name, empty)[1 : len(part) + 1, reading - 1] = part
-        return [self._trace(text, table, count) for text, table in zip(texts, tables, strict=True)]
+            hits = []
+            for part in np.split(chosen, range(most, len(chosen), most)):
+                # A pass that begins with this token drafts from the slot two places before it.
+                rows, places = (
+                    torch.from_numpy(all_of[part]).to(hidden.device) for all_of in (row, place)
+                )
+                tokens = slots.ids[rows, places + reading - 1]
+                before = last[rows, places + reading - 2]
+                logits = head.logits(hidden[rows, places - 2 - slots.begin], reading)
+                columns = self._columns(head, logits, tokens, before, options.temperature, ranked)
+                for name, column in columns.items():
+                    held = table.setdefault(name, np.zeros((len(row), count)))
+                    held[part, reading - 1] = column
+                hits.append(columns["rank"] == 0)
+            if not ranked and options.temperature == 0:
+                chosen = chosen[np.concatenate(hits)]
+        own = (row == i for i in range(len(texts)))
+        return [
+            Trace(
+                text.prompt,
+                text.tokens,
+                category=text.category,
+                **{name: held[mine] for name, held in table.items()},
+            )
+            for text, mine in zip(texts, own, strict=True)
+        ]
 
     def _columns(
         self,
@@ -216,7 +237,7 @@ class HeadBackend(TransformersTarget):
         ranked: bool,
     ) -> dict[str, Any]:
         """before: the target's last states at the places before these tokens."""
-        if bool(torch.isnan(logits).any() | (logits == torch.inf).any()):
+        if not draft_logits.are_numbers(logits):
             raise draft_not_numbers()
         own = tokens
         if head.to_target is not None:
@@ -249,12 +270,6 @@ class HeadBackend(TransformersTarget):
             name: column.numpy() if name == "rank" else column.double().numpy()
             for name, column in found.items()
         }
-
-    @staticmethod
-    def _trace(text: TargetText, table: dict[str, Any], count: int) -> Trace:
-        shape = (len(text.tokens), count)
-        table = {"rank": np.full(shape, NEVER), "confidence": np.zeros(shape), **table}
-        return Trace(text.prompt, text.tokens, category=text.category, **table)
 
     def cause(self) -> str | None:
         table = None if self.head is None else self.head.to_target
@@ -314,12 +329,10 @@ def target_states(target: Any, ids: torch.Tensor, head: Head) -> tuple[TargetSta
     return TargetStates(hidden, cache), last
 
 
-def _groups(
-    texts: Sequence[TargetText], vocabulary: int, width: int
-) -> Iterator[Sequence[TargetText]]:
-    """Texts that go through together: logits and places bounded."""
+def _groups(texts: Sequence[TargetText], logits: int) -> Iterator[Sequence[TargetText]]:
+    """Texts that go through together: places and, of so many bytes each, logits are bounded."""
     sizes = [(len(text.prompt), len(text.tokens)) for text in texts]
-    for part in draft_logits.groups(sizes, vocabulary, width):
+    for part in draft_logits.groups(sizes, logits, 1):
         longest = max(sum(size) for size in sizes[part])
         most = max(1, TOKENS // longest)
         chosen = texts[part]

@@ -22,6 +22,7 @@ from typing import Any
 import torch
 from torch.nn.functional import embedding, linear
 from transformers import AutoConfig, DynamicCache
+from transformers.models.qwen3.modeling_qwen3 import Qwen3RMSNorm
 
 from draftcheck.trial.backends.backend import BrokenDraft
 from draftcheck.trial.backends.transformers.heads import layers
@@ -38,7 +39,9 @@ from draftcheck.trial.backends.transformers.heads.readings import (
 )
 from draftcheck.trial.backends.transformers.heads.ways import HeadWay
 
-BLOCKS_AT_ONCE = 64
+SLOTS_AT_ONCE = 1024
+"""Of one text, and of all texts of a batch, that go through together in whole blocks."""
+ALL_AT_ONCE = 6144
 Context = list[tuple[torch.Tensor, torch.Tensor]]
 """Layer by layer the keys and values of the places before a block."""
 SLIDING = "sliding_attention"
@@ -52,6 +55,7 @@ class BlockHead(Head):
     """A DFlash head and what it borrows from its target."""
 
     at_once = True
+    by_spans = True
 
     def __init__(self, source: HeadSource) -> None:
         source = replace(source, raw=_complete(source.raw))
@@ -78,6 +82,7 @@ class BlockHead(Head):
         self._layers = layers.build(
             config, layers.numbered(source), config.num_hidden_layers, self.dtype, self.device
         )
+        _in_one_kernel(self._layers.layers)
         self._eps = config.rms_norm_eps
         self._embeddings = source.tensor("embed_tokens.weight", default=source.embeddings)
         self._fc = source.tensor("fc.weight", "encoder.fc.weight")
@@ -103,19 +108,27 @@ class BlockHead(Head):
         count, first = min(count, self.longest), 0 if self.from_anchor else 1
         size = count + first if self._by_drafts else self.block
         context, slots = self._context(seen.hidden), seen.hidden.shape[1] - 1
-        parts = [
-            self._blocks(text, context, range(at, min(at + BLOCKS_AT_ONCE, slots)), size)
-            for at in range(text.begin, slots, BLOCKS_AT_ONCE)
-        ]
-        out = torch.cat(parts, dim=1)
+        spans = text.spans or [range(text.begin, slots)] * len(text.ids)
+        begins = torch.tensor([span.start for span in spans], device=self.device)
+        places = torch.arange(max(map(len, spans)), device=self.device)
+        anchors = (begins[:, None] + places).clamp(max=slots - 1)
+        blocks = max(1, min(SLOTS_AT_ONCE, ALL_AT_ONCE // len(spans)) // size)
+        out = torch.cat(
+            [self._blocks(text, context, part, size) for part in anchors.split(blocks, dim=1)],
+            dim=1,
+        )
+        rows = torch.arange(len(spans), device=self.device)[:, None]
         for reading in range(count):
-            yield out[:, :, first + reading]
+            found = out.new_zeros(len(spans), slots - text.begin, out.shape[-1])
+            found[rows, anchors - text.begin] = out[:, :, first + reading]
+            yield found
 
     def step(self, sequences: int, context: int) -> Callable[[], object]:
         width = self._fc.shape[1]
         seen = torch.zeros(sequences, context, width, dtype=self.dtype, device=self.device)
-        text = SlotTokens(torch.zeros(sequences, context, dtype=torch.long, device=self.device), 0)
-        kept, last = self._context(seen), range(context - 1, context)
+        ids = torch.zeros(sequences, context + 1, dtype=torch.long, device=self.device)
+        text = SlotTokens(ids, 0)
+        kept, last = self._context(seen), torch.full((1, 1), context - 1, device=self.device)
         return lambda: linear(self._blocks(text, kept, last, self.block), self._head).argmax(-1)
 
     def _context(self, hidden: torch.Tensor) -> Context:
@@ -125,34 +138,45 @@ class BlockHead(Head):
         turned = self._layers.rotary(states, places[None])
         return [_keys_and_values(layer.self_attn, states, turned) for layer in self._layers.layers]
 
-    def _blocks(self, text: SlotTokens, context: Context, begins: range, size: int) -> torch.Tensor:
-        """Texts x blocks x slots x width."""
-        texts = len(text.ids)
-        ids = torch.full((texts, len(begins), size), self.mask_id, device=self.device)
-        ids[:, :, 0] = text.after(1, begins[0], len(begins))
-        anchors = torch.arange(begins[0], begins[-1] + 1, device=self.device)
+    def _blocks(
+        self, text: SlotTokens, context: Context, anchors: torch.Tensor, size: int
+    ) -> torch.Tensor:
+        """Texts x blocks x slots x width; anchors: the slots where blocks begin, text by text."""
+        texts, blocks = len(text.ids), anchors.shape[1]
+        ids = torch.full((texts, blocks, size), self.mask_id, device=self.device)
+        ids[:, :, 0] = text.ids.gather(1, (anchors + 1).expand(texts, -1))
         places = torch.arange(context[0][0].shape[2], device=self.device)
-        in_block = (anchors[:, None] + 1 + torch.arange(size, device=self.device)).flatten()
-        before = places[None] <= anchors.repeat_interleave(size)[:, None]
-        number = torch.arange(len(begins), device=self.device).repeat_interleave(size)
-        own = number[:, None] == number[None]
-        keys = torch.cat([places, in_block])
+        in_block = (anchors[:, :, None] + 1 + torch.arange(size, device=self.device)).flatten(1)
+        before = places <= anchors.repeat_interleave(size, dim=1)[:, :, None]
+        number = torch.arange(blocks, device=self.device).repeat_interleave(size)
+        own = (number[:, None] == number).expand(len(anchors), -1, -1)
+        keys = torch.cat([places.expand(len(anchors), -1), in_block], dim=1)[:, None]
         hidden = embedding(ids.flatten(1), self._embeddings)
         cache = DynamicCache()
         for at, (before_keys, values) in enumerate(context):
-            seen = torch.cat([before, own], dim=1)
+            seen = torch.cat([before, own], dim=2)
             if self._causal[at]:
-                seen &= keys[None] <= in_block[:, None]
+                seen &= keys <= in_block[:, :, None]
             if (window := self._window[at]) is not None:
-                seen &= in_block[:, None] - keys[None] < window
+                seen &= in_block[:, :, None] - keys < window
             cache.update(before_keys, values, at)
-            mask = additive(seen, self.dtype)[None, None]
+            mask = additive(seen, self.dtype)[:, None]
             shared = self._layers.shared(hidden, in_block, mask, cache)
             hidden = self._layers.forward(at, hidden, **shared)
-        return rms(hidden, self._norm, self._eps).view(texts, len(begins), size, -1)
+        return rms(hidden, self._norm, self._eps).view(texts, blocks, size, -1)
 
     def logits(self, hidden: torch.Tensor, reading: int) -> torch.Tensor:
         return linear(hidden, self._head)
+
+
+def _in_one_kernel(model: Any) -> None:
+    """The norms of Qwen 3, whose six small steps a GPU would take as long for as for a product."""
+    for module in list(model.modules()):
+        for name, norm in list(module.named_children()):
+            if isinstance(norm, Qwen3RMSNorm):
+                one = torch.nn.RMSNorm(norm.weight.shape, norm.variance_epsilon, device="meta")
+                one.weight = norm.weight
+                setattr(module, name, one)
 
 
 def _complete(raw: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -39,12 +39,13 @@ class HeadLayers:
     def shared(
         self, state: torch.Tensor, positions: torch.Tensor, mask: torch.Tensor, cache: Any
     ) -> dict[str, Any]:
-        """What every layer is told besides its input."""
+        """What every layer is told besides its input; positions: of all texts, or text by text."""
+        positions = positions.view(-1, positions.shape[-1])
         return {
             "attention_mask": mask,
-            "position_ids": positions[None],
+            "position_ids": positions,
             "past_key_values": cache,
-            "position_embeddings": self.rotary(state, positions[None]),
+            "position_embeddings": self.rotary(state, positions),
             "use_cache": True,
         }
 

@@ -20,11 +20,12 @@ hits along the text, as for an ordinary draft, would overstate it.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import torch
+from torch.nn.functional import rms_norm
 
 from draftcheck.trial.backends.backend import BrokenDraft
 from draftcheck.trial.backends.transformers.heads.ways import OUTPUTS, HeadWay
@@ -88,6 +89,8 @@ class SlotTokens:
     """Prompt and answer, one text in a row."""
     begin: int
     """The first slot where a pass can begin: behind the shortest prompt of the batch."""
+    spans: Sequence[range] = ()
+    """The slots of each text where passes can begin; none: all from `begin` on."""
 
     def after(self, reading: int, first_slot: int, slots: int) -> torch.Tensor:
         """The token beside each slot in a reading; behind the end of the texts the last one."""
@@ -107,6 +110,8 @@ class Head(ABC):
     leads: bool = True
     """The drafts of a short pass are the first ones of a long pass; else readings of `count` hold
     for passes of that length only."""
+    by_spans: bool = False
+    """It reads no slots but those of SlotTokens.spans: texts of any lengths go together."""
     to_target: torch.Tensor | None = None
     """Its own id -> the target's; None: they are the same."""
 
@@ -125,7 +130,8 @@ class Head(ABC):
     def readings(self, text: SlotTokens, seen: TargetStates, count: int) -> Iterator[torch.Tensor]:
         """Reading by reading the states to take logits of: texts x slots x width.
 
-        Slots from text.begin on, without the last place, behind which nothing is proposed.
+        Slots from text.begin on, without the last place, behind which nothing is proposed; what
+        is outside of a text's span, if it has one, says nothing.
         """
 
     @abstractmethod
@@ -220,8 +226,7 @@ def additive(seen: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
 
 
 def rms(x: torch.Tensor, weight: torch.Tensor, eps: float) -> torch.Tensor:
-    wide = x.float()
-    return weight * (wide * torch.rsqrt(wide.pow(2).mean(-1, keepdim=True) + eps)).to(x.dtype)
+    return rms_norm(x, weight.shape, weight, eps)
 
 
 AUX = ("eagle_aux_hidden_state_layer_ids", "aux_hidden_state_layer_ids", *OUTPUTS)
