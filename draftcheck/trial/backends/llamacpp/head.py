@@ -58,8 +58,7 @@ class LlamaHead(TargetWriter, DraftReader):
     def __init__(self, speculation: Speculation, facts: HeadFacts, device: str) -> None:
         self.speculation, self.facts, self.device = speculation, facts, device
         most, layers = LENGTHS[-1], facts.mtp_present or 1
-        if facts.block_size is not None:  # a slot of a block is the last token's own
-            most = max(1, min(most, facts.block_size - 1))
+        most = min(most, facts.block_drafts or most)
         if layers > 1:  # each drafts one token
             most = min(most, layers)
         self.lengths = sorted({*(g for g in LENGTHS if g < most), most})
