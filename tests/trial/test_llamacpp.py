@@ -22,6 +22,7 @@ from tests.models import test_ollama
 numpy = pytest.importorskip("numpy", reason="the trial extra is not installed")
 pytest.importorskip("safetensors", reason="the trial extra is not installed")
 
+from draftcheck.trial import result  # noqa: E402
 from draftcheck.trial.backends.backend import TargetText, TrialOptions  # noqa: E402
 from draftcheck.trial.backends.llamacpp import backend as llamacpp  # noqa: E402
 from draftcheck.trial.backends.llamacpp import library  # noqa: E402
@@ -259,10 +260,13 @@ def head(tmp_path: Path) -> Path:
 
 
 def test_a_head_is_measured_by_what_llama_server_counts(
-    run: Run, program: Program, few: Path, head: Path
+    run: Run, program: Program, head: Path, tmp_path: Path
 ) -> None:
     """The toy's head drafts what its draft does: every length must come to the same."""
-    common = ("--prompts", few, "--tokens", "40", "--no-cost", "--format", "json")
+    enough = tmp_path / "enough.txt"
+    enough.write_text("".join(f"prompt {i}\n" for i in range(17)))
+    common = ("--prompts", enough, "--precision", "0.5")
+    common += ("--tokens", "20", "--no-cost", "--format", "json")
     draft = run("trial", *PAIR, *common).json
     ran = run("trial", PAIR[0], head, *common, "--verify")
     assert ran.code == 0, ran.err
@@ -272,6 +276,8 @@ def test_a_head_is_measured_by_what_llama_server_counts(
         theirs = draft["lengths"][g - 1]
         assert ours["tokens_per_pass"] == theirs["tokens_per_pass"] > 1.3
         assert ours["draft_efficiency"] == theirs["draft_efficiency"]
+    assert ran.json["prompts"] == 16 and "is known to within" in ran.json["stopped"]
+    assert ran.json["stopped"] == draft["stopped"]
     assert ran.json["head"] == {
         "kind": "eagle3", "engine": "llama.cpp", "version": "toy-1", "layers": [2, 2, 1],
     }  # fmt: skip
@@ -299,6 +305,7 @@ def test_a_head_in_gguf_is_worth_what_llama_server_took(
     assert ran.json["figures"]["token_rate_ratio_is"] == "measured"
     assert ran.json["cost"] is None
     assert (ran.json["thresholds"], ran.json["trees"]) == ([], [])
+    assert result.parse({**ran.json}, "").pays
     told = run(*common).out
     assert f"{best['speedup']:.2f}x faster with drafts of" in told
     assert "speed-ups are measured" in told and "no thresholds and trees" in told
