@@ -308,6 +308,7 @@ def test_a_head_in_gguf_is_worth_what_llama_server_took(
     assert result.parse({**ran.json}, "").pays
     told = run(*common).out
     assert f"{best['speedup']:.2f}x faster with drafts of" in told
+    assert "tokens/pass  speed-up\n" in told
     assert "speed-ups are measured" in told and "no thresholds and trees" in told
     assert "p_min" not in told and "best of" not in told
 

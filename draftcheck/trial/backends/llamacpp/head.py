@@ -132,10 +132,7 @@ class LlamaHead(TargetWriter, DraftReader):
     def _stream(self, text: TargetText, g: int | None, options: TrialOptions) -> list[ServerEvent]:
         """A text again, with drafts of g tokens, as long as it is known to be."""
         events = self._server(g).stream(text.prompt.tolist(), len(text.tokens), options)
-        timed = client.part(events[-1], "timings") if events else {}
-        tokens, seconds = client.count(timed.get("predicted_n")), timed.get("predicted_ms")
-        # The clock starts with the first token.
-        self._time[g].append(RunTime(max((tokens or 0) - 1, 0), client.seconds(seconds) or 0.0))
+        self._time[g].append(run_time(events))
         return events
 
     def _server(self, g: int | None) -> LlamaServer:
@@ -151,6 +148,13 @@ class LlamaHead(TargetWriter, DraftReader):
     def close(self) -> None:
         self._held = None
         self._open.close()
+
+
+def run_time(events: Sequence[ServerEvent]) -> RunTime:
+    """As the last event tells it; the server's clock starts with the first token."""
+    timed = client.part(events[-1], "timings") if events else {}
+    tokens = client.count(timed.get("predicted_n")) or 1
+    return RunTime(tokens - 1, client.seconds(timed.get("predicted_ms")) or 0.0)
 
 
 def tokens_per_second(times: Sequence[RunTime]) -> float:
