@@ -54,7 +54,15 @@ def render(
         values |= {side: shlex.quote(name), f"{side}_python": repr(name)}
         # For a JSON string inside single quotes of a shell.
         values[f"{side}_json"] = json.dumps(name)[1:-1].replace("'", "'\\''")
-    body = TOKENS.sub(lambda match: str(circumstances.draft_tokens or match[1]), text.strip())
+    head = comparison.draft.head if comparison.draft is not None else None
+    most = head.block_drafts if head is not None else None
+
+    def tokens(match: re.Match[str]) -> str:
+        """As many as were asked for; else the usual number, as far as the head goes."""
+        usual = int(match[1])
+        return str(circumstances.draft_tokens or min(usual, most or usual))
+
+    body = TOKENS.sub(tokens, text.strip())
     # One pass: a name that holds {draft} must not be filled in again.
     body = SLOT.sub(lambda match: values.get(match[1], match[0]), body)
     return "\n".join([*steps, body])

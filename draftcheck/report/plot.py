@@ -78,7 +78,7 @@ def _summary(trial: Trial) -> list[str]:
 
 def _lengths(trial: Trial, top: float) -> tuple[list[str], float]:
     """The gain over the draft length, the chosen length marked; and where the panel ends."""
-    timed = trial.costs is not None
+    timed = trial.best is not None
     greedy, anew = trial.greedy_lengths, trial.reencoded
     ways = {"draft": trial.lengths, "greedy draft": greedy, "encoded anew": anew}
     lines = [

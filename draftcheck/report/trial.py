@@ -128,7 +128,7 @@ def _figures(trial: Trial) -> Iterator[str]:
 def _curve(title: str, lengths: Sequence[SpeculationFigures], trial: Trial) -> str:
     """Speed-up, or tokens per pass where no costs are known, over the draft length."""
     rows = [row for row in lengths if row.settings["draft_tokens"] in SHOWN]
-    timed = trial.costs is not None
+    timed = trial.best is not None
     values = [(row.speedup or 0.0) if timed else row.tokens_per_pass for row in rows]
     top = max(values, default=1.0) or 1.0
     lines = [f"  {title:12s}  tokens/pass  {'speed-up' if timed else ''}".rstrip()]

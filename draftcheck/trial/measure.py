@@ -28,8 +28,7 @@ from draftcheck.trial import prompts as prompt_files
 from draftcheck.trial.backends.backend import Backend, BrokenDraft, CannotVerify, open_backend
 from draftcheck.trial.plan import TrialPlan, TrialWork, load_texts, save_texts
 from draftcheck.trial.result import AcceptanceRate, MeasuredModel, SpeculationFigures, Trial
-from draftcheck.trial.simulate import answers, passes
-from draftcheck.trial.simulate.traces import line_up
+from draftcheck.trial.simulate import answers
 
 BATCH = 16
 WATCHED = 4
@@ -96,8 +95,8 @@ def _collect_traces(
             _read_texts(plan, backend, work, before)
             width = None  # half the interval of the acceptance so far, if there are enough prompts
             if len(work.traces) >= BATCH and backend.limits().longest:
-                watched = min(WATCHED, backend.limits().longest)
-                counts = passes.lengths(line_up(work.traces), watched)[watched]
+                longest = min(WATCHED, backend.limits().longest)
+                counts = answers.by_length(work.traces, longest, samples=False)[longest]
                 interval = answers.interval(counts.accepted, counts.drafted)
                 width = None if interval is None else (interval[1] - interval[0]) / 2
             tokens = sum(len(trace.tokens) for trace in work.traces)
@@ -197,7 +196,7 @@ def sum_up(plan: TrialPlan, backend: Backend, work: TrialWork) -> Trial:
     # Draft lengths as far as the context allows.
     limits = backend.limits()
     longest = min([limits.longest, *(max(size - 1, 1) for size in limits.contexts)])
-    ways = answers.answer(traces, cost, longest, plan.tree)
+    ways = answers.answer(traces, cost, longest, plan.tree, backend.speedups)
     rate = AcceptanceRate(0.0)
     if counts := ways.by_length.get(ways.length):
         interval = answers.interval(counts.accepted, counts.drafted)

@@ -245,7 +245,7 @@ class Trial(
     trees: Rows = ()
     ngram: Rows = ()
     best: SpeculationFigures | None = None
-    """None: no costs were measured."""
+    """None: neither costs nor real runs were timed."""
     costs: Costs | None = None
     floor: Costs | None = None
     floor_speedup: Number | None = None
@@ -325,6 +325,7 @@ class Trial(
     def to_dict(self) -> dict[str, Any]:
         """The JSON of the contract."""
         row, counters = self.row, self.counters
+        real = self.verified or (self.best is not None and self.costs is None)
         body = _fields(self)
         for name, rows in (
             ("lengths", self.lengths),
@@ -344,7 +345,7 @@ class Trial(
             "draft_efficiency": row.draft_efficiency if row else None,
             "mbsu": row.mbsu if row else None,
             "token_rate_ratio": self.token_rate_ratio,
-            "token_rate_ratio_is": "measured" if self.verified else "from step costs",
+            "token_rate_ratio_is": "measured" if real else "from step costs",
         }
         stops = next((load.sequences for load in self.loads if load.speedup <= 1.0), None)
         following: dict[str, dict[str, Any]] = {  # by the key that they stand behind

@@ -242,6 +242,8 @@ class HeadFacts:
     embed_tokens: bool | None = None
     mask_token_id: int | None = None
     block_size: int | None = None
+    sample_from_anchor: bool | None = None
+    """Of a block: the slot of the last token proposes too."""
     mtp_promised: int | None = None
     mtp_present: int | None = None
     """Multi-token-prediction layers among the tensor names."""
@@ -250,6 +252,16 @@ class HeadFacts:
     norm_before_residual: bool | None = None
     verifier_architectures: tuple[str, ...] | None = None
     origin: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def block_drafts(self) -> int | None:
+        """Tokens that a block head was made to propose in one pass; None: it is none."""
+        if self.block_size is None or self.kind == "full":
+            return None
+        anchor = self.sample_from_anchor
+        if anchor is None:  # DSpark does as it is published, not in the speculators format
+            anchor = self.kind == "dspark" and self.form != "speculators"
+        return max(1, self.block_size if anchor else self.block_size - 1)
 
 
 @dataclass(frozen=True, slots=True, eq=False)  # compared by identity: it is large

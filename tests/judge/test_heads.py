@@ -16,7 +16,7 @@ from draftcheck.models.readers import heads
 from draftcheck.models.refs import parse
 from draftcheck.values.facts import HeadFacts
 from tests import make
-from tests.conftest import Run
+from tests.conftest import FIXTURES, Run
 
 ROWS = 260
 OWN = 20
@@ -130,6 +130,39 @@ def test_a_speculators_head_keeps_its_layers_in_a_part(tmp_path: Path) -> None:
     assert (found.aux_layers, found.aux_place, found.aux_count) == ((2, 16, 29), "root", 3)
     assert found.verifier_architectures == ("LlamaForCausalLM",)
     assert (model.role, model.verifier, model.config.heads) == ("eagle3", "org/big", 4)
+
+
+DFLASH = {"architectures": ["DFlashDraftModel"], "block_size": 5}
+DSPARK = {"architectures": ["Qwen3DSparkModel"], "block_size": 5}
+BLOCKS = [
+    (DFLASH, 4),
+    ({**DFLASH, "dflash_config": {"sample_from_anchor": True}}, 5),
+    (DSPARK, 5),
+    ({**DSPARK, "sample_from_anchor": False}, 4),
+    ({**DSPARK, "speculators_model_type": "dspark"}, 4),
+    ({**DFLASH, "block_size": 1}, 1),
+    (EAGLE3, None),
+]
+
+
+@pytest.mark.parametrize(("config", "drafts"), BLOCKS)
+def test_a_block_drafts_what_its_slots_hold(
+    tmp_path: Path, config: dict[str, Any], drafts: int | None
+) -> None:
+    assert read(head(tmp_path / "head", config)).block_drafts == drafts
+
+
+@pytest.mark.parametrize(("asked", "told"), [((), 4), (("--draft-tokens", "3"), 3)])
+def test_no_more_drafts_are_proposed_than_a_block_holds(
+    run: Run, asked: tuple[str, ...], told: int
+) -> None:
+    """The trial stops there too; SGLang takes the block's size by itself."""
+    pair = FIXTURES / "pair"
+    ran = run("pair", pair / "target", pair / "heads" / "dflash", *asked, "--format", "json")
+    setups = {row["engine"]: row["setup"] for row in ran.json["engines"] if row["setup"]}
+    assert f'"num_speculative_tokens": {told}' in setups["vllm"]
+    assert f"--spec-draft-n-max {told} " in setups["llama.cpp"]
+    assert f"num_assistant_tokens = {told}" in setups["openvino-genai"]
 
 
 TABLES = [

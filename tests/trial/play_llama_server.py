@@ -1,6 +1,7 @@
 """A program that plays llama-server with toy models: python play_llama_server.py BUILD ARGUMENTS…
 
-The target's next token follows from the last two; the draft knows three of four of them.
+The target's next token follows from the last two; the draft knows three of four of them. A pass
+takes PASS milliseconds, and each drafted token DRAFTED more.
 """
 
 from __future__ import annotations
@@ -14,12 +15,13 @@ from pathlib import Path
 from typing import Any
 
 SIZE, CONTEXT = 60, 4096
+PASS, DRAFTED = 3.0, 0.5
 HELP = {
     "old": "-c,    --ctx-size N   size\n--draft-max, --draft, --draft-n N  tokens\n"
     "--draft-min, --draft-n-min N  fewest\n--draft-p-min P  p\n-md,   --model-draft FNAME  draft\n",
     "new": "--spec-draft-n-max N  tokens\n--spec-draft-n-min N  fewest\n"
     "--spec-draft-p-min, --draft-p-min P  p\n--spec-draft-model, -md, --model-draft FNAME  draft\n"
-    "--spec-type none,draft-simple,draft-eagle3,ngram-mod   types\n"
+    "--spec-type none,draft-simple,draft-eagle3,draft-mtp,ngram-mod   types\n"
     "--draft, --draft-n, --draft-max N  the argument has been removed. use --spec-draft-n-max\n",
 }
 
@@ -39,14 +41,17 @@ class Toy:
     def __init__(self, build: str, arguments: list[str]) -> None:
         self.given = dict(pairwise(arguments))
         names = {"old": "--draft-max", "new": "--spec-draft-n-max"}
-        asked = build == "old" or self.given.get("--spec-type", "none") != "none"
-        self.longest = int(self.given.get(names[build], 0)) if "-md" in self.given and asked else 0
+        method = self.given.get("--spec-type", "none")
+        drafts = "-md" in self.given and (build == "old" or method != "none")
+        drafts |= method == "draft-mtp"  # layers of the target itself
+        self.longest = int(self.given.get(names[build], 0)) if drafts else 0
         self.choose = draft if "draft" in Path(self.given["-m"]).name else target
 
     def complete(self, body: dict[str, Any]) -> dict[str, Any]:
         ids: list[int] = list(body["prompt"])
         out: list[int] = []
         drafted = taken = 0
+        milliseconds = -PASS  # the first token is the prompt's
         events: list[dict[str, Any]] = []
         while len(out) < body["n_predict"]:
             length = min(self.longest, body["n_predict"] - len(out) - 1) if out else 0
@@ -58,11 +63,12 @@ class Toy:
                 out.append(guess)
                 taken += 1
             out.append(self.choose(ids + out))
-            so_far = {"draft_n": drafted, "draft_n_accepted": taken}
-            events += [{"tokens": [token], "timings": so_far} for token in out[len(events) :]]
-        timings = {"prompt_n": 1, "prompt_ms": 2.0, "predicted_n": len(out), "predicted_ms": 9.0}
-        if drafted:
-            timings |= {"draft_n": drafted, "draft_n_accepted": taken}
+            milliseconds += PASS + DRAFTED * length
+            timings = {"prompt_n": 1, "prompt_ms": 2.0, "predicted_n": len(out)}
+            timings["predicted_ms"] = milliseconds
+            if drafted:
+                timings |= {"draft_n": drafted, "draft_n_accepted": taken}
+            events += [{"tokens": [token], "timings": timings} for token in out[len(events) :]]
         found: dict[str, Any] = {"tokens": out, "timings": timings, "events": events}
         if count := body.get("n_probs"):
             first = self.choose(ids)

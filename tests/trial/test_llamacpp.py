@@ -22,6 +22,7 @@ from tests.models import test_ollama
 numpy = pytest.importorskip("numpy", reason="the trial extra is not installed")
 pytest.importorskip("safetensors", reason="the trial extra is not installed")
 
+from draftcheck.trial import result  # noqa: E402
 from draftcheck.trial.backends.backend import TargetText, TrialOptions  # noqa: E402
 from draftcheck.trial.backends.llamacpp import backend as llamacpp  # noqa: E402
 from draftcheck.trial.backends.llamacpp import library  # noqa: E402
@@ -31,6 +32,7 @@ from draftcheck.trial.prompts import load  # noqa: E402
 from draftcheck.trial.simulate import passes as simulate  # noqa: E402
 from draftcheck.trial.simulate.traces import Trace, line_up  # noqa: E402
 from fixtures import head_gguf  # noqa: E402
+from tests.trial.play_llama_server import DRAFTED, PASS  # noqa: E402
 
 PAIR = (FIXTURES / "pair" / "target.gguf", FIXTURES / "pair" / "draft.gguf")
 OPTIONS = TrialOptions(tokens=32, device="cpu")
@@ -258,10 +260,13 @@ def head(tmp_path: Path) -> Path:
 
 
 def test_a_head_is_measured_by_what_llama_server_counts(
-    run: Run, program: Program, few: Path, head: Path
+    run: Run, program: Program, head: Path, tmp_path: Path
 ) -> None:
     """The toy's head drafts what its draft does: every length must come to the same."""
-    common = ("--prompts", few, "--tokens", "40", "--no-cost", "--format", "json")
+    enough = tmp_path / "enough.txt"
+    enough.write_text("".join(f"prompt {i}\n" for i in range(17)))
+    common = ("--prompts", enough, "--precision", "0.5")
+    common += ("--tokens", "20", "--no-cost", "--format", "json")
     draft = run("trial", *PAIR, *common).json
     ran = run("trial", PAIR[0], head, *common, "--verify")
     assert ran.code == 0, ran.err
@@ -271,6 +276,8 @@ def test_a_head_is_measured_by_what_llama_server_counts(
         theirs = draft["lengths"][g - 1]
         assert ours["tokens_per_pass"] == theirs["tokens_per_pass"] > 1.3
         assert ours["draft_efficiency"] == theirs["draft_efficiency"]
+    assert ran.json["prompts"] == 16 and "is known to within" in ran.json["stopped"]
+    assert ran.json["stopped"] == draft["stopped"]
     assert ran.json["head"] == {
         "kind": "eagle3", "engine": "llama.cpp", "version": "toy-1", "layers": [2, 2, 1],
     }  # fmt: skip
@@ -278,6 +285,72 @@ def test_a_head_is_measured_by_what_llama_server_counts(
     assert found["tokens_per_pass"] == found["predicted_tokens_per_pass"] > 1.3
     assert any("with drafts of 1, 2, 3, 4, 6, 8 tokens" in note for note in ran.json["notes"])
     assert f"-md {head} --spec-type draft-eagle3" in program.lines[-1]
+    assert ran.json["best"] is None, "nothing was timed"
+
+
+def test_a_head_in_gguf_is_worth_what_llama_server_took(
+    run: Run, program: Program, few: Path, head: Path, tmp_path: Path
+) -> None:
+    """And nothing is said of thresholds and trees: choices and confidences are not known."""
+    (tmp_path / "tree.json").write_text("[[0], [1]]")
+    common = ("trial", PAIR[0], head, "--prompts", few, "--tokens", "40")
+    ran = run(*common, "--tree", tmp_path / "tree.json", "--format", "json")
+    assert ran.code == 0, ran.err
+    for row in ran.json["lengths"]:
+        tokens, drafted = row["tokens_per_pass"], row["drafted_per_pass"]
+        assert row["speedup"] == pytest.approx(tokens * PASS / (PASS + DRAFTED * drafted))
+    best = max(ran.json["lengths"], key=lambda row: row["speedup"])
+    assert ran.json["best"]["draft_tokens"] == ran.json["length"] == best["draft_tokens"]
+    assert ran.json["figures"]["token_rate_ratio"] == best["speedup"] > 1
+    assert ran.json["figures"]["token_rate_ratio_is"] == "measured"
+    assert ran.json["cost"] is None
+    assert (ran.json["thresholds"], ran.json["trees"]) == ([], [])
+    assert result.parse({**ran.json}, "").pays
+    told = run(*common).out
+    assert f"{best['speedup']:.2f}x faster with drafts of" in told
+    assert "tokens/pass  speed-up\n" in told
+    assert "speed-ups are measured" in told and "no thresholds and trees" in told
+    assert "p_min" not in told and "best of" not in told
+
+
+def test_a_target_alone_drafts_with_mtp_layers_of_its_own(
+    run: Run, program: Program, few: Path, tmp_path: Path
+) -> None:
+    own = head_gguf.write(FIXTURES / "pair" / "heads" / "target-mtp", tmp_path / "target.gguf")
+    ran = run("trial", own, "--prompts", few, "--tokens", "40", "--format", "json")
+    assert ran.code == 0, ran.err
+    assert ran.json["head"]["kind"] == "mtp"
+    assert ran.json["draft"]["ref"] == ran.json["target"]["ref"]
+    draft = run("trial", *PAIR, "--prompts", few, "--tokens", "40", "--format", "json").json
+    rates = {row["draft_tokens"]: row["tokens_per_pass"] for row in draft["lengths"]}
+    assert all(row["tokens_per_pass"] == rates[row["draft_tokens"]] for row in ran.json["lengths"])
+    runs = [line for line in program.lines if "--spec-type" in line]
+    assert runs and all("draft-mtp" in line and "-md" not in line for line in runs)
+
+
+def test_a_target_alone_without_mtp_layers_copies(run: Run, program: Program, few: Path) -> None:
+    ran = run("trial", PAIR[0], "--prompts", few, "--tokens", "40", "--format", "json", "--verify")
+    assert ran.code == 0, ran.err
+    assert ran.json["backend"] == "llama.cpp" and "head" not in ran.json
+    assert (ran.json["lengths"], ran.json["thresholds"], ran.json["trees"]) == ([], [], [])
+    assert all(row["speedup"] for row in ran.json["ngram"])
+    assert ran.json["cost"]["draft_step_s"] == 0.0
+    assert any("copied drafts alone were measured" in note for note in ran.json["notes"])
+    assert any("not verified: there is no draft" in note for note in ran.json["notes"])
+    assert not any("--spec-type" in line for line in program.lines)
+
+
+def test_a_target_alone_that_cannot_be_measured_is_one_line(
+    run: Run, program: Program, head: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    assert "a head writes no text" in run("trial", head).err
+    assert "needs a draft" in run("trial", PAIR[0], "--draft-url", "http://127.0.0.1:1").err
+    own = head_gguf.write(FIXTURES / "pair" / "heads" / "target-mtp", tmp_path / "target.gguf")
+    monkeypatch.setattr(library, "missing", lambda: None)
+    monkeypatch.setattr(llama_program, "find", lambda: None)
+    ran = run("trial", own)
+    assert ran.code == 2
+    assert "a trial of a head in GGUF needs llama-server" in ran.err
 
 
 @pytest.mark.parametrize("program", ["old"], indirect=True)

@@ -42,6 +42,7 @@ _AUX = (
 )  # fmt: skip
 _PARTS = ("eagle_config", "dflash_config", "dspark_config")
 _MASKS = ("mask_token_id", "dspark_noise_token_id", "pard_token", "ptd_token_id")
+_FLAGS = ("norm_before_fc", "norm_before_residual", "sample_from_anchor")
 _PARALLEL = ("pard_token", "ptd_token_id")
 """What a whole model that drafts all its tokens at once names."""
 _MOST_LAYERS = 1024
@@ -178,7 +179,7 @@ def _gguf_stated(config: ConfigFacts, values: Mapping[str, Any]) -> dict[str, An
 
     ids = of("target_layers")
     numbers = [integer(entry) for entry in ids] if isinstance(ids, list) else [None]
-    flags = {name: of(name) for name in ("norm_before_fc", "norm_before_residual")}
+    flags = {name: of(name) for name in _FLAGS}
     return {
         "hidden": config.hidden,
         "target_hidden": integer(of("target_hidden_size") or of("embedding_length_out")),
@@ -225,8 +226,7 @@ def _stated(config: ConfigFacts, raw: Mapping[str, Any]) -> dict[str, Any]:
         "draft_vocab": _first(raw, "draft_vocab_size"),
         "mask_token_id": _first(raw, *_MASKS),
         "block_size": _first(raw, "block_size", "dspark_block_size"),
-        "norm_before_fc": _flag(raw, "norm_before_fc"),
-        "norm_before_residual": _flag(raw, "norm_before_residual"),
+        **{name: _flag(raw, name) for name in _FLAGS},
     }
 
 

@@ -30,6 +30,8 @@ BACKENDS = {
 }
 HEADS = ("dflash", "dspark", "eagle", "eagle3", "medusa", "mlp_speculator", "mtp", "peagle")
 """Kinds of heads that a trial can measure."""
+ALONE = ("transformers", "llama.cpp")
+"""Backends that measure what a target brings along."""
 PACKAGES = {"transformers": ("torch", "transformers"), "vllm": ("vllm",)}
 """What a backend cannot do without; the others say themselves what they lack."""
 EXTRA = {"transformers": ", it comes with the trial extra"}
@@ -146,6 +148,8 @@ class Backend(ABC):
         """With a translation: share of the target's tokens that the draft has too."""
         self.head_run: HeadRun | None = None
         """Of a head: what it is, and how it was run."""
+        self.speedups: Mapping[int, float] = {}
+        """By draft length, of real runs; empty: none were made, or not timed."""
 
     @property
     def notes(self) -> Sequence[str]:
@@ -205,14 +209,12 @@ def choose(target: str, draft: str | None, options: TrialOptions) -> str:
     """The backend that the files and servers named ask for."""
     from draftcheck.trial import model_places
 
-    if draft is None:
-        return "transformers"
     if options.target_url is not None:
         return "endpoint"
     if options.draft_url is not None:
         return "llama.cpp"
-    pair = model_places.is_gguf(target) and model_places.is_gguf(draft)
-    names = ("llama.cpp", "transformers") if pair else ("transformers",)
+    ggufs = all(model_places.is_gguf(model) for model in (target, draft) if model is not None)
+    names = ("llama.cpp", "transformers") if ggufs else ("transformers",)
     why = {name: missing(name) for name in names}
     found = next((name for name in names if why[name] is None), None)
     if found is not None:
@@ -229,7 +231,7 @@ def open_backend(
 ) -> Backend:
     """Load both models; a UsageError says what is missing. No name: chosen by the files."""
     name = name or choose(target, draft, options)
-    if draft is None and name != "transformers":
+    if draft is None and (name not in ALONE or options.draft_url is not None):
         raise UsageError(f"a trial with {name} needs a draft", hint="Name it behind the target.")
     if name not in BACKENDS:
         raise UsageError(f"no backend {name!r}", hint=f"Known: {', '.join(BACKENDS)}.")

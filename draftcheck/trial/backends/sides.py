@@ -18,6 +18,8 @@ from queue import Empty, SimpleQueue
 from threading import Event, Thread
 from typing import TypeVar
 
+import numpy as np
+
 from draftcheck.errors import ReadError
 from draftcheck.trial.backends.backend import (
     Backend,
@@ -28,8 +30,8 @@ from draftcheck.trial.backends.backend import (
 )
 from draftcheck.trial.prompts import Prompt
 from draftcheck.trial.result import VerifiedRun
-from draftcheck.trial.simulate.traces import Floats, Ints, Trace
-from draftcheck.trial.speedup import WIDTHS, Costs
+from draftcheck.trial.simulate.traces import NEVER, Floats, Ints, Trace
+from draftcheck.trial.speedup import LONGEST, WIDTHS, Costs
 
 GREEDY = "at a temperature: for a draft that proposes its first choice, as llama.cpp and vLLM do"
 
@@ -77,9 +79,24 @@ class TargetWriter(TrialSide):
 
 
 class DraftReader(TrialSide):
+    longest = LONGEST
+    """Tokens that it can propose in one pass."""
+
     @abstractmethod
     def read(self, text: TargetText) -> tuple[Ints, Floats]:
         """Rank of each token among the draft's choices, and its confidence. Raises ServerLost."""
+
+
+class NoDraft(DraftReader):
+    """For a target alone: drafts are copied from the text, which needs no model and no time."""
+
+    longest = 0
+
+    def read(self, text: TargetText) -> tuple[Ints, Floats]:
+        return np.full(len(text.tokens), NEVER), np.zeros(len(text.tokens))
+
+    def step(self, context: int, width: int) -> float:
+        return 0.0
 
 
 class Sides(Backend):
@@ -109,7 +126,8 @@ class Sides(Backend):
 
     def limits(self) -> BackendLimits:
         target, draft = self.target, self.draft
-        return BackendLimits(target.rows, target.context, draft.rows, draft.context)
+        sizes = (target.rows, target.context, draft.rows, draft.context)
+        return BackendLimits(*sizes, draft.longest)
 
     def generate(self, prompts: Sequence[Prompt], options: TrialOptions) -> Iterator[TargetText]:
         if options.temperature > 0 and GREEDY not in self.remarks:
@@ -150,7 +168,7 @@ class Sides(Backend):
         try:
             step = self.target.step(context, 1)
             small = self.draft.step(context, 1) if step else None
-            if not small or not step:
+            if small is None or not step:
                 return None
             timed = {width: self.target.step(context, width) for width in WIDTHS}
         except ServerLost as error:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from msgspec import structs
 
 from draftcheck.trial import speedup
 from draftcheck.trial.result import (
@@ -105,28 +106,36 @@ def answer(
     cost: Costs | None,
     longest: int = LONGEST,
     tree: trees.DraftTree | None = None,
+    measured: Mapping[int, float] | None = None,
 ) -> TrialAnswers:
     """Every way of speculating; without costs no speed-up and no best way.
 
     longest: tokens that the draft can propose; 0: there is no draft, and only copying is left.
+    measured: speed-ups of real runs, by draft length; they count before those from costs.
     """
     make = _FiguresMaker(Bootstrap(len(traces)), cost)
     line = line_up(traces)
     counts = by_length(traces, longest) if longest else {}
     lengths = tuple(make.lengths(counts))
+    if measured:
+        lengths = tuple(
+            structs.replace(row, speedup=measured.get(g))
+            for g, row in zip(counts, lengths, strict=True)
+        )
     other: tuple[SpeculationFigures, ...] = ()
     if longest and _draft_samples(traces):  # otherwise a greedy draft is the same draft
         greedy = by_length(traces, longest, samples=False)
         other = tuple(make.lengths(greedy, ", greedy draft"))
-    thresholds = tuple(make.thresholds(line, longest)) if longest else ()
-    shapes = tuple(make.trees(line, tree)) if longest else ()
+    ranked = longest and not any(trace.only_hits for trace in traces)
+    thresholds = tuple(make.thresholds(line, longest)) if ranked else ()
+    shapes = tuple(make.trees(line, tree)) if ranked else ()
     grams = tuple(make.ngrams(line, ngram.NgramTexts(traces)))
-    best = None
-    if cost is not None:
+    timed, best = cost is not None or bool(measured), None
+    if timed:
         every = (NO, *lengths, *other, *thresholds, *shapes, *grams)
         best = max(every, key=lambda row: row.speedup or 0.0)
     length = min(USUAL, max(counts, default=USUAL))
-    if cost is not None and lengths:
+    if timed and lengths:
         length = max(lengths, key=lambda row: row.speedup or 0.0).draft_tokens or USUAL
     return TrialAnswers(counts, lengths, other, thresholds, shapes, grams, best, length)
 

@@ -51,6 +51,8 @@ class Trace:
     """Of heads whose drafts depend on how many they make: the same for drafts of other lengths.
 
     Lengths that are neither here nor the table's own cannot be told."""
+    only_hits: bool = False
+    """Other ranks and confidences are not known: no threshold and no tree can be told."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -23,7 +23,14 @@ import numpy  # noqa: E402
 from safetensors.torch import load_file, save_file  # noqa: E402
 
 from draftcheck.trial.backends.backend import TargetText, TrialOptions, open_backend  # noqa: E402
-from draftcheck.trial.backends.llamacpp.head import HeadSides, LlamaHead, passes  # noqa: E402
+from draftcheck.trial.backends.llamacpp.head import (  # noqa: E402
+    HeadSides,
+    LlamaHead,
+    RunTime,
+    passes,
+    run_time,
+    tokens_per_second,
+)
 from draftcheck.trial.backends.llamacpp.program import LlamaProgram  # noqa: E402
 from draftcheck.trial.backends.llamacpp.server import LlamaServer  # noqa: E402
 from draftcheck.trial.backends.llamacpp.speculation import Speculation  # noqa: E402
@@ -155,6 +162,15 @@ def test_passes_by_the_counters_of_each_token() -> None:
     assert passes(first + seen((3, 2), (3, 2), (3, 2), (6, 2), (8, 4), (8, 4)), 3) == [2, 0, 2]
     # The second pass ended inside a character: its counters came with those of the third.
     assert passes(first + seen((3, 0), (9, 4), (9, 4)), 3) == [0, 3, 1]
+
+
+def test_runs_are_compared_by_tokens_per_second() -> None:
+    """Texts of a sampled run may end earlier than those it is held against."""
+    told = [{"predicted_n": 1, "predicted_ms": 0.5}, {"predicted_n": 6, "predicted_ms": 2000.0}]
+    one = run_time([{"timings": timings} for timings in told])
+    assert one == RunTime(5, 2.0)
+    assert run_time([]) == run_time([{}]) == RunTime(0, 0.0)
+    assert tokens_per_second([one, RunTime(25, 3.0)]) == 6.0
 
 
 def test_layers_that_the_converter_does_not_see_are_the_usual_ones(tmp_path: Path) -> None:

@@ -27,7 +27,7 @@ from draftcheck.trial.backends.llamacpp.head import HeadSides, LlamaHead
 from draftcheck.trial.backends.llamacpp.program import LlamaProgram, RunningServer
 from draftcheck.trial.backends.llamacpp.server import LlamaServer
 from draftcheck.trial.backends.llamacpp.speculation import Speculation
-from draftcheck.trial.backends.sides import ServerLost, Sides
+from draftcheck.trial.backends.sides import NoDraft, ServerLost, Sides
 from draftcheck.values.facts import HeadFacts, ModelFacts
 
 DEVICE = re.compile(r"cpu|mps|cuda(:[0-9]{1,3})?")
@@ -54,10 +54,12 @@ def no_program() -> str:
     return f"no {program} on PATH, and {name} names none"
 
 
-def open(target: str, draft: str, options: TrialOptions) -> Sides:
-    """Both models, the same way; the draft may be served already."""
+def open(target: str, draft: str | None, options: TrialOptions) -> Sides:
+    """Both models, the same way; the draft may be served already. None: the target alone."""
     check(options)
     mine = model_places.locate_gguf(target)
+    if draft is None:
+        return open_alone(mine, options)
     theirs = model_places.locate_gguf(draft) if options.draft_url is None else None
     if theirs is not None and (head := head_of(mine, theirs)) is not None:
         return open_head(mine, theirs, head, options)
@@ -67,9 +69,7 @@ def open(target: str, draft: str, options: TrialOptions) -> Sides:
     except BaseException:
         big.close()
         raise
-    server = isinstance(big, LlamaServer) or isinstance(small, LlamaServer)
-    how = "plain timing by llama-server" if server else "plain timing of llama_decode"
-    sides = Sides("llama.cpp", big, small, how)
+    sides = Sides("llama.cpp", big, small, how_timed(big, small))
     path = llama_program.find()
     if path is None:
         sides.speculation = f"llama.cpp's own speculation needs llama-server: {no_program()}"
@@ -80,6 +80,24 @@ def open(target: str, draft: str, options: TrialOptions) -> Sides:
         settings = arguments(program, options)
         sides.speculation = Speculation(program, mine, theirs, settings, sides.close).verify
     return sides
+
+
+def open_alone(target: Path, options: TrialOptions) -> Sides:
+    """What a target brings along: MTP layers of its own, or nothing but copied text."""
+    if facts(target).role != FULL:
+        raise UsageError(f"{target}: a head writes no text", hint="Name its target before it.")
+    if (head := head_of(target, target)) is not None:
+        return open_head(target, target, head, options)
+    big = model(target, options)
+    sides = Sides("llama.cpp", big, NoDraft(), how_timed(big))
+    sides.remarks.append("the target has no MTP layers: copied drafts alone were measured")
+    sides.speculation = "there is no draft to run"
+    return sides
+
+
+def how_timed(*models: Model) -> str:
+    server = any(isinstance(one, LlamaServer) for one in models)
+    return "plain timing by llama-server" if server else "plain timing of llama_decode"
 
 
 def head_of(target: Path, draft: Path) -> HeadFacts | None:

@@ -5,22 +5,26 @@ target's texts are written again by a llama-server with the head, and every toke
 counters so far: where draft_n rises, a pass was checked, and draft_n_accepted says what it took.
 
 One run per draft length: a block head drafts otherwise at every length, and where the passes of a
-run with g begin is known, but not how far the head is right in between.
+run with g begin is known, but not how far the head is right in between. Nor are its other choices
+and how sure it is of them: no threshold and no tree can be told.
+
+What a length is worth is measured too, not made of steps: tokens per second of its run over those
+of a run without the head, of the same texts by the same server.
 """
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from draftcheck.errors import ReadError
 from draftcheck.probe import client
 from draftcheck.trial.backends.backend import (
-    BackendLimits,
     BrokenDraft,
     CannotVerify,
     TargetText,
@@ -32,10 +36,20 @@ from draftcheck.trial.backends.sides import DraftReader, ServerLost, Sides, Targ
 from draftcheck.trial.prompts import Prompt
 from draftcheck.trial.result import HeadRun
 from draftcheck.trial.simulate.traces import NEVER, Floats, Ints, Trace
+from draftcheck.trial.speedup import ratio
 from draftcheck.values.facts import HeadFacts
 
+ServerEvent = dict[str, Any]
 LENGTHS = (1, 2, 3, 4, 6, 8)
 """Drafts that are run; heads are seldom used for more."""
+MEASURED = "speed-ups are measured: tokens per second of llama-server with the head over without"
+
+
+class RunTime(NamedTuple):
+    """What llama-server says of one answer."""
+
+    tokens: int
+    seconds: float
 
 
 class LlamaHead(TargetWriter, DraftReader):
@@ -44,14 +58,18 @@ class LlamaHead(TargetWriter, DraftReader):
     def __init__(self, speculation: Speculation, facts: HeadFacts, device: str) -> None:
         self.speculation, self.facts, self.device = speculation, facts, device
         most, layers = LENGTHS[-1], facts.mtp_present or 1
-        if facts.block_size is not None:  # a slot of a block is the last token's own
-            most = max(1, min(most, facts.block_size - 1))
+        most = min(most, facts.block_drafts or most)
         if layers > 1:  # each drafts one token
             most = min(most, layers)
         self.lengths = sorted({*(g for g in LENGTHS if g < most), most})
         """Of drafts, that are run."""
+        self.longest = most
         self.other = 0
         """Texts that came out otherwise with the head."""
+        self._texts: list[tuple[TargetText, TrialOptions]] = []
+        """All that were run."""
+        self._time: dict[int | None, list[RunTime]] = defaultdict(list)
+        """Of the runs, by length; None: without the head."""
         self._open = ExitStack()
         self._held: tuple[int | None, LlamaServer] | None = None
         server = self._server(None)
@@ -62,8 +80,8 @@ class LlamaHead(TargetWriter, DraftReader):
     def notes(self) -> Sequence[str]:
         names = ", ".join(map(str, self.lengths))
         found = [
-            f"the head was run by llama-server itself, with drafts of {names} tokens: thresholds"
-            " and trees were not measured, and their rows say what plain drafts do"
+            f"the head was run by llama-server itself, with drafts of {names} tokens: no thresholds"
+            " and trees"
         ]
         if self.other:
             found.append(f"{self.other} texts came out otherwise with the head: usual below F32")
@@ -78,7 +96,8 @@ class LlamaHead(TargetWriter, DraftReader):
 
     def traces(self, texts: Sequence[TargetText], options: TrialOptions) -> list[Trace]:
         found = {g: self._run(texts, g, options) for g in self.lengths}
-        longest = found.pop(self.lengths[-1])
+        longest = found.pop(self.longest)
+        self._texts += ((text, options) for text in texts)
         return [
             replace(trace, of_length={g: rows[i] for g, rows in found.items()})
             for i, trace in enumerate(longest)
@@ -86,20 +105,35 @@ class LlamaHead(TargetWriter, DraftReader):
 
     def _run(self, texts: Sequence[TargetText], g: int, options: TrialOptions) -> list[Trace]:
         """Tables that hold what the passes of one run took, where they began."""
-        server, traces = self._server(g), []
+        traces = []
         for text in texts:
-            events = server.stream(text.prompt.tolist(), len(text.tokens), options)
+            events = self._stream(text, g, options)
             reach = np.zeros(len(text.tokens), dtype=np.int64)
             place = 1  # the first token comes out of the prompt's pass
             for taken in passes(events, g):
                 reach[place : place + 1] = taken
                 place += taken + 1
-            if options.temperature == 0 and g == self.lengths[-1]:  # samples always differ
+            if options.temperature == 0 and g == self.longest:  # samples always differ
                 self.other += not _same(events, text)
             right = np.arange(g) < reach[:, None]
-            rank, sure = np.where(right, 0, NEVER), np.ones(right.shape)
-            traces.append(Trace(text.prompt, text.tokens, rank, sure, text.category))
+            rank, sure = np.where(right, 0, NEVER), np.zeros(right.shape)
+            trace = Trace(text.prompt, text.tokens, rank, sure, text.category, only_hits=True)
+            traces.append(trace)
         return traces
+
+    def speedups(self) -> dict[int, float]:
+        """Of each length, by the same texts without the head; empty: the server tells no times."""
+        for text, options in self._texts:
+            self._stream(text, None, options)
+        rates = {g: tokens_per_second(times) for g, times in self._time.items()}
+        plain = rates.pop(None, 0.0)
+        return {g: rate / plain for g, rate in rates.items() if g and rate} if plain else {}
+
+    def _stream(self, text: TargetText, g: int | None, options: TrialOptions) -> list[ServerEvent]:
+        """A text again, with drafts of g tokens, as long as it is known to be."""
+        events = self._server(g).stream(text.prompt.tolist(), len(text.tokens), options)
+        self._time[g].append(run_time(events))
+        return events
 
     def _server(self, g: int | None) -> LlamaServer:
         """The one with drafts of g tokens; None: without."""
@@ -116,7 +150,19 @@ class LlamaHead(TargetWriter, DraftReader):
         self._open.close()
 
 
-def passes(events: Sequence[dict[str, Any]], g: int) -> list[int]:
+def run_time(events: Sequence[ServerEvent]) -> RunTime:
+    """As the last event tells it; the server's clock starts with the first token."""
+    timed = client.part(events[-1], "timings") if events else {}
+    tokens = client.count(timed.get("predicted_n")) or 1
+    return RunTime(tokens - 1, client.seconds(timed.get("predicted_ms")) or 0.0)
+
+
+def tokens_per_second(times: Sequence[RunTime]) -> float:
+    tokens, seconds = map(sum, zip(*times, strict=True))
+    return ratio(tokens, seconds)
+
+
+def passes(events: Sequence[ServerEvent], g: int) -> list[int]:
     """What each pass took, by the counters that came with the tokens.
 
     Tokens that end inside a character come late, and so do their counters: passes that are seen
@@ -138,7 +184,7 @@ def passes(events: Sequence[dict[str, Any]], g: int) -> list[int]:
     return found
 
 
-def _same(events: Sequence[dict[str, Any]], text: TargetText) -> bool:
+def _same(events: Sequence[ServerEvent], text: TargetText) -> bool:
     """Whether the tokens that were shown are those of the text; hidden ones are not compared."""
     shown = [token for event in events for token in event.get("tokens") or ()]
     return len(shown) != len(text.tokens) or shown == text.tokens.tolist()
@@ -158,9 +204,6 @@ class HeadSides(Sides):
     def notes(self) -> list[str]:
         return list(dict.fromkeys(super().notes))
 
-    def limits(self) -> BackendLimits:
-        return replace(super().limits(), longest=self.head.lengths[-1])
-
     def read(self, texts: Sequence[TargetText], options: TrialOptions) -> Iterator[Trace]:
         try:
             yield from self.head.traces(texts, options)
@@ -168,4 +211,10 @@ class HeadSides(Sides):
             raise ReadError(f"llama-server with the head: {error}") from error
 
     def costs(self, sequences: int, context: int) -> None:
-        """A step of the head alone cannot be timed; --verify times the whole."""
+        """A step of the head alone cannot be timed: whole runs are."""
+        try:
+            self.speedups = self.head.speedups()
+        except ServerLost as error:
+            self.remarks.append(f"runs could not be timed: {error}")
+        if self.speedups:
+            self.remarks.append(MEASURED)
