@@ -12,6 +12,7 @@ pytest.importorskip("transformers")
 from transformers import LlamaConfig, LlamaForCausalLM  # noqa: E402
 
 from draftcheck.trial.backends.backend import BrokenDraft  # noqa: E402
+from draftcheck.trial.backends.transformers.heads import backend  # noqa: E402
 from draftcheck.trial.backends.transformers.heads.families import FAMILIES  # noqa: E402
 from draftcheck.trial.backends.transformers.heads.readings import Head, HeadSource  # noqa: E402
 from draftcheck.trial.backends.transformers.heads.ways import way  # noqa: E402
@@ -229,9 +230,24 @@ def test_medusa(seed: int, spelling: str) -> None:
             names = (f"blocks.{j}.layers.0", f"lm_heads.{j}.weight")
         w |= {f"{names[0]}.{part}": tensor for part, tensor in linear.items()}
         w[names[1]] = matrix
-    reader = head("medusa", {}, w, target)
+    reader = head("medusa", {"medusa_fc_bias": True}, w, target)
     assert reader.longest == 4
     assert agree(reader, target, naive.medusa(target, blocks), seed) == 9
+    for linear, _ in blocks:  # vLLM drops them if the config does not name them
+        linear["bias"] = torch.zeros(H)
+    dropped = head("medusa", {}, w, target)
+    assert agree(dropped, target, naive.medusa(target, blocks), seed) == 9
+
+
+def test_biases_that_only_vllm_drops_count_and_are_remarked() -> None:
+    target = llama(0)
+    w = {"0.0.linear.weight": torch.eye(H), "0.0.linear.bias": torch.ones(H)}
+    loaded = backend.made("medusa", HeadSource({}, w, target, way(None)))
+    assert loaded.head.blocks[0][0][1] is not None
+    assert loaded.remarks == (
+        "the head was run as its files say",
+        "vllm runs it otherwise (its biases: False, not True): --engine vllm",
+    )
 
 
 @pytest.mark.parametrize("seed", SEEDS)

@@ -88,6 +88,8 @@ def made(kind: str, source: HeadSource) -> LoadedHead:
         raise BrokenDraft(f"the head's files do not fit together: {words}") from error
     remarks = [f"the head was run as {way.engine} {way.version} runs it"]
     mine = head.choices(source)
+    if mine != head.choices(replace(source, way=ways.way(way.engine))):
+        remarks = ["the head was run as its files say"]
     for other in ways.others(way):
         theirs = head.choices(replace(source, way=other))
         if differing := [name for name in mine if mine[name] != theirs[name]]:

@@ -34,12 +34,14 @@ class MedusaHead(Head):
         weights = {
             name.removeprefix("medusa_head."): source.tensor(name) for name in source.weights
         }
+        biased = _biases_count(source)
+        self._has_biases = any(name.endswith(".bias") for name in weights)
         self.blocks: list[list[tuple[torch.Tensor, torch.Tensor | None]]] = []
         self.heads: list[torch.Tensor] = []
         while True:
             j = len(self.blocks)
             block = [
-                (weights[f"{name}.weight"], weights.get(f"{name}.bias"))
+                (weights[f"{name}.weight"], weights.get(f"{name}.bias") if biased else None)
                 for at in range(64)
                 for name in (f"{j}.{at}.linear", f"blocks.{j}.layers.{at}")
                 if f"{name}.weight" in weights
@@ -50,6 +52,9 @@ class MedusaHead(Head):
             self.heads.append(next((weights[n] for n in names if n in weights), like))
             self.blocks.append(block)
         self.longest = len(self.blocks)
+
+    def choices(self, source: HeadSource) -> dict[str, object]:
+        return {"its biases": _biases_count(source)} if self._has_biases else {}
 
     def step(self, sequences: int, context: int) -> Callable[[], object]:
         like = self.blocks[0][0][0]
@@ -72,6 +77,10 @@ class MedusaHead(Head):
 
     def logits(self, hidden: torch.Tensor, reading: int) -> torch.Tensor:
         return linear(hidden, self.heads[reading - 1])
+
+
+def _biases_count(source: HeadSource) -> bool:
+    return source.way.medusa_bias == "always" or bool(source.raw.get("medusa_fc_bias"))
 
 
 class MlpSpeculatorHead(Head):

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
+from msgspec import structs
+
 from draftcheck.errors import UsageError
 from draftcheck.rulebook import files
 from draftcheck.rulebook.files import Names, RuleRow, Text
@@ -29,6 +31,7 @@ class HeadWay(RuleRow, frozen=True):
     slot_before: bool
     in_turn: Names
     again: bool
+    medusa_bias: Literal["always", "configured"]
     block: Literal["drafts", "whole"]
     causal: Literal["all", "sliding"]
     assistant_position: int
@@ -51,7 +54,7 @@ def _known() -> dict[str, HeadWay]:
 
 
 def others(taken: HeadWay) -> list[HeadWay]:
-    return [row for row in _known().values() if row.engine != taken.engine]
+    return [row for row in _known().values() if row != taken]
 
 
 def first_known(engines: Sequence[str]) -> str | None:
@@ -61,9 +64,12 @@ def first_known(engines: Sequence[str]) -> str | None:
 
 
 def way(engine: str | None) -> HeadWay:
+    """None: the usual engine's, with all that the head's files hold."""
     known = _known()
-    if (engine or USUAL) not in known:
+    if engine is None:
+        return structs.replace(known[USUAL], medusa_bias="always")
+    if engine not in known:
         raise UsageError(
             f"how {engine} runs heads was not read", hint=f"--engine takes {', '.join(known)}."
         )
-    return known[engine or USUAL]
+    return known[engine]
