@@ -42,6 +42,13 @@ class Costs(
     how: Text = "measured"
     at_once: bool = False
     """One step of the draft gives all its tokens."""
+    engine: Text = ""
+    """Whose steps these are, and of which version."""
+    version: Text = ""
+    source: Text = "steps"
+    """measured: in that engine; modelled; steps: of transformers, timed one by one."""
+    spread: Number = 0.0
+    """Half the 95 % interval of what a pass takes beside a plain step, relative."""
     sequences: int = 1
     """Not written: figures by load say it."""
 
