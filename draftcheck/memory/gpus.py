@@ -20,6 +20,7 @@ import sys
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
+from typing import TypedDict
 
 from draftcheck.errors import UsageError
 from draftcheck.rulebook import files
@@ -74,7 +75,13 @@ class GpuRow(RuleRow, frozen=True):
     bandwidth: int
     aliases: Names = ()
     usable: int | None = None
+    tflops: int | None = None
     capability: tuple[int, int] | None = None
+
+
+class GpuSpeeds(TypedDict, total=False):
+    bandwidth: int | None
+    flops: float | None
 
 
 class AppleChip(RuleRow, frozen=True):
@@ -169,6 +176,7 @@ def names() -> dict[str, list[Gpu]]:
             name=row.name,
             memory=row.usable or row.mib * MIB,
             bandwidth=row.bandwidth * 10**9,
+            flops=row.tflops * 1e12 if row.tflops else None,
             capability=row.capability,
             held_back=(0, 0, 0) if row.usable else held_back,
         )
@@ -248,7 +256,7 @@ def _smi_row(row: list[str]) -> Gpu | None:
         name=name,
         memory=(int(total) - kept) * MIB,
         free=int(free) * MIB if free.isdigit() else None,
-        bandwidth=_bandwidth(name),
+        **_speeds(name),
         capability=(int(match[1]), int(match[2])) if match else None,
     )
 
@@ -288,7 +296,7 @@ def _torch() -> tuple[Gpu, ...]:
                 name=str(name),
                 memory=int(total),
                 free=int(free),
-                bandwidth=_bandwidth(str(name)),
+                **_speeds(str(name)),
                 capability=(int(capability[0]), int(capability[1])) if capability else None,
             )
             for name, total, free, capability in json.loads(text or "[]")
@@ -312,7 +320,7 @@ def _rocm() -> tuple[Gpu, ...]:
         if total.isdigit() and int(total):
             label = str(card.get("Card Series") or card.get("Card series") or name)
             free = int(total) - int(used) if used.isdigit() else None
-            answering.append(Gpu(label, int(total), free, _bandwidth(label)))
+            answering.append(Gpu(label, int(total), free, **_speeds(label)))
     return tuple(answering)
 
 
@@ -326,9 +334,11 @@ def _metal() -> tuple[Gpu, ...]:
     limit = _output("sysctl", "-n", "iogpu.wired_limit_mb").strip()
     raised = int(limit) * MIB if limit.isdigit() else 0
     usable = raised or usable_of_unified(int(memory))
-    return (Gpu(chip, usable, bandwidth=_bandwidth(f"{chip} {int(memory) // GIB}gb")),)
+    return (Gpu(chip, usable, **_speeds(f"{chip} {int(memory) // GIB}gb")),)
 
 
-def _bandwidth(name: str) -> int | None:
+def _speeds(name: str) -> GpuSpeeds:
     rows = names().get(slug(name), [])
-    return rows[0].bandwidth if len(rows) == 1 else None
+    if len(rows) != 1:
+        return {}
+    return {"bandwidth": rows[0].bandwidth, "flops": rows[0].flops}

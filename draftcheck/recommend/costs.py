@@ -1,46 +1,27 @@
-"""What a step of target and draft reads, and the acceptance from which a draft pays.
+"""What a draft costs beside its target, and the acceptance from which it pays.
 
-Bytes come from headers and shapes. Decoding one sequence is bound by what a step reads, so the
-cost of a draft beside its target is the ratio of these bytes (over the bandwidths, where the two
-lie on different devices). Nothing here guesses an acceptance.
+Where the engine's passes are modelled on the user's GPU (trial/engine_speed), from those, at the
+user's load. Elsewhere from the bytes that a step reads: decoding one sequence is bound by them, so
+their ratio (over the bandwidths, where the two lie on different devices) is the least that a draft
+costs. Nothing here guesses an acceptance.
 """
 
 from __future__ import annotations
 
-import math
-import re
-from dataclasses import dataclass
-from functools import lru_cache
+from dataclasses import dataclass, replace
 
-from draftcheck.errors import ReadError
-from draftcheck.memory import fit, plan
-from draftcheck.memory.from_config import ShapeUnknown
-from draftcheck.memory.weights import EMBEDDINGS, ENCODERS, FLOATS, HEADS, MTP, tied
+from draftcheck.memory import fit
 from draftcheck.trial import speedup
+from draftcheck.trial.engine_speed import table, work
+from draftcheck.trial.engine_speed.passes import EnginePasses
+from draftcheck.trial.engine_speed.work import ModelWork
 from draftcheck.trial.speedup import Costs
 from draftcheck.values.circumstances import Circumstances
 from draftcheck.values.comparison import Comparison
-from draftcheck.values.dtypes import dtype_bytes
-from draftcheck.values.facts import ModelFacts, Tensor
+from draftcheck.values.verdicts import EngineVerdict
 
-EXPERTS = re.compile(r"\.experts\.|_exps\.|\.block_sparse_moe\.experts")
-GGUF_TABLE = re.compile(r"^token_embd\.")
-KV_BYTES = {"fp8": 1.0, "int8": 1.0, "q8_0": 34 / 32, "q4_0": 18 / 32, "f32": 4.0, "float32": 4.0}
 AT_ONCE = ("medusa", "dflash", "dspark")
 """Heads that draft all their tokens in one pass."""
-
-
-@dataclass(frozen=True, slots=True)
-class StepBytes:
-    weights: int
-    experts: float = 0.0
-    """Of those experts that one token is sent to."""
-    cache: int = 0
-    """Keys and values of the context."""
-
-    @property
-    def nbytes(self) -> float:
-        return self.weights + self.experts + self.cache
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +36,8 @@ class DraftPrice:
     """Bytes of cache that the draft has for every token."""
     at_best: bool = False
     """The target has experts: checking several tokens reads more of them than one step does."""
+    where: str = ""
+    """The engine, version and GPU whose passes were modelled; nothing: bytes were counted."""
 
     @property
     def hopeless(self) -> bool:
@@ -62,22 +45,29 @@ class DraftPrice:
         return self.ratio is not None and self.break_even is None
 
 
-def price(comparison: Comparison, circumstances: Circumstances) -> DraftPrice:
+def price(
+    comparison: Comparison, circumstances: Circumstances, engine: EngineVerdict | None = None
+) -> DraftPrice:
     target, draft = comparison.target, comparison.drafter
     context = circumstances.context or fit.CONTEXT
-    cache = cache_bytes(draft, context, circumstances.kv_dtype)
+    cache = work.cache_bytes(draft, context, circumstances.kv_dtype)
     kept = None if cache is None else cache // context  # layers with a window keep less
-    if kept is None or cache_bytes(target, 1) is None:
+    if kept is None or work.cache_bytes(target, 1) is None:
         context = 0  # then weights alone are held against each other
-    ours = step(target, context, circumstances.kv_dtype)
-    theirs = step(draft, context, circumstances.kv_dtype)
+    ours = work.of_model(target, context, circumstances.kv_dtype)
+    theirs = work.of_model(draft, context, circumstances.kv_dtype)
     if ours is None or theirs is None or not ours.nbytes:
         return DraftPrice(kv_per_token=kept)
+    theirs = replace(theirs, weights=theirs.weights + work.borrowed(target, draft))
+    modelled = _modelled(ours, theirs, circumstances, engine)
+    if modelled is not None:
+        costs = modelled.costs(circumstances.sequences or 1)
+        words = f"{modelled.engine} {modelled.version} on {modelled.gpu.name}"
+        return DraftPrice(costs.ratio, speedup.break_even(costs), kept, where=words)
     fast, near = _bandwidths(circumstances)
     ranks = circumstances.tensor_parallel or 1
     costs = Costs(
-        draft_step=(theirs.nbytes + _borrowed(target, draft))
-        / (near * (circumstances.draft_tensor_parallel or ranks)),
+        draft_step=theirs.nbytes / (near * (circumstances.draft_tensor_parallel or ranks)),
         target_step=ours.nbytes / (fast * ranks),
         verify={},  # as a step: what is read once serves all tokens that are checked
         how="bytes read",
@@ -87,65 +77,19 @@ def price(comparison: Comparison, circumstances: Circumstances) -> DraftPrice:
     return DraftPrice(costs.ratio, enough, kept, at_best=bool(ours.experts))
 
 
-@lru_cache(maxsize=4)  # a target is held against many drafts
-def step(facts: ModelFacts, context: int, kv_dtype: str | None = None) -> StepBytes | None:
-    """Count what a step of one model reads; None when the files do not tell."""
-    tensors = facts.weights.tensors
-    if not tensors:
+def _modelled(
+    target: ModelWork, draft: ModelWork, said: Circumstances, engine: EngineVerdict | None
+) -> EnginePasses | None:
+    """The engine's passes on the user's GPU, where they are known; all ranks on one kind of it."""
+    devices = said.machine.devices if said.machine is not None else ()
+    gpu = devices[0] if devices else None
+    if engine is None or gpu is None or not gpu.bandwidth or not gpu.flops or said.draft_gpu:
         return None
-    plain = experts = 0
-    whole = facts.role in (None, "full")
-    looked_up = "output.weight" in tensors if facts.gguf is not None else not tied(facts)
-    looked_up = looked_up or not whole  # a head's own tables are never one matrix
-    for name, tensor in tensors.items():
-        if ENCODERS.search(name) or (whole and MTP.search(name)):
-            continue
-        table = GGUF_TABLE.match(name) if facts.gguf is not None else EMBEDDINGS.search(name)
-        if table and looked_up:  # one row of it is read
-            continue
-        if HEADS.search(name) and facts.gguf is None and not looked_up:
-            continue  # the same matrix a second time
-        if EXPERTS.search(name):
-            experts += _bytes(facts, tensor)
-        else:
-            plain += _bytes(facts, tensor)
-    used, count = facts.config.experts_used, facts.config.experts
-    if experts and not (used and count):
+    rows = table.rows(engine.engine, engine.version, engine.method or "")
+    if rows is None:
         return None
-    share = min(used / count, 1.0) if used and count else 1.0
-    return StepBytes(plain, experts * share, cache_bytes(facts, context, kv_dtype) or 0)
-
-
-def cache_bytes(facts: ModelFacts, context: int, kv_dtype: str | None = None) -> int | None:
-    """Count the keys and values of one sequence of this length."""
-    if facts.role in plan.NO_CACHE:
-        return 0
-    try:
-        shape = fit.table(facts)
-    except (ShapeUnknown, ReadError):
-        return None
-    size = KV_BYTES.get((kv_dtype or "").lower().partition("_e")[0], 2.0)
-    seen = sum(layer.width * min(context, layer.window or context) for layer in shape.layers)
-    return math.ceil(seen * size)
-
-
-def _bytes(facts: ModelFacts, tensor: Tensor) -> int:
-    """As it is read while running: floats in the type that the config names."""
-    nbytes = tensor.nbytes or 0
-    size = dtype_bytes(facts.config.dtype)
-    if size and tensor.dtype in FLOATS and facts.gguf is None:
-        return nbytes // FLOATS[tensor.dtype] * size
-    return nbytes
-
-
-def _borrowed(target: ModelFacts, draft: ModelFacts) -> int:
-    """A head without an output layer of its own reads the target's."""
-    if draft.role in (None, "full") or draft.head is None or draft.head.lm_head is not False:
-        return 0
-    tensors = target.weights.tensors or {}
-    heads = [t for name, t in tensors.items() if HEADS.search(name)]
-    tables = [t for name, t in tensors.items() if EMBEDDINGS.search(name)]
-    return max((_bytes(target, tensor) for tensor in heads or tables), default=0)
+    ranks = said.tensor_parallel or 1
+    return EnginePasses(engine.engine, engine.version, *rows, gpu, target, draft, ranks)
 
 
 def _bandwidths(circumstances: Circumstances) -> tuple[float, float]:

@@ -176,7 +176,8 @@ def judge(
     tie = _tie(candidate, draft, search, lineage) if draft.role not in NO_HEAD else ""
     if isinstance(tie, Rejection):
         return tie
-    price = costs.price(comparison, questions[0].circumstances if questions else Circumstances())
+    said = questions[0].circumstances if questions else Circumstances()
+    price = costs.price(comparison, said, engine)
     if price.hopeless:
         reads = f"a step of it reads {price.ratio:.0%} of what a step of the target reads"
         return candidate.reject("cost", f"{reads}: no acceptance pays for that")

@@ -18,6 +18,8 @@ class Gpu:
     """Bytes free now; known only when the driver was asked."""
     bandwidth: int | None = None
     """Bytes per second."""
+    flops: float | None = None
+    """Dense 16-bit operations per second."""
     capability: tuple[int, int] | None = None
     """CUDA compute capability."""
     held_back: tuple[int, int, int] = (0, 0, 0)

@@ -18,6 +18,7 @@ from draftcheck.recommend.costs import DraftPrice
 from draftcheck.recommend.records import TrialRecord
 from draftcheck.recommend.screen import JudgedCandidate
 from draftcheck.trial import speedup
+from draftcheck.trial.engine_speed import work
 from draftcheck.trial.speedup import Costs
 from draftcheck.values.circumstances import Circumstances
 from draftcheck.values.comparison import Comparison
@@ -74,17 +75,19 @@ def test_cache_weighs_more_than_parameters(tmp_path: Path, pair: Comparison) -> 
 def test_a_window_caps_the_cache(tmp_path: Path, pair: Comparison) -> None:
     said = {"model_type": "mistral", "architectures": ["MistralForCausalLM"]}
     narrow = facts(tmp_path / "narrow", config=said, sliding_window=1024)
-    assert costs.cache_bytes(narrow, 32768) == costs.cache_bytes(narrow, 1024)
-    assert costs.cache_bytes(pair.draft, 32768) == 32 * (costs.cache_bytes(pair.draft, 1024) or 0)
+    assert work.cache_bytes(narrow, 32768) == work.cache_bytes(narrow, 1024)
+    assert work.cache_bytes(pair.draft, 32768) == 32 * (work.cache_bytes(pair.draft, 1024) or 0)
 
 
 def test_a_token_reads_some_of_many_experts(tmp_path: Path) -> None:
     said = {"model_type": "mixtral", "architectures": ["MixtralForCausalLM"]}
     many = {"num_local_experts": 8, "num_experts_per_tok": 2}
-    found = costs.step(facts(tmp_path / "moe", config=said, **many), 1)
+    found = work.of_model(facts(tmp_path / "moe", config=said, **many), 1)
     assert found is not None
-    assert found.experts == 2 * 2 * 3 * 64 * 128 * 2  # layers, experts, matrices, bytes
-    assert costs.step(facts(tmp_path / "odd", config=said, num_local_experts=8), 1) is None
+    assert found.experts == 8 * 2 * 3 * 64 * 128 * 2  # experts, layers, matrices, bytes
+    one, many_tokens = (found.read(tokens) - found.weights for tokens in (1, 50))
+    assert one == found.experts / 4 and many_tokens == pytest.approx(found.experts)
+    assert work.of_model(facts(tmp_path / "odd", config=said, num_local_experts=8), 1) is None
 
 
 def test_a_head_without_output_layer_reads_the_targets(pair: Comparison) -> None:
@@ -93,7 +96,7 @@ def test_a_head_without_output_layer_reads_the_targets(pair: Comparison) -> None
     without = replace(with_one, head=replace(own, lm_head=False))
     dear, cheap = (costs.price(replace(pair, draft=head), SHORT) for head in (without, with_one))
     assert dear.ratio is not None and cheap.ratio is not None
-    step = costs.step(pair.target, 1)
+    step = work.of_model(pair.target, 1)
     assert step is not None
     assert dear.ratio - cheap.ratio == pytest.approx(260 * 512 * 2 / step.nbytes)
 

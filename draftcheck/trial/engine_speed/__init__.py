@@ -1,0 +1,1 @@
+"""How long an engine takes for a pass, without running it."""

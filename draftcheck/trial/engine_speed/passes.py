@@ -1,0 +1,107 @@
+"""Work and an engine's constants -> the seconds of its passes.
+
+    forward(n)     = reading and multiplying, smoothly the longer one, + cache + layers
+    plain step     = forward(target, B tokens, padded to a graph) + pass
+    speculating    = waits + the longer of
+                       GPU: forward(target, B (g + 1) tokens, padded) + pass + g draft steps
+                       CPU: what it takes to launch all that no graph holds
+    draft step     = forward(draft, B tokens) + gap; the first of a pass reads B (g + 1) tokens
+
+B: sequences at once, g: drafted tokens.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from draftcheck.trial.engine_speed.table import DraftingRow, PassRow
+from draftcheck.trial.engine_speed.work import ModelWork
+from draftcheck.trial.speedup import LONGEST, Costs
+from draftcheck.values.memory import Gpu
+
+
+@dataclass(frozen=True, slots=True)
+class EnginePasses:
+    """An engine of some version on a GPU, with a target and what drafts for it."""
+
+    engine: str
+    version: str
+    passes: PassRow
+    drafting: DraftingRow
+    gpu: Gpu
+    target: ModelWork
+    draft: ModelWork
+    ranks: int = 1
+    launch: float = 1.0
+    """How long this machine's CPU takes to launch a kernel, beside the one that was timed."""
+
+    def costs(self, sequences: int, longest: int = LONGEST) -> Costs:
+        """Of every length up to `longest`."""
+        step = self._draft_step(sequences, sequences)
+        at_once = self.drafting.at_once
+        verify = {
+            g + 1: self.speculating(sequences, g) - (1 if at_once else g) * step
+            for g in range(1, longest + 1)
+        }
+        return Costs(
+            draft_step=step,
+            target_step=self.plain(sequences),
+            verify=verify,
+            how="modelled",
+            at_once=at_once,
+            engine=self.engine,
+            version=self.version,
+            source="modelled",
+            spread=self.passes.within,
+            sequences=sequences,
+        )
+
+    def plain(self, sequences: int) -> float:
+        """Seconds of a step without drafts."""
+        padded = self._padded(sequences, 1)
+        return self._forward(self.target, sequences, padded) + self.passes.pass_us / 1e6
+
+    def speculating(self, sequences: int, g: int) -> float:
+        """Seconds of a pass that drafts and checks g tokens for each sequence."""
+        drafting, tokens = self.drafting, sequences * (g + 1)
+        steps = 1 if drafting.at_once else g
+        gpu = self._forward(self.target, sequences, self._padded(tokens, g + 1))
+        gpu += self.passes.pass_us / 1e6 + self._draft_step(sequences, tokens)
+        gpu += (steps - 1) * self._draft_step(sequences, sequences)
+        launched = drafting.step_us + drafting.layer_us * self.draft.layers
+        cpu = (drafting.cpu_us + steps * launched) * self.launch / 1e6
+        return max(gpu, cpu) + drafting.waits_us * self.launch / 1e6
+
+    def _draft_step(self, sequences: int, tokens: int) -> float:
+        padded = self._padded(tokens, 1)
+        return self._forward(self.draft, sequences, padded) + self.drafting.gap_us / 1e6
+
+    def _forward(self, model: ModelWork, sequences: int, tokens: int) -> float:
+        bandwidth = (self.gpu.bandwidth or 0) * self.passes.bandwidth * self.ranks
+        flops = (self.gpu.flops or 0) * self.passes.flops * self.ranks
+        reading = model.read(tokens) / bandwidth
+        multiplying = 2 * model.parameters * tokens / flops
+        both = math.hypot(reading, multiplying)  # where they are close, both count
+        layers = model.layers * self.passes.layer_us / 1e6
+        if tokens > self.passes.graphs[-1][0]:
+            eager = model.layers * self.passes.eager_layer_us * self.launch / 1e6
+            return max(both + layers, eager) + sequences * model.cache / bandwidth
+        return both + layers + sequences * model.cache / bandwidth
+
+    def _padded(self, tokens: int, multiple: int) -> int:
+        """To the next size that a graph was made for, all of them whole passes."""
+        return next(
+            (size for size in _sizes(self.passes.graphs, multiple) if size >= tokens), tokens
+        )
+
+
+def _sizes(steps: Sequence[tuple[int, int]], multiple: int) -> Sequence[int]:
+    sizes, last = [], 0
+    for up_to, step in steps:
+        while last + step <= up_to:
+            last += step
+            sizes.append(last)
+    whole = (-(-size // multiple) * multiple for size in sizes)
+    return [size for size in whole if size <= steps[-1][0]]
