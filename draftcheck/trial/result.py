@@ -183,6 +183,8 @@ class VerifiedRun(
     """The engine's own counters, where it has them."""
     first: int = 0
     """1: the engine drafts nothing in the pass that reads the prompt. Not written."""
+    samples: bool | None = None
+    """At a temperature the draft samples too; None: if the traces have it. Not written."""
 
 
 Rows = Annotated[tuple[SpeculationFigures, ...], Meta(max_length=MAX_ROWS)]
@@ -335,7 +337,7 @@ class Trial(
         if self.best is not None:
             body["best"] = {"draft_tokens": None, **self.best.to_dict()}
         if self.verified is not None:
-            del body["verified"]["first"]
+            del body["verified"]["first"], body["verified"]["samples"]
         if self.head is None:
             del body["head"]
         figures = {  # the classic ones by their names, at the trial's length

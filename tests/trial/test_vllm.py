@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from draftcheck.trial.backends.vllm import LOGGING, EngineOutput, rank_and_confidence
+from draftcheck.trial.backends.vllm.backend import rank_and_confidence
+from draftcheck.trial.backends.vllm.engines import LOGGING, EngineOutput
 from tests.conftest import FIXTURES, Run
 
 torch = pytest.importorskip("torch", reason="the trial extra is not installed")
@@ -107,6 +108,7 @@ class LLM:
 @pytest.fixture(autouse=True)
 def engine(monkeypatch: pytest.MonkeyPatch) -> None:
     module = ModuleType("vllm")
+    module.__version__ = "0.32.0"  # type: ignore[attr-defined]
     module.LLM = LLM  # type: ignore[attr-defined]
     module.SamplingParams = lambda **settings: SimpleNamespace(  # type: ignore[attr-defined]
         **{"prompt_logprobs": None, "logprobs": None, **settings}
