@@ -49,8 +49,9 @@ def without_vllm(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(backend, "find_spec", lambda name: None if name == "vllm" else there(name))
 
 
-def assert_foretold(real: dict[str, Any], length: int) -> None:
-    assert real["draft_tokens"] == length
+def assert_foretold(real: dict[str, Any], engine: str) -> None:
+    assert real["engine"] == engine
+    assert real["draft_tokens"] == 4
     assert real["tokens_per_pass"] == pytest.approx(real["predicted_tokens_per_pass"])
     assert real["tokens_per_pass"] > 1.3
     assert real["identical_output"] is True
@@ -91,7 +92,7 @@ def test_transformers_drafts_blocks(run: Run, prompts: Path, block_head: Path) -
     asked = ("--engine", "transformers", "--prompts", prompts)
     ran = run("trial", TARGET, block_head, *asked, *COMMON)
     assert ran.code == 0, ran.err
-    assert_foretold(ran.json["verified"], 4)
+    assert_foretold(ran.json["verified"], "transformers")
 
 
 def gemma_pair(folder: Path) -> tuple[Path, Path]:
@@ -128,7 +129,7 @@ def test_transformers_drafts_with_an_assistant(run: Run, prompts: Path, tmp_path
     pair = gemma_pair(tmp_path)
     ran = run("trial", *pair, "--engine", "transformers", "--prompts", prompts, *COMMON)
     assert ran.code == 0, ran.err
-    assert_foretold(ran.json["verified"], 4)
+    assert_foretold(ran.json["verified"], "transformers")
 
 
 @pytest.mark.parametrize(
@@ -164,7 +165,7 @@ def test_vllm_runs_a_head_as_the_rulebook_has_it(
     ran = run("trial", TARGET, HEADS / "eagle3", "--prompts", prompts, *COMMON)
     assert ran.code == 0, ran.err
     real = ran.json["verified"]
-    assert_foretold(real, 4)
+    assert_foretold(real, "vllm")
     plain, fast = play_vllm.LLM.started
     assert "speculative_config" not in plain and fast["dtype"] == "float32"
     assert fast["speculative_config"] == {
@@ -197,7 +198,7 @@ def test_vllm_itself_makes_the_passes_that_were_foretold(head: str, prompts: Pat
     ran = by_itself(TARGET, HEADS / head, *asked, *COMMON)
     assert ran.returncode == 0, ran.stderr
     real = json.loads(ran.stdout)["verified"]
-    assert_foretold(real, 4)
+    assert_foretold(real, "vllm")
 
 
 @pytest.mark.vllm

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import transformers
+from msgspec import structs
 from transformers import AutoModel, AutoModelForCausalLM, GenerationConfig
 
 from draftcheck.errors import ReadError
@@ -175,4 +176,4 @@ def verify(
     here = next((name for name in asked if why[name] is None), None)
     if here is None:
         raise CannotVerify("; ".join(str(reason) for reason in why.values()))
-    return RUNS[here](backend, pair, texts, g, options)
+    return structs.replace(RUNS[here](backend, pair, texts, g, options), engine=here)
