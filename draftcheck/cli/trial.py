@@ -58,7 +58,11 @@ class TrialRequest:
     show_default=True,
     help="With a temperature: share of the requests that are greedy all the same.",
 )
-@click.option("--engine", metavar="ENGINE", help="Whose way of running heads: vllm, sglang …")
+@click.option(
+    "--engine",
+    metavar="ENGINE",
+    help="Whose way of running heads, and where --verify runs them: vllm, sglang …",
+)
 @click.option("--target-url", metavar="URL", help="A server of the target; only the draft is here.")
 @click.option("--target-model", metavar="NAME", help="What that server calls the target.")
 @click.option("--draft-url", metavar="URL", help="A llama-server of the draft.")
@@ -72,7 +76,11 @@ class TrialRequest:
     help="Stop when acceptance is known to within this.",
 )
 @click.option("--no-cost", is_flag=True, help="Acceptance only: no steps are timed.")
-@click.option("--verify", is_flag=True, help="Also speculate for real and compare.")
+@click.option(
+    "--verify",
+    is_flag=True,
+    help="Also speculate for real and compare; heads: in vLLM or transformers, see --engine.",
+)
 @click.option("--reuse", type=FILE, help="Keep the target's texts here, or take them from here.")
 @click.option("--tree", type=FILE, help="A tree of your own: a JSON list of rank paths.")
 @click.option("--plot", type=FILE, help="Draw the curves into this SVG file.")
