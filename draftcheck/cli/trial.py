@@ -76,11 +76,7 @@ class TrialRequest:
     help="Stop when acceptance is known to within this.",
 )
 @click.option("--no-cost", is_flag=True, help="Acceptance only: no steps are timed.")
-@click.option(
-    "--verify",
-    is_flag=True,
-    help="Also speculate for real and compare; heads: in vLLM or transformers, see --engine.",
-)
+@click.option("--verify", is_flag=True, help="Also speculate for real and compare.")
 @click.option("--reuse", type=FILE, help="Keep the target's texts here, or take them from here.")
 @click.option("--tree", type=FILE, help="A tree of your own: a JSON list of rank paths.")
 @click.option("--plot", type=FILE, help="Draw the curves into this SVG file.")

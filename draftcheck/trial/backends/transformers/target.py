@@ -196,8 +196,8 @@ class TransformersTarget(Backend):
             with torch.inference_mode():
                 out = self.target.generate(ids, generation_config=self._config(options), **more)
                 new = out[0, ids.shape[1] :].cpu().numpy()
-        except (ValueError, RuntimeError, IndexError, AttributeError) as error:
-            words = " ".join(str(error).split())[:200]
+        except Exception as error:  # generators of candidates have errors of their own
+            words = " ".join(str(error).split())[:200] or type(error).__name__
             raise CannotVerify(f"transformers' assisted generation: {words}") from error
         finally:
             hook.remove()

@@ -50,10 +50,6 @@ def open(target: str, draft: str, options: TrialOptions) -> VllmBackend:
             hint="Leave --backend out; with --engine vllm --verify vLLM runs it for real.",
         )
     engines = VllmEngines(options, read, options.dtype)
-    if options.device not in (None, engines.kind, f"{engines.kind}:0"):
-        raise UsageError(
-            f"--device {options.device}: vLLM runs on {engines.kind} here and nowhere else"
-        )
     return VllmBackend((target, draft), read, options, engines)
 
 

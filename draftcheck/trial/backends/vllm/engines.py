@@ -20,7 +20,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from draftcheck.errors import ReadError
+from draftcheck.errors import ReadError, UsageError
 from draftcheck.models import refs
 from draftcheck.trial import setups
 from draftcheck.trial.backends.backend import CannotVerify, TargetText, TrialOptions
@@ -111,6 +111,10 @@ class VllmEngines:
             self.kind = str(current_platform.device_type)
             """Each build of vLLM is for one: cuda, cpu …"""
             self.version = str(vllm.__version__).partition("+")[0]
+        if options.device not in (None, self.kind, f"{self.kind}:0"):
+            raise UsageError(
+                f"--device {options.device}: vLLM runs on {self.kind} here and nowhere else"
+            )
         self.dtype = dtype or ("float32" if self.kind == "cpu" else "auto")
         contexts = [one.config.scaled_context or one.config.context for one in models]
         wanted = options.tokens + max(LONGEST_PROMPT, longest_prompt)

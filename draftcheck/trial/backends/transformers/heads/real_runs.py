@@ -21,7 +21,7 @@ import transformers
 from msgspec import structs
 from transformers import AutoModel, AutoModelForCausalLM, GenerationConfig
 
-from draftcheck.errors import ReadError
+from draftcheck.errors import ReadError, UsageError
 from draftcheck.models import read as facts
 from draftcheck.models import refs
 from draftcheck.trial import setups
@@ -70,10 +70,11 @@ def by_transformers(
     run = METHODS.get(method.id) if method is not None else None
     told = run(backend, pair, g, options) if run is not None else None
     if told is None:
-        able = [name for name in setups.engines_for(pair.models) if name in RUNS]
+        others = [name for name in RUNS if RUNS[name] is not by_transformers]
+        able = [name for name in setups.engines_for(pair.models) if name in others]
         raise CannotVerify(
             "transformers itself cannot run this head"
-            + (f"; {able[0]} can, where it is installed: --engine {able[0]}" if able else "")
+            + "".join(f"; {name} can, where it is installed: --engine {name}" for name in able)
         )
     made, arguments = told
     longest = backend.limits().longest
@@ -151,7 +152,7 @@ def by_vllm(
         gc.collect()
         draft = None if pair.head is None else pair.head.ref
         return engines.speculate(models, (target, draft), texts, g, settings, plain)
-    except ReadError as error:
+    except (ReadError, UsageError) as error:
         raise CannotVerify(error.message) from error
 
 
