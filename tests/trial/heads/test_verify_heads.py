@@ -201,6 +201,37 @@ def test_vllm_itself_makes_the_passes_that_were_foretold(head: str, prompts: Pat
     assert_foretold(real, "vllm")
 
 
+@pytest.fixture
+def with_own_layers(tmp_path: Path) -> Path:
+    """A target with experts, as vLLM wants them, whose MTP layer is right in half of the cases."""
+    from tests import tiny
+
+    sizes = {"hidden_size": 128, "intermediate_size": 128, "moe_intermediate_size": 64}
+    heads = {"num_attention_heads": 4, "head_dim": 32, "max_position_embeddings": 256}
+    path = tiny.with_mtp(tmp_path / "glm", 2, **sizes, **heads)
+    tensors = load_file(path / "model.safetensors")
+    generator = torch.Generator().manual_seed(7)
+    for name, tensor in tensors.items():
+        if tensor.dim() > 1:
+            scale = 0.03 if name.endswith(("o_proj.weight", "down_proj.weight")) else 0.1
+            tensors[name] = torch.randn(tensor.shape, generator=generator) * scale
+    tensors["model.embed_tokens.weight"] *= 10
+    mtp, eye = "model.layers.2.", torch.eye(128)
+    tensors[f"{mtp}eh_proj.weight"] = torch.cat([eye, 0.3 * eye], dim=1)
+    tensors[f"{mtp}embed_tokens.weight"] = tensors["model.embed_tokens.weight"].clone()
+    tensors[f"{mtp}shared_head.head.weight"] = tensors["lm_head.weight"].clone()
+    save_file(tensors, path / "model.safetensors", metadata={"format": "pt"})
+    return path
+
+
+@pytest.mark.vllm
+@pytest.mark.skipif(importlib.util.find_spec("vllm") is None, reason="vllm is not installed")
+def test_vllm_itself_with_layers_of_the_target(with_own_layers: Path, prompts: Path) -> None:
+    ran = by_itself(with_own_layers, "--engine", "vllm", "--prompts", prompts, *COMMON)
+    assert ran.returncode == 0, ran.stderr
+    assert_foretold(json.loads(ran.stdout)["verified"], "vllm")
+
+
 @pytest.mark.vllm
 @pytest.mark.skipif(importlib.util.find_spec("vllm") is None, reason="vllm is not installed")
 def test_what_vllm_refuses_is_a_line(prompts: Path) -> None:
