@@ -208,7 +208,8 @@ def with_own_layers(tmp_path: Path) -> Path:
 
     sizes = {"hidden_size": 128, "intermediate_size": 128, "moe_intermediate_size": 64}
     heads = {"num_attention_heads": 4, "head_dim": 32, "max_position_embeddings": 256}
-    path = tiny.with_mtp(tmp_path / "glm", 2, **sizes, **heads)
+    experts = {"n_routed_experts": 4, "num_experts_per_tok": 2}
+    path = tiny.with_mtp(tmp_path / "glm", 2, **sizes, **heads, **experts)
     tensors = load_file(path / "model.safetensors")
     generator = torch.Generator().manual_seed(7)
     for name, tensor in tensors.items():
@@ -217,6 +218,8 @@ def with_own_layers(tmp_path: Path) -> Path:
             tensors[name] = torch.randn(tensor.shape, generator=generator) * scale
     tensors["model.embed_tokens.weight"] *= 10
     mtp, eye = "model.layers.2.", torch.eye(128)
+    for norm in ("enorm", "hnorm"):
+        tensors[f"{mtp}{norm}.weight"] = torch.ones(128)
     tensors[f"{mtp}eh_proj.weight"] = torch.cat([eye, 0.3 * eye], dim=1)
     tensors[f"{mtp}embed_tokens.weight"] = tensors["model.embed_tokens.weight"].clone()
     tensors[f"{mtp}shared_head.head.weight"] = tensors["lm_head.weight"].clone()
