@@ -335,7 +335,7 @@ class Trial(
     def to_dict(self) -> dict[str, Any]:
         """The JSON of the contract."""
         row, counters = self.row, self.counters
-        real = self.verified or (self.best is not None and self.costs is None)
+        real = self._measured_ratio is not None or (self.best is not None and self.costs is None)
         body = _fields(self)
         for name, rows in (
             ("lengths", self.lengths),
@@ -357,13 +357,7 @@ class Trial(
             "draft_efficiency": row.draft_efficiency if row else None,
             "mbsu": row.mbsu if row else None,
             "token_rate_ratio": self.token_rate_ratio,
-<<<<<<< HEAD
             "token_rate_ratio_is": "measured" if real else "from step costs",
-=======
-            "token_rate_ratio_is": (
-                "measured" if self._measured_ratio is not None else "from step costs"
-            ),
->>>>>>> hver
         }
         stops = next((load.sequences for load in self.loads if load.speedup <= 1.0), None)
         following: dict[str, dict[str, Any]] = {  # by the key that they stand behind
