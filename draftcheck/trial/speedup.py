@@ -117,10 +117,13 @@ def of_pass(
 
 
 def spread(rounds: Sequence[Costs]) -> float:
-    """Costs.spread, by a few rounds that timed the same steps; two at least."""
+    """Costs.spread, by a few rounds that timed the same steps; two at least.
+
+    Wide enough for what another measurement would give: it misses the truth as this one does.
+    """
     passes = [-math.log(of_pass(1.0, USUAL, costs)) for costs in rounds]
     errors = STUDENT[len(rounds) - 2] if len(rounds) - 2 < len(STUDENT) else 2.0
-    return math.expm1(errors * statistics.stdev(passes) / math.sqrt(len(passes)))
+    return math.expm1(errors * statistics.stdev(passes) * math.sqrt(2 / len(passes)))
 
 
 def interval(

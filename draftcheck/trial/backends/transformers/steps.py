@@ -24,7 +24,7 @@ from draftcheck.trial.speedup import WIDTHS, Costs
 ROUNDS = 5
 REPEATS = 12
 """Of every step in a round, one after the other: what else the machine does hits all of them."""
-ROUND_SECONDS = 0.4
+ROUND_SECONDS = 1.0
 """After which a round is not repeated any more."""
 COPIES = 10
 DRAFT = 0
