@@ -9,6 +9,7 @@ import click
 
 from draftcheck.report.json import HEAD, dumps
 from draftcheck.report.safe import md, safe
+from draftcheck.trial import offered_ways
 from draftcheck.trial.result import Interval, SpeculationFigures, Trial
 
 BAR = 32
@@ -216,8 +217,10 @@ def _other_ways(trial: Trial) -> Iterator[str]:
     yield "  other ways"
     for rows in filter(None, (trial.thresholds, trial.trees, trial.ngram)):
         row = max(rows, key=lambda row: row.speedup or row.tokens_per_pass)
-        gain = f", {row.speedup:.2f}x" if row.speedup is not None else ""
+        gain = f", {speed(row.speedup)}" if row.speedup is not None else ""
         figures = f"{row.tokens_per_pass:.2f} tokens/pass{gain}"
+        if (origin := trial.costs_origin) and not offered_ways.of(origin.engine).offers(row):
+            figures += f", not offered by {safe(origin.engine)}"
         yield f"    {safe(row.method):10s} {safe(row.name)}: {figures}"
 
 
@@ -255,7 +258,7 @@ def _markdown(trial: Trial) -> Iterator[str]:
     yield from (f"### draftcheck trial: {md(answer(trial))}", "")
     yield from ("| draft tokens | tokens per pass | speed-up |", "|---|---|---|")
     for row in trial.lengths:
-        gain = f"{row.speedup:.2f}x" if row.speedup is not None else "not measured"
+        gain = "not measured" if row.speedup is None else speed(row.speedup, row.speedup_ci95)
         yield f"| {row.settings['draft_tokens']} | {row.tokens_per_pass:.2f} | {gain} |"
 
 
