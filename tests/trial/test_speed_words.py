@@ -48,7 +48,6 @@ def timed(
             return {name: [plain[name] * (1 + noise()) for _ in range(4)] for name in found}
 
         monkeypatch.setattr(steps, "timed_round", one_round)
-        monkeypatch.setattr(os, "getloadavg", lambda: (0.1, 0.1, 0.1))
         common = ("trial", *PAIR, "--device", "cpu", "--prompts", prompts, "--tokens", "24")
         return lambda *more: run(*common, *more)
 
