@@ -32,7 +32,7 @@ Trial = Callable[..., Ran]
 @pytest.fixture
 def prompts(tmp_path: Path) -> Path:
     file = tmp_path / "prompts.txt"
-    file.write_text("".join(f"Once there were {n} birds and\n" for n in range(2, 6)))
+    file.write_text("Tell me about a bird.\nAdd 12 and 30.\nWrite a recipe for soup.\nA list:\n")
     return file
 
 
@@ -143,6 +143,23 @@ def test_noise_is_said_first_and_nothing_is_switched_on(timed: Callable[..., Tri
     assert "; do not decide by it: what steps take is known to within " in (ran.out.splitlines()[0])
     assert "note: do not decide by these speed-ups: " in ran.out
     assert "to switch it on" not in ran.out
+
+
+def test_each_warning_has_its_reason(timed: Callable[..., Trial]) -> None:
+    found = []
+    for seed in range(8):
+        chance = random.Random(seed)
+        noisy = timed(0.45, lambda: 0.25 * chance.expovariate(1.0))  # noqa: B023
+        body, row = figures(noisy("--format", "json"))
+        low, high = (row if body["best"]["method"] == "none" else body["best"])["speedup_ci95"]
+        reasons = {
+            "gain and loss are both possible": low < 1 < high and high - low > 0.2,
+            "what steps take is known to within": body["costs"]["spread"] > 0.15,
+        }
+        for words, holds in reasons.items():
+            assert (words in (body["costs"]["warning"] or "")) == holds
+        found.append(tuple(reasons.values()))
+    assert {(False, False), (True, False), (True, True)} <= set(found), "else this shows little"
 
 
 def test_a_busy_machine_is_said(
