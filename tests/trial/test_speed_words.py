@@ -43,9 +43,9 @@ def timed(
     """A trial whose draft steps take so much of a target step, each with noise of its own."""
 
     def stub(ratio: float, noise: Noise = lambda: 0.0) -> Trial:
-        def one_round(found: Mapping[int, object]) -> dict[int, list[float]]:
+        def one_round(found: Mapping[int, object], repeats: int) -> dict[int, list[float]]:
             plain = {name: 1e-3 * (1 + name / 100) for name in found} | {0: 1e-3 * ratio}
-            return {name: [plain[name] * (1 + noise()) for _ in range(4)] for name in found}
+            return {name: [plain[name] * (1 + noise()) for _ in range(repeats)] for name in found}
 
         monkeypatch.setattr(steps, "timed_round", one_round)
         common = ("trial", *PAIR, "--device", "cpu", "--prompts", prompts, "--tokens", "24")
