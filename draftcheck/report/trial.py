@@ -55,15 +55,18 @@ def answer(trial: Trial) -> str:
         where = f" by the steps of {origin}" if origin.source == "steps" else f" in {origin}"
         if origin.warning:
             unsure = f"; do not decide by it: {origin.warning.partition('; ')[0]}"
-    if (lost := trial.lost_for_real) is not None:
-        drafts = f"{lost.draft_tokens} {plural(lost.draft_tokens, 'token')}"
-        real = f"a real run with drafts of {drafts} gave {speed(lost.speedup)}"
+    ran, real = "", trial.verified
+    by = str(origin) if origin and origin.engine == trial.verified_by else trial.verified_by
+    if real is not None and real.speedup is not None:
+        drafts = f"{real.draft_tokens} {plural(real.draft_tokens, 'token')}"
+        ran = f"a real run with drafts of {drafts} gave {speed(real.speedup)}"
+    if trial.lost_for_real is not None:
         steps = f"; the steps alone: {gain}{way}" if gain else ""
-        same = origin is not None and origin.engine == trial.verified_by
-        by = str(origin) if same else trial.verified_by
-        return f"not worth it in {by}: {real} ({figures}){steps}{unsure}"
+        return f"not worth it in {by}: {ran} ({figures}){steps}{unsure}"
     if trial.best is None:
-        return f"{figures}; step costs were not measured"
+        return f"{ran} in {by} ({figures})" if ran else f"{figures}; step costs were not measured"
+    if ran:
+        figures += f"; {ran} in {by}"
     if not trial.pays:
         return f"not worth it{where}: {gain} at best,{way} ({figures}){unsure}"
     return f"{gain}{where}{way} ({figures}){unsure}"

@@ -111,6 +111,7 @@ def test_a_real_run_of_another_engine_does_not_speak_for_the_one_asked() -> None
         identical_output=True,
     )  # fmt: skip
     assert trial(verified=slower).pays, "the speed-up is vLLM's"
+    assert " gave 0.70x in transformers)" in report.answer(trial(verified=slower))
     assert not trial(verified=structs.replace(slower, engine="vllm")).pays
     assert not trial(verified=slower, costs_origin=None).pays
 
@@ -118,6 +119,7 @@ def test_a_real_run_of_another_engine_does_not_speak_for_the_one_asked() -> None
 @pytest.mark.parametrize("scale", [0.02, 0.1, 0.5, 3.0])
 def test_three_noisy_trials_agree_or_warn(timed: Callable[..., Trial], scale: float) -> None:
     """As on a machine whose other programs steal time from any step."""
+    beside = 0
     for seed in range(4):
         chance = random.Random(seed)
         noisy = timed(0.5, lambda: scale * chance.expovariate(1.0))  # noqa: B023
@@ -134,7 +136,8 @@ def test_three_noisy_trials_agree_or_warn(timed: Callable[..., Trial], scale: fl
         passes = [body["lengths"][3]["break_even_tokens_per_pass"] for body in found]
         for body, own in zip(found, passes, strict=True):
             room = 1 + body["costs"]["spread"]
-            assert any(warned) or all(own / room <= other <= own * room for other in passes)
+            beside += sum(not own / room <= other <= own * room for other in passes)
+    assert beside <= 3, "of 24: a 95 % interval"
 
 
 def test_noise_is_said_first_and_nothing_is_switched_on(timed: Callable[..., Trial]) -> None:
@@ -149,7 +152,7 @@ def test_each_warning_has_its_reason(timed: Callable[..., Trial]) -> None:
     found = []
     for seed in range(8):
         chance = random.Random(seed)
-        noisy = timed(0.45, lambda: 0.25 * chance.expovariate(1.0))  # noqa: B023
+        noisy = timed(0.45, lambda: 0.7 * chance.expovariate(1.0))  # noqa: B023
         body, row = figures(noisy("--format", "json"))
         low, high = (row if body["best"]["method"] == "none" else body["best"])["speedup_ci95"]
         reasons = {
@@ -186,6 +189,20 @@ def test_only_ways_that_the_engine_offers_are_the_answer(
     assert top > row["speedup"], "else this shows nothing"
     assert body["best"]["method"] == "draft_model"
     assert body["best"]["draft_tokens"] == body["length"]
+
+
+def test_without_costs_a_real_run_is_the_answer() -> None:
+    faster = VerifiedRun(
+        engine="vllm", draft_tokens=4, tokens_per_pass=2.0, speedup=1.2, identical_output=True
+    )
+    alone = trial(verified=faster, best=None, costs=None, costs_origin=None)
+    assert report.answer(alone).startswith(
+        "a real run with drafts of 4 tokens gave 1.20x in vllm ("
+    )
+    lost = structs.replace(alone, verified=structs.replace(faster, speedup=0.9))
+    assert report.answer(lost).startswith(
+        "not worth it in vllm: a real run with drafts of 4 tokens"
+    )
 
 
 def test_the_words_name_what_is_known_of_the_costs() -> None:
