@@ -40,9 +40,17 @@ class DraftingRow(RuleRow, frozen=True):
     at_once: bool = False
 
 
+class ScheduleRow(RuleRow, frozen=True, rename={"template": "as"}):
+    engine: Text
+    since: Text
+    template: Text
+    until: Text | None = None
+
+
 class EngineSpeedFile(RuleRow, frozen=True):
     engine: tuple[PassRow, ...]
     drafting: tuple[DraftingRow, ...]
+    schedule: tuple[ScheduleRow, ...] = ()
 
 
 class _Windowed(Protocol):
@@ -63,6 +71,12 @@ def rows(engine: str, version: str, method: str) -> tuple[PassRow, DraftingRow] 
     passes = _at(known.engine, engine, version)
     drafting = _at((row for row in known.drafting if method in row.methods), engine, version)
     return None if passes is None or drafting is None else (passes, drafting)
+
+
+def schedule(engine: str, version: str) -> str | None:
+    """How a draft length by load is written; None: the engine has no such setting."""
+    found = _at(files.read("tables/engine-speed", EngineSpeedFile).schedule, engine, version)
+    return None if found is None else found.template
 
 
 def _at(found: Iterable[Row], engine: str, version: str) -> Row | None:
