@@ -29,6 +29,8 @@ class TrialRequest:
     knobs: TrialKnobs
     greedy_share: float
     engine: str | None
+    gpu: str | None
+    sequences: int
     target_url: str | None
     target_model: str | None
     draft_url: str | None
@@ -61,7 +63,15 @@ class TrialRequest:
 @click.option(
     "--engine",
     metavar="ENGINE",
-    help="Whose way of running heads, and where --verify runs them: vllm, sglang …",
+    help="The engine that will serve (vllm, sglang@0.5.23 …): its speed, its way of running heads.",
+)
+@click.option("--gpu", metavar="GPU", help="The GPU that will serve, as for pair; auto: this one.")
+@click.option(
+    "--sequences",
+    type=click.IntRange(1, 1 << 20),
+    default=1,
+    show_default=True,
+    help="Sequences that will be served at once.",
 )
 @click.option("--target-url", metavar="URL", help="A server of the target; only the draft is here.")
 @click.option("--target-model", metavar="NAME", help="What that server calls the target.")
@@ -115,6 +125,8 @@ def command(request: TrialRequest) -> int:
         device=knobs.device,
         dtype=request.dtype,
         engine=request.engine,
+        gpu=request.gpu,
+        sequences=request.sequences,
         target_url=request.target_url,
         target_model=request.target_model,
         draft_url=request.draft_url,

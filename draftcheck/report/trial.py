@@ -11,6 +11,7 @@ from draftcheck.report.json import HEAD, dumps
 from draftcheck.report.layout import plural
 from draftcheck.report.safe import md, safe
 from draftcheck.trial import offered_ways
+from draftcheck.trial.engine_speed.speedups import EngineSpeedup
 from draftcheck.trial.result import Interval, SpeculationFigures, Trial
 
 BAR = 32
@@ -45,6 +46,8 @@ def answer(trial: Trial) -> str:
     if not trial.lengths:  # no draft but the text itself
         copied = max((row.tokens_per_pass for row in trial.ngram), default=1.0)
         figures = f"copied drafts give {copied:.2f} tokens per pass at best"
+    if trial.speeds and trial.lost_for_real is None:
+        return f"{_served(trial.speeds[0])} ({figures})"
     row, origin = trial.headline, trial.costs_origin
     gain = way = where = unsure = ""
     if row is not None:
@@ -72,6 +75,50 @@ def answer(trial: Trial) -> str:
     if not trial.pays:
         return f"not worth it{where}: {gain} at best,{way} ({figures}){unsure}"
     return f"{gain}{where}{way} ({figures}){unsure}"
+
+
+def _served(one: EngineSpeedup) -> str:
+    """An engine's answer in a sentence."""
+    at = "" if one.sequences == 1 else f" with {one.sequences} sequences at once"
+    where = f"in {one.engine} {one.version} on {one.gpu}{at}"
+    gain = speed(one.speedup, one.speedup_ci95)
+    drafts = f"drafts of {one.draft_tokens} {plural(one.draft_tokens, 'token')}"
+    how = SOURCES.get(one.source, one.source)
+    if one.pays:
+        return f"{gain} {where} with {drafts}, {how}"
+    return f"not worth it {where}: {gain} at best, with {drafts}, {how}"
+
+
+def _engines(speeds: Sequence[EngineSpeedup]) -> Iterator[str]:
+    """One row for each engine, then the first one load by load."""
+    width = max(len(f"{one.engine} {one.version}") for one in speeds)
+    yield f"  {'engine'.ljust(width)}  best draft  speed-up  (95 %)         pays"
+    for one in speeds:
+        pays = "at all loads" if one.stops_paying_at is None else f"below {one.stops_paying_at}"
+        if not one.pays:
+            pays = "no"
+        low, high = one.speedup_ci95 or (one.speedup, one.speedup)
+        name = f"{one.engine} {one.version}".ljust(width)
+        yield (
+            f"  {safe(name)}  {one.draft_tokens:10d}  {one.speedup:7.2f}x"
+            f"  {low:.2f} to {high:.2f}  {pays}"
+        )
+    first = speeds[0]
+    name = f"{first.engine} {first.version} on {first.gpu}"
+    yield f"  {safe(name)}, by sequences at once:"
+    yield "  sequences  best draft  speed-up  tokens/s  without  ms/token"
+    for load in first.loads:
+        yield (
+            f"  {load.sequences:9d}  {load.draft_tokens or 'none':>10}  {load.speedup:7.2f}x"
+            f"  {load.tokens_per_s:8,.0f}  {load.plain_tokens_per_s:7,.0f}"
+            f"  {load.ms_per_token:8.2f}"
+        )
+    if first.schedule is not None:
+        yield f"  as {safe(first.engine)} takes it: {safe(first.schedule)}"
+    elif first.pays and first.stops_paying_at is not None:
+        yield f"  speculate below {first.stops_paying_at} sequences at once, not above"
+    if not first.measured:
+        yield f"  passes of {safe(first.engine)} {safe(first.version)} were read, not timed"
 
 
 def speed(value: float | None, between: Interval | None = None) -> str:
@@ -121,6 +168,8 @@ def _blocks(trial: Trial) -> Iterator[str]:
         yield _kinds(trial)
     if trial.ngram:
         yield "\n".join(_other_ways(trial))
+    if trial.speeds:
+        yield "\n".join(_engines(trial.speeds))
     if len(trial.loads) > 1:
         lines = ["  sequences at once  best draft  speed-up"]
         for load in trial.loads:
@@ -130,14 +179,23 @@ def _blocks(trial: Trial) -> Iterator[str]:
         if trial.pays and losing:
             lines.append(f"  from {losing[0]} sequences at once it no longer pays")
         yield "\n".join(lines)
-    foot = list(_foot(trial))
+    yield "\n".join([*_foot(trial), *_switch_on(trial)])
+
+
+def _switch_on(trial: Trial) -> Iterator[str]:
+    """The next step, where drafts pay."""
     drafts_pay = trial.pays and trial.best is not None and trial.best.method == "draft_model"
-    if drafts_pay and not (trial.costs_origin and trial.costs_origin.warning):
+    sure = bool(drafts_pay and not (trial.costs_origin and trial.costs_origin.warning))
+    length, engine = trial.length, ""
+    if trial.speeds:
+        first = trial.speeds[0]
+        sure, length = first.pays, first.draft_tokens
+        engine = f" --engine {shlex.quote(safe(f'{first.engine}@{first.version}'))}"
+    if sure and trial.lost_for_real is None:
         own = trial.head is not None and trial.draft == trial.target
         names = (trial.target,) if own else (trial.target, trial.draft)
         pair = " ".join(shlex.quote(safe(name)) for name in names)
-        foot.append(f"  to switch it on: draftcheck pair {pair} --draft-tokens {trial.length}")
-    yield "\n".join(foot)
+        yield f"  to switch it on: draftcheck pair {pair}{engine} --draft-tokens {length}"
 
 
 def _that_runs_it_so(trial: Trial) -> str:

@@ -6,10 +6,13 @@ import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from msgspec import structs
+
 from draftcheck.errors import UsageError
 from draftcheck.trial import measure
 from draftcheck.trial import prompts as prompt_files
 from draftcheck.trial.backends.backend import TrialOptions
+from draftcheck.trial.engine_speed import serving
 from draftcheck.trial.plan import TrialPlan
 from draftcheck.trial.prompts import Prompt
 from draftcheck.trial.result import Trial
@@ -33,6 +36,8 @@ def trial(
     device: str | None = None,
     dtype: str | None = None,
     engine: str | None = None,
+    gpu: str | None = None,
+    sequences: int = 1,
     target_url: str | None = None,
     target_model: str | None = None,
     draft_url: str | None = None,
@@ -49,7 +54,9 @@ def trial(
 ) -> Trial:
     """Measure what the draft is worth to the target; loads both models.
 
-    The draft may be a head; None: the target's own MTP layers. engine: whose way of running heads.
+    The draft may be a head; None: the target's own MTP layers. engine: the one that will serve,
+    with a version or not; its way of running heads is taken. gpu and sequences: what it will serve
+    on, and how many at once.
     The arguments are the options of `draftcheck trial`; prompts: a file, prompts, or None for our
     own set; tokens: new ones per prompt; say: is told the progress. The result's to_dict() is the
     JSON of the command.
@@ -82,7 +89,7 @@ def trial(
             target_url=target_url,
             target_model=target_model,
             draft_url=draft_url,
-            engine=engine,
+            engine=engine.partition("@")[0] if engine else None,
         ),
         precision=precision,
         budget=budget,
@@ -92,4 +99,7 @@ def trial(
         tree=trees.load(Path(tree)) if tree is not None else None,
         greedy_share=greedy_share,
     )
-    return measure.run(plan, say)
+    measured = measure.run(plan, say)
+    if measured.broken is not None:
+        return measured
+    return structs.replace(measured, speeds=serving.of_trial(measured, engine, gpu, sequences))

@@ -23,6 +23,7 @@ from msgspec import Meta
 
 from draftcheck.errors import ReadError
 from draftcheck.trial import strict_json
+from draftcheck.trial.engine_speed.speedups import EngineSpeedup
 from draftcheck.trial.speedup import GAIN, Costs, ratio
 from draftcheck.trial.strict_json import Number, Text, Whole
 
@@ -297,6 +298,8 @@ class Trial(
     """What memory would allow; no engine's figure."""
     loads: Annotated[tuple[LoadFigures, ...], Meta(max_length=MAX_ROWS)] = ()
     break_even: Number | None = None
+    speeds: Annotated[tuple[EngineSpeedup, ...], Meta(max_length=64)] = ()
+    """What engines would gain that were not run here, the one that was asked for first."""
     verified: VerifiedRun | None = None
     broken: Text | None = None
     notes: Annotated[tuple[Text, ...], Meta(max_length=MAX_ROWS)] = ()
@@ -417,6 +420,8 @@ class Trial(
                 del body["verified"]["engine"]
         if self.head is None:
             del body["head"]
+        if not self.speeds:
+            del body["speeds"]
         figures = {  # the classic ones by their names, at the trial's length
             "acceptance_rate": self.acceptance if row else None,
             "block_efficiency": row.tokens_per_pass if row else None,

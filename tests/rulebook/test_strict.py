@@ -30,6 +30,7 @@ from draftcheck.rulebook import book, file_rules, files, tables
 from draftcheck.trial import offered_ways, prompts
 from draftcheck.trial.backends.llamacpp import program
 from draftcheck.trial.backends.transformers.heads import ways
+from draftcheck.trial.engine_speed import table as engine_speed
 from draftcheck.why import messages
 from tests.conftest import ROOT
 
@@ -43,6 +44,7 @@ TYPES: dict[str, Any] = {
     "tables/memory": profiles.MemoryFile,
     "tables/parameters": families.ParameterFile,
     "tables/speculation-ways": offered_ways.EngineWaysFile,
+    "tables/engine-speed": engine_speed.EngineSpeedFile,
     **{f"tables/{name}": kind for name, kind in tables.TYPES.items()},
     "files": file_rules.FileRules,
     "gate": file_rules.GateRules,

@@ -4,66 +4,68 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import pairwise
-from typing import Annotated
 
-import msgspec
-from msgspec import Meta
-
-from draftcheck.trial import speedup
-from draftcheck.trial.engine_speed import table
+from draftcheck.memory import gpus
+from draftcheck.models import read as facts
+from draftcheck.models import refs
+from draftcheck.rulebook import book
+from draftcheck.trial import setups, speedup
+from draftcheck.trial.engine_speed import table, work
 from draftcheck.trial.engine_speed.passes import EnginePasses
-from draftcheck.trial.result import SpeculationFigures
+from draftcheck.trial.engine_speed.speedups import WORTH, EngineSpeedup, LoadSpeedup
+from draftcheck.trial.result import SpeculationFigures, Trial
 from draftcheck.trial.speedup import Costs
-from draftcheck.trial.strict_json import Number, Text, Whole
+from draftcheck.values.facts import ModelFacts
+from draftcheck.values.memory import Gpu
 
+Speedups = tuple[EngineSpeedup, ...]
+CONTEXT = 1024
+"""Tokens of each sequence."""
 LOADS = (1, 2, 4, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256)
-WORTH = 1.005
-"""A gain below this is none."""
 
 
-class ServedLoad(msgspec.Struct, frozen=True, kw_only=True):
-    """So many sequences at once, with the best draft length for them."""
+def of_trial(trial: Trial, asked: str | None, gpu: str | None, sequences: int) -> Speedups:
+    """One answer per engine whose passes are modelled; asked: one of them, with a version or not.
 
-    sequences: Whole
-    draft_tokens: Whole
-    """0: not speculating is best."""
-    speedup: Number
-    """Of the best length that speculates, also where it loses."""
-    tokens_per_s: Number
-    """All sequences together, with that length."""
-    plain_tokens_per_s: Number
+    gpu: as --gpu names it; None: the one that the trial ran on, if any.
+    """
+    if not trial.lengths or trial.translation or (gpu is None and not _on_gpu(trial)):
+        return ()
+    machine = gpus.parse(gpu or "auto")
+    names = dict.fromkeys([trial.target, trial.draft])
+    models = facts.read_all(*(refs.parse(name) for name in names))
+    named = [asked] if asked else setups.engines_for(models)
+    found = []
+    for text in named:
+        name, _, version = text.partition("@")
+        passes = modelled(
+            (name, book.load(name).version(version or None)), models, machine.devices[0]
+        )
+        if passes is not None:
+            found.append(of_engine(passes, trial.lengths, sequences))
+    return tuple(found)
 
-    @property
-    def ms_per_token(self) -> float:
-        """That one sequence waits for a token, on average."""
-        return 1e3 * self.sequences / self.tokens_per_s
+
+def _on_gpu(trial: Trial) -> bool:
+    return trial.device.startswith("cuda")
 
 
-class EngineSpeedup(msgspec.Struct, frozen=True, kw_only=True):
-    """One engine's answer."""
-
-    engine: Text
-    version: Text
-    gpu: Text
-    source: Text
-    measured: Text
-    """The version whose passes were timed for it; empty: this one's were only read."""
-    sequences: Whole
-    draft_tokens: Whole
-    speedup: Number
-    speedup_ci95: tuple[Number, Number] | None = None
-    break_even_tokens_per_pass: Number
-    """Tokens per pass from which that length pays."""
-    stops_paying_at: Whole | None = None
-    """Sequences at once from which no length pays any more."""
-    loads: Annotated[tuple[ServedLoad, ...], Meta(max_length=64)] = ()
-    schedule: Text | None = None
-    """The draft length by load, as the engine takes it; None: it has no such setting."""
-
-    @property
-    def pays(self) -> bool:
-        return self.speedup >= WORTH
+def modelled(
+    engine: tuple[str, str], models: Sequence[ModelFacts], gpu: Gpu, ranks: int = 1
+) -> EnginePasses | None:
+    """The passes of an engine and version with a target and its draft; None: not known."""
+    method = setups.method(*engine, models)
+    rows = table.rows(*engine, method.id) if method is not None else None
+    if rows is None or not gpu.bandwidth or not gpu.flops:
+        return None
+    target, draft = models[0], models[-1]
+    ours, theirs = (work.of_model(one, CONTEXT) for one in (target, draft))
+    if ours is None or theirs is None:
+        return None
+    theirs = replace(theirs, weights=theirs.weights + work.borrowed(target, draft))
+    return EnginePasses(*engine, *rows, gpu, ours, theirs, ranks)
 
 
 def of_engine(
@@ -100,10 +102,10 @@ def _best(lengths: Sequence[SpeculationFigures], costs: Costs) -> tuple[Speculat
     return max(gains, key=lambda pair: pair[1])
 
 
-def _load(lengths: Sequence[SpeculationFigures], costs: Costs) -> ServedLoad:
+def _load(lengths: Sequence[SpeculationFigures], costs: Costs) -> LoadSpeedup:
     row, gain = _best(lengths, costs)
     plain = costs.sequences / costs.target_step
-    return ServedLoad(
+    return LoadSpeedup(
         sequences=costs.sequences,
         draft_tokens=(row.draft_tokens or 0) if gain >= WORTH else 0,
         speedup=gain,
@@ -112,14 +114,14 @@ def _load(lengths: Sequence[SpeculationFigures], costs: Costs) -> ServedLoad:
     )
 
 
-def _schedule(passes: EnginePasses, loads: Sequence[ServedLoad]) -> str | None:
+def _schedule(passes: EnginePasses, loads: Sequence[LoadSpeedup]) -> str | None:
     template = table.schedule(passes.engine, passes.version)
     if template is None:
         return None
     return template.replace("{ranges}", json.dumps([list(part) for part in _ranges(loads)]))
 
 
-def _ranges(loads: Sequence[ServedLoad]) -> Iterator[tuple[int, int, int]]:
+def _ranges(loads: Sequence[LoadSpeedup]) -> Iterator[tuple[int, int, int]]:
     """First and last number of sequences, and the draft length for them."""
     first = loads[0].sequences
     for now, after in pairwise([*loads, None]):

@@ -1,0 +1,102 @@
+"""Modelled passes against passes that were timed in vLLM 0.22.1 on an H200."""
+
+from __future__ import annotations
+
+import json
+from itertools import pairwise
+
+import pytest
+
+from draftcheck.memory import gpus
+from draftcheck.trial.engine_speed import serving, table
+from draftcheck.trial.engine_speed.passes import EnginePasses
+from draftcheck.trial.engine_speed.work import ModelWork
+from draftcheck.trial.result import SpeculationFigures
+from draftcheck.trial.speedup import expected_tokens
+
+H200 = gpus.parse("h200").devices[0]
+WORDS = 128_256
+
+
+def llama(hidden: int, inner: int, layers: int, kv: int, words: int = WORDS) -> ModelWork:
+    """Bytes in bfloat16; kv: width of keys."""
+    each = 2 * hidden * hidden + 2 * hidden * kv + 3 * hidden * inner
+    cache = 300 * layers * 4 * kv
+    return ModelWork(2 * (layers * each + hidden * words), cache=cache, layers=layers)
+
+
+BIG = llama(4096, 14336, 32, 1024)
+DRAFTS = {
+    "draft_model": {"shallow": llama(4096, 14336, 4, 1024), "deep": llama(2048, 8192, 16, 512)},
+    "eagle3": {"head": llama(4096, 18432, 1, 1024, 32_000)},
+}
+
+
+def passes(method: str, name: str, version: str = "0.22.1") -> EnginePasses:
+    rows = table.rows("vllm", version, method)
+    assert rows is not None
+    return EnginePasses("vllm", version, *rows, H200, BIG, DRAFTS[method][name])
+
+
+def rows(acceptance: float) -> list[SpeculationFigures]:
+    return [
+        SpeculationFigures(
+            name=str(g), method="draft_model", draft_tokens=g, draft_efficiency=acceptance,
+            tokens_per_pass=expected_tokens(acceptance, g), drafted_per_pass=g,
+            interval=(expected_tokens(acceptance - 0.02, g), expected_tokens(acceptance + 0.02, g)),
+        )
+        for g in range(1, 9)
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("method", "name", "length", "milliseconds"),
+    [
+        ("eagle3", "head", 0, 4.83),
+        ("eagle3", "head", 3, 5.95),
+        ("draft_model", "shallow", 2, 8.4),
+        ("draft_model", "shallow", 4, 10.3),
+        ("draft_model", "deep", 1, 8.0),
+    ],
+)
+def test_passes_take_what_they_took(
+    method: str, name: str, length: int, milliseconds: float
+) -> None:
+    found = passes(method, name)
+    seconds = found.speculating(1, length) if length else found.plain(1)
+    assert seconds * 1e3 == pytest.approx(milliseconds, rel=0.05)
+    costs = found.costs(1)
+    if length:
+        parts = length * costs.draft_step + costs.verify_step(length + 1)
+        assert parts == pytest.approx(seconds)
+
+
+def test_a_deep_draft_hardly_pays_where_its_layers_are_launched_one_by_one() -> None:
+    before = serving.of_engine(passes("draft_model", "deep"), rows(0.7))
+    assert before.draft_tokens == 1 and before.break_even_tokens_per_pass > 1.5
+    assert before.measured == "0.22.1" and before.schedule is None
+    after = serving.of_engine(passes("draft_model", "deep", "0.32.0"), rows(0.7))
+    assert after.speedup > before.speedup + 0.2 and after.measured == ""
+
+
+def test_the_schedule_follows_the_load() -> None:
+    found = serving.of_engine(passes("eagle3", "head", "0.32.0"), rows(0.6))
+    assert found.schedule is not None
+    name, _, ranges = found.schedule.partition(": ")
+    assert name == '"num_speculative_tokens_per_batch_size"'
+    parts = json.loads(ranges)
+    assert parts[0][0] == 1 and parts[-1][1] == 256
+    assert all(before[1] + 1 == after[0] for before, after in pairwise(parts))
+    lengths = [part[2] for part in parts]
+    assert lengths == sorted(lengths, reverse=True) and len(set(lengths)) > 1
+    by_load = {load.sequences: load for load in found.loads}
+    assert by_load[1].speedup > by_load[64].speedup
+    assert by_load[64].tokens_per_s > by_load[1].tokens_per_s
+    low, high = found.speedup_ci95 or (0, 0)
+    assert low < found.speedup < high
+
+
+def test_engines_that_were_not_read_are_not_modelled() -> None:
+    assert table.rows("sglang", "0.5.23", "EAGLE3") is None
+    assert table.rows("vllm", "0.22.1", "medusa") is None
+    assert table.rows("vllm", "0.10.0", "eagle3") is None
