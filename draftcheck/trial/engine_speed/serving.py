@@ -77,13 +77,12 @@ def of_engine(
     row, gain = _best(lengths, here)
     loads = [_load(lengths, passes.costs(load, longest)) for load in LOADS]
     paying = [load.sequences for load in loads if load.speedup >= WORTH]
-    measured = passes.drafting.measured if passes.passes.measured else ""
     return EngineSpeedup(
         engine=passes.engine,
         version=passes.version,
         gpu=passes.gpu.name,
         source=here.source,
-        measured=measured,
+        measured=passes.drafting.measured,
         sequences=sequences,
         draft_tokens=row.draft_tokens or 0,
         speedup=gain,

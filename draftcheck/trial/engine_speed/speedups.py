@@ -38,8 +38,8 @@ class EngineSpeedup(msgspec.Struct, frozen=True, kw_only=True):
     version: Text
     gpu: Text
     source: Text
-    measured: Text
-    """The version whose passes were timed for it; empty: this one's were only read."""
+    measured: Text | None = None
+    """The version whose passes were timed for it; None: they were only read."""
     sequences: Whole
     draft_tokens: Whole
     speedup: Number

@@ -13,7 +13,7 @@ from draftcheck.rulebook.files import Names, RuleRow, Text
 class PassRow(RuleRow, frozen=True):
     engine: Text
     since: Text
-    measured: str
+    measured: Text
     on: Text
     date: Text
     within: float
@@ -29,13 +29,13 @@ class PassRow(RuleRow, frozen=True):
 class DraftingRow(RuleRow, frozen=True):
     engine: Text
     since: Text
-    measured: str
     methods: Names
     gap_us: float
     waits_us: float
     cpu_us: float
     step_us: float
     layer_us: float
+    measured: Text | None = None
     until: Text | None = None
     at_once: bool = False
 
