@@ -1,0 +1,209 @@
+"""What passes take in vLLM: plain and speculating, by draft length and by sequences at once.
+
+    python -m benchmarks.vllm_speed 8b:-:0 8b:eagle3:1,2,4,8 8b:shallow:2,4 [--json FILE]
+
+TARGET:DRAFT:LENGTHS, shapes below; "-" drafts nothing. All models have random weights (vLLM's
+"dummy" format, nothing is read from disk; an EAGLE-3 head is written, so that vLLM sees that it has
+an output layer of its own), so nothing is accepted, a pass is a step, and its time does not depend
+on texts. Drafts differ in width from their targets: random weights of the same width would agree.
+
+Each engine is a process of its own, one after the other: starts take most of the time. Passes are
+counted by vLLM; what the prompts take is left out by the difference of two lengths of output.
+rules/tables/engine-speed.toml holds what benchmarks.fit_engine_speed makes of it. Needs vllm.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+LLAMA = {
+    "architectures": ["LlamaForCausalLM"], "model_type": "llama", "torch_dtype": "bfloat16",
+    "hidden_act": "silu", "rms_norm_eps": 1e-5, "rope_theta": 5e5, "vocab_size": 128256,
+    "max_position_embeddings": 8192, "bos_token_id": 1, "eos_token_id": 2,
+    "attention_bias": False, "tie_word_embeddings": False,
+}  # fmt: skip
+QWEN = {**LLAMA, "architectures": ["Qwen3ForCausalLM"], "model_type": "qwen3",
+        "vocab_size": 151936, "rope_theta": 1e6}  # fmt: skip
+
+
+def shape(
+    base: dict[str, Any], hidden: int, inner: int, layers: int, heads: int, kv: int, **more: Any
+) -> dict[str, Any]:
+    size = more.pop("head_dim", hidden // heads)
+    return {**base, "hidden_size": hidden, "intermediate_size": inner, "num_hidden_layers": layers,
+            "num_attention_heads": heads, "num_key_value_heads": kv, "head_dim": size,
+            **more}  # fmt: skip
+
+
+SHAPES = {
+    "8b": shape(LLAMA, 4096, 14336, 32, 32, 8),
+    "shallow": shape(LLAMA, 3584, 18944, 4, 28, 8),
+    "deep": shape(LLAMA, 2048, 8192, 16, 32, 8, tie_word_embeddings=True),
+    "eagle3": shape(LLAMA, 4096, 14336, 1, 32, 8, draft_vocab_size=32000,
+                    architectures=["LlamaForCausalLMEagle3"]),
+    "14b": shape(QWEN, 5120, 17408, 40, 40, 8),
+    "0.6b": shape(QWEN, 1024, 3072, 28, 16, 8, head_dim=128, tie_word_embeddings=True),
+    "tiny": shape(LLAMA, 128, 256, 2, 4, 2, vocab_size=1000),
+}  # fmt: skip
+METHODS = {"eagle3": "eagle3"}
+LOADS = (1, 4, 16, 64)
+PROMPT, FEW, MANY, ROUNDS = 256, 8, 72, 5
+CACHE = 6 << 30
+
+
+def write_head(folder: Path) -> None:
+    """Random tensors of an EAGLE-3 head, under the names of published ones."""
+    import torch
+    from safetensors.torch import save_file
+
+    said = SHAPES["eagle3"]
+    hidden, inner = said["hidden_size"], said["intermediate_size"]
+    kv, ids = said["num_key_value_heads"] * said["head_dim"], said["draft_vocab_size"]
+    sizes = {"fc": (hidden, 3 * hidden), "lm_head": (ids, hidden),
+             "midlayer.self_attn.q_proj": (hidden, 2 * hidden),
+             "midlayer.self_attn.k_proj": (kv, 2 * hidden),
+             "midlayer.self_attn.v_proj": (kv, 2 * hidden),
+             "midlayer.self_attn.o_proj": (hidden, hidden),
+             "midlayer.mlp.gate_proj": (inner, hidden), "midlayer.mlp.up_proj": (inner, hidden),
+             "midlayer.mlp.down_proj": (hidden, inner)}  # fmt: skip
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    made = {name: torch.randn(size, device=device) * 0.02 for name, size in sizes.items()}
+    norms = ("norm", "midlayer.hidden_norm", "midlayer.input_layernorm",
+             "midlayer.post_attention_layernorm")  # fmt: skip
+    made |= {name: torch.ones(hidden) for name in norms}
+    tensors = {f"{name}.weight": tensor.bfloat16().cpu() for name, tensor in made.items()}
+    tensors["d2t"] = torch.arange(ids) * 3
+    save_file(tensors, folder / "model.safetensors")
+
+
+def arguments(target: str, draft: str, length: int, folder: Path) -> dict[str, Any]:
+    import torch
+
+    made: dict[str, Any] = {
+        "model": str(folder / target), "load_format": "dummy", "skip_tokenizer_init": True,
+        "max_model_len": 2048, "max_num_seqs": 256, "disable_log_stats": False,
+        "enable_prefix_caching": False, "seed": 0,
+    }  # fmt: skip
+    if torch.cuda.is_available():
+        made |= {"gpu_memory_utilization": 0.6, "kv_cache_memory_bytes": CACHE}
+    if draft != "-":
+        made["speculative_config"] = {
+            "method": METHODS.get(draft, "draft_model"),
+            "model": str(folder / draft),
+            "num_speculative_tokens": length,
+        }
+        if draft in METHODS:
+            made["speculative_config"]["draft_load_config"] = {"load_format": "auto"}
+    return made
+
+
+def launch_us() -> float | None:
+    """Microseconds that this machine's CPU takes to launch a small kernel."""
+    import torch
+
+    if not torch.cuda.is_available():
+        return None
+    small = torch.zeros(64, device="cuda")
+    best = float("inf")
+    for _ in range(20):
+        torch.cuda.synchronize()
+        before = time.perf_counter()
+        for _ in range(200):
+            small.add_(1)
+        best = min(best, time.perf_counter() - before)
+    torch.cuda.synchronize()
+    return best / 200 * 1e6
+
+
+def measure(target: str, draft: str, length: int, folder: Path) -> dict[str, Any]:
+    began = time.time()
+    from vllm import LLM, SamplingParams, __version__
+
+    llm = LLM(**arguments(target, draft, length, folder))
+    result: dict[str, Any] = {
+        "target": target, "draft": draft, "length": length, "vllm": __version__,
+        "runner": os.environ.get("VLLM_USE_V2_MODEL_RUNNER", "default"),
+        "start_s": time.time() - began, "launch_us": launch_us(), "loads": {},
+    }  # fmt: skip
+
+    def counted(name: str) -> float:
+        return sum(m.value for m in llm.get_metrics() if m.name == f"vllm:spec_decode_{name}")
+
+    def run(sequences: int, tokens: int) -> tuple[float, float]:
+        words = SHAPES[target]["vocab_size"] - 100
+        asked = [{"prompt_token_ids": [(7 * i + 13 * n) % words + 50 for i in range(PROMPT)]}
+                 for n in range(sequences)]  # fmt: skip
+        settings = SamplingParams(
+            temperature=0.0, max_tokens=tokens, ignore_eos=True, detokenize=False
+        )
+        before, start = counted("num_drafts"), time.perf_counter()
+        llm.generate(asked, settings, use_tqdm=False)
+        return time.perf_counter() - start, counted("num_drafts") - before
+
+    for sequences in LOADS:
+        run(sequences, FEW + 8)  # kernels that are made at their first use
+        taken = counted("num_accepted_tokens")
+        rounds = []
+        for _ in range(ROUNDS):
+            (few, fewer), (many, more) = run(sequences, FEW), run(sequences, MANY)
+            passes = (more - fewer) / sequences if draft != "-" else MANY - FEW
+            rounds.append((many - few) / passes * 1e3)
+        result["loads"][sequences] = {"pass_ms": rounds,
+                                      "accepted": counted("num_accepted_tokens") - taken}  # fmt: skip
+    llm.llm_engine.engine_core.shutdown()
+    return result
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("engines", nargs="+", metavar="TARGET:DRAFT:LENGTHS")
+    parser.add_argument("--json", type=Path, help="append each engine's line here")
+    parser.add_argument("--seconds", type=float, default=float("inf"), help="start none after that")
+    parser.add_argument("--one", type=Path, help=argparse.SUPPRESS)
+    said = parser.parse_args()
+    if said.one is not None:
+        target, draft, length = said.engines[0].split(":")
+        print(json.dumps(measure(target, draft, int(length), said.one)), flush=True)
+        os._exit(0)  # the rest of an engine ends in its own time
+    began, failed = time.time(), 0
+    with tempfile.TemporaryDirectory() as made:
+        folder = Path(made)
+        for name, config in SHAPES.items():
+            (folder / name).mkdir()
+            (folder / name / "config.json").write_text(json.dumps(config))
+        if any(":eagle3:" in name for name in said.engines):
+            write_head(folder / "eagle3")
+        for name in said.engines:
+            target, draft, lengths = name.split(":")
+            for length in lengths.split(","):
+                if time.time() - began > said.seconds:
+                    return 1
+                words = [sys.executable, __file__, f"{target}:{draft}:{length}", "--one", made]
+                ran = subprocess.run(words, capture_output=True, text=True, check=False)
+                lines = [x for x in ran.stdout.splitlines() if x.startswith('{"target"')]
+                if not lines:
+                    failed += 1
+                    print(f"{name} {length} failed:\n{ran.stderr[-3000:]}", file=sys.stderr)
+                    continue
+                row = json.loads(lines[-1])
+                medians = {n: round(statistics.median(load["pass_ms"]), 2)
+                           for n, load in row["loads"].items()}  # fmt: skip
+                print(f"{target} {draft} {length}: ms by load {medians},"
+                      f" started in {row['start_s']:.0f} s", flush=True)  # fmt: skip
+                if said.json is not None:
+                    with said.json.open("a") as file:
+                        file.write(lines[-1] + "\n")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
