@@ -157,8 +157,8 @@ def measure(target: str, draft: str, length: int, folder: Path) -> dict[str, Any
             (few, fewer), (many, more) = run(sequences, FEW), run(sequences, MANY)
             passes = (more - fewer) / sequences if draft != "-" else MANY - FEW
             rounds.append((many - few) / passes * 1e3)
-        result["loads"][sequences] = {"pass_ms": rounds,
-                                      "accepted": counted("num_accepted_tokens") - taken}  # fmt: skip
+        hits = counted("num_accepted_tokens") - taken
+        result["loads"][sequences] = {"pass_ms": rounds, "accepted": hits}
     llm.llm_engine.engine_core.shutdown()
     return result
 
