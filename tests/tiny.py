@@ -77,12 +77,15 @@ def edit(path: Path, **changes: Any) -> Path:
     return path
 
 
-def with_mtp(path: Path, layers: int, *, weights: bool = True) -> Path:
+def with_mtp(path: Path, layers: int, *, weights: bool = True, **changes: Any) -> Path:
     """A GLM-4 MoE with one MTP layer behind its own ones."""
-    save(path, "Glm4MoeConfig", **{**BASE, **EXPERTS, "num_hidden_layers": layers + 1})
+    wanted = {**BASE, **EXPERTS, **changes, "num_hidden_layers": layers + 1}
+    save(path, "Glm4MoeConfig", **wanted)
     tensors = load_file(path / "model.safetensors")
+    width = wanted["hidden_size"]
     shapes: dict[str, Sequence[int]] = {
-        "enorm": [32], "hnorm": [32], "eh_proj": [32, 64], "shared_head.norm": [32],
+        "enorm": [width], "hnorm": [width], "eh_proj": [width, 2 * width],
+        "shared_head.norm": [width],
     }  # fmt: skip
     for name, shape in shapes.items():
         tensors[f"model.layers.{layers}.{name}.weight"] = torch.full(tuple(shape), 0.5)

@@ -58,7 +58,11 @@ class TrialRequest:
     show_default=True,
     help="With a temperature: share of the requests that are greedy all the same.",
 )
-@click.option("--engine", metavar="ENGINE", help="Whose way of running heads: vllm, sglang …")
+@click.option(
+    "--engine",
+    metavar="ENGINE",
+    help="Whose way of running heads, and where --verify runs them: vllm, sglang …",
+)
 @click.option("--target-url", metavar="URL", help="A server of the target; only the draft is here.")
 @click.option("--target-model", metavar="NAME", help="What that server calls the target.")
 @click.option("--draft-url", metavar="URL", help="A llama-server of the draft.")

@@ -42,9 +42,10 @@ def answer(trial: Trial) -> str:
         rows = trial.lengths or trial.ngram
         top = max((row.speedup or 0.0 for row in rows), default=0.0)
         return f"do not speculate: {figures}, and the best length gives {top:.2f}x"
-    real = trial.verified.speedup if trial.verified else None
-    if real is not None and real < 1:  # the steps promise it, this backend does not keep it
-        figures += f"; {trial.backend} itself gave {real:.2f}x"
+    real = trial.verified
+    if real is not None and real.speedup is not None and real.speedup < 1:
+        # The steps promise it, this backend or engine does not keep it.
+        figures += f"; {real.engine or trial.backend} itself gave {real.speedup:.2f}x"
     way = f"{KINDS.get(trial.best.method, trial.best.method)} {trial.best.name}"
     return f"{trial.best.speedup:.2f}x faster with {way} ({figures})"
 
@@ -204,9 +205,10 @@ def _foot(trial: Trial) -> Iterator[str]:
         same = {True: ", the same text", False: ", not always the same text", None: ""}
         predicted = f" ({real.predicted:.2f} predicted)" if real.predicted is not None else ""
         gain = f", {real.speedup:.2f}x" if real.speedup is not None else ""
+        where = f" in {safe(real.engine)}" if real.engine is not None else ""
         yield (
-            f"  for real with {real.draft_tokens} tokens: {real.tokens_per_pass:.2f} tokens per"
-            f" pass{predicted}{gain}{same[real.identical_output]}"
+            f"  for real{where} with {real.draft_tokens} tokens: {real.tokens_per_pass:.2f} tokens"
+            f" per pass{predicted}{gain}{same[real.identical_output]}"
         )
     yield from (f"  note: {safe(note)}" for note in trial.notes)
 

@@ -178,7 +178,8 @@ def _speculate_for_real(
         return structs.replace(trial, incomplete=error.message)
     if verified.predicted is None:
         same = [read[id(text.tokens)] for text in chosen]
-        predicted = answers.by_length(same, trial.length, verified.first)[trial.length]
+        g = verified.draft_tokens  # where the engine cannot make another number
+        predicted = answers.by_length(same, g, verified.first, samples=verified.samples)[g]
         verified = structs.replace(verified, predicted=predicted.tokens_per_pass)
     notes, broken = trial.notes, trial.broken
     if verified.identical_output is False:

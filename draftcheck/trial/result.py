@@ -169,9 +169,12 @@ class CategoryFigures(msgspec.Struct, frozen=True, kw_only=True):
 class VerifiedRun(
     msgspec.Struct, frozen=True, kw_only=True, rename={"predicted": "predicted_tokens_per_pass"}
 ):
-    """A real speculative run by the backend's own implementation."""
+    """A real speculative run by the backend's own implementation, or by that of an engine."""
 
+    engine: Text | None = None
+    """Which one; None, and not written: the backend."""
     draft_tokens: Whole
+    """Those of the trial's length, unless the engine makes another number whatever is asked."""
     tokens_per_pass: Number
     predicted: Number | None = None
     """What the traces say for the same texts and the same way of counting."""
@@ -183,6 +186,8 @@ class VerifiedRun(
     """The engine's own counters, where it has them."""
     first: int = 0
     """1: the engine drafts nothing in the pass that reads the prompt. Not written."""
+    samples: bool | None = None
+    """At a temperature the draft samples too; None: if the traces have it. Not written."""
 
 
 Rows = Annotated[tuple[SpeculationFigures, ...], Meta(max_length=MAX_ROWS)]
@@ -318,14 +323,19 @@ class Trial(
     @property
     def token_rate_ratio(self) -> float | None:
         """Tokens per second with the draft over those without it: of the real run, if any."""
-        if self.verified is not None and self.verified.speedup is not None:
-            return self.verified.speedup
+        if self._measured_ratio is not None:
+            return self._measured_ratio
         return self.row.speedup if self.row is not None else None
+
+    @property
+    def _measured_ratio(self) -> float | None:
+        real = self.verified
+        return real.speedup if real is not None and real.draft_tokens == self.length else None
 
     def to_dict(self) -> dict[str, Any]:
         """The JSON of the contract."""
         row, counters = self.row, self.counters
-        real = self.verified or (self.best is not None and self.costs is None)
+        real = self._measured_ratio is not None or (self.best is not None and self.costs is None)
         body = _fields(self)
         for name, rows in (
             ("lengths", self.lengths),
@@ -336,7 +346,9 @@ class Trial(
         if self.best is not None:
             body["best"] = {"draft_tokens": None, **self.best.to_dict()}
         if self.verified is not None:
-            del body["verified"]["first"]
+            del body["verified"]["first"], body["verified"]["samples"]
+            if self.verified.engine is None:
+                del body["verified"]["engine"]
         if self.head is None:
             del body["head"]
         figures = {  # the classic ones by their names, at the trial's length

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from msgspec import structs
 
 from draftcheck.errors import ReadError
 from draftcheck.trial import result
@@ -53,7 +54,7 @@ def trial(**changes: Any) -> Trial:
         "loads": (LoadFigures(1, 4, 1.5, 0.01), LoadFigures(64, 1, 0.9, 0.02)),
         "categories": answers.parts(["x", "y"] * 2, found.by_length, 4, COSTS),
         "workload": answers.parts(["greedy", "sampled"] * 2, found.by_length, 4, None),
-        "verified": VerifiedRun(draft_tokens=4, tokens_per_pass=2.0, speedup=1.4,
+        "verified": VerifiedRun(draft_tokens=found.length, tokens_per_pass=2.0, speedup=1.4,
                                 identical_output=None, predicted=2.01),
         "notes": ("one",),
         "prompts_digest": "sha256:1", "tokens_per_prompt": 40, "greedy_share": 0.5,
@@ -68,6 +69,22 @@ def test_what_is_read_back_is_what_was_written(tmp_path: Path) -> None:
     assert result.load(file).to_dict() == body
     file.write_text(json.dumps({"engines": [], "trial": body}), encoding="utf-8")
     assert result.load(file).to_dict() == body
+
+
+def test_a_real_run_of_another_length_is_not_the_trials_ratio() -> None:
+    real = VerifiedRun(
+        engine="transformers", draft_tokens=1, tokens_per_pass=1.4, speedup=9.0,
+        identical_output=True,
+    )  # fmt: skip
+    body = trial(verified=real).to_dict()
+    assert body["length"] != 1 and body["verified"]["engine"] == "transformers"
+    assert body["figures"]["token_rate_ratio"] != 9.0
+    assert body["figures"]["token_rate_ratio_is"] == "from step costs"
+    same = structs.replace(real, draft_tokens=body["length"], engine=None)
+    body = trial(verified=same).to_dict()
+    assert body["figures"]["token_rate_ratio"] == 9.0
+    assert body["figures"]["token_rate_ratio_is"] == "measured"
+    assert "engine" not in body["verified"]
 
 
 def test_classic_figures_by_name() -> None:

@@ -7,118 +7,31 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from types import ModuleType, SimpleNamespace
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
-from draftcheck.trial.backends.vllm import LOGGING, EngineOutput, rank_and_confidence
+from draftcheck.trial.backends.vllm.backend import rank_and_confidence
+from draftcheck.trial.backends.vllm.engines import EngineOutput
 from tests.conftest import FIXTURES, Run
 
-torch = pytest.importorskip("torch", reason="the trial extra is not installed")
-transformers = pytest.importorskip("transformers", reason="the trial extra is not installed")
+pytest.importorskip("torch", reason="the trial extra is not installed")
+pytest.importorskip("transformers", reason="the trial extra is not installed")
+
+from tests.trial import play_vllm
+from tests.trial.play_vllm import LLM
+
 pytestmark = [pytest.mark.transformers, pytest.mark.filterwarnings("ignore")]
 
 PAIR = (FIXTURES / "pair" / "target", FIXTURES / "pair" / "draft")
 COMMON = ("--tokens", "24", "--no-cost", "--format", "json")
 
 
-class LLM:
-    """vLLM's offline engine as far as the trial uses it (vllm/entrypoints/llm.py, outputs.py)."""
-
-    started: list[dict[str, Any]] = []  # noqa: RUF012
-
-    def __init__(self, **settings: Any) -> None:
-        LLM.started.append(settings)
-        self.settings = settings
-        self.model = transformers.AutoModelForCausalLM.from_pretrained(
-            settings["model"], dtype=torch.float32
-        )
-        self.tokenizer = transformers.AutoTokenizer.from_pretrained(settings["model"])
-        speculation = settings.get("speculative_config")
-        self.draft = speculation and transformers.AutoModelForCausalLM.from_pretrained(
-            speculation["model"], dtype=torch.float32
-        )
-        self.g = speculation and speculation["num_speculative_tokens"]
-        self.counts = [0, 0, 0]
-        dtype = f"torch.{settings['dtype']}"
-        self.llm_engine = SimpleNamespace(model_config=SimpleNamespace(dtype=dtype))
-        os.write(1, b"vLLM is chatty\n")
-
-    def get_tokenizer(self) -> Any:
-        return self.tokenizer
-
-    def get_metrics(self) -> list[Any]:
-        assert self.settings.get("disable_log_stats") is False
-        names = ("drafts", "draft_tokens", "accepted_tokens")
-        return [
-            SimpleNamespace(name=f"vllm:spec_decode_num_{name}", value=value)
-            for name, value in zip(names, self.counts, strict=True)
-        ]
-
-    @torch.inference_mode()
-    def generate(self, prompts: list[Any], params: Any, use_tqdm: bool) -> list[Any]:
-        return [self._one(prompt["prompt_token_ids"], params) for prompt in prompts]
-
-    def _one(self, ids: list[int], params: Any) -> Any:
-        assert len(ids) + params.max_tokens <= self.settings["max_model_len"]
-        told = self._told(ids, params.prompt_logprobs) if params.prompt_logprobs else None
-        out: list[int] = []
-        while len(out) < params.max_tokens and self.tokenizer.eos_token_id not in out:
-            accepted = self._draft_and_check(ids + out) if self.draft and out else []
-            out += accepted
-            out.append(int(self.model(torch.tensor([ids + out])).logits[0, -1].argmax()))
-        out = out[: params.max_tokens]
-        assert params.prompt_logprobs or params.logprobs in (None, 0)
-        logits = self.model(torch.tensor([ids])).logits[0, -1]
-        answer = SimpleNamespace(token_ids=out, cumulative_logprob=float(logits.max()))
-        return SimpleNamespace(outputs=[answer], prompt_logprobs=told)
-
-    def _draft_and_check(self, ids: list[int]) -> list[int]:
-        drafted: list[int] = []
-        for _ in range(self.g):
-            logits = self.draft(torch.tensor([ids + drafted])).logits[0, -1]
-            drafted.append(int(logits.argmax()))
-        own = self.model(torch.tensor([ids + drafted])).logits[0, len(ids) - 1 :].argmax(-1)
-        accepted = []
-        for token, wanted in zip(drafted, own.tolist(), strict=False):
-            if token != wanted:
-                break
-            accepted.append(token)
-        self.counts = [a + b for a, b in zip(self.counts, [1, self.g, len(accepted)], strict=True)]
-        return accepted
-
-    def _told(self, ids: list[int], count: int) -> list[Any]:
-        """None for the first token, then the likeliest ones and the token itself; ranks from 1."""
-        logs = self.model(torch.tensor([ids])).logits[0, :-1].log_softmax(-1)
-        found: list[Any] = [None]
-        for row, token in zip(logs, ids[1:], strict=True):
-            best = row.topk(count).indices.tolist()
-            found.append(
-                {
-                    i: SimpleNamespace(logprob=float(row[i]), rank=int((row >= row[i]).sum()))
-                    for i in {*best, token}
-                }
-            )
-        return found
-
-
 @pytest.fixture(autouse=True)
 def engine(monkeypatch: pytest.MonkeyPatch) -> None:
-    module = ModuleType("vllm")
-    module.LLM = LLM  # type: ignore[attr-defined]
-    module.SamplingParams = lambda **settings: SimpleNamespace(  # type: ignore[attr-defined]
-        **{"prompt_logprobs": None, "logprobs": None, **settings}
-    )
-    platforms = ModuleType("vllm.platforms")
-    platforms.current_platform = SimpleNamespace(device_type="cpu")  # type: ignore[attr-defined]
-    monkeypatch.setitem(sys.modules, "vllm.platforms", platforms)
-    for name in LOGGING:
-        monkeypatch.setenv(name, "WARNING")
-    module.__spec__ = SimpleNamespace(name="vllm")  # type: ignore[assignment]
-    monkeypatch.setitem(sys.modules, "vllm", module)
-    LLM.started.clear()
+    play_vllm.install(monkeypatch)
 
 
 @pytest.fixture

@@ -25,7 +25,7 @@ if TYPE_CHECKING:  # backends are chosen without numpy
 BACKENDS = {
     "transformers": "draftcheck.trial.backends.transformers.backend",
     "llama.cpp": "draftcheck.trial.backends.llamacpp.backend",
-    "vllm": "draftcheck.trial.backends.vllm",
+    "vllm": "draftcheck.trial.backends.vllm.backend",
     "endpoint": "draftcheck.trial.backends.endpoint",
 }
 HEADS = ("dflash", "dspark", "eagle", "eagle3", "medusa", "mlp_speculator", "mtp", "peagle")

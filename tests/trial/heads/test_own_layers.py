@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
+import logging
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.conftest import Run
+from draftcheck.trial.backends import backend
+from tests.conftest import FIXTURES, Run
 
 torch = pytest.importorskip("torch", reason="the trial extra is not installed")
-pytest.importorskip("transformers", reason="the trial extra is not installed")
+transformers = pytest.importorskip("transformers", reason="the trial extra is not installed")
 files = pytest.importorskip("safetensors.torch", reason="the trial extra is not installed")
 
 pytestmark = pytest.mark.transformers
@@ -65,6 +68,34 @@ def test_transformers_makes_the_passes_that_were_foretold(
     assert real["tokens_per_pass"] == pytest.approx(row["tokens_per_pass"])
     assert real["predicted_tokens_per_pass"] == pytest.approx(row["tokens_per_pass"])
     assert real["identical_output"] is True
+
+
+def test_without_vllm_transformers_runs_as_many_drafts_as_it_can(
+    run: Run, target: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    there = importlib.util.find_spec
+    monkeypatch.setattr(backend, "find_spec", lambda name: None if name == "vllm" else there(name))
+    found = measured(run, target, tmp_path, "--verify", "--tokens", 10)
+    assert len(found["lengths"]) == 8
+    assert found["verified"]["draft_tokens"] == 1
+    one = found["lengths"][0]["tokens_per_pass"]
+    assert found["verified"]["predicted_tokens_per_pass"] == pytest.approx(one)
+    assert found["verified"]["tokens_per_pass"] == pytest.approx(one, rel=0.02)
+
+
+def test_tensors_of_the_layers_are_not_reported(run: Run, target: Path, tmp_path: Path) -> None:
+    """transformers prints a table of what it found no use for."""
+    said: list[str] = []
+    listener = logging.Handler()
+    listener.emit = lambda record: said.append(record.getMessage())  # type: ignore[method-assign]
+    library = logging.getLogger("transformers")
+    library.addHandler(listener)
+    transformers.logging.set_verbosity_warning()
+    try:
+        measured(run, FIXTURES / "pair/heads/target-mtp", tmp_path)
+    finally:
+        library.removeHandler(listener)
+    assert not [text for text in said if "LOAD REPORT" in text]
 
 
 def test_engines_that_use_the_layer_again(run: Run, target: Path, tmp_path: Path) -> None:

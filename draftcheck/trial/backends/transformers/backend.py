@@ -74,7 +74,7 @@ class TransformersBackend(TransformersTarget):
         super().__init__(places, target, tokenizer, where)
         self.draft = draft
         self._translation: universal.Translation | None = None
-        draft.generation_config = GenerationConfig(eos_token_id=self._ends or None)
+        draft.generation_config = GenerationConfig(eos_token_id=self.ends or None)
 
     def limits(self) -> BackendLimits:
         return BackendLimits(

@@ -19,16 +19,15 @@ from draftcheck.errors import ReadError, UsageError
 from draftcheck.memory import fit as memory
 from draftcheck.models import read as facts
 from draftcheck.models import refs
+from draftcheck.trial import setups
 from draftcheck.trial.backends.backend import HEADS, BrokenDraft, TrialOptions
 from draftcheck.trial.backends.transformers.heads import fitting
 from draftcheck.trial.model_places import ModelPlace
 from draftcheck.trial.prompts import Prompt
 from draftcheck.values import dtypes
 from draftcheck.values.circumstances import Circumstances
-from draftcheck.values.comparison import Behaviour, Comparison, VocabularyComparison
 from draftcheck.values.facts import ModelFacts
 from draftcheck.values.memory import Gpu, Machine
-from draftcheck.values.words import Relation
 from draftcheck.versions import ORDERS
 
 GIB = 1 << 30
@@ -74,10 +73,17 @@ def _dtype(name: str) -> torch.dtype | str:
     return found
 
 
-def model(place: ModelPlace, where: str, options: TrialOptions, *, like: Any = None) -> Any:
+def model(
+    place: ModelPlace,
+    where: str,
+    options: TrialOptions,
+    *,
+    like: Any = None,
+    auto: Any = AutoModelForCausalLM,
+) -> Any:
     """A model on its device; nothing of the repo is executed unless the user allows it.
 
-    like: the target, when this is the draft: it computes in the same type.
+    like: the target, when this is the draft: it computes in the same type. auto: who makes it.
     """
     trust = options.trust_remote_code
     dtype = like.dtype if like is not None else _dtype(dtype_name(options, where))
@@ -87,7 +93,7 @@ def model(place: ModelPlace, where: str, options: TrialOptions, *, like: Any = N
             config = AutoConfig.from_pretrained(
                 place.name, trust_remote_code=trust, **place.arguments
             )
-            loaded: Any = AutoModelForCausalLM.from_pretrained(
+            loaded: Any = auto.from_pretrained(
                 place.name,
                 config=config,
                 dtype=dtype,
@@ -240,8 +246,7 @@ def needed(
     ours: ModelFacts, theirs: ModelFacts | None, dtype: str, options: TrialOptions
 ) -> int | None:
     """Bytes of weights and caches of both models; None where the files do not tell."""
-    nothing = VocabularyComparison(Relation.UNKNOWN)
-    pair = Comparison(ours, theirs, nothing, (), Behaviour(None, ""))
+    pair = setups.side_by_side([ours] if theirs is None else [ours, theirs])
     context = max(options.tokens * 2, 256)
     limit = ours.config.scaled_context or ours.config.context
     circumstances = Circumstances(

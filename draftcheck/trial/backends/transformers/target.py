@@ -49,9 +49,9 @@ class TransformersTarget(Backend):
         self._too_long = 0
         self._batch = BATCH
         ends = target.generation_config.eos_token_id
-        self._ends = [ends] if isinstance(ends, int) else list(ends or [])
+        self.ends = [ends] if isinstance(ends, int) else list(ends or [])
         # What a model brings along (a repetition penalty, top-k …) would be filled in silently.
-        target.generation_config = GenerationConfig(eos_token_id=self._ends or None)
+        target.generation_config = GenerationConfig(eos_token_id=self.ends or None)
 
     def encode(self, prompt: Prompt, options: TrialOptions) -> list[int]:
         return loading.encode(self.tokenizer, prompt, options)
@@ -108,7 +108,7 @@ class TransformersTarget(Backend):
         self, rows: Sequence[tuple[str, list[int]]], options: TrialOptions
     ) -> list[TargetText]:
         longest = max(len(ids) for _, ids in rows)
-        pad = self._ends[0] if self._ends else 0
+        pad = self.ends[0] if self.ends else 0
         ids = torch.full((len(rows), longest), pad)
         mask = torch.zeros_like(ids)
         for i, (_, row) in enumerate(rows):
@@ -133,14 +133,14 @@ class TransformersTarget(Backend):
             max_new_tokens=options.tokens,
             max_time=options.seconds,
             do_sample=sampling,
-            eos_token_id=self._ends or None,
-            pad_token_id=self._ends[0] if self._ends else 0,
+            eos_token_id=self.ends or None,
+            pad_token_id=self.ends[0] if self.ends else 0,
             **more,
         )
 
     def _cut(self, tokens: Any) -> Any:
         """Up to the first end token."""
-        ends = np.flatnonzero(np.isin(tokens, self._ends))
+        ends = np.flatnonzero(np.isin(tokens, self.ends))
         return tokens[: ends[0] + 1] if len(ends) else tokens
 
     # ---- for real ----
@@ -196,8 +196,8 @@ class TransformersTarget(Backend):
             with torch.inference_mode():
                 out = self.target.generate(ids, generation_config=self._config(options), **more)
                 new = out[0, ids.shape[1] :].cpu().numpy()
-        except (ValueError, RuntimeError, IndexError, AttributeError) as error:
-            words = " ".join(str(error).split())[:200]
+        except Exception as error:  # generators of candidates have errors of their own
+            words = " ".join(str(error).split())[:200] or type(error).__name__
             raise CannotVerify(f"transformers' assisted generation: {words}") from error
         finally:
             hook.remove()

@@ -7,6 +7,7 @@ for what it brings along: MTP layers of its own, or nothing but copied text.
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -28,7 +29,7 @@ from draftcheck.trial.backends.backend import (
     target_not_numbers,
 )
 from draftcheck.trial.backends.transformers import draft_logits, loading, steps
-from draftcheck.trial.backends.transformers.heads import files, ways
+from draftcheck.trial.backends.transformers.heads import files, real_runs, ways
 from draftcheck.trial.backends.transformers.heads.families import FAMILIES
 from draftcheck.trial.backends.transformers.heads.readings import (
     Head,
@@ -291,15 +292,16 @@ class HeadBackend(TransformersTarget):
         return structs.replace(found, at_once=at_once) if found is not None else None
 
     def verify(self, texts: Sequence[TargetText], g: int, options: TrialOptions) -> VerifiedRun:
-        """transformers runs layers of the target's own; each makes one draft."""
-        if self._places[0] is not self._places[1]:
-            raise CannotVerify("transformers runs no heads of this kind")
-        own = getattr(self.target.config.get_text_config(), "num_mtp_layers", None)
-        if own != g:
-            raise CannotVerify(
-                f"transformers makes {own or 'no'} drafts with these layers, not {g}"
-            )
-        return self.speculate(texts, g, options, first=1, use_mtp=True)
+        if self.head is None:
+            raise CannotVerify("nothing drafts but copies of the text")
+        target, head = self._places
+        pair = real_runs.HeadPair(target, None if head is target else head)
+        return real_runs.verify(self, pair, texts, g, options)
+
+    def close(self) -> None:
+        self.target = self.head = None
+        gc.collect()
+        torch.cuda.empty_cache()
 
 
 def target_states(target: Any, ids: torch.Tensor, head: Head) -> tuple[TargetStates, torch.Tensor]:

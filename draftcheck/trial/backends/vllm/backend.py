@@ -1,0 +1,188 @@
+"""The trial with vLLM in this process: two engines side by side, one for each model.
+
+The draft reads a text as a prompt whose log-probabilities are asked for: vLLM gives the rank of
+each token and the likeliest others there. At a temperature the draft proposes its first choice, as
+vLLM's drafts do. It cannot time single steps, which vLLM does not tell, nor translate vocabularies;
+what speculation is worth in vLLM itself is measured by the real run (--verify).
+"""
+
+from __future__ import annotations
+
+import gc
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from draftcheck.errors import UsageError
+from draftcheck.models import read as facts
+from draftcheck.models import refs
+from draftcheck.trial.backends.backend import (
+    HEADS,
+    Backend,
+    BackendLimits,
+    TargetText,
+    TrialOptions,
+    check_rows,
+    draft_not_numbers,
+    target_not_numbers,
+)
+from draftcheck.trial.backends.sides import GREEDY
+from draftcheck.trial.backends.vllm.engines import MEMORY, VllmEngines, sampling
+from draftcheck.trial.prompts import Prompt
+from draftcheck.trial.result import VerifiedRun
+from draftcheck.trial.simulate.traces import CONFIDENCE_TOP, Floats, Ints, Trace
+from draftcheck.values.facts import ModelFacts
+
+LEAST = 0.1
+"""Share of the memory that the smaller engine gets at least."""
+
+
+def open(target: str, draft: str, options: TrialOptions) -> VllmBackend:
+    """Both engines; each gets memory by its weights."""
+    if options.universal:
+        raise UsageError("--universal needs --backend transformers")
+    read = facts.read_all(refs.parse(target), refs.parse(draft))
+    if read[1].role in HEADS:
+        raise UsageError(
+            f"{draft}: a head ({read[1].role}) is read by transformers",
+            hint="Leave --backend out; with --engine vllm --verify vLLM runs it for real.",
+        )
+    engines = VllmEngines(options, read, options.dtype)
+    return VllmBackend((target, draft), read, options, engines)
+
+
+class VllmBackend(Backend):
+    """Target and draft, each in an engine of its own."""
+
+    name = "vllm"
+
+    def __init__(
+        self,
+        pair: tuple[str, str],
+        read: Sequence[ModelFacts],
+        options: TrialOptions,
+        engines: VllmEngines,
+    ) -> None:
+        super().__init__()
+        self._refs = pair
+        self._facts = read
+        self._engines = engines
+        self._target: Any = None
+        self._draft: Any = None
+        self.device = engines.kind if engines.kind == "cpu" else f"{engines.kind}:0"
+        self._too_long = 0
+        self._context = engines.context
+        # The target first: vLLM runs a draft in the type of its target.
+        if not options.kept:
+            self._start_target()
+        # The draft only reads: nothing is gained by compiling it.
+        memory = MEMORY * (1 - self._share())
+        self._draft = engines.start(pair[1], memory, enforce_eager=True)
+        self.dtype = engines.dtype = _dtype(self._draft)
+
+    def _start_target(self) -> None:
+        self._target = self._engines.start(self._refs[0], MEMORY * self._share())
+        self._engines.dtype = _dtype(self._target)
+
+    def _share(self) -> float:
+        """Of the memory for the target: by weights, with something left for a small draft."""
+        big, small = (one.weights.nbytes or 0 for one in self._facts)
+        share = big / (big + small) if big and small else 0.75
+        return min(max(share, LEAST), 1 - LEAST)
+
+    def close(self) -> None:
+        """Engines are processes: they end when nothing holds them."""
+        self._target = self._draft = None
+        gc.collect()
+
+    def limits(self) -> BackendLimits:
+        target, draft = (one.config.vocab_size for one in self._facts)
+        return BackendLimits(target, self._context, draft, self._context)
+
+    # ---- the target's text ----
+
+    def generate(self, prompts: Sequence[Prompt], options: TrialOptions) -> list[TargetText]:
+        from draftcheck.trial.backends.transformers import loading  # torch, which vLLM brings
+
+        if options.temperature > 0 and GREEDY not in self.remarks:
+            self.remarks.append(GREEDY)
+        spelling = self._target.get_tokenizer()
+        rows = [(prompt.category, loading.encode(spelling, prompt, options)) for prompt in prompts]
+        # One more: the draft reads all of it as a prompt, and vLLM always adds a token.
+        fitting = [row for row in rows if len(row[1]) + options.tokens < self._context]
+        self._leave_out(len(rows) - len(fitting))
+        settings = {**sampling(options), "logprobs": 0}  # of the token itself: to see NaN
+        ids = [row for _, row in fitting]
+        outputs = self._engines.ask(self._refs[0], self._target, ids, settings)
+        texts = []
+        for (category, row), output in zip(fitting, outputs, strict=True):
+            answer = output.outputs[0]
+            if math.isnan(answer.cumulative_logprob):
+                raise target_not_numbers(self._refs[0])
+            tokens = np.array(answer.token_ids, dtype=np.int64)
+            texts.append(TargetText(category, np.array(row), tokens))
+        return texts
+
+    def _leave_out(self, count: int) -> None:
+        if count:
+            self._too_long += count
+            words = "left out: too long for the context of"
+            self.remarks = [note for note in self.remarks if words not in note]
+            self.remarks.append(f"{self._too_long} prompts {words} {self._context:,}")
+
+    # ---- the draft's choices ----
+
+    def read(self, texts: Sequence[TargetText], options: TrialOptions) -> list[Trace]:
+        texts = [text for text in texts if len(text.tokens)]
+        fitting = [text for text in texts if len(text.prompt) + len(text.tokens) < self._context]
+        self._leave_out(len(texts) - len(fitting))
+        texts = fitting
+        for text in texts:
+            check_rows(text, self._facts[1].config.vocab_size)
+        whole = [[*text.prompt.tolist(), *text.tokens.tolist()] for text in texts]
+        settings = {"temperature": 0.0, "max_tokens": 1, "prompt_logprobs": CONFIDENCE_TOP}
+        traces = []
+        outputs = self._engines.ask(self._refs[1], self._draft, whole, settings)
+        for text, output in zip(texts, outputs, strict=True):
+            told = output.prompt_logprobs[len(text.prompt) :]
+            rank, sure = rank_and_confidence(told, text.tokens)
+            traces.append(Trace(text.prompt, text.tokens, rank, sure, text.category))
+        return traces
+
+    # ---- for real ----
+
+    def verify(self, texts: Sequence[TargetText], g: int, options: TrialOptions) -> VerifiedRun:
+        """vLLM's own speculation: one prompt at a time, without and with the draft."""
+        if self._target is None:
+            self._start_target()
+        settings = sampling(options)
+        plain = self._engines.plainly(self._refs[0], self._target, texts, settings)
+        self.close()
+        return self._engines.speculate(self._facts, self._refs, texts, g, settings, plain)
+
+
+def rank_and_confidence(places: Sequence[Mapping[int, Any]], tokens: Ints) -> tuple[Ints, Floats]:
+    """Ranks and confidence from vLLM's log-probabilities of a prompt: rank 1 is the likeliest."""
+    rank = np.zeros(len(tokens), dtype=np.int64)
+    sure = np.zeros(len(tokens))
+    for i, (place, token) in enumerate(zip(places, tokens.tolist(), strict=True)):
+        logs = sorted((entry.logprob for entry in place.values()), reverse=True)[:CONFIDENCE_TOP]
+        if any(math.isnan(log) for log in logs):
+            raise draft_not_numbers()
+        # Of equal ones the lower id is chosen first. vLLM counts them as better, and half precision
+        # makes many equal.
+        mine = place[token]
+        better = sum(
+            entry.logprob > mine.logprob or (entry.logprob == mine.logprob and other < token)
+            for other, entry in place.items()
+        )
+        rank[i] = better if better < CONFIDENCE_TOP else int(mine.rank) - 1
+        sure[i] = math.exp(logs[0]) / sum(math.exp(log) for log in logs)
+    return rank, sure
+
+
+def _dtype(engine: Any) -> str:
+    """What it computes in, where auto left that to vLLM."""
+    return str(engine.llm_engine.model_config.dtype).removeprefix("torch.")
