@@ -1,0 +1,93 @@
+"""What passes take in llama-server itself: plain ones, and with drafts of each length.
+
+A pass of llama-server (common/speculative.cpp, tools/server/server-context.cpp, b11312): the draft
+makes g tokens, one step each; the target checks g + 1; the draft, wound back, reads those g + 1
+once more; tokens are chosen. A draft never reaches beyond the tokens that are still to be
+predicted, less one: so one server with long drafts makes passes of every length, and an answer of
+g + 2 tokens begins with g drafted ones. Its own clock times them.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from contextlib import ExitStack
+
+from msgspec import structs
+
+from draftcheck.trial.backends.llamacpp.server import LlamaServer
+from draftcheck.trial.backends.llamacpp.speculation import Speculation
+from draftcheck.trial.backends.rounds import PLAIN, Round, TimedRounds
+from draftcheck.trial.backends.sides import ServerLost
+from draftcheck.trial.speedup import Costs
+
+LENGTHS = (16, 12, 8, 6, 4, 3, 2, 1)
+"""Drafts that are timed, longest first: where little is accepted, one answer has them all."""
+PLAIN_PASSES = 8
+ROUNDS = range(5, 21)
+"""As many as it takes until SURE, or until there are enough."""
+SURE = 0.03
+
+
+class PassTimer:
+    """Two llama-servers, with and without the draft, asked in turns."""
+
+    def __init__(self, speculation: Speculation, context: int, together: bool) -> None:
+        """together: there is memory for both at once."""
+        self._speculation, self._context, self._together = speculation, context, together
+        self._open = ExitStack()
+        self._held: dict[int, LlamaServer] = {}
+        self.build = ""
+
+    def rounds(self) -> TimedRounds:
+        found = TimedRounds()
+        with self._open:
+            while len(found.rounds) < ROUNDS.start or (
+                len(found.rounds) < ROUNDS.stop - 1 and found.spread() > SURE
+            ):
+                found.rounds.append(self._round())
+        return found
+
+    def _round(self) -> Round:
+        seen: dict[int, list[float]] = defaultdict(list)
+        plain = self._server(PLAIN)
+        self.build = plain.build
+        seen[PLAIN] += [seconds for _, seconds in plain.passes(self._context, PLAIN_PASSES + 1)]
+        fast = self._server(LENGTHS[0])
+        for g in LENGTHS:
+            if g not in seen:
+                for drafted, seconds in fast.passes(self._context, g + 2):
+                    if drafted in LENGTHS:  # not 0: that pass waits for the draft too
+                        seen[drafted].append(seconds)
+        return seen
+
+    def _server(self, g: int) -> LlamaServer:
+        """The one with drafts of up to g tokens."""
+        if g not in self._held:
+            if not self._together:
+                self._open.close()
+                self._held.clear()
+            server = self._speculation.server(g or None)
+            self._held[g] = self._open.enter_context(server)
+            self._held[g].passes(self._context, 4)  # reads the prompt, makes what is made once
+        return self._held[g]
+
+
+def pass_costs(speculation: Speculation, context: int, steps: Costs, *, together: bool) -> Costs:
+    """Costs with which every pass takes as long as llama-server took for it.
+
+    steps: of both models, timed one by one; they say how a pass is made up. What they do not
+    explain is overhead.
+    """
+    timer = PassTimer(speculation, context, together)
+    timed = timer.rounds()
+    seconds = timed.seconds()
+    plain = structs.replace(steps, target_step=seconds.pop(PLAIN), overhead={})
+    if not seconds:
+        raise ServerLost("llama-server tells no times of its drafts")
+    return structs.replace(
+        plain,
+        how="passes of llama-server",
+        version=timer.build,
+        spread=timed.spread(),
+        overhead={g + 1: max(s - plain.pass_step(g, g), 0.0) for g, s in sorted(seconds.items())},
+    )
