@@ -233,8 +233,8 @@ def few(tmp_path: Path) -> Path:
 @pytest.mark.parametrize(
     ("program", "spelt"),
     [
-        ("old", "--draft-max 1 --draft-min 0 --draft-p-min 0.0"),
-        ("new", "--spec-type draft-simple --spec-draft-n-max 1 --spec-draft-n-min 0"),
+        ("old", "--draft-max 4 --draft-min 0 --draft-p-min 0.0"),
+        ("new", "--spec-type draft-simple --spec-draft-n-max 4 --spec-draft-n-min 0"),
     ],
     indirect=["program"],
 )
@@ -246,12 +246,28 @@ def test_options_are_spelt_as_the_build_knows_them(
     assert ran.code == 0, ran.err
     assert ran.json["backend"] == "llama.cpp"
     assert ran.json["device"] == "CUDA0 (Toy GPU)"
-    assert ran.json["cost"]["target_step_s"] == 0.002
+    assert ran.json["cost"]["target_step_s"] == pytest.approx(PASS / 1000)
     found = ran.json["verified"]
     assert found["tokens_per_pass"] == found["predicted_tokens_per_pass"] > 1.3
     assert found["identical_output"] is True
     assert spelt in program.lines[-1]
     assert "-ngl 99" in program.lines[0] and "-md" not in program.lines[0]
+
+
+def test_a_draft_is_worth_what_llama_servers_passes_take(
+    run: Run, program: Program, few: Path
+) -> None:
+    """Two servers alone, one after the other: there is no memory on a GPU for both."""
+    ran = run("trial", *PAIR, "--prompts", few, "--tokens", "40", "--format", "json")
+    assert ran.code == 0, ran.err
+    for row in ran.json["lengths"][:16]:
+        tokens, drafted = row["tokens_per_pass"], row["drafted_per_pass"]
+        assert row["speedup"] == pytest.approx(tokens * PASS / (PASS + DRAFTED * drafted))
+    copied = ran.json["ngram"][0]
+    assert copied["speedup"] == pytest.approx(copied["tokens_per_pass"])  # no draft to wait for
+    assert ran.json["cost"]["how"] == "passes of llama-server"
+    longest = [line for line in program.lines if "--spec-draft-n-max 16" in line]
+    assert len(longest) == sum("-md" not in line for line in program.lines[2:]) == 3
 
 
 @pytest.fixture
@@ -321,7 +337,8 @@ def test_a_target_alone_drafts_with_mtp_layers_of_its_own(
     assert ran.code == 0, ran.err
     assert ran.json["head"]["kind"] == "mtp"
     assert ran.json["draft"]["ref"] == ran.json["target"]["ref"]
-    draft = run("trial", *PAIR, "--prompts", few, "--tokens", "40", "--format", "json").json
+    common = ("--prompts", few, "--tokens", "40", "--format", "json", "--no-cost")
+    draft = run("trial", *PAIR, *common).json
     rates = {row["draft_tokens"]: row["tokens_per_pass"] for row in draft["lengths"]}
     assert all(row["tokens_per_pass"] == rates[row["draft_tokens"]] for row in ran.json["lengths"])
     runs = [line for line in program.lines if "--spec-type" in line]

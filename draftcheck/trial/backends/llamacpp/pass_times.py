@@ -26,6 +26,8 @@ PLAIN_PASSES = 8
 ROUNDS = range(5, 21)
 """As many as it takes until SURE, or until there are enough."""
 SURE = 0.03
+APART = 3
+"""Rounds where each loads the models anew."""
 
 
 class PassTimer:
@@ -40,10 +42,11 @@ class PassTimer:
 
     def rounds(self) -> TimedRounds:
         found = TimedRounds()
+        few, many = (ROUNDS.start, ROUNDS.stop) if self._together else (APART, APART)
         with self._open:
-            while len(found.rounds) < ROUNDS.start or (
-                len(found.rounds) < ROUNDS.stop - 1 and found.spread() > SURE
-            ):
+            for turn in range(many):
+                if turn >= few and found.spread() <= SURE:
+                    break
                 found.rounds.append(self._round())
         return found
 
@@ -75,19 +78,24 @@ class PassTimer:
 def pass_costs(speculation: Speculation, context: int, steps: Costs, *, together: bool) -> Costs:
     """Costs with which every pass takes as long as llama-server took for it.
 
-    steps: of both models, timed one by one; they say how a pass is made up. What they do not
-    explain is overhead.
+    steps: of both models, timed one by one; they say how a pass is made up, as far as they leave
+    room for all of it. What they do not explain is overhead.
     """
     timer = PassTimer(speculation, context, together)
     timed = timer.rounds()
     seconds = timed.seconds()
-    plain = structs.replace(steps, target_step=seconds.pop(PLAIN), overhead={})
+    plain = structs.replace(steps, target_step=seconds.pop(PLAIN))
     if not seconds:
         raise ServerLost("llama-server tells no times of its drafts")
+    draft = min([steps.draft_step, *((s - plain.target_step) / g for g, s in seconds.items())])
+    draft = max(draft, 0.0)
+    check = {g: min(plain.verify_step(g + 1), s - g * draft) for g, s in sorted(seconds.items())}
     return structs.replace(
         plain,
+        draft_step=draft,
+        verify={g + 1: taken for g, taken in check.items()},
+        overhead={g + 1: seconds[g] - g * draft - taken for g, taken in check.items()},
         how="passes of llama-server",
         version=timer.build,
         spread=timed.spread(),
-        overhead={g + 1: max(s - plain.pass_step(g, g), 0.0) for g, s in sorted(seconds.items())},
     )

@@ -1,0 +1,83 @@
+"""What passes take in vLLM itself: plain ones, and with drafts of a few lengths, by load.
+
+An engine's start takes a minute or more, so one plain engine and two that draft have to do; between
+and beyond their lengths a pass lies on a line. Prompts of one load are equal: greedy sequences then
+stay in step, and every pass has all of them. A prompt's own reading is taken out by the difference
+of a long and a short answer.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from draftcheck.trial.backends.rounds import PLAIN, Round, TimedRounds
+from draftcheck.trial.backends.vllm.engines import VllmEngines, counters
+from draftcheck.trial.speedup import LONGEST, Costs
+
+LENGTHS = (2, 6)
+PROMPT, FEW, MANY = 256, 8, 72
+"""Tokens of a prompt and of the two answers."""
+ROUNDS = 3
+
+Loads = dict[int, list[float]]
+"""Sequences at once -> seconds of a pass, one figure a round."""
+
+
+def time_engine(
+    engines: VllmEngines, ref: str, engine: Any, loads: Sequence[int], *, drafts: bool
+) -> Loads:
+    """drafts: it speculates, and its counter says how many passes there were."""
+    context = engines.context
+    prompt = [1 + i % 97 for i in range(min(PROMPT, context // 2))]
+    many = min(MANY, context - len(prompt) - LONGEST)
+
+    def run(sequences: int, tokens: int) -> tuple[float, float]:
+        """Seconds and passes."""
+        settings = {"temperature": 0.0, "max_tokens": tokens, "ignore_eos": True}
+        before = counters(engine)[0] if drafts else 0
+        began = time.perf_counter()
+        engines.ask(ref, engine, [prompt] * sequences, {**settings, "detokenize": False})
+        seconds = time.perf_counter() - began
+        made = counters(engine)[0] - before if drafts else (tokens - 1) * sequences
+        return seconds, made / sequences
+
+    found: Loads = {}
+    for sequences in loads:
+        run(sequences, 2 * FEW)  # kernels that are made at their first use
+        found[sequences] = []
+        for _ in range(ROUNDS):
+            (short, less), (long, more) = run(sequences, FEW), run(sequences, many)
+            if more > less and long > short:  # otherwise all of it was noise
+                found[sequences].append((long - short) / (more - less))
+    return found
+
+
+def costs(timed: dict[int, Loads], version: str) -> dict[int, Costs]:
+    """By load; timed: by drafted tokens, PLAIN for the plain engine."""
+    made = {}
+    for sequences in timed[PLAIN]:
+        each: list[Round] = [
+            {g: [taken] for g, taken in zip(timed, row, strict=True)}
+            for row in zip(*(loads[sequences] for loads in timed.values()), strict=False)
+        ]
+        if not each:
+            continue
+        rounds = TimedRounds(each)
+        seconds = rounds.seconds()
+        short, long = LENGTHS
+        step = max((seconds[long] - seconds[short]) / (long - short), 0.0)
+        rest = max(seconds[short] - short * step, 0.0)
+        made[sequences] = Costs(
+            step,
+            seconds[PLAIN],
+            {2: rest, LONGEST + 1: rest},
+            f"passes of vLLM with {short} and {long} drafted tokens",
+            engine="vllm",
+            version=version,
+            source="measured",
+            spread=rounds.spread(),
+            sequences=sequences,
+        )
+    return made
