@@ -270,6 +270,34 @@ def test_a_draft_is_worth_what_llama_servers_passes_take(
     assert len(longest) == sum("-md" not in line for line in program.lines[2:]) == 3
 
 
+@pytest.mark.parametrize("drafts", [False, True])
+def test_a_server_that_runs_is_timed_unless_it_speculates(
+    run: Run, program: Program, few: Path, drafts: bool
+) -> None:
+    """Its draft reads along in every pass: what it takes then is no step of the target."""
+    more = ["-md", str(PAIR[1]), "--spec-type", "draft-simple", "--spec-draft-n-max", "2"]
+    toy = llama_program.LlamaProgram(program.path)
+    target = llama_program.RunningServer(toy, ["-m", str(PAIR[0]), *(more if drafts else ())])
+    draft = llama_program.RunningServer(toy, ["-m", str(PAIR[1])])
+    try:
+        for one in (target, draft):
+            one.wait()
+        common = ("--prompts", few, "--tokens", "40", "--format", "json")
+        urls = ("--target-url", target.base.url, "--draft-url", draft.base.url)
+        ran = run("trial", *PAIR, *common, *urls)
+    finally:
+        target.close()
+        draft.close()
+    assert ran.code == 0, ran.err
+    said = " ".join(ran.json["notes"])
+    assert ("speculates already" in said) is drafts
+    assert (ran.json["cost"] is None) is drafts
+    assert ("only if they are one" in said) is not drafts
+    if not drafts:  # a step and two readings of the draft for each pass of one token
+        first = ran.json["lengths"][0]
+        assert first["speedup"] == pytest.approx(first["tokens_per_pass"] * 2 / 6, rel=0.05)
+
+
 @pytest.fixture
 def head(tmp_path: Path) -> Path:
     return head_gguf.write(FIXTURES / "pair" / "heads" / "eagle3", tmp_path / "eagle3.gguf")
