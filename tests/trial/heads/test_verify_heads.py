@@ -49,7 +49,9 @@ def without_vllm(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(backend, "find_spec", lambda name: None if name == "vllm" else there(name))
 
 
-def assert_foretold(real: dict[str, Any], engine: str) -> None:
+def assert_foretold(trial: dict[str, Any], engine: str) -> None:
+    real = trial["verified"]
+    assert real is not None, trial["notes"]
     assert real["engine"] == engine
     assert real["draft_tokens"] == 4
     assert real["tokens_per_pass"] == pytest.approx(real["predicted_tokens_per_pass"])
@@ -92,7 +94,7 @@ def test_transformers_drafts_blocks(run: Run, prompts: Path, block_head: Path) -
     asked = ("--engine", "transformers", "--prompts", prompts)
     ran = run("trial", TARGET, block_head, *asked, *COMMON)
     assert ran.code == 0, ran.err
-    assert_foretold(ran.json["verified"], "transformers")
+    assert_foretold(ran.json, "transformers")
 
 
 def gemma_pair(folder: Path) -> tuple[Path, Path]:
@@ -129,7 +131,7 @@ def test_transformers_drafts_with_an_assistant(run: Run, prompts: Path, tmp_path
     pair = gemma_pair(tmp_path)
     ran = run("trial", *pair, "--engine", "transformers", "--prompts", prompts, *COMMON)
     assert ran.code == 0, ran.err
-    assert_foretold(ran.json["verified"], "transformers")
+    assert_foretold(ran.json, "transformers")
 
 
 @pytest.mark.parametrize(
@@ -164,13 +166,13 @@ def test_vllm_runs_a_head_as_the_rulebook_has_it(
     play_vllm.install(monkeypatch)
     ran = run("trial", TARGET, HEADS / "eagle3", "--prompts", prompts, *COMMON)
     assert ran.code == 0, ran.err
-    real = ran.json["verified"]
-    assert_foretold(real, "vllm")
+    assert_foretold(ran.json, "vllm")
     plain, fast = play_vllm.LLM.started
     assert "speculative_config" not in plain and fast["dtype"] == "float32"
     assert fast["speculative_config"] == {
         "method": "eagle3", "model": str(HEADS / "eagle3"), "num_speculative_tokens": 4
     }  # fmt: skip
+    real = ran.json["verified"]
     assert real["drafted"] % 4 == 0 and real["accepted"] > 0
 
 
@@ -197,8 +199,7 @@ def test_vllm_itself_makes_the_passes_that_were_foretold(head: str, prompts: Pat
     asked = ("--engine", "vllm", "--prompts", prompts)
     ran = by_itself(TARGET, HEADS / head, *asked, *COMMON)
     assert ran.returncode == 0, ran.stderr
-    real = json.loads(ran.stdout)["verified"]
-    assert_foretold(real, "vllm")
+    assert_foretold(json.loads(ran.stdout), "vllm")
 
 
 @pytest.fixture
@@ -232,7 +233,7 @@ def with_own_layers(tmp_path: Path) -> Path:
 def test_vllm_itself_with_layers_of_the_target(with_own_layers: Path, prompts: Path) -> None:
     ran = by_itself(with_own_layers, "--engine", "vllm", "--prompts", prompts, *COMMON)
     assert ran.returncode == 0, ran.stderr
-    assert_foretold(json.loads(ran.stdout)["verified"], "vllm")
+    assert_foretold(json.loads(ran.stdout), "vllm")
 
 
 @pytest.mark.vllm
