@@ -13,7 +13,7 @@ from draftcheck.trial.simulate.traces import CONFIDENCE_TOP
 LOGITS_BYTES = 256 << 20
 """Logits of one forward pass, in the model's own type."""
 CHUNK_BYTES = 64 << 20
-"""Of those, in float32 at a time."""
+"""Of those, looked at together; some of it in float32."""
 
 GROUP = 256
 """Neighbours in a row of logits whose maximum is looked at first."""
@@ -82,7 +82,8 @@ def in_chunks(function: Callable[..., Columns], *arguments: torch.Tensor) -> dic
 
     They come there all at once: a GPU that is asked in between waits for every answer.
     """
-    size = max(1, CHUNK_BYTES // (4 * arguments[0].shape[-1]))
+    first = arguments[0]
+    size = max(1, CHUNK_BYTES // (first.element_size() * first.shape[-1]))
     parts: dict[str, list[torch.Tensor]] = {}
     for at in range(0, len(arguments[0]), size):
         for name, values in function(*(a[at : at + size] for a in arguments)).items():
