@@ -1,4 +1,8 @@
-"""Times that were taken in rounds, each kind of pass in turn: what they come to, and how sure."""
+"""Times that were taken in rounds, each kind of pass in turn: what they come to, and how sure.
+
+Means, not medians or the fastest: on a busy machine a short pass often goes undisturbed and a long
+one never does, so what is left when the slow ones are dropped favours the short.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +10,7 @@ import random
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from statistics import fmean
 
 import numpy as np
 from msgspec import structs
@@ -20,11 +25,6 @@ WATCHED = 4
 """Drafted tokens of the pass whose spread stands for all, where steps were timed."""
 FEWEST = 4
 """Rounds that an interval is drawn from; of fewer all it could say is by chance."""
-
-
-def typical(seconds: Sequence[float]) -> float:
-    """The lower quartile: whatever disturbs a pass makes it longer, never shorter."""
-    return float(np.quantile(np.array(seconds), 0.25))
 
 
 @dataclass(slots=True)
@@ -59,7 +59,7 @@ def _pooled(rounds: Iterable[Round]) -> dict[int, float]:
     for one in rounds:
         for length, seconds in one.items():
             every[length] += seconds
-    return {length: typical(seconds) for length, seconds in every.items() if seconds}
+    return {length: fmean(seconds) for length, seconds in every.items() if seconds}
 
 
 def merge(rounds: Sequence[Costs]) -> Costs:
@@ -67,15 +67,15 @@ def merge(rounds: Sequence[Costs]) -> Costs:
 
     def by_width(tables: Sequence[Mapping[int, float]]) -> dict[int, float]:
         widths = [width for width in tables[0] if all(width in table for table in tables)]
-        return {width: typical([table[width] for table in tables]) for width in widths}
+        return {width: fmean([table[width] for table in tables]) for width in widths}
 
     passes: list[Round] = [
         {PLAIN: [one.target_step], WATCHED: [one.pass_step(WATCHED, WATCHED)]} for one in rounds
     ]
     return structs.replace(
         rounds[0],
-        draft_step=typical([one.draft_step for one in rounds]),
-        target_step=typical([one.target_step for one in rounds]),
+        draft_step=fmean([one.draft_step for one in rounds]),
+        target_step=fmean([one.target_step for one in rounds]),
         verify=by_width([one.verify for one in rounds]),
         overhead=by_width([one.overhead for one in rounds]),
         spread=TimedRounds(passes).spread(),

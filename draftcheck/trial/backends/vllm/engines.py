@@ -174,7 +174,7 @@ class VllmEngines:
         self, ref: str, engine: Any, texts: Sequence[TargetText], settings: Mapping[str, Any]
     ) -> WrittenAgain:
         """Without a draft."""
-        self.write_again(ref, engine, texts[:1], settings)  # what is made at first use
+        self.write_again(ref, engine, texts, settings)  # what is made at first use, for each shape
         return self.write_again(ref, engine, texts, settings)
 
     def speculate(
@@ -192,7 +192,7 @@ class VllmEngines:
         """
         engine = self.start_drafting(models, pair, g)
         try:
-            self.write_again(pair[0], engine, texts[:1], settings)
+            self.write_again(pair[0], engine, texts, settings)
             start = counters(engine)
             fast = self.write_again(pair[0], engine, texts, settings)
             drafts, drafted, accepted = (
