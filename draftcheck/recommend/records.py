@@ -30,10 +30,10 @@ class TrialRecord:
     target: str
     draft: str
     speedup: float | None
-    """The best that this draft gave; None where no costs were measured."""
+    """Of a real run, else of its best length; None where no costs were measured."""
     acceptance: float | None = None
     where: str = ""
-    """Device and type."""
+    """Device, type, and the engine whose speed it is."""
     broken: str | None = None
     length: int | None = None
 
@@ -51,13 +51,14 @@ def load(paths: Iterable[Path]) -> dict[tuple[str, str], TrialRecord]:
 
 def of(trial: Trial) -> TrialRecord:
     """Keep of a trial that was just measured what counts here."""
-    rows = [row.speedup for row in (*trial.lengths, *trial.thresholds) if row.speedup is not None]
+    speeds = [row.speedup for row in trial.lengths if row.speedup is not None]
+    real = None if trial.verified is None else trial.verified.speedup
     return TrialRecord(
         trial.target,
         trial.draft,
-        max(rows, default=None),
+        real if real is not None else max(speeds, default=None),
         trial.acceptance,
-        f"{trial.device}, {trial.dtype}",
+        _where(trial.device, trial.dtype, str(trial.costs_origin or "")),
         trial.broken,
         trial.length,
     )
@@ -88,18 +89,25 @@ def measure(
 
 def parse(body: Mapping[str, Any]) -> TrialRecord:
     """Read the JSON report of `draftcheck trial`."""
-    tables = [body.get(name) for name in ("lengths", "thresholds")]
-    rows = [row for table in tables if isinstance(table, list) for row in table[:1000]]
+    lengths, whose = body.get("lengths"), body.get("costs")
+    rows = lengths[:1000] if isinstance(lengths, list) else ()
     speeds = [_number(row, "speedup") for row in rows]
     real, broken = _number(body.get("verified"), "speedup"), body.get("broken")
+    engine = ""
+    if isinstance(whose, dict):
+        engine = f"{str(whose.get('engine'))[:40]} {str(whose.get('version') or '')[:40]}".strip()
     return TrialRecord(
         str(body["target"]["ref"]),
         str(body["draft"]["ref"]),
         real if real is not None else max((s for s in speeds if s is not None), default=None),
         _number(body.get("acceptance_rate"), "value"),
-        f"{str(body.get('device'))[:60]}, {str(body.get('dtype'))[:20]}",
+        _where(str(body.get("device"))[:60], str(body.get("dtype"))[:20], engine),
         str(broken)[:400] if broken else None,
     )
+
+
+def _where(device: str, dtype: str, engine: str) -> str:
+    return f"{device}, {dtype}" + (f", {engine}" if engine else "")
 
 
 def _files(path: Path) -> Iterator[Path]:

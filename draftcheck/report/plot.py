@@ -13,7 +13,7 @@ from draftcheck.report import charts
 from draftcheck.report.charts import ChartLine, Panel
 from draftcheck.report.layout import plural
 from draftcheck.report.safe import safe
-from draftcheck.report.trial import answer
+from draftcheck.report.trial import answer, speed
 from draftcheck.trial.result import Interval, SpeculationFigures, Trial
 
 WIDTH = 880
@@ -91,18 +91,21 @@ def _lengths(trial: Trial, top: float) -> tuple[list[str], float]:
         if rows
     ]
     longest = max((line.x[-1] for line in lines), default=2)
-    highest = max([1.0, *(value for line in lines for value in line.y)])
+    between = trial.row.speedup_ci95 if trial.row is not None and timed else None
+    highest = max([1.0, *(between or ()), *(value for line in lines for value in line.y)])
     heights = charts.ticks(highest * 1.12)  # room for the words above the mark
     panel = Panel(LEFT, top, WIDTH - LEFT - GAP, 210, (1, longest), (0, heights[-1]))
     across = charts.from_one(longest)
     title, unit = ("Speed-up", "times faster") if timed else ("Tokens per pass", "tokens")
+    if timed and trial.costs_origin is not None:
+        title += f", {safe(str(trial.costs_origin), 60)}"
     parts = [*panel.frame(title, "draft tokens", unit, across, heights), panel.level(1)]
     if timed:
         parts.append(charts.text(panel.right, panel.y(1) - 5, "no gain", anchor="end"))
     for line, colour, dash in zip(lines, charts.SERIES, charts.DASHES, strict=False):
         parts.append(panel.curve(line, colour, dash))
     if trial.row is not None:
-        parts += _mark(panel, trial.length, _value(trial.row, timed), timed)
+        parts += _mark(panel, trial.length, _value(trial.row, timed), timed, between)
     names = [line.name for line in lines] if len(lines) > 1 else []
     parts += charts.legend(panel.left, panel.bottom + 52, names)
     return parts, panel.bottom + 40 + charts.ROW * len(names)
@@ -112,11 +115,17 @@ def _value(row: SpeculationFigures, timed: bool) -> float:
     return (row.speedup or 0.0) if timed else row.tokens_per_pass
 
 
-def _mark(panel: Panel, length: int, value: float, timed: bool) -> Iterator[str]:
-    """A dot on the curve, and above it what it stands for."""
+def _mark(
+    panel: Panel, length: int, value: float, timed: bool, between: Interval | None
+) -> Iterator[str]:
+    """A dot on the curve with its interval, and above it what it stands for."""
     x, y = panel.x(length), panel.y(value)
     yield f'<circle cx="{x:.1f}" cy="{y:.1f}" r="5" fill="var(--s1)"/>'
-    gain = f"{value:.2f}x" if timed else f"{value:.2f} tokens"
+    if between is not None:
+        low, y = (panel.y(end) for end in between)
+        ends = f"M{x - 4:.1f} {low:.1f}h8M{x - 4:.1f} {y:.1f}h8"
+        yield charts.stroke(f"M{x:.1f} {low:.1f}V{y:.1f}{ends}", "ink", 1.5)
+    gain = speed(value, between) if timed else f"{value:.2f} tokens"
     words = f"{gain} with {length} draft {plural(length, 'token')}"
     half = charts.text_width(words, charts.PLAIN) / 2
     middle = min(max(x, panel.left + half), panel.right - half)

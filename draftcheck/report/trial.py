@@ -9,12 +9,20 @@ import click
 
 from draftcheck.report.json import HEAD, dumps
 from draftcheck.report.safe import md, safe
-from draftcheck.trial.result import SpeculationFigures, Trial
+from draftcheck.trial import offered_ways
+from draftcheck.trial.result import Interval, SpeculationFigures, Trial
 
 BAR = 32
 SHOWN = (1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24)
 """Draft lengths in the picture."""
 KINDS = {"draft_model": "drafts of", "tree": "the tree", "ngram": "copied", "threshold": "drafts"}
+
+
+SOURCES = {
+    "steps": "its steps timed one by one",
+    "measured": "measured in it",
+    "modelled": "modelled, not measured",
+}
 
 
 def code(trial: Trial) -> int:
@@ -36,18 +44,33 @@ def answer(trial: Trial) -> str:
     if not trial.lengths:  # no draft but the text itself
         copied = max((row.tokens_per_pass for row in trial.ngram), default=1.0)
         figures = f"copied drafts give {copied:.2f} tokens per pass at best"
+    row, origin = trial.headline, trial.costs_origin
+    gain = way = where = unsure = ""
+    if row is not None:
+        gain = speed(row.speedup, row.speedup_ci95)
+        way = f" with {KINDS.get(row.method, row.method)} {row.name}"
+    if origin is not None:
+        # A library's generation takes more than its steps do.
+        where = f" by the steps of {origin}" if origin.source == "steps" else f" in {origin}"
+        if origin.warning:
+            unsure = f"; do not decide by it: {origin.warning.partition('; ')[0]}"
+    if (lost := trial.lost_for_real) is not None:
+        real = f"a real run with drafts of {lost.draft_tokens} gave {speed(lost.speedup)}"
+        steps = f"; the steps alone: {gain}{way}" if gain else ""
+        same = origin is not None and origin.engine == trial.verified_by
+        by = str(origin) if same else trial.verified_by
+        return f"not worth it in {by}: {real} ({figures}){steps}{unsure}"
     if trial.best is None:
         return f"{figures}; step costs were not measured"
     if not trial.pays:
-        rows = trial.lengths or trial.ngram
-        top = max((row.speedup or 0.0 for row in rows), default=0.0)
-        return f"do not speculate: {figures}, and the best length gives {top:.2f}x"
-    real = trial.verified
-    if real is not None and real.speedup is not None and real.speedup < 1:
-        # The steps promise it, this backend or engine does not keep it.
-        figures += f"; {real.engine or trial.backend} itself gave {real.speedup:.2f}x"
-    way = f"{KINDS.get(trial.best.method, trial.best.method)} {trial.best.name}"
-    return f"{trial.best.speedup:.2f}x faster with {way} ({figures})"
+        return f"not worth it{where}: {gain} at best,{way} ({figures}){unsure}"
+    return f"{gain}{where}{way} ({figures}){unsure}"
+
+
+def speed(value: float | None, between: Interval | None = None) -> str:
+    """A speed-up, and its interval where that is known."""
+    ends = f" ({between[0]:.2f} to {between[1]:.2f})" if between is not None else ""
+    return f"{value or 0.0:.2f}x{ends}"
 
 
 def short(trial: Trial) -> str:
@@ -72,7 +95,14 @@ def _blocks(trial: Trial) -> Iterator[str]:
     head.append(_measured(trial))
     if trial.interval:
         low, high = trial.interval
-        head.append(f"  acceptance  {trial.acceptance:.3f}, 95 % within {low:.3f} to {high:.3f}")
+        head.append(
+            f"  acceptance  {trial.acceptance:.3f}, 95 % within {low:.3f} to {high:.3f};"
+            f" holds in every engine{_that_runs_it_so(trial)}"
+        )
+    if (origin := trial.costs_origin) is not None:
+        sure = "" if origin.spread is None else f", known to within {origin.spread:.0%}"
+        source = SOURCES.get(origin.source, origin.source)
+        head.append(f"  speed       {safe(str(origin))}, {safe(source)}{sure}; holds there alone")
     yield "\n".join([*head, *_figures(trial)])
     if trial.lengths:
         yield _curve("draft tokens", trial.lengths, trial)
@@ -84,20 +114,27 @@ def _blocks(trial: Trial) -> Iterator[str]:
         yield _kinds(trial)
     if trial.ngram:
         yield "\n".join(_other_ways(trial))
-    if trial.loads:
+    if len(trial.loads) > 1:
         lines = ["  sequences at once  best draft  speed-up"]
         for load in trial.loads:
-            lines.append(f"  {load.sequences:17d}  {load.draft_tokens:10d}  {load.speedup:7.2f}x")
-        if losing := [load.sequences for load in trial.loads if load.speedup <= 1.0]:
+            gain = speed(load.speedup, load.speedup_ci95)
+            lines.append(f"  {load.sequences:17d}  {load.draft_tokens:10d}     {gain}")
+        losing = [load.sequences for load in trial.loads if load.speedup <= 1.0]
+        if trial.pays and losing:
             lines.append(f"  from {losing[0]} sequences at once it no longer pays")
         yield "\n".join(lines)
     foot = list(_foot(trial))
-    if trial.pays and trial.best is not None and trial.best.method == "draft_model":
+    drafts_pay = trial.pays and trial.best is not None and trial.best.method == "draft_model"
+    if drafts_pay and not (trial.costs_origin and trial.costs_origin.warning):
         own = trial.head is not None and trial.draft == trial.target
         names = (trial.target,) if own else (trial.target, trial.draft)
         pair = " ".join(shlex.quote(safe(name)) for name in names)
         foot.append(f"  to switch it on: draftcheck pair {pair} --draft-tokens {trial.length}")
     yield "\n".join(foot)
+
+
+def _that_runs_it_so(trial: Trial) -> str:
+    return "" if trial.head is None else f" that runs the head as {safe(trial.head.engine)} does"
 
 
 def _measured(trial: Trial) -> str:
@@ -180,8 +217,10 @@ def _other_ways(trial: Trial) -> Iterator[str]:
     yield "  other ways"
     for rows in filter(None, (trial.thresholds, trial.trees, trial.ngram)):
         row = max(rows, key=lambda row: row.speedup or row.tokens_per_pass)
-        gain = f", {row.speedup:.2f}x" if row.speedup is not None else ""
+        gain = f", {speed(row.speedup)}" if row.speedup is not None else ""
         figures = f"{row.tokens_per_pass:.2f} tokens/pass{gain}"
+        if (origin := trial.costs_origin) and not offered_ways.of(origin.engine).offers(row):
+            figures += f", not offered by {safe(origin.engine)}"
         yield f"    {safe(row.method):10s} {safe(row.name)}: {figures}"
 
 
@@ -194,12 +233,14 @@ def _foot(trial: Trial) -> Iterator[str]:
         if trial.break_even is None:
             yield "  no acceptance would make it pay"
         else:
-            yield f"  it pays from an acceptance of {trial.break_even:.2f} on"
-    if trial.serving is not None:
-        low, high = trial.serving
+            passes = ""
+            if trial.row is not None and trial.row.break_even is not None:
+                passes = f": {trial.row.break_even:.2f} tokens per pass with {trial.length}"
+            yield f"  it pays from an acceptance of {trial.break_even:.2f} on{passes}"
+    if trial.floor_speedup is not None:
         yield (
-            f"  in a serving engine {low:.2f}x to {high:.2f}x: from these steps to steps that only"
-            " read the weights"
+            f"  memory would allow {trial.floor_speedup:.2f}x, if reading the weights were all that"
+            " steps take: no engine's figure"
         )
     if (real := trial.verified) is not None:
         same = {True: ", the same text", False: ", not always the same text", None: ""}
@@ -217,7 +258,7 @@ def _markdown(trial: Trial) -> Iterator[str]:
     yield from (f"### draftcheck trial: {md(answer(trial))}", "")
     yield from ("| draft tokens | tokens per pass | speed-up |", "|---|---|---|")
     for row in trial.lengths:
-        gain = f"{row.speedup:.2f}x" if row.speedup is not None else "not measured"
+        gain = "not measured" if row.speedup is None else speed(row.speedup, row.speedup_ci95)
         yield f"| {row.settings['draft_tokens']} | {row.tokens_per_pass:.2f} | {gain} |"
 
 

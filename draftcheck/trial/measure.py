@@ -14,6 +14,7 @@ failure is summed up all the same, and the result says that it is incomplete.
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
@@ -27,8 +28,15 @@ from draftcheck.trial import model_places, speedup
 from draftcheck.trial import prompts as prompt_files
 from draftcheck.trial.backends.backend import Backend, BrokenDraft, CannotVerify, open_backend
 from draftcheck.trial.plan import TrialPlan, TrialWork, load_texts, save_texts
-from draftcheck.trial.result import AcceptanceRate, MeasuredModel, SpeculationFigures, Trial
+from draftcheck.trial.result import (
+    AcceptanceRate,
+    CostsOrigin,
+    MeasuredModel,
+    SpeculationFigures,
+    Trial,
+)
 from draftcheck.trial.simulate import answers
+from draftcheck.trial.speedup import Costs
 
 BATCH = 16
 WATCHED = 4
@@ -40,6 +48,9 @@ VERIFIED = 6
 INTERRUPTED = "interrupted"
 BROKEN = 1.05
 """Tokens per pass up to here are not a bad draft but a broken pair."""
+UNSURE_STEPS, UNSURE_WIDTH = 0.15, 0.2
+"""A speed-up says nothing when steps are not known to within this (relative), or when its interval
+is wider than this and holds gain and loss."""
 FEWEST = 24
 """Tokens that could be drafted; of fewer even a fair draft may miss all by chance."""
 
@@ -147,6 +158,7 @@ def _read_texts(plan: TrialPlan, backend: Backend, work: TrialWork, first: int) 
 def _time_steps(plan: TrialPlan, backend: Backend, work: TrialWork, say: Say) -> None:
     if not plan.cost:
         return
+    work.busy = _busy()
     context = min([CONTEXT, *(size // 2 for size in backend.limits().contexts)])
     loads = LOADS if backend.device.startswith("cuda") else LOADS[:1]
     for sequences in loads:
@@ -156,6 +168,17 @@ def _time_steps(plan: TrialPlan, backend: Backend, work: TrialWork, say: Say) ->
             break
         work.costs.append(costs)
     work.floor = backend.floor()
+
+
+def _busy() -> str | None:
+    """Said where more wants to run than there are cores."""
+    try:
+        load, cores = os.getloadavg()[0], os.cpu_count() or 1
+    except (AttributeError, OSError):  # not every system tells
+        return None
+    if load <= cores:
+        return None
+    return f"the machine was busy (load {load:.1f} on {cores} core{'s' * (cores > 1)})"
 
 
 def _speculate_for_real(
@@ -197,7 +220,9 @@ def sum_up(plan: TrialPlan, backend: Backend, work: TrialWork) -> Trial:
     # Draft lengths as far as the context allows.
     limits = backend.limits()
     longest = min([limits.longest, *(max(size - 1, 1) for size in limits.contexts)])
-    ways = answers.answer(traces, cost, longest, plan.tree, backend.speedups)
+    origin = _origin(backend, cost)
+    engine = None if origin is None else origin.engine
+    ways = answers.answer(traces, cost, longest, plan.tree, backend.speedups, engine)
     rate = AcceptanceRate(0.0)
     if counts := ways.by_length.get(ways.length):
         interval = answers.interval(counts.accepted, counts.drafted)
@@ -211,7 +236,7 @@ def sum_up(plan: TrialPlan, backend: Backend, work: TrialWork) -> Trial:
     names = [trace.category for trace in traces]
     kinds = ["sampled" if trace.temperature > 0 else "greedy" for trace in traces]
     mixed = answers.parts(kinds, ways.by_length, ways.length, cost) if len(set(kinds)) > 1 else {}
-    return Trial(
+    trial = Trial(
         **_circumstances(plan, backend),
         prompts=len(traces),
         tokens=int(sum(len(trace.tokens) for trace in traces)),
@@ -230,6 +255,7 @@ def sum_up(plan: TrialPlan, backend: Backend, work: TrialWork) -> Trial:
         overlap=answers.mean([trace.overlap for trace in sampled]),
         greedy_draft=answers.mean([trace.agree for trace in sampled]),
         costs=cost,
+        costs_origin=origin,
         floor=work.floor,
         floor_speedup=floor[0].speedup if floor else None,
         loads=tuple(answers.loads(ways.by_length, work.costs)),
@@ -239,6 +265,31 @@ def sum_up(plan: TrialPlan, backend: Backend, work: TrialWork) -> Trial:
         broken=broken,
         notes=(*backend.notes, *few, *_copies(ways)),
     )
+    return _warned(trial, origin, work.busy) if origin is not None else trial
+
+
+def _origin(backend: Backend, cost: Costs | None) -> CostsOrigin | None:
+    if cost is not None and cost.engine:
+        return CostsOrigin(cost.engine, cost.version or None, cost.source, cost.spread)
+    if backend.speedups and (head := backend.head_run) is not None:  # whole runs were timed
+        return CostsOrigin(head.engine, head.version, "measured", None)
+    return None
+
+
+def _warned(trial: Trial, origin: CostsOrigin, busy: str | None) -> Trial:
+    """With a warning where nobody should decide by the speed-ups."""
+    reasons = [busy] if busy else []
+    if origin.spread is not None and origin.spread > UNSURE_STEPS:
+        apart = f"{origin.spread:.0%}" if origin.spread < 1 else "several times that"
+        reasons.append(f"what steps take is known to within {apart} only")
+    low, high = (trial.headline and trial.headline.speedup_ci95) or (0.0, 0.0)
+    if low < 1 < high and high - low > UNSURE_WIDTH:
+        reasons.append(f"between {low:.2f}x and {high:.2f}x gain and loss are both possible")
+    if not reasons:
+        return trial
+    origin = structs.replace(origin, warning="; ".join(reasons))
+    note = f"do not decide by these speed-ups: {origin.warning}"
+    return structs.replace(trial, costs_origin=origin, notes=(*trial.notes, note))
 
 
 def broken_trial(plan: TrialPlan, backend: Backend | None, why: str, seconds: float) -> Trial:
@@ -249,7 +300,7 @@ def broken_trial(plan: TrialPlan, backend: Backend | None, why: str, seconds: fl
         tokens=0,
         seconds=seconds,
         stopped=why,
-        length=answers.USUAL,
+        length=speedup.USUAL,
         acceptance_rate=AcceptanceRate(0.0),
         broken=why,
         notes=() if backend is None else tuple(backend.notes),

@@ -68,6 +68,8 @@ class TrialWork:
     costs: list[Costs] = field(default_factory=list)
     """One for each number of sequences at once."""
     floor: Costs | None = None
+    busy: str | None = None
+    """What else kept the machine busy when steps were timed."""
     stopped: str = "all prompts were used"
     incomplete: str | None = None
 

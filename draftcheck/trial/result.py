@@ -55,6 +55,22 @@ class HeadRun(msgspec.Struct, frozen=True):
     """Layers of the target whose inputs it read; none: the last state."""
 
 
+class CostsOrigin(msgspec.Struct, frozen=True):
+    """Whose costs the speed-ups rest on; acceptance holds in every engine, speed in this one."""
+
+    engine: Text
+    version: Text | None
+    source: Text
+    """As in Costs."""
+    spread: Number | None
+    """As in Costs; None: not known."""
+    warning: Text | None = None
+    """Why nobody should decide by these speed-ups."""
+
+    def __str__(self) -> str:
+        return f"{self.engine} {self.version}" if self.version else self.engine
+
+
 class AcceptanceRate(msgspec.Struct, frozen=True):
     """Accepted over drafted tokens."""
 
@@ -94,7 +110,10 @@ class VllmCounters(msgspec.Struct, frozen=True):
 
 
 class SpeculationFigures(
-    msgspec.Struct, frozen=True, kw_only=True, rename={"interval": "tokens_per_pass_ci95"}
+    msgspec.Struct,
+    frozen=True,
+    kw_only=True,
+    rename={"interval": "tokens_per_pass_ci95", "break_even": "break_even_tokens_per_pass"},
 ):
     """One way of speculating and what it came to; each method has settings of its own."""
 
@@ -113,13 +132,17 @@ class SpeculationFigures(
     draft_efficiency: Number
     drafted_per_pass: Number
     speedup: Number | None = None
+    speedup_ci95: Interval | None = None
     mbsu: Number | None = None
     """Memory-bound speed-up: tau / (c g + 1)."""
+    break_even: Number | None = None
+    """Tokens per pass from which this draft length pays: a pass in plain steps."""
     counters: VllmCounters | None = None
     """Of draft lengths."""
 
     def __post_init__(self) -> None:
         _check_order(self.interval)
+        _check_order(self.speedup_ci95)
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -127,12 +150,18 @@ class SpeculationFigures(
         return {name: value for name in SETTINGS if (value := getattr(self, name)) is not None}
 
     def to_dict(self) -> dict[str, Any]:
-        left_out = {*SETTINGS, "mbsu", "counters"} - self.settings.keys()
+        of_lengths = ("mbsu", "break_even_tokens_per_pass", "counters")
+        left_out = {*SETTINGS, *of_lengths} - self.settings.keys()
         return {name: value for name, value in _fields(self).items() if name not in left_out}
 
     def to_dict_with_counters(self) -> dict[str, Any]:
         """The same of a draft length."""
-        body = {**self.to_dict(), "mbsu": self.mbsu, "counters": {}}
+        body = {
+            **self.to_dict(),
+            "mbsu": self.mbsu,
+            "break_even_tokens_per_pass": self.break_even,
+            "counters": {},
+        }
         return body if self.counters is None else {**body, **_with_shares(self.counters)}
 
 
@@ -143,6 +172,10 @@ class LoadFigures(msgspec.Struct, frozen=True, rename={"target_step": "target_st
     draft_tokens: Whole
     speedup: Number
     target_step: Number
+    speedup_ci95: Interval | None = None
+
+    def __post_init__(self) -> None:
+        _check_order(self.speedup_ci95)
 
 
 class CategoryFigures(msgspec.Struct, frozen=True, kw_only=True):
@@ -155,6 +188,10 @@ class CategoryFigures(msgspec.Struct, frozen=True, kw_only=True):
     draft_tokens: Whole
     """The length that is best for this part; the trial's own where no costs are known."""
     speedup: Number | None = None
+    speedup_ci95: Interval | None = None
+
+    def __post_init__(self) -> None:
+        _check_order(self.speedup_ci95)
 
     @property
     def acceptance(self) -> float:
@@ -205,6 +242,7 @@ class Trial(
         "greedy_lengths": "greedy_draft_lengths",
         "reencoded": "reencoded_lengths",
         "costs": "cost",
+        "costs_origin": "costs",
         "break_even": "break_even_acceptance",
     },
 ):
@@ -252,8 +290,11 @@ class Trial(
     best: SpeculationFigures | None = None
     """None: neither costs nor real runs were timed."""
     costs: Costs | None = None
+    costs_origin: CostsOrigin | None = None
+    """None: no speed-ups, or not known whose."""
     floor: Costs | None = None
     floor_speedup: Number | None = None
+    """What memory would allow; no engine's figure."""
     loads: Annotated[tuple[LoadFigures, ...], Meta(max_length=MAX_ROWS)] = ()
     break_even: Number | None = None
     verified: VerifiedRun | None = None
@@ -297,12 +338,38 @@ class Trial(
     @property
     def pays(self) -> bool | None:
         """Whether anything beats not speculating."""
+        if self.lost_for_real is not None:
+            return False
         return None if self.best is None else self.best.method != "none"
+
+    @property
+    def lost_for_real(self) -> VerifiedRun | None:
+        """The real run, where it was slower: then no promise counts, unless of another engine."""
+        real, origin = self.verified, self.costs_origin
+        if real is None or real.speedup is None or real.speedup >= 1:
+            return None
+        if origin is None or origin.source == "steps" or origin.engine == self.verified_by:
+            return real
+        return None
+
+    @property
+    def verified_by(self) -> str:
+        """The engine of the real run."""
+        named = None if self.verified is None else self.verified.engine
+        return named or self.backend
 
     @property
     def row(self) -> SpeculationFigures | None:
         """The draft length that single figures are about."""
         return next((row for row in self.lengths if row.draft_tokens == self.length), None)
+
+    @property
+    def headline(self) -> SpeculationFigures | None:
+        """The best way, or what comes nearest to paying; None: no speed-ups are known."""
+        if self.best is None or self.best.method != "none":
+            return self.best
+        copied = [row for row in self.ngram if row.speedup is not None and row.speedup <= 1]
+        return self.row or max(copied, key=lambda row: row.speedup or 0.0, default=None)
 
     @property
     def counters(self) -> VllmCounters | None:
@@ -314,11 +381,10 @@ class Trial(
 
     @property
     def serving(self) -> Interval | None:
-        """Where a serving engine's speed-up lies: between the timed steps and the floor."""
-        if self.row is None or self.row.speedup is None or self.floor_speedup is None:
+        """The interval of the speed-up in a serving engine, where its costs are known."""
+        if self.row is None or self.costs_origin is None or self.costs_origin.source == "steps":
             return None
-        low, high = sorted((self.row.speedup, self.floor_speedup))
-        return low, high
+        return self.row.speedup_ci95
 
     @property
     def token_rate_ratio(self) -> float | None:

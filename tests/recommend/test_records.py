@@ -18,7 +18,7 @@ TARGET, DRAFT = FIXTURES / "pair" / "target", FIXTURES / "pair" / "draft"
 BODY: dict[str, Any] = {
     "target": {"ref": "a/b"}, "draft": {"ref": "c/d"}, "lengths": [{"speedup": 1.5}],
     "thresholds": [], "verified": None, "acceptance_rate": {"value": 0.5}, "device": "cpu",
-    "dtype": "float32", "broken": None,
+    "dtype": "float32", "broken": None, "costs": None,
 }  # fmt: skip
 NONSENSE: tuple[Any, ...] = (
     None, True, -1, 10**400, math.nan, math.inf, "", "x" * 10**6, "\ud800", [], [[]], [None], {},
@@ -32,9 +32,11 @@ def test_the_best_length_of_a_report_counts(tmp_path: Path) -> None:
     assert (record.target, record.draft, record.speedup, record.acceptance) == (
         "a/b", "c/d", 1.5, 0.5,
     )  # fmt: skip
-    real = {**BODY, "verified": {"speedup": 1.2}}
+    assert record.where == "cpu, float32"
+    real = {**BODY, "verified": {"speedup": 1.2}, "costs": {"engine": "vllm", "version": "0.32.0"}}
     (tmp_path / "b.json").write_text(json.dumps(real), encoding="utf-8")
-    assert [record.speedup for record in records.load([tmp_path]).values()] == [1.2]
+    [record] = records.load([tmp_path]).values()
+    assert (record.speedup, record.where) == (1.2, "cpu, float32, vllm 0.32.0")
 
 
 @pytest.mark.parametrize("name", sorted(BODY))

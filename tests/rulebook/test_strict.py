@@ -27,7 +27,7 @@ from draftcheck.memory import gpus, profiles
 from draftcheck.models.readers.weights import families
 from draftcheck.probe.run import ProbeFile
 from draftcheck.rulebook import book, file_rules, files, tables
-from draftcheck.trial import prompts
+from draftcheck.trial import offered_ways, prompts
 from draftcheck.trial.backends.llamacpp import program
 from draftcheck.trial.backends.transformers.heads import ways
 from draftcheck.why import messages
@@ -42,6 +42,7 @@ TYPES: dict[str, Any] = {
     "tables/llama-server": program.Spellings,
     "tables/memory": profiles.MemoryFile,
     "tables/parameters": families.ParameterFile,
+    "tables/speculation-ways": offered_ways.EngineWaysFile,
     **{f"tables/{name}": kind for name, kind in tables.TYPES.items()},
     "files": file_rules.FileRules,
     "gate": file_rules.GateRules,

@@ -266,6 +266,9 @@ def test_a_draft_is_worth_what_llama_servers_passes_take(
     copied = ran.json["ngram"][0]
     assert copied["speedup"] == pytest.approx(copied["tokens_per_pass"])  # no draft to wait for
     assert ran.json["cost"]["how"] == "passes of llama-server"
+    whose = {"engine": "llama.cpp", "version": "toy-1", "source": "measured"}
+    assert ran.json["costs"].items() >= whose.items()
+    assert ran.json["costs"]["spread"] == pytest.approx(0, abs=1e-9)
     longest = [line for line in program.lines if "--spec-draft-n-max 16" in line]
     assert len(longest) == sum("-md" not in line for line in program.lines[2:]) == 3
 
@@ -351,7 +354,10 @@ def test_a_head_in_gguf_is_worth_what_llama_server_took(
     assert (ran.json["thresholds"], ran.json["trees"]) == ([], [])
     assert result.parse({**ran.json}, "").pays
     told = run(*common).out
-    assert f"{best['speedup']:.2f}x faster with drafts of" in told
+    whose = {"engine": "llama.cpp", "version": "toy-1", "source": "measured"}
+    assert ran.json["costs"] == {**whose, "spread": None, "warning": None}
+    assert best["break_even_tokens_per_pass"] == best["tokens_per_pass"] / best["speedup"]
+    assert f"{best['speedup']:.2f}x in llama.cpp toy-1 with drafts of" in told
     assert "tokens/pass  speed-up\n" in told
     assert "speed-ups are measured" in told and "no thresholds and trees" in told
     assert "p_min" not in told and "best of" not in told

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from msgspec import structs
 
-from draftcheck.trial import speedup
+from draftcheck.trial import offered_ways, speedup
 from draftcheck.trial.result import (
     AcceptanceRate,
     CategoryFigures,
@@ -27,10 +27,8 @@ from draftcheck.trial.simulate.traces import (
     Trace,
     line_up,
 )
-from draftcheck.trial.speedup import LONGEST, Costs, ratio
+from draftcheck.trial.speedup import LONGEST, USUAL, Costs, ratio
 
-USUAL = 4
-"""Draft length of single figures where no costs say which is best."""
 P_MIN = (0.0, 0.25, 0.5, 0.6, 0.7, 0.75, 0.8, 0.9, 0.95)
 P_MIN_LENGTHS = (4, 8, 16)
 BUDGETS = (4, 8, 16, 32, 64)
@@ -107,11 +105,13 @@ def answer(
     longest: int = LONGEST,
     tree: trees.DraftTree | None = None,
     measured: Mapping[int, float] | None = None,
+    engine: str | None = None,
 ) -> TrialAnswers:
     """Every way of speculating; without costs no speed-up and no best way.
 
     longest: tokens that the draft can propose; 0: there is no draft, and only copying is left.
     measured: speed-ups of real runs, by draft length; they count before those from costs.
+    engine: whose speed it is; a way that it does not offer is never the best.
     """
     make = _FiguresMaker(Bootstrap(len(traces)), cost)
     line = line_up(traces)
@@ -119,8 +119,8 @@ def answer(
     lengths = tuple(make.lengths(counts))
     if measured:
         lengths = tuple(
-            structs.replace(row, speedup=measured.get(g))
-            for g, row in zip(counts, lengths, strict=True)
+            structs.replace(row, speedup=gain, break_even=gain and row.tokens_per_pass / gain)
+            for row, gain in zip(lengths, map(measured.get, counts), strict=True)
         )
     other: tuple[SpeculationFigures, ...] = ()
     if longest and _draft_samples(traces):  # otherwise a greedy draft is the same draft
@@ -132,8 +132,10 @@ def answer(
     grams = tuple(make.ngrams(line, ngram.NgramTexts(traces)))
     timed, best = cost is not None or bool(measured), None
     if timed:
-        every = (NO, *lengths, *other, *thresholds, *shapes, *grams)
-        best = max(every, key=lambda row: row.speedup or 0.0)
+        ways = offered_ways.of(engine)
+        every = (*lengths, *(other if ways.greedy_draft else ()), *thresholds, *shapes, *grams)
+        offered = [NO, *filter(ways.offers, every)]
+        best = max(offered, key=lambda row: row.speedup or 0.0)
     length = min(USUAL, max(counts, default=USUAL))
     if timed and lengths:
         length = max(lengths, key=lambda row: row.speedup or 0.0).draft_tokens or USUAL
@@ -181,13 +183,16 @@ class _FiguresMaker:
         self, method: str, name: str, counts: PassCounts, drafts_in: float, **settings: Any
     ) -> SpeculationFigures:
         """drafts_in: draft steps that one pass waits for."""
-        gain = mbsu = None
+        gain = between = mbsu = break_even = None
         tokens, drafted = counts.tokens_per_pass, counts.drafted_per_pass
+        of_tokens = self.bootstrap.interval(counts.tokens, counts.passes)
         if self.cost is not None:
             gain = speedup.of_pass(tokens, drafted, self.cost, drafts_in)
+            between = speedup.interval(gain, tokens, of_tokens, self.cost)
             if g := settings.get("draft_tokens") if method == "draft_model" else None:
                 # Checking costs what one step costs, a draft step costs c of it.
                 mbsu = tokens / (self.cost.ratio * (1 if self.cost.at_once else g) + 1)
+                break_even = 1 / speedup.of_pass(1.0, drafted, self.cost, drafts_in)
         return SpeculationFigures(
             method=method,
             name=name,
@@ -195,8 +200,10 @@ class _FiguresMaker:
             draft_efficiency=counts.draft_efficiency,
             drafted_per_pass=drafted,
             speedup=gain,
-            interval=self.bootstrap.interval(counts.tokens, counts.passes),
+            speedup_ci95=between,
+            interval=of_tokens,
             mbsu=mbsu,
+            break_even=break_even,
             counters=counters(counts),
             **settings,
         )
@@ -246,17 +253,20 @@ def counters(counts: PassCounts) -> VllmCounters:
 def loads(by_length: ByLength, costs: Sequence[Costs]) -> Iterator[LoadFigures]:
     """The best length for each number of sequences at once."""
     for cost in costs if by_length else ():
-        yield LoadFigures(cost.sequences, *_best(by_length, cost), cost.target_step)
+        g, gain, between = _best(by_length, cost)
+        yield LoadFigures(cost.sequences, g, gain, cost.target_step, between)
 
 
-def _best(by_length: ByLength, cost: Costs) -> tuple[int, float]:
-    """The length that gains most, and what it gains."""
+def _best(by_length: ByLength, cost: Costs) -> tuple[int, float, Interval | None]:
+    """The length that gains most, what it gains, and the interval of that."""
     gains = {
         g: speedup.of_pass(counts.tokens_per_pass, counts.drafted_per_pass, cost)
         for g, counts in by_length.items()
     }
     g = max(gains, key=lambda length: gains[length])
-    return g, gains[g]
+    tokens = interval(by_length[g].tokens, by_length[g].passes)
+    between = speedup.interval(gains[g], by_length[g].tokens_per_pass, tokens, cost)
+    return g, gains[g], between
 
 
 def parts(
@@ -268,7 +278,7 @@ def parts(
         chosen = np.array(names) == name
         mine = {g: counts.of(chosen) for g, counts in by_length.items()}
         counts = mine[length]
-        g, gain = _best(mine, cost) if cost is not None else (length, None)
+        g, gain, between = _best(mine, cost) if cost is not None else (length, None, None)
         rate = interval(counts.accepted, counts.drafted)
         found[name] = CategoryFigures(
             prompts=int(chosen.sum()),
@@ -277,6 +287,7 @@ def parts(
             tokens_per_pass=counts.tokens_per_pass,
             draft_tokens=g,
             speedup=gain,
+            speedup_ci95=between,
         )
     return found
 

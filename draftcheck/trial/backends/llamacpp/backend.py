@@ -24,7 +24,7 @@ from draftcheck.trial.backends.backend import CannotVerify, TrialOptions
 from draftcheck.trial.backends.llamacpp import library
 from draftcheck.trial.backends.llamacpp import program as llama_program
 from draftcheck.trial.backends.llamacpp.head import HeadSides, LlamaHead
-from draftcheck.trial.backends.llamacpp.pass_times import pass_costs
+from draftcheck.trial.backends.llamacpp.pass_times import PassTimer
 from draftcheck.trial.backends.llamacpp.program import LlamaProgram, RunningServer
 from draftcheck.trial.backends.llamacpp.server import LlamaServer
 from draftcheck.trial.backends.llamacpp.speculation import Speculation
@@ -99,7 +99,7 @@ class LlamaPair(Sides):
             return steps
         self.close()
         try:
-            return pass_costs(self.real, context, steps, together=self._room_for_two())
+            return PassTimer(self.real, context, self._room_for_two()).costs(steps)
         except (ServerLost, CannotVerify, ReadError) as error:
             self.remarks.append(f"steps were timed one by one: {error}")
             return steps

@@ -10,16 +10,19 @@ g + 2 tokens begins with g drafted ones. Its own clock times them.
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Mapping
 from contextlib import ExitStack
+from statistics import fmean
 
 from msgspec import structs
 
 from draftcheck.trial.backends.llamacpp.server import LlamaServer
 from draftcheck.trial.backends.llamacpp.speculation import Speculation
-from draftcheck.trial.backends.rounds import PLAIN, Round, TimedRounds
+from draftcheck.trial.backends.rounds import merge
 from draftcheck.trial.backends.sides import ServerLost
 from draftcheck.trial.speedup import Costs
 
+PLAIN = 0
 LENGTHS = (16, 12, 8, 6, 4, 3, 2, 1)
 """Drafts that are timed, longest first: where little is accepted, one answer has them all."""
 PLAIN_PASSES = 8
@@ -38,22 +41,27 @@ class PassTimer:
         self._speculation, self._context, self._together = speculation, context, together
         self._open = ExitStack()
         self._held: dict[int, LlamaServer] = {}
-        self.build = ""
+        self.version = ""
 
-    def rounds(self) -> TimedRounds:
-        found = TimedRounds()
+    def costs(self, steps: Costs) -> Costs:
+        """Costs with which a pass takes as long as llama-server took for it.
+
+        steps: of both models, timed one by one; they say how a pass is made up.
+        """
+        rounds: list[Costs] = []
         few, many = (ROUNDS.start, ROUNDS.stop) if self._together else (APART, APART)
         with self._open:
             for turn in range(many):
-                if turn >= few and found.spread() <= SURE:
+                if turn >= few and merge(rounds).spread <= SURE:
                     break
-                found.rounds.append(self._round())
-        return found
+                rounds.append(_made_up(self._round(), steps))
+        return structs.replace(merge(rounds), how="passes of llama-server", version=self.version)
 
-    def _round(self) -> Round:
+    def _round(self) -> dict[int, float]:
+        """Drafted tokens -> seconds of such a pass."""
         seen: dict[int, list[float]] = defaultdict(list)
         plain = self._server(PLAIN)
-        self.build = plain.build
+        self.version = plain.version
         seen[PLAIN] += [seconds for _, seconds in plain.passes(self._context, PLAIN_PASSES + 1)]
         fast = self._server(LENGTHS[0])
         for g in LENGTHS:
@@ -61,7 +69,9 @@ class PassTimer:
                 for drafted, seconds in fast.passes(self._context, g + 2):
                     if drafted in LENGTHS:  # not 0: that pass waits for the draft too
                         seen[drafted].append(seconds)
-        return seen
+        if not seen[PLAIN] or len(seen) == 1:
+            raise ServerLost("llama-server tells no times of its passes")
+        return {drafted: fmean(seconds) for drafted, seconds in sorted(seen.items())}
 
     def _server(self, g: int) -> LlamaServer:
         """The one with drafts of up to g tokens."""
@@ -75,27 +85,16 @@ class PassTimer:
         return self._held[g]
 
 
-def pass_costs(speculation: Speculation, context: int, steps: Costs, *, together: bool) -> Costs:
-    """Costs with which every pass takes as long as llama-server took for it.
-
-    steps: of both models, timed one by one; they say how a pass is made up, as far as they leave
-    room for all of it. What they do not explain is overhead.
-    """
-    timer = PassTimer(speculation, context, together)
-    timed = timer.rounds()
-    seconds = timed.seconds()
-    plain = structs.replace(steps, target_step=seconds.pop(PLAIN))
-    if not seconds:
-        raise ServerLost("llama-server tells no times of its drafts")
-    draft = min([steps.draft_step, *((s - plain.target_step) / g for g, s in seconds.items())])
-    draft = max(draft, 0.0)
-    check = {g: min(plain.verify_step(g + 1), s - g * draft) for g, s in sorted(seconds.items())}
+def _made_up(passes: Mapping[int, float], steps: Costs) -> Costs:
+    """Steps take what they took, as far as the passes leave room; the rest is overhead."""
+    plain = structs.replace(steps, target_step=passes[PLAIN])
+    drafting = {g: seconds for g, seconds in passes.items() if g != PLAIN}
+    room = [(seconds - plain.target_step) / g for g, seconds in drafting.items()]
+    draft = max(min(steps.draft_step, *room), 0.0)
+    check = {g: min(plain.verify_step(g + 1), s - g * draft) for g, s in drafting.items()}
     return structs.replace(
         plain,
         draft_step=draft,
-        verify={g + 1: taken for g, taken in check.items()},
-        overhead={g + 1: seconds[g] - g * draft - taken for g, taken in check.items()},
-        how="passes of llama-server",
-        version=timer.build,
-        spread=timed.spread(),
+        verify={g + 1: seconds for g, seconds in check.items()},
+        overhead={g + 1: drafting[g] - g * draft - seconds for g, seconds in check.items()},
     )

@@ -8,81 +8,155 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import torch
+import transformers
+from msgspec import structs
 from transformers import DynamicCache, StaticCache
 
+from draftcheck.trial import speedup
 from draftcheck.trial.speedup import WIDTHS, Costs
 
-REPEATS = 7
-GRAPH_REPEATS = 20
-
+ROUNDS = 5
+REPEATS = 12
+"""Of every step in a round, one after the other: what else the machine does hits all of them."""
+ROUND_SECONDS = 1.0
+"""After which a round is not repeated any more."""
+COPIES = 10
+DRAFT = 0
+"""The draft's step among those of the target, which go by their width."""
 
 Step = Callable[[], object]
 
 
+@dataclass(frozen=True, slots=True)
+class RewoundStep:
+    """A step that can be made again and again."""
+
+    run: Step
+    rewind: Callable[[], object]
+    """Undoes what it did to a cache; not timed."""
+
+
 def measure(target: Any, draft: Any, device: str, sequences: int, context: int) -> Costs | None:
     """Costs for so many sequences at once; None when they do not fit."""
-    timed = _graphs if device.startswith("cuda") else _plain
-    small = partial(timed, draft, sequences, context, (1,))
+    prepare = _graphs if device.startswith("cuda") else _plain
+    small = partial(prepare, draft, sequences, context, (1,))
     return _measured(target, lambda: small()[1], device, sequences, context)
 
 
 def measure_head(
-    target: Any, head: Callable[[], Step] | None, device: str, sequences: int, context: int
+    target: Any,
+    head: Callable[[], Step] | None,
+    device: str,
+    sequences: int,
+    context: int,
+    *,
+    at_once: bool = False,
 ) -> Costs | None:
     """The same with a step that is no model's; None: the target alone."""
+    small = None
+    if head is not None:
+        prepare = _graph if device.startswith("cuda") else RewoundStep
+        small = lambda: prepare(head(), _nothing)  # noqa: E731
+    return _measured(target, small, device, sequences, context, at_once)
 
-    def small() -> float:
-        if head is None:
-            return 0.0
-        if device.startswith("cuda"):
-            return _graph(head(), lambda: None)
-        return min(_seconds(head(), lambda: None, REPEATS))
 
-    return _measured(target, small, device, sequences, context)
+def _nothing() -> None:
+    pass
 
 
 def _measured(
-    target: Any, small: Callable[[], float], device: str, sequences: int, context: int
+    target: Any,
+    small: Callable[[], RewoundStep] | None,
+    device: str,
+    sequences: int,
+    context: int,
+    at_once: bool = False,
 ) -> Costs | None:
-    timed = _graphs if device.startswith("cuda") else _plain
+    on_gpu = device.startswith("cuda")
     try:
         with torch.inference_mode():
-            ours = timed(target, sequences, context, (1, *WIDTHS))
-            draft = small()
+            steps = (_graphs if on_gpu else _plain)(target, sequences, context, (1, *WIDTHS))
+            if small is not None:
+                steps[DRAFT] = small()
+            for step in steps.values():
+                _seconds(step)  # warms up
+            rounds = [timed_round(steps) for _ in range(ROUNDS)]
     except torch.OutOfMemoryError:
         return None
-    how = "CUDA graphs" if device.startswith("cuda") else "plain timing"
-    step = ours.pop(1)
-    return Costs(draft, step, ours, how, sequences=sequences)
+
+    def costs(times: Mapping[int, Sequence[float]]) -> Costs:
+        # Other programs only add to what a step takes; a GPU's own clock goes both ways.
+        typical = statistics.median if on_gpu else min
+        taken = {name: typical(seconds) for name, seconds in times.items()}
+        draft, step = taken.pop(DRAFT, 0.0), taken.pop(1)
+        how = "CUDA graphs" if on_gpu else "plain timing"
+        return Costs(
+            draft,
+            step,
+            taken,
+            how,
+            at_once,
+            engine="transformers",
+            version=transformers.__version__,
+            source="steps",
+            sequences=sequences,
+        )
+
+    whole = {name: [taken for one in rounds for taken in one[name]] for name in steps}
+    return structs.replace(costs(whole), spread=speedup.spread([costs(one) for one in rounds]))
 
 
-def _plain(model: Any, sequences: int, context: int, widths: Sequence[int]) -> dict[int, float]:
+def timed_round(steps: Mapping[int, RewoundStep]) -> dict[int, list[float]]:
+    """Seconds of every step, all of them in turn."""
+    times: dict[int, list[float]] = {name: [] for name in steps}
+    began = time.perf_counter()
+    for _ in range(REPEATS):
+        for name, step in steps.items():
+            times[name].append(_seconds(step))
+        if time.perf_counter() - began > ROUND_SECONDS:
+            break
+    return times
+
+
+def _seconds(step: RewoundStep) -> float:
+    if torch.cuda.is_available():
+        torch.cuda.synchronize()
+    before = time.perf_counter()
+    step.run()
+    taken = time.perf_counter() - before
+    step.rewind()
+    return taken
+
+
+def _plain(
+    model: Any, sequences: int, context: int, widths: Sequence[int]
+) -> dict[int, RewoundStep]:
     ids = torch.zeros((sequences, context), dtype=torch.long, device=model.device)
     cache = DynamicCache(config=model.config)
     model(ids, past_key_values=cache, logits_to_keep=1)
+    return {
+        width: RewoundStep(
+            partial(model, ids[:, :1].expand(sequences, width), past_key_values=cache),
+            partial(cache.crop, -width),
+        )
+        for width in widths
+    }
 
-    def time_one(width: int) -> float:
-        step = partial(model, ids[:, :1].expand(sequences, width), past_key_values=cache)
-        return min(_seconds(step, partial(cache.crop, -width), REPEATS))  # noise only adds
 
-    return {width: time_one(width) for width in widths}
-
-
-def _graphs(model: Any, sequences: int, context: int, widths: Sequence[int]) -> dict[int, float]:
+def _graphs(
+    model: Any, sequences: int, context: int, widths: Sequence[int]
+) -> dict[int, RewoundStep]:
     """One cache for all widths. Nothing is read into it: what it holds does not change the time."""
     cache = StaticCache(config=model.config, max_cache_len=context + max(widths))
     ids = torch.zeros((sequences, max(widths)), dtype=torch.long, device=model.device)
     model(ids[:, :1], past_key_values=cache)  # the cache takes its memory now
-    return {width: _width(model, cache, ids[:, :width].clone(), context) for width in widths}
-
-
-def _width(model: Any, cache: StaticCache, new: torch.Tensor, context: int) -> float:
-    place = torch.arange(context, context + new.shape[1], device=model.device)[None]
+    pool = torch.cuda.graph_pool_handle()  # nobody reads what came out: all write to one place
 
     def rewind() -> None:
         """The cache counts what it holds, on the device and inside the graph."""
@@ -93,11 +167,17 @@ def _width(model: Any, cache: StaticCache, new: torch.Tensor, context: int) -> f
             if hasattr(layer, "cumulative_length_int"):
                 layer.cumulative_length_int = context
 
-    return _graph(partial(model, new, past_key_values=cache, position_ids=place), rewind)
+    def captured(width: int) -> RewoundStep:
+        new = ids[:, :width].clone()
+        place = torch.arange(context, context + width, device=model.device)[None]
+        step = partial(model, new, past_key_values=cache, position_ids=place)
+        return _graph(step, rewind, pool)
+
+    return {width: captured(width) for width in widths}
 
 
-def _graph(step: Step, rewind: Callable[[], None]) -> float:
-    """Seconds of a step under a CUDA graph; rewind: undoes what it did to a cache."""
+def _graph(step: Step, rewind: Callable[[], object], pool: Any = None) -> RewoundStep:
+    """The step under a CUDA graph."""
     rewind()
     side = torch.cuda.Stream()
     side.wait_stream(torch.cuda.current_stream())
@@ -107,7 +187,7 @@ def _graph(step: Step, rewind: Callable[[], None]) -> float:
             rewind()
     torch.cuda.current_stream().wait_stream(side)
     graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
+    with torch.cuda.graph(graph, pool=pool):
         step()
     rewind()
 
@@ -115,20 +195,7 @@ def _graph(step: Step, rewind: Callable[[], None]) -> float:
         graph.replay()
         torch.cuda.synchronize()
 
-    return statistics.median(_seconds(replay, rewind, GRAPH_REPEATS))
-
-
-def _seconds(step: Step, after: Callable[[], None], repeats: int) -> list[float]:
-    """Times of a step; what has to be undone after it is not timed."""
-    seconds = []
-    for _ in range(repeats + 1):  # the first one warms up
-        if torch.cuda.is_available():
-            torch.cuda.synchronize()
-        before = time.perf_counter()
-        step()
-        seconds.append(time.perf_counter() - before)
-        after()
-    return seconds[1:]
+    return RewoundStep(replay, rewind)
 
 
 def floor(target: Any, draft: Any, device: str) -> Costs | None:
@@ -143,8 +210,9 @@ def floor(target: Any, draft: Any, device: str) -> Costs | None:
         copied.copy_(source)
         torch.cuda.synchronize()
 
-    # Bytes per second of reading and writing.
-    bandwidth = 2 * size / statistics.median(_seconds(copy, lambda: None, 10))
+    times = [_seconds(RewoundStep(copy, _nothing)) for _ in range(1 + COPIES)]
+    # Bytes per second of reading and writing; the first time warms up.
+    bandwidth = 2 * size / statistics.median(times[1:])
     step, small = (_read_bytes(model) / bandwidth for model in (target, draft))
     return Costs(small, step, dict.fromkeys(WIDTHS, step), "memory-bound floor")
 

@@ -31,7 +31,6 @@ from draftcheck.trial.backends.backend import (
     draft_not_numbers,
     target_not_numbers,
 )
-from draftcheck.trial.backends.rounds import PLAIN
 from draftcheck.trial.backends.sides import GREEDY
 from draftcheck.trial.backends.vllm import pass_times
 from draftcheck.trial.backends.vllm.engines import MEMORY, VllmEngines, sampling
@@ -177,7 +176,7 @@ class VllmBackend(Backend):
                 self._start_target()
                 started += 1
             timer = partial(pass_times.time_engine, self._engines, self._refs[0], loads=loads)
-            timed[PLAIN] = timer(engine=self._target, drafts=False)
+            timed[pass_times.PLAIN] = timer(engine=self._target, drafts=False)
             self.close()
             for g in pass_times.LENGTHS:
                 engine = self._engines.start_drafting(self._facts, self._refs, g)

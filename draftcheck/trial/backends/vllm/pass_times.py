@@ -12,10 +12,13 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from draftcheck.trial.backends.rounds import PLAIN, Round, TimedRounds
+from msgspec import structs
+
+from draftcheck.trial.backends.rounds import merge
 from draftcheck.trial.backends.vllm.engines import VllmEngines, counters
 from draftcheck.trial.speedup import LONGEST, Costs
 
+PLAIN = 0
 LENGTHS = (2, 6)
 PROMPT, FEW, MANY = 256, 8, 72
 """Tokens of a prompt and of the two answers."""
@@ -56,28 +59,21 @@ def time_engine(
 
 def costs(timed: dict[int, Loads], version: str) -> dict[int, Costs]:
     """By load; timed: by drafted tokens, PLAIN for the plain engine."""
+    how = f"passes of vLLM with {LENGTHS[0]} and {LENGTHS[1]} drafted tokens"
     made = {}
     for sequences in timed[PLAIN]:
-        each: list[Round] = [
-            {g: [taken] for g, taken in zip(timed, row, strict=True)}
-            for row in zip(*(loads[sequences] for loads in timed.values()), strict=False)
+        each = zip(*(timed[g][sequences] for g in (PLAIN, *LENGTHS)), strict=False)
+        rounds = [
+            structs.replace(_line(*seconds), how=how, version=version, sequences=sequences)
+            for seconds in each
         ]
-        if not each:
-            continue
-        rounds = TimedRounds(each)
-        seconds = rounds.seconds()
-        short, long = LENGTHS
-        step = max((seconds[long] - seconds[short]) / (long - short), 0.0)
-        rest = max(seconds[short] - short * step, 0.0)
-        made[sequences] = Costs(
-            step,
-            seconds[PLAIN],
-            {2: rest, LONGEST + 1: rest},
-            f"passes of vLLM with {short} and {long} drafted tokens",
-            engine="vllm",
-            version=version,
-            source="measured",
-            spread=rounds.spread(),
-            sequences=sequences,
-        )
+        if rounds:
+            made[sequences] = merge(rounds)
     return made
+
+
+def _line(plain: float, short: float, long: float) -> Costs:
+    """From passes with LENGTHS drafted tokens; checking one more token is part of a step."""
+    step = max((long - short) / (LENGTHS[1] - LENGTHS[0]), 0.0)
+    rest = max(short - LENGTHS[0] * step, 0.0)
+    return Costs(step, plain, {2: rest, LONGEST + 1: rest}, engine="vllm", source="measured")

@@ -15,7 +15,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from msgspec import structs
 from transformers import DynamicCache
 
 from draftcheck.trial.backends.backend import (
@@ -282,14 +281,15 @@ class HeadBackend(TransformersTarget):
 
     def costs(self, sequences: int, context: int) -> Costs | None:
         step = None if self.head is None else partial(self.head.step, sequences, context)
+        at_once = self.head is not None and self.head.at_once
         try:
-            found = steps.measure_head(self.target, step, self.device, sequences, context)
+            return steps.measure_head(
+                self.target, step, self.device, sequences, context, at_once=at_once
+            )
         except Exception as error:  # caches that cannot be rewound, kernels that cannot be captured
             words = " ".join(str(error).split())[:200] or type(error).__name__
             self.remarks.append(f"steps of {sequences} sequences could not be timed: {words}")
             return None
-        at_once = self.head is not None and self.head.at_once
-        return structs.replace(found, at_once=at_once) if found is not None else None
 
     def verify(self, texts: Sequence[TargetText], g: int, options: TrialOptions) -> VerifiedRun:
         if self.head is None:
