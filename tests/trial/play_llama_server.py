@@ -7,6 +7,7 @@ takes PASS milliseconds, and each drafted token DRAFTED more.
 from __future__ import annotations
 
 import json
+import os
 import sys
 import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -129,7 +130,8 @@ def main(build: str, arguments: list[str]) -> None:
         print("Available devices:\n  CUDA0: Toy GPU (1024 MiB, 512 MiB free)")
     else:
         with Path(__file__).with_name(f"{build}.log").open("a") as log:
-            print(" ".join(arguments), file=log)
+            told = [f"{k}={v}" for k, v in os.environ.items() if k.startswith("LLAMA_ARG_")]
+            print(" ".join(arguments + told), file=log)
         if "refused.gguf" in " ".join(arguments):
             sys.exit("error: failed to load model")
         time.sleep(0.05)

@@ -273,6 +273,18 @@ def test_a_draft_is_worth_what_llama_servers_passes_take(
     assert len(longest) == sum("-md" not in line for line in program.lines[2:]) == 3
 
 
+def test_offload_is_what_the_environment_says(
+    run: Run, program: Program, few: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LLAMA_ARG_N_GPU_LAYERS", "12")
+    monkeypatch.setenv("LLAMA_ARG_CTX_SIZE", "64")
+    ran = run("trial", *PAIR, "--prompts", few, "--tokens", "40", "--no-cost")
+    assert ran.code == 0, ran.err
+    assert not any("-ngl" in line for line in program.lines)
+    assert all("LLAMA_ARG_N_GPU_LAYERS=12" in line for line in program.lines)
+    assert not any("LLAMA_ARG_CTX_SIZE" in line for line in program.lines)
+
+
 @pytest.mark.parametrize("drafts", [False, True])
 def test_a_server_that_runs_is_timed_unless_it_speculates(
     run: Run, program: Program, few: Path, drafts: bool

@@ -216,8 +216,10 @@ def arguments(program: LlamaProgram, options: TrialOptions) -> list[str]:
     found += program.if_known("prompt_cache", "0")
     if options.device == "cpu":
         return [*found, "-ngl", "0", "-dev", "none"]
+    if not os.environ.get(llama_program.spellings().offload):
+        found += ["-ngl", "99"]
     number = (options.device or "").partition(":")[2]
-    return [*found, "-ngl", "99", *(["-dev", f"CUDA{number}"] if number else [])]
+    return [*found, *(["-dev", f"CUDA{number}"] if number else [])]
 
 
 def at(url: str, key: str | None = None) -> LlamaServer:
