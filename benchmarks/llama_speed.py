@@ -18,7 +18,7 @@ import tempfile
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from pathlib import Path
-from statistics import fmean
+from statistics import median
 from typing import Any
 
 import gguf
@@ -130,7 +130,7 @@ def real(pair: tuple[Path, Path]) -> dict[int, float]:
         for server in servers.values():
             answer(server, 0)
         times = [{g: answer(server, i) for g, server in servers.items()} for i in range(ANSWERS)]
-    return {g: fmean([one[g] for one in times]) for g in servers}
+    return {g: median([one[g] for one in times]) for g in servers}
 
 
 def compare(pair: tuple[Path, Path]) -> dict[str, Any]:

@@ -80,7 +80,8 @@ def open(target: str, draft: str | None, options: TrialOptions) -> Sides:
     else:
         program = LlamaProgram(path)
         settings = arguments(program, options)
-        sides.real = Speculation(program, mine, theirs, settings, sides.close)
+        together = room_for_two(big.device, mine, theirs)
+        sides.real = Speculation(program, mine, theirs, settings, sides.close, together=together)
         sides.speculation = sides.real.verify
     return sides
 
@@ -99,21 +100,20 @@ class LlamaPair(Sides):
             return steps
         self.close()
         try:
-            return PassTimer(self.real, context, self._room_for_two()).costs(steps)
+            return PassTimer(self.real, context).costs(steps)
         except (ServerLost, CannotVerify, ReadError) as error:
             self.remarks.append(f"steps were timed one by one: {error}")
             return steps
 
-    def _room_for_two(self) -> bool:
-        """Whether the target can be loaded twice: on a CPU, where memory can be asked for."""
-        if self.device != "cpu" or self.real is None or self.real.draft is None:
-            return False
-        size = sum(facts(file).weights.nbytes or 0 for file in (self.real.target, self.real.draft))
-        try:
-            memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-        except (AttributeError, ValueError, OSError):  # not everywhere
-            return False
-        return 0 < 4 * size < memory
+
+def room_for_two(device: str, target: Path, draft: Path) -> bool:
+    """Whether the target can be loaded twice: on a CPU, where memory can be asked for."""
+    size = sum(facts(file).weights.nbytes or 0 for file in (target, draft))
+    try:
+        memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, ValueError, OSError):  # not everywhere
+        return False
+    return device == "cpu" and 0 < 4 * size < memory
 
 
 def open_alone(target: Path, options: TrialOptions) -> Sides:

@@ -18,9 +18,9 @@ from msgspec import structs
 
 from draftcheck.trial.backends.llamacpp.server import LlamaServer
 from draftcheck.trial.backends.llamacpp.speculation import Speculation
-from draftcheck.trial.backends.rounds import merge
+from draftcheck.trial.backends.rounds import middle
 from draftcheck.trial.backends.sides import ServerLost
-from draftcheck.trial.speedup import Costs
+from draftcheck.trial.speedup import Costs, spread
 
 PLAIN = 0
 LENGTHS = (16, 12, 8, 6, 4, 3, 2, 1)
@@ -36,9 +36,8 @@ APART = 3
 class PassTimer:
     """Two llama-servers, with and without the draft, asked in turns."""
 
-    def __init__(self, speculation: Speculation, context: int, together: bool) -> None:
-        """together: there is memory for both at once."""
-        self._speculation, self._context, self._together = speculation, context, together
+    def __init__(self, speculation: Speculation, context: int) -> None:
+        self._speculation, self._context = speculation, context
         self._open = ExitStack()
         self._held: dict[int, LlamaServer] = {}
         self.version = ""
@@ -48,14 +47,22 @@ class PassTimer:
 
         steps: of both models, timed one by one; they say how a pass is made up.
         """
-        rounds: list[Costs] = []
-        few, many = (ROUNDS.start, ROUNDS.stop) if self._together else (APART, APART)
+        rounds: list[dict[int, float]] = []
+        each: list[Costs] = []
+        together = self._speculation.together
+        few, many = (ROUNDS.start, ROUNDS.stop) if together else (APART, APART)
         with self._open:
             for turn in range(many):
-                if turn >= few and merge(rounds).spread <= SURE:
+                if turn >= few and spread(each) <= SURE:
                     break
-                rounds.append(_made_up(self._round(), steps))
-        return structs.replace(merge(rounds), how="passes of llama-server", version=self.version)
+                rounds.append(self._round())
+                each.append(_made_up(rounds[-1], steps))
+        return structs.replace(
+            _made_up(middle(rounds), steps),
+            how="passes of llama-server",
+            version=self.version,
+            spread=spread(each),
+        )
 
     def _round(self) -> dict[int, float]:
         """Drafted tokens -> seconds of such a pass."""
@@ -76,7 +83,7 @@ class PassTimer:
     def _server(self, g: int) -> LlamaServer:
         """The one with drafts of up to g tokens."""
         if g not in self._held:
-            if not self._together:
+            if not self._speculation.together:
                 self._open.close()
                 self._held.clear()
             server = self._speculation.server(g or None)

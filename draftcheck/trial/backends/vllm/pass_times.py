@@ -9,14 +9,14 @@ of a long and a short answer.
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from msgspec import structs
 
-from draftcheck.trial.backends.rounds import merge
+from draftcheck.trial.backends.rounds import middle
 from draftcheck.trial.backends.vllm.engines import VllmEngines, counters
-from draftcheck.trial.speedup import LONGEST, Costs
+from draftcheck.trial.speedup import LONGEST, Costs, spread
 
 PLAIN = 0
 LENGTHS = (2, 6)
@@ -59,21 +59,26 @@ def time_engine(
 
 def costs(timed: dict[int, Loads], version: str) -> dict[int, Costs]:
     """By load; timed: by drafted tokens, PLAIN for the plain engine."""
-    how = f"passes of vLLM with {LENGTHS[0]} and {LENGTHS[1]} drafted tokens"
     made = {}
     for sequences in timed[PLAIN]:
-        each = zip(*(timed[g][sequences] for g in (PLAIN, *LENGTHS)), strict=False)
-        rounds = [
-            structs.replace(_line(*seconds), how=how, version=version, sequences=sequences)
-            for seconds in each
-        ]
-        if rounds:
-            made[sequences] = merge(rounds)
+        columns = {g: loads[sequences] for g, loads in timed.items()}
+        count = min(map(len, columns.values()))
+        rounds = [{g: seconds[i] for g, seconds in columns.items()} for i in range(count)]
+        if count > 1:
+            made[sequences] = structs.replace(
+                _line(middle(rounds)),
+                version=version,
+                spread=spread([_line(one) for one in rounds]),
+                sequences=sequences,
+            )
     return made
 
 
-def _line(plain: float, short: float, long: float) -> Costs:
+def _line(passes: Mapping[int, float]) -> Costs:
     """From passes with LENGTHS drafted tokens; checking one more token is part of a step."""
-    step = max((long - short) / (LENGTHS[1] - LENGTHS[0]), 0.0)
-    rest = max(short - LENGTHS[0] * step, 0.0)
-    return Costs(step, plain, {2: rest, LONGEST + 1: rest}, engine="vllm", source="measured")
+    short, long = LENGTHS
+    step = max((passes[long] - passes[short]) / (long - short), 0.0)
+    rest = max(passes[short] - short * step, 0.0)
+    how = f"passes of vLLM with {short} and {long} drafted tokens"
+    verify = {2: rest, LONGEST + 1: rest}
+    return Costs(step, passes[PLAIN], verify, how, engine="vllm", source="measured")
