@@ -186,11 +186,11 @@ class VllmBackend(Backend):
         except (CannotVerify, ReadError) as error:
             self.remarks.append(f"passes could not be timed: {error}")
             return {}
-        self.remarks.append(
-            f"passes were timed in vLLM itself: {started} more engines, in"
-            f" {time.monotonic() - began:.0f} s"
-        )
-        return pass_times.costs(timed, self._engines.version)
+        found = pass_times.costs(timed, self._engines.version)
+        told = "passes were timed in vLLM itself" if found else "passes were too short to be timed"
+        seconds = time.monotonic() - began
+        self.remarks.append(f"{told}: {started} more engines, in {seconds:.0f} s")
+        return found
 
     # ---- for real ----
 
