@@ -34,7 +34,7 @@ from draftcheck.trial.speedup import Costs
 WORDS = 32_000
 LENGTHS = (1, 2, 4, 8)
 LIMIT = 0.10
-CONTEXT, TOKENS, ANSWERS = 256, 32, 8
+CONTEXT, TOKENS, ANSWERS = 256, 10, 10
 OPTIONS = TrialOptions(tokens=TOKENS, device="cpu")
 
 

@@ -23,7 +23,7 @@ from draftcheck.trial.backends.sides import ServerLost
 from draftcheck.trial.speedup import Costs, spread
 
 PLAIN = 0
-LENGTHS = (16, 12, 8, 6, 4, 3, 2, 1)
+LENGTHS = (12, 8, 6, 4, 3, 2, 1)
 """Drafts that are timed, longest first: where little is accepted, one answer has them all."""
 PLAIN_PASSES = 8
 ROUNDS = range(5, 21)
