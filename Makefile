@@ -21,13 +21,13 @@ $(VENV)/.dev: $(VENV)/.core
 	  pre-commit pytest pytest-xdist ruff sentencepiece
 	touch $@
 
-demo: $(VENV)/.core          ## from nothing to a verdict on the embedded pair, and a measurement of it
+demo: $(VENV)/.core          ## from nothing to a verdict on the embedded pair, a draft that loses, a head that gains
 	$(BIN)/draftcheck pair fixtures/pair/target fixtures/pair/draft
 	$(BIN)/draftcheck pair fixtures/pair/target.gguf fixtures/pair/draft.gguf --engine llama.cpp
 	$(MAKE) $(VENV)/.dev
 	OMP_NUM_THREADS=1 $(BIN)/draftcheck trial fixtures/pair/target fixtures/pair/draft --device cpu \
 	  --verify --budget 40
-	OMP_NUM_THREADS=1 $(BIN)/draftcheck trial fixtures/pair/target fixtures/pair/heads/eagle3 \
+	OMP_NUM_THREADS=1 $(BIN)/draftcheck trial fixtures/pair/target fixtures/pair/heads/medusa \
 	  --device cpu --budget 40
 
 test: $(VENV)/.dev           ## the whole suite

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 import click
 
 from draftcheck.report.json import HEAD, dumps
+from draftcheck.report.layout import plural
 from draftcheck.report.safe import md, safe
 from draftcheck.trial import offered_ways
 from draftcheck.trial.result import Interval, SpeculationFigures, Trial
@@ -54,14 +55,18 @@ def answer(trial: Trial) -> str:
         where = f" by the steps of {origin}" if origin.source == "steps" else f" in {origin}"
         if origin.warning:
             unsure = f"; do not decide by it: {origin.warning.partition('; ')[0]}"
-    if (lost := trial.lost_for_real) is not None:
-        real = f"a real run with drafts of {lost.draft_tokens} gave {speed(lost.speedup)}"
+    ran, real = "", trial.verified
+    by = str(origin) if origin and origin.engine == trial.verified_by else trial.verified_by
+    if real is not None and real.speedup is not None:
+        drafts = f"{real.draft_tokens} {plural(real.draft_tokens, 'token')}"
+        ran = f"a real run with drafts of {drafts} gave {speed(real.speedup)}"
+    if trial.lost_for_real is not None:
         steps = f"; the steps alone: {gain}{way}" if gain else ""
-        same = origin is not None and origin.engine == trial.verified_by
-        by = str(origin) if same else trial.verified_by
-        return f"not worth it in {by}: {real} ({figures}){steps}{unsure}"
+        return f"not worth it in {by}: {ran} ({figures}){steps}{unsure}"
     if trial.best is None:
-        return f"{figures}; step costs were not measured"
+        return f"{ran} in {by} ({figures})" if ran else f"{figures}; step costs were not measured"
+    if ran:
+        figures += f"; {ran} in {by}"
     if not trial.pays:
         return f"not worth it{where}: {gain} at best,{way} ({figures}){unsure}"
     return f"{gain}{where}{way} ({figures}){unsure}"
@@ -160,7 +165,8 @@ def _figures(trial: Trial) -> Iterator[str]:
         words.append(f"MBSU {row.mbsu:.2f}")
     if trial.token_rate_ratio is not None:
         words.append(f"token rate ratio {trial.token_rate_ratio:.2f}")
-    yield f"  figures     {', '.join(words)} (with {trial.length} draft tokens)"
+    drafts = f"{trial.length} draft {plural(trial.length, 'token')}"
+    yield f"  figures     {', '.join(words)} (with {drafts})"
 
 
 def _curve(title: str, lengths: Sequence[SpeculationFigures], trial: Trial) -> str:
@@ -169,7 +175,9 @@ def _curve(title: str, lengths: Sequence[SpeculationFigures], trial: Trial) -> s
     timed = trial.best is not None
     values = [(row.speedup or 0.0) if timed else row.tokens_per_pass for row in rows]
     top = max(values, default=1.0) or 1.0
-    lines = [f"  {title:12s}  tokens/pass  {'speed-up' if timed else ''}".rstrip()]
+    by_steps = trial.costs_origin is not None and trial.costs_origin.source == "steps"
+    what = f"speed-up{' by steps' * by_steps}" if timed else ""
+    lines = [f"  {title:12s}  tokens/pass  {what}".rstrip()]
     for row, value in zip(rows, values, strict=True):
         gain = f"{value:7.2f}x " if timed else ""
         g = row.settings["draft_tokens"]
@@ -244,11 +252,14 @@ def _foot(trial: Trial) -> Iterator[str]:
         )
     if (real := trial.verified) is not None:
         same = {True: ", the same text", False: ", not always the same text", None: ""}
-        predicted = f" ({real.predicted:.2f} predicted)" if real.predicted is not None else ""
+        predicted = ""
+        if real.predicted is not None:
+            predicted = f" ({real.predicted:.2f} predicted for the same texts)"
         gain = f", {real.speedup:.2f}x" if real.speedup is not None else ""
         where = f" in {safe(real.engine)}" if real.engine is not None else ""
         yield (
-            f"  for real{where} with {real.draft_tokens} tokens: {real.tokens_per_pass:.2f} tokens"
+            f"  for real{where} with {real.draft_tokens} draft"
+            f" {plural(real.draft_tokens, 'token')}: {real.tokens_per_pass:.2f} tokens"
             f" per pass{predicted}{gain}{same[real.identical_output]}"
         )
     yield from (f"  note: {safe(note)}" for note in trial.notes)

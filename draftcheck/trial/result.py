@@ -23,7 +23,7 @@ from msgspec import Meta
 
 from draftcheck.errors import ReadError
 from draftcheck.trial import strict_json
-from draftcheck.trial.speedup import Costs, ratio
+from draftcheck.trial.speedup import GAIN, Costs, ratio
 from draftcheck.trial.strict_json import Number, Text, Whole
 
 MAX_ROWS = 4096
@@ -368,7 +368,7 @@ class Trial(
         """The best way, or what comes nearest to paying; None: no speed-ups are known."""
         if self.best is None or self.best.method != "none":
             return self.best
-        copied = [row for row in self.ngram if row.speedup is not None and row.speedup <= 1]
+        copied = [row for row in self.ngram if row.speedup is not None and row.speedup <= GAIN]
         return self.row or max(copied, key=lambda row: row.speedup or 0.0, default=None)
 
     @property

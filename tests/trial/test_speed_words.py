@@ -32,7 +32,7 @@ Trial = Callable[..., Ran]
 @pytest.fixture
 def prompts(tmp_path: Path) -> Path:
     file = tmp_path / "prompts.txt"
-    file.write_text("".join(f"Once there were {n} birds and\n" for n in range(2, 6)))
+    file.write_text("Tell me about a bird.\nAdd 12 and 30.\nWrite a recipe for soup.\nA list:\n")
     return file
 
 
@@ -43,12 +43,11 @@ def timed(
     """A trial whose draft steps take so much of a target step, each with noise of its own."""
 
     def stub(ratio: float, noise: Noise = lambda: 0.0) -> Trial:
-        def one_round(found: Mapping[int, object]) -> dict[int, list[float]]:
+        def one_round(found: Mapping[int, object], repeats: int) -> dict[int, list[float]]:
             plain = {name: 1e-3 * (1 + name / 100) for name in found} | {0: 1e-3 * ratio}
-            return {name: [plain[name] * (1 + noise()) for _ in range(4)] for name in found}
+            return {name: [plain[name] * (1 + noise()) for _ in range(repeats)] for name in found}
 
         monkeypatch.setattr(steps, "timed_round", one_round)
-        monkeypatch.setattr(os, "getloadavg", lambda: (0.1, 0.1, 0.1))
         common = ("trial", *PAIR, "--device", "cpu", "--prompts", prompts, "--tokens", "24")
         return lambda *more: run(*common, *more)
 
@@ -112,6 +111,7 @@ def test_a_real_run_of_another_engine_does_not_speak_for_the_one_asked() -> None
         identical_output=True,
     )  # fmt: skip
     assert trial(verified=slower).pays, "the speed-up is vLLM's"
+    assert " gave 0.70x in transformers)" in report.answer(trial(verified=slower))
     assert not trial(verified=structs.replace(slower, engine="vllm")).pays
     assert not trial(verified=slower, costs_origin=None).pays
 
@@ -119,6 +119,7 @@ def test_a_real_run_of_another_engine_does_not_speak_for_the_one_asked() -> None
 @pytest.mark.parametrize("scale", [0.02, 0.1, 0.5, 3.0])
 def test_three_noisy_trials_agree_or_warn(timed: Callable[..., Trial], scale: float) -> None:
     """As on a machine whose other programs steal time from any step."""
+    beside = 0
     for seed in range(4):
         chance = random.Random(seed)
         noisy = timed(0.5, lambda: scale * chance.expovariate(1.0))  # noqa: B023
@@ -135,7 +136,8 @@ def test_three_noisy_trials_agree_or_warn(timed: Callable[..., Trial], scale: fl
         passes = [body["lengths"][3]["break_even_tokens_per_pass"] for body in found]
         for body, own in zip(found, passes, strict=True):
             room = 1 + body["costs"]["spread"]
-            assert any(warned) or all(own / room <= other <= own * room for other in passes)
+            beside += sum(not own / room <= other <= own * room for other in passes)
+    assert beside <= 3, "of 24: a 95 % interval"
 
 
 def test_noise_is_said_first_and_nothing_is_switched_on(timed: Callable[..., Trial]) -> None:
@@ -144,6 +146,23 @@ def test_noise_is_said_first_and_nothing_is_switched_on(timed: Callable[..., Tri
     assert "; do not decide by it: what steps take is known to within " in (ran.out.splitlines()[0])
     assert "note: do not decide by these speed-ups: " in ran.out
     assert "to switch it on" not in ran.out
+
+
+def test_each_warning_has_its_reason(timed: Callable[..., Trial]) -> None:
+    found = []
+    for seed in range(8):
+        chance = random.Random(seed)
+        noisy = timed(0.45, lambda: 0.7 * chance.expovariate(1.0))  # noqa: B023
+        body, row = figures(noisy("--format", "json"))
+        low, high = (row if body["best"]["method"] == "none" else body["best"])["speedup_ci95"]
+        reasons = {
+            "gain and loss are both possible": low < 1 < high and high - low > 0.2,
+            "what steps take is known to within": body["costs"]["spread"] > 0.15,
+        }
+        for words, holds in reasons.items():
+            assert (words in (body["costs"]["warning"] or "")) == holds
+        found.append(tuple(reasons.values()))
+    assert {(False, False), (True, False), (True, True)} <= set(found), "else this shows little"
 
 
 def test_a_busy_machine_is_said(
@@ -170,6 +189,20 @@ def test_only_ways_that_the_engine_offers_are_the_answer(
     assert top > row["speedup"], "else this shows nothing"
     assert body["best"]["method"] == "draft_model"
     assert body["best"]["draft_tokens"] == body["length"]
+
+
+def test_without_costs_a_real_run_is_the_answer() -> None:
+    faster = VerifiedRun(
+        engine="vllm", draft_tokens=4, tokens_per_pass=2.0, speedup=1.2, identical_output=True
+    )
+    alone = trial(verified=faster, best=None, costs=None, costs_origin=None)
+    assert report.answer(alone).startswith(
+        "a real run with drafts of 4 tokens gave 1.20x in vllm ("
+    )
+    lost = structs.replace(alone, verified=structs.replace(faster, speedup=0.9))
+    assert report.answer(lost).startswith(
+        "not worth it in vllm: a real run with drafts of 4 tokens"
+    )
 
 
 def test_the_words_name_what_is_known_of_the_costs() -> None:

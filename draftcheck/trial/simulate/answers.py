@@ -134,8 +134,8 @@ def answer(
     if timed:
         ways = offered_ways.of(engine)
         every = (*lengths, *(other if ways.greedy_draft else ()), *thresholds, *shapes, *grams)
-        offered = [NO, *filter(ways.offers, every)]
-        best = max(offered, key=lambda row: row.speedup or 0.0)
+        best = max(filter(ways.offers, every), key=lambda row: row.speedup or 0.0, default=NO)
+        best = best if (best.speedup or 0.0) > speedup.GAIN else NO
     length = min(USUAL, max(counts, default=USUAL))
     if timed and lengths:
         length = max(lengths, key=lambda row: row.speedup or 0.0).draft_tokens or USUAL

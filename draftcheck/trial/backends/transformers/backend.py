@@ -2,8 +2,8 @@
 
 It can measure everything: acceptance at any temperature with a draft that samples too, drafts of
 another vocabulary (--universal), seconds per step, and a real run by assisted generation. Steps
-are those of torch under CUDA graphs, or plain ones on other devices: near a serving engine's, but
-not the same. Heads such as EAGLE or Medusa, which are no models by themselves, are in heads/.
+are those of torch under CUDA graphs, or plain ones on other devices: no serving engine's. Heads
+such as EAGLE or Medusa, which are no models by themselves, are in heads/.
 """
 
 from __future__ import annotations

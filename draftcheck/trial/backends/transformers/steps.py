@@ -1,7 +1,7 @@
 """Seconds per step: under CUDA graphs on a static cache, or plainly timed elsewhere.
 
-Eager PyTorch on a GPU waits for Python, not for memory: it is 5 to 13 times away from what a
-serving engine does, so its timings would say nothing about one.
+Eager PyTorch on a GPU waits for Python, not for memory: its timings would say nothing about the
+models. What comes out holds for these kernels alone; no serving engine has them.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from draftcheck.trial import speedup
 from draftcheck.trial.speedup import WIDTHS, Costs
 
 ROUNDS = 5
-REPEATS = 12
+REPEATS, GRAPH_REPEATS = 12, 4
 """Of every step in a round, one after the other: what else the machine does hits all of them."""
 ROUND_SECONDS = 1.0
 """After which a round is not repeated any more."""
@@ -59,10 +59,8 @@ def measure_head(
     at_once: bool = False,
 ) -> Costs | None:
     """The same with a step that is no model's; None: the target alone."""
-    small = None
-    if head is not None:
-        prepare = _graph if device.startswith("cuda") else RewoundStep
-        small = lambda: prepare(head(), _nothing)  # noqa: E731
+    prepare = _graph if device.startswith("cuda") else RewoundStep
+    small = None if head is None else lambda: prepare(head(), _nothing)
     return _measured(target, small, device, sequences, context, at_once)
 
 
@@ -86,7 +84,8 @@ def _measured(
                 steps[DRAFT] = small()
             for step in steps.values():
                 _seconds(step)  # warms up
-            rounds = [timed_round(steps) for _ in range(ROUNDS)]
+            repeats = GRAPH_REPEATS if on_gpu else REPEATS
+            rounds = [timed_round(steps, repeats) for _ in range(ROUNDS)]
     except torch.OutOfMemoryError:
         return None
 
@@ -112,11 +111,11 @@ def _measured(
     return structs.replace(costs(whole), spread=speedup.spread([costs(one) for one in rounds]))
 
 
-def timed_round(steps: Mapping[int, RewoundStep]) -> dict[int, list[float]]:
+def timed_round(steps: Mapping[int, RewoundStep], repeats: int) -> dict[int, list[float]]:
     """Seconds of every step, all of them in turn."""
     times: dict[int, list[float]] = {name: [] for name in steps}
     began = time.perf_counter()
-    for _ in range(REPEATS):
+    for _ in range(repeats):
         for name, step in steps.items():
             times[name].append(_seconds(step))
         if time.perf_counter() - began > ROUND_SECONDS:
