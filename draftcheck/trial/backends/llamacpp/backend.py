@@ -154,6 +154,7 @@ def open_head(target: Path, file: Path, head: HeadFacts, options: TrialOptions) 
         )
     program = LlamaProgram(path)
     own = None if file == target else file
+    device = "cpu" if options.device == "cpu" else program.device()
     speculation = Speculation(
         program,
         target,
@@ -161,8 +162,8 @@ def open_head(target: Path, file: Path, head: HeadFacts, options: TrialOptions) 
         arguments(program, options),
         kind=head.kind or FULL,
         template=facts(target).tokenizer.chat_template is not None,
+        together=room_for_two(device, target, file),
     )
-    device = "cpu" if options.device == "cpu" else program.device()
     return HeadSides(LlamaHead(speculation, head, device))
 
 
