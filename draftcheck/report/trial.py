@@ -53,6 +53,8 @@ def answer(trial: Trial) -> str:
     if origin is not None:
         # A library's generation takes more than its steps do.
         where = f" by the steps of {origin}" if origin.source == "steps" else f" in {origin}"
+        if trial.head is not None and trial.head.engine != origin.engine:
+            where += f" (not of {trial.head.engine}, which would run it)"
         if origin.warning:
             unsure = f"; do not decide by it: {origin.warning.partition('; ')[0]}"
     ran, real = "", trial.verified
@@ -107,7 +109,7 @@ def _blocks(trial: Trial) -> Iterator[str]:
     if (origin := trial.costs_origin) is not None:
         sure = "" if origin.spread is None else f", known to within {origin.spread:.0%}"
         source = SOURCES.get(origin.source, origin.source)
-        head.append(f"  speed       {safe(str(origin))}, {safe(source)}{sure}; holds there alone")
+        head.append(f"  speed       {safe(str(origin))}, {safe(source)}{sure}; no other engine's")
     yield "\n".join([*head, *_figures(trial)])
     if trial.lengths:
         yield _curve("draft tokens", trial.lengths, trial)

@@ -280,8 +280,10 @@ def _warned(trial: Trial, origin: CostsOrigin, busy: str | None) -> Trial:
     """With a warning where nobody should decide by the speed-ups."""
     reasons = [busy] if busy else []
     if origin.spread is not None and origin.spread > UNSURE_STEPS:
-        apart = f"{origin.spread:.0%}" if origin.spread < 1 else "several times that"
-        reasons.append(f"what steps take is known to within {apart} only")
+        apart = f"is known to within {origin.spread:.0%} only"
+        if origin.spread >= 1:
+            apart = "differed several times over from round to round"
+        reasons.append(f"what steps take {apart}")
     low, high = (trial.headline and trial.headline.speedup_ci95) or (0.0, 0.0)
     if low < 1 < high and high - low > UNSURE_WIDTH:
         reasons.append(f"between {low:.2f}x and {high:.2f}x gain and loss are both possible")

@@ -19,7 +19,7 @@ from msgspec import structs
 from draftcheck.report import trial as report
 from draftcheck.trial.backends.transformers import steps
 from draftcheck.trial.backends.transformers.backend import TransformersBackend
-from draftcheck.trial.result import CostsOrigin, VerifiedRun
+from draftcheck.trial.result import CostsOrigin, HeadRun, VerifiedRun
 from tests.conftest import FIXTURES, Ran, Run
 from tests.trial.test_saved import trial
 
@@ -81,7 +81,7 @@ def test_a_speed_up_says_whose_it_is_and_how_sure(timed: Callable[..., Trial]) -
     first = f"{row['speedup']:.2f}x ({between[0]:.2f} to {between[1]:.2f}) by the steps of {HERE}"
     assert told.startswith(f"{first} with drafts of {body['length']} token")
     assert "to switch it on: " in told
-    assert "holds in every engine" in told and "holds there alone" in told
+    assert "holds in every engine" in told and "no other engine's" in told
 
 
 def test_not_worth_it_is_an_answer_without_a_command(timed: Callable[..., Trial]) -> None:
@@ -212,5 +212,7 @@ def test_the_words_name_what_is_known_of_the_costs() -> None:
     assert " in llama.cpp b11312 with " in report.answer(
         structs.replace(vllm, costs_origin=measured)
     )
+    head = structs.replace(vllm, head=HeadRun("eagle3", "sglang", "0.5.23"))
+    assert " in vllm 0.32.0 (not of sglang, which would run it) with " in report.answer(head)
     assert "memory would allow 2.00x" in report.FORMATS["text"](vllm)
     assert "no engine's figure" in report.FORMATS["text"](vllm)
