@@ -5,8 +5,8 @@
 Pairs of real depth with random weights, made in place (F16, 32,000 tokens). A trial's costs are
 measured as `draftcheck trial` does it, before and after; in between llama-server speculates for
 real, a server for each length, and its own counters give seconds per pass. The last line is JSON;
-exit 1 when a pass beside a plain one is off by more than 10 % in a cell (by itself it also depends
-on who else computes). Nothing random is accepted: what a pass takes does not depend on it.
+exit 1 when a pass is off by more than 10 % in a cell: leave the machine to it. Nothing random is
+accepted: what a pass takes does not depend on it.
 """
 
 from __future__ import annotations
@@ -173,9 +173,7 @@ def main() -> int:
                     make(SHAPES[name], file, len(name))
             found[" + ".join(names)] = compare((files[0], files[1]))
             print(json.dumps(found[" + ".join(names)]), file=sys.stderr)
-    off = [
-        abs(cell["off_beside_plain"]) for one in found.values() for cell in one["cells"].values()
-    ]
+    off = [abs(cell["off"]) for one in found.values() for cell in one["cells"].values()]
     print(json.dumps({"limit": LIMIT, "worst": max(off), "pairs": found}))
     return int(max(off) > LIMIT)
 
