@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from draftcheck.trial.backends.vllm import backend, pass_times
+from draftcheck.trial.backends.vllm import backend as vllm_backend
+from draftcheck.trial.backends.vllm import pass_times
 from draftcheck.trial.backends.vllm.backend import rank_and_confidence
 from draftcheck.trial.backends.vllm.engines import EngineOutput
 from tests.conftest import FIXTURES, Run
@@ -190,7 +191,7 @@ def test_speed_is_measured_at_every_load(
     run: Run, prompts: Path, clock: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sys.modules["vllm.platforms"].current_platform.device_type = "cuda"  # type: ignore[attr-defined]
-    monkeypatch.setattr(backend, "LOADS", (1, 4))
+    monkeypatch.setattr(vllm_backend, "LOADS", (1, 4))
     common = ("--backend", "vllm", "--prompts", prompts, "--tokens", "24", "--format", "json")
     ran = run("trial", *PAIR, *common, "--dtype", "float32")
     assert ran.code == 0, ran.err
@@ -233,7 +234,9 @@ def test_what_vllm_says_when_it_cannot_load_is_one_line(
 
 
 def test_without_vllm_a_line_says_so(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("draftcheck.trial.backends.backend.find_spec", lambda name: None)
+    from draftcheck.trial.backends import backend
+
+    monkeypatch.setattr(backend, "find_spec", lambda name: None)
     for name, hint in (("vllm", "pip install vllm"), ("transformers", "draftcheck-llm[trial]")):
         ran = run("trial", *PAIR, "--backend", name)
         assert ran.code == 2
