@@ -22,7 +22,7 @@ PLAIN = 0
 LENGTHS = (2, 6)
 PROMPT, FEW, MANY = 256, 8, 72
 """Tokens of a prompt and of the two answers."""
-ROUNDS = 3
+ROUNDS = 5
 
 Loads = dict[int, list[float]]
 """Sequences at once -> seconds of a pass, one figure a round."""
