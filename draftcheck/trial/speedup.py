@@ -1,6 +1,7 @@
 """From tokens per pass and the cost of steps to what speculation is worth. Pure arithmetic.
 
-speed-up(g) = tokens per pass(g) * t(target step) / (g * t(draft step) + t(verify g + 1))
+speed-up(g) = tokens per pass(g) * t(target step) / t(pass g)
+t(pass g) = g * t(draft step) + t(verify g + 1) + t(overhead g + 1)
 
 Costs says what steps take, wherever that is known from: backends time them, recommend estimates
 them from bandwidth. Another source of costs, such as an engine's own speed, belongs beside this
@@ -30,6 +31,7 @@ WIDTHS = (2, 3, 5, 9, 17, 65)
 STUDENT = (12.71, 4.30, 3.18, 2.78, 2.57, 2.45, 2.36, 2.31, 2.26)
 """Half a 95 % interval in standard errors, for 2, 3, 4 … rounds."""
 Width = Annotated[int, Meta(ge=0, le=1 << 30)]
+SecondsByWidth = Annotated[Mapping[Width, Number], Meta(max_length=4096)]
 
 
 class Costs(
@@ -39,13 +41,14 @@ class Costs(
         "draft_step": "draft_step_s",
         "target_step": "target_step_s",
         "verify": "verify_step_s",
+        "overhead": "overhead_s",
     },
 ):
     """Seconds that steps take, for one number of sequences at once."""
 
     draft_step: Number
     target_step: AboveZero
-    verify: Annotated[Mapping[Width, Number], Meta(max_length=4096)]
+    verify: SecondsByWidth
     """Tokens checked in one pass -> seconds."""
     how: Text = "measured"
     at_once: bool = False
@@ -57,6 +60,9 @@ class Costs(
     """measured: in that engine; modelled; steps: of transformers, timed one by one."""
     spread: Number = 0.0
     """Half the 95 % interval of what a pass takes beside a plain step, relative."""
+    overhead: SecondsByWidth = {}
+    """Tokens checked in one pass -> seconds of a drafting pass that are neither draft steps nor the
+    check: llama.cpp's draft reads those tokens once more. Drafts that no model makes have none."""
     sequences: int = 1
     """Not written: figures by load say it."""
 
@@ -67,23 +73,28 @@ class Costs(
 
     def verify_step(self, width: int) -> float:
         """Seconds to check `width` tokens; in between and beyond the measured widths by lines."""
-        known, seconds = [], 0.0
+        known, seconds = {}, 0.0
         for wide, taken in sorted({1: self.target_step, **self.verify}.items()):
             seconds = max(seconds, taken)  # more tokens never cost less: that would be noise
-            known.append((wide, seconds))
-        if width <= known[0][0] or len(known) == 1:
-            return known[0][1]
-        upper = next((i for i, (w, _) in enumerate(known) if w >= width), len(known) - 1)
-        (w0, t0), (w1, t1) = known[max(upper - 1, 0)], known[upper]
-        return t0 + (t1 - t0) * (width - w0) / (w1 - w0)
+            known[wide] = seconds
+        return _on_line(known, width)
+
+    def pass_step(self, drafted: int, steps: float) -> float:
+        """Seconds of a pass; steps: of the draft that it waits for."""
+        seconds = (min(steps, 1) if self.at_once else steps) * self.draft_step
+        if self.overhead and steps:
+            seconds += _on_line(self.overhead, drafted + 1)
+        return seconds + self.verify_step(drafted + 1)
 
     def to_dict(self) -> dict[str, Any]:
         """As the JSON of a trial has it."""
+        again = {str(width): seconds for width, seconds in self.overhead.items()}
         return {
             "how": self.how,
             "draft_step_s": self.draft_step,
             "target_step_s": self.target_step,
             "verify_step_s": {str(width): seconds for width, seconds in self.verify.items()},
+            **({"overhead_s": again} if again else {}),
             "ratio": self.ratio,
             **({"at_once": True} if self.at_once else {}),
             **(self._origin if self.engine else {}),
@@ -93,6 +104,16 @@ class Costs(
     def _origin(self) -> dict[str, Any]:
         names = ("engine", "version", "source", "spread")
         return {name: getattr(self, name) for name in names}
+
+
+def _on_line(timed: Mapping[int, float], width: int) -> float:
+    """Seconds at a width, between and beyond those that were timed by lines."""
+    known = sorted(timed.items())
+    if width <= known[0][0] or len(known) == 1:
+        return known[0][1]
+    upper = next((i for i, (w, _) in enumerate(known) if w >= width), len(known) - 1)
+    (w0, t0), (w1, t1) = known[max(upper - 1, 0)], known[upper]
+    return t0 + (t1 - t0) * (width - w0) / (w1 - w0)
 
 
 def ratio(over: float, under: float) -> float:
@@ -108,14 +129,11 @@ def of_pass(
     steps: of the draft that a pass waits for; None: one for each token. Means over many passes
     need not be whole numbers.
     """
-    low = int(drafted)
-    share = drafted - low
-    verify = costs.verify_step(low + 1)
-    if share:
-        verify += share * (costs.verify_step(low + 2) - verify)
-    waits = drafted if steps is None else steps
-    seconds = (min(waits, 1) if costs.at_once else waits) * costs.draft_step
-    return tokens_per_pass * costs.target_step / (seconds + verify)
+    low, waits = int(drafted), drafted if steps is None else steps
+    seconds = costs.pass_step(low, waits)
+    if share := drafted - low:
+        seconds += share * (costs.pass_step(low + 1, waits) - seconds)
+    return tokens_per_pass * costs.target_step / seconds
 
 
 def spread(rounds: Sequence[Costs]) -> float:

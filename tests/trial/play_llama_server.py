@@ -1,12 +1,13 @@
 """A program that plays llama-server with toy models: python play_llama_server.py BUILD ARGUMENTS…
 
 The target's next token follows from the last two; the draft knows three of four of them. A pass
-takes PASS milliseconds, and each drafted token DRAFTED more.
+takes PASS milliseconds, and each drafted token DRAFTED more; a prompt READ, by who reads it.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import sys
 import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -16,6 +17,7 @@ from typing import Any
 
 SIZE, CONTEXT = 60, 4096
 PASS, DRAFTED = 3.0, 0.5
+READ = {"target": 2.0, "draft": 0.2}
 HELP = {
     "old": "-c,    --ctx-size N   size\n--draft-max, --draft, --draft-n N  tokens\n"
     "--draft-min, --draft-n-min N  fewest\n--draft-p-min P  p\n-md,   --model-draft FNAME  draft\n",
@@ -64,7 +66,8 @@ class Toy:
                 taken += 1
             out.append(self.choose(ids + out))
             milliseconds += PASS + DRAFTED * length
-            timings = {"prompt_n": 1, "prompt_ms": 2.0, "predicted_n": len(out)}
+            timings = {"prompt_n": 1, "predicted_n": len(out)}
+            timings["prompt_ms"] = READ[self.choose.__name__]
             timings["predicted_ms"] = milliseconds
             if drafted:
                 timings |= {"draft_n": drafted, "draft_n_accepted": taken}
@@ -129,7 +132,8 @@ def main(build: str, arguments: list[str]) -> None:
         print("Available devices:\n  CUDA0: Toy GPU (1024 MiB, 512 MiB free)")
     else:
         with Path(__file__).with_name(f"{build}.log").open("a") as log:
-            print(" ".join(arguments), file=log)
+            told = [f"{k}={v}" for k, v in os.environ.items() if k.startswith("LLAMA_ARG_")]
+            print(" ".join(arguments + told), file=log)
         if "refused.gguf" in " ".join(arguments):
             sys.exit("error: failed to load model")
         time.sleep(0.05)

@@ -32,7 +32,7 @@ from draftcheck.trial.prompts import load  # noqa: E402
 from draftcheck.trial.simulate import passes as simulate  # noqa: E402
 from draftcheck.trial.simulate.traces import Trace, line_up  # noqa: E402
 from fixtures import head_gguf  # noqa: E402
-from tests.trial.play_llama_server import DRAFTED, PASS  # noqa: E402
+from tests.trial.play_llama_server import DRAFTED, PASS, READ  # noqa: E402
 
 PAIR = (FIXTURES / "pair" / "target.gguf", FIXTURES / "pair" / "draft.gguf")
 OPTIONS = TrialOptions(tokens=32, device="cpu")
@@ -233,8 +233,8 @@ def few(tmp_path: Path) -> Path:
 @pytest.mark.parametrize(
     ("program", "spelt"),
     [
-        ("old", "--draft-max 1 --draft-min 0 --draft-p-min 0.0"),
-        ("new", "--spec-type draft-simple --spec-draft-n-max 1 --spec-draft-n-min 0"),
+        ("old", "--draft-max 4 --draft-min 0 --draft-p-min 0.0"),
+        ("new", "--spec-type draft-simple --spec-draft-n-max 4 --spec-draft-n-min 0"),
     ],
     indirect=["program"],
 )
@@ -246,12 +246,72 @@ def test_options_are_spelt_as_the_build_knows_them(
     assert ran.code == 0, ran.err
     assert ran.json["backend"] == "llama.cpp"
     assert ran.json["device"] == "CUDA0 (Toy GPU)"
-    assert ran.json["cost"]["target_step_s"] == 0.002
+    assert ran.json["cost"]["target_step_s"] == pytest.approx(PASS / 1000)
     found = ran.json["verified"]
     assert found["tokens_per_pass"] == found["predicted_tokens_per_pass"] > 1.3
     assert found["identical_output"] is True
     assert spelt in program.lines[-1]
     assert "-ngl 99" in program.lines[0] and "-md" not in program.lines[0]
+
+
+def test_a_draft_is_worth_what_llama_servers_passes_take(
+    run: Run, program: Program, few: Path
+) -> None:
+    """Two servers alone, one after the other: there is no memory on a GPU for both."""
+    ran = run("trial", *PAIR, "--prompts", few, "--tokens", "40", "--format", "json")
+    assert ran.code == 0, ran.err
+    for row in ran.json["lengths"][1:12]:
+        tokens, drafted = row["tokens_per_pass"], row["drafted_per_pass"]
+        assert row["speedup"] == pytest.approx(tokens * PASS / (PASS + DRAFTED * drafted))
+    copied = ran.json["ngram"][0]
+    assert copied["speedup"] == pytest.approx(copied["tokens_per_pass"])  # no draft to wait for
+    assert ran.json["cost"]["how"] == "passes of llama-server"
+    whose = {"engine": "llama.cpp", "version": "toy-1", "source": "measured"}
+    assert ran.json["costs"].items() >= whose.items()
+    assert ran.json["costs"]["spread"] == pytest.approx(0, abs=1e-9)
+    longest = [line for line in program.lines if "--spec-draft-n-max 12" in line]
+    assert len(longest) == sum("-md" not in line for line in program.lines[2:]) == 3
+
+
+def test_offload_is_what_the_environment_says(
+    run: Run, program: Program, few: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LLAMA_ARG_N_GPU_LAYERS", "12")
+    monkeypatch.setenv("LLAMA_ARG_CTX_SIZE", "64")
+    ran = run("trial", *PAIR, "--prompts", few, "--tokens", "40", "--no-cost")
+    assert ran.code == 0, ran.err
+    assert not any("-ngl" in line for line in program.lines)
+    assert all("LLAMA_ARG_N_GPU_LAYERS=12" in line for line in program.lines)
+    assert not any("LLAMA_ARG_CTX_SIZE" in line for line in program.lines)
+
+
+@pytest.mark.parametrize("drafts", [False, True])
+def test_a_server_that_runs_is_timed_unless_it_speculates(
+    run: Run, program: Program, few: Path, drafts: bool
+) -> None:
+    """Its draft reads along in every pass: what it takes then is no step of the target."""
+    more = ["-md", str(PAIR[1]), "--spec-type", "draft-simple", "--spec-draft-n-max", "2"]
+    toy = llama_program.LlamaProgram(program.path)
+    target = llama_program.RunningServer(toy, ["-m", str(PAIR[0]), *(more if drafts else ())])
+    draft = llama_program.RunningServer(toy, ["-m", str(PAIR[1])])
+    try:
+        for one in (target, draft):
+            one.wait()
+        common = ("--prompts", few, "--tokens", "40", "--format", "json")
+        urls = ("--target-url", target.base.url, "--draft-url", draft.base.url)
+        ran = run("trial", *PAIR, *common, *urls)
+    finally:
+        target.close()
+        draft.close()
+    assert ran.code == 0, ran.err
+    said = " ".join(ran.json["notes"])
+    assert ("speculates already" in said) is drafts
+    assert (ran.json["cost"] is None) is drafts
+    assert ("only if they are one" in said) is not drafts
+    if not drafts:  # a pass waits for a step of the draft and for its second reading
+        row = ran.json["lengths"][3]
+        seconds = READ["target"] + READ["draft"] * (row["drafted_per_pass"] + 1)
+        assert row["speedup"] == pytest.approx(row["tokens_per_pass"] * READ["target"] / seconds)
 
 
 @pytest.fixture
@@ -324,7 +384,8 @@ def test_a_target_alone_drafts_with_mtp_layers_of_its_own(
     assert ran.code == 0, ran.err
     assert ran.json["head"]["kind"] == "mtp"
     assert ran.json["draft"]["ref"] == ran.json["target"]["ref"]
-    draft = run("trial", *PAIR, "--prompts", few, "--tokens", "40", "--format", "json").json
+    common = ("--prompts", few, "--tokens", "40", "--format", "json", "--no-cost")
+    draft = run("trial", *PAIR, *common).json
     rates = {row["draft_tokens"]: row["tokens_per_pass"] for row in draft["lengths"]}
     assert all(row["tokens_per_pass"] == rates[row["draft_tokens"]] for row in ran.json["lengths"])
     runs = [line for line in program.lines if "--spec-type" in line]

@@ -34,7 +34,7 @@ DATA = Path(__file__).parent / "data"
 PAIR = (FIXTURES / "pair" / "target", FIXTURES / "pair" / "draft")
 COSTS = Costs(
     0.1, 1.0, {2: 1.0, 5: 1.2, 17: 1.4}, "CUDA graphs",
-    engine="vllm", version="0.32.0", source="modelled", spread=0.05,
+    engine="vllm", version="0.32.0", source="modelled", spread=0.05, overhead={2: 0.1, 5: 0.2},
 )  # fmt: skip
 
 

@@ -57,3 +57,11 @@ def test_costs_between_the_measured_widths_lie_on_a_line() -> None:
     assert costs.verify_step(4) == pytest.approx(3.0)
     assert costs.verify_step(7) == pytest.approx(6.0)
     assert speedup.of_pass(2.0, 2.5, costs, steps=0) == pytest.approx(2.0 / 2.5)
+
+
+def test_what_the_draft_reads_again_is_paid_for_drafts_of_a_model_alone() -> None:
+    costs = Costs(0.1, 1.0, {2: 1.0, 5: 1.0}, overhead={2: 0.4, 4: 0.8})
+    assert speedup.of_pass(1.0, 1, costs) == pytest.approx(1 / 1.5)
+    assert speedup.of_pass(1.0, 2, costs) == pytest.approx(1 / 1.8)
+    assert speedup.of_pass(1.0, 2.5, costs, steps=1) == pytest.approx(1 / 1.8)
+    assert speedup.of_pass(1.0, 2, costs, steps=0) == pytest.approx(1.0)  # copied: no draft reads

@@ -13,6 +13,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from draftcheck.trial.backends.vllm import backend as vllm_backend
+from draftcheck.trial.backends.vllm import pass_times
 from draftcheck.trial.backends.vllm.backend import rank_and_confidence
 from draftcheck.trial.backends.vllm.engines import EngineOutput
 from tests.conftest import FIXTURES, Run
@@ -27,6 +29,7 @@ pytestmark = [pytest.mark.transformers, pytest.mark.filterwarnings("ignore")]
 
 PAIR = (FIXTURES / "pair" / "target", FIXTURES / "pair" / "draft")
 COMMON = ("--tokens", "24", "--no-cost", "--format", "json")
+STEP, PASS, DRAFTED = 0.01, 0.012, 0.001
 
 
 @pytest.fixture(autouse=True)
@@ -145,6 +148,77 @@ def test_verify_reads_vllms_counters(run: Run, prompts: Path) -> None:
     # vLLM also counts what it accepts beyond the end of a text; tokens per pass leaves that out.
     assert found["tokens_per_pass"] == pytest.approx(found["predicted_tokens_per_pass"])
     assert found["identical_output"] is True
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What engines take: a second for a prompt, and STEP, or PASS and DRAFTED, for a pass."""
+    now = [0.0]
+    whole = LLM.generate
+
+    def generate(self: Any, prompts: list[Any], params: Any, use_tqdm: bool) -> list[Any]:
+        before = self.counts[0]
+        found = whole(self, prompts, params, use_tqdm)
+        passes = (self.counts[0] - before) / len(prompts)
+        busy = len(prompts) ** 0.5
+        plain = (params.max_tokens - 1) * STEP
+        now[0] += 1.0 + (passes * (PASS * busy + DRAFTED * self.g) if self.draft else plain)
+        return found
+
+    monkeypatch.setattr(LLM, "generate", generate)
+    monkeypatch.setattr(pass_times, "time", SimpleNamespace(perf_counter=lambda: now[0]))
+    for name, size in (("PROMPT", 4), ("FEW", 2), ("MANY", 6)):  # this engine has no cache
+        monkeypatch.setattr(pass_times, name, size)
+
+
+def test_speed_is_that_of_vllms_own_passes(run: Run, prompts: Path, clock: None) -> None:
+    common = ("--backend", "vllm", "--prompts", prompts, "--tokens", "24", "--format", "json")
+    ran = run("trial", *PAIR, *common)
+    assert ran.code == 0, ran.err
+    for row in ran.json["lengths"][1:]:
+        tokens, drafted = row["tokens_per_pass"], row["drafted_per_pass"]
+        assert row["speedup"] == pytest.approx(tokens * STEP / (PASS + DRAFTED * drafted))
+    drafts = [
+        (one.get("speculative_config") or {}).get("num_speculative_tokens") for one in LLM.started
+    ]
+    assert drafts == [None, None, 2, 6]
+    whose = {"engine": "vllm", "version": "0.32.0", "source": "measured"}
+    assert ran.json["costs"].items() >= whose.items()
+    assert any("2 more engines" in note for note in ran.json["notes"])
+
+
+def test_speed_is_measured_at_every_load(
+    run: Run, prompts: Path, clock: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sys.modules["vllm.platforms"].current_platform.device_type = "cuda"  # type: ignore[attr-defined]
+    monkeypatch.setattr(vllm_backend, "LOADS", (1, 4))
+    common = ("--backend", "vllm", "--prompts", prompts, "--tokens", "24", "--format", "json")
+    ran = run("trial", *PAIR, *common, "--dtype", "float32")
+    assert ran.code == 0, ran.err
+    one, four = ran.json["loads"]
+    assert one["speedup"] > four["speedup"] > 0
+    rows = {row["draft_tokens"]: row for row in ran.json["lengths"]}
+    best = rows[four["draft_tokens"]]
+    seconds = PASS * 2 + DRAFTED * best["drafted_per_pass"]
+    assert four["speedup"] == pytest.approx(best["tokens_per_pass"] * STEP / seconds)
+
+
+def test_a_draft_that_vllm_cannot_run_has_no_speed(
+    run: Run, prompts: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = LLM.__init__
+
+    def start(self: Any, **settings: Any) -> None:
+        if "speculative_config" in settings:
+            raise RuntimeError("no room for the draft")
+        whole(self, **settings)
+
+    monkeypatch.setattr(LLM, "__init__", start)
+    common = ("--backend", "vllm", "--prompts", prompts, "--tokens", "24", "--format", "json")
+    ran = run("trial", *PAIR, *common)
+    assert ran.code == 0, ran.err
+    assert ran.json["cost"] is None and ran.json["lengths"][0]["speedup"] is None
+    assert any("not be timed" in n and "no room for the draft" in n for n in ran.json["notes"])
 
 
 def test_what_vllm_says_when_it_cannot_load_is_one_line(

@@ -4,8 +4,10 @@ vLLM (from 0.10.2) and SGLang (from 0.5.17) tell the ids of prompt and answer wh
 return_token_ids, llama-server does at an address of its own: there a trial is as exact as one in
 this process. From any other server only text comes back, and it is encoded anew.
 
-It can measure acceptance. It cannot measure speed: a server shares its time between requests, so
-steps cannot be told from outside. What it speculates by itself says draftcheck probe.
+It can measure acceptance. Speed is told by llama-server alone, whose answers hold its own times,
+and only where it does not speculate yet: otherwise its draft reads along in every pass, and no
+request can ask for plain ones (b11312; ggml-org/llama.cpp#23052). What a server speculates by
+itself says draftcheck probe.
 """
 
 from __future__ import annotations
@@ -28,6 +30,7 @@ from draftcheck.trial.backends.llamacpp import backend as llamacpp
 from draftcheck.trial.backends.llamacpp.server import LlamaServer
 from draftcheck.trial.backends.sides import DraftReader, ServerLost, Sides, TargetWriter
 from draftcheck.trial.prompts import Prompt
+from draftcheck.trial.speedup import Costs
 
 if TYPE_CHECKING:  # torch is loaded when the draft or a tokenizer is
     from draftcheck.trial.backends.transformers.backend import Spelling
@@ -39,6 +42,12 @@ KEY = "OPENAI_API_KEY"
 SHOWN = 8
 THINKING = ("reasoning", "reasoning_content")
 """Where servers put what a model thought before it answered."""
+SEEN = 4
+"""Tokens in which a server that speculates drafts at least once."""
+SPECULATES = (
+    "the server speculates already, so its plain steps cannot be timed: ask draftcheck probe what"
+    " it accepts, or name a server without a draft"
+)
 TOO_LONG = re.compile(r"context|too long|maximum.{0,20}length", re.IGNORECASE)
 
 
@@ -52,11 +61,33 @@ def open(target: str, draft: str, options: TrialOptions) -> Sides:
     spelling = _Spelling(target, options)
     writer = _writer(asker, spelling, options)
     reader = spelling.reader = _reader(draft, options)
-    sides = Sides("endpoint", writer, reader, "plain timing by llama-server")
+    sides = ServedSides("endpoint", writer, reader, "steps of llama-server")
     if (warning := key_exposed(options.target_url, key())) is not None:
         sides.remarks.append(warning)
     sides.speculation = "the target runs elsewhere; ask its server with draftcheck probe"
     return sides
+
+
+class ServedSides(Sides):
+    """A target that is served, and a draft that may run anywhere."""
+
+    def costs(self, sequences: int, context: int) -> Costs | None:
+        if isinstance(self.target, LlamaServer):
+            self.reads_again = True
+            try:
+                drafts = any(drafted for drafted, _ in self.target.passes(context, SEEN))
+            except ServerLost:
+                drafts = False  # timing will meet it, and say so
+            if drafts:
+                self.remarks.append(SPECULATES)
+                return None
+        found = super().costs(sequences, context)
+        if found is not None and self.target.device != self.draft.device:
+            self.remarks.append(
+                f"the target's steps were timed at {self.target.device}, the draft's at"
+                f" {self.draft.device}: the speed-up is that of one machine only if they are one"
+            )
+        return found
 
 
 def _writer(asker: ServerAsker, spelling: _Spelling, options: TrialOptions) -> TargetWriter:

@@ -28,12 +28,17 @@ from draftcheck.trial.backends.backend import (
     TargetText,
     TrialOptions,
 )
+from draftcheck.trial.backends.rounds import merge
 from draftcheck.trial.prompts import Prompt
 from draftcheck.trial.result import VerifiedRun
 from draftcheck.trial.simulate.traces import NEVER, Floats, Ints, Trace
 from draftcheck.trial.speedup import LONGEST, WIDTHS, Costs
 
 GREEDY = "at a temperature: for a draft that proposes its first choice, as llama.cpp and vLLM do"
+
+TIMED = (1, *WIDTHS[:-1])
+"""Tokens in a step. Not those of the widest trees: on a CPU they take seconds."""
+ROUNDS = 4
 
 T = TypeVar("T")
 Verify = Callable[[Sequence[TargetText], int, TrialOptions], VerifiedRun]
@@ -55,6 +60,8 @@ class TrialSide(ABC):
     rows: int | None = None
     """Tokens of the vocabulary."""
     context: int | None = None
+    engine = version = ""
+    """Whose steps are timed."""
 
     @property
     def notes(self) -> Sequence[str]:
@@ -111,6 +118,8 @@ class Sides(Backend):
         self._how = how
         self.speculation: Verify | str = "this backend has no speculation of its own"
         """How to speculate for real, or why that is not possible."""
+        self.reads_again = False
+        """Each pass the draft reads once more what was checked."""
         self._too_long = 0
 
     @property
@@ -162,20 +171,38 @@ class Sides(Backend):
             yield Trace(text.prompt, text.tokens, rank, confidence, text.category)
 
     def costs(self, sequences: int, context: int) -> Costs | None:
-        """By the same plain timing on both sides, one sequence at a time."""
+        """By the same plain timing on both sides, in turns, one sequence at a time."""
         if sequences != 1:
             return None
+        rounds = []
         try:
-            step = self.target.step(context, 1)
-            small = self.draft.step(context, 1) if step else None
-            if small is None or not step:
-                return None
-            timed = {width: self.target.step(context, width) for width in WIDTHS}
+            for _ in range(ROUNDS):
+                timed = self._time_steps(context)
+                if timed is None:
+                    return None
+                rounds.append(timed)
         except ServerLost as error:
             self.remarks.append(f"steps could not be timed: {error}")
             return None
-        verify = {width: seconds for width, seconds in timed.items() if seconds}
-        return Costs(small, step, verify, self._how)
+        return merge(rounds)
+
+    def _time_steps(self, context: int) -> Costs | None:
+        ours, theirs = (
+            {width: taken for width in TIMED if (taken := side.step(context, width)) is not None}
+            for side in (self.target, self.draft)
+        )
+        if not ours.get(1) or 1 not in theirs:
+            return None
+        return Costs(
+            theirs[1],
+            ours.pop(1),
+            ours,
+            self._how,
+            engine=self.target.engine,
+            version=self.target.version,
+            source="measured",
+            overhead=theirs if self.reads_again else {},
+        )
 
     def verify(self, texts: Sequence[TargetText], g: int, options: TrialOptions) -> VerifiedRun:
         if isinstance(self.speculation, str):

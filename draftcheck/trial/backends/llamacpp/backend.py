@@ -20,14 +20,16 @@ from draftcheck.models.sources.folder import FolderSource
 from draftcheck.probe import client
 from draftcheck.trial import model_places
 from draftcheck.trial.backends.asking import ServerAsker
-from draftcheck.trial.backends.backend import TrialOptions
+from draftcheck.trial.backends.backend import CannotVerify, TrialOptions
 from draftcheck.trial.backends.llamacpp import library
 from draftcheck.trial.backends.llamacpp import program as llama_program
 from draftcheck.trial.backends.llamacpp.head import HeadSides, LlamaHead
+from draftcheck.trial.backends.llamacpp.pass_times import PassTimer
 from draftcheck.trial.backends.llamacpp.program import LlamaProgram, RunningServer
 from draftcheck.trial.backends.llamacpp.server import LlamaServer
 from draftcheck.trial.backends.llamacpp.speculation import Speculation
 from draftcheck.trial.backends.sides import NoDraft, ServerLost, Sides
+from draftcheck.trial.speedup import Costs
 from draftcheck.values.facts import HeadFacts, ModelFacts
 
 DEVICE = re.compile(r"cpu|mps|cuda(:[0-9]{1,3})?")
@@ -69,7 +71,7 @@ def open(target: str, draft: str | None, options: TrialOptions) -> Sides:
     except BaseException:
         big.close()
         raise
-    sides = Sides("llama.cpp", big, small, how_timed(big, small))
+    sides = LlamaPair("llama.cpp", big, small, how_timed(big, small))
     path = llama_program.find()
     if path is None:
         sides.speculation = f"llama.cpp's own speculation needs llama-server: {no_program()}"
@@ -78,8 +80,40 @@ def open(target: str, draft: str | None, options: TrialOptions) -> Sides:
     else:
         program = LlamaProgram(path)
         settings = arguments(program, options)
-        sides.speculation = Speculation(program, mine, theirs, settings, sides.close).verify
+        together = room_for_two(big.device, mine, theirs)
+        sides.real = Speculation(program, mine, theirs, settings, sides.close, together=together)
+        sides.speculation = sides.real.verify
     return sides
+
+
+class LlamaPair(Sides):
+    """A target and a draft model."""
+
+    real: Speculation | None = None
+    """How llama-server runs them together."""
+
+    def costs(self, sequences: int, context: int) -> Costs | None:
+        """Of passes that llama-server made; of steps where there is none."""
+        self.reads_again = True
+        steps = super().costs(sequences, context)
+        if steps is None or self.real is None:
+            return steps
+        self.close()
+        try:
+            return PassTimer(self.real, context).costs(steps)
+        except (ServerLost, CannotVerify, ReadError) as error:
+            self.remarks.append(f"steps were timed one by one: {error}")
+            return steps
+
+
+def room_for_two(device: str, target: Path, draft: Path) -> bool:
+    """Whether the target can be loaded twice: on a CPU, where memory can be asked for."""
+    size = sum(facts(file).weights.nbytes or 0 for file in (target, draft))
+    try:
+        memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, ValueError, OSError):  # not everywhere
+        return False
+    return device == "cpu" and 0 < 4 * size < memory
 
 
 def open_alone(target: Path, options: TrialOptions) -> Sides:
@@ -120,6 +154,7 @@ def open_head(target: Path, file: Path, head: HeadFacts, options: TrialOptions) 
         )
     program = LlamaProgram(path)
     own = None if file == target else file
+    device = "cpu" if options.device == "cpu" else program.device()
     speculation = Speculation(
         program,
         target,
@@ -127,8 +162,8 @@ def open_head(target: Path, file: Path, head: HeadFacts, options: TrialOptions) 
         arguments(program, options),
         kind=head.kind or FULL,
         template=facts(target).tokenizer.chat_template is not None,
+        together=room_for_two(device, target, file),
     )
-    device = "cpu" if options.device == "cpu" else program.device()
     return HeadSides(LlamaHead(speculation, head, device))
 
 
@@ -182,8 +217,10 @@ def arguments(program: LlamaProgram, options: TrialOptions) -> list[str]:
     found += program.if_known("prompt_cache", "0")
     if options.device == "cpu":
         return [*found, "-ngl", "0", "-dev", "none"]
+    if not os.environ.get(llama_program.spellings().offload):
+        found += ["-ngl", "99"]
     number = (options.device or "").partition(":")[2]
-    return [*found, "-ngl", "99", *(["-dev", f"CUDA{number}"] if number else [])]
+    return [*found, *(["-dev", f"CUDA{number}"] if number else [])]
 
 
 def at(url: str, key: str | None = None) -> LlamaServer:

@@ -31,8 +31,6 @@ START_SECONDS = 1800.0
 """A model of hundreds of gigabytes is read from a slow disk."""
 LOG = 4096
 """Last bytes of its log that are looked at when it ends early."""
-KEPT = ("LLAMA_ARG_THREADS", "LLAMA_ARG_THREADS_BATCH")
-"""Settings from the environment that change how fast it is, not what it does."""
 TIE = (
     "import ctypes, os, sys;"
     "ctypes.CDLL(None).prctl(1, 15);"  # PR_SET_PDEATHSIG, SIGTERM; kept over exec
@@ -66,6 +64,10 @@ class Spellings(RuleRow, frozen=True):
 
     program: Text
     environment: Text
+    offload: Text
+    """The environment's word for the layers that a GPU computes."""
+    kept: Names
+    """Settings from the environment that change how fast it is, not what it does."""
     options: OptionSpellings
     values: ValueSpellings
 
@@ -152,7 +154,7 @@ class RunningServer:
         environment = {  # ours, less what would change its settings behind our back
             name: value
             for name, value in os.environ.items()
-            if name in KEPT or not name.startswith("LLAMA_ARG_")
+            if name in spellings().kept or not name.startswith("LLAMA_ARG_")
         }
         try:
             self._process = subprocess.Popen(

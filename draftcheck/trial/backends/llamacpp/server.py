@@ -30,7 +30,8 @@ from draftcheck.trial.prompts import Prompt
 from draftcheck.trial.simulate.traces import CONFIDENCE_TOP, Floats, Ints
 from draftcheck.trial.simulate.trees import MAX_RANK
 
-REPEATS = 5
+REPEATS = 2
+"""In a round."""
 
 
 class LlamaServer(TargetWriter, DraftReader):
@@ -55,7 +56,8 @@ class LlamaServer(TargetWriter, DraftReader):
         self.context = client.count(found) or client.count(meta.get("n_ctx_train"))
         self.device = device or asker.base.url
         self.dtype = client.text(props.get("model_ftype")) or "as in the file"
-        self.build = client.text(props.get("build_info")) or "unknown"
+        self.engine = "llama.cpp"
+        self.build = self.version = client.text(props.get("build_info")) or "unknown"
         slots = client.count(props.get("total_slots"))
         self.at_once = max(1, min(slots or 1, 8))
         self._seen = False
@@ -182,6 +184,34 @@ class LlamaServer(TargetWriter, DraftReader):
             if turn and client.count(timings.get("prompt_n")) == width and taken is not None:
                 seconds.append(taken)
         return statistics.median(seconds) if seconds else None
+
+    def passes(self, context: int, count: int) -> list[tuple[int, float]]:
+        """Passes behind the prompt's, of an answer of `count` tokens: drafted tokens, seconds.
+
+        The prompt stays in the cache: no part of its reading is left over for the first pass.
+        """
+        if self.context is not None:
+            context = min(context, self.context - count - 2)
+        if context < 1:
+            return []
+        body = {
+            **self._body([1 + i % 97 for i in range(context)], count, TrialOptions()),
+            "cache_prompt": True,
+            "ignore_eos": True,
+            "timings_per_token": True,
+        }
+        found = []
+        before = (0, 0.0)
+        for event in self._asker.stream("/completion", body):
+            timed = client.part(event, "timings")
+            now = (
+                client.count(timed.get("draft_n")) or 0,
+                client.seconds(timed.get("predicted_ms")),
+            )
+            if now[1] is not None and now[1] > before[1]:  # tokens of one pass come together
+                found.append((now[0] - before[0], now[1] - before[1]))
+                before = (now[0], now[1])
+        return found
 
     def close(self) -> None:
         if self._running is not None:

@@ -54,12 +54,18 @@ class Speculation:
     """What the draft is: a model, or which head."""
     template: bool = True
     """The target has a chat template."""
+    together: bool = False
+    """There is memory for two servers at once."""
 
     def verify(self, texts: Sequence[TargetText], g: int, options: TrialOptions) -> VerifiedRun:
-        """The same texts without and with the draft."""
+        """The same texts without and with the draft; in turns, where both can be loaded."""
         self.free()
-        plain = self.count(texts, options)
-        fast = self.count(texts, options, g)
+        if self.together:
+            with self.server() as one, self.server(g) as other:
+                both = [(_one(one, text, options), _one(other, text, options)) for text in texts]
+            plain, fast = map(_sum, zip(*both, strict=True))
+        else:
+            plain, fast = self.count(texts, options), self.count(texts, options, g)
         return VerifiedRun(
             draft_tokens=g,
             tokens_per_pass=fast.tokens / max(fast.passes, 1),
@@ -80,9 +86,7 @@ class Speculation:
     ) -> SpeculationCount:
         """g: None for a run without the draft."""
         with self.server(g, p_min, fewest) as server:
-            counts = [_one(server, text, options) for text in texts]
-        tokens, drafted, accepted, seconds, same = map(sum, zip(*counts, strict=True))
-        return SpeculationCount(tokens, drafted, accepted, seconds, same == len(counts))
+            return _sum([_one(server, text, options) for text in texts])
 
     @contextmanager
     def server(
@@ -108,6 +112,11 @@ class Speculation:
             yield LlamaServer(asker, running=running, template=self.template)
         finally:
             running.close()
+
+
+def _sum(counts: Sequence[SpeculationCount]) -> SpeculationCount:
+    tokens, drafted, accepted, seconds, same = map(sum, zip(*counts, strict=True))
+    return SpeculationCount(tokens, drafted, accepted, seconds, same == len(counts))
 
 
 def _one(server: LlamaServer, text: TargetText, options: TrialOptions) -> SpeculationCount:

@@ -2,26 +2,29 @@
 
 The draft reads a text as a prompt whose log-probabilities are asked for: vLLM gives the rank of
 each token and the likeliest others there. At a temperature the draft proposes its first choice, as
-vLLM's drafts do. It cannot time single steps, which vLLM does not tell, nor translate vocabularies;
-what speculation is worth in vLLM itself is measured by the real run (--verify).
+vLLM's drafts do. Costs are those of whole passes, plain and speculating, which takes two more
+engines. It cannot translate vocabularies.
 """
 
 from __future__ import annotations
 
 import gc
 import math
+import time
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from draftcheck.errors import UsageError
+from draftcheck.errors import ReadError, UsageError
 from draftcheck.models import read as facts
 from draftcheck.models import refs
 from draftcheck.trial.backends.backend import (
     HEADS,
     Backend,
     BackendLimits,
+    CannotVerify,
     TargetText,
     TrialOptions,
     check_rows,
@@ -29,12 +32,15 @@ from draftcheck.trial.backends.backend import (
     target_not_numbers,
 )
 from draftcheck.trial.backends.sides import GREEDY
+from draftcheck.trial.backends.vllm import pass_times
 from draftcheck.trial.backends.vllm.engines import MEMORY, VllmEngines, sampling
 from draftcheck.trial.prompts import Prompt
 from draftcheck.trial.result import VerifiedRun
 from draftcheck.trial.simulate.traces import CONFIDENCE_TOP, Floats, Ints, Trace
+from draftcheck.trial.speedup import Costs
 from draftcheck.values.facts import ModelFacts
 
+LOADS = (1, 4, 16, 64)
 LEAST = 0.1
 """Share of the memory that the smaller engine gets at least."""
 
@@ -73,6 +79,7 @@ class VllmBackend(Backend):
         self._draft: Any = None
         self.device = engines.kind if engines.kind == "cpu" else f"{engines.kind}:0"
         self._too_long = 0
+        self._costs: dict[int, Costs] | None = None
         self._context = engines.context
         # The target first: vLLM runs a draft in the type of its target.
         if not options.kept:
@@ -150,6 +157,40 @@ class VllmBackend(Backend):
             rank, sure = rank_and_confidence(told, text.tokens)
             traces.append(Trace(text.prompt, text.tokens, rank, sure, text.category))
         return traces
+
+    # ---- seconds ----
+
+    def costs(self, sequences: int, context: int) -> Costs | None:
+        """Of all loads when the first is asked for: engines are dear to start."""
+        if self._costs is None:
+            self._costs = self._time_passes(LOADS if self._engines.kind != "cpu" else LOADS[:1])
+        return self._costs.get(sequences)
+
+    def _time_passes(self, loads: Sequence[int]) -> dict[int, Costs]:
+        began, started = time.monotonic(), len(pass_times.LENGTHS)
+        self._draft = None  # it has read all there is; its memory is needed
+        gc.collect()
+        timed = {}
+        try:
+            if self._target is None:
+                self._start_target()
+                started += 1
+            timer = partial(pass_times.time_engine, self._engines, self._refs[0], loads=loads)
+            timed[pass_times.PLAIN] = timer(engine=self._target, drafts=False)
+            self.close()
+            for g in pass_times.LENGTHS:
+                engine = self._engines.start_drafting(self._facts, self._refs, g)
+                timed[g] = timer(engine=engine, drafts=True)
+                del engine
+                gc.collect()
+        except (CannotVerify, ReadError) as error:
+            self.remarks.append(f"passes could not be timed: {error}")
+            return {}
+        found = pass_times.costs(timed, self._engines.version)
+        told = "passes were timed in vLLM itself" if found else "passes were too short to be timed"
+        seconds = time.monotonic() - began
+        self.remarks.append(f"{told}: {started} more engines, in {seconds:.0f} s")
+        return found
 
     # ---- for real ----
 

@@ -30,7 +30,8 @@ from draftcheck.values.facts import ModelFacts
 MEMORY = 0.85
 """Share of the GPU that all engines together may take."""
 LONGEST_PROMPT = 4096
-SEQUENCES = 16
+SEQUENCES = 64
+"""At once, at most."""
 LOGGING = {"VLLM_LOGGING_LEVEL": "ERROR", "VLLM_LOGGING_STREAM": "ext://sys.stderr"}
 """vLLM logs to standard output, which is for the result."""
 LOG_READ = 1 << 18
@@ -131,6 +132,7 @@ class VllmEngines:
             "seed": self._options.seed,
             "dtype": self.dtype,
             "generation_config": "vllm",  # no penalties from the model's own file
+            "enable_prefix_caching": False,  # every text is read once, and passes are timed
             **more,
         }
         if at.revision:
@@ -172,7 +174,7 @@ class VllmEngines:
         self, ref: str, engine: Any, texts: Sequence[TargetText], settings: Mapping[str, Any]
     ) -> WrittenAgain:
         """Without a draft."""
-        self.write_again(ref, engine, texts[:1], settings)  # what is made at first use
+        self.write_again(ref, engine, texts, settings)  # what is made at first use, for each shape
         return self.write_again(ref, engine, texts, settings)
 
     def speculate(
@@ -188,17 +190,13 @@ class VllmEngines:
 
         models: what is known of the pair; no draft: layers of the target's own.
         """
-        config = self._config(models, pair[1], g)
+        engine = self.start_drafting(models, pair, g)
         try:
-            engine = self.start(pair[0], speculative_config=config, disable_log_stats=False)
-        except ReadError as error:
-            raise CannotVerify(error.message) from error
-        try:
-            self.write_again(pair[0], engine, texts[:1], settings)
-            start = _counters(engine)
+            self.write_again(pair[0], engine, texts, settings)
+            start = counters(engine)
             fast = self.write_again(pair[0], engine, texts, settings)
             drafts, drafted, accepted = (
-                now - then for now, then in zip(_counters(engine), start, strict=True)
+                now - then for now, then in zip(counters(engine), start, strict=True)
             )
         finally:
             del engine
@@ -217,6 +215,16 @@ class VllmEngines:
             first=1,
             samples=False,
         )
+
+    def start_drafting(
+        self, models: Sequence[ModelFacts], pair: tuple[str, str | None], g: int
+    ) -> Any:
+        """An engine that speculates, with its counters."""
+        config = self._config(models, pair[1], g)
+        try:
+            return self.start(pair[0], speculative_config=config, disable_log_stats=False)
+        except ReadError as error:
+            raise CannotVerify(error.message) from error
 
     def _config(self, models: Sequence[ModelFacts], draft: str | None, g: int) -> dict[str, Any]:
         """The JSON of the rulebook's command for this pair; the draft is loaded as it was named."""
@@ -242,7 +250,7 @@ def sampling(options: TrialOptions) -> dict[str, Any]:
     }
 
 
-def _counters(engine: Any) -> tuple[int, int, int]:
+def counters(engine: Any) -> tuple[int, int, int]:
     """Drafts, draft tokens and accepted tokens since the engine began."""
     found = {metric.name: getattr(metric, "value", 0) for metric in engine.get_metrics()}
     names = ("num_drafts", "num_draft_tokens", "num_accepted_tokens")
