@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
+from draftcheck.errors import UsageError
 from draftcheck.memory import gpus
 from draftcheck.models import read as facts
 from draftcheck.models import refs
@@ -31,25 +33,30 @@ def of_trial(trial: Trial, asked: str | None, gpu: str | None, sequences: int) -
 
     gpu: as --gpu names it; None: the one that the trial ran on, if any.
     """
-    if not trial.lengths or trial.translation or (gpu is None and not _on_gpu(trial)):
+    if not trial.lengths or trial.translation:
         return ()
-    machine = gpus.parse(gpu or "auto")
+    device = gpus.parse(gpu).devices[0] if gpu is not None else _gpu_of(trial)
+    if device is None:
+        return ()
     names = dict.fromkeys([trial.target, trial.draft])
     models = facts.read_all(*(refs.parse(name) for name in names))
     named = [asked] if asked else setups.engines_for(models)
     found = []
     for text in named:
         name, _, version = text.partition("@")
-        passes = modelled(
-            (name, book.load(name).version(version or None)), models, machine.devices[0]
-        )
+        passes = modelled((name, book.load(name).version(version or None)), models, device)
         if passes is not None:
             found.append(of_engine(passes, trial.lengths, sequences))
     return tuple(found)
 
 
-def _on_gpu(trial: Trial) -> bool:
-    return trial.device.startswith("cuda")
+def _gpu_of(trial: Trial) -> Gpu | None:
+    """The one that the trial ran on, where it can be asked."""
+    if not trial.device.startswith("cuda"):
+        return None
+    with contextlib.suppress(UsageError):
+        return gpus.ask()[0]
+    return None
 
 
 def modelled(
