@@ -214,7 +214,9 @@ def choose(target: str, draft: str | None, options: TrialOptions) -> str:
     if options.draft_url is not None:
         return "llama.cpp"
     ggufs = all(model_places.is_gguf(model) for model in (target, draft) if model is not None)
-    names = ("llama.cpp", "transformers") if ggufs else ("transformers",)
+    names: tuple[str, ...] = ("llama.cpp", "transformers") if ggufs else ("transformers",)
+    if ggufs and draft is None:  # MTP layers of a GGUF are read by llama.cpp alone
+        names = ("llama.cpp",)
     why = {name: missing(name) for name in names}
     found = next((name for name in names if why[name] is None), None)
     if found is not None:

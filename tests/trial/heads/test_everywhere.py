@@ -82,3 +82,16 @@ def test_a_picture(run: Run, tmp_path: Path) -> None:
 def test_engines_whose_way_nobody_read(run: Run) -> None:
     ran = run("trial", TARGET, HEADS / "eagle3", "--engine", "ollama", *BRIEF)
     assert ran.code == 2 and "--engine takes vllm" in ran.err
+
+
+def test_tensors_of_another_width_are_a_broken_head(run: Run, tmp_path: Path) -> None:
+    head = tmp_path / "narrow"
+    shutil.copytree(HEADS / "medusa", head)
+    (file,) = head.glob("*.safetensors")
+    narrow = {
+        name: tensor[:, :64].contiguous() if name.endswith("linear.weight") else tensor
+        for name, tensor in files.load_file(file).items()
+    }
+    files.save_file(narrow, file)
+    ran = run("trial", TARGET, head, "--no-cost", *BRIEF)
+    assert ran.code == 1 and ran.out.startswith("broken: the head's tensors do not fit the target")

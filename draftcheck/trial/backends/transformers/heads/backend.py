@@ -161,10 +161,17 @@ class HeadBackend(TransformersTarget):
         slots = SlotTokens(ids, min(span.start for span in spans), spans)
         longest = self.limits().longest
         counts = (longest,) if head.leads else (*range(1, min(longest, READINGS + 1)), longest)
-        found = {
-            count: self._table(head, texts, (slots, seen, last), count, options, count == longest)
-            for count in counts
-        }
+        read = slots, seen, last
+        try:
+            found = {
+                count: self._table(head, texts, read, count, options, count == longest)
+                for count in counts
+            }
+        except RuntimeError as error:
+            if isinstance(error, torch.OutOfMemoryError) or "CUDA" in str(error):
+                raise
+            words = " ".join(str(error).split())[:200]
+            raise BrokenDraft(f"the head's tensors do not fit the target: {words}") from error
         traces = found.pop(longest)
         return [
             replace(trace, of_length={count: rows[i] for count, rows in found.items()})
