@@ -141,19 +141,20 @@ def main() -> int:
     target.get_input_embeddings().weight.data.normal_()
     asked = [Prompt("made", ({"role": "user", "content": str(n)},)) for n in range(said.prompts)]
     places = ModelPlace("target", "target"), ModelPlace("head", "head")
-    with torch.device(device):
-        kinds = {
-            "eagle3": eagle3(shape, 32_000 if said.cuda else 500),
-            "dflash": dflash(shape, 5 if said.cuda else 2, 16 if said.cuda else 4),
-        }
+    kinds = {
+        "eagle3": lambda: eagle3(shape, 32_000 if said.cuda else 500),
+        "dflash": lambda: dflash(shape, 5 if said.cuda else 2, 16 if said.cuda else 4),
+    }
     found = []
-    for kind in list(kinds):
-        raw, weights = kinds.pop(kind)
+    for kind, make in kinds.items():
+        with torch.device(device):
+            raw, weights = make()
         head_bytes = sum(t.numel() * 2 for t in weights.values() if t.is_floating_point())
         head = made(kind, HeadSource(raw, weights, target, ways.way(None)))
         del weights
         backend = HeadBackend(places, target, head, Numbers(), device)
         found.append(measure(kind, backend, asked, options, head_bytes))
+        del backend, head
     kept = True
     for row in found:
         print(f"{row['head']}, lengths 1 to {row['longest']}:")

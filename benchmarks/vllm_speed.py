@@ -7,14 +7,16 @@ TARGET:DRAFT:LENGTHS, shapes below; "-" drafts nothing. All models have random w
 an output layer of its own), so nothing is accepted, a pass is a step, and its time does not depend
 on texts. Drafts differ in width from their targets: random weights of the same width would agree.
 
-Each engine is a process of its own, one after the other: starts take most of the time. Passes are
-counted by vLLM; what the prompts take is left out by the difference of two lengths of output.
-rules/tables/engine-speed.toml holds what benchmarks.fit_engine_speed makes of it. Needs vllm.
+Each engine is a process of its own: starts take most of the time, so --together start at once,
+wait, and are timed one after the other, each alone. Passes are counted by vLLM; what the prompts
+take is left out by the difference of two lengths of output. rules/tables/engine-speed.toml holds
+what benchmarks.fit_engine_speed makes of it. Needs vllm.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import statistics
@@ -46,7 +48,7 @@ def shape(
 
 SHAPES = {
     "8b": shape(LLAMA, 4096, 14336, 32, 32, 8),
-    "shallow": shape(LLAMA, 3584, 18944, 4, 28, 8),
+    "shallow": shape(LLAMA, 3584, 18944, 4, 28, 4),
     "deep": shape(LLAMA, 2048, 8192, 16, 32, 8, tie_word_embeddings=True),
     "eagle3": shape(LLAMA, 4096, 14336, 1, 32, 8, draft_vocab_size=32000,
                     architectures=["LlamaForCausalLMEagle3"]),
@@ -57,7 +59,8 @@ SHAPES = {
 METHODS = {"eagle3": "eagle3"}
 LOADS = (1, 4, 16, 64)
 PROMPT, FEW, MANY, ROUNDS = 256, 8, 72, 5
-CACHE = 6 << 30
+READY = "ready"
+CACHE = 4 << 30
 
 
 def write_head(folder: Path) -> None:
@@ -94,7 +97,7 @@ def arguments(target: str, draft: str, length: int, folder: Path) -> dict[str, A
         "enable_prefix_caching": False, "seed": 0,
     }  # fmt: skip
     if torch.cuda.is_available():
-        made |= {"gpu_memory_utilization": 0.6, "kv_cache_memory_bytes": CACHE}
+        made |= {"gpu_memory_utilization": 0.1, "kv_cache_memory_bytes": CACHE}
     if draft != "-":
         made["speculative_config"] = {
             "method": METHODS.get(draft, "draft_model"),
@@ -132,8 +135,10 @@ def measure(target: str, draft: str, length: int, folder: Path) -> dict[str, Any
     result: dict[str, Any] = {
         "target": target, "draft": draft, "length": length, "vllm": __version__,
         "runner": os.environ.get("VLLM_USE_V2_MODEL_RUNNER", "default"),
-        "start_s": time.time() - began, "launch_us": launch_us(), "loads": {},
+        "start_s": time.time() - began, "loads": {},
     }  # fmt: skip
+    print(READY, flush=True)
+    sys.stdin.readline()
 
     def counted(name: str) -> float:
         return sum(m.value for m in llm.get_metrics() if m.name == f"vllm:spec_decode_{name}")
@@ -152,21 +157,52 @@ def measure(target: str, draft: str, length: int, folder: Path) -> dict[str, Any
     for sequences in LOADS:
         run(sequences, FEW + 8)  # kernels that are made at their first use
         taken = counted("num_accepted_tokens")
-        rounds = []
+        times: dict[str, list[float]] = {"few_s": [], "many_s": [], "pass_ms": [], "launch_us": []}
         for _ in range(ROUNDS):
+            times["launch_us"].append(launch_us() or 0)
             (few, fewer), (many, more) = run(sequences, FEW), run(sequences, MANY)
             passes = (more - fewer) / sequences if draft != "-" else MANY - FEW
-            rounds.append((many - few) / passes * 1e3)
+            times["few_s"].append(few)
+            times["many_s"].append(many)
+            times["pass_ms"].append((many - few) / passes * 1e3)
         hits = counted("num_accepted_tokens") - taken
-        result["loads"][sequences] = {"pass_ms": rounds, "accepted": hits}
+        result["loads"][sequences] = {**times, "accepted": hits}
     llm.llm_engine.engine_core.shutdown()
     return result
+
+
+class Engine:
+    """A process with one engine."""
+
+    def __init__(self, name: str, folder: Path) -> None:
+        self.name, self.errors = name, folder / f"{name.replace(':', '-')}.log"
+        with self.errors.open("w") as log:
+            self.process = subprocess.Popen(
+                [sys.executable, __file__, name, "--one", str(folder)],
+                stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True,
+            )  # fmt: skip
+
+    def wait(self) -> None:
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            if line.strip() == READY:
+                return
+
+    def timed(self) -> str | None:
+        """Its line; None: it failed."""
+        with contextlib.suppress(BrokenPipeError):
+            out, _ = self.process.communicate("go\n")
+            lines = [line for line in out.splitlines() if line.startswith('{"target"')]
+            if lines:
+                return lines[-1]
+        return None
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("engines", nargs="+", metavar="TARGET:DRAFT:LENGTHS")
     parser.add_argument("--json", type=Path, help="append each engine's line here")
+    parser.add_argument("--together", type=int, default=1, help="engines in memory at once")
     parser.add_argument("--seconds", type=float, default=float("inf"), help="start none after that")
     parser.add_argument("--one", type=Path, help=argparse.SUPPRESS)
     said = parser.parse_args()
@@ -175,34 +211,38 @@ def main() -> int:
         print(json.dumps(measure(target, draft, int(length), said.one)), flush=True)
         os._exit(0)  # the rest of an engine ends in its own time
     began, failed = time.time(), 0
+    asked = (name.rsplit(":", 1) for name in said.engines)
+    names = [f"{pair}:{length}" for pair, lengths in asked for length in lengths.split(",")]
     with tempfile.TemporaryDirectory() as made:
         folder = Path(made)
         for name, config in SHAPES.items():
             (folder / name).mkdir()
             (folder / name / "config.json").write_text(json.dumps(config))
-        if any(":eagle3:" in name for name in said.engines):
+        if any(":eagle3:" in name for name in names):
             write_head(folder / "eagle3")
-        for name in said.engines:
-            target, draft, lengths = name.split(":")
-            for length in lengths.split(","):
-                if time.time() - began > said.seconds:
-                    return 1
-                words = [sys.executable, __file__, f"{target}:{draft}:{length}", "--one", made]
-                ran = subprocess.run(words, capture_output=True, text=True, check=False)
-                lines = [x for x in ran.stdout.splitlines() if x.startswith('{"target"')]
-                if not lines:
+        while names and time.time() - began < said.seconds:
+            engines = [Engine(name, folder) for name in names[: said.together]]
+            del names[: said.together]
+            for engine in engines:
+                engine.wait()
+            for engine in engines:
+                line = engine.timed()
+                if line is None:
                     failed += 1
-                    print(f"{name} {length} failed:\n{ran.stderr[-3000:]}", file=sys.stderr)
+                    print(
+                        f"{engine.name} failed:\n{engine.errors.read_text()[-3000:]}",
+                        file=sys.stderr,
+                    )
                     continue
-                row = json.loads(lines[-1])
+                row = json.loads(line)
                 medians = {n: round(statistics.median(load["pass_ms"]), 2)
                            for n, load in row["loads"].items()}  # fmt: skip
-                print(f"{target} {draft} {length}: ms by load {medians},"
-                      f" started in {row['start_s']:.0f} s", flush=True)  # fmt: skip
+                print(f"{engine.name}: ms by load {medians}, started in {row['start_s']:.0f} s",
+                      flush=True)  # fmt: skip
                 if said.json is not None:
                     with said.json.open("a") as file:
-                        file.write(lines[-1] + "\n")
-    return 1 if failed else 0
+                        file.write(line + "\n")
+    return 1 if failed or names else 0
 
 
 if __name__ == "__main__":

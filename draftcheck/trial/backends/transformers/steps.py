@@ -40,6 +40,8 @@ class RewoundStep:
     run: Step
     rewind: Callable[[], object]
     """Undoes what it did to a cache; not timed."""
+    kept: object = None
+    """A graph reads its tensors where they lay when it was made: they must not be freed."""
 
 
 def measure(target: Any, draft: Any, device: str, sequences: int, context: int) -> Costs | None:
@@ -194,7 +196,7 @@ def _graph(step: Step, rewind: Callable[[], object], pool: Any = None) -> Rewoun
         graph.replay()
         torch.cuda.synchronize()
 
-    return RewoundStep(replay, rewind)
+    return RewoundStep(replay, rewind, step)
 
 
 def floor(target: Any, draft: Any, device: str) -> Costs | None:
