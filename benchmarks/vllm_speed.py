@@ -8,9 +8,9 @@ an output layer of its own), so nothing is accepted, a pass is a step, and its t
 on texts. Drafts differ in width from their targets: random weights of the same width would agree.
 
 Each engine is a process of its own: starts take most of the time, so --together start at once,
-wait, and are timed one after the other, each alone. Passes are counted by vLLM; what the prompts
-take is left out by the difference of two lengths of output. rules/tables/engine-speed.toml holds
-what benchmarks.fit_engine_speed makes of it. Needs vllm.
+wait, and are timed one after the other, each alone. A machine's CPU is not always its own: quiet_ms
+is what a fifth of the passes stay below, slow_ms what a fifth exceed. benchmarks.fit_engine_speed
+makes rules/tables/engine-speed.toml of it. Needs vllm.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -58,7 +59,9 @@ SHAPES = {
 }  # fmt: skip
 METHODS = {"eagle3": "eagle3"}
 LOADS = (1, 4, 16, 64)
-PROMPT, FEW, MANY, ROUNDS = 256, 8, 72, 5
+PROMPT, TOKENS, ROUNDS = 256, 104, 3
+SKIPPED, BLOCK = 8, 8
+"""Passes at the start that are not counted, and passes that are timed together."""
 READY = "ready"
 CACHE = 4 << 30
 
@@ -140,33 +143,39 @@ def measure(target: str, draft: str, length: int, folder: Path) -> dict[str, Any
     print(READY, flush=True)
     sys.stdin.readline()
 
-    def counted(name: str) -> float:
-        return sum(m.value for m in llm.get_metrics() if m.name == f"vllm:spec_decode_{name}")
+    engine, settings = (
+        llm.llm_engine,
+        SamplingParams(temperature=0.0, max_tokens=TOKENS, ignore_eos=True, detokenize=False),
+    )
+    words = SHAPES[target]["vocab_size"] - 100
 
-    def run(sequences: int, tokens: int) -> tuple[float, float]:
-        words = SHAPES[target]["vocab_size"] - 100
-        asked = [{"prompt_token_ids": [(7 * i + 13 * n) % words + 50 for i in range(PROMPT)]}
-                 for n in range(sequences)]  # fmt: skip
-        settings = SamplingParams(
-            temperature=0.0, max_tokens=tokens, ignore_eos=True, detokenize=False
-        )
-        before, start = counted("num_drafts"), time.perf_counter()
-        llm.generate(asked, settings, use_tqdm=False)
-        return time.perf_counter() - start, counted("num_drafts") - before
+    def run(sequences: int) -> list[float]:
+        """Milliseconds of passes that have every sequence, each the mean of a few in a row."""
+        for n in range(sequences):
+            ids = [(7 * i + 13 * n) % words + 50 for i in range(PROMPT)]
+            engine.add_request(f"{time.perf_counter_ns()}-{n}", {"prompt_token_ids": ids}, settings)
+        ends = []
+        while engine.has_unfinished_requests():
+            if len(engine.step()) == sequences:
+                ends.append(time.perf_counter())
+        ends = ends[SKIPPED::BLOCK]
+        return [(after - before) / BLOCK * 1e3 for before, after in pairwise(ends)]
 
     for sequences in LOADS:
-        run(sequences, FEW + 8)  # kernels that are made at their first use
-        taken = counted("num_accepted_tokens")
-        times: dict[str, list[float]] = {"few_s": [], "many_s": [], "pass_ms": [], "launch_us": []}
+        run(sequences)  # kernels that are made at their first use
+        found, launches = [], []
         for _ in range(ROUNDS):
-            times["launch_us"].append(launch_us() or 0)
-            (few, fewer), (many, more) = run(sequences, FEW), run(sequences, MANY)
-            passes = (more - fewer) / sequences if draft != "-" else MANY - FEW
-            times["few_s"].append(few)
-            times["many_s"].append(many)
-            times["pass_ms"].append((many - few) / passes * 1e3)
-        hits = counted("num_accepted_tokens") - taken
-        result["loads"][sequences] = {**times, "accepted": hits}
+            launches.append(launch_us())
+            found += run(sequences)
+        found.sort()
+        result["loads"][sequences] = {
+            "pass_ms": statistics.median(found), "quiet_ms": found[len(found) // 5],
+            "slow_ms": found[-len(found) // 5], "launch_us": launches,
+        }  # fmt: skip
+    result["accepted"] = sum(
+        metric.value for metric in llm.get_metrics()
+        if metric.name == "vllm:spec_decode_num_accepted_tokens"
+    )  # fmt: skip
     llm.llm_engine.engine_core.shutdown()
     return result
 
@@ -235,8 +244,7 @@ def main() -> int:
                     )
                     continue
                 row = json.loads(line)
-                medians = {n: round(statistics.median(load["pass_ms"]), 2)
-                           for n, load in row["loads"].items()}  # fmt: skip
+                medians = {n: round(load["pass_ms"], 2) for n, load in row["loads"].items()}
                 print(f"{engine.name}: ms by load {medians}, started in {row['start_s']:.0f} s",
                       flush=True)  # fmt: skip
                 if said.json is not None:

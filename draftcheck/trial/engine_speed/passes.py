@@ -1,9 +1,10 @@
 """Work and an engine's constants -> the seconds of its passes.
 
     forward(n)     = reading and multiplying, smoothly the longer one, + cache + layers
-    plain step     = forward(target, B tokens, padded to a graph) + pass
+    checked(n)     = forward(target, n tokens, padded to a graph) + pass + n choices of a token
+    plain step     = checked(B)
     speculating    = waits + the longer of
-                       GPU: forward(target, B (g + 1) tokens, padded) + pass + g draft steps
+                       GPU: checked(B (g + 1)) + g draft steps
                        CPU: what it takes to launch all that no graph holds
     draft step     = forward(draft, B tokens) + gap; the first of a pass reads B (g + 1) tokens
 
@@ -20,6 +21,9 @@ from draftcheck.trial.engine_speed.table import DraftingRow, PassRow
 from draftcheck.trial.engine_speed.work import ModelWork
 from draftcheck.trial.speedup import LONGEST, Costs
 from draftcheck.values.memory import Gpu
+
+USUAL = 4
+"""Drafted tokens."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,25 +58,39 @@ class EnginePasses:
             engine=self.engine,
             version=self.version,
             source="modelled",
-            spread=self.passes.within,
+            spread=self.spread(sequences, min(longest, USUAL)),
             sequences=sequences,
         )
 
     def plain(self, sequences: int) -> float:
         """Seconds of a step without drafts."""
-        padded = self._padded(sequences, 1)
-        return self._forward(self.target, sequences, padded) + self.passes.pass_us / 1e6
+        return self._checked(sequences, 1)
 
     def speculating(self, sequences: int, g: int) -> float:
         """Seconds of a pass that drafts and checks g tokens for each sequence."""
+        gpu, cpu, waits = self._parts(sequences, g)
+        return max(gpu, cpu) + waits
+
+    def spread(self, sequences: int, g: int) -> float:
+        """How far the model may be off: the more a pass hangs on its machine's CPU, the more."""
+        gpu, cpu, waits = self._parts(sequences, g)
+        by_cpu = (waits + max(cpu - gpu, 0)) / (waits + max(gpu, cpu))
+        return self.passes.within + by_cpu * self.passes.cpu_within
+
+    def _parts(self, sequences: int, g: int) -> tuple[float, float, float]:
+        """Seconds of a speculating pass: the GPU's, the CPU's beside it, what both wait for."""
         drafting, tokens = self.drafting, sequences * (g + 1)
         steps = 1 if drafting.at_once else g
-        gpu = self._forward(self.target, sequences, self._padded(tokens, g + 1))
-        gpu += self.passes.pass_us / 1e6 + self._draft_step(sequences, tokens)
+        gpu = self._checked(sequences, g + 1) + self._draft_step(sequences, tokens)
         gpu += (steps - 1) * self._draft_step(sequences, sequences)
         launched = drafting.step_us + drafting.layer_us * self.draft.layers
         cpu = (drafting.cpu_us + steps * launched) * self.launch / 1e6
-        return max(gpu, cpu) + drafting.waits_us * self.launch / 1e6
+        return gpu, cpu, drafting.waits_us * self.launch / 1e6
+
+    def _checked(self, sequences: int, each: int) -> float:
+        tokens = sequences * each
+        chosen = (self.passes.pass_us + self.passes.token_us * tokens) / 1e6
+        return self._forward(self.target, sequences, self._padded(tokens, each)) + chosen
 
     def _draft_step(self, sequences: int, tokens: int) -> float:
         padded = self._padded(tokens, 1)
@@ -84,11 +102,10 @@ class EnginePasses:
         reading = model.read(tokens) / bandwidth
         multiplying = 2 * model.parameters * tokens / flops
         both = math.hypot(reading, multiplying)  # where they are close, both count
-        layers = model.layers * self.passes.layer_us / 1e6
+        layer_us = self.passes.layer_us
         if tokens > self.passes.graphs[-1][0]:
-            eager = model.layers * self.passes.eager_layer_us * self.launch / 1e6
-            return max(both + layers, eager) + sequences * model.cache / bandwidth
-        return both + layers + sequences * model.cache / bandwidth
+            layer_us += self.passes.eager_layer_us * self.launch
+        return both + model.layers * layer_us / 1e6 + sequences * model.cache / bandwidth
 
     def _padded(self, tokens: int, multiple: int) -> int:
         """To the next size that a graph was made for, all of them whole passes."""

@@ -17,10 +17,12 @@ class PassRow(RuleRow, frozen=True):
     on: Text
     date: Text
     within: float
+    cpu_within: float
     bandwidth: float
     flops: float
     layer_us: float
     pass_us: float
+    token_us: float
     graphs: tuple[tuple[int, int], ...]
     eager_layer_us: float
     until: Text | None = None
