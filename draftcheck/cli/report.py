@@ -30,15 +30,26 @@ MOST_SAID = 20
     help="Where the site is written; pages of an earlier night are replaced.",
 )
 @click.option("--title", default="Draft models", show_default=True, help="Heading of the site.")
-def command(store: Path, output: Path, title: str) -> int:
+@click.option("--gpu", metavar="SPEC", help="Rank for this GPU, as for pair: h200, 2x rtx-4090.")
+@click.option(
+    "--sequences",
+    type=click.IntRange(1, 2**40),
+    metavar="N",
+    help="Rank for so many sequences at once.",
+)
+def command(store: Path, output: Path, title: str, gpu: str | None, sequences: int | None) -> int:
     """Write a static site of everything that a scan's store knows.
 
+    With --gpu, drafts are ranked by the passes of their engine there, where those are modelled.
     It works from file:// and makes no request; JSON and CSV lie beside the pages.
     """
+    from draftcheck.memory import gpus
     from draftcheck.report.safe import safe
     from draftcheck.report.site import loading, pages
+    from draftcheck.values.circumstances import Circumstances
 
-    site, left_out = loading.load(store, title)
+    served = gpus.placed(Circumstances(gpu=gpu, sequences=sequences))
+    site, left_out = loading.load(store, title, served)
     for says in left_out[:MOST_SAID]:
         click.echo(f"left out: {safe(says)}", err=True)
     if len(left_out) > MOST_SAID:

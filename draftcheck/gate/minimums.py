@@ -124,6 +124,12 @@ class RecordedRow(msgspec.Struct):
     value: Figure = None
 
 
+class RecordedCosts(msgspec.Struct):
+    """Whose costs a speed-up is of."""
+
+    warning: str | None = None
+
+
 class RecordedTrial(msgspec.Struct):
     """What counts of a trial's file, of any version of draftcheck."""
 
@@ -133,6 +139,9 @@ class RecordedTrial(msgspec.Struct):
     draft: RecordedModel | None = None
     length: Figure = None
     best: RecordedRow | None = None
+    speeds: list[RecordedRow] | None = None
+    verified: RecordedRow | None = None
+    costs: RecordedCosts | None = None
     broken: str | None = None
     incomplete: str | None = None
     lengths: list[RecordedRow] | None = None
@@ -167,14 +176,33 @@ def recorded(wanted: TrialDemand, root: Path) -> LockedTrial | None:
         target=msgspec.to_builtins(found.target or RecordedModel()),
         draft=msgspec.to_builtins(found.draft or RecordedModel()),
         acceptance_rate=rate.value if isinstance(rate, RecordedRow) else rate,
-        speedup=found.best.speedup if found.best is not None else None,
+        speedup=_promised(found),
+        unsure=found.costs.warning[:400] if found.costs and found.costs.warning else None,
         broken=found.broken[:400] if found.broken else None,
         incomplete=found.incomplete[:400] if found.incomplete else None,
-        lengths=[[r.draft_tokens, r.draft_efficiency, r.speedup] for r in found.lengths or ()],
+        lengths=[
+            [row.draft_tokens, row.draft_efficiency, _real(found, row)]
+            for row in found.lengths or ()
+        ],
         file=shown,
         sha256=hashlib.sha256(data).hexdigest(),
         **{name: getattr(found, name) for name in AS_THEY_ARE},
     )
+
+
+def _promised(found: RecordedTrial) -> float | int | None:
+    """The speed-up that the trial's first line has: of the engine that was asked for, else of the
+    best way."""
+    rows = [*(found.speeds or ())[:1], found.best]
+    return next((_real(found, row) for row in rows if row is not None), None)
+
+
+def _real(found: RecordedTrial, row: RecordedRow) -> float | int | None:
+    """Where a real run lost, no promise is worth more than it gave."""
+    gave = found.verified.speedup if found.verified is not None else None
+    if row.speedup is None or gave is None or gave >= 1:
+        return row.speedup
+    return min(row.speedup, gave)
 
 
 # ---- holding it against the pair ----
@@ -222,5 +250,7 @@ def _shortfalls(trial: LockedTrial, wanted: TrialDemand) -> Iterator[tuple[str, 
             continue
         if reached is None:
             yield "GAT010", f"{trial.file} has no {name}{at}"
+        elif rule == "GAT009" and trial.unsure:
+            yield "GAT010", f"{trial.file}: its {name} tells nothing: {trial.unsure}"
         elif reached < least:
             yield rule, f"{name} {reached:.3g}{at}, the minimum is {least:g}"

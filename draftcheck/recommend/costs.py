@@ -38,6 +38,8 @@ class DraftPrice:
     """The target has experts: checking several tokens reads more of them than one step does."""
     where: str = ""
     """The engine, version and GPU whose passes were modelled; nothing: bytes were counted."""
+    costs: Costs | None = None
+    """Of those passes, at the user's load."""
 
     @property
     def hopeless(self) -> bool:
@@ -63,7 +65,8 @@ def price(
     if modelled is not None:
         costs = modelled.costs(circumstances.sequences or 1)
         words = f"{modelled.engine} {modelled.version} on {modelled.gpu.name}"
-        return DraftPrice(costs.ratio, speedup.break_even(costs), kept, where=words)
+        enough = speedup.break_even(costs)
+        return DraftPrice(costs.ratio, enough, kept, where=words, costs=costs)
     fast, near = _bandwidths(circumstances)
     ranks = circumstances.tensor_parallel or 1
     costs = Costs(
@@ -89,7 +92,8 @@ def _modelled(
     if rows is None:
         return None
     ranks = said.tensor_parallel or 1
-    return EnginePasses(engine.engine, engine.version, *rows, gpu, target, draft, ranks)
+    made = EnginePasses(engine.engine, engine.version, *rows, gpu, target, draft, ranks)
+    return made if made.known else None
 
 
 def _bandwidths(circumstances: Circumstances) -> tuple[float, float]:

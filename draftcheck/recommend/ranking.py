@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from draftcheck.judge.decide import BEST_FIRST
 from draftcheck.recommend.records import TrialRecord
 from draftcheck.recommend.screen import JudgedCandidate
+from draftcheck.trial import speedup
 from draftcheck.values.sizes import short_count
 from draftcheck.values.words import Relation, Verdict
 
@@ -44,13 +45,24 @@ class RankedDraft:
 
     @property
     def speedup(self) -> float | None:
-        return self.record.speedup if self.record else None
+        """Of a real run, else of the engine's modelled passes, else as the trial has it."""
+        modelled = served(self.judged, self.record)
+        return modelled or (self.record.speedup if self.record else None)
 
     @property
     def break_even(self) -> float | None:
         """To the hundredth: finer differences say nothing while the acceptance is not known."""
         known = self.judged.price.break_even
         return None if known is None else round(known, 2)
+
+
+def served(judged: JudgedCandidate, record: TrialRecord | None) -> float | None:
+    """What a measured acceptance comes to in the engine's passes, at the user's load."""
+    costs = judged.price.costs
+    if record is None or record.real or costs is None:
+        return None
+    gains = (speedup.of_pass(tokens, g, costs) for g, tokens in record.tokens_per_pass.items())
+    return max(gains, default=None)
 
 
 def rank(judged: Iterable[JudgedCandidate], target: str, records: Records) -> list[RankedDraft]:
@@ -67,7 +79,12 @@ def rank(judged: Iterable[JudgedCandidate], target: str, records: Records) -> li
 def why(judged: JudgedCandidate, record: TrialRecord | None = None) -> str:
     """Say what is known of a draft, in one sentence."""
     parts = []
-    if record is not None and record.speedup is not None:
+    price = judged.price
+    if gain := served(judged, record):
+        parts.append(
+            f"{gain:.2f}x in {price.where}, modelled with the acceptance that was measured"
+        )
+    elif record is not None and record.speedup is not None:
         parts.append(f"measured {record.speedup:.2f}x ({record.where})")
     if judged.tie:
         article = "an" if judged.role[:1] in "aeiom" else "a"
@@ -77,10 +94,10 @@ def why(judged: JudgedCandidate, record: TrialRecord | None = None) -> str:
         parts.append(f"{short_count(judged.parameters)} parameters{share}")
     if RELATED[judged.relation] and not judged.tie:
         parts.append(RELATED[judged.relation])
-    price = judged.price
     if price.break_even is not None:
         best = " at best (the target is a mixture of experts)" if price.at_best else ""
-        parts.append(f"pays from {price.break_even:.0%} acceptance on{best}")
+        where = f" in {price.where}" if price.where else ""
+        parts.append(f"pays from {price.break_even:.0%} acceptance on{where}{best}")
     if price.kv_per_token:
         parts.append(f"{nbytes(price.kv_per_token)} of cache a token")
     if judged.verdict is Verdict.DEGRADED and judged.warnings:

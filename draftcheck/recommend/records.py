@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -36,6 +36,10 @@ class TrialRecord:
     """Device, type, and the engine whose speed it is."""
     broken: str | None = None
     length: int | None = None
+    real: bool = False
+    """A real run gave that speed-up."""
+    tokens_per_pass: Mapping[int, float] = field(default_factory=dict)
+    """By draft length: what an engine's speed-up follows from."""
 
 
 def load(paths: Iterable[Path]) -> dict[tuple[str, str], TrialRecord]:
@@ -61,6 +65,8 @@ def of(trial: Trial) -> TrialRecord:
         _where(trial.device, trial.dtype, str(trial.costs_origin or "")),
         trial.broken,
         trial.length,
+        real is not None,
+        {row.draft_tokens or 0: row.tokens_per_pass for row in trial.lengths},
     )
 
 
@@ -92,6 +98,7 @@ def parse(body: Mapping[str, Any]) -> TrialRecord:
     lengths, whose = body.get("lengths"), body.get("costs")
     rows = lengths[:1000] if isinstance(lengths, list) else ()
     speeds = [_number(row, "speedup") for row in rows]
+    passes = [(_number(row, "draft_tokens"), _number(row, "tokens_per_pass")) for row in rows]
     real, broken = _number(body.get("verified"), "speedup"), body.get("broken")
     engine = ""
     if isinstance(whose, dict):
@@ -103,6 +110,8 @@ def parse(body: Mapping[str, Any]) -> TrialRecord:
         _number(body.get("acceptance_rate"), "value"),
         _where(str(body.get("device"))[:60], str(body.get("dtype"))[:20], engine),
         str(broken)[:400] if broken else None,
+        real=real is not None,
+        tokens_per_pass={int(g): tokens for g, tokens in passes if g and tokens is not None},
     )
 
 

@@ -179,8 +179,10 @@ def judge(
     said = questions[0].circumstances if questions else Circumstances()
     price = costs.price(comparison, said, engine)
     if price.hopeless:
-        reads = f"a step of it reads {price.ratio:.0%} of what a step of the target reads"
-        return candidate.reject("cost", f"{reads}: no acceptance pays for that")
+        dear = f"a step of it reads {price.ratio:.0%} of what a step of the target reads"
+        if price.where:
+            dear = f"passes with it are too slow in {price.where} (modelled)"
+        return candidate.reject("cost", f"{dear}: no acceptance pays for that")
     if search.largest is not None and theirs is not None and theirs > search.largest:
         return candidate.reject("max-size", f"{short_count(theirs)} parameters")
     return JudgedCandidate(

@@ -32,11 +32,11 @@ ROW = 18
 TICKS = 6
 LIGHT = {
     "bg": "#ffffff", "ink": "#1b1d20", "muted": "#5a6069", "line": "#dfe1e4",
-    "s1": "#1b5ba5", "s2": "#b35400", "s3": "#16774a",
+    "s1": "#1b5ba5", "s2": "#b35400", "s3": "#16774a", "s4": "#7d3fa3",
 }  # fmt: skip
 DARK = {
     "bg": "#121416", "ink": "#e6e8ea", "muted": "#9da4ad", "line": "#2e3338",
-    "s1": "#82b6f2", "s2": "#f0a35e", "s3": "#4fc48b",
+    "s1": "#82b6f2", "s2": "#f0a35e", "s3": "#4fc48b", "s4": "#c79be8",
 }  # fmt: skip
 _COLOUR = re.compile(r'(fill|stroke)="var\(--(\w+)\)"')
 

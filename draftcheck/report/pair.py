@@ -109,7 +109,7 @@ def engine(entry: EngineVerdict) -> dict[str, Any]:
 # ---- Markdown ----
 
 
-def pair_markdown(verdict: PairVerdict) -> str:
+def pair_markdown(verdict: PairVerdict, *, switch_on: bool = True) -> str:
     comparison = verdict.comparison
     vocabulary = comparison.vocabulary
     lines = [
@@ -135,7 +135,8 @@ def pair_markdown(verdict: PairVerdict) -> str:
         lines.append(f"- way out ({md(', '.join(names))}): {md(item.title)}")
         lines += ["", fenced(item.text), ""] if item.text else []
     lines += [*([""] if repairs else []), *memory.markdown(verdict.engines)]
-    if ready := next((entry for entry in verdict.engines if entry.setup), None):
+    ready = next((entry for entry in verdict.engines if entry.setup), None)
+    if ready and switch_on:
         where = f"{md(ready.engine)} {md(ready.version)}"
         lines += [f"To switch it on ({where}):", "", fenced(ready.setup or "")]
     return "\n".join(lines).rstrip()
@@ -173,6 +174,11 @@ def inspect_markdown(facts: ModelFacts) -> str:
 # ---- forms ----
 
 
+def _useful(trial: Trial | None) -> bool:
+    """A pair that a trial found not worth it is not to be switched on."""
+    return trial is None or not trial.worthless
+
+
 def _with_trial(form: str, report: str, trial: Trial | None) -> str:
     if trial is None:
         return report
@@ -184,10 +190,14 @@ def _with_trial(form: str, report: str, trial: Trial | None) -> str:
 
 PAIR: Mapping[str, Callable[[PairVerdict, Trial | None, bool, bool], str]] = {
     "text": lambda verdict, trial, verbose, explicit: _with_trial(
-        "text", text.pair(verdict, verbose=verbose, explicit=explicit), trial
+        "text",
+        text.pair(verdict, verbose=verbose, explicit=explicit, switch_on=_useful(trial)),
+        trial,
     ),
     "json": lambda verdict, trial, *_: pair_json(verdict, trial),
-    "markdown": lambda verdict, trial, *_: _with_trial("markdown", pair_markdown(verdict), trial),
+    "markdown": lambda verdict, trial, *_: _with_trial(
+        "markdown", pair_markdown(verdict, switch_on=_useful(trial)), trial
+    ),
 }
 """Form -> a verdict with its trial; verbose, and explicit: the user named the engines."""
 INSPECT: Mapping[str, Callable[[ModelFacts], str]] = {

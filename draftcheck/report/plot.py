@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import textwrap
 from collections.abc import Iterator
 from importlib.util import find_spec
@@ -14,12 +15,15 @@ from draftcheck.report.charts import ChartLine, Panel
 from draftcheck.report.layout import plural
 from draftcheck.report.safe import safe
 from draftcheck.report.trial import answer, speed
+from draftcheck.trial.engine_speed.speedups import EngineSpeedup
 from draftcheck.trial.result import Interval, SpeculationFigures, Trial
 
 WIDTH = 880
 LEFT, GAP = 52, 28
 """Left edge of the axes; room between the edges and what is drawn."""
 HALF = WIDTH // 2
+CURVES = ("1", "2", "4", "8")
+"""Draft lengths that have a curve over the load."""
 SHOWN = 12
 """Kinds of text that have a bar."""
 
@@ -58,6 +62,9 @@ def draw(trial: Trial) -> str:
         parts.append(charts.text(GAP, 56 + 18 * number, line, size=charts.PLAIN))
     top = 56 + 18 * (len(words) - 1) + 44
     lengths, bottom = _lengths(trial, top)
+    if trial.speeds:
+        loads, bottom = _loads(trial.speeds[0], bottom + 52)
+        parts += loads
     positions, left_end = _positions(trial, bottom + 52)
     kinds, right_end = _kinds(trial, bottom + 52)
     height = max(left_end, right_end) + 20
@@ -109,6 +116,35 @@ def _lengths(trial: Trial, top: float) -> tuple[list[str], float]:
     names = [line.name for line in lines] if len(lines) > 1 else []
     parts += charts.legend(panel.left, panel.bottom + 52, names)
     return parts, panel.bottom + 40 + charts.ROW * len(names)
+
+
+def _loads(served: EngineSpeedup, top: float) -> tuple[list[str], float]:
+    """An engine's gain over the sequences at once, a line for each draft length; doubled loads are
+    equally far apart."""
+    lengths = [g for g in CURVES if g in served.loads[0].by_length]
+    doublings = [math.log2(load.sequences) for load in served.loads]
+    lines = [
+        ChartLine(
+            f"{g} draft {plural(int(g), 'token')}",
+            doublings,
+            [load.by_length[g] / load.plain_tokens_per_s for load in served.loads],
+        )
+        for g in lengths
+    ]
+    heights = charts.ticks(max([1.0, *(value for line in lines for value in line.y)]))
+    across = (0, doublings[-1])
+    panel = Panel(LEFT, top, WIDTH - LEFT - GAP, 180, across, (0, heights[-1]))
+    where = safe(f"{served.engine} {served.version} on {served.gpu}", 60)
+    title = f"Speed-up by load, {where}, {served.source}"
+    parts = [*panel.frame(title, "sequences at once", "times faster", (), heights), panel.level(1)]
+    for load in served.loads:
+        if math.log2(load.sequences).is_integer():
+            x = panel.x(math.log2(load.sequences))
+            parts.append(charts.text(x, panel.bottom + 16, str(load.sequences), anchor="middle"))
+    for line, colour, dash in zip(lines, charts.SERIES, charts.DASHES, strict=False):
+        parts.append(panel.curve(line, colour, dash))
+    parts += charts.legend(panel.left, panel.bottom + 52, [line.name for line in lines])
+    return parts, panel.bottom + 40 + charts.ROW * len(lines)
 
 
 def _value(row: SpeculationFigures, timed: bool) -> float:

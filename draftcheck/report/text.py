@@ -51,8 +51,13 @@ Shown = list[tuple[Finding, list[str]]]
 SEVERITY_COLOURS = {Severity.ERROR: "red", Severity.WARNING: "yellow", Severity.NOTE: "cyan"}
 
 
-def pair(verdict: PairVerdict, *, verbose: bool = False, explicit: bool = False) -> str:
-    """explicit: the user named the engines, so everything about them is of interest."""
+def pair(
+    verdict: PairVerdict, *, verbose: bool = False, explicit: bool = False, switch_on: bool = True
+) -> str:
+    """explicit: the user named the engines, so everything about them is of interest.
+
+    switch_on: the command that does it is of use.
+    """
     word = click.style(str(verdict.verdict), fg=COLOURS[verdict.verdict], bold=True)
     blocks = [f"{word}: {answer(verdict, safe)}"]
     blocks += [_vocabulary(verdict.comparison), _engines(verdict.engines)]
@@ -78,7 +83,8 @@ def pair(verdict: PairVerdict, *, verbose: bool = False, explicit: bool = False)
         )
         blocks.append("\n".join(passed))
     blocks.append(memory.text(verdict.engines, verbose))
-    blocks += _setups(verdict.engines, explicit)
+    if switch_on:
+        blocks += _setups(verdict.engines, explicit)
     return "\n\n".join(block for block in blocks if block)
 
 

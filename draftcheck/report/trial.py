@@ -91,6 +91,8 @@ def _served(one: EngineSpeedup) -> str:
 
 def _engines(speeds: Sequence[EngineSpeedup]) -> Iterator[str]:
     """One row for each engine, then the first one load by load."""
+    if not speeds:
+        return
     width = max(len(f"{one.engine} {one.version}") for one in speeds)
     yield f"  {'engine'.ljust(width)}  best draft  speed-up  (95 %)         pays"
     for one in speeds:
@@ -121,22 +123,33 @@ def _engines(speeds: Sequence[EngineSpeedup]) -> Iterator[str]:
         yield f"  passes of {safe(first.engine)} {safe(first.version)} were read, not timed"
 
 
+def _unknown(engines: Sequence[str]) -> Iterator[str]:
+    if engines:
+        names = ", ".join(safe(name) for name in engines)
+        yield f"  not known, neither timed nor modelled here: {names}"
+
+
 def speed(value: float | None, between: Interval | None = None) -> str:
     """A speed-up, and its interval where that is known."""
     ends = f" ({between[0]:.2f} to {between[1]:.2f})" if between is not None else ""
     return f"{value or 0.0:.2f}x{ends}"
 
 
+def _colour(trial: Trial) -> str:
+    gains = bool(trial.speeds or trial.pays) and not trial.worthless
+    return "red" if trial.broken else "green" if gains else "yellow"
+
+
 def short(trial: Trial) -> str:
     """A block for a report about something else."""
-    colour = "red" if trial.broken else "green" if trial.pays else "yellow"
+    colour = _colour(trial)
     lines = [click.style("trial: ", bold=True) + click.style(safe(answer(trial)), fg=colour)]
     lines += [_measured(trial), *_figures(trial), *_foot(trial)]
     return "\n".join(lines)
 
 
 def _blocks(trial: Trial) -> Iterator[str]:
-    colour = "red" if trial.broken else "green" if trial.pays else "yellow"
+    colour = _colour(trial)
     yield click.style(safe(answer(trial)), fg=colour, bold=True)
     if trial.incomplete:
         yield click.style(f"ended before it was done: {safe(trial.incomplete)}", fg="yellow")
@@ -168,8 +181,8 @@ def _blocks(trial: Trial) -> Iterator[str]:
         yield _kinds(trial)
     if trial.ngram:
         yield "\n".join(_other_ways(trial))
-    if trial.speeds:
-        yield "\n".join(_engines(trial.speeds))
+    if trial.speeds or trial.speeds_unknown:
+        yield "\n".join([*_engines(trial.speeds), *_unknown(trial.speeds_unknown)])
     if len(trial.loads) > 1:
         lines = ["  sequences at once  best draft  speed-up"]
         for load in trial.loads:

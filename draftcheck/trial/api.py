@@ -102,4 +102,5 @@ def trial(
     measured = measure.run(plan, say)
     if measured.broken is not None:
         return measured
-    return structs.replace(measured, speeds=serving.of_trial(measured, engine, gpu, sequences))
+    speeds, unknown = serving.of_trial(measured, engine, gpu, sequences)
+    return structs.replace(measured, speeds=speeds, speeds_unknown=unknown)

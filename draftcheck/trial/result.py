@@ -300,6 +300,8 @@ class Trial(
     break_even: Number | None = None
     speeds: Annotated[tuple[EngineSpeedup, ...], Meta(max_length=64)] = ()
     """What engines would gain that were not run here, the one that was asked for first."""
+    speeds_unknown: Annotated[tuple[Text, ...], Meta(max_length=64)] = ()
+    """Engines that run such a draft, of which neither is known: no guess is made."""
     verified: VerifiedRun | None = None
     broken: Text | None = None
     notes: Annotated[tuple[Text, ...], Meta(max_length=MAX_ROWS)] = ()
@@ -344,6 +346,13 @@ class Trial(
         if self.lost_for_real is not None:
             return False
         return None if self.best is None else self.best.method != "none"
+
+    @property
+    def worthless(self) -> bool:
+        """It was measured, and the answer is no: broken, slower for real, or nothing gained."""
+        if self.speeds and self.lost_for_real is None:
+            return not self.speeds[0].pays
+        return self.broken is not None or self.pays is False
 
     @property
     def lost_for_real(self) -> VerifiedRun | None:
@@ -420,8 +429,9 @@ class Trial(
                 del body["verified"]["engine"]
         if self.head is None:
             del body["head"]
-        if not self.speeds:
-            del body["speeds"]
+        for name in ("speeds", "speeds_unknown"):
+            if not body[name]:
+                del body[name]
         figures = {  # the classic ones by their names, at the trial's length
             "acceptance_rate": self.acceptance if row else None,
             "block_efficiency": row.tokens_per_pass if row else None,

@@ -118,6 +118,36 @@ def test_no_acceptance_pays_for_a_draft_as_dear_as_its_target(pair: Comparison) 
     assert found.ratio is None and found.break_even is None and not found.hopeless
 
 
+def test_a_measured_acceptance_counts_by_the_engine_s_passes(tmp_path: Path) -> None:
+    """Deep drafts are launched layer by layer in vLLM 0.22.1: what transformers gained is lost."""
+    said = {"vocab_size": 128_256, "num_attention_heads": 32, "num_key_value_heads": 8}
+    sizes = {"big": (4096, 14336, 32), "deep": (2048, 8192, 16), "shallow": (3584, 18944, 4)}
+    made = {
+        name: facts(
+            tmp_path / name, **said, rows=128_256,
+            hidden_size=wide, intermediate_size=inner, layers=layers,
+        )
+        for name, (wide, inner, layers) in sizes.items()
+    }  # fmt: skip
+    there = gpus.placed(Circumstances(gpu="h200"))
+    entries, records = [], {}
+    for name in ("deep", "shallow"):
+        engine = EngineVerdict(
+            "vllm", "0.22.1", True, "draft_model", Reaction.RUNS, Verdict.COMPATIBLE
+        )
+        price = costs.price(compare(made["big"], made[name]), there, engine)
+        assert price.where == "vllm 0.22.1 on h200"
+        entries.append(replace(judged(name), engine=engine, price=price))
+        tokens = {g: speedup.expected_tokens(0.75, g) for g in range(1, 5)}
+        gain = {"deep": 1.9, "shallow": 1.5}[name]
+        records["t", name] = TrialRecord("t", name, gain, 0.75, tokens_per_pass=tokens)
+    first, second = ranking.rank(entries, "t", records)
+    assert first.judged.candidate.ref == "shallow" and (second.speedup or 2) < 1.2
+    assert "in vllm 0.22.1 on h200, modelled with the acceptance that was measured" in first.why
+    real = {("t", "deep"): replace(records["t", "deep"], real=True)}
+    assert ranking.rank(entries[:1], "t", real)[0].speedup == 1.9
+
+
 def test_heads_that_draft_all_tokens_at_once_pay_sooner() -> None:
     made = Costs(draft_step=0.3, target_step=1.0, verify={})
     each, once = speedup.break_even(made), speedup.break_even(structs.replace(made, at_once=True))

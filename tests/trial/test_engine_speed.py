@@ -4,15 +4,24 @@ from __future__ import annotations
 
 import json
 from itertools import pairwise
+from pathlib import Path
 
+import click
 import pytest
+from msgspec import structs
 
 from draftcheck.memory import gpus
+from draftcheck.report import plot
+from draftcheck.report import trial as report
+from draftcheck.trial import result
 from draftcheck.trial.engine_speed import serving, table
 from draftcheck.trial.engine_speed.passes import EnginePasses
 from draftcheck.trial.engine_speed.work import ModelWork
-from draftcheck.trial.result import SpeculationFigures
+from draftcheck.trial.result import CostsOrigin, MeasuredModel, SpeculationFigures, Trial
 from draftcheck.trial.speedup import expected_tokens
+from tests import make
+from tests.conftest import Run
+from tests.trial.test_saved import trial
 
 H200 = gpus.parse("h200").devices[0]
 WORDS = 128_256
@@ -100,3 +109,70 @@ def test_engines_that_were_not_read_are_not_modelled() -> None:
     assert table.rows("sglang", "0.5.23", "EAGLE3") is None
     assert table.rows("vllm", "0.22.1", "medusa") is None
     assert table.rows("vllm", "0.10.0", "eagle3") is None
+
+
+def unserved(target: Path, draft: Path, acceptance: float) -> Trial:
+    models = {"target_model": MeasuredModel(str(target)), "draft_model": MeasuredModel(str(draft))}
+    figures = {"lengths": tuple(rows(acceptance)), "length": 1, "verified": None}
+    steps = CostsOrigin("transformers", "5.22.2", "steps", 0.05)
+    return trial(**models, **figures, costs_origin=steps)
+
+
+def served(folder: Path, acceptance: float, engine: str | None, **sizes: int) -> Trial:
+    """A trial of an 8B target whose files are only headers, on a machine that has no GPU."""
+    said = {"vocab_size": WORDS, "num_attention_heads": 32, "num_key_value_heads": 8}
+    big = make.folder(
+        folder / "big", **said, hidden_size=4096, intermediate_size=14336, layers=32, rows=WORDS
+    )
+    small = make.folder(folder / "small", **said, rows=WORDS, **sizes)
+    bare = unserved(big, small, acceptance)
+    speeds, unknown = serving.of_trial(bare, engine, "h200", 1)
+    return structs.replace(bare, speeds=speeds, speeds_unknown=unknown)
+
+
+def test_each_engine_has_its_answer_or_is_said_to_be_unknown(tmp_path: Path) -> None:
+    found = served(tmp_path, 0.8, None, hidden_size=3584, intermediate_size=18944, layers=4)
+    [one] = found.speeds
+    assert (one.engine, one.source) == ("vllm", "modelled")
+    assert any(name.startswith("sglang ") for name in found.speeds_unknown)
+    told = click.unstyle(report.FORMATS["text"](found))
+    assert told.startswith(f"{one.speedup:.2f}x (") and f"in vllm {one.version} on h200" in told
+    assert "not known, neither timed nor modelled here: " in told
+    assert f"--engine vllm@{one.version} --draft-tokens {one.draft_tokens}" in told.splitlines()[-1]
+    body = found.to_dict()
+    assert body["speeds"][0]["loads"][0]["by_length"]["1"] > 0
+    assert result.parse(json.loads(json.dumps(body)), "here").speeds == found.speeds
+    picture = plot.draw(found)
+    assert "Speed-up by load, vllm" in picture and "8 draft tokens" in picture
+
+
+def test_a_draft_that_does_not_pay_in_the_engine_is_not_switched_on(
+    tmp_path: Path, run: Run
+) -> None:
+    found = served(
+        tmp_path, 0.5, "vllm@0.22.1", hidden_size=2048, intermediate_size=8192, layers=16
+    )
+    told = click.unstyle(report.FORMATS["text"](found))
+    assert told.startswith("not worth it in vllm 0.22.1 on h200: ")
+    assert "to switch it on" not in told and found.worthless
+    file = tmp_path / "trial.json"
+    file.write_text(json.dumps(found.to_dict()))
+    pair = ("pair", tmp_path / "big", tmp_path / "small", "--engine", "vllm")
+    assert "to switch it on" in run(*pair).out
+    for form in ("text", "markdown"):
+        ran = run(*pair, "--trial-from", file, "--format", form)
+        assert "not worth it in vllm" in ran.out, ran.err
+        assert "to switch it on" not in ran.out.lower()
+
+
+def test_what_hangs_on_the_cpu_is_known_less_well(tmp_path: Path) -> None:
+    by_gpu, by_cpu = passes("eagle3", "head"), passes("draft_model", "deep")
+    assert by_cpu.spread(1, 4) > 2 * by_gpu.spread(1, 4)
+    read_only = passes("eagle3", "head", "0.32.0")
+    assert read_only.spread(1, 4) > by_gpu.spread(1, 4)
+
+
+def test_models_smaller_than_any_that_was_timed_are_not_modelled(tmp_path: Path) -> None:
+    folder = make.folder(tmp_path / "tiny")
+    speeds, unknown = serving.of_trial(unserved(folder, folder, 0.7), "vllm", "h200", 1)
+    assert speeds == () and unknown[0].startswith("vllm ")

@@ -76,6 +76,8 @@ class LockedTrial(LockEntry, frozen=True, kw_only=True):
     speedup: Figure
     broken: str | None
     incomplete: str | UnsetType | None = UNSET
+    unsure: str | UnsetType | None = UNSET
+    """Why its speed-up tells nothing."""
     lengths: list[Annotated[list[Figure], msgspec.Meta(min_length=3, max_length=3)]]
     """Draft tokens, draft efficiency and speed-up, for each length that was looked at."""
     backend: str | Figure

@@ -41,19 +41,22 @@ NEEDED = ("scans", "targets", "verdicts")
 NOTHING = "Run draftcheck scan --store PATH first."
 
 
-def load(path: Path, title: str) -> tuple[SiteData, list[str]]:
-    """Everything that a store holds of its targets, as of one moment; and what it left out."""
+def load(path: Path, title: str, served: Circumstances | None = None) -> tuple[SiteData, list[str]]:
+    """Everything that a store holds of its targets, as of one moment; and what it left out.
+
+    served: the GPU and the load that pairs are ranked for.
+    """
     with ScanStore.open(path, readonly=True) as store:
         store.unread = {}
         store.db.execute("BEGIN")  # one snapshot, while a scan may go on writing
-        site = _site(store, title)
+        site = _site(store, title, served or Circumstances())
         for table in NEEDED:
             if store.unread.get(table) and not store.found[table]:
                 raise ReadError(store.unread[table][0], hint=DAMAGED)
         return site, list(dict.fromkeys(chain.from_iterable(store.unread.values())))
 
 
-def _site(store: ScanStore, title: str) -> SiteData:
+def _site(store: ScanStore, title: str, served: Circumstances) -> SiteData:
     scans = store.scans()
     latest = store.latest()
     if latest is None and not store.unread:
@@ -62,7 +65,7 @@ def _site(store: ScanStore, title: str) -> SiteData:
     before = [s for s in scans if s.number < number and s.state != "running"]
     models = {model.ref: model for model in store.models()}
     listed = store.targets()
-    ranking = StoreRanking(store, models)
+    ranking = StoreRanking(store, models, served)
     columns: dict[str, EngineColumn] = {}
     pairs: dict[str, Sequence[SitePair]] = {}
     alone: dict[str, Sequence[rows.VerdictRow]] = {}
@@ -172,8 +175,11 @@ def _rule(rule_id: str, engine: str, version: str, method: str | None) -> Rule |
 class StoreRanking:
     """Ranks pairs of one store; facts are restored once for many pairs."""
 
-    def __init__(self, store: ScanStore, models: Mapping[str, rows.ModelRow]) -> None:
+    def __init__(
+        self, store: ScanStore, models: Mapping[str, rows.ModelRow], served: Circumstances
+    ) -> None:
         self._models = models
+        self._served = served
         self._store = store
         self._facts = lru_cache(KEPT)(self._restore)
 
@@ -244,15 +250,15 @@ class StoreRanking:
     def _judged(self, pair: SitePair) -> JudgedCandidate:
         best = data.best_first(pair.answers)[0]
         model = self._models.get(pair.draft)
-        price, target, draft = DraftPrice(), self._facts(pair.target), self._facts(pair.draft)
-        if target is not None and draft is not None:
-            related = VocabularyComparison(Relation(pair.relation))
-            sides = Comparison(target, draft, related, (), Behaviour(None, "not looked at"))
-            price = costs.price(sides, Circumstances())
         engine = EngineVerdict(
             best.engine, best.version, best.version_checked, best.method, best.reaction,
             best.verdict, setup=best.setup,
         )  # fmt: skip
+        price, target, draft = DraftPrice(), self._facts(pair.target), self._facts(pair.draft)
+        if target is not None and draft is not None:
+            related = VocabularyComparison(Relation(pair.relation))
+            sides = Comparison(target, draft, related, (), Behaviour(None, "not looked at"))
+            price = costs.price(sides, self._served, engine)
         return JudgedCandidate(
             candidate=Candidate(
                 pair.draft,

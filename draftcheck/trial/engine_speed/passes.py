@@ -41,6 +41,11 @@ class EnginePasses:
     launch: float = 1.0
     """How long this machine's CPU takes to launch a kernel, beside the one that was timed."""
 
+    @property
+    def known(self) -> bool:
+        """Whether its steps are as long as those that were timed."""
+        return self.plain(1) * 1e6 >= self.passes.shortest_us
+
     def costs(self, sequences: int, longest: int = LONGEST) -> Costs:
         """Of every length up to `longest`."""
         step = self._draft_step(sequences, sequences)
@@ -75,7 +80,8 @@ class EnginePasses:
         """How far the model may be off: the more a pass hangs on its machine's CPU, the more."""
         gpu, cpu, waits = self._parts(sequences, g)
         by_cpu = (waits + max(cpu - gpu, 0)) / (waits + max(gpu, cpu))
-        return self.passes.within + by_cpu * self.passes.cpu_within
+        within = self.drafting.within or self.passes.within
+        return within + by_cpu * self.passes.cpu_within
 
     def _parts(self, sequences: int, g: int) -> tuple[float, float, float]:
         """Seconds of a speculating pass: the GPU's, the CPU's beside it, what both wait for."""

@@ -8,6 +8,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
+from msgspec import structs
+
 from draftcheck.errors import UsageError
 from draftcheck.memory import gpus
 from draftcheck.models import read as facts
@@ -28,26 +30,33 @@ CONTEXT = 1024
 LOADS = (1, 2, 4, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256)
 
 
-def of_trial(trial: Trial, asked: str | None, gpu: str | None, sequences: int) -> Speedups:
-    """One answer per engine whose passes are modelled; asked: one of them, with a version or not.
+def of_trial(
+    trial: Trial, asked: str | None, gpu: str | None, sequences: int
+) -> tuple[Speedups, tuple[str, ...]]:
+    """One answer per engine whose passes are modelled, and the engines whose are not.
+
+    asked: one of them, with a version or not.
 
     gpu: as --gpu names it; None: the one that the trial ran on, if any.
     """
     if not trial.lengths or trial.translation:
-        return ()
+        return (), ()
     device = gpus.parse(gpu).devices[0] if gpu is not None else _gpu_of(trial)
     if device is None:
-        return ()
+        return (), ()
     names = dict.fromkeys([trial.target, trial.draft])
     models = facts.read_all(*(refs.parse(name) for name in names))
     named = [asked] if asked else setups.engines_for(models)
-    found = []
+    found, unknown = [], []
     for text in named:
         name, _, version = text.partition("@")
-        passes = modelled((name, book.load(name).version(version or None)), models, device)
+        engine = (name, book.load(name).version(version or None))
+        passes = modelled(engine, models, device)
         if passes is not None:
             found.append(of_engine(passes, trial.lengths, sequences))
-    return tuple(found)
+        elif trial.costs_origin is None or trial.costs_origin.engine != name:
+            unknown.append(" ".join(engine))
+    return tuple(found), tuple(unknown)
 
 
 def _gpu_of(trial: Trial) -> Gpu | None:
@@ -72,7 +81,8 @@ def modelled(
     if ours is None or theirs is None:
         return None
     theirs = replace(theirs, weights=theirs.weights + work.borrowed(target, draft))
-    return EnginePasses(*engine, *rows, gpu, ours, theirs, ranks)
+    made = EnginePasses(*engine, *rows, gpu, ours, theirs, ranks)
+    return made if made.known else None
 
 
 def of_engine(
@@ -81,7 +91,7 @@ def of_engine(
     """lengths: what each draft length came to; sequences: at once, as the user has them."""
     longest = max(row.draft_tokens or 0 for row in lengths)
     here = passes.costs(sequences, longest)
-    row, gain = _best(lengths, here)
+    row, gain = max(_gains(lengths, here), key=lambda pair: pair[1])
     loads = [_load(lengths, passes.costs(load, longest)) for load in LOADS]
     paying = [load.sequences for load in loads if load.speedup >= WORTH]
     return EngineSpeedup(
@@ -93,7 +103,12 @@ def of_engine(
         sequences=sequences,
         draft_tokens=row.draft_tokens or 0,
         speedup=gain,
-        speedup_ci95=speedup.interval(gain, row.tokens_per_pass, row.interval, here),
+        speedup_ci95=speedup.interval(
+            gain,
+            row.tokens_per_pass,
+            row.interval,
+            structs.replace(here, spread=passes.spread(sequences, row.draft_tokens or 1)),
+        ),
         break_even_tokens_per_pass=row.tokens_per_pass / gain,
         stops_paying_at=next((n for n in LOADS if n > max(paying, default=0)), None),
         loads=tuple(loads),
@@ -101,22 +116,25 @@ def of_engine(
     )
 
 
-def _best(lengths: Sequence[SpeculationFigures], costs: Costs) -> tuple[SpeculationFigures, float]:
-    gains = [
+def _gains(
+    lengths: Sequence[SpeculationFigures], costs: Costs
+) -> list[tuple[SpeculationFigures, float]]:
+    return [
         (row, speedup.of_pass(row.tokens_per_pass, row.drafted_per_pass, costs)) for row in lengths
     ]
-    return max(gains, key=lambda pair: pair[1])
 
 
 def _load(lengths: Sequence[SpeculationFigures], costs: Costs) -> LoadSpeedup:
-    row, gain = _best(lengths, costs)
     plain = costs.sequences / costs.target_step
+    gains = _gains(lengths, costs)
+    row, gain = max(gains, key=lambda pair: pair[1])
     return LoadSpeedup(
         sequences=costs.sequences,
         draft_tokens=(row.draft_tokens or 0) if gain >= WORTH else 0,
         speedup=gain,
         tokens_per_s=gain * plain,
         plain_tokens_per_s=plain,
+        by_length={str(one.draft_tokens): plain * faster for one, faster in gains},
     )
 
 

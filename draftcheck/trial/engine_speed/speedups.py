@@ -24,6 +24,8 @@ class LoadSpeedup(msgspec.Struct, frozen=True, kw_only=True):
     tokens_per_s: AboveZero
     """All sequences together, with that length."""
     plain_tokens_per_s: Number
+    by_length: dict[Text, Number] = {}
+    """Draft length -> tokens per second of all sequences together."""
 
     @property
     def ms_per_token(self) -> float:

@@ -18,6 +18,7 @@ class PassRow(RuleRow, frozen=True):
     date: Text
     within: float
     cpu_within: float
+    shortest_us: float
     bandwidth: float
     flops: float
     layer_us: float
@@ -38,6 +39,7 @@ class DraftingRow(RuleRow, frozen=True):
     step_us: float
     layer_us: float
     measured: Text | None = None
+    within: float | None = None
     until: Text | None = None
     at_once: bool = False
 
