@@ -17,7 +17,13 @@ from draftcheck.trial import result
 from draftcheck.trial.engine_speed import serving, table
 from draftcheck.trial.engine_speed.passes import EnginePasses
 from draftcheck.trial.engine_speed.work import ModelWork
-from draftcheck.trial.result import CostsOrigin, MeasuredModel, SpeculationFigures, Trial
+from draftcheck.trial.result import (
+    CostsOrigin,
+    MeasuredModel,
+    SpeculationFigures,
+    Trial,
+    VllmCounters,
+)
 from draftcheck.trial.speedup import expected_tokens
 from tests import make
 from tests.conftest import Run
@@ -52,6 +58,7 @@ def rows(acceptance: float) -> list[SpeculationFigures]:
         SpeculationFigures(
             name=str(g), method="draft_model", draft_tokens=g, draft_efficiency=acceptance,
             tokens_per_pass=expected_tokens(acceptance, g), drafted_per_pass=g,
+            counters=VllmCounters(100, 100 * g, 100 * g * acceptance, (100.0 * acceptance,)),
             interval=(expected_tokens(acceptance - 0.02, g), expected_tokens(acceptance + 0.02, g)),
         )
         for g in range(1, 9)
