@@ -36,7 +36,6 @@ def of_trial(
     """One answer per engine whose passes are modelled, and the engines whose are not.
 
     asked: one of them, with a version or not.
-
     gpu: as --gpu names it; None: the one that the trial ran on, if any.
     """
     if not trial.lengths or trial.translation:
@@ -55,8 +54,15 @@ def of_trial(
         if passes is not None:
             found.append(of_engine(passes, trial.lengths, sequences))
         elif trial.costs_origin is None or trial.costs_origin.engine != name:
-            unknown.append(" ".join(engine))
+            unknown.append(" ".join(engine) + _by_itself(engine, models))
     return tuple(found), tuple(unknown)
+
+
+def _by_itself(engine: tuple[str, str], models: Sequence[ModelFacts]) -> str:
+    """The option with which an engine finds the draft length by load itself."""
+    method = setups.method(*engine, models)
+    option = table.schedule(*engine, method.id) if method is not None else None
+    return f" ({option} fits the length to the load)" if option and "{" not in option else ""
 
 
 def _gpu_of(trial: Trial) -> Gpu | None:
@@ -139,7 +145,7 @@ def _load(lengths: Sequence[SpeculationFigures], costs: Costs) -> LoadSpeedup:
 
 
 def _schedule(passes: EnginePasses, loads: Sequence[LoadSpeedup]) -> str | None:
-    template = table.schedule(passes.engine, passes.version)
+    template = table.schedule(passes.engine, passes.version, passes.drafting.methods[0])
     if template is None:
         return None
     return template.replace("{ranges}", json.dumps([list(part) for part in _ranges(loads)]))

@@ -49,6 +49,7 @@ class ScheduleRow(RuleRow, frozen=True, rename={"template": "as"}):
     since: Text
     template: Text
     until: Text | None = None
+    methods: Names = ()
 
 
 class EngineSpeedFile(RuleRow, frozen=True):
@@ -77,9 +78,11 @@ def rows(engine: str, version: str, method: str) -> tuple[PassRow, DraftingRow] 
     return None if passes is None or drafting is None else (passes, drafting)
 
 
-def schedule(engine: str, version: str) -> str | None:
+def schedule(engine: str, version: str, method: str) -> str | None:
     """How a draft length by load is written; None: the engine has no such setting."""
-    found = _at(files.read("tables/engine-speed", EngineSpeedFile).schedule, engine, version)
+    known = files.read("tables/engine-speed", EngineSpeedFile).schedule
+    fitting = (row for row in known if method in (row.methods or (method,)))
+    found = _at(fitting, engine, version)
     return None if found is None else found.template
 
 
