@@ -27,6 +27,9 @@ def test_what_two_nights_found_is_on_the_pages(tmp_path: Path) -> None:
         assert run(*night, "--pin", TARGET, "org/draft-1").code == 1
         ran = run("report", "--store", store, "--output", folder, "--title", "Our drafts")
         assert ran.code == 0, ran.err
+        there = ("report", "--store", store, "--output", tmp_path / "there", "--gpu")
+        assert run(*there, "h200", "--sequences", "16").code == 0
+        assert run(*there, "no such card").code == 2
     assert [column["asked"] for column in first["engines"]] == ["llama.cpp", "vllm", "transformers"]
     drafts = [pair["draft"] for pair in first["pairs"]]
     assert drafts[:4] == [f"org/draft-{number}" for number in range(4)]  # cheapest first
