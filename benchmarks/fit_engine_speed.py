@@ -13,7 +13,7 @@ import argparse
 import json
 import math
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,7 @@ from msgspec import structs
 
 from benchmarks.vllm_speed import METHODS, PROMPT, SHAPES, TOKENS
 from draftcheck.memory import gpus
+from draftcheck.trial.backends.vllm import pass_times
 from draftcheck.trial.engine_speed import table
 from draftcheck.trial.engine_speed.passes import EnginePasses
 from draftcheck.trial.engine_speed.table import DraftingRow, PassRow
@@ -68,6 +69,25 @@ def cells(files: Iterable[Path]) -> list[TimedCell]:
             found.append(TimedCell(row["target"], row["draft"], row["length"], int(sequences),
                                    load["quiet_ms"] / 1e3, launch))  # fmt: skip
     return found
+
+
+def own(files: Iterable[Path]) -> Iterator[str]:
+    """Passes that a trial in vLLM would expect, also of lengths that it does not time."""
+    rows = [json.loads(line) for file in files for line in file.read_text().splitlines()]
+    for pair in dict.fromkeys((row["target"], row["draft"]) for row in rows if row["length"]):
+        mine = {
+            row["length"]: row for row in rows
+            if row["target"] == pair[0] and row["draft"] in ("-", pair[1]) and "own_s" in row
+        }  # fmt: skip
+        wanted = {pass_times.PLAIN, *pass_times.LENGTHS}
+        if not wanted <= mine.keys():
+            continue
+        timed = {g: {int(n): s for n, s in mine[g]["own_s"].items()} for g in wanted}
+        for sequences, costs in pass_times.costs(timed, "").items():
+            for g in sorted(mine.keys() - {pass_times.PLAIN}):
+                took = mine[g]["loads"][str(sequences)]["pass_ms"]
+                off = costs.pass_step(g, g) * 1e3 / took - 1
+                yield f"{pair[0]} {pair[1]} {g} x{sequences}: {took:.2f} ms, a trial's {off:+.0%}"
 
 
 class EngineModel:
@@ -159,6 +179,7 @@ def main() -> int:
             gains.append(abs(ratio - 1))
             words += f", speed-up {ratio - 1:+.0%}"
         print(words + ("" if cell in fitted else "  (not fitted)"))
+    print(*own(said.files), sep="\n")
     print(f"passes within 15 %: {sum(x <= 0.15 for x in costs)} of {len(costs)};"
           f" speed-ups within 10 %: {sum(x <= 0.1 for x in gains)} of {len(gains)}")  # fmt: skip
     return 0

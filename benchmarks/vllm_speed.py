@@ -9,8 +9,8 @@ on texts. Drafts differ in width from their targets: random weights of the same 
 
 Each engine is a process of its own: starts take most of the time, so --together start at once,
 wait, and are timed one after the other, each alone. A machine's CPU is not always its own: quiet_ms
-is what a fifth of the passes stay below, slow_ms what a fifth exceed. benchmarks.fit_engine_speed
-makes rules/tables/engine-speed.toml of it. Needs vllm.
+is what a fifth of the passes stay below, slow_ms what a fifth exceed. own_s: what a trial in vLLM
+would measure. benchmarks.fit_engine_speed makes rules/tables/engine-speed.toml of it. Needs vllm.
 """
 
 from __future__ import annotations
@@ -24,9 +24,14 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
+
+from draftcheck.trial.backends.backend import TrialOptions
+from draftcheck.trial.backends.vllm import pass_times
+from draftcheck.trial.backends.vllm.engines import VllmEngines
 
 LLAMA = {
     "architectures": ["LlamaForCausalLM"], "model_type": "llama", "torch_dtype": "bfloat16",
@@ -62,8 +67,10 @@ LOADS = (1, 4, 16, 64)
 PROMPT, TOKENS, ROUNDS = 256, 104, 3
 SKIPPED, BLOCK = 8, 8
 """Passes at the start that are not counted, and passes that are timed together."""
+CONTEXT = 2048
 READY = "ready"
-CACHE = 4 << 30
+SPARE = 1.5
+"""Of the cache: with less, sequences wait for each other."""
 
 
 def write_head(folder: Path) -> None:
@@ -91,16 +98,26 @@ def write_head(folder: Path) -> None:
     save_file(tensors, folder / "model.safetensors")
 
 
+def cache_bytes(names: Sequence[str]) -> int:
+    """For all sequences at once."""
+    shapes = [SHAPES[name] for name in names]
+    each = sum(
+        4 * s["num_hidden_layers"] * s["num_key_value_heads"] * s["head_dim"] for s in shapes
+    )
+    return int(SPARE * each * max(LOADS) * (PROMPT + TOKENS))
+
+
 def arguments(target: str, draft: str, length: int, folder: Path) -> dict[str, Any]:
     import torch
 
     made: dict[str, Any] = {
         "model": str(folder / target), "load_format": "dummy", "skip_tokenizer_init": True,
-        "max_model_len": 2048, "max_num_seqs": 256, "disable_log_stats": False,
+        "max_model_len": CONTEXT, "max_num_seqs": 256, "disable_log_stats": False,
         "enable_prefix_caching": False, "seed": 0,
     }  # fmt: skip
     if torch.cuda.is_available():
-        made |= {"gpu_memory_utilization": 0.1, "kv_cache_memory_bytes": CACHE}
+        names = [target] if draft == "-" else [target, draft]
+        made |= {"gpu_memory_utilization": 0.1, "kv_cache_memory_bytes": cache_bytes(names)}
     if draft != "-":
         made["speculative_config"] = {
             "method": METHODS.get(draft, "draft_model"),
@@ -172,6 +189,10 @@ def measure(target: str, draft: str, length: int, folder: Path) -> dict[str, Any
             "pass_ms": statistics.median(found), "quiet_ms": found[len(found) // 5],
             "slow_ms": found[-len(found) // 5], "launch_us": launches,
         }  # fmt: skip
+    own = VllmEngines(TrialOptions(tokens=TOKENS), [], None)
+    own.context = CONTEXT
+    timed = pass_times.time_engine(own, str(folder / target), llm, LOADS, drafts=draft != "-")
+    result["own_s"] = timed
     result["accepted"] = sum(
         metric.value for metric in llm.get_metrics()
         if metric.name == "vllm:spec_decode_num_accepted_tokens"
@@ -187,7 +208,7 @@ class Engine:
         self.name, self.errors = name, folder / f"{name.replace(':', '-')}.log"
         with self.errors.open("w") as log:
             self.process = subprocess.Popen(
-                [sys.executable, __file__, name, "--one", str(folder)],
+                [sys.executable, "-m", "benchmarks.vllm_speed", name, "--one", str(folder)],
                 stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True,
             )  # fmt: skip
 
