@@ -1,27 +1,44 @@
-"""Which version of an engine a deploy file means: image tags, installs, requirements beside it."""
+"""Which version of an engine a deploy file means, from the nearest place that names one.
+
+In this order: the image that the command runs in; what the file itself installs, checks out, or
+names elsewhere (another image, a pinned package, the folder of a release); requirements, lock files,
+Dockerfiles and config.yaml beside it or in a folder above; a file beside it that names it; a list of
+images at the root with an entry of its name; what the manifest or the command line says. A file that
+names several versions of an engine names none.
+"""
 
 from __future__ import annotations
 
+import fnmatch
 import re
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath
 
+from draftcheck.deploy import discover
 from draftcheck.deploy.deployment import Command, Contents
 from draftcheck.deploy.discover import Neighbours
-from draftcheck.deploy.options import programs
+from draftcheck.deploy.options import forks, programs
 from draftcheck.deploy.options.tables import OptionTable
 from draftcheck.deploy.text import decoded
-from draftcheck.errors import UsageError
+from draftcheck.errors import ReadError, UsageError
 
 LONGEST = 100
 """Characters of a version."""
+MOST_LOOKED_INTO = 200
+"""Files beside a deploy file that are searched for its name."""
 PIN = r"(?:\[[^\]]*\])?\s*(?P<how>===?|[<>~!]=?|@)\s*(?P<version>[^\s,;#\"'\\)\]]+)"
 REQUIREMENTS = re.compile(
     r"(?:.*requirements.*|constraints.*)\.(?:txt|in)|environment\.ya?ml|pyproject\.toml"
-    r"|setup\.(?:cfg|py)|Pipfile|Dockerfile|.*\.dockerfile",
+    r"|setup\.(?:cfg|py)|Pipfile|Dockerfile|.*\.dockerfile|config\.ya?ml",
     re.IGNORECASE,
 )
 LOCKS = ("uv.lock", "poetry.lock", "pdm.lock", "Pipfile.lock", "pylock.toml")
+IMAGE = re.compile(r"[A-Za-z0-9][\w./#-]*:[\w][\w.-]*")
+COMMENT = re.compile(r"[ \t]*(?:#(?!!)|//|::|rem\b)", re.IGNORECASE)
+VARIABLE = re.compile(r"[%${]{1,2}([A-Za-z_]\w*)")
+DOCKERFILE = "Dockerfile"
+LIST_KEY = re.compile(r"(?P<indent> *)[\"']?(?P<key>[\w.-]+)[\"']?:[ \t]*(?P<value>\S*)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,21 +50,154 @@ class KnownVersion:
     note: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class ImageLists:
+    """Lists of images at the root of a repository: name of an entry -> its image."""
+
+    entries: tuple[tuple[str, str, str], ...] = ()
+    """Name, image, and where it stands."""
+
+    @classmethod
+    def at(cls, root: Path) -> ImageLists:
+        made: list[tuple[str, str, str]] = []
+        folders = [root, *sorted(path for path in root.glob("*") if path.is_dir())[:200]]
+        globs = programs.table().version_lists
+        for path in (p for folder in folders for glob in globs for p in sorted(folder.glob(glob))):
+            try:
+                data = discover.read(str(path), follow=False)
+            except ReadError:
+                data = None
+            made += _listed_images(decoded(data or b"").text, discover.shown(path))
+        return cls(tuple(made))
+
+    def of(self, table: OptionTable, file: str) -> Iterator[KnownVersion]:
+        """The version of the entry that is called like the file."""
+        path = PurePosixPath(file)
+        stem, folders = _name_words(path.stem), _name_words("_".join(path.parts[:-1]))
+        found: dict[tuple[int, int], list[tuple[str, str]]] = {}
+        for name, image, where in self.entries:
+            words = _name_words(name)
+            if not stem or not all(any(w.startswith(s) for w in words) for s in stem):
+                continue
+            more = {w for w in words if not any(w.startswith(s) for s in stem)}
+            if len(more - folders) <= 1:  # the engine's name, where the file leaves it out
+                rank = (-len(more & folders), len(more))
+                found.setdefault(rank, []).append((image, f"{where}: {name}"))
+        for rank in sorted(found):
+            told = [_of_image(table, image, where) for image, where in found[rank]]
+            if any(told):
+                yield _agreed([entry for entry in told if entry is not None])
+                return
+
+
+def _name_words(text: str) -> frozenset[str]:
+    return frozenset(word for word in re.split(r"[-_/ ]+", text.lower()) if word)
+
+
+def _listed_images(text: str, shown: str) -> Iterator[tuple[str, str, str]]:
+    entry, depth = "", 0
+    for line in text.split("\n"):
+        match = LIST_KEY.match(line[:1000])
+        if match is None:
+            continue
+        indent, value = len(match["indent"]), match["value"].strip().strip("\"'")
+        if not value and (not entry or indent <= depth):
+            entry, depth = match["key"], indent
+        elif entry and match["key"] == "image" and indent > depth:
+            yield entry, value, shown
+            entry = ""
+
+
+@dataclass(slots=True)
 class Versions:
     """The versions that one file means; what holds for all of its commands is looked for once."""
 
-    def __init__(self, contents: Contents, beside: Neighbours) -> None:
-        self._contents, self._beside = contents, beside
-        self._told: dict[str, KnownVersion] = {}
+    contents: Contents
+    beside: Neighbours
+    name: str = ""
+    data: bytes = b""
+    """The file itself."""
+    said: Mapping[str, str] = field(default_factory=dict)
+    """Engine -> version where no file tells it."""
+    lists: ImageLists = field(default_factory=ImageLists)
+    _told: dict[str, KnownVersion] = field(default_factory=dict)
 
     def tell(self, table: OptionTable, command: Command | None) -> KnownVersion:
         """The version, from the nearest place that names one."""
-        found = list(_from_image(table, command)) if command is not None else []
-        if found:  # the engine is what the image holds, whatever is installed elsewhere
-            return _first(found)
-        if table.name not in self._told:
-            self._told[table.name] = _first(_around(table, self._contents, self._beside))
-        return self._told[table.name]
+        found = None
+        if command is not None and command.image is not None:
+            # The engine is what the image holds, whatever is installed elsewhere.
+            found = _from_image(table, command)
+        if found is None:
+            if table.name not in self._told:
+                self._told[table.name] = _first(self._around(table))
+            found = self._told[table.name]
+        engine = table.head.engine
+        if found.version is None and engine in self.said:
+            return KnownVersion(self.said[engine], "said for the gate")
+        return found
+
+    def fork(self, table: OptionTable, command: Command, program: Iterable[str]) -> tuple[str, str]:
+        """The fork that a command starts and what tells it; empty: the engine itself, it seems."""
+        image = command.image.text if command.image else ""
+        text = decoded(self.data).text
+        paths = [path for word in program for path in (word, *_values_of(word, text))]
+        found = forks.named_in(table.name, [*paths, image])
+        if found is None and not image:
+            if paths and not re.match(r"[/~$%]|\w:", paths[0]):
+                found = forks.named_in(table.name, self._folders())  # cd ~/ik_llama.cpp
+            near = self.beside.read(DOCKERFILE) if DOCKERFILE in self.beside.names else None
+            if near is None or self.beside.far(DOCKERFILE):
+                near = b""
+            found = found or forks.cloned(table.name, text) or forks.cloned(
+                table.name, decoded(near).text
+            )
+        return found or ("", "")
+
+    def _folders(self) -> Iterator[str]:
+        for command in self.contents.commands:
+            words = [word.text for word in command.words]
+            if words[:1] in (["cd"], ["pushd"], ["WORKDIR"]):
+                yield from words[1:]
+
+    def _around(self, table: OptionTable) -> Iterator[KnownVersion]:
+        yield from _from_commands(table, self.contents)
+        names = _packages(table)
+        text = _without_comments(decoded(self.data).text)
+        own = list(_named_in(table, names, text, self.name or "the file"))
+        if own:
+            yield _agreed(own)
+            if any(entry.how.startswith("image") for entry in own):
+                return
+        near = self.beside
+        listed = sorted(near.names, key=lambda name: (near.far(name), name not in LOCKS, name))
+        for name in listed:
+            if near.path(name) != self.name and (name in LOCKS or REQUIREMENTS.fullmatch(name)):
+                data = near.read(name)
+                if data is not None:
+                    yield from _from_file(table, names, near.path(name), name, data)
+        yield from self._from_users(table, names)
+        yield from self.lists.of(table, self.name)
+
+    def _from_users(self, table: OptionTable, names: tuple[str, ...]) -> Iterator[KnownVersion]:
+        """Programs beside the file that name it: what they run in, it runs in."""
+        base = self.name.rpartition("/")[2]
+        near = [name for name in self.beside.names if name != base and not self.beside.far(name)]
+        found: list[KnownVersion] = []
+        for name in near[:MOST_LOOKED_INTO] if base else ():
+            data = self.beside.read(name) or b""
+            if base.encode() in data and programs.hinted_bytes(data):
+                text = _without_comments(decoded(data).text)
+                found += _named_in(table, names, text, self.beside.path(name))
+        if found:
+            yield _agreed(found)
+
+
+def _values_of(word: str, text: str) -> Iterator[str]:
+    """What the file gives to the variables that are left in a path, if only under a condition."""
+    for name in VARIABLE.findall(word[:300]):
+        for given in re.finditer(rf"\b{name}[\"']?[ \t]*[:=][ \t]*(\S[^\n]*)", text):
+            yield given[1][:300]
 
 
 def _first(found: Iterable[KnownVersion]) -> KnownVersion:
@@ -59,15 +209,14 @@ def _first(found: Iterable[KnownVersion]) -> KnownVersion:
     return KnownVersion(note=notes[0] if notes else "")
 
 
-def _around(table: OptionTable, contents: Contents, beside: Neighbours) -> Iterator[KnownVersion]:
-    yield from _from_commands(table, contents)
-    names = _packages(table)
-    listed = sorted(beside.names, key=lambda name: (beside.far(name), name not in LOCKS, name))
-    for name in listed if names else ():
-        if name in LOCKS or REQUIREMENTS.fullmatch(name):
-            data = beside.read(name)
-            if data is not None:
-                yield from _from_file(table, names, beside.path(name), name, data)
+def _agreed(found: list[KnownVersion]) -> KnownVersion:
+    """What all of them say; several versions are none."""
+    versions = {entry.version: entry for entry in found if entry.version is not None}
+    if len(versions) == 1:
+        return next(iter(versions.values()))
+    if versions:
+        return KnownVersion(note=f"several versions are named: {', '.join(sorted(versions))}")
+    return found[0]
 
 
 def _packages(table: OptionTable) -> tuple[str, ...]:
@@ -88,24 +237,56 @@ def _sound(table: OptionTable, text: str) -> str | None:
     return plain.removeprefix("v") if table.head.versions == "pep440" else plain
 
 
-def _from_image(table: OptionTable, command: Command) -> Iterator[KnownVersion]:
+def _from_image(table: OptionTable, command: Command) -> KnownVersion | None:
+    """What the image that a command runs in says; None: it is not one of the engine's."""
     if command.image is None:
-        return
-    for row, tag in programs.images(command):
+        return None
+    found = _of_image(table, command.image.text, "")
+    if found is not None and found.version is None and command.image.unknown:
+        return KnownVersion(note=f"the image's tag is {command.image.unknown}, which is not known")
+    return found
+
+
+def _of_image(table: OptionTable, image: str, where: str) -> KnownVersion | None:
+    for row, tag in programs.images(image):
         if row.table != table.name:
             continue
         match = re.search(row.tag, tag[:200]) if row.tag is not None else None
         version = _sound(table, match[1]) if match else None
+        place = f" in {where}" if where else ""
         if version is not None:
-            yield KnownVersion(version, f"image tag {tag}")
-        elif command.image.unknown:
-            yield KnownVersion(
-                note=f"the image's tag is {command.image.unknown}, which is not known"
-            )
-        else:
-            said = f"the tag {tag}" if tag else "an image without a tag"
-            yield KnownVersion(note=f"{said} names no version")
-        return
+            return KnownVersion(version, f"image tag {tag}{place}")
+        said = f"the tag {tag}" if tag else "an image without a tag"
+        return KnownVersion(how=f"image{place}", note=f"{said}{place} names no version")
+    return None
+
+
+def _without_comments(text: str) -> str:
+    return "\n".join("" if COMMENT.match(line) else line for line in text.split("\n"))
+
+
+def _named_in(
+    table: OptionTable, names: tuple[str, ...], text: str, shown: str
+) -> Iterator[KnownVersion]:
+    """Images, pinned packages and folders of releases, wherever a text has them."""
+    for image in IMAGE.finditer(text):
+        at = text.count("\n", 0, image.start()) + 1
+        if (told := _of_image(table, image[0], f"{shown}:{at}")) is not None:
+            yield told
+    patterns = [
+        re.compile(row.pattern)
+        for row in programs.table().clue
+        if row.table == table.name and row.anywhere
+    ]
+    pin = _pin_in_text(names) if names else None
+    for number, line in enumerate(text.split("\n"), 1):
+        if len(line) > 2000:
+            continue
+        if pin is not None and (pinned := pin.search(line)) is not None:
+            yield _pinned(table, pinned, f"{shown}:{number}")
+        for pattern in patterns:
+            if (clue := pattern.search(line)) and (version := _sound(table, clue[1])):
+                yield KnownVersion(version, f"{clue[0]} in {shown}:{number}")
 
 
 def _from_commands(table: OptionTable, contents: Contents) -> Iterator[KnownVersion]:
@@ -133,8 +314,12 @@ def _pin(names: tuple[str, ...]) -> re.Pattern[str]:
     return re.compile(rf"(?P<name>{either}){PIN}", re.IGNORECASE)
 
 
+def _pin_in_text(names: tuple[str, ...]) -> re.Pattern[str]:
+    return re.compile(rf"(?:^|[\s\"'=-]){_pin(names).pattern}", re.IGNORECASE)
+
+
 def _pinned(table: OptionTable, match: re.Match[str], where: str) -> KnownVersion:
-    text = match[0].strip()[:200]
+    text = match[0].strip().strip("\"'=-")[:200]
     version = _sound(table, match["version"])
     if match["how"] in ("==", "===") and version is not None and "*" not in match["version"]:
         return KnownVersion(version, f"{text} in {where}")
@@ -154,9 +339,5 @@ def _from_file(
             if locked is not None and (sound := _sound(table, locked[1])):
                 yield KnownVersion(sound, f"{name} {locked[1]} in {shown}")
         return
-    pin = re.compile(rf"(?:^|[\s\"'=-]){_pin(names).pattern}", re.IGNORECASE)
-    for number, line in enumerate(text.split("\n"), 1):
-        if line.lstrip().startswith("#") or len(line) > 2000:
-            continue
-        if (match := pin.search(line)) is not None:
-            yield _pinned(table, match, f"{shown}:{number}")
+    if found := list(_named_in(table, names, _without_comments(text), shown)):
+        yield _agreed(found)
