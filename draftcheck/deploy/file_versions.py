@@ -1,15 +1,15 @@
 """Which version of an engine a deploy file means, from the nearest place that names one.
 
 In this order: the image that the command runs in; what the file itself installs, checks out, or
-names elsewhere (another image, a pinned package, the folder of a release); requirements, lock files,
-Dockerfiles and config.yaml beside it or in a folder above; a file beside it that names it; a list of
-images at the root with an entry of its name; what the manifest or the command line says. A file that
-names several versions of an engine names none.
+names elsewhere (another image, a pinned package, the folder of a release); requirements, lock
+files, Dockerfiles and config.yaml beside it or in a folder above; a file beside it that names it;
+a list of images at the root with an entry of its name; what the manifest or the command line says.
+A file that names several versions of an engine names none.
 """
 
 from __future__ import annotations
 
-import fnmatch
+import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -48,6 +48,8 @@ class KnownVersion:
     version: str | None = None
     how: str = ""
     note: str = ""
+    by_image: bool = False
+    """An image says it, or says that it does not: what is installed elsewhere does not matter."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,8 +151,10 @@ class Versions:
             near = self.beside.read(DOCKERFILE) if DOCKERFILE in self.beside.names else None
             if near is None or self.beside.far(DOCKERFILE):
                 near = b""
-            found = found or forks.cloned(table.name, text) or forks.cloned(
-                table.name, decoded(near).text
+            found = (
+                found
+                or forks.cloned(table.name, text)
+                or forks.cloned(table.name, decoded(near).text)
             )
         return found or ("", "")
 
@@ -167,7 +171,7 @@ class Versions:
         own = list(_named_in(table, names, text, self.name or "the file"))
         if own:
             yield _agreed(own)
-            if any(entry.how.startswith("image") for entry in own):
+            if any(entry.by_image for entry in own):
                 return
         near = self.beside
         listed = sorted(near.names, key=lambda name: (near.far(name), name not in LOCKS, name))
@@ -186,7 +190,7 @@ class Versions:
         found: list[KnownVersion] = []
         for name in near[:MOST_LOOKED_INTO] if base else ():
             data = self.beside.read(name) or b""
-            if base.encode() in data and programs.hinted_bytes(data):
+            if os.fsencode(base) in data and programs.hinted_bytes(data):
                 text = _without_comments(decoded(data).text)
                 found += _named_in(table, names, text, self.beside.path(name))
         if found:
@@ -255,9 +259,9 @@ def _of_image(table: OptionTable, image: str, where: str) -> KnownVersion | None
         version = _sound(table, match[1]) if match else None
         place = f" in {where}" if where else ""
         if version is not None:
-            return KnownVersion(version, f"image tag {tag}{place}")
+            return KnownVersion(version, f"image tag {tag}{place}", by_image=True)
         said = f"the tag {tag}" if tag else "an image without a tag"
-        return KnownVersion(how=f"image{place}", note=f"{said}{place} names no version")
+        return KnownVersion(note=f"{said}{place} names no version", by_image=True)
     return None
 
 

@@ -70,6 +70,8 @@ class DeploySurvey:
     """Those that are about an engine."""
     ignores: list[tuple[FilePlace, IgnoreTable]] = field(default_factory=list)
     """Of the manifests, whether they were looked at themselves or not."""
+    unresolved: str | None = None
+    """What the manifest at the root wants of what could not be checked: warn or fail."""
 
 
 class Manifests:
@@ -133,6 +135,7 @@ def take(
         root,
         lambda name, data: _file(name, data, folders, manifests, versions or {}, lists),
         ignores=list(manifests.root().ignores),
+        unresolved=manifests.root().gate.unresolved,
     )
     explicit = {discover.shown(Path(path)) for path in paths}
     whole = discover.shown(root / manifest.NAME)

@@ -342,7 +342,9 @@ def _first_with(setting: GivenOptions, given: Names) -> str:
         names = entry.option.names if entry.option else ()
         keys = [entry.name, *(f"={name}={part}" for name in names for part in parts(entry))]
         for since in (view.window(key)[0] for key in keys):
-            if since and (not found_since or view.table.order(since) > view.table.order(found_since)):
+            if since and (
+                not found_since or view.table.order(since) > view.table.order(found_since)
+            ):
                 found_since = since
     return found_since
 

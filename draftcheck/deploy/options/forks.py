@@ -57,6 +57,11 @@ def by_program(name: str) -> ForkRow | None:
     return next((row for row in table().fork if name in row.programs), None)
 
 
+def by_image(image: str) -> ForkRow | None:
+    """The fork that an image holds, to go by its name."""
+    return next((row for row in table().fork if matches(row.match, image)), None)
+
+
 def named_in(parent: str, texts: Iterable[str]) -> tuple[str, str] | None:
     """The fork that a path or an image names, and the text that does."""
     for text in texts:

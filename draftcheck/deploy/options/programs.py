@@ -221,6 +221,9 @@ def _from_image(command: Command) -> tuple[StartRow, Sequence[Word]] | None:
             continue
         if (begun := _begun(row, words)) is not None:
             return begun
+    fork = forks.by_image(command.image.text) if command.image else None
+    if fork is not None and words and not plain:
+        return StartRow(table=fork.table, letter=fork.letter, open=True), words
     return None
 
 
