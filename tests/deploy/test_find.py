@@ -14,6 +14,7 @@ from draftcheck.deploy.file_versions import Versions
 from draftcheck.deploy.find import find
 from draftcheck.deploy.kinds import choose
 from draftcheck.deploy.options.tables import load
+from draftcheck.values.words import Severity
 
 JSON = '{"method": "draft_model", "model": "Qwen/Qwen3-0.6B", "num_speculative_tokens": 5}'
 
@@ -353,7 +354,7 @@ def test_python_calls() -> None:
         "t = M.from_pretrained('a/b')\nd = M.from_pretrained('c/d')\n"
         "t.generate(x, assistant_model=d, num_assistant_tokens=5)\nt.generate(x)\n"
     )
-    old, new, assisted = deployments(text, "app.py", {"vllm": "0.32.0"})
+    old, new, assisted = deployments(text, "app.py", {"vllm": "0.32.0", "transformers": "5.22.2"})
     assert seen(old) == [("FIL001", 3, "error"), ("FIL001", 3, "error")]
     assert "spec_model='c/d', spec_tokens=5" in fixed(text, old.findings)
     assert not new.findings and new.draft and new.draft.text == "c/d"
@@ -422,6 +423,23 @@ def test_what_an_unknown_version_may_take_is_a_note_that_says_when_it_holds() ->
     assert not any(finding.fixable for finding in found.findings)
     pinned = llama("b11312", "-m t -md d --spec-type draft-simple -fmoe")
     assert seen(one(pinned)) == [("FIL003", 1, "error")]
+
+
+def test_an_old_name_is_deprecated_while_the_parser_takes_it_and_gone_after() -> None:
+    text = "python -m sglang.launch_server --model-path a/b --speculative-algorithm EAGLE "
+    text += "--cuda-graph-max-bs 8\n"
+    for version, expected in (
+        ("0.5.13", []),
+        ("0.5.14", [("FIL005", 1, "note")]),
+        ("0.5.19", [("FIL005", 1, "note")]),
+        ("0.5.20", [("FIL001", 1, "error")]),
+    ):
+        found = one(text, said={"sglang": version})
+        assert seen(found) == expected, version
+        if expected:
+            assert "--cuda-graph-max-bs-decode 8" in fixed(text, found.findings)
+    (unknown,) = one(text).findings
+    assert unknown.severity is Severity.NOTE and "from 0.5.20 on" in unknown.saw
 
 
 def test_a_version_that_was_not_read_is_judged_as_the_newest() -> None:

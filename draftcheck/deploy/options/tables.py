@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from functools import cache, lru_cache
 from typing import Literal
 
+import msgspec
+
 from draftcheck import versions
 from draftcheck.errors import UsageError
 from draftcheck.rulebook import files
@@ -78,6 +80,8 @@ class OptionChange(RuleRow, frozen=True):
     safe: bool = False
     since: str = ""
     until: str = ""
+    gone: str = ""
+    """Of a deprecated name: the first version that no longer takes it."""
     severity: Literal["", "error", "warning", "note"] = ""
     given: Names = ()
 
@@ -309,7 +313,12 @@ class OptionsAtVersion:
 
     def change(self, name: str) -> OptionChange | None:
         """What became of this name, in this version."""
-        return next((c for c in self.table.file.change if name in c.names and self.holds(c)), None)
+        rows = (c for c in self.table.file.change if name in c.names and self.holds(c))
+        row = next(rows, None)
+        if row is None or not row.gone or not self.table.covers(self.version, row.gone, ""):
+            return row
+        why = f"Deprecated since {row.since}, gone since {row.gone}: the engine stops."
+        return msgspec.structs.replace(row, effect="gone", since=row.gone, why=why)
 
 
 @cache
