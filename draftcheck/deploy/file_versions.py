@@ -156,6 +156,9 @@ class Versions:
                 or forks.cloned(table.name, text)
                 or forks.cloned(table.name, decoded(near).text)
             )
+        official = any(row.table == table.name for row, _ in programs.images(image))
+        if found is None and not official:
+            found = forks.built_here(table.name, self.beside.names)
         return found or ("", "")
 
     def _folders(self) -> Iterator[str]:

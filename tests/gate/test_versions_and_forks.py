@@ -127,6 +127,15 @@ def test_a_context_given_twice_by_a_variable_is_no_warning(repo: Repo) -> None:
     assert severities(repo, rule="FIL012") == ["warning"]
 
 
+def test_a_key_that_stands_over_a_merged_one_is_not_given_twice(repo: Repo) -> None:
+    repo.write(
+        "config.yaml",
+        "base: &base\n  max-num-seqs: 16\n<<: *base\nmodel: org/big\nmax-num-seqs: 64\n"
+        'speculative-config: {"method": "ngram", "num_speculative_tokens": 3}\n',
+    )
+    assert not severities(repo, rule="FIL012")
+
+
 # ---- forks ----
 
 OWN = "-m big.gguf -md small.gguf --spec-type dflash:n=4 --draft-max 8 --spec-novel 3"
@@ -169,6 +178,24 @@ def test_a_dockerfile_beside_it_tells_the_fork(repo: Repo) -> None:
     repo.write("Dockerfile", "RUN git clone https://github.com/ikawrakow/ik_llama.cpp /src\n")
     repo.write("serve.sh", f"/src/build/bin/llama-server {OWN}\n")
     assert [s["fork"] for s in setups(repo, "serve.sh")] == ["ik_llama.cpp"]
+
+
+def test_what_is_built_from_the_repository_itself_is_no_release(repo: Repo) -> None:
+    for name in ("convert_hf_to_gguf.py", "CMakePresets.json", "build-xcframework.sh"):
+        repo.write(name, "")
+    repo.write("serve.sh", f"./build/bin/llama-server {OWN}\n")
+    assert [s["fork"] for s in setups(repo)] == ["a build of this repository"]
+    repo.write("serve.sh", "docker run ghcr.io/ggml-org/llama.cpp:server-b9500 -m a -md b\n")
+    assert [(s["fork"], s["version"]) for s in setups(repo)] == [(None, "b9500")]
+
+
+def test_a_switch_that_became_an_option_is_wrong_only_since_then(repo: Repo) -> None:
+    words = "-m a.gguf -md b.gguf --spec-type draft-simple -fa"
+    repo.write("serve.sh", f"llama-server {words}\n")
+    (found,) = (f for f in repo.json()["findings"] if f["rule"] == "FIL006")
+    assert found["severity"] == "note" and "holds for llama.cpp from b6325 on" in found["saw"]
+    repo.write("serve.sh", f"docker run ghcr.io/ggml-org/llama.cpp:server-b9500 {words}\n")
+    assert severities(repo, rule="FIL006") == ["error"]
 
 
 def test_the_engine_itself_is_no_fork(repo: Repo) -> None:

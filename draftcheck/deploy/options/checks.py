@@ -19,7 +19,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from draftcheck.deploy.deployment import DocumentTree
-from draftcheck.deploy.options.given import ENV, KEY, GivenOption, GivenOptions, parts
+from draftcheck.deploy.options.given import ENV, KEY, OPTION, GivenOption, GivenOptions, parts
 from draftcheck.deploy.options.tables import (
     OptionRule,
     OptionsAtVersion,
@@ -130,7 +130,10 @@ def check(setting: GivenOptions, *, speculates: bool) -> list[Finding]:
                 why="The engine expects a value behind it, and stops.",
                 fix="Give it a value, or leave it out.",
             )  # fmt: skip
-            found_here.append(missing)
+            # -fa was a switch once: where it takes a value since is where this is wrong.
+            switch = any(span.takes == "0" for span in view.table.spans.get(entry.name, ()))
+            span = view.now(entry.name) if switch else None
+            found_here.append(_unless_certain(view, missing, span.since if span else ""))
         found_here += _value(view, entry)
         if not speculates:  # a name that resembles none of the engine's is a fork's own
             found_here = [f for f in found_here if f.rule != "FIL003" or f.changes]
@@ -280,7 +283,8 @@ def _unknown(setting: GivenOptions, entry: GivenOption) -> Iterator[Finding]:
 
 def _twice(setting: GivenOptions) -> Iterator[Finding]:
     for means in ONCE:
-        entries = [e for e in setting.all(means) if e.kind != ENV and e.value is not None]
+        # A key of a file may stand over one that is merged in, or give way to the command line.
+        entries = [e for e in setting.all(means) if e.kind == OPTION and e.value is not None]
         by_name: dict[str, GivenOption] = {}
         for entry in entries:
             before = by_name.get(entry.name)

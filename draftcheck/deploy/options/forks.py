@@ -38,6 +38,8 @@ class HomeRow(RuleRow, frozen=True):
 
     table: Text
     repos: Names
+    tree: Names = ()
+    """Files at the root of its sources."""
 
 
 class ForkFile(RuleRow, frozen=True):
@@ -83,6 +85,14 @@ def cloned(parent: str, text: str) -> tuple[str, str] | None:
             return known
         if repo.partition("/")[2].lower() in bases:
             return repo, f"github.com/{repo}"
+    return None
+
+
+def built_here(parent: str, beside: Iterable[str]) -> tuple[str, str] | None:
+    """Whether the repository of a file holds the engine's own sources, changed or not."""
+    tree = next((row.tree for row in table().home if row.table == parent), ())
+    if tree and set(tree) <= set(beside):
+        return "a build of this repository", f"{tree[0]} in it"
     return None
 
 
