@@ -20,7 +20,7 @@ from draftcheck.deploy.deployment import Command, Contents
 from draftcheck.deploy.discover import Neighbours
 from draftcheck.deploy.options import forks, programs
 from draftcheck.deploy.options.tables import OptionTable
-from draftcheck.deploy.text import decoded
+from draftcheck.deploy.text import Word, decoded
 from draftcheck.errors import ReadError, UsageError
 
 LONGEST = 100
@@ -126,18 +126,25 @@ class Versions:
 
     def tell(self, table: OptionTable, command: Command | None) -> KnownVersion:
         """The version, from the nearest place that names one."""
-        found = None
-        if command is not None and command.image is not None:
-            # The engine is what the image holds, whatever is installed elsewhere.
-            found = _from_image(table, command)
-        if found is None:
-            if table.name not in self._told:
-                self._told[table.name] = _first(self._around(table))
-            found = self._told[table.name]
+        # The engine is what the image holds, whatever is installed elsewhere.
+        image = command.image if command is not None else None
+        found = _from_image(table, image) if image is not None else None
+        if found is None and image is not None:
+            # An image of no known kind: perhaps it is built from what lies in the same folder.
+            found = self._once(f"{table.name} built here", self._from_files(table, folders=0))
+            if found.version is None:
+                found = KnownVersion(note=f"the image {image.text[:100]} names no version")
+        elif found is None:
+            found = self._once(table.name, self._around(table))
         engine = table.head.engine
         if found.version is None and engine in self.said:
             return KnownVersion(self.said[engine], "said for the gate")
         return found
+
+    def _once(self, key: str, found: Iterable[KnownVersion]) -> KnownVersion:
+        if key not in self._told:
+            self._told[key] = _first(found)
+        return self._told[key]
 
     def fork(self, table: OptionTable, command: Command, program: Iterable[str]) -> tuple[str, str]:
         """The fork that a command starts and what tells it; empty: the engine itself, it seems."""
@@ -176,15 +183,20 @@ class Versions:
             yield _agreed(own)
             if any(entry.by_image for entry in own):
                 return
-        near = self.beside
-        listed = sorted(near.names, key=lambda name: (near.far(name), name not in LOCKS, name))
-        for name in listed:
-            if near.path(name) != self.name and (name in LOCKS or REQUIREMENTS.fullmatch(name)):
-                data = near.read(name)
-                if data is not None:
-                    yield from _from_file(table, names, near.path(name), name, data)
+        yield from self._from_files(table)
         yield from self._from_users(table, names)
         yield from self.lists.of(table, self.name)
+
+    def _from_files(self, table: OptionTable, folders: int = 1000) -> Iterator[KnownVersion]:
+        """Requirements and the like in the same folder, and in as many above it."""
+        near, names = self.beside, _packages(table)
+        listed = sorted(near.names, key=lambda name: (near.far(name), name not in LOCKS, name))
+        for name in listed:
+            if near.far(name) > folders or near.path(name) == self.name:
+                continue
+            data = near.read(name) if name in LOCKS or REQUIREMENTS.fullmatch(name) else None
+            if data is not None:
+                yield from _from_file(table, names, near.path(name), name, data)
 
     def _from_users(self, table: OptionTable, names: tuple[str, ...]) -> Iterator[KnownVersion]:
         """Programs beside the file that name it: what they run in, it runs in."""
@@ -244,13 +256,11 @@ def _sound(table: OptionTable, text: str) -> str | None:
     return plain.removeprefix("v") if table.head.versions == "pep440" else plain
 
 
-def _from_image(table: OptionTable, command: Command) -> KnownVersion | None:
+def _from_image(table: OptionTable, image: Word) -> KnownVersion | None:
     """What the image that a command runs in says; None: it is not one of the engine's."""
-    if command.image is None:
-        return None
-    found = _of_image(table, command.image.text, "")
-    if found is not None and found.version is None and command.image.unknown:
-        return KnownVersion(note=f"the image's tag is {command.image.unknown}, which is not known")
+    found = _of_image(table, image.text, "")
+    if found is not None and found.version is None and image.unknown:
+        return KnownVersion(note=f"the image's tag is {image.unknown}, which is not known")
     return found
 
 

@@ -92,6 +92,19 @@ def test_the_build_of_a_release_stands_in_its_folder(repo: Repo) -> None:
     assert severities(repo, rule="FIL001") == ["error"]
 
 
+def test_an_image_of_no_known_kind_is_not_what_is_pinned_further_up(repo: Repo) -> None:
+    compose = "services:\n  llm:\n    image: registry.local/our-vllm:7\n    command: {}\n"
+    start = "vllm serve org/big --spec-model org/small --spec-tokens 3"
+    repo.write("pyproject.toml", 'dependencies = ["vllm==0.15.1"]\n')
+    repo.write("deploy/compose.yml", compose.format(start))
+    (setup,) = setups(repo, "deploy/compose.yml")
+    assert setup["version_from"] is None
+    assert not severities(repo, "deploy/compose.yml", rule="FIL002")
+    repo.write("deploy/Dockerfile", "FROM vllm/vllm-openai:v0.15.1\n")
+    assert told(repo, "deploy/compose.yml") == [("0.15.1", True)], "built from what lies there"
+    assert "error" in severities(repo, "deploy/compose.yml", rule="FIL002")
+
+
 def test_a_file_that_names_two_versions_names_none(repo: Repo) -> None:
     repo.write("run.py", MODAL + 'old = "lmsysorg/sglang:v0.5.3"\n' + START)
     assert [known for _, known in told(repo, "run.py")] == [False]
