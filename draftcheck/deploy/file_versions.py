@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
@@ -121,7 +121,9 @@ class Versions:
     """The file itself."""
     said: Mapping[str, str] = field(default_factory=dict)
     """Engine -> version where no file tells it."""
-    lists: ImageLists = field(default_factory=ImageLists)
+    lists: Callable[[], ImageLists] = ImageLists
+    """Of the repository; asked for last."""
+    _text: str | None = None
     _told: dict[str, KnownVersion] = field(default_factory=dict)
 
     def tell(self, table: OptionTable, command: Command | None) -> KnownVersion:
@@ -141,6 +143,11 @@ class Versions:
             return KnownVersion(self.said[engine], "said for the gate")
         return found
 
+    def _own_text(self) -> str:
+        if self._text is None:
+            self._text = decoded(self.data).text
+        return self._text
+
     def _once(self, key: str, found: Iterable[KnownVersion]) -> KnownVersion:
         if key not in self._told:
             self._told[key] = _first(found)
@@ -149,7 +156,7 @@ class Versions:
     def fork(self, table: OptionTable, command: Command, program: Iterable[str]) -> tuple[str, str]:
         """The fork that a command starts and what tells it; empty: the engine itself, it seems."""
         image = command.image.text if command.image else ""
-        text = decoded(self.data).text
+        text = self._own_text()
         paths = [path for word in program for path in (word, *_values_of(word, text))]
         found = forks.named_in(table.name, [*paths, image])
         if found is None and not image:
@@ -177,7 +184,7 @@ class Versions:
     def _around(self, table: OptionTable) -> Iterator[KnownVersion]:
         yield from _from_commands(table, self.contents)
         names = _packages(table)
-        text = _without_comments(decoded(self.data).text)
+        text = _without_comments(self._own_text())
         own = list(_named_in(table, names, text, self.name or "the file"))
         if own:
             yield _agreed(own)
@@ -185,7 +192,7 @@ class Versions:
                 return
         yield from self._from_files(table)
         yield from self._from_users(table, names)
-        yield from self.lists.of(table, self.name)
+        yield from self.lists().of(table, self.name)
 
     def _from_files(self, table: OptionTable, folders: int = 1000) -> Iterator[KnownVersion]:
         """Requirements and the like in the same folder, and in as many above it."""

@@ -235,7 +235,7 @@ def _file(
     paths, versions = manifests.paths(folder), {**manifests.versions(folder), **said}
     gpu = manifests.gpu(folder)
     beside = folders.beside(name)
-    around = Versions(contents, beside, name, data, versions, lists())
+    around = Versions(contents, beside, name, data, versions, lists)
     for deployment in deployments.find(contents, beside, around):
         file.setups.append(SurveyedDeployment(deployment, paths, versions, gpu))
     if Path(name).name == manifest.NAME:
