@@ -132,8 +132,8 @@ class Versions:
         image = command.image if command is not None else None
         found = _from_image(table, image) if image is not None else None
         if found is None and image is not None:
-            # An image of no known kind: perhaps it is built from what lies in the same folder.
-            found = self._once(f"{table.name} built here", self._from_files(table, folders=0))
+            # An image of no known kind: the file may install into it, or the folder build it.
+            found = self._once(f"{table.name} in an image", self._into_image(table))
             if found.version is None:
                 found = KnownVersion(note=f"the image {image.text[:100]} names no version")
         elif found is None:
@@ -193,6 +193,10 @@ class Versions:
         yield from self._from_files(table)
         yield from self._from_users(table, names)
         yield from self.lists().of(table, self.name)
+
+    def _into_image(self, table: OptionTable) -> Iterator[KnownVersion]:
+        yield from _from_commands(table, self.contents)
+        yield from self._from_files(table, folders=0)
 
     def _from_files(self, table: OptionTable, folders: int = 1000) -> Iterator[KnownVersion]:
         """Requirements and the like in the same folder, and in as many above it."""
