@@ -38,6 +38,7 @@ IMAGE = re.compile(r"[A-Za-z0-9][\w./#-]*:[\w][\w.-]*")
 COMMENT = re.compile(r"[ \t]*(?:#(?!!)|//|::|rem\b)", re.IGNORECASE)
 VARIABLE = re.compile(r"[%${]{1,2}([A-Za-z_]\w*)")
 DOCKERFILE = "Dockerfile"
+YAML_IMAGE = re.compile(r"^[ \t]*(?:-[ \t]+)?image:[ \t]*[\w\"'$]", re.MULTILINE)
 LIST_KEY = re.compile(r"(?P<indent> *)[\"']?(?P<key>[\w.-]+)[\"']?:[ \t]*(?P<value>\S*)")
 
 
@@ -190,6 +191,9 @@ class Versions:
             yield _agreed(own)
             if any(entry.by_image for entry in own):
                 return
+        if YAML_IMAGE.search(text):  # it runs in an image of no known kind
+            yield from self._from_files(table, folders=0)
+            return
         yield from self._from_files(table)
         yield from self._from_users(table, names)
         yield from self.lists().of(table, self.name)

@@ -100,6 +100,12 @@ def test_an_image_of_no_known_kind_is_not_what_is_pinned_further_up(repo: Repo) 
     (setup,) = setups(repo, "deploy/compose.yml")
     assert setup["version_from"] is None
     assert not severities(repo, "deploy/compose.yml", rule="FIL002")
+    options = "    model: org/big\n    spec-model: org/small\n    spec-tokens: 3\n"
+    inside = f"data:\n  serve.yaml: |\n{options}"
+    pod = "---\nkind: Pod\nspec:\n  containers:\n  - image: registry.local/our-vllm:7\n"
+    head = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: c}\n"
+    repo.write("deploy/map.yaml", head + inside + pod)
+    assert [s["version_from"] for s in setups(repo, "deploy/map.yaml")] == [None]
     repo.write("deploy/Dockerfile", "FROM vllm/vllm-openai:v0.15.1\n")
     assert told(repo, "deploy/compose.yml") == [("0.15.1", True)], "built from what lies there"
     assert "error" in severities(repo, "deploy/compose.yml", rule="FIL002")
