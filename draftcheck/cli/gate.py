@@ -11,23 +11,26 @@ from typing import TYPE_CHECKING
 import click
 
 from draftcheck.cli.options import emit, report_options
+from draftcheck.values.words import Severity, Verdict
 
 if TYPE_CHECKING:
     from draftcheck.gate.fixing import FixPlan
+    from draftcheck.gate.results import GateReport
     from draftcheck.gate.run import GateRequest, GateRun
 
 ROUNDS = 20
 """Fixes that overlap others are applied in the next round."""
-HOOK = ["--pre-commit", "--"]
-"""First arguments of the hook: pre-commit adds the user's options, then the names of files."""
+HOOK = "--pre-commit"
+"""First argument of the hooks; behind their -- pre-commit adds the user's options, then files."""
 
 
 class GateCommand(click.Command):
     """A command that tells options from files that are called like options."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        if args[:2] == HOOK:
-            args = self._apart(ctx, args[2:])
+        if args[:1] == [HOOK] and "--" in args:
+            end = args.index("--")
+            args = [*args[:end], *self._apart(ctx, args[end + 1 :])]
         return super().parse_args(ctx, args)
 
     def _apart(self, ctx: click.Context, args: list[str]) -> list[str]:
@@ -75,9 +78,15 @@ class GateCommand(click.Command):
     help="The version to judge by where no file tells it (repeatable).",
 )
 @click.option("--strict", is_flag=True, help="Warnings count as failures.")
+@click.option(
+    "--unresolved",
+    type=click.Choice(["warn", "fail"]),
+    help="Whether what could not be checked passes, or exits with 3 (default: fail; hook: warn).",
+)
+@click.option(HOOK, "hook", is_flag=True, hidden=True)
 @click.option("--quiet", is_flag=True, help="Print nothing; the exit code is the answer.")
 @click.option("--verbose", is_flag=True, help="Also list setups, remarks and ignored findings.")
-@report_options("text", "json", "markdown", "sarif", "junit", "github")
+@report_options("text", "concise", "json", "markdown", "sarif", "junit", "github")
 def command(
     files: tuple[str, ...],
     diff_base: str | None,
@@ -87,6 +96,8 @@ def command(
     lock: Path | None,
     engines: tuple[str, ...],
     strict: bool,
+    unresolved: str | None,
+    hook: bool,
     quiet: bool,
     verbose: bool,
     form: str,
@@ -99,22 +110,36 @@ def command(
     comes from draftcheck.lock (see `draftcheck lock`) or from this disk.
     """
     from draftcheck.gate.run import GateRequest, run
-    from draftcheck.report import exits
     from draftcheck.report.gate import FORMATS, NOTHING
 
     request = GateRequest(files, diff_base, online, lock, _versions(engines))
     ran = run(request)
+    wanted = unresolved or ran.survey.unresolved or ("warn" if hook else "fail")
     if diff:
         _show(ran)
-        return exits.code(ran.report.verdict, strict=strict)
+        return _code(ran.report, wanted, strict)
     if fix:
         ran = _mend(ran, request)
-    report = ran.report
+    report, code = ran.report, _code(ran.report, wanted, strict)
+    if hook and form == "text" and not code:
+        # What passes is worth a line each, and nothing where there is nothing to say.
+        form, quiet = "concise", quiet or not (report.unchecked or report.count(Severity.WARNING))
     if not quiet or output is not None:
         emit(FORMATS[form](report, verbose), output)
-    if report.empty and (form != "text" or output is not None or quiet):
+    if report.empty and not hook and (form != "text" or output is not None or quiet):
         click.echo(NOTHING, err=True)
-    return exits.code(report.verdict, strict=strict)
+    return code
+
+
+def _code(report: GateReport, unresolved: str, strict: bool) -> int:
+    """The exit code; what could not be checked is passed over where that is wanted."""
+    from draftcheck.report import exits
+
+    verdict = report.verdict
+    if verdict is Verdict.UNDECIDED and unresolved == "warn":
+        warned = report.count(Severity.WARNING)
+        verdict = Verdict.DEGRADED if warned else Verdict.COMPATIBLE
+    return exits.code(verdict, strict=strict)
 
 
 def _versions(engines: tuple[str, ...]) -> Mapping[str, str]:

@@ -118,6 +118,17 @@ class Deployment:
     findings: tuple[Finding, ...] = ()
     unknown: tuple[FileTrouble, ...] = ()
     """Why the pair cannot be judged: a model named by a variable that nothing defines …"""
+    fork: str = ""
+    """The engine's fork that is started; empty: the engine itself."""
+    fork_from: str = ""
+    """What tells it: a path, an image, a repository."""
+
+    def as_fork(self, name: str, told_by: str) -> Deployment:
+        """The same, started by a fork: of no known version, and its options are its own."""
+        return replace(
+            self, fork=name, fork_from=told_by, findings=(), unknown=(),
+            version=None, version_from="", version_note=f"{name} is a fork of {self.engine}",
+        )  # fmt: skip
 
 
 MAX_FOUND = 20_000

@@ -1,27 +1,45 @@
-"""Which version of an engine a deploy file means: image tags, installs, requirements beside it."""
+"""Which version of an engine a deploy file means, from the nearest place that names one.
+
+In this order: the image that the command runs in; what the file itself installs, checks out, or
+names elsewhere (another image, a pinned package, the folder of a release); requirements, lock
+files, Dockerfiles and config.yaml beside it or in a folder above; a file beside it that names it;
+a list of images at the root with an entry of its name; what the manifest or the command line says.
+A file that names several versions of an engine names none.
+"""
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath
 
+from draftcheck.deploy import discover
 from draftcheck.deploy.deployment import Command, Contents
 from draftcheck.deploy.discover import Neighbours
-from draftcheck.deploy.options import programs
+from draftcheck.deploy.options import forks, programs
 from draftcheck.deploy.options.tables import OptionTable
-from draftcheck.deploy.text import decoded
-from draftcheck.errors import UsageError
+from draftcheck.deploy.text import Word, decoded
+from draftcheck.errors import ReadError, UsageError
 
 LONGEST = 100
 """Characters of a version."""
+MOST_LOOKED_INTO = 200
+"""Files beside a deploy file that are searched for its name."""
 PIN = r"(?:\[[^\]]*\])?\s*(?P<how>===?|[<>~!]=?|@)\s*(?P<version>[^\s,;#\"'\\)\]]+)"
 REQUIREMENTS = re.compile(
     r"(?:.*requirements.*|constraints.*)\.(?:txt|in)|environment\.ya?ml|pyproject\.toml"
-    r"|setup\.(?:cfg|py)|Pipfile|Dockerfile|.*\.dockerfile",
+    r"|setup\.(?:cfg|py)|Pipfile|Dockerfile|.*\.dockerfile|config\.ya?ml",
     re.IGNORECASE,
 )
 LOCKS = ("uv.lock", "poetry.lock", "pdm.lock", "Pipfile.lock", "pylock.toml")
+IMAGE = re.compile(r"[A-Za-z0-9][\w./#-]*:[\w][\w.-]*")
+COMMENT = re.compile(r"[ \t]*(?:#(?!!)|//|::|rem\b)", re.IGNORECASE)
+VARIABLE = re.compile(r"[%${]{1,2}([A-Za-z_]\w*)")
+DOCKERFILE = "Dockerfile"
+YAML_IMAGE = re.compile(r"^[ \t]*(?:-[ \t]+)?image:[ \t]*[\w\"'$]", re.MULTILINE)
+LIST_KEY = re.compile(r"(?P<indent> *)[\"']?(?P<key>[\w.-]+)[\"']?:[ \t]*(?P<value>\S*)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,23 +49,189 @@ class KnownVersion:
     version: str | None = None
     how: str = ""
     note: str = ""
+    by_image: bool = False
+    """An image says it, or says that it does not: what is installed elsewhere does not matter."""
 
 
+@dataclass(frozen=True, slots=True)
+class ImageLists:
+    """Lists of images at the root of a repository: name of an entry -> its image."""
+
+    entries: tuple[tuple[str, str, str], ...] = ()
+    """Name, image, and where it stands."""
+
+    @classmethod
+    def at(cls, root: Path) -> ImageLists:
+        made: list[tuple[str, str, str]] = []
+        folders = [root, *sorted(path for path in root.glob("*") if path.is_dir())[:200]]
+        globs = programs.table().version_lists
+        for path in (p for folder in folders for glob in globs for p in sorted(folder.glob(glob))):
+            try:
+                data = discover.read(str(path), follow=False)
+            except ReadError:
+                data = None
+            made += _listed_images(decoded(data or b"").text, discover.shown(path))
+        return cls(tuple(made))
+
+    def of(self, table: OptionTable, file: str) -> Iterator[KnownVersion]:
+        """The version of the entry that is called like the file."""
+        path = PurePosixPath(file)
+        stem, folders = _name_words(path.stem), _name_words("_".join(path.parts[:-1]))
+        found: dict[tuple[int, int], list[tuple[str, str]]] = {}
+        for name, image, where in self.entries:
+            words = _name_words(name)
+            if not stem or not all(any(w.startswith(s) for w in words) for s in stem):
+                continue
+            more = {w for w in words if not any(w.startswith(s) for s in stem)}
+            if len(more - folders) <= 1:  # the engine's name, where the file leaves it out
+                rank = (-len(more & folders), len(more))
+                found.setdefault(rank, []).append((image, f"{where}: {name}"))
+        for rank in sorted(found):
+            told = [_of_image(table, image, where) for image, where in found[rank]]
+            if any(told):
+                yield _agreed([entry for entry in told if entry is not None])
+                return
+
+
+def _name_words(text: str) -> frozenset[str]:
+    return frozenset(word for word in re.split(r"[-_/ ]+", text.lower()) if word)
+
+
+def _listed_images(text: str, shown: str) -> Iterator[tuple[str, str, str]]:
+    entry, depth = "", 0
+    for line in text.split("\n"):
+        match = LIST_KEY.match(line[:1000])
+        if match is None:
+            continue
+        indent, value = len(match["indent"]), match["value"].strip().strip("\"'")
+        if not value and (not entry or indent <= depth):
+            entry, depth = match["key"], indent
+        elif entry and match["key"] == "image" and indent > depth:
+            yield entry, value, shown
+            entry = ""
+
+
+@dataclass(slots=True)
 class Versions:
     """The versions that one file means; what holds for all of its commands is looked for once."""
 
-    def __init__(self, contents: Contents, beside: Neighbours) -> None:
-        self._contents, self._beside = contents, beside
-        self._told: dict[str, KnownVersion] = {}
+    contents: Contents
+    beside: Neighbours
+    name: str = ""
+    data: bytes = b""
+    """The file itself."""
+    said: Mapping[str, str] = field(default_factory=dict)
+    """Engine -> version where no file tells it."""
+    lists: Callable[[], ImageLists] = ImageLists
+    """Of the repository; asked for last."""
+    _text: str | None = None
+    _told: dict[str, KnownVersion] = field(default_factory=dict)
 
     def tell(self, table: OptionTable, command: Command | None) -> KnownVersion:
         """The version, from the nearest place that names one."""
-        found = list(_from_image(table, command)) if command is not None else []
-        if found:  # the engine is what the image holds, whatever is installed elsewhere
-            return _first(found)
-        if table.name not in self._told:
-            self._told[table.name] = _first(_around(table, self._contents, self._beside))
-        return self._told[table.name]
+        # The engine is what the image holds, whatever is installed elsewhere.
+        image = command.image if command is not None else None
+        found = _from_image(table, image) if image is not None else None
+        if found is None and image is not None:
+            # An image of no known kind: the file may install into it, or the folder build it.
+            found = self._once(f"{table.name} in an image", self._into_image(table))
+            if found.version is None:
+                found = KnownVersion(note=f"the image {image.text[:100]} names no version")
+        elif found is None:
+            found = self._once(table.name, self._around(table))
+        engine = table.head.engine
+        if found.version is None and engine in self.said:
+            return KnownVersion(self.said[engine], "said for the gate")
+        return found
+
+    def _own_text(self) -> str:
+        if self._text is None:
+            self._text = decoded(self.data).text
+        return self._text
+
+    def _once(self, key: str, found: Iterable[KnownVersion]) -> KnownVersion:
+        if key not in self._told:
+            self._told[key] = _first(found)
+        return self._told[key]
+
+    def fork(self, table: OptionTable, command: Command, program: Iterable[str]) -> tuple[str, str]:
+        """The fork that a command starts and what tells it; empty: the engine itself, it seems."""
+        image = command.image.text if command.image else ""
+        text = self._own_text()
+        paths = [path for word in program for path in (word, *_values_of(word, text))]
+        found = forks.named_in(table.name, [*paths, image])
+        if found is None and not image:
+            if paths and not re.match(r"[/~$%]|\w:", paths[0]):
+                found = forks.named_in(table.name, self._folders())  # cd ~/ik_llama.cpp
+            near = self.beside.read(DOCKERFILE) if DOCKERFILE in self.beside.names else None
+            if near is None or self.beside.far(DOCKERFILE):
+                near = b""
+            found = (
+                found
+                or forks.cloned(table.name, text)
+                or forks.cloned(table.name, decoded(near).text)
+            )
+        official = any(row.table == table.name for row, _ in programs.images(image))
+        if found is None and not official:
+            found = forks.built_here(table.name, self.beside.names)
+        return found or ("", "")
+
+    def _folders(self) -> Iterator[str]:
+        for command in self.contents.commands:
+            words = [word.text for word in command.words]
+            if words[:1] in (["cd"], ["pushd"], ["WORKDIR"]):
+                yield from words[1:]
+
+    def _around(self, table: OptionTable) -> Iterator[KnownVersion]:
+        yield from _from_commands(table, self.contents)
+        names = _packages(table)
+        text = _without_comments(self._own_text())
+        own = list(_named_in(table, names, text, self.name or "the file"))
+        if own:
+            yield _agreed(own)
+            if any(entry.by_image for entry in own):
+                return
+        if YAML_IMAGE.search(text):  # it runs in an image of no known kind
+            yield from self._from_files(table, folders=0)
+            return
+        yield from self._from_files(table)
+        yield from self._from_users(table, names)
+        yield from self.lists().of(table, self.name)
+
+    def _into_image(self, table: OptionTable) -> Iterator[KnownVersion]:
+        yield from _from_commands(table, self.contents)
+        yield from self._from_files(table, folders=0)
+
+    def _from_files(self, table: OptionTable, folders: int = 1000) -> Iterator[KnownVersion]:
+        """Requirements and the like in the same folder, and in as many above it."""
+        near, names = self.beside, _packages(table)
+        listed = sorted(near.names, key=lambda name: (near.far(name), name not in LOCKS, name))
+        for name in listed:
+            if near.far(name) > folders or near.path(name) == self.name:
+                continue
+            data = near.read(name) if name in LOCKS or REQUIREMENTS.fullmatch(name) else None
+            if data is not None:
+                yield from _from_file(table, names, near.path(name), name, data)
+
+    def _from_users(self, table: OptionTable, names: tuple[str, ...]) -> Iterator[KnownVersion]:
+        """Programs beside the file that name it: what they run in, it runs in."""
+        base = self.name.rpartition("/")[2]
+        near = [name for name in self.beside.names if name != base and not self.beside.far(name)]
+        found: list[KnownVersion] = []
+        for name in near[:MOST_LOOKED_INTO] if base else ():
+            data = self.beside.read(name) or b""
+            if os.fsencode(base) in data and programs.hinted_bytes(data):
+                text = _without_comments(decoded(data).text)
+                found += _named_in(table, names, text, self.beside.path(name))
+        if found:
+            yield _agreed(found)
+
+
+def _values_of(word: str, text: str) -> Iterator[str]:
+    """What the file gives to the variables that are left in a path, if only under a condition."""
+    for name in VARIABLE.findall(word[:300]):
+        for given in re.finditer(rf"\b{name}[\"']?[ \t]*[:=][ \t]*(\S[^\n]*)", text):
+            yield given[1][:300]
 
 
 def _first(found: Iterable[KnownVersion]) -> KnownVersion:
@@ -59,15 +243,14 @@ def _first(found: Iterable[KnownVersion]) -> KnownVersion:
     return KnownVersion(note=notes[0] if notes else "")
 
 
-def _around(table: OptionTable, contents: Contents, beside: Neighbours) -> Iterator[KnownVersion]:
-    yield from _from_commands(table, contents)
-    names = _packages(table)
-    listed = sorted(beside.names, key=lambda name: (beside.far(name), name not in LOCKS, name))
-    for name in listed if names else ():
-        if name in LOCKS or REQUIREMENTS.fullmatch(name):
-            data = beside.read(name)
-            if data is not None:
-                yield from _from_file(table, names, beside.path(name), name, data)
+def _agreed(found: list[KnownVersion]) -> KnownVersion:
+    """What all of them say; several versions are none."""
+    versions = {entry.version: entry for entry in found if entry.version is not None}
+    if len(versions) == 1:
+        return next(iter(versions.values()))
+    if versions:
+        return KnownVersion(note=f"several versions are named: {', '.join(sorted(versions))}")
+    return found[0]
 
 
 def _packages(table: OptionTable) -> tuple[str, ...]:
@@ -88,24 +271,54 @@ def _sound(table: OptionTable, text: str) -> str | None:
     return plain.removeprefix("v") if table.head.versions == "pep440" else plain
 
 
-def _from_image(table: OptionTable, command: Command) -> Iterator[KnownVersion]:
-    if command.image is None:
-        return
-    for row, tag in programs.images(command):
+def _from_image(table: OptionTable, image: Word) -> KnownVersion | None:
+    """What the image that a command runs in says; None: it is not one of the engine's."""
+    found = _of_image(table, image.text, "")
+    if found is not None and found.version is None and image.unknown:
+        return KnownVersion(note=f"the image's tag is {image.unknown}, which is not known")
+    return found
+
+
+def _of_image(table: OptionTable, image: str, where: str) -> KnownVersion | None:
+    for row, tag in programs.images(image):
         if row.table != table.name:
             continue
         match = re.search(row.tag, tag[:200]) if row.tag is not None else None
         version = _sound(table, match[1]) if match else None
+        place = f" in {where}" if where else ""
         if version is not None:
-            yield KnownVersion(version, f"image tag {tag}")
-        elif command.image.unknown:
-            yield KnownVersion(
-                note=f"the image's tag is {command.image.unknown}, which is not known"
-            )
-        else:
-            said = f"the tag {tag}" if tag else "an image without a tag"
-            yield KnownVersion(note=f"{said} names no version")
-        return
+            return KnownVersion(version, f"image tag {tag}{place}", by_image=True)
+        said = f"the tag {tag}" if tag else "an image without a tag"
+        return KnownVersion(note=f"{said}{place} names no version", by_image=True)
+    return None
+
+
+def _without_comments(text: str) -> str:
+    return "\n".join("" if COMMENT.match(line) else line for line in text.split("\n"))
+
+
+def _named_in(
+    table: OptionTable, names: tuple[str, ...], text: str, shown: str
+) -> Iterator[KnownVersion]:
+    """Images, pinned packages and folders of releases, wherever a text has them."""
+    for image in IMAGE.finditer(text):
+        at = text.count("\n", 0, image.start()) + 1
+        if (told := _of_image(table, image[0], f"{shown}:{at}")) is not None:
+            yield told
+    patterns = [
+        re.compile(row.pattern)
+        for row in programs.table().clue
+        if row.table == table.name and row.anywhere
+    ]
+    pin = _pin_in_text(names) if names else None
+    for number, line in enumerate(text.split("\n"), 1):
+        if len(line) > 2000:
+            continue
+        if pin is not None and (pinned := pin.search(line)) is not None:
+            yield _pinned(table, pinned, f"{shown}:{number}")
+        for pattern in patterns:
+            if (clue := pattern.search(line)) and (version := _sound(table, clue[1])):
+                yield KnownVersion(version, f"{clue[0]} in {shown}:{number}")
 
 
 def _from_commands(table: OptionTable, contents: Contents) -> Iterator[KnownVersion]:
@@ -133,8 +346,12 @@ def _pin(names: tuple[str, ...]) -> re.Pattern[str]:
     return re.compile(rf"(?P<name>{either}){PIN}", re.IGNORECASE)
 
 
+def _pin_in_text(names: tuple[str, ...]) -> re.Pattern[str]:
+    return re.compile(rf"(?:^|[\s\"'=-]){_pin(names).pattern}", re.IGNORECASE)
+
+
 def _pinned(table: OptionTable, match: re.Match[str], where: str) -> KnownVersion:
-    text = match[0].strip()[:200]
+    text = match[0].strip().strip("\"'=-")[:200]
     version = _sound(table, match["version"])
     if match["how"] in ("==", "===") and version is not None and "*" not in match["version"]:
         return KnownVersion(version, f"{text} in {where}")
@@ -154,9 +371,5 @@ def _from_file(
             if locked is not None and (sound := _sound(table, locked[1])):
                 yield KnownVersion(sound, f"{name} {locked[1]} in {shown}")
         return
-    pin = re.compile(rf"(?:^|[\s\"'=-]){_pin(names).pattern}", re.IGNORECASE)
-    for number, line in enumerate(text.split("\n"), 1):
-        if line.lstrip().startswith("#") or len(line) > 2000:
-            continue
-        if (match := pin.search(line)) is not None:
-            yield _pinned(table, match, f"{shown}:{number}")
+    if found := list(_named_in(table, names, _without_comments(text), shown)):
+        yield _agreed(found)

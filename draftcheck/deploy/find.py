@@ -32,9 +32,11 @@ ASKS = ("draft", "draft_repo", "method", "speculative_config", "preset", "lookup
         "early_exit")  # fmt: skip
 
 
-def find(contents: Contents, beside: Neighbours) -> list[Deployment]:
+def find(
+    contents: Contents, beside: Neighbours, versions: Versions | None = None
+) -> list[Deployment]:
     """Every engine that the file starts, with or without speculation."""
-    versions = Versions(contents, beside)
+    versions = versions or Versions(contents, beside)
     made = []
     for command in contents.commands:
         start = programs.start(command)
@@ -69,12 +71,14 @@ def _of_command(
     setting.entries = [entry for entry in setting.entries if entry.name not in row.own]
     _config_files(setting, beside)
     given.objects(setting)
-    return _deployment(setting, told, command.place, table.file.programs.get(row.letter, ""))
+    made = _deployment(setting, told, command.place, table.file.programs.get(row.letter, ""))
+    program = [word.text for word in command.words[: len(command.words) - len(words)]]
+    fork, told_by = versions.fork(table, command, program)
+    return made.as_fork(fork, told_by) if fork else made
 
 
 def _setting(table: OptionTable, told: KnownVersion, letter: str) -> GivenOptions:
-    made = view(table, told.version, letter)
-    return GivenOptions(made, newer_than_read=told.version is not None and not made.sure)
+    return GivenOptions(view(table, told.version, letter))
 
 
 def _config_files(setting: GivenOptions, beside: Neighbours) -> None:

@@ -2,7 +2,9 @@
 
 A comment counts for its own line, or, alone on a line, for the next one that is no comment.
 On the first line of a setup it counts for everything about that setup: most files allow no
-comment inside a command that goes over several lines.
+comment inside a command that goes over several lines. In YAML it counts for all that stands below
+its line and further in: a key, a list item, the text of a block scalar. Of a list of words, an
+option's comment counts for its value too.
 """
 
 from __future__ import annotations
@@ -19,6 +21,10 @@ COMMENT = re.compile(r"(?P<sign>#|//|--|;|<!--|/\*)\s*draftcheck:\s*(?P<word>[\w
 RULES = re.compile(r"\s*\[(?P<rules>[^\]]*)\](?P<reason>.*)")
 LEAD = re.compile(r"^[\s:,;.–—-]*(?:because\b)?[\s:]*", re.IGNORECASE)
 END = re.compile(r"\s*(?:-->|\*/)\s*$")
+YAML = (".yaml", ".yml")
+MOST_LINES = 5000
+OPTION_ITEM = re.compile(r"\s*-\s+[\"']?-")
+VALUE_ITEM = re.compile(r"\s*-\s+[\"']?(?!-)[\"']?[^-\s\"']")
 ANY_COMMENT = re.compile(r"\s*(?:#|//|--|;|<!--|/\*)|\s*$")
 
 
@@ -30,7 +36,9 @@ class IgnoreComment:
     rules: frozenset[str]
     reason: str
     line: int
-    """The line that it is about."""
+    """The first line that it is about."""
+    end: int
+    """The last one."""
     used: set[str] = field(default_factory=set, compare=False)
 
 
@@ -47,10 +55,28 @@ def find(text: str, name: str) -> list[IgnoreComment]:
             rules = frozenset(word.strip().lower() for word in named.split(",") if word.strip())
             place = FilePlace(name, number, match.start() + 1, number, len(line.rstrip("\r")) + 1)
             about = number if line[: match.start()].strip() else following or number
-            found.append(IgnoreComment(place, rules, LEAD.sub("", reason).strip(), about))
+            end = _yaml_end(lines, about) if name.endswith(YAML) else about
+            found.append(IgnoreComment(place, rules, LEAD.sub("", reason).strip(), about, end))
         if not ANY_COMMENT.match(line):
             following = number
     return found[::-1]
+
+
+def _yaml_end(lines: Sequence[str], number: int) -> int:
+    """The last line of what begins on a line: those below it that are further in."""
+    first = lines[number - 1]
+    depth, end = _depth(first), number
+    for at in range(number, min(len(lines), number + MOST_LINES)):
+        line = lines[at]
+        value = at == number and OPTION_ITEM.match(first) and VALUE_ITEM.match(line)
+        if line.strip() and _depth(line) <= depth and not value:
+            break
+        end = at + 1 if line.strip() else end
+    return end
+
+
+def _depth(line: str) -> int:
+    return len(line) - len(line.lstrip())
 
 
 def apply(
@@ -60,15 +86,13 @@ def apply(
 
     With each finding comes the first line of the command that it is about.
     """
-    sound: dict[int, list[IgnoreComment]] = {}
-    for ignore in ignores:
-        if ignore.rules and ignore.reason:
-            sound.setdefault(ignore.line, []).append(ignore)
+    sound = [ignore for ignore in ignores if ignore.rules and ignore.reason]
     done = []
     for finding, first in findings:
         names = {finding.rule.lower(), finding.slug.lower()}
-        for ignore in [i for at in {finding.place.line, first or 0} for i in sound.get(at, ())]:
-            if ignore.rules & names:
+        for ignore in sound:
+            here = ignore.line <= finding.place.line <= ignore.end or ignore.line == first
+            if here and ignore.rules & names:
                 ignore.used |= names
                 finding = replace(finding, ignored=ignore.reason)  # noqa: PLW2901
         done.append(finding)
@@ -85,5 +109,8 @@ def _complaints(ignore: IgnoreComment) -> list[Finding]:
     if not unused:
         return []
     names = ", ".join(name.upper() for name in unused)
-    saw = f"line {ignore.line} has no finding of {names}"
+    lines = f"line {ignore.line} has"
+    if ignore.end > ignore.line:
+        lines = f"lines {ignore.line} to {ignore.end} have"
+    saw = f"{lines} no finding of {names}"
     return [gate_finding("GAT013", ignore.place, saw)]

@@ -27,6 +27,9 @@ from draftcheck.values.findings import FilePlace, Finding
 NAME = "draftcheck.toml"
 Texts = Annotated[list[Text], Meta(description="a list of texts")]
 Devices = Annotated[int, Meta(ge=1, le=2**16, description="a whole number from 1 to 65,536")]
+Unresolved = Annotated[
+    Annotated[str, Meta(pattern="^(?:warn|fail)$")], Meta(description='"warn" or "fail"')
+]
 Index = Annotated[int, Meta(ge=0, le=MOST, description="a whole number from 0 on")]
 
 
@@ -58,6 +61,8 @@ class GateTable(msgspec.Struct, frozen=True):
     exclude: Texts = msgspec.field(default_factory=list)
     gpu: Text | None = None
     versions: dict[str, str] = msgspec.field(default_factory=dict)
+    unresolved: Unresolved | None = None
+    """Whether what could not be checked fails the gate, or is only said."""
 
 
 class IgnoreTable(msgspec.Struct, frozen=True):

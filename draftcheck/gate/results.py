@@ -29,6 +29,8 @@ class CheckedDeployment:
     draft: str | None = None
     name: str = ""
     """Of a pair of the manifest."""
+    fork: str = ""
+    """The engine's fork that is started; it has no known version."""
     trial: Mapping[str, Any] | None = None
 
 

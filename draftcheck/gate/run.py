@@ -136,6 +136,7 @@ class _Gate:
             target=deployment.target.text if deployment.target else None,
             draft=deployment.draft.text if deployment.draft else None,
             name=deployment.name,
+            fork=deployment.fork,
         )
         findings = list(_unclear(deployment, number))
         try:
@@ -170,7 +171,18 @@ class _Gate:
             sure = None if said else self._judge.whatever(deployment, question)
             if sure is not None and deployment.draft is not None:
                 about = _verdict_findings(sure, deployment.draft.place, number)
-                findings += [finding for finding in about if finding.severity is Severity.ERROR]
+                errors = [finding for finding in about if finding.severity is Severity.ERROR]
+                if doubt:  # another version may well do it
+                    unsaid = "which version runs here is not said"
+                    held = f"{question.engine} {question.version}"
+                    findings += [
+                        replace(
+                            f, severity=Severity.NOTE, saw=f"{f.saw}: holds for {held}; {unsaid}"
+                        )
+                        for f in errors
+                    ]
+                    return checked, findings
+                findings += errors
                 reaction = str(sure.reaction)
                 checked = replace(
                     checked, verdict=sure.verdict, method=sure.method, reaction=reaction
@@ -212,6 +224,10 @@ class _Gate:
 
 def _unclear(deployment: Deployment, number: int) -> Iterator[Finding]:
     """Why the pair cannot even be looked for."""
+    if deployment.fork:
+        saw = f"{deployment.fork}, a fork of {deployment.engine}, told by {deployment.fork_from}"
+        yield gate_finding("GAT016", deployment.place, saw, setup=number)
+        return
     for trouble in deployment.unknown:
         yield gate_finding("GAT001", trouble.place, trouble.text, setup=number)
     if deployment.unknown:

@@ -16,6 +16,7 @@ from draftcheck.deploy import discover, file_versions
 from draftcheck.deploy import find as deployments
 from draftcheck.deploy.deployment import Deployment
 from draftcheck.deploy.discover import KnownFolders
+from draftcheck.deploy.file_versions import ImageLists, Versions
 from draftcheck.deploy.kinds import choose
 from draftcheck.deploy.text import decoded, searchable
 from draftcheck.errors import ReadError
@@ -69,6 +70,8 @@ class DeploySurvey:
     """Those that are about an engine."""
     ignores: list[tuple[FilePlace, IgnoreTable]] = field(default_factory=list)
     """Of the manifests, whether they were looked at themselves or not."""
+    unresolved: str | None = None
+    """What the manifest at the root wants of what could not be checked: warn or fail."""
 
 
 class Manifests:
@@ -127,10 +130,12 @@ def take(
     root = _root(paths)
     manifests, folders = Manifests(root), KnownFolders(root)
     names = _names(paths, diff_base, root, manifests.root())
+    lists = cache(lambda: ImageLists.at(root))
     survey = DeploySurvey(
         root,
-        lambda name, data: _file(name, data, folders, manifests, versions or {}),
+        lambda name, data: _file(name, data, folders, manifests, versions or {}, lists),
         ignores=list(manifests.root().ignores),
+        unresolved=manifests.root().gate.unresolved,
     )
     explicit = {discover.shown(Path(path)) for path in paths}
     whole = discover.shown(root / manifest.NAME)
@@ -212,7 +217,12 @@ def _look(name: str, explicit: bool, survey: DeploySurvey) -> SurveyedFile | Non
 
 
 def _file(
-    name: str, data: bytes, folders: KnownFolders, manifests: Manifests, said: Mapping[str, str]
+    name: str,
+    data: bytes,
+    folders: KnownFolders,
+    manifests: Manifests,
+    said: Mapping[str, str],
+    lists: Callable[[], ImageLists],
 ) -> SurveyedFile | None:
     """What a file of these bytes holds; None: nothing about an engine."""
     if not choose.might(data, name) or (name.endswith(PROGRAMS) and not _speculates(data)):
@@ -224,7 +234,9 @@ def _file(
     folder = Path(name).parent
     paths, versions = manifests.paths(folder), {**manifests.versions(folder), **said}
     gpu = manifests.gpu(folder)
-    for deployment in deployments.find(contents, folders.beside(name)):
+    beside = folders.beside(name)
+    around = Versions(contents, beside, name, data, versions, lists)
+    for deployment in deployments.find(contents, beside, around):
         file.setups.append(SurveyedDeployment(deployment, paths, versions, gpu))
     if Path(name).name == manifest.NAME:
         found = file.manifest = manifest.interpret(contents)

@@ -1,4 +1,4 @@
-"""The gate's report in six forms: for terminals, programs, job summaries and CI systems."""
+"""The gate's report in seven forms: for terminals, programs, job summaries and CI systems."""
 
 from __future__ import annotations
 
@@ -23,52 +23,74 @@ from draftcheck.values.findings import FilePlace, Finding, Fix
 from draftcheck.values.words import Outcome, Severity
 
 NOTHING = "nothing to check: no file here starts an engine with speculative decoding"
-MISSING = ("GAT002", "GAT005")
-"""Told in short: the list of missing models says the rest."""
+WORST_FIRST = ("error", "warning", "not checked", "note", "ignored")
 
 
 def _text(report: GateReport, verbose: bool) -> str:
-    """Findings by place, the worst words in colour, and a last line that counts."""
-    shown = [f for f in report.findings if verbose or (f.ignored is None and not _remark(f))]
-    blocks = [_finding(finding, report) for finding in shown]
+    """What it comes to, then the findings by cause: a line each, why and fix once."""
+    blocks = [_summary(report)]
+    causes: dict[tuple[str, ...], list[Finding]] = {}
+    for finding in _shown(report, verbose):
+        cause = (_word_for(finding), finding.rule, finding.why, finding.fix)
+        causes.setdefault(cause, []).append(finding)
+    order = sorted(causes.values(), key=lambda group: WORST_FIRST.index(_word_for(group[0])))
+    blocks += [_cause(group, report) for group in order]
     for setup in report.setups if verbose else ():
         word = click.style(str(setup.verdict), fg=COLOURS[setup.verdict])
         blocks.append(f"{_where(setup.place)}: {word}: {safe(_setup_words(setup), 1000)}")
-    if report.missing:  # models that are not known, once each, and what to do about it
-        unknown = [click.style("not known:", fg="magenta", bold=True)]
-        unknown += [f"  {safe(key)}" for key in report.missing]
-        fixes = {f.rule: f.fix for f in report.findings if f.rule in MISSING and f.ignored is None}
-        unknown += [_field("fix", fixes[rule]) for rule in sorted(fixes)]
-        blocks.append("\n".join(unknown))
-    if report.empty:
-        blocks.append(f"{NOTHING} ({_count(report.looked_at, 'file')} looked at)")
-    else:
-        word = click.style(str(report.verdict), fg=COLOURS[report.verdict], bold=True)
-        blocks.append(f"{word}: {_counts(report)}")
     return "\n\n".join(blocks)
 
 
-def _remark(finding: Finding) -> bool:
-    """Remarks about a pair that simply runs."""
-    return finding.severity is Severity.NOTE and finding.rule != "GAT015"
-
-
-def _finding(finding: Finding, report: GateReport) -> str:
-    colour = "magenta" if finding.outcome is Outcome.UNKNOWN else SEVERITY_COLOURS[finding.severity]
-    word = _word_for(finding)
-    head = click.style(f"{word}[{finding.rule} {finding.slug}]", fg=colour, bold=True)
-    lines = [f"{_where(finding.place)}: {head} {safe(finding.title)}"]
-    if finding.ignored is not None:
-        lines.append(_field("ignored", finding.ignored))
-    lines.append(_field("saw", finding.saw))
-    if finding.rule not in MISSING:
-        if finding.setup is not None:
-            lines.append(_field("setup", _setup_words(report.setups[finding.setup])))
-        if finding.severity is not Severity.NOTE:
-            lines += [_field("why", finding.why), _field("fix", finding.fix)]
-    if finding.fixable:
-        lines.append(_field("", "--fix does it"))
+def _concise(report: GateReport, verbose: bool) -> str:
+    """A line for what it comes to, and a line per finding."""
+    lines = [_summary(report)]
+    for finding in _shown(report, verbose):
+        word = click.style(_word_for(finding), fg=_colour(finding))
+        mended = " (--fix does it)" if finding.fixable else ""
+        head = f"{_where(finding.place)}: {word}[{finding.rule}] {safe(finding.title)}"
+        lines.append(f"{head}: {safe(finding.saw, 300)}{mended}")
     return "\n".join(lines)
+
+
+def _summary(report: GateReport) -> str:
+    if report.empty:
+        return f"{NOTHING} ({_count(report.looked_at, 'file')} looked at)"
+    word = click.style(str(report.verdict), fg=COLOURS[report.verdict], bold=True)
+    return f"{word}: {_counts(report)}"
+
+
+def _shown(report: GateReport, verbose: bool) -> list[Finding]:
+    return [f for f in report.findings if verbose or (f.ignored is None and not _remark(f))]
+
+
+def _remark(finding: Finding) -> bool:
+    """What nothing stops for: counted, and told where it is asked for."""
+    return finding.severity is Severity.NOTE
+
+
+def _cause(group: list[Finding], report: GateReport) -> str:
+    """Findings of one rule with the same reason and the same way out."""
+    first = group[0]
+    head = click.style(
+        f"{_word_for(first)}[{first.rule} {first.slug}]", fg=_colour(first), bold=True
+    )
+    lines = [f"{head} {safe(first.title)}"]
+    for finding in group:
+        told = f"{_where(finding.place)}: {safe(finding.saw, 1000)}"
+        lines.append(told + (" (--fix does it)" if finding.fixable else ""))
+        if finding.ignored is not None:
+            lines.append(_field("ignored", finding.ignored))
+    setups = {f.setup: _setup_words(report.setups[f.setup]) for f in group if f.setup is not None}
+    if len(setups) == 1:
+        lines.append(_field("setup", next(iter(setups.values()))))
+    if first.severity is not Severity.NOTE:
+        lines += [_field("why", first.why), _field("fix", first.fix)]
+    return "\n".join(lines)
+
+
+def _colour(finding: Finding) -> str:
+    unknown = finding.outcome is Outcome.UNKNOWN
+    return "magenta" if unknown else SEVERITY_COLOURS[finding.severity]
 
 
 def _word_for(finding: Finding) -> str:
@@ -85,11 +107,14 @@ def _where(place: FilePlace) -> str:
 def _setup_words(setup: CheckedDeployment) -> str:
     name = f"{setup.name}: " if setup.name else ""
     version = setup.version or "?"
+    engine = setup.engine
+    if setup.fork:
+        engine, version = setup.fork, f"(a fork of {setup.engine})"
     method = f", {setup.method}" if setup.method else ""
     models = setup.target or "?"
     if setup.draft:
         models += f" with {setup.draft}"
-    return f"{name}{models} on {setup.engine} {version}{method}"
+    return f"{name}{models} on {engine} {version}{method}"
 
 
 def _field(name: str, value: str) -> str:
@@ -104,6 +129,8 @@ def _counts(report: GateReport) -> str:
     ]
     if report.unchecked:
         parts.append(f"{report.unchecked} not checked")
+    if notes := sum(f.ignored is None and _remark(f) for f in report.findings):
+        parts.append(f"{_count(notes, 'note')} (--verbose shows {'it' if notes == 1 else 'them'})")
     if ignored := sum(f.ignored is not None for f in report.findings):
         parts.append(f"{ignored} ignored")
     setups = _count(len(report.setups), "setup")
@@ -131,6 +158,7 @@ def _body(report: GateReport) -> dict[str, Any]:
                 **_place_object(setup.place),
                 "name": setup.name or None,
                 "engine": setup.engine,
+                "fork": setup.fork or None,
                 "version": setup.version,
                 "version_from": setup.version_from or None,
                 **picked(setup, "method", "target", "draft", "reaction", "verdict", "trial"),
@@ -173,7 +201,7 @@ def _markdown(report: GateReport) -> Iterator[str]:
         yield from ("", "| setup | engine | models | verdict |", "|---|---|---|---|")
     for setup in report.setups:
         place = md(f"{setup.place.file}:{setup.place.line}")
-        engine = md(f"{setup.engine} {setup.version or '?'}")
+        engine = md(f"{setup.fork or setup.engine} {setup.version or '?'}")
         models = " with ".join(md(name) for name in (setup.target or "?", setup.draft) if name)
         yield f"| {place} | {engine} | {models} | {setup.verdict} |"
     ignored = [f for f in report.findings if f.ignored is not None]
@@ -444,6 +472,7 @@ def _sentence(text: str) -> str:
 
 FORMATS: Mapping[str, Callable[[GateReport, bool], str]] = {
     "text": _text,
+    "concise": _concise,
     "json": lambda report, _: dumps(_body(report)),
     "markdown": lambda report, _: "\n".join(_markdown(report)),
     "sarif": lambda report, _: _sarif(report),

@@ -102,7 +102,8 @@ def cases(rule: str) -> Iterator[dict[str, str]]:
     for table in (options.load(path.stem) for path in found if not path.stem.endswith("-names")):
         for change in table.file.change:
             if RULES[change.effect] == rule:
-                yield _case_object(table, change, ", ".join(change.names))
+                gone = f" (gone in {change.gone})" if change.gone else ""
+                yield _case_object(table, change, f"{', '.join(change.names)}{gone}")
         for check in table.file.check:
             if check.rule == rule:
                 yield _case_object(table, check, re.sub(r"\{(\w+)\}", "…", check.saw))

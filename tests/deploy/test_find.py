@@ -10,8 +10,11 @@ import pytest
 
 from draftcheck.deploy.deployment import Deployment, Finding
 from draftcheck.deploy.discover import Neighbours
+from draftcheck.deploy.file_versions import Versions
 from draftcheck.deploy.find import find
 from draftcheck.deploy.kinds import choose
+from draftcheck.deploy.options.tables import load
+from draftcheck.values.words import Severity
 
 JSON = '{"method": "draft_model", "model": "Qwen/Qwen3-0.6B", "num_speculative_tokens": 5}'
 
@@ -27,15 +30,19 @@ class Around(Neighbours):
         return self.files[name].encode() if name in self.files else None
 
 
-def deployments(text: str, name: str = "run.sh", **beside: str) -> list[Deployment]:
+def deployments(
+    text: str, name: str = "run.sh", said: Mapping[str, str] | None = None, **beside: str
+) -> list[Deployment]:
     contents = choose.read(text.encode(), name)
     assert contents is not None
-    around = {key.replace("__", "."): value for key, value in beside.items()}
-    return find(contents, Around(around))
+    around = Around({key.replace("__", "."): value for key, value in beside.items()})
+    return find(contents, around, Versions(contents, around, name, text.encode(), said or {}))
 
 
-def one(text: str, name: str = "run.sh", **beside: str) -> Deployment:
-    (found,) = deployments(text, name, **beside)
+def one(
+    text: str, name: str = "run.sh", said: Mapping[str, str] | None = None, **beside: str
+) -> Deployment:
+    (found,) = deployments(text, name, said, **beside)
     return found
 
 
@@ -303,21 +310,25 @@ draft_model:
 """
 
 
+TABBY_NOW = {"tabbyapi": load("tabbyapi").head.checked}
+
+
 def test_tabbyapi() -> None:
-    found = one(TABBY, "config.yml")
+    found = one(TABBY, "config.yml", TABBY_NOW)
     assert found.target and found.draft
     assert (found.target.text, found.draft.text) == ("./models/big-exl3", "./models/small-exl3")
     assert not found.findings
     worse = TABBY + "  draft_rope_alpha: 2.0\n  draft_cache_mode: 8,8\n  draft_num_token: 4\n"
-    assert seen(one(worse, "config.yml")) == [
+    assert seen(one(worse, "config.yml", TABBY_NOW)) == [
         ("FIL004", 8, "warning"), ("FIL006", 9, "error"), ("FIL003", 10, "warning"),
     ]  # fmt: skip
     sample = TABBY + "  draft_rope_alpha:\n  draft_gpu_split: []\n"
-    assert not one(sample, "config.yml").findings, "a key that says nothing is not said to be dead"
-    wrong = one(TABBY.replace("8,8", "Q5"), "config.yml")
+    quiet = one(sample, "config.yml", TABBY_NOW)
+    assert not quiet.findings, "a key that says nothing is not said to be dead"
+    wrong = one(TABBY.replace("8,8", "Q5"), "config.yml", TABBY_NOW)
     assert seen(wrong) == [("FIL006", 4, "error")]
     off = TABBY + "  draft_mode: disabled\n"
-    assert seen(one(off, "config.yml")) == [("FIL009", 7, "error")]
+    assert seen(one(off, "config.yml", TABBY_NOW)) == [("FIL009", 7, "error")]
 
 
 def test_tabbyapi_of_old() -> None:
@@ -343,7 +354,7 @@ def test_python_calls() -> None:
         "t = M.from_pretrained('a/b')\nd = M.from_pretrained('c/d')\n"
         "t.generate(x, assistant_model=d, num_assistant_tokens=5)\nt.generate(x)\n"
     )
-    old, new, assisted = deployments(text, "app.py")
+    old, new, assisted = deployments(text, "app.py", {"vllm": "0.32.0", "transformers": "5.22.2"})
     assert seen(old) == [("FIL001", 3, "error"), ("FIL001", 3, "error")]
     assert "spec_model='c/d', spec_tokens=5" in fixed(text, old.findings)
     assert not new.findings and new.draft and new.draft.text == "c/d"
@@ -364,7 +375,7 @@ def test_presets_are_one_deployment_a_section() -> None:
         "draft-max = 8\nspec-type = draft-simple\n[b]\nhf-repo = org/x:Q8_0\n"
         "spec-type = draft-mtp\n"
     )
-    first, second = deployments(text, "models.ini")
+    first, second = deployments(text, "models.ini", {"llama.cpp": "b11312"})
     assert (
         first.target and first.draft and first.circumstances == {"context": 8192, "draft_tokens": 8}
     )
@@ -404,12 +415,31 @@ def test_unknown_variables() -> None:
     assert (part.method, part.findings, part.unknown) == ("mtp", (), ())
 
 
-def test_a_fork_or_an_unknown_version_is_only_warned() -> None:
-    """Of an option that has nothing to do with speculation."""
+def test_what_an_unknown_version_may_take_is_a_note_that_says_when_it_holds() -> None:
     found = one("llama-server -m t -md d --spec-type draft-simple -fmoe --draft-max 3\n")
-    assert seen(found) == [("FIL003", 1, "warning"), ("FIL001", 1, "error")]
+    assert seen(found) == [("FIL003", 1, "note"), ("FIL001", 1, "note")]
+    assert "holds for all versions up to b11312" in found.findings[0].saw
+    assert "holds for llama.cpp from b8955 on" in found.findings[1].saw
+    assert not any(finding.fixable for finding in found.findings)
     pinned = llama("b11312", "-m t -md d --spec-type draft-simple -fmoe")
     assert seen(one(pinned)) == [("FIL003", 1, "error")]
+
+
+def test_an_old_name_is_deprecated_while_the_parser_takes_it_and_gone_after() -> None:
+    text = "python -m sglang.launch_server --model-path a/b --speculative-algorithm EAGLE "
+    text += "--cuda-graph-max-bs 8\n"
+    for version, expected in (
+        ("0.5.13", []),
+        ("0.5.14", [("FIL005", 1, "note")]),
+        ("0.5.19", [("FIL005", 1, "note")]),
+        ("0.5.20", [("FIL001", 1, "error")]),
+    ):
+        found = one(text, said={"sglang": version})
+        assert seen(found) == expected, version
+        if expected:
+            assert "--cuda-graph-max-bs-decode 8" in fixed(text, found.findings)
+    (unknown,) = one(text).findings
+    assert unknown.severity is Severity.NOTE and "from 0.5.20 on" in unknown.saw
 
 
 def test_a_version_that_was_not_read_is_judged_as_the_newest() -> None:

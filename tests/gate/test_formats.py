@@ -41,7 +41,7 @@ def test_json(bad: Repo) -> None:
     }  # fmt: skip
     assert set(report["setups"][0]) == {
         "file", "line", "column", "end_line", "end_column", "name", "engine", "version",
-        "version_from", "method", "target", "draft", "reaction", "verdict", "trial",
+        "version_from", "fork", "method", "target", "draft", "reaction", "verdict", "trial",
     }  # fmt: skip
     assert set(report["findings"][0]) == {
         "rule", "slug", "severity", "outcome", "file", "line", "column", "end_line", "end_column",
@@ -140,9 +140,33 @@ def test_markdown(bad: Repo) -> None:
 
 def test_text_names_place_rule_and_fix(bad: Repo) -> None:
     out = bad.gate("bad.sh").out
-    assert re.search(r"^bad\.sh:1:\d+: error\[FIL\d{3} [a-z-]+\]", out, re.MULTILINE)
+    assert out.startswith("incompatible: 1 error"), "the summary comes first"
+    assert re.search(r"^error\[FIL\d{3} [a-z-]+\] .*\nbad\.sh:1:\d+: ", out, re.MULTILINE)
     assert "--fix does it" in out
     assert "\u202e" not in out
+
+
+def test_a_cause_is_told_once_with_a_line_per_finding(repo: Repo) -> None:
+    line = "docker run ghcr.io/ggml-org/llama.cpp:server-b9500 -m a.gguf -md b.gguf --draft-max 8\n"
+    for number in range(40):
+        repo.write(f"serve{number:02}.sh", line)
+    out = repo.gate().out
+    assert out.startswith("incompatible: ")
+    assert sum("--draft-max in llama.cpp b9500" in text for text in out.splitlines()) == 40
+    for once in ("error[FIL001 option-gone]", "\n  why     Since b8955", "\n  fix     Use --spec-"):
+        assert out.count(once) == 1, once
+    findings = [f for f in repo.json()["findings"] if f["severity"] != "note"]
+    assert len(out.splitlines()) < len(findings) + 60
+
+
+def test_concise_is_a_line_for_each(bad: Repo) -> None:
+    summary, *lines = bad.gate("--format", "concise").out.splitlines()
+    assert summary.startswith("incompatible: ")
+    shown = [f for f in bad.json()["findings"] if f["severity"] != "note" and f["ignored"] is None]
+    assert len(lines) == len(shown)
+    for line in lines:
+        assert re.match(r".*?:\d+:\d+: (error|warning|not checked)\[[A-Z]{3}\d{3}\] ", line), line
+    assert "\u202e" not in "".join(lines)
 
 
 def test_output_goes_to_a_file(bad: Repo) -> None:

@@ -74,6 +74,65 @@ def test_the_hook_needs_no_models_where_there_is_a_lock(committed: Repo) -> None
     assert ran.returncode == 0, ran.stdout
 
 
+TEAM = {
+    "deploy/docker-compose.yml": """services:
+  chat:
+    image: ghcr.io/ggml-org/llama.cpp:server-b9500
+    command: -m /models/big.gguf -md /models/small.gguf --spec-type draft-simple --draft-max 8
+""",
+    "scripts/serve.sh": """#!/bin/sh
+exec vllm serve "$MODEL" \\
+  --speculative-config '{"method": "ngram", "num_speculative_tokens": 4, "prompt_lookup_max": 4}'
+""",
+    "llama-swap.yaml": """macros:
+  server: /opt/llama-b9500-bin-ubuntu-x64/llama-server --port ${PORT}
+models:
+  coder:
+    cmd: |
+      ${server} -m ${env.HOME}/models/coder.gguf
+      -md ${env.HOME}/models/tiny.gguf --spec-type draft-simple --draft-min 2
+""",
+}
+
+
+def test_what_a_team_does(repo: Repo) -> None:
+    """True errors stop the commit and --fix mends them; the rest passes, with a line each."""
+    hook, strict = HOOKS[0], next(h for h in HOOKS if h["id"] == "draftcheck-strict")
+    repo.git("init")
+    for name, text in TEAM.items():
+        repo.write(name, text)
+    repo.git("add", "-A")
+    ran = pre_commit(repo, local(hook))
+    assert ran.returncode == 1, ran.stdout
+    assert "deploy/docker-compose.yml:4:" in ran.stdout and "llama-swap.yaml:7:" in ran.stdout
+    assert ran.stdout.count("error[FIL001 option-gone]") <= 2
+    ran = pre_commit(repo, local({**hook, "args": ["--fix"]}))
+    assert ran.returncode == 1, "pre-commit stops where a hook changes files"
+    assert "--spec-draft-n-max 8" in (repo.path / "deploy/docker-compose.yml").read_text("utf-8")
+    assert "--spec-draft-n-min 2" in (repo.path / "llama-swap.yaml").read_text("utf-8")
+    repo.git("add", "-A")
+    ran = pre_commit(repo, local(hook))
+    assert ran.returncode == 0, ran.stdout
+    left = [line for line in ran.stdout.splitlines() if "not checked[" in line]
+    report = repo.json()
+    unknown = [f for f in report["findings"] if f["outcome"] == "unknown"]
+    assert len(left) == len(unknown) >= 3, ran.stdout
+    assert {f["file"] for f in unknown} == set(TEAM)
+    assert {"error", "warning"} & {
+        f["severity"] for f in report["findings"] if f not in unknown
+    } == set()
+    assert repo.gate().code == 3, "the gate itself goes on saying that it did not check"
+    assert pre_commit(repo, local(strict)).returncode == 1
+    repo.write("draftcheck.toml", '[gate]\nunresolved = "fail"\n')
+    assert pre_commit(repo, local(hook)).returncode == 1
+    repo.write("draftcheck.toml", '[gate]\nunresolved = "warn"\n')
+    assert repo.gate().code == 0 and repo.gate("--unresolved", "fail").code == 3
+    assert pre_commit(repo, local(strict)).returncode == 1
+    repo.write("draftcheck.toml", '[gate]\nunresolved = "maybe"\n')
+    ran_gate = repo.gate()
+    assert ran_gate.code == 1 and '"warn" or "fail"' in ran_gate.out
+
+
 @pytest.mark.skipif(os.name == "nt", reason="names that Windows does not have")
 def test_names_of_files_are_never_options(committed: Repo, tmp_path: Path) -> None:
     victim = tmp_path / "victim"

@@ -97,3 +97,70 @@ def test_other_comments(repo: Repo, rule: str) -> None:
         [found] = ignores.find(line, "f")
         assert (found.rules, found.reason) == (frozenset({"lcp003"}), "x"), line
     assert not ignores.find('say "draftcheck: ignore[LCP003] x"', "f")
+
+
+COMPOSE = """services:
+  llm:{service}
+    image: ghcr.io/ggml-org/llama.cpp:server-b9500
+    command: >-{key}
+      -m /m/big.gguf -md /m/small.gguf
+      --spec-type draft-simple --draft-max 8
+"""
+ARGS = """services:
+  llm:
+    image: ghcr.io/ggml-org/llama.cpp:server-b9500
+    {above}
+    command:
+      {first}
+      - -m
+      - /m/big.gguf
+      - -md
+      - /m/small.gguf
+      - --spec-type
+      - draft-simple
+      {item}
+      - --draft-max{end}
+      - "8"
+"""
+COMMENT = "# draftcheck: ignore[FIL001] because our image is patched"
+
+
+@pytest.mark.parametrize(
+    ("text", "places"),
+    [(COMPOSE, ("service", "key")), (ARGS, ("above", "item", "end"))],
+)
+def test_wherever_yaml_takes_a_comment(text: str, places: tuple[str, ...], repo: Repo) -> None:
+    """On and above a key, behind the sign of a block scalar, above and behind an item."""
+    empty = dict.fromkeys(("service", "key", "above", "first", "item", "end"), "")
+
+    def gone() -> list[str | None]:
+        found = repo.json("compose.yml")["findings"]
+        return [f["ignored"] for f in found if f["rule"] == "FIL001"]
+
+    repo.write("compose.yml", text.format(**empty))
+    assert gone() == [None]
+    for place in places:
+        behind = place in ("service", "key", "end")
+        written = text.format(**{**empty, place: f"  {COMMENT}" if behind else COMMENT})
+        repo.write("compose.yml", written)
+        assert gone() == ["our image is patched"], place
+        assert "GAT013" not in [rule for rule, _, _ in repo.rules("compose.yml")], place
+
+
+def test_in_yaml_a_comment_is_about_what_stands_below_it_only(repo: Repo) -> None:
+    other = COMPOSE.format(service="", key="").replace("services:\n  llm:", "  other:")
+    repo.write("compose.yml", COMPOSE.format(service=f"  {COMMENT}", key="") + other)
+    found = [f for f in repo.json("compose.yml")["findings"] if f["rule"] == "FIL001"]
+    assert [f["ignored"] for f in found] == ["our image is patched", None]
+
+
+def test_a_comment_behind_an_option_of_a_list_is_about_its_value_too(repo: Repo) -> None:
+    spoilt = COMMENT.replace("FIL001", "FIL006")
+    empty = dict.fromkeys(("above", "first", "item"), "")
+    text = ARGS.replace("--draft-max", "--spec-draft-n-max").replace('"8"', "eight")
+    repo.write("compose.yml", text.format(**empty, end=""))
+    (found,) = [f for f in repo.json("compose.yml")["findings"] if f["rule"] == "FIL006"]
+    assert found["ignored"] is None
+    repo.write("compose.yml", text.format(**empty, end=f"  {spoilt}"))
+    (found,) = [f for f in repo.json("compose.yml")["findings"] if f["rule"] == "FIL006"]
+    assert found["ignored"] == "our image is patched"

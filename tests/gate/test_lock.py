@@ -379,3 +379,15 @@ def test_the_gate_imports_nothing_heavy_and_opens_no_connection(locked: Repo) ->
         check=True,
     )
     assert not set(json.loads(done.stdout.splitlines()[-1])) & set(HEAVY)
+
+
+def test_models_that_could_not_be_read_are_named_once_each(repo: Repo) -> None:
+    start = "llama-server --spec-type draft-simple -m /models/{}.gguf -md /models/{}.gguf\n"
+    pairs = (("a", "b"), ("a", "c"), ("d", "c"))
+    repo.write("serve.sh", "".join(start.format(*pair) for pair in pairs))
+    ran = repo.lock("--offline")
+    assert ran.code == 3
+    assert "4 models could not be read" in ran.out
+    lines = [line for line in ran.err.splitlines() if line.startswith("error: ")]
+    assert len(lines) == 4 and all(line.count(".gguf") == 1 for line in lines)
+    assert ran.err.count("[paths]") == 1

@@ -19,7 +19,7 @@ import msgspec.inspect
 import pytest
 
 from draftcheck.deploy.kinds import shell
-from draftcheck.deploy.options import programs
+from draftcheck.deploy.options import forks, programs
 from draftcheck.deploy.options import tables as options
 from draftcheck.errors import RuleError
 from draftcheck.judge import installed
@@ -47,6 +47,7 @@ TYPES: dict[str, Any] = {
     "tables/engine-speed": engine_speed.EngineSpeedFile,
     **{f"tables/{name}": kind for name, kind in tables.TYPES.items()},
     "files": file_rules.FileRules,
+    "forks": forks.ForkFile,
     "gate": file_rules.GateRules,
     "gpus": gpus.GpuFile,
     "installed": installed.InstalledFile,

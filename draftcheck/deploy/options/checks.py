@@ -4,6 +4,10 @@ For each option in the order of the file: does this version have the name (if no
 new, or misspelt), and does it take the value. Then the table's [[check]] rows: options that need
 each other, or exclude each other. Every finding is a row of rules/files.toml at a place, with the
 changes that would mend it.
+
+Where the version is not known, the newest that was read is looked at, and what is wrong there may
+be right in the version that runs: such a finding is a note that says for which versions it holds
+(_unless_certain). What is wrong in every version that has the option stays what it is.
 """
 
 from __future__ import annotations
@@ -15,7 +19,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from draftcheck.deploy.deployment import DocumentTree
-from draftcheck.deploy.options.given import ENV, KEY, GivenOption, GivenOptions, parts
+from draftcheck.deploy.options.given import ENV, KEY, OPTION, GivenOption, GivenOptions, parts
 from draftcheck.deploy.options.tables import (
     OptionRule,
     OptionsAtVersion,
@@ -57,6 +61,39 @@ def found(
     )
 
 
+TYPO = 0.9
+"""How alike a name must be to one of the engine's to be its misspelling in any version."""
+
+
+def _unless_certain(
+    view: OptionsAtVersion, finding: Finding, since: str, until: str = "", exists: str = ""
+) -> Finding:
+    """The same, as a note where the version is not known and the finding is not about all of them.
+
+    since, until: the versions that it holds for; exists: the first that has what it is about.
+    """
+    order = view.table.order
+    always = not since or (bool(exists) and order(since) <= order(exists))
+    if view.told or (always and not until):
+        return finding
+    engine = view.table.head.engine
+    versions = f"{engine} before {until}" if until and always else f"{engine} from {since} on"
+    if until and not always:
+        versions = f"{engine} from {since} until {until}"
+    return _as_note(view, finding, f"holds for {versions}")
+
+
+def _as_note(view: OptionsAtVersion, finding: Finding, when: str) -> Finding:
+    """Nothing stops for it, and nothing is mended: another version may want it as it is."""
+    saw = finding.saw.removesuffix(f" in {view.title}")
+    return replace(
+        finding,
+        severity=Severity.NOTE,
+        saw=f"{saw}: {when}; which version runs here is not said",
+        changes=tuple(replace(change, safe=False) for change in finding.changes),
+    )
+
+
 RULES = {
     "gone": "FIL001", "too-new": "FIL002", "never": "FIL003", "ignored": "FIL004",
     "deprecated": "FIL005", "old-layout": "FIL014", "means-other": "FIL015",
@@ -93,12 +130,14 @@ def check(setting: GivenOptions, *, speculates: bool) -> list[Finding]:
                 why="The engine expects a value behind it, and stops.",
                 fix="Give it a value, or leave it out.",
             )  # fmt: skip
-            found_here.append(missing)
+            # -fa was a switch once: where it takes a value since is where this is wrong.
+            switch = any(span.takes == "0" for span in view.table.spans.get(entry.name, ()))
+            span = view.now(entry.name) if switch else None
+            found_here.append(_unless_certain(view, missing, span.since if span else ""))
         found_here += _value(view, entry)
         if not speculates:  # a name that resembles none of the engine's is a fork's own
             found_here = [f for f in found_here if f.rule != "FIL003" or f.changes]
-        # Where options are listed by version, an unknown version may be another one, or a fork:
-        # an option that is not ours to judge is worth a warning.
+        # A version that is newer than those read may have the option again, or still.
         for finding in found_here:
             soft = not view.sure and not about and view.table.head.names is not None
             mild = soft and finding.severity is Severity.ERROR
@@ -134,12 +173,14 @@ def _name(
     if change is not None and all(given & set(other.split("|")) for other in change.given):
         becomes = _as_key(entry, change.becomes)
         old = entry.word.text.partition("=")[0]
-        yield found(
+        finding = found(
             RULES[change.effect], entry.word.place, f"{entry.word.text} in {view.title}",
             why=change.why, fix=change.fix or (f"Use {becomes}." if becomes else ""),
             source=change.source, severity=change.severity,
             changes=swap(entry.word, old, becomes, safe=change.safe) if becomes else (),
         )  # fmt: skip
+        exists, _ = view.window(entry.name)
+        yield _unless_certain(view, finding, change.since, change.until, exists)
         return
     if view.now(entry.name) or entry.name in ("-h", "--help"):
         return
@@ -166,7 +207,8 @@ def _name(
     else:
         return
     saw = f"{entry.word.text} in {view.title}"
-    yield found(rule, entry.word.place, saw, why=why, fix=fix, source=view.source)
+    finding = found(rule, entry.word.place, saw, why=why, fix=fix, source=view.source)
+    yield _unless_certain(view, finding, span.until) if rule == "FIL001" else finding
 
 
 def _knows_keys(setting: GivenOptions) -> bool:
@@ -193,12 +235,13 @@ def _variable(
     meant = near(entry.name, view.names(ENV)) if span is None else None
     if span is None and meant is None:
         return
-    yield found(
+    finding = found(
         "FIL004", entry.word.place, f"{entry.name} in {view.title}",
         why="This version reads no such variable, and does not say so.",
         fix=f"Did you mean {meant}?" if meant else "Give the option on the command line.",
         source=view.source,
     )  # fmt: skip
+    yield _unless_certain(view, finding, span.until) if span and span.until else finding
 
 
 def _unknown(setting: GivenOptions, entry: GivenOption) -> Iterator[Finding]:
@@ -219,18 +262,20 @@ def _unknown(setting: GivenOptions, entry: GivenOption) -> Iterator[Finding]:
     if setting.python_arguments and not part and not (speculative and meant):
         return
     silent = view.table.head.refuses is None
-    # Nothing like it, and no version: it may well be an option of a fork.
-    foreign = not view.sure and shown is None
-    severity = "warning" if silent or setting.newer_than_read or foreign else ""
+    severity = "warning" if silent or not view.sure else ""
+    typo = shown is not None and near(last, [shown], TYPO) is not None
     if shown and entry.kind == KEY:
         last, shown = entry.word.text, _as_key(entry, shown)
     changes = swap(entry.word, last, shown, safe=False) if shown else ()
-    yield found(
+    finding = found(
         "FIL003", entry.word.place, f"{entry.word.text} in {view.title}",
         why="The engine passes over keys that it does not know, without a word." if silent else "",
         fix=f"Did you mean {shown}?" if shown else "", severity=severity, changes=changes,
         source=view.source,
     )  # fmt: skip
+    if not view.told and not typo:  # it may well be an option of a newer version, or of a fork
+        finding = _as_note(view, finding, f"holds for all versions up to {view.version}")
+    yield finding
 
 
 # ---- what goes together ----
@@ -238,16 +283,25 @@ def _unknown(setting: GivenOptions, entry: GivenOption) -> Iterator[Finding]:
 
 def _twice(setting: GivenOptions) -> Iterator[Finding]:
     for means in ONCE:
-        entries = [e for e in setting.all(means) if e.kind != ENV and e.value is not None]
+        # A key of a file may stand over one that is merged in, or give way to the command line.
+        entries = [e for e in setting.all(means) if e.kind == OPTION and e.value is not None]
         by_name: dict[str, GivenOption] = {}
         for entry in entries:
             before = by_name.get(entry.name)
-            if before is not None and before.text != entry.text:
+            if before is not None and before.text != entry.text and _both_hold(before, entry):
                 yield found(
                     "FIL012", entry.word.place,
                     f"{before.text} on line {before.word.place.line}, {entry.text} here",
                 )  # fmt: skip
             by_name[entry.name] = entry
+
+
+def _both_hold(first: GivenOption, second: GivenOption) -> bool:
+    """Whether both are sure to be given: what stands further up comes from a variable, which may
+    hold it under a condition, and what is not known may be nothing."""
+    values = (first.value, second.value)
+    known = all(value is not None and not value.unknown for value in values)
+    return known and first.word.place <= second.word.place
 
 
 def _together(setting: GivenOptions, row: OptionRule) -> Iterator[Finding]:
@@ -278,10 +332,25 @@ def _together(setting: GivenOptions, row: OptionRule) -> Iterator[Finding]:
     changes = behind(entry, row.insert, safe=row.safe) if row.insert else ()
     if row.insert_key and not row.insert:
         changes = insert_key(entry.value, entry.tree, row.insert_key, safe=row.safe)
-    yield found(
+    finding = found(
         row.rule, place, _filled(setting, entry, row.saw), why=row.why, fix=row.fix,
         source=row.source, severity=row.severity, changes=changes,
     )  # fmt: skip
+    yield _unless_certain(view, finding, row.since, row.until, _first_with(setting, row.given))
+
+
+def _first_with(setting: GivenOptions, given: Names) -> str:
+    """The first version that has all of these options, and the values that they are given."""
+    view, found_since = setting.view, ""
+    for entry in filter(None, (setting.last(name) for name in given)):
+        names = entry.option.names if entry.option else ()
+        keys = [entry.name, *(f"={name}={part}" for name in names for part in parts(entry))]
+        for since in (view.window(key)[0] for key in keys):
+            if since and (
+                not found_since or view.table.order(since) > view.table.order(found_since)
+            ):
+                found_since = since
+    return found_since
 
 
 def _among(setting: GivenOptions, name: str, values: Names, whole: bool) -> bool:
@@ -356,10 +425,11 @@ def _other_value(
     why = f"{view.title} does not take {part}."
     if row.deprecated:
         why = f"The engine takes it as {row.becomes} and logs that it is deprecated."
-    return found(
+    finding = found(
         "FIL005" if row.deprecated else "FIL006", entry.at, f"{entry.word.text} {entry.text}",
         why=why, fix=row.fix or f"Write {row.becomes}.", source=row.source, changes=changes,
     )  # fmt: skip
+    return finding if row.deprecated else _unless_certain(view, finding, row.since, row.until)
 
 
 def _choice(view: OptionsAtVersion, entry: GivenOption, part: str) -> Iterator[Finding]:
@@ -379,12 +449,16 @@ def _choice(view: OptionsAtVersion, entry: GivenOption, part: str) -> Iterator[F
     shown = choices[known.index(meant)] if meant else None
     changes = swap(entry.value, part, shown, safe=False) if shown else ()
     listed = ", ".join(choices[:14]) + (" …" if len(choices) > 14 else "")
-    yield found(
+    finding = found(
         "FIL006", entry.at, f"{entry.word.text} {entry.text} in {view.title}",
         why=when or f"The engine stops: it knows {listed}.",
         fix=f"Did you mean {shown}?" if shown else f"Give one of {listed}.",
         changes=changes, source=view.source,
     )  # fmt: skip
+    if not view.told and (when or near(text, known, TYPO) is None):
+        told = when.removesuffix(".") or f"holds for all versions up to {view.version}"
+        finding = _as_note(view, finding, told)
+    yield finding
 
 
 def _when(view: OptionsAtVersion, names: tuple[str, ...], part: str) -> str:

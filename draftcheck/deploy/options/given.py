@@ -77,8 +77,6 @@ class GivenOptions:
     """Keys are arguments of Python: there may be more of them than the command line has."""
     speculates_always: bool = False
     """The program does nothing but speculate, so no option need ask for it."""
-    newer_than_read: bool = False
-    """The version is newer than the newest whose options were read."""
     configs: dict[str, Word] = field(default_factory=dict)
     """Files of options that were read with the command -> where it names them."""
     troubles: list[FileTrouble] = field(default_factory=list)

@@ -9,6 +9,7 @@ from pathlib import PurePosixPath
 from typing import Literal
 
 from draftcheck.deploy.deployment import Command, Document
+from draftcheck.deploy.options import forks
 from draftcheck.deploy.options.tables import matches
 from draftcheck.deploy.text import Word
 from draftcheck.rulebook import files
@@ -70,6 +71,8 @@ class ClueRow(RuleRow, frozen=True):
     pattern: Text
     command: Names = ()
     """Programs whose words count; empty: all."""
+    anywhere: bool = False
+    """It counts wherever it stands in the file: the name of a folder."""
 
 
 class KeysReading(RuleRow, frozen=True, kw_only=True):
@@ -109,6 +112,7 @@ class CallRow(KeysReading, frozen=True, kw_only=True):
 class ProgramFile(RuleRow, frozen=True):
     """rules/programs.toml."""
 
+    version_lists: Names
     hints: Names
     runtimes: Mapping[str, Names]
     program: tuple[ProgramRow, ...]
@@ -173,6 +177,8 @@ def start(command: Command) -> tuple[StartRow, Sequence[Word]] | None:
                 continue
             if (begun := _begun(row, words[at + 1 :])) is not None:
                 return begun
+        if (fork := forks.by_program(name)) is not None:
+            return StartRow(table=fork.table, letter=fork.letter, open=True), words[at + 1 :]
     return _from_image(command)
 
 
@@ -192,12 +198,10 @@ def _base(word: Word) -> str:
     return PurePosixPath(word.text.replace("\\", "/")).name if word.text else ""
 
 
-def images(command: Command) -> Iterator[tuple[ImageRow, str]]:
-    """The rows for a command's image, with its tag."""
-    if command.image is None:
-        return
-    # registry/name:tag@digest
-    whole = command.image.text.partition("@")[0]
+def images(image: str) -> Iterator[tuple[ImageRow, str]]:
+    """The rows for an image, with its tag."""
+    # registry/name:tag@digest; enroot writes registry#name:tag
+    whole = image.partition("@")[0].replace("#", "/")
     name, colon, tag = whole.rpartition(":")
     if not colon or "/" in tag:
         name, tag = whole, ""
@@ -210,13 +214,16 @@ def _from_image(command: Command) -> tuple[StartRow, Sequence[Word]] | None:
     """An image whose entry point is the engine: the words are its options."""
     words = command.words
     plain = bool(words) and not words[0].text.startswith("-") and not words[0].unknown
-    for row, tag in images(command):
+    for row, tag in images(command.image.text if command.image else ""):
         if plain and not (row.model is not None and matches(row.model, words[0].text)):
             continue
         if row.entry is not None and not matches(row.entry, tag):
             continue
         if (begun := _begun(row, words)) is not None:
             return begun
+    fork = forks.by_image(command.image.text) if command.image else None
+    if fork is not None and words and not plain:
+        return StartRow(table=fork.table, letter=fork.letter, open=True), words
     return None
 
 

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from functools import cache, lru_cache
 from typing import Literal
 
+import msgspec
+
 from draftcheck import versions
 from draftcheck.errors import UsageError
 from draftcheck.rulebook import files
@@ -78,6 +80,8 @@ class OptionChange(RuleRow, frozen=True):
     safe: bool = False
     since: str = ""
     until: str = ""
+    gone: str = ""
+    """Of a deprecated name: the first version that no longer takes it."""
     severity: Literal["", "error", "warning", "note"] = ""
     given: Names = ()
 
@@ -235,12 +239,24 @@ class OptionsAtVersion:
     letter: str = ""
     sure: bool = True
     """Whether the version is known, and one that was read."""
+    told: bool = True
+    """Whether the version is known; if not, this is the newest that was read."""
 
     @property
     def title(self) -> str:
         """The engine and the version that a finding speaks of."""
         text = f"{self.table.head.engine} {self.version}"
         return text if self.sure else f"{text}, the newest that was read"
+
+    def window(self, name: str) -> tuple[str, str]:
+        """The first version that has a name, and the one that no longer has it; empty: open."""
+        spans = [span for span in self.table.spans.get(name, ()) if span.kind != "removed"]
+        if not spans:
+            return "", ""
+        order = self.table.order
+        since = "" if any(not s.since for s in spans) else min((s.since for s in spans), key=order)
+        until = "" if any(not s.until for s in spans) else max((s.until for s in spans), key=order)
+        return since, until
 
     @property
     def source(self) -> str:
@@ -297,7 +313,12 @@ class OptionsAtVersion:
 
     def change(self, name: str) -> OptionChange | None:
         """What became of this name, in this version."""
-        return next((c for c in self.table.file.change if name in c.names and self.holds(c)), None)
+        rows = (c for c in self.table.file.change if name in c.names and self.holds(c))
+        row = next(rows, None)
+        if row is None or not row.gone or not self.table.covers(self.version, row.gone, ""):
+            return row
+        why = f"Deprecated since {row.since}, gone since {row.gone}: the engine stops."
+        return msgspec.structs.replace(row, effect="gone", since=row.gone, why=why)
 
 
 @cache
@@ -314,7 +335,7 @@ def view(table: OptionTable, version: str | None, letter: str = "") -> OptionsAt
     with contextlib.suppress(UsageError):
         if version is not None and table.order(version) <= table.order(newest):
             return OptionsAtVersion(table, version, letter)
-    return OptionsAtVersion(table, newest, letter, sure=False)
+    return OptionsAtVersion(table, newest, letter, sure=False, told=version is not None)
 
 
 def matches(pattern: str, text: str) -> bool:
@@ -322,9 +343,9 @@ def matches(pattern: str, text: str) -> bool:
     return re.search(pattern, text[:1000]) is not None
 
 
-def near(name: str, names: Iterable[str]) -> str | None:
+def near(name: str, names: Iterable[str], likeness: float = 0.8) -> str | None:
     """The name that was probably meant."""
     import difflib
 
-    found = difflib.get_close_matches(name, list(names), n=1, cutoff=0.8)
+    found = difflib.get_close_matches(name, list(names), n=1, cutoff=likeness)
     return found[0] if found else None

@@ -90,7 +90,9 @@ def refresh(request: LockRequest) -> LockRefresh:
     path = request.path or surveyed.root / locks.NAME
     loaded = locks.load(path)
     old = loaded or GateLock()
-    setups = [s for file in surveyed.files for s in file.setups if s.deployment.speculates]
+    all_setups = (setup for file in surveyed.files for setup in file.setups)
+    # A fork's setups are not judged, so nothing need be known of their models.
+    setups = [s for s in all_setups if s.deployment.speculates and not s.deployment.fork]
     pairs = [pair for setup in setups if (pair := _pair(setup, surveyed.root)) is not None]
     keys = {side.key for pair in pairs for side in pair if side is not None}
     if unknown := sorted(set(request.models) - keys):
@@ -228,13 +230,16 @@ def summary(done: LockRefresh, *, written: bool) -> Iterator[str]:
             at = f" at {entry.revision[:12]}" if entry is not None and entry.revision else ""
             yield f"{verb} {key}{at}"
     if not done.lock.models and done.before is None:
-        yield f"nothing to lock ({_count(done.setups, 'setup')} found)"
+        why = f"{_count(len(done.failed), 'model')} could not be read" if done.failed else ""
+        what = f"nothing locked: {why}" if why else "nothing to lock"
+        yield f"{what} ({_count(done.setups, 'setup')} found)"
         return
     state = "written" if written else "unchanged" if done.text == done.before else "not written"
     models, pairs = len(done.lock.models), len(done.lock.pairs)
     yield (
         f"{shown(done.path)} {state}: {_count(models, 'model')}, {_count(pairs, 'pair')}"
         f" from {_count(done.setups, 'setup')}"
+        + (f"; {len(done.failed)} could not be read" if done.failed else "")
     )
 
 
@@ -247,7 +252,9 @@ def complaints(done: LockRefresh) -> Iterator[str]:
     for saw in done.distrusted:
         yield f"warning: {shown(done.path)}: {saw}; it was not believed"
     for key, reason in done.failed.items():
-        yield f"error: {key}: {reason}"
+        yield f"error: {reason}" if reason.startswith(key) else f"error: {key}: {reason}"
+    if any(key.startswith(("/", "./", "../", "~")) for key in done.failed):
+        yield "hint: [paths] in draftcheck.toml says which model of the Hub a path holds"
     if done.unclear:
         what = "setup names" if done.unclear == 1 else "setups name"
         yield f"warning: {done.unclear} {what} models by variables that nothing defines"
