@@ -199,6 +199,8 @@ class Word:
     """As the file spells it, quotes included; None: it cannot be replaced in place."""
     kind: str = "str"
     """str, int, float, bool or null: what the file's own syntax makes of a scalar."""
+    maybe: bool = False
+    """Given under a condition: another of its name may stand in its stead."""
 
     @property
     def exact(self) -> bool:

@@ -242,7 +242,8 @@ def _twice(setting: GivenOptions) -> Iterator[Finding]:
         by_name: dict[str, GivenOption] = {}
         for entry in entries:
             before = by_name.get(entry.name)
-            if before is not None and before.text != entry.text:
+            maybe = before is not None and (before.word.maybe or entry.word.maybe)
+            if before is not None and before.text != entry.text and not maybe:
                 yield found(
                     "FIL012", entry.word.place,
                     f"{before.text} on line {before.word.place.line}, {entry.text} here",

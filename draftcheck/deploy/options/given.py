@@ -226,9 +226,6 @@ def _full(view: OptionsAtVersion, typed: str) -> str:
 
 # ---- keys of a configuration file, arguments of a call ----
 
-VARIABLE = re.compile(r"\$\{[^{}]*\}|\$\w+|\{\{[^{}]*\}\}")
-STAND_IN = re.compile(r"1{4,}")
-
 
 def read_keys(setting: GivenOptions, found: Document, row: KeysReading) -> None:
     """Add every key of a configuration file, or argument of a call, that the table may know."""
@@ -306,10 +303,7 @@ def inner(setting: GivenOptions, part: str, tree: DocumentTree) -> None:
     """The keys of an object, such as --speculative-config's."""
     for key, value in tree.entries or ():
         name = f"{part}.{key.text.replace('-', '_')}"
-        word = value.word
-        if word is not None and word.kind == "int" and STAND_IN.fullmatch(word.text):
-            word = replace(word, unknown="a variable")
-        setting.add(GivenOption(name, key, word, KEY, value, setting.view.meant(name)))
+        setting.add(GivenOption(name, key, value.word, KEY, value, setting.view.meant(name)))
 
 
 def _named_key(setting: GivenOptions, name: str, key: Word, tree: DocumentTree) -> None:
@@ -334,11 +328,6 @@ def objects(setting: GivenOptions) -> None:
         if entry.tree is not None and entry.tree.entries is not None:
             continue
         tree = json_places.parse(word)
-        if isinstance(tree, FileTrouble) and word.unknown:
-            # A number where a variable stands, so that the rest can be read: {"k": ${TOKENS}}.
-            text = VARIABLE.sub(lambda match: "1" * len(match[0]), word.text)
-            where = replace(word.view, text=text) if word.exact else word.view
-            tree = json_places.parse(replace(word, text=text, view=where))
         if not isinstance(tree, FileTrouble) and tree.entries is None:
             tree = FileTrouble(word.place, "not a JSON object")
         if isinstance(tree, FileTrouble):
@@ -382,6 +371,8 @@ def side(setting: GivenOptions, which: str) -> Word | None:
     revision = setting.last(f"{which}_revision")
     if revision is not None and revision.text and REPO.fullmatch(text) and "@" not in text:
         text = f"{text}@{revision.text}"
+        if revision.value is not None and revision.value.unknown:
+            return replace(word, text=text, unknown=revision.value.unknown)
     return replace(word, text=text) if text != word.text else word
 
 

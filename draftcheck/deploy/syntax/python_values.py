@@ -315,7 +315,7 @@ def plain(tree: DocumentTree, unknown: list[str], depth: int = 0) -> Any:
         return None
     if word.unknown:
         unknown.append(word.unknown)
-        return word.text
+        return f"${{{word.text}}}"
     if word.kind == "str":
         return word.text
     try:
