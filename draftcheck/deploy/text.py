@@ -175,8 +175,7 @@ class TextView:
             # The templates of the file instead of holes; the first of them is what is unknown.
             parts, at, unknown = list[str](), 0, ""
             for start, end in templates.holes(self.text):
-                first = self.offset(start)
-                shown = self.source.text[first : first + end - start]
+                shown = self.source.text[self.offset(start) : self.offset(end - 1) + 1]
                 if self.extent is not None or templates.HOLE in shown:
                     shown = "{{ … }}"
                 parts += [self.text[at:start], shown]

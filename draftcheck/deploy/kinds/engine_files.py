@@ -25,7 +25,7 @@ _LLM_API = re.compile(
     r"^[ \t]+[\"']?decoding_type[\"']?:|^(?:kv_cache_config|cuda_graph_config):", re.M
 )
 _OPTIONS = re.compile(
-    r"^[\"']?(?:model|model[-_]path|speculative[-_][\w-]+|draft[-_]model[\w-]*"
+    r"^[ ]?[\"']?(?:model|model[-_]path|speculative[-_][\w-]+|draft[-_]model[\w-]*"
     r"|served[-_]model[-_]name|tensor[-_]parallel[-_]size)[\"']?[ \t]*:",
     re.MULTILINE,
 )

@@ -56,6 +56,14 @@ class ImageRow(StartRow, frozen=True, kw_only=True):
     """A pattern of first words that are the model."""
 
 
+class SignRow(RuleRow, frozen=True):
+    """Options, and keys of files, that one engine alone has."""
+
+    table: Text
+    options: Names = ()
+    keys: Names = ()
+
+
 class PackageRow(RuleRow, frozen=True):
     """Python packages that an engine comes in."""
 
@@ -110,6 +118,7 @@ class ProgramFile(RuleRow, frozen=True):
     """rules/programs.toml."""
 
     hints: Names
+    sign: tuple[SignRow, ...]
     runtimes: Mapping[str, Names]
     program: tuple[ProgramRow, ...]
     image: tuple[ImageRow, ...]
@@ -173,15 +182,15 @@ def start(command: Command) -> tuple[StartRow, Sequence[Word]] | None:
                 continue
             if (begun := _begun(row, words[at + 1 :])) is not None:
                 return begun
-    return _from_image(command)
+    return _from_image(command) or _from_signs(command)
 
 
 def _candidates(words: Sequence[Word]) -> Iterator[tuple[int, str]]:
-    """Where a program's name may stand: first, or behind python -m, uv run and the like."""
+    """Where a program's name may stand: first, or behind python -m, "$PYTHON" -m and the like."""
     if not words:
         return
     yield 0, _base(words[0])
-    if not PYTHON.fullmatch(_base(words[0])):
+    if not words[0].unknown and not PYTHON.fullmatch(_base(words[0])):
         return
     for at in range(1, min(len(words), 8)):
         if words[at - 1].text == "-m" or not words[at].text.startswith("-"):
@@ -217,6 +226,68 @@ def _from_image(command: Command) -> tuple[StartRow, Sequence[Word]] | None:
             continue
         if (begun := _begun(row, words)) is not None:
             return begun
+    return None
+
+
+@cache
+def _command_start() -> re.Pattern[str]:
+    """Where an engine's command begins inside a text."""
+    names = set[str]()
+    for row in table().program:
+        first = rf"[ \t]+(?:{'|'.join(row.first)})" if row.first else ""
+        if row.within is None:  # `server` alone may be anybody's
+            names |= {re.escape(name) + first for name in row.names}
+        names |= {rf"-m[ \t]+{re.escape(name)}{first}" for name in row.modules}
+    return re.compile(rf"(?:^|[\s/;&|\"'(])(?:{'|'.join(sorted(names))})(?=[\s\"']|$)")
+
+
+def starts_engine(text: str) -> bool:
+    """A fast look: whether a text may be, or hold, an engine's command."""
+    return _command_start().search(text) is not None
+
+
+def is_sign(text: str) -> bool:
+    """Whether a word is an option that one engine alone has."""
+    return text.partition("=")[0].partition(".")[0].replace("_", "-") in _signs()
+
+
+@cache
+def _signs() -> Mapping[str, str]:
+    return {name: row.table for row in table().sign for name in row.options}
+
+
+@cache
+def sign_pattern() -> re.Pattern[bytes]:
+    """An option that one engine alone has, or a key with a value that switches something on."""
+    rows = table().sign
+    either = {
+        what: "|".join(re.escape(name).replace(r"\-", "[-_]") for row in rows for name in names(row))
+        for what, names in (("options", lambda row: row.options), ("keys", lambda row: row.keys))
+    }
+    options = either["options"].replace("[-_][-_]", "--")
+    return re.compile(
+        rf"(?<![\w-])(?P<option>{options})(?![\w-])"
+        rf"|(?<![\w.$-])(?P<key>[\"']?(?:{either['keys']})[\"']?[ \t]*[:=](?!=)"
+        rf"(?![ \t]*(?:None|null|~|\"\"|'')[ \t]*(?:[,;)#]|\r?$)))".encode(),
+        re.MULTILINE,
+    )
+
+
+def _from_signs(command: Command) -> tuple[StartRow, Sequence[Word]] | None:
+    """A container, a program that a variable names, or arguments alone: told by their options."""
+    words = command.words
+    alone = bool(words) and (words[0].unknown or words[0].text.startswith("-"))
+    if command.image is None and not alone:
+        return None
+    for word in words:
+        name = word.text.partition("=")[0].partition(".")[0].replace("_", "-")
+        if (engine := _signs().get(name)) is not None:
+            row = next(row for row in table().program if row.table == engine)
+            first = next(at for at, each in enumerate(words) if each.text.startswith("-"))
+            serves = [at for at, each in enumerate(words[:first]) if each.text in row.first]
+            target = row.positional if serves else ""
+            start = StartRow(table=engine, positional=target, letter=row.letter, open=True)
+            return start, words[serves[0] + 1 if serves else first :]
     return None
 
 
