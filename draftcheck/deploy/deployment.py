@@ -48,6 +48,11 @@ class DocumentTree:
         """The text of a scalar with its places."""
         return self.word.view if self.word is not None else None
 
+    @property
+    def says(self) -> bool:
+        """Whether a scalar says something: it is neither null nor empty."""
+        return self.word is not None and self.word.kind != "null" and bool(self.word.text)
+
     def get(self, *path: str) -> DocumentTree | None:
         """The value under these keys, one below the other."""
         at: DocumentTree | None = self

@@ -20,6 +20,7 @@ from draftcheck.deploy.kinds import (
     engine_files,
     ini,
     makefile,
+    powershell,
     python_file,
     shell,
 )
@@ -75,7 +76,8 @@ KINDS = (
     FileKind(r".+\.(?:pbtxt|prototxt)", engine_files.read_pbtxt),
     FileKind(r"(?!package-lock\.json).+\.json", containers.read_json),
     FileKind(r".+\.ipynb", python_file.read_notebook),
-    FileKind(r".+\.(?:bat|cmd|ps1)", batch.read),
+    FileKind(r".+\.(?:bat|cmd)", batch.read),
+    FileKind(r".+\.ps1", powershell.read),
     FileKind(r".+\.py", python_file.read),
     FileKind(r"[^.]+", python_file.read, _holds(r"\A#!.*\bpython")),
     FileKind(

@@ -73,6 +73,9 @@ def _calls(tree: ast.Module, values: PythonValues) -> list[tuple[ast.Call, Pytho
             found.append((node, scope))
             _grows(node, scope, values)
         _binds(node, scope, values)
+        if isinstance(node, ast.Return) and node.value is not None and scope.function:
+            outer = scope.parent or scope
+            outer.returned.setdefault(scope.function, []).append((node.value, scope))
         if isinstance(node, _SCOPES):
             scope = _parameters(node, scope)
         waiting.extend((child, scope) for child in ast.iter_child_nodes(node))
@@ -82,7 +85,7 @@ def _calls(tree: ast.Module, values: PythonValues) -> list[tuple[ast.Call, Pytho
 def _parameters(
     node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda, scope: PythonScope
 ) -> PythonScope:
-    inner = PythonScope(scope)
+    inner = PythonScope(scope, function=getattr(node, "name", ""))
     arguments = node.args
     positional = [*arguments.posonlyargs, *arguments.args]
     defaults: list[ast.expr | None] = [*arguments.defaults]
@@ -114,7 +117,7 @@ def _binds(node: ast.AST, scope: PythonScope, values: PythonValues) -> None:
         _target(node.target, node.value, scope, values)
     elif isinstance(node, ast.AugAssign):
         name = values.dotted(node.target)
-        if isinstance(node.op, ast.Add):
+        if isinstance(node.op, ast.Add | ast.BitOr):
             scope.added.setdefault(name, []).append((None, node.value))
         else:
             scope.bind(name, None)
