@@ -13,7 +13,7 @@ from typing import Any
 
 from draftcheck.deploy.syntax.shell_words import Lexer
 from draftcheck.deploy.syntax.templates import TOO_LONG
-from draftcheck.deploy.text import TextView, Word, joined
+from draftcheck.deploy.text import SourceText, TextView, Word, joined
 from draftcheck.values.findings import FilePlace, Finding
 
 
@@ -143,6 +143,10 @@ class Contents:
     """Variables that a file beside this one gives values to."""
     left: int = 3_000_000
     """How much more may be read: no file makes the gate hang, nor one inside another."""
+    source: SourceText | None = None
+    """The whole text."""
+    seen: list[FileTrouble] = field(default_factory=list)
+    """Options of speculation that stand in none of its setups."""
     depth: int = 0
     cut: bool = False
     """Something was left out, and that was said."""

@@ -11,6 +11,7 @@ from typing import Any
 from draftcheck.deploy.deployment import Command, Contents, Deployment, Document, FileTrouble
 from draftcheck.deploy.discover import Neighbours
 from draftcheck.deploy.file_versions import KnownVersion, Versions
+from draftcheck.deploy import leftovers
 from draftcheck.deploy.options import checks, given, programs
 from draftcheck.deploy.options.given import ENV, GivenOption, GivenOptions, parts
 from draftcheck.deploy.options.tables import OptionTable, load, view
@@ -36,15 +37,20 @@ def find(contents: Contents, beside: Neighbours) -> list[Deployment]:
     """Every engine that the file starts, with or without speculation."""
     versions = Versions(contents, beside)
     made = []
+    understood = set[int]()
     for command in contents.commands:
         start = programs.start(command)
         if start is not None:
             made.append(_of_command(command, *start, versions, beside))
+            understood |= leftovers.lines_of(command)
     for document in contents.documents:
         row = programs.document(document)
         for part in given.sections(document, row) if row is not None else ():
             one = _of_document(part, row, versions) if row is not None else None
             made += [one] if one is not None else []
+            understood |= leftovers.lines_of(document)
+    if contents.source is not None:
+        contents.seen += leftovers.find(contents.source, understood)
     return made
 
 

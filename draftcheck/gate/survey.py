@@ -17,6 +17,7 @@ from draftcheck.deploy import find as deployments
 from draftcheck.deploy.deployment import Deployment
 from draftcheck.deploy.discover import KnownFolders
 from draftcheck.deploy.kinds import choose
+from draftcheck.deploy.options import programs
 from draftcheck.deploy.text import decoded, searchable
 from draftcheck.errors import ReadError
 from draftcheck.gate import ignores, manifest
@@ -28,6 +29,12 @@ from draftcheck.gate.results import gate_finding
 from draftcheck.rulebook import file_rules
 from draftcheck.values.findings import FilePlace, Finding
 
+NOT_TEXT = (
+    ".png", ".jpg", ".jpeg", ".gif", ".webp", ".ico", ".pdf", ".svg", ".mp4", ".mp3", ".wav", ".zip",
+    ".gz", ".xz", ".bz2", ".zst", ".whl", ".so", ".dll", ".exe", ".o", ".a", ".bin", ".pt", ".pth",
+    ".safetensors", ".gguf", ".onnx", ".npy", ".npz", ".parquet", ".arrow", ".ttf", ".woff", ".woff2",
+    ".csv", ".tsv", ".patch", ".diff", ".lock", ".map",
+)  # fmt: skip
 PROGRAMS = (".py", ".ipynb")
 """Reading programs costs most, and without a word of speculation there is nothing in them."""
 
@@ -67,6 +74,8 @@ class DeploySurvey:
     """Files in all."""
     files: list[SurveyedFile] = field(default_factory=list)
     """Those that are about an engine."""
+    mentions: list[str] = field(default_factory=list)
+    """Texts that are no deploy files and hold options of speculation."""
     ignores: list[tuple[FilePlace, IgnoreTable]] = field(default_factory=list)
     """Of the manifests, whether they were looked at themselves or not."""
 
@@ -196,8 +205,10 @@ def _about_all(names: Sequence[str]) -> bool:
 
 
 def _look(name: str, explicit: bool, survey: DeploySurvey) -> SurveyedFile | None:
-    if not choose.could(name):  # not even opened
+    if not choose.could(name):
         survey.looked_at += 1
+        if not name.lower().endswith(NOT_TEXT) and _mentions(name):
+            survey.mentions.append(name)
         return None
     try:
         data = discover.read(name, follow=explicit)
@@ -209,6 +220,15 @@ def _look(name: str, explicit: bool, survey: DeploySurvey) -> SurveyedFile | Non
         return None
     survey.looked_at += 1
     return survey.read(name, data)
+
+
+def _mentions(name: str) -> bool:
+    """Whether a text that is no deploy file holds an option that one engine alone has."""
+    try:
+        data = discover.read(name, follow=False) or b""
+    except ReadError:
+        return False
+    return programs.signed(data) and b"\0" not in data[:1024]
 
 
 def _file(
@@ -232,10 +252,12 @@ def _file(
         versions, gpu = {**found.gate.versions, **said}, found.gate.gpu or gpu
         for deployment, wanted in found.pairs:
             file.setups.append(SurveyedDeployment(deployment, paths, versions, gpu, wanted))
-    elif _speculates(data):
+    elif programs.signed(searchable(data)) or any(s.deployment.speculates for s in file.setups):
         file.findings += [
             gate_finding("GAT001", trouble.place, trouble.text) for trouble in contents.troubles
         ]
+    if not contents.troubles:
+        file.findings += [gate_finding("GAT017", seen.place, seen.text) for seen in contents.seen]
     if ignores.MARK in searchable(data):
         file.ignores = ignores.find(decoded(data).text, name)
     return file

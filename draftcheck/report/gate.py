@@ -50,7 +50,7 @@ def _text(report: GateReport, verbose: bool) -> str:
 
 def _remark(finding: Finding) -> bool:
     """Remarks about a pair that simply runs."""
-    return finding.severity is Severity.NOTE and finding.rule != "GAT015"
+    return finding.severity is Severity.NOTE and finding.rule not in ("GAT015", "GAT018")
 
 
 def _finding(finding: Finding, report: GateReport) -> str:

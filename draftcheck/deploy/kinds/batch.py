@@ -21,7 +21,7 @@ _CONDITION = re.compile(
 """What may stand before a command: it is run under this condition."""
 _SILENT = re.compile(r"\s*@?(?:rem\b|::|echo\b)", re.IGNORECASE)
 _STARTS = re.compile(r"\s*(?:@|call\s+|start\s+(?:\"[^\"]*\"\s+)?(?:/\w+\s+)*)*", re.IGNORECASE)
-_TOKEN = re.compile(r"\\\"|[\"&|<>]|\s+|[^\s\"&|<>\\]+|\\")
+_TOKEN = re.compile(r"\\\"|(?<=[^\s\"])\"\"(?=[^\s\"])|[\"&|<>]|\s+|[^\s\"&|<>\\]+|\\")
 _VARIABLE = re.compile(r"%([\w-]+)%|!([\w-]+)!|%%~?\w+|%~?\w*\d")
 
 
@@ -113,7 +113,7 @@ def _logical(view: TextView) -> list[TextView]:
 
 
 def _words(view: TextView) -> list[tuple[int, int, TextView]]:
-    """Start, end and text of each word; quotes are taken off, an escaped one (\\") stays."""
+    """Start, end and text of each word; quotes are taken off, an escaped one stays."""
     found, parts = list[tuple[int, int, TextView]](), list[TextView]()
     start, quoted = -1, False
     for match in _TOKEN.finditer(view.text):
@@ -128,7 +128,8 @@ def _words(view: TextView) -> list[tuple[int, int, TextView]]:
             quoted = not quoted
             parts.append(view.slice(match.end(), match.end()))
         else:
-            parts.append(view.slice(match.end() - 1 if token == '\\"' else match.start(), match.end()))
+            escaped = token in ('\\"', '""')
+            parts.append(view.slice(match.end() - 1 if escaped else match.start(), match.end()))
     if start >= 0:
         found.append((start, len(view.text), joined(parts)))
     return found

@@ -147,8 +147,9 @@ def read(data: bytes, name: str, outside: Mapping[str, str] | None = None) -> Co
     kind = kind_of(name, text)
     if kind is None:
         return None
-    contents = Contents(_inside, outside=outside or {})
-    view = TextView(SourceText(name, text), text, [0], [0], name=_base(name))
+    source = SourceText(name, text)
+    contents = Contents(_inside, outside=outside or {}, source=source)
+    view = TextView(source, text, [0], [0], name=_base(name))
     if file.odd is not None:
         contents.trouble(view.place(file.odd, file.odd + 1), "not UTF-8: read as Latin-1")
     if _TEMPLATE_SUFFIX.search(name.lower()) and not name.endswith(".tpl"):

@@ -1,4 +1,4 @@
-"""PowerShell: $name = "text", @( … ) lists, parameters' defaults, & $program @list, Start-Process."""
+"""PowerShell: variables, @( … ) lists, defaults of parameters, & $program @list, Start-Process."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from draftcheck.deploy.deployment import Contents
 from draftcheck.deploy.kinds import shell
 from draftcheck.deploy.kinds.batch import program
 from draftcheck.deploy.syntax.variables import Variables, VariableValue, filled
-from draftcheck.deploy.text import TextView, Word, joined
+from draftcheck.deploy.text import TextView, Word
 
 _BLANK = re.compile(r"(?:[ \t\r]|`\r?\n|#[^\n]*|<#.*?#>)+", re.DOTALL)
 _STRING = re.compile(r"'(?:[^']|'')*'|\"(?:[^\"`]|`.|\"\")*\"", re.DOTALL)
@@ -18,7 +18,7 @@ _BARE = re.compile(r"(?:[^\s'\"`;|&{}(),@]|`[^\r\n])+")
 _SIGN = re.compile(r"\r?\n|[;|&{}(),@]")
 _ASSIGNS = re.compile(r"\$(?:(?:script|global|local|private):)?(env:)?(\w+)", re.IGNORECASE)
 _VARIABLE = re.compile(r"\$\{?(?:env:|script:|global:)?(\w+)\}?|\$\([^()]*\)", re.IGNORECASE)
-_SPLAT = re.compile(r"[@$](\w+)")
+_COMMAND = re.compile(r"[A-Za-z]+-[A-Za-z]+")
 
 
 @dataclass(slots=True)
@@ -70,7 +70,7 @@ def _statements(view: TextView) -> Iterator[_Statement]:
     """Cut at new lines and braces; a comma at the end, or an open bracket, goes on."""
     at, brackets, braces = _Statement(), 0, 0
     for token in _tokens(view):
-        if token.sign in ("(",):
+        if token.sign == "(":
             brackets += 1
         elif token.sign == ")":
             brackets = max(brackets - 1, 0)
@@ -87,9 +87,7 @@ def _statements(view: TextView) -> Iterator[_Statement]:
     yield at
 
 
-def _run(
-    statement: _Statement, view: TextView, variables: Variables, contents: Contents
-) -> None:
+def _run(statement: _Statement, view: TextView, variables: Variables, contents: Contents) -> None:
     tokens = statement.tokens
     if tokens and tokens[0].view.text.lower() == "param":
         for at, token in enumerate(tokens[:-1]):
@@ -98,7 +96,9 @@ def _run(
         return
     if len(tokens) > 1 and tokens[1].view.text in ("=", "+=") and not tokens[1].sign:
         _assign(tokens[0], tokens[1].view.text, tokens[2:], statement.branch, view, variables)
-        return
+        tokens = tokens[2:]  # it may be what a command says
+        if not tokens or not (tokens[0].sign == "&" or _COMMAND.fullmatch(tokens[0].view.text)):
+            return
     words = _words(tokens, view, variables)
     if words and words[0].text.lower() in ("start-process", "saps", "start"):
         words = _started(words)
@@ -132,9 +132,7 @@ def _assign(
     (variables.append if how == "+=" else variables.assign)(key, value)
 
 
-def _words(
-    tokens: list[PowerShellToken], view: TextView, variables: Variables
-) -> list[Word]:
+def _words(tokens: list[PowerShellToken], view: TextView, variables: Variables) -> list[Word]:
     """The words, variables filled in; a list that stands alone gives all of its words."""
     found = list[Word]()
 

@@ -9,7 +9,7 @@ By hand, though tree-sitter-bash 0.25 was tried: of 182 scripts of the tests it 
 no wheel for Pyodide, where the gate must run too; plain mode and its quoting rules would stay here;
 and its nodes would have to be turned into the same parts, with bytes counted back to characters.
 That would save some 90 of these lines and shell.py's, not the lexer. What lies inside $(…) is cut
-by the same lexer, so that quotes, here-documents and case patterns in it end where a shell ends them.
+by the same lexer: quotes, here-documents and case patterns in it end where a shell ends them.
 """
 
 from __future__ import annotations
@@ -192,8 +192,10 @@ class Lexer:
                 at = min(end + 1, stop)
             elif letter in "$`" and not self.plain:
                 at = self._dollar(at, stop, parts, False, depth)
-            elif (until is not None and whole) or letter == "$" or (
-                self.plain and not letter.isspace()
+            elif (
+                (until is not None and whole)
+                or letter == "$"
+                or (self.plain and not letter.isspace())
             ):
                 parts.append(WordPart(self.view.slice(at, at + 1)))
                 at += 1
