@@ -14,7 +14,7 @@ from pathlib import Path
 
 from draftcheck.deploy import discover, file_versions
 from draftcheck.deploy import find as deployments
-from draftcheck.deploy.deployment import Deployment
+from draftcheck.deploy.deployment import Contents, Deployment
 from draftcheck.deploy.discover import KnownFolders
 from draftcheck.deploy.kinds import choose
 from draftcheck.deploy.options import programs
@@ -30,10 +30,10 @@ from draftcheck.rulebook import file_rules
 from draftcheck.values.findings import FilePlace, Finding
 
 NOT_TEXT = (
-    ".png", ".jpg", ".jpeg", ".gif", ".webp", ".ico", ".pdf", ".svg", ".mp4", ".mp3", ".wav", ".zip",
-    ".gz", ".xz", ".bz2", ".zst", ".whl", ".so", ".dll", ".exe", ".o", ".a", ".bin", ".pt", ".pth",
-    ".safetensors", ".gguf", ".onnx", ".npy", ".npz", ".parquet", ".arrow", ".ttf", ".woff", ".woff2",
-    ".csv", ".tsv", ".patch", ".diff", ".lock", ".map",
+    ".png", ".jpg", ".jpeg", ".gif", ".webp", ".ico", ".pdf", ".svg", ".mp4", ".mp3", ".wav",
+    ".zip", ".gz", ".xz", ".bz2", ".zst", ".whl", ".so", ".dll", ".exe", ".o", ".a", ".bin", ".pt",
+    ".pth", ".safetensors", ".gguf", ".onnx", ".npy", ".npz", ".parquet", ".arrow", ".ttf",
+    ".woff", ".woff2", ".csv", ".tsv", ".patch", ".diff", ".lock", ".map",
 )  # fmt: skip
 PROGRAMS = (".py", ".ipynb")
 """Reading programs costs most, and without a word of speculation there is nothing in them."""
@@ -252,7 +252,7 @@ def _file(
         versions, gpu = {**found.gate.versions, **said}, found.gate.gpu or gpu
         for deployment, wanted in found.pairs:
             file.setups.append(SurveyedDeployment(deployment, paths, versions, gpu, wanted))
-    elif programs.signed(searchable(data)) or any(s.deployment.speculates for s in file.setups):
+    elif _troubled(file, contents):
         file.findings += [
             gate_finding("GAT001", trouble.place, trouble.text) for trouble in contents.troubles
         ]
@@ -261,6 +261,15 @@ def _file(
     if ignores.MARK in searchable(data):
         file.ignores = ignores.find(decoded(data).text, name)
     return file
+
+
+def _troubled(file: SurveyedFile, contents: Contents) -> bool:
+    """Whether what was not understood may be about speculation, not a script of any other kind."""
+    if not contents.troubles:
+        return False
+    if contents.commands and not file.setups and not contents.documents:
+        return programs.signed(searchable(file.data))
+    return _speculates(file.data)
 
 
 def _speculates(data: bytes) -> bool:

@@ -22,7 +22,9 @@ _TABBY_KEY = re.compile(
     re.MULTILINE,
 )
 _LLM_API = re.compile(
-    r"^[ \t]+[\"']?decoding_type[\"']?:|^(?:kv_cache_config|cuda_graph_config):", re.M
+    r"^[\"']?speculative_config[\"']?:[^\n]*\n(?:[ \t]+[^\n]*\n)*?[ \t]+[\"']?decoding_type[\"']?:"
+    r"|^(?:kv_cache_config|cuda_graph_config):",
+    re.MULTILINE,
 )
 _OPTIONS = re.compile(
     r"^[ ]?[\"']?(?:model|model[-_]path|speculative[-_][\w-]+|draft[-_]model[\w-]*"

@@ -349,6 +349,8 @@ URL = re.compile(
     r"(?P<repo>[\w.-]+/[\w.-]+)(?:/(?:resolve|blob|tree)/(?P<revision>[^/?#]+))?"
     r"(?:/(?P<file>[^?#]+))?(?:[?#].*)?$"
 )
+TO_BE_FILLED_IN = re.compile(r"\{\w*\}|<[^<>]+>|…|\.\.\.")
+"""What a template or a document has in the place of a name."""
 REPO = re.compile(r"[A-Za-z0-9_][\w.-]*/[A-Za-z0-9_][\w.-]*")
 
 
@@ -365,6 +367,8 @@ def side(setting: GivenOptions, which: str) -> Word | None:
     word, form = named.value, named.option.form if named.option else ""
     if word.unknown:
         return word
+    if (blank := TO_BE_FILLED_IN.search(word.text)) is not None:
+        return replace(word, unknown=blank[0])
     if form == "served":  # a name that only the server can resolve
         return replace(word, unknown=word.text)
     text = _written(setting, named, form)
