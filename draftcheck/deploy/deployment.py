@@ -145,6 +145,8 @@ class Contents:
     """How much more may be read: no file makes the gate hang, nor one inside another."""
     source: SourceText | None = None
     """The whole text."""
+    replaced: list[Word] = field(default_factory=list)
+    """Words that other ways through a script use."""
     seen: list[FileTrouble] = field(default_factory=list)
     """Options of speculation that stand in none of its setups."""
     depth: int = 0

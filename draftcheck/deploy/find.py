@@ -49,6 +49,8 @@ def find(contents: Contents, beside: Neighbours) -> list[Deployment]:
             one = _of_document(part, row, versions) if row is not None else None
             made += [one] if one is not None else []
             understood |= leftovers.lines_of(document)
+    if any(deployment.speculates for deployment in made):
+        understood |= leftovers.lines_of_words(contents.replaced)
     if contents.source is not None:
         contents.seen += leftovers.find(contents.source, understood)
     return made
@@ -65,6 +67,7 @@ def _of_command(
     told = versions.tell(table, command)
     setting = _setting(table, told, row.letter)
     setting.python_arguments, setting.speculates_always = row.open, row.always
+    setting.may_hold_more = row.part
     prefix = table.head.env
     for name, word in command.env.items() if prefix else ():
         if name.startswith(prefix):

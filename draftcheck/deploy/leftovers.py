@@ -10,7 +10,7 @@ from __future__ import annotations
 import ast
 import re
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from draftcheck.deploy.deployment import Command, Document, DocumentTree, FileTrouble
 from draftcheck.deploy.options import programs
@@ -19,7 +19,7 @@ from draftcheck.values.findings import FilePlace
 
 _COMMENT = re.compile(r"[ \t]*(?:#|//|;|::|\*|<!--|@?rem\b)|[^\"'#]*\s#", re.IGNORECASE)
 _TALK = re.compile(
-    r"[ \t]*@?(?:echo|printf|e?grep|sed|awk|log\w*|warn\w*|die|fail\w*|info|error|usage|help"
+    r"[ \t|]*@?(?:echo|printf|e?grep|sed|awk|log\w*|warn\w*|die|fail\w*|info|error|usage|help"
     r"|Write-\w+|throw|print|raise|assert|\[+|test|return|elif?|if|while)\b|.*>&2",
     re.IGNORECASE,
 )
@@ -35,16 +35,26 @@ _CALLS_THAT_TALK = re.compile(
     r"|critical|log|startswith|endswith|get|pop|index|count|replace|split|getattr|hasattr|setattr"
     r"|match|search|compile|sub|Field|\w+Error|\w+Exception|fail|skip|xfail|write|parametrize"
 )
+_SENTENCE = re.compile(r"(?:[A-Za-z]{2,}[,:;.]? ){3,}")
+_DATA = (".yaml", ".yml", ".json")
+_EQUALS = (".py", ".ipynb", ".toml", ".ini", ".cfg", ".conf")
+"""Files in which a key may stand before an = sign."""
 MOST_NAMED = 3
 
 
 def lines_of(found: Command | Document) -> set[int]:
     """The lines that a command or a document stands on, its words wherever they are defined."""
     words = found.words if isinstance(found, Command) else [*_words(found.tree)]
-    lines = set[int]()
-    for place in (found.place, *(word.place for word in words)):
-        lines.update(range(place.line, (place.end_line or place.line) + 1))
-    return lines
+    return _lines([found.place]) | lines_of_words(words)
+
+
+def lines_of_words(words: Iterable[Word]) -> set[int]:
+    return _lines(word.place for word in words)
+
+
+def _lines(places: Iterable[FilePlace]) -> set[int]:
+    ranges = (range(place.line, (place.end_line or place.line) + 1) for place in places)
+    return {line for each in ranges for line in each}
 
 
 def _words(tree: DocumentTree) -> Iterator[Word]:
@@ -69,9 +79,11 @@ def find(source: SourceText, understood: set[int]) -> list[FileTrouble]:
         start = source.lines[line - 1]
         end = source.lines[line] if line < len(source.lines) else len(source.text)
         text = source.text[start:end]
-        if line in understood:
+        if line in understood or (match[0][-1] == "=" and not name.endswith(_EQUALS)):
             continue
         if line not in telling if telling is not None else _talks(text, match.start() - start):
+            continue
+        if name.endswith(_DATA) and _SENTENCE.search(source.text[start : match.start()]):
             continue
         places.append(FilePlace(source.name, line, column, line, column + len(match[0].rstrip())))
         names[match["option"] or match["key"]] = None

@@ -327,6 +327,8 @@ def walk(reader: ContainerReader, tree: DocumentTree) -> None:
         if at.entries is None:
             continue
         above = _around(reader, at, above)
+        if under != "engine_kwargs":
+            _engine_options(reader, at)
         if under != "with":  # the inputs of an action have names of their own
             _mapping(reader, at, above, seen)
         waiting.extend((value, above, key.text) for key, value in reversed(at.entries))
@@ -381,6 +383,16 @@ def _mapping(reader: ContainerReader, mapping: DocumentTree, above: _Above, seen
     words[:0] = started(mapping.get("modelCommand"), above.model)
     if words:
         reader.emit(references(words, env), above.image, env)
+
+
+def _engine_options(reader: ContainerReader, mapping: DocumentTree) -> None:
+    """A mapping that holds keys which one engine alone has: that engine's options, by name."""
+    keys = {key.text.replace("_", "-") for key, _ in mapping.entries or ()}
+    if keys & programs.sign_keys():
+        inner = mapping.get("speculative_config", "decoding_type")
+        if inner is not None or mapping.get("decoding_type") is None:
+            kind = "trtllm" if inner is not None else "options-inside"
+            reader.contents.document(kind, mapping)
 
 
 def _engine_command(

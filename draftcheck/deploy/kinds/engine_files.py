@@ -17,8 +17,8 @@ _TABBY = re.compile(
     re.MULTILINE,
 )
 _TABBY_KEY = re.compile(
-    r"^[ \t]+(model_name|model_dir|inline_model_loading|use_dummy_models|draft_model_name"
-    r"|draft_model_dir|cache_mode|max_seq_len):",
+    r"^[ \t]+(?:inline_model_loading|use_dummy_models|draft_model_name|draft_model_dir"
+    r"|draft_cache_mode|cache_mode|gpu_split_auto|autosplit_reserve):",
     re.MULTILINE,
 )
 _LLM_API = re.compile(
@@ -54,7 +54,7 @@ def _kind(name: str, text: str) -> str | None:
     if _LLM_API.search(text):
         return "trtllm"
     sections = set(_TABBY.findall(text))
-    if "draft_model" in sections or ({"model"} <= sections and _TABBY_KEY.search(text)):
+    if sections & {"model", "draft_model"} and _TABBY_KEY.search(text):
         return "tabbyapi"
     if _OPTIONS.search(text) and not _SCALAR_MODEL.search(text) and not _CHART.search(text):
         return "options"

@@ -129,6 +129,9 @@ def _assign(
     elif words and words[0].text.lower() == "join-path":
         value = VariableValue(words[-1].view, branch=branch)
     key = match[2].lower()
+    before = variables.values.get(key)
+    if how == "+=" and before is not None and before.items is not None:
+        value = VariableValue(items=words, branch=branch)
     (variables.append if how == "+=" else variables.assign)(key, value)
 
 

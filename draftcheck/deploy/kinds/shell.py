@@ -105,6 +105,7 @@ class ShellScript:
                 self._flush()
                 self._pattern = self._cases > 0 and token.text in _NEXT_PATTERN
         self._flush()
+        self.contents.replaced += self.variables.replaced
         for start, text in lexer.troubles:
             self.contents.trouble(self.view.place(start, start + 1), text)
 

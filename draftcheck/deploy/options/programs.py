@@ -31,6 +31,8 @@ class StartRow(RuleRow, frozen=True, kw_only=True):
     """Which of the engine's programs it is, as in options/*-names.toml."""
     open: bool = False
     """It has options that the engine does not have."""
+    part: bool = False
+    """It is a part of a command line: what is missing here may stand elsewhere."""
     always: bool = False
     """It does nothing but speculate: the draft alone switches it on."""
     own: Names = ()
@@ -261,6 +263,12 @@ def _signs() -> Mapping[str, str]:
 
 
 @cache
+def sign_keys() -> frozenset[str]:
+    """Keys that one engine alone has, with dashes."""
+    return frozenset(key for row in table().sign for key in row.keys)
+
+
+@cache
 def sign_pattern() -> re.Pattern[str]:
     """An option that one engine alone has, or a key with a value that switches something on."""
 
@@ -301,7 +309,10 @@ def _from_signs(command: Command) -> tuple[StartRow, Sequence[Word]] | None:
             first = next(at for at, each in enumerate(words) if each.text.startswith("-"))
             serves = [at for at, each in enumerate(words[:first]) if each.text in row.first]
             target = row.positional if serves else ""
-            start = StartRow(table=engine, positional=target, letter=row.letter, open=True)
+            part = first == 0 and command.image is None
+            start = StartRow(
+                table=engine, positional=target, letter=row.letter, open=True, part=part
+            )
             return start, words[serves[0] + 1 if serves else first :]
     return None
 

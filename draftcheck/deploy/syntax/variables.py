@@ -40,6 +40,10 @@ class VariableValue:
     def off(self) -> bool:
         return self.view is not None and self.view.text.lower() in _OFF
 
+    @property
+    def words(self) -> list[Word]:
+        return [self.view.word()] if self.view is not None and self.view.text else []
+
     def same(self, other: VariableValue) -> bool:
         mine, theirs = self.view, other.view
         if mine is None or theirs is None:
@@ -74,6 +78,8 @@ class Variables:
 
     values: dict[str, VariableValue] = field(default_factory=dict)
     exported: set[str] = field(default_factory=set)
+    replaced: list[Word] = field(default_factory=list)
+    """Words that one way through the script uses, and the way that is followed does not."""
     guarded: bool = False
     """Inside a condition: what is switched off elsewhere may well be on here."""
     _environment: dict[str, Word] | None = None
@@ -83,7 +89,10 @@ class Variables:
         self._environment = None
         old = self.values.get(name)
         if value.branch and old is not None and not old.same(value):
+            ways = (old, value)
             value = _either(old, value)
+            lost = (way for way in ways if way is not value)
+            self.replaced += [word for way in lost for word in way.items or way.words]
         elif value.branch and value.off:
             value = VariableValue(branch=True)
         if value.view is not None and len(value.view.text) > MAX_VALUE:
