@@ -71,6 +71,8 @@ def _words(tree: DocumentTree) -> Iterator[Word]:
 
 def find(source: SourceText, understood: set[int]) -> list[FileTrouble]:
     """One trouble at the first option that nothing explains; empty: there is none."""
+    if not programs.signed(source.text.encode(errors="replace")):
+        return []
     name = source.name.lower()
     telling = _of_program(source.text) if name.endswith(".py") else None
     places, names = list[FilePlace](), dict[str, None]()

@@ -14,7 +14,7 @@ from draftcheck.deploy.text import Word
 from draftcheck.rulebook import files
 from draftcheck.rulebook.files import Names, RuleRow, Text
 
-LONG = 1 << 13
+LONG, HUGE = 1 << 13, 1 << 17
 """Bytes from which on a file without a word of speculation is not parsed."""
 PYTHON = re.compile(r"(?:python|pypy)[\d.]*(?:\.exe)?|uv|uvx|pipx|poetry|pdm|rye|accelerate|conda")
 
@@ -123,6 +123,7 @@ class ProgramFile(RuleRow, frozen=True):
 
     hints: Names
     speculation: Names
+    speculation_rare: Names
     sign: tuple[SignRow, ...]
     runtimes: Mapping[str, Names]
     program: tuple[ProgramRow, ...]
@@ -152,17 +153,20 @@ def hinted(text: str) -> bool:
 
 def hinted_bytes(data: bytes) -> bool:
     """The same, before it is decoded; of a long file a word of speculation is asked too."""
+    hints, words, rare = _hint_bytes()
+    if len(data) > HUGE and not any(word in data for word in words):
+        return False
     lower = data.lower()
-    hints, speculation = _hint_bytes()
-    if len(data) > LONG and not any(word in lower for word in speculation):
+    if HUGE >= len(data) > LONG and not any(word in lower for word in words + rare):
         return False
     return any(hint in lower for hint in hints)
 
 
 @cache
-def _hint_bytes() -> tuple[tuple[bytes, ...], tuple[bytes, ...]]:
+def _hint_bytes() -> tuple[tuple[bytes, ...], ...]:
     rows = table()
-    return tuple(map(str.encode, rows.hints)), tuple(map(str.encode, rows.speculation))
+    lists = (rows.hints, rows.speculation, rows.speculation_rare)
+    return tuple(tuple(map(str.encode, words)) for words in lists)
 
 
 @cache
@@ -292,8 +296,16 @@ def _sign_bytes() -> re.Pattern[bytes]:
 
 def signed(data: bytes) -> bool:
     """Whether a file holds an option or a key that one engine alone has."""
-    fast = b"--spec" in data or b"speculative" in data or b"draft" in data or b"decoding" in data
+    fast = any(word in data for word in _sign_words())
     return fast and _sign_bytes().search(data) is not None
+
+
+@cache
+def _sign_words() -> tuple[bytes, ...]:
+    """Beginnings that every sign has one of: looked for before the pattern, which is slow."""
+    names = [name for row in table().sign for name in (*row.options, *row.keys)]
+    heads = {re.match(r"-*[a-z]+", name)[0] for name in names}  # type: ignore[index]
+    return tuple(head.encode() for head in sorted(heads) if not head.startswith("--speculative"))
 
 
 def _from_signs(command: Command) -> tuple[StartRow, Sequence[Word]] | None:
