@@ -12,6 +12,7 @@ from draftcheck.deploy import leftovers
 from draftcheck.deploy.deployment import Command, Contents, Deployment, Document, FileTrouble
 from draftcheck.deploy.discover import Neighbours
 from draftcheck.deploy.file_versions import KnownVersion, Versions
+from draftcheck.deploy.kinds.markdown import SUFFIXES
 from draftcheck.deploy.options import checks, given, programs
 from draftcheck.deploy.options.given import ENV, GivenOption, GivenOptions, parts
 from draftcheck.deploy.options.tables import OptionTable, load, view
@@ -51,7 +52,7 @@ def find(contents: Contents, beside: Neighbours) -> list[Deployment]:
             understood |= leftovers.lines_of(document)
     if any(deployment.speculates for deployment in made):
         understood |= leftovers.lines_of_words(contents.replaced)
-    if contents.source is not None:
+    if contents.source is not None and not contents.source.name.lower().endswith(SUFFIXES):
         contents.seen += leftovers.find(contents.source, understood)
     return made
 

@@ -58,6 +58,8 @@ class GateTable(msgspec.Struct, frozen=True):
     exclude: Texts = msgspec.field(default_factory=list)
     gpu: Text | None = None
     versions: dict[str, str] = msgspec.field(default_factory=dict)
+    markdown: bool | None = None
+    """Whether the commands of Markdown count like those of other files; None: for notes only."""
 
 
 class IgnoreTable(msgspec.Struct, frozen=True):

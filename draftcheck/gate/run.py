@@ -116,6 +116,7 @@ class _Gate:
                 sorted(findings, key=lambda f: (f.place.file, f.place.line, f.place.column, f.rule))
             ),
             idle=self._idle,
+            recipes=sum(file.recipes for file in self._survey.files),
             lock=self._lock_name if self._lock is not None else None,
             missing=tuple(dict.fromkeys(key for key in keys if key is not None)),
         )

@@ -17,6 +17,7 @@ from draftcheck.deploy import find as deployments
 from draftcheck.deploy.deployment import Contents, Deployment
 from draftcheck.deploy.discover import KnownFolders
 from draftcheck.deploy.kinds import choose
+from draftcheck.deploy.kinds.markdown import SUFFIXES
 from draftcheck.deploy.options import programs
 from draftcheck.deploy.text import decoded, searchable
 from draftcheck.errors import ReadError
@@ -28,6 +29,7 @@ from draftcheck.gate.minimums import TrialDemand
 from draftcheck.gate.results import gate_finding
 from draftcheck.rulebook import file_rules
 from draftcheck.values.findings import FilePlace, Finding
+from draftcheck.values.words import Severity
 
 NOT_TEXT = (
     ".png", ".jpg", ".jpeg", ".gif", ".webp", ".ico", ".pdf", ".svg", ".mp4", ".mp3", ".wav",
@@ -59,6 +61,8 @@ class SurveyedFile:
     setups: list[SurveyedDeployment] = field(default_factory=list)
     findings: list[Finding] = field(default_factory=list)
     ignores: list[IgnoreComment] = field(default_factory=list)
+    recipes: int = 0
+    """Of a document: the setups that it shows."""
     manifest: GateManifest | None = None
     """Where it is one."""
 
@@ -244,7 +248,15 @@ def _file(
     folder = Path(name).parent
     paths, versions = manifests.paths(folder), {**manifests.versions(folder), **said}
     gpu = manifests.gpu(folder)
-    for deployment in deployments.find(contents, folders.beside(name)):
+    found_here = deployments.find(contents, folders.beside(name))
+    if name.lower().endswith(SUFFIXES) and not manifests.root().gate.markdown:
+        # What a document shows is a note at most, and its models need not be locked.
+        shown = manifests.root().gate.markdown is None
+        about = [f for each in found_here for f in each.findings if shown]
+        file.findings += [replace(f, severity=Severity.NOTE) for f in about]
+        file.recipes = sum(each.speculates for each in found_here) if shown else 0
+        return file
+    for deployment in found_here:
         file.setups.append(SurveyedDeployment(deployment, paths, versions, gpu))
     if Path(name).name == manifest.NAME:
         found = file.manifest = manifest.interpret(contents)

@@ -20,6 +20,7 @@ from draftcheck.deploy.kinds import (
     engine_files,
     ini,
     makefile,
+    markdown,
     powershell,
     python_file,
     shell,
@@ -78,6 +79,7 @@ KINDS = (
     FileKind(r".+\.ipynb", python_file.read_notebook),
     FileKind(r".+\.(?:bat|cmd)", batch.read),
     FileKind(r".+\.ps1", powershell.read),
+    FileKind(r".+\.(?:md|markdown|mdx)", markdown.read),
     FileKind(r".+\.py", python_file.read),
     FileKind(r"[^.]+", python_file.read, _holds(r"\A#!.*\bpython")),
     FileKind(

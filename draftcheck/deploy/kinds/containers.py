@@ -309,7 +309,25 @@ class _Above:
 def read_yaml(view: TextView, contents: Contents) -> None:
     reader = ContainerReader(contents)
     for tree in parse(view, contents):
-        walk(reader, tree)
+        if tree.get("model", "model_id") is not None and tree.get("features") is not None:
+            _recipe(reader, tree)
+        else:
+            walk(reader, tree)
+
+
+def _recipe(reader: ContainerReader, tree: DocumentTree) -> None:
+    """vLLM's recipes: a model, its arguments, features and overrides that add some, and a guide."""
+    model = reader.word(tree.get("model", "model_id"))
+    base = reader.args(tree.get("model", "base_args"))
+    lists = [(key, value) for each in mappings(tree) for key, value in each.entries or ()]
+    for key, value in lists:
+        words = reader.args(value) if value.items and key.text != "base_args" else []
+        if model is not None and any(programs.is_sign(word.text) for word in words):
+            told = programs.table().runtimes["vllm"]
+            program = [Word(word, model.place, model.view.vague(word, 0, 0)) for word in told]
+            reader.emit([*program, model, *base, *words], place=value.place)
+    if (guide := tree.get("guide")) is not None:
+        reader.file(guide, "guide.md")
 
 
 def walk(reader: ContainerReader, tree: DocumentTree) -> None:
