@@ -29,7 +29,7 @@ _HELP = re.compile(
     r"|.*\[(?:-\w+[ ,|]+)?--[\w-]+[^\"'\]]*\]"
 )
 _PATTERN = re.compile(r"[ \t]*\(?(?:[\w*=-]+[ \t]*\|[ \t]*)*--[\w-]+(?:=?\*|=\S*)?[ \t]*(?:\||\))")
-_COMPARED = re.compile(r"(?:==?~?|!=|\bin)[ \t]*[\"'(\[]*$")
+_COMPARED = re.compile(r"(?:==|=~|!=|\bin)[ \t]*[\"'(\[]*$")
 _CALLS_THAT_TALK = re.compile(
     r"add_argument|add_option|option|Option|Argument|print|debug|info|warning|warn|error|exception"
     r"|critical|log|startswith|endswith|get|pop|index|count|replace|split|getattr|hasattr|setattr"
@@ -105,7 +105,7 @@ def _talks(line: str, at: int) -> bool:
         or _HELP.match(line)
         or _PATTERN.match(line)
         or _COMPARED.search(before)
-        or before.endswith(("`", "="))
+        or before.endswith("`")
     )
 
 

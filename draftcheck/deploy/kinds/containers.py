@@ -470,7 +470,8 @@ _NOT_WORTH = re.compile(r"tokenizer.*\.json|vocab\.json|.*\.index\.json|added_to
 
 def read_json(view: TextView, contents: Contents) -> None:
     """A document of engine arguments, or the commands that it describes."""
-    worth = _WORTH.search(view.text) or programs.starts_engine(view.text.replace('\\"', '"'))
+    worth = _WORTH.search(view.text) or programs.starts_engine(view.text)
+    worth = worth or programs.signed(view.text.encode(errors="replace"))
     if _NOT_WORTH.fullmatch(view.name) or (view.name != "model.json" and not worth):
         return
     tree = json_places.parse_view(view, contents, "JSON")
