@@ -20,7 +20,7 @@ from draftcheck.values.findings import FilePlace
 _COMMENT = re.compile(r"[ \t]*(?:#|//|;|::|\*|<!--|@?rem\b)|[^\"'#]*\s#", re.IGNORECASE)
 _TALK = re.compile(
     r"[ \t|]*@?(?:echo|printf|e?grep|sed|awk|log\w*|warn\w*|die|fail\w*|info|error|usage|help"
-    r"|Write-\w+|throw|print|raise|assert|\[+|test|return|elif?|if|while)\b|.*>&2",
+    r"|Write-\w+|throw|print|raise|assert\w*|\[+|test|return|elif?|if|while)\b|.*>&2",
     re.IGNORECASE,
 )
 _HELP = re.compile(

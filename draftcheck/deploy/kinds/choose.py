@@ -83,7 +83,7 @@ KINDS = (
     FileKind(r".+\.py", python_file.read),
     FileKind(r"[^.]+", python_file.read, _holds(r"\A#!.*\bpython")),
     FileKind(
-        r".+\.(?:sh|bash|zsh|ksh|command|sbatch|slurm)"
+        r".+\.(?:sh|bash|zsh|ksh|command|sbatch|slurm|env)|\.env(?:\..+)?"
         r"|\.(?:envrc|bashrc|bash_aliases|zshrc|profile)",
         shell.read,
     ),

@@ -424,7 +424,9 @@ def _engine_command(
     if _PROSE.fullmatch(key):
         return
     texts = [item.word.text for item in value.items or (value,) if item.word is not None]
-    if value.items is not None and len(texts) == len(value.items) and _words_of_command(texts):
+    if value.word is not None and "```" in value.word.text:
+        reader.file(value, "text.md")
+    elif value.items is not None and len(texts) == len(value.items) and _words_of_command(texts):
         reader.emit(references(reader.args(value), env), image, env, value.place)
     elif any(programs.starts_engine(text) for text in texts if " " in text or "\n" in text):
         reader.script(value, image, env)

@@ -66,6 +66,8 @@ class SignRow(RuleRow, frozen=True):
     table: Text
     options: Names = ()
     keys: Names = ()
+    scripts: str = ""
+    """A pattern of the names of scripts and functions that hand their options on to it."""
 
 
 class PackageRow(RuleRow, frozen=True):
@@ -262,8 +264,8 @@ def is_sign(text: str) -> bool:
 
 
 @cache
-def _signs() -> Mapping[str, str]:
-    return {name: row.table for row in table().sign for name in row.options}
+def _signs() -> Mapping[str, SignRow]:
+    return {name: row for row in table().sign for name in row.options}
 
 
 @cache
@@ -312,16 +314,18 @@ def _from_signs(command: Command) -> tuple[StartRow, Sequence[Word]] | None:
     """A container, a program that a variable names, or arguments alone: told by their options."""
     words = command.words
     alone = bool(words) and (words[0].unknown or words[0].text.startswith("-"))
-    if command.image is None and not alone:
-        return None
     for word in words:
         name = word.text.partition("=")[0].partition(".")[0].replace("_", "-")
-        if (engine := _signs().get(name)) is not None:
+        if (sign := _signs().get(name)) is not None:
+            engine, script = sign.table, sign.scripts
+            handed = bool(script) and matches(script, _base(words[0]))
+            if command.image is None and not alone and not handed:
+                return None
             row = next(row for row in table().program if row.table == engine)
             first = next(at for at, each in enumerate(words) if each.text.startswith("-"))
             serves = [at for at, each in enumerate(words[:first]) if each.text in row.first]
             target = row.positional if serves else ""
-            part = first == 0 and command.image is None
+            part = handed or (first == 0 and command.image is None)
             start = StartRow(
                 table=engine, positional=target, letter=row.letter, open=True, part=part
             )

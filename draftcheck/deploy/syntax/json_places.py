@@ -55,7 +55,8 @@ class _JsonReader:
         raw = self.view.raw(first, end) if self.spelled else None
         word = view.word(self.place(first, end), raw, kind)
         if self.unknown and not word.unknown:
-            named = self.unknown if self.unknown in value else None
+            told = self.unknown in value and not self.unknown.isidentifier()
+            named = self.unknown if told else None
             variable = VARIABLE.search(value)
             word = replace(word, unknown=named or (variable[0] if variable else None))
         return DocumentTree.of(word)

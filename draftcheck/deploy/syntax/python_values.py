@@ -87,6 +87,8 @@ class PythonValues:
         self.widths: dict[int, list[int]] = {}
         self.imports: dict[str, str] = {}
         self.arguments: dict[str, ast.expr] = {}
+        self.scopes: list[PythonScope] = []
+        self.lists: list[tuple[ast.List, PythonScope]] = []
         self.steps = 0
         self.cut = False
         """Whether something was too long or too deep to be followed."""
