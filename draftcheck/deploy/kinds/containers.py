@@ -23,9 +23,11 @@ from draftcheck.deploy.syntax.yaml_tree import parse
 from draftcheck.deploy.text import TextView, Word
 from draftcheck.values.findings import FilePlace
 
+MAX_COMMAND = 20_000
+"""Characters of a command that goes over several lines without a shell."""
 Fill = Callable[[TextView], TextView]
 _LINES_OF_OPTIONS = re.compile(
-    r"\s*[^\n#\\&|;]+(?=\n[ \t]*-)(?:\n[ \t]*(?:-[^\n]*[^\n\\&|;]|#[^\n]*|(?=\n|$)))+\s*"
+    r"[^\n#\\&|;]+(?=\n[ \t]*-)(?:\n[ \t]*(?:-[^\n]*[^\n\\&|;]|#[^\n]*|(?=\n)))+"
 )
 _REFERENCE = re.compile(r"\$\$|\$\(([A-Za-z_][\w.-]*)\)")
 
@@ -106,7 +108,9 @@ class ContainerReader:
             view = item.view
             if view is None or not hinted(view.text):
                 continue
-            if _LINES_OF_OPTIONS.fullmatch(view.text):  # one command, as llama-swap has it
+            # One command, as llama-swap has it.
+            short = len(view.text) < MAX_COMMAND
+            if short and _LINES_OF_OPTIONS.fullmatch(view.text.strip()):
                 words = split(_filled(self.fill(view), {}), self.contents)
                 self.emit(words, image, env, item.place)
             else:

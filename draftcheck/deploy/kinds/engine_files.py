@@ -18,7 +18,7 @@ _TABBY = re.compile(
 )
 _TABBY_KEY = re.compile(
     r"^[ \t]+(?:inline_model_loading|use_dummy_models|draft_model_name|draft_model_dir"
-    r"|draft_cache_mode|cache_mode|gpu_split_auto|autosplit_reserve):",
+    r"|draft_mode|draft_num_tokens|draft_cache_mode|cache_mode|gpu_split_auto|autosplit_reserve):",
     re.MULTILINE,
 )
 _LLM_API = re.compile(

@@ -68,22 +68,18 @@ def _tokens(view: TextView) -> Iterator[PowerShellToken]:
 
 def _statements(view: TextView) -> Iterator[_Statement]:
     """Cut at new lines and braces; a comma at the end, or an open bracket, goes on."""
-    at, brackets, braces = _Statement(), 0, 0
+    at, brackets, braces, listed, last = _Statement(), 0, 0, False, ""
     for token in _tokens(view):
-        if token.sign == "(":
-            brackets += 1
-        elif token.sign == ")":
-            brackets = max(brackets - 1, 0)
-        open_list = brackets and any(
-            each.sign == "@" or (each.view.text.lower() == "param") for each in at.tokens
-        )
-        last = at.tokens[-1].sign if at.tokens else ""
-        if token.sign in ("\n", ";", "{", "}", "|") and not open_list and last != ",":
+        brackets = max(brackets + (token.sign == "(") - (token.sign == ")"), 0)
+        ends = token.sign in ("\n", ";", "{", "}", "|") and not (listed and brackets)
+        if ends and last != ",":
             braces = max(braces + (token.sign == "{") - (token.sign == "}"), 0)
             yield at
-            at, brackets = _Statement(branch=braces > 0), 0
+            at, brackets, listed, last = _Statement(branch=braces > 0), 0, False, ""
         elif token.sign != "\n":
             at.tokens.append(token)
+            listed = listed or token.sign == "@" or token.view.text.lower() == "param"
+            last = token.sign
     yield at
 
 
