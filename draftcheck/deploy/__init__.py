@@ -13,5 +13,6 @@ options     options/given.py turns words and keys into GivenOptions, by the engi
             (options/tables.py) at the version that file_versions.py finds
 findings    options/checks.py: options that this version does not have, values that it does not
             take, options that do not go together; and the changes for --fix
+left over   leftovers.py: options of speculation that stand in no setup
 deployment  find.py ties it together: target, draft, method, circumstances, findings: a Deployment
 """

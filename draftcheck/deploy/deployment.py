@@ -13,7 +13,7 @@ from typing import Any
 
 from draftcheck.deploy.syntax.shell_words import Lexer
 from draftcheck.deploy.syntax.templates import TOO_LONG
-from draftcheck.deploy.text import TextView, Word, joined
+from draftcheck.deploy.text import SourceText, TextView, Word, joined
 from draftcheck.values.findings import FilePlace, Finding
 
 
@@ -47,6 +47,11 @@ class DocumentTree:
     def view(self) -> TextView | None:
         """The text of a scalar with its places."""
         return self.word.view if self.word is not None else None
+
+    @property
+    def says(self) -> bool:
+        """Whether a scalar says something: it is neither null nor empty."""
+        return self.word is not None and self.word.kind != "null" and bool(self.word.text)
 
     def get(self, *path: str) -> DocumentTree | None:
         """The value under these keys, one below the other."""
@@ -149,6 +154,12 @@ class Contents:
     """Variables that a file beside this one gives values to."""
     left: int = 3_000_000
     """How much more may be read: no file makes the gate hang, nor one inside another."""
+    source: SourceText | None = None
+    """The whole text."""
+    replaced: list[Word] = field(default_factory=list)
+    """Words that other ways through a script use."""
+    seen: list[FileTrouble] = field(default_factory=list)
+    """Options of speculation that stand in none of its setups."""
     depth: int = 0
     cut: bool = False
     """Something was left out, and that was said."""

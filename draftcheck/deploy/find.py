@@ -8,9 +8,11 @@ from dataclasses import replace
 from fnmatch import fnmatchcase
 from typing import Any
 
+from draftcheck.deploy import leftovers
 from draftcheck.deploy.deployment import Command, Contents, Deployment, Document, FileTrouble
 from draftcheck.deploy.discover import Neighbours
 from draftcheck.deploy.file_versions import KnownVersion, Versions
+from draftcheck.deploy.kinds.markdown import SUFFIXES
 from draftcheck.deploy.options import checks, given, programs
 from draftcheck.deploy.options.given import ENV, GivenOption, GivenOptions, parts
 from draftcheck.deploy.options.tables import OptionTable, load, view
@@ -38,15 +40,22 @@ def find(
     """Every engine that the file starts, with or without speculation."""
     versions = versions or Versions(contents, beside)
     made = []
+    understood = set[int]()
     for command in contents.commands:
         start = programs.start(command)
         if start is not None:
             made.append(_of_command(command, *start, versions, beside))
+            understood |= leftovers.lines_of(command)
     for document in contents.documents:
         row = programs.document(document)
         for part in given.sections(document, row) if row is not None else ():
             one = _of_document(part, row, versions) if row is not None else None
             made += [one] if one is not None else []
+            understood |= leftovers.lines_of(document)
+    if any(deployment.speculates for deployment in made):
+        understood |= leftovers.lines_of_words(contents.replaced)
+    if contents.source is not None and not contents.source.name.lower().endswith(SUFFIXES):
+        contents.seen += leftovers.find(contents.source, understood)
     return made
 
 
@@ -61,6 +70,7 @@ def _of_command(
     told = versions.tell(table, command)
     setting = _setting(table, told, row.letter)
     setting.python_arguments, setting.speculates_always = row.open, row.always
+    setting.may_hold_more = row.part
     prefix = table.head.env
     for name, word in command.env.items() if prefix else ():
         if name.startswith(prefix):

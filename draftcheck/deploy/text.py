@@ -175,8 +175,7 @@ class TextView:
             # The templates of the file instead of holes; the first of them is what is unknown.
             parts, at, unknown = list[str](), 0, ""
             for start, end in templates.holes(self.text):
-                first = self.offset(start)
-                shown = self.source.text[first : first + end - start]
+                shown = self.source.text[self.offset(start) : self.offset(end - 1) + 1]
                 if self.extent is not None or templates.HOLE in shown:
                     shown = "{{ … }}"
                 parts += [self.text[at:start], shown]
@@ -199,6 +198,8 @@ class Word:
     """As the file spells it, quotes included; None: it cannot be replaced in place."""
     kind: str = "str"
     """str, int, float, bool or null: what the file's own syntax makes of a scalar."""
+    maybe: bool = False
+    """Given under a condition: another of its name may stand in its stead."""
 
     @property
     def exact(self) -> bool:

@@ -63,6 +63,8 @@ class GateTable(msgspec.Struct, frozen=True):
     versions: dict[str, str] = msgspec.field(default_factory=dict)
     unresolved: Unresolved | None = None
     """Whether what could not be checked fails the gate, or is only said."""
+    markdown: bool | None = None
+    """Whether the commands of Markdown count like those of other files; None: for notes only."""
 
 
 class IgnoreTable(msgspec.Struct, frozen=True):

@@ -44,6 +44,8 @@ class GateReport(PublicResult):
     findings: tuple[Finding, ...] = ()
     idle: int = 0
     """Engines that are started without speculation."""
+    recipes: int = 0
+    """Setups that Markdown shows."""
     lock: str | None = None
     """The lock that was read; None: there is none."""
     missing: tuple[str, ...] = ()
@@ -68,7 +70,7 @@ class GateReport(PublicResult):
 
     @property
     def empty(self) -> bool:
-        return not self.setups and not self.idle and not self.findings
+        return not (self.setups or self.idle or self.findings or self.recipes)
 
     def count(self, severity: Severity) -> int:
         """Findings of that severity, ignored and unchecked ones left out."""

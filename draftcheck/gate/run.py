@@ -45,6 +45,10 @@ HEADS = re.compile(r"eagle|medusa|speculator|accelerator|mtp|nextn|dflash|dspark
 """Names of drafts for which an engine that is told no method may choose another one."""
 
 
+MOST_NAMED = 5
+"""Files that a finding lists."""
+
+
 @dataclass(frozen=True, slots=True)
 class GateRequest:
     """What `draftcheck gate` is asked for."""
@@ -93,6 +97,11 @@ class _Gate:
         findings: list[Finding] = []
         for file in self._survey.files:
             findings += self._file(file)
+        if self._survey.mentions:
+            names = self._survey.mentions
+            more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
+            saw = ", ".join(names[:MOST_NAMED]) + more
+            findings.append(gate_finding("GAT018", FilePlace(names[0], 1), saw))
         for flaw in self._lock.flaws.values() if self._lock is not None else ():
             place = FilePlace(self._lock_name, flaw.line)
             findings.append(gate_finding(flaw.rule, place, flaw.saw))
@@ -107,6 +116,7 @@ class _Gate:
                 sorted(findings, key=lambda f: (f.place.file, f.place.line, f.place.column, f.rule))
             ),
             idle=self._idle,
+            recipes=sum(file.recipes for file in self._survey.files),
             lock=self._lock_name if self._lock is not None else None,
             missing=tuple(dict.fromkeys(key for key in keys if key is not None)),
         )

@@ -14,10 +14,12 @@ from pathlib import Path
 
 from draftcheck.deploy import discover, file_versions
 from draftcheck.deploy import find as deployments
-from draftcheck.deploy.deployment import Deployment
+from draftcheck.deploy.deployment import Contents, Deployment
 from draftcheck.deploy.discover import KnownFolders
 from draftcheck.deploy.file_versions import ImageLists, Versions
 from draftcheck.deploy.kinds import choose
+from draftcheck.deploy.kinds.markdown import SUFFIXES
+from draftcheck.deploy.options import programs
 from draftcheck.deploy.text import decoded, searchable
 from draftcheck.errors import ReadError
 from draftcheck.gate import ignores, manifest
@@ -28,7 +30,14 @@ from draftcheck.gate.minimums import TrialDemand
 from draftcheck.gate.results import gate_finding
 from draftcheck.rulebook import file_rules
 from draftcheck.values.findings import FilePlace, Finding
+from draftcheck.values.words import Severity
 
+NOT_TEXT = (
+    ".png", ".jpg", ".jpeg", ".gif", ".webp", ".ico", ".pdf", ".svg", ".mp4", ".mp3", ".wav",
+    ".zip", ".gz", ".xz", ".bz2", ".zst", ".whl", ".so", ".dll", ".exe", ".o", ".a", ".bin", ".pt",
+    ".pth", ".safetensors", ".gguf", ".onnx", ".npy", ".npz", ".parquet", ".arrow", ".ttf",
+    ".woff", ".woff2", ".csv", ".tsv", ".patch", ".diff", ".lock", ".map",
+)  # fmt: skip
 PROGRAMS = (".py", ".ipynb")
 """Reading programs costs most, and without a word of speculation there is nothing in them."""
 
@@ -53,6 +62,8 @@ class SurveyedFile:
     setups: list[SurveyedDeployment] = field(default_factory=list)
     findings: list[Finding] = field(default_factory=list)
     ignores: list[IgnoreComment] = field(default_factory=list)
+    recipes: int = 0
+    """Of a document: the setups that it shows."""
     manifest: GateManifest | None = None
     """Where it is one."""
 
@@ -68,6 +79,8 @@ class DeploySurvey:
     """Files in all."""
     files: list[SurveyedFile] = field(default_factory=list)
     """Those that are about an engine."""
+    mentions: list[str] = field(default_factory=list)
+    """Texts that are no deploy files and hold options of speculation."""
     ignores: list[tuple[FilePlace, IgnoreTable]] = field(default_factory=list)
     """Of the manifests, whether they were looked at themselves or not."""
     unresolved: str | None = None
@@ -201,8 +214,10 @@ def _about_all(names: Sequence[str]) -> bool:
 
 
 def _look(name: str, explicit: bool, survey: DeploySurvey) -> SurveyedFile | None:
-    if not choose.could(name):  # not even opened
+    if not choose.could(name):
         survey.looked_at += 1
+        if not name.lower().endswith(NOT_TEXT) and _mentions(name):
+            survey.mentions.append(name)
         return None
     try:
         data = discover.read(name, follow=explicit)
@@ -214,6 +229,15 @@ def _look(name: str, explicit: bool, survey: DeploySurvey) -> SurveyedFile | Non
         return None
     survey.looked_at += 1
     return survey.read(name, data)
+
+
+def _mentions(name: str) -> bool:
+    """Whether a text that is no deploy file holds an option that one engine alone has."""
+    try:
+        data = discover.read(name, follow=False) or b""
+    except ReadError:
+        return False
+    return programs.signed(data) and b"\0" not in data[:1024]
 
 
 def _file(
@@ -236,7 +260,15 @@ def _file(
     gpu = manifests.gpu(folder)
     beside = folders.beside(name)
     around = Versions(contents, beside, name, data, versions, lists)
-    for deployment in deployments.find(contents, beside, around):
+    found_here = deployments.find(contents, beside, around)
+    if name.lower().endswith(SUFFIXES) and not manifests.root().gate.markdown:
+        # What a document shows is a note at most, and its models need not be locked.
+        shown = manifests.root().gate.markdown is None
+        about = [f for each in found_here for f in each.findings if shown]
+        file.findings += [replace(f, severity=Severity.NOTE) for f in about]
+        file.recipes = sum(each.speculates for each in found_here) if shown else 0
+        return file
+    for deployment in found_here:
         file.setups.append(SurveyedDeployment(deployment, paths, versions, gpu))
     if Path(name).name == manifest.NAME:
         found = file.manifest = manifest.interpret(contents)
@@ -244,13 +276,24 @@ def _file(
         versions, gpu = {**found.gate.versions, **said}, found.gate.gpu or gpu
         for deployment, wanted in found.pairs:
             file.setups.append(SurveyedDeployment(deployment, paths, versions, gpu, wanted))
-    elif _speculates(data):
+    elif _troubled(file, contents):
         file.findings += [
             gate_finding("GAT001", trouble.place, trouble.text) for trouble in contents.troubles
         ]
+    if not contents.troubles:
+        file.findings += [gate_finding("GAT017", seen.place, seen.text) for seen in contents.seen]
     if ignores.MARK in searchable(data):
         file.ignores = ignores.find(decoded(data).text, name)
     return file
+
+
+def _troubled(file: SurveyedFile, contents: Contents) -> bool:
+    """Whether what was not understood may be about speculation, not a script of any other kind."""
+    if not contents.troubles:
+        return False
+    if contents.commands and not file.setups and not contents.documents:
+        return programs.signed(searchable(file.data))
+    return _speculates(file.data)
 
 
 def _speculates(data: bytes) -> bool:

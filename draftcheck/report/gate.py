@@ -64,8 +64,9 @@ def _shown(report: GateReport, verbose: bool) -> list[Finding]:
 
 
 def _remark(finding: Finding) -> bool:
-    """What nothing stops for: counted, and told where it is asked for."""
-    return finding.severity is Severity.NOTE
+    """What nothing stops for: counted, and told where it is asked for. Only where options were seen
+    and not read is always told."""
+    return finding.severity is Severity.NOTE and finding.rule != "GAT018"
 
 
 def _cause(group: list[Finding], report: GateReport) -> str:
@@ -135,6 +136,7 @@ def _counts(report: GateReport) -> str:
         parts.append(f"{ignored} ignored")
     setups = _count(len(report.setups), "setup")
     idle = f", {report.idle} without speculation" if report.idle else ""
+    idle += f", {report.recipes} in Markdown" if report.recipes else ""
     fixable = sum(f.fixable and f.ignored is None for f in report.findings)
     hint = f"; --fix mends {fixable}" if fixable else ""
     files = _count(report.looked_at, "file")
@@ -151,7 +153,7 @@ def _body(report: GateReport) -> dict[str, Any]:
         **HEAD,
         **picked(
             report, "verdict", "nothing_to_check=empty", "files_looked_at=looked_at",
-            "setups_without_speculation=idle", "lock", "missing",
+            "setups_without_speculation=idle", "setups_in_markdown=recipes", "lock", "missing",
         ),
         "setups": [
             {

@@ -156,7 +156,7 @@ TOO_MUCH: dict[str, tuple[str, str]] = {
         "run.py",
         "import subprocess\nsubprocess.run(['vllm', 'serve', 'a/c'] + "
         + "['--x', 'y'] + " * 40
-        + f"['--speculative-config', '{JSON}'])\n",
+        + """['--speculative-config', '{"model": "a/b", "num_speculative_tokens": 3}'])\n""",
     ),
     "30,000 commands": (
         "values.yaml",

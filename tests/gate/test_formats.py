@@ -37,7 +37,7 @@ def test_json(bad: Repo) -> None:
     assert report["schema_version"] == 1
     assert set(report) == {
         "schema_version", "draftcheck_version", "verdict", "nothing_to_check", "files_looked_at",
-        "setups_without_speculation", "lock", "missing", "setups", "findings",
+        "setups_without_speculation", "setups_in_markdown", "lock", "missing", "setups", "findings",
     }  # fmt: skip
     assert set(report["setups"][0]) == {
         "file", "line", "column", "end_line", "end_column", "name", "engine", "version",

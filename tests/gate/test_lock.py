@@ -361,6 +361,7 @@ def hub_repo(tmp_path: Path, run: Run) -> Any:
         home = tmp_path / "home"
         home.mkdir()
         Repo(home, run).serve("serve.sh", "org/big", "org/small")
+        (home / "draftcheck.toml").write_text('[gate]\nexclude = ["cache/*"]\n')
         yield home, hub, Draftcheck(hub, home)
 
 

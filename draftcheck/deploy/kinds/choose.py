@@ -20,6 +20,8 @@ from draftcheck.deploy.kinds import (
     engine_files,
     ini,
     makefile,
+    markdown,
+    powershell,
     python_file,
     shell,
 )
@@ -75,11 +77,13 @@ KINDS = (
     FileKind(r".+\.(?:pbtxt|prototxt)", engine_files.read_pbtxt),
     FileKind(r"(?!package-lock\.json).+\.json", containers.read_json),
     FileKind(r".+\.ipynb", python_file.read_notebook),
-    FileKind(r".+\.(?:bat|cmd|ps1)", batch.read),
+    FileKind(r".+\.(?:bat|cmd)", batch.read),
+    FileKind(r".+\.ps1", powershell.read),
+    FileKind(r".+\.(?:md|markdown|mdx)", markdown.read),
     FileKind(r".+\.py", python_file.read),
     FileKind(r"[^.]+", python_file.read, _holds(r"\A#!.*\bpython")),
     FileKind(
-        r".+\.(?:sh|bash|zsh|ksh|command|sbatch|slurm)"
+        r".+\.(?:sh|bash|zsh|ksh|command|sbatch|slurm|env)|\.env(?:\..+)?"
         r"|\.(?:envrc|bashrc|bash_aliases|zshrc|profile)",
         shell.read,
     ),
@@ -145,8 +149,9 @@ def read(data: bytes, name: str, outside: Mapping[str, str] | None = None) -> Co
     kind = kind_of(name, text)
     if kind is None:
         return None
-    contents = Contents(_inside, outside=outside or {})
-    view = TextView(SourceText(name, text), text, [0], [0], name=_base(name))
+    source = SourceText(name, text)
+    contents = Contents(_inside, outside=outside or {}, source=source)
+    view = TextView(source, text, [0], [0], name=_base(name))
     if file.odd is not None:
         contents.trouble(view.place(file.odd, file.odd + 1), "not UTF-8: read as Latin-1")
     if _TEMPLATE_SUFFIX.search(name.lower()) and not name.endswith(".tpl"):

@@ -2,7 +2,8 @@
 
 ContainerReader turns parts of such a tree into commands; compose files, Kubernetes objects and
 llama-swap's configuration say where they stand. In other YAML and JSON (Helm values, CI steps …)
-lists of arguments are told by their names.
+lists of arguments are told by their names, and under any key a text or a list that is an engine's
+command is read as one.
 """
 
 from __future__ import annotations
@@ -22,7 +23,12 @@ from draftcheck.deploy.syntax.yaml_tree import parse
 from draftcheck.deploy.text import TextView, Word
 from draftcheck.values.findings import FilePlace
 
+MAX_COMMAND = 20_000
+"""Characters of a command that goes over several lines without a shell."""
 Fill = Callable[[TextView], TextView]
+_LINES_OF_OPTIONS = re.compile(
+    r"[^\n#\\&|;]+(?=\n[ \t]*-)(?:\n[ \t]*(?:-[^\n]*[^\n\\&|;]|#[^\n]*|(?=\n)))+"
+)
 _REFERENCE = re.compile(r"\$\$|\$\(([A-Za-z_][\w.-]*)\)")
 
 
@@ -100,7 +106,14 @@ class ContainerReader:
         """Read a scalar, or a list of scalars, as shell text."""
         for item in tree.items if tree.items is not None else (tree,):
             view = item.view
-            if view is not None and hinted(view.text):
+            if view is None or not hinted(view.text):
+                continue
+            # One command, as llama-swap has it.
+            short = len(view.text) < MAX_COMMAND
+            if short and _LINES_OF_OPTIONS.fullmatch(view.text.strip()):
+                words = split(_filled(self.fill(view), {}), self.contents)
+                self.emit(words, image, env, item.place)
+            else:
                 shell.inside(self.fill(view), self.contents, None, image, env)
 
     def file(self, tree: DocumentTree, name: str) -> None:
@@ -160,10 +173,12 @@ def read_compose(view: TextView, contents: Contents) -> None:
     """Services with image, entrypoint, command and environment."""
     reader = ContainerReader(contents, lambda text: interpolated(text, None, contents.outside))
     for tree in parse(view, contents):
-        for _, service in tree.pairs("services"):
+        for key, service in tree.pairs("services"):
             env = reader.environment(service.get("environment"))
             args = reader.args(service.get("entrypoint")) + reader.args(service.get("command"))
-            reader.emit(args, reader.image(service.get("image")), env)
+            # Built here: what its entry point hands on is told by the options.
+            image = reader.image(service.get("image")) or key.view.slice(0, 0).word()
+            reader.emit(args, image, env)
             inline = service.get("build", "dockerfile_inline")
             if inline is not None:
                 reader.file(inline, "Dockerfile")
@@ -180,18 +195,24 @@ def read_kubernetes(view: TextView, contents: Contents) -> None:
 
 def objects(reader: ContainerReader, trees: list[DocumentTree]) -> None:
     """Every mapping that names an image, a command or its arguments, and every file."""
-    found = [mapping for tree in trees for mapping in mappings(tree)]
+    described = (tree for tree in trees if tree.said("kind") != "CustomResourceDefinition")
+    found = [mapping for tree in described for mapping in mappings(tree)]
     settings = {  # what the ConfigMaps of the same file hold, by their names
         mapping.said("metadata", "name"): reader.environment(mapping.get("data"))
         for mapping in found
         if mapping.said("kind") == "ConfigMap"
     }
+    files = set[int]()
     for mapping in found:
         if mapping.said("kind") in ("ConfigMap", "Secret"):
             for key, value in (*mapping.pairs("data"), *mapping.pairs("stringData")):
                 reader.file(value, key.text)
-        else:
+            files |= {id(mapping.get("data")), id(mapping.get("stringData"))}
+        elif id(mapping) not in files:
             _container(reader, mapping, settings)
+            for key, value in mapping.entries or ():
+                if key.text not in ("command", "args"):
+                    _engine_command(reader, key.text, value, reader.image(mapping.get("image")), {})
             for inner in (mapping.get("helm", "values"), mapping.get("serveConfigV2")):
                 if inner is not None and inner.word is not None:  # Argo CD, KubeRay
                     reader.file(inner, "values.yaml")
@@ -261,6 +282,9 @@ def _filled(view: TextView, macros: dict[str, TextView]) -> TextView:
 # ---- any other YAML or JSON ----
 
 _ARGUMENTS = re.compile(r"(?:\w*_?args|\w*Args|arguments|\w*[fF]lags|extra_?opts)")
+_PROSE = re.compile(
+    r"(?i)desc(?:ription)?|help|title|summary|comments?|notes?|docs?|documentation|about|readme"
+)
 _SCRIPTS = {
     "run", "cmds", "script", "before_script", "after_script", "shell", "runcmd",
     "ansible.builtin.shell", "ansible.builtin.command",
@@ -289,7 +313,25 @@ class _Above:
 def read_yaml(view: TextView, contents: Contents) -> None:
     reader = ContainerReader(contents)
     for tree in parse(view, contents):
-        walk(reader, tree)
+        if tree.get("model", "model_id") is not None and tree.get("features") is not None:
+            _recipe(reader, tree)
+        else:
+            walk(reader, tree)
+
+
+def _recipe(reader: ContainerReader, tree: DocumentTree) -> None:
+    """vLLM's recipes: a model, its arguments, features and overrides that add some, and a guide."""
+    model = reader.word(tree.get("model", "model_id"))
+    base = reader.args(tree.get("model", "base_args"))
+    lists = [(key, value) for each in mappings(tree) for key, value in each.entries or ()]
+    for key, value in lists:
+        words = reader.args(value) if value.items and key.text != "base_args" else []
+        if model is not None and any(programs.is_sign(word.text) for word in words):
+            told = programs.table().runtimes["vllm"]
+            program = [Word(word, model.place, model.view.vague(word, 0, 0)) for word in told]
+            reader.emit([*program, model, *base, *words], place=value.place)
+    if (guide := tree.get("guide")) is not None:
+        reader.file(guide, "guide.md")
 
 
 def walk(reader: ContainerReader, tree: DocumentTree) -> None:
@@ -307,6 +349,8 @@ def walk(reader: ContainerReader, tree: DocumentTree) -> None:
         if at.entries is None:
             continue
         above = _around(reader, at, above)
+        if under != "engine_kwargs":
+            _engine_options(reader, at)
         if under != "with":  # the inputs of an action have names of their own
             _mapping(reader, at, above, seen)
         waiting.extend((value, above, key.text) for key, value in reversed(at.entries))
@@ -317,7 +361,8 @@ def walk(reader: ContainerReader, tree: DocumentTree) -> None:
 def _around(reader: ContainerReader, mapping: DocumentTree, above: _Above) -> _Above:
     container = mapping.get("container")
     inner = container.get("image") if container is not None else None
-    image = reader.image(mapping.get("image") or inner or container)
+    base = mapping.get("base_image", "image")
+    image = reader.image(mapping.get("image") or inner or container or base)
     if image is None and mapping.get("repository") is not None and mapping.get("tag") is not None:
         image = reader.image(mapping)
     if image is not None:
@@ -353,11 +398,50 @@ def _mapping(reader: ContainerReader, mapping: DocumentTree, above: _Above, seen
         elif _OPTIONS.fullmatch(key.text):
             _options(reader, value, above, env)
             seen.add(id(value))
+        else:
+            _engine_command(reader, key.text, value, above.image, env)
     if mapping.get("engine_kwargs") is not None and mapping.get("model_loading_config") is not None:
         reader.contents.document("ray-llm", mapping)
     words[:0] = started(mapping.get("modelCommand"), above.model)
     if words:
         reader.emit(references(words, env), above.image, env)
+
+
+def _engine_options(reader: ContainerReader, mapping: DocumentTree) -> None:
+    """A mapping that holds keys which one engine alone has: that engine's options, by name."""
+    keys = {key.text.replace("_", "-") for key, _ in mapping.entries or ()}
+    if keys & programs.sign_keys():
+        inner = mapping.get("speculative_config", "decoding_type")
+        if inner is not None or mapping.get("decoding_type") is None:
+            kind = "trtllm" if inner is not None else "options-inside"
+            reader.contents.document(kind, mapping)
+
+
+def _engine_command(
+    reader: ContainerReader,
+    key: str,
+    value: DocumentTree,
+    image: Word | None,
+    env: dict[str, Word],
+) -> None:
+    """A text or a list of words that is an engine's command, whatever the key is called."""
+    if _PROSE.fullmatch(key):
+        return
+    texts = [item.word.text for item in value.items or (value,) if item.word is not None]
+    if value.word is not None and "```" in value.word.text:
+        reader.file(value, "text.md")
+    elif value.items is not None and len(texts) == len(value.items) and _words_of_command(texts):
+        reader.emit(references(reader.args(value), env), image, env, value.place)
+    elif any(programs.starts_engine(text) for text in texts if " " in text or "\n" in text):
+        reader.script(value, image, env)
+
+
+def _words_of_command(texts: list[str]) -> bool:
+    """Whether these are the words of one command: no word is a command by itself."""
+    started = programs.starts_engine(" ".join(texts[:8]))
+    return (started or any(map(programs.is_sign, texts))) and not any(
+        programs.starts_engine(text) and " " in text for text in texts
+    )
 
 
 def _listed(reader: ContainerReader, value: DocumentTree) -> list[Word]:
@@ -387,11 +471,14 @@ def _options(
 
 
 _WORTH = re.compile(r"\"(?:image|command|\w*[aA]rgs|cmd|entry[pP]oint|run|scripts?)\"\s*:")
+_NOT_WORTH = re.compile(r"tokenizer.*\.json|vocab\.json|.*\.index\.json|added_tokens\.json")
 
 
 def read_json(view: TextView, contents: Contents) -> None:
     """A document of engine arguments, or the commands that it describes."""
-    if view.name != "model.json" and not _WORTH.search(view.text):
+    worth = _WORTH.search(view.text) or programs.starts_engine(view.text)
+    worth = worth or programs.signed(view.text.encode(errors="replace"))
+    if _NOT_WORTH.fullmatch(view.name) or (view.name != "model.json" and not worth):
         return
     tree = json_places.parse_view(view, contents, "JSON")
     if tree is None or tree.word is not None:

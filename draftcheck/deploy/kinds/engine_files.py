@@ -17,15 +17,17 @@ _TABBY = re.compile(
     re.MULTILINE,
 )
 _TABBY_KEY = re.compile(
-    r"^[ \t]+(model_name|model_dir|inline_model_loading|use_dummy_models|draft_model_name"
-    r"|draft_model_dir|cache_mode|max_seq_len):",
+    r"^[ \t]+(?:inline_model_loading|use_dummy_models|draft_model_name|draft_model_dir"
+    r"|draft_mode|draft_num_tokens|draft_cache_mode|cache_mode|gpu_split_auto|autosplit_reserve):",
     re.MULTILINE,
 )
 _LLM_API = re.compile(
-    r"^[ \t]+[\"']?decoding_type[\"']?:|^(?:kv_cache_config|cuda_graph_config):", re.M
+    r"^[\"']?speculative_config[\"']?:[^\n]*\n(?:[ \t]+[^\n]*\n)*?[ \t]+[\"']?decoding_type[\"']?:"
+    r"|^(?:kv_cache_config|cuda_graph_config):",
+    re.MULTILINE,
 )
 _OPTIONS = re.compile(
-    r"^[\"']?(?:model|model[-_]path|speculative[-_][\w-]+|draft[-_]model[\w-]*"
+    r"^[ ]?[\"']?(?:model|model[-_]path|speculative[-_][\w-]+|draft[-_]model[\w-]*"
     r"|served[-_]model[-_]name|tensor[-_]parallel[-_]size)[\"']?[ \t]*:",
     re.MULTILINE,
 )
@@ -52,7 +54,7 @@ def _kind(name: str, text: str) -> str | None:
     if _LLM_API.search(text):
         return "trtllm"
     sections = set(_TABBY.findall(text))
-    if "draft_model" in sections or ({"model"} <= sections and _TABBY_KEY.search(text)):
+    if sections & {"model", "draft_model"} and _TABBY_KEY.search(text):
         return "tabbyapi"
     if _OPTIONS.search(text) and not _SCALAR_MODEL.search(text) and not _CHART.search(text):
         return "options"

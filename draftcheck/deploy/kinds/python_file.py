@@ -12,6 +12,7 @@ from dataclasses import replace
 
 from draftcheck.deploy.deployment import TOO_MUCH, Contents, DocumentTree, split
 from draftcheck.deploy.kinds import shell
+from draftcheck.deploy.options.programs import is_sign
 from draftcheck.deploy.syntax import json_places
 from draftcheck.deploy.syntax.python_values import PythonScope, PythonValues
 from draftcheck.deploy.syntax.variables import Variables
@@ -33,7 +34,7 @@ _STARTS = {
 }  # fmt: skip
 _WORTH = re.compile(
     r"\b(?:AsyncLLM|LLM|\w*EngineArgs|Engine|ServerArgs|Llama|LLMPipeline|VLMPipeline|Runtime"
-    r"|stream_generate|pip_install)\(|subprocess|os\.(?:system|popen|exec)|assistant_|prompt_lookup_"
+    r"|stream_generate|pip_install)\(|--spec|--model-draft|subprocess|os\.(?:system|popen|exec)|assistant_|prompt_lookup_"
     r"|speculative_|draft_model|num_draft_tokens|use_mtp|\.generate\(\*\*|pipeline\(\*\*"
 )
 _INSTALLS = ("pip_install", "uv_pip_install")
@@ -59,6 +60,7 @@ def read(view: TextView, contents: Contents) -> None:
         return
     for call, scope in _calls(tree, values):
         _call(call, scope, values, contents)
+    _lists(values, contents)
     if values.cut:
         contents.cut_at(view.place(0, 0), TOO_MUCH)
 
@@ -66,15 +68,22 @@ def read(view: TextView, contents: Contents) -> None:
 def _calls(tree: ast.Module, values: PythonValues) -> list[tuple[ast.Call, PythonScope]]:
     """Every call with its scope, in the order of the file; names are bound on the way."""
     found = list[tuple[ast.Call, PythonScope]]()
-    waiting: list[tuple[ast.AST, PythonScope]] = [(tree, PythonScope())]
+    values.scopes.append(PythonScope())
+    waiting: list[tuple[ast.AST, PythonScope]] = [(tree, values.scopes[0])]
     while waiting:
         node, scope = waiting.pop()
         if isinstance(node, ast.Call):
             found.append((node, scope))
             _grows(node, scope, values)
+        elif isinstance(node, ast.List):
+            values.lists.append((node, scope))
         _binds(node, scope, values)
+        if isinstance(node, ast.Return) and node.value is not None and scope.function:
+            outer = scope.parent or scope
+            outer.returned.setdefault(scope.function, []).append((node.value, scope))
         if isinstance(node, _SCOPES):
             scope = _parameters(node, scope)
+            values.scopes.append(scope)
         waiting.extend((child, scope) for child in ast.iter_child_nodes(node))
     return sorted(found, key=lambda each: (each[0].lineno, each[0].col_offset))
 
@@ -82,7 +91,7 @@ def _calls(tree: ast.Module, values: PythonValues) -> list[tuple[ast.Call, Pytho
 def _parameters(
     node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda, scope: PythonScope
 ) -> PythonScope:
-    inner = PythonScope(scope)
+    inner = PythonScope(scope, function=getattr(node, "name", ""))
     arguments = node.args
     positional = [*arguments.posonlyargs, *arguments.args]
     defaults: list[ast.expr | None] = [*arguments.defaults]
@@ -114,7 +123,7 @@ def _binds(node: ast.AST, scope: PythonScope, values: PythonValues) -> None:
         _target(node.target, node.value, scope, values)
     elif isinstance(node, ast.AugAssign):
         name = values.dotted(node.target)
-        if isinstance(node.op, ast.Add):
+        if isinstance(node.op, ast.Add | ast.BitOr):
             scope.added.setdefault(name, []).append((None, node.value))
         else:
             scope.bind(name, None)
@@ -179,6 +188,30 @@ def _call(node: ast.Call, scope: PythonScope, values: PythonValues, contents: Co
                 entries.append((values.named("self", node.func.value), receiver))
         tree = DocumentTree(values.place(node), entries=tuple(entries))
         contents.document("python-call", tree, name)
+
+
+def _lists(values: PythonValues, contents: Contents) -> None:
+    """Lists of words that hold an engine's own options, though what runs them was not found."""
+    taken = {word.place for command in contents.commands for word in command.words}
+
+    def emit(tree: DocumentTree) -> None:
+        words = [item.word for item in tree.items or () if item.word is not None]
+        if any(is_sign(word.text) and word.place not in taken for word in words):
+            taken.update(word.place for word in words)
+            shell.Unwrapping(contents, Variables(), tree.place).emit(words)
+
+    signed = [
+        (node, scope)
+        for node, scope in values.lists
+        if any(isinstance(e, ast.Constant) and is_sign(str(e.value)) for e in node.elts)
+    ]
+    for scope in values.scopes if signed else ():
+        for name in scope.bound:
+            value = scope.find(name)
+            if value is not None and isinstance(value[0], ast.List):
+                emit(values.read(ast.copy_location(ast.Name(name), value[0]), scope))
+    for node, scope in signed:
+        emit(values.read(node, scope))
 
 
 def _program(

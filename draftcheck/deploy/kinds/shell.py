@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Literal
 
@@ -26,8 +26,9 @@ from draftcheck.values.findings import FilePlace
 
 _ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)(\[[^\]]*\])?(\+?)=")
 _ARGUMENT = re.compile(r"\$\{?(?:\d|OPTARG\b|(?:i|arg|opt)\b)")
-_OPENING = {"if", "while", "until", "for", "case", "select"}
+_OPENING = {"if", "while", "until", "for", "select"}
 _CLOSING = {"fi", "done", "esac"}
+_NEXT_PATTERN = (";;", ";&", ";;&")
 _BETWEEN = {"then", "else", "elif", "do", "!", "{", "}", "time", "coproc"}
 STATEMENT, WORD = 100, 50
 """What they cost of the file's budget: some 30,000 commands, or twice as many words."""
@@ -65,6 +66,9 @@ class ShellScript:
     _written: list[tuple[str, RawWord | None, RawWord | None]] = field(default_factory=list)
     _branches: int = 0
     _parens: int = 0
+    _cases: int = 0
+    _pattern: bool = False
+    """Whether the pattern of a case is being read: it runs nothing."""
 
     def run(self) -> None:
         for name, word in self.env.items():
@@ -80,8 +84,15 @@ class ShellScript:
             if self.contents.left < 0:
                 self.contents.cut_at(self.view.place(token.start, token.end), TOO_MUCH)
                 return
-            if isinstance(token, RawWord):
+            if self._pattern:
+                self._in_pattern(token)
+            elif isinstance(token, RawWord):
                 self._words.append(token)
+                if token.bare == "in" and len(self._words) > 2 and self._words[-3].bare == "case":
+                    self._words.clear()
+                    self._cases += 1
+                    self._branches += 1
+                    self._pattern = True
             elif token.redirects or token.body is not None or "<<" in token.text:
                 following = tokens[at] if at < len(tokens) else None
                 target = following if isinstance(following, RawWord) else None
@@ -89,14 +100,22 @@ class ShellScript:
                 at += target is not None
             elif token.text == "(":
                 at = self._paren(tokens, at, token)
-            elif token.text == ")" and not self._parens:
-                self._words.clear()  # the pattern of a case
             else:
-                self._parens -= token.text == ")"
+                self._parens = max(self._parens - (token.text == ")"), 0)
                 self._flush()
+                self._pattern = self._cases > 0 and token.text in _NEXT_PATTERN
         self._flush()
+        self.contents.replaced += self.variables.replaced
         for start, text in lexer.troubles:
             self.contents.trouble(self.view.place(start, start + 1), text)
+
+    def _in_pattern(self, token: RawWord | Operator) -> None:
+        if isinstance(token, RawWord) and token.bare == "esac":
+            self._cases -= 1
+            self._branches = max(self._branches - 1, 0)
+            self._pattern = False
+        elif isinstance(token, Operator) and token.text == ")":
+            self._pattern = False
 
     def _paren(self, tokens: list[RawWord | Operator], at: int, token: Operator) -> int:
         """An array, a function, or a group."""
@@ -115,6 +134,7 @@ class ShellScript:
 
     def _array(self, match: re.Match[str], tokens: list[RawWord | Operator], at: int) -> int:
         items = list[Word]()
+        self.variables.guarded = self._branches > 0
         while at < len(tokens):
             token = tokens[at]
             at += 1
@@ -122,7 +142,10 @@ class ShellScript:
                 items.extend(self.variables.expand(token, self.view))
             elif isinstance(token, Operator) and token.text == ")":
                 break
-        value = VariableValue(items=items)
+        branch = self._branches > 0
+        if branch:
+            items = [replace(item, maybe=True) for item in items]
+        value = VariableValue(items=items, branch=branch)
         (self.variables.append if match[3] else self.variables.assign)(match[1], value)
         return at
 
@@ -131,6 +154,7 @@ class ShellScript:
         words, self._words = self._words, []
         written, self._written = self._written, []
         words = self._structure(words)
+        self.variables.guarded = self._branches > 0
         if words and words[0].bare in ("[", "[[", "test"):
             return
         assigned = list[tuple[re.Match[str], RawWord]]()
@@ -151,15 +175,13 @@ class ShellScript:
                 self._branches += 1
                 self.variables.values[words[1].bare or ""] = VariableValue()
                 return []
-            if bare == "case":
-                self._branches += 1
-                return []
             if bare == "function":
                 return []
             if bare in _OPENING:
                 self._branches += 1
             elif bare in _CLOSING:
                 self._branches = max(self._branches - 1, 0)
+                self._cases -= bare == "esac" and self._cases > 0
             elif bare not in _BETWEEN:
                 break
             words = words[1:]

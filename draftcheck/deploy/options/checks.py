@@ -301,6 +301,7 @@ def _both_hold(first: GivenOption, second: GivenOption) -> bool:
     hold it under a condition, and what is not known may be nothing."""
     values = (first.value, second.value)
     known = all(value is not None and not value.unknown for value in values)
+    known = known and not (first.word.maybe or second.word.maybe)
     return known and first.word.place <= second.word.place
 
 

@@ -224,9 +224,6 @@ def _full(view: OptionsAtVersion, typed: str) -> str:
 
 # ---- keys of a configuration file, arguments of a call ----
 
-VARIABLE = re.compile(r"\$\{[^{}]*\}|\$\w+|\{\{[^{}]*\}\}")
-STAND_IN = re.compile(r"1{4,}")
-
 
 def read_keys(setting: GivenOptions, found: Document, row: KeysReading) -> None:
     """Add every key of a configuration file, or argument of a call, that the table may know."""
@@ -304,10 +301,7 @@ def inner(setting: GivenOptions, part: str, tree: DocumentTree) -> None:
     """The keys of an object, such as --speculative-config's."""
     for key, value in tree.entries or ():
         name = f"{part}.{key.text.replace('-', '_')}"
-        word = value.word
-        if word is not None and word.kind == "int" and STAND_IN.fullmatch(word.text):
-            word = replace(word, unknown="a variable")
-        setting.add(GivenOption(name, key, word, KEY, value, setting.view.meant(name)))
+        setting.add(GivenOption(name, key, value.word, KEY, value, setting.view.meant(name)))
 
 
 def _named_key(setting: GivenOptions, name: str, key: Word, tree: DocumentTree) -> None:
@@ -332,11 +326,6 @@ def objects(setting: GivenOptions) -> None:
         if entry.tree is not None and entry.tree.entries is not None:
             continue
         tree = json_places.parse(word)
-        if isinstance(tree, FileTrouble) and word.unknown:
-            # A number where a variable stands, so that the rest can be read: {"k": ${TOKENS}}.
-            text = VARIABLE.sub(lambda match: "1" * len(match[0]), word.text)
-            where = replace(word.view, text=text) if word.exact else word.view
-            tree = json_places.parse(replace(word, text=text, view=where))
         if not isinstance(tree, FileTrouble) and tree.entries is None:
             tree = FileTrouble(word.place, "not a JSON object")
         if isinstance(tree, FileTrouble):
@@ -358,6 +347,8 @@ URL = re.compile(
     r"(?P<repo>[\w.-]+/[\w.-]+)(?:/(?:resolve|blob|tree)/(?P<revision>[^/?#]+))?"
     r"(?:/(?P<file>[^?#]+))?(?:[?#].*)?$"
 )
+TO_BE_FILLED_IN = re.compile(r"\{\w*\}|<[^<>]+>|…|\.\.\.")
+"""What a template or a document has in the place of a name."""
 REPO = re.compile(r"[A-Za-z0-9_][\w.-]*/[A-Za-z0-9_][\w.-]*")
 
 
@@ -374,12 +365,16 @@ def side(setting: GivenOptions, which: str) -> Word | None:
     word, form = named.value, named.option.form if named.option else ""
     if word.unknown:
         return word
+    if (blank := TO_BE_FILLED_IN.search(word.text)) is not None:
+        return replace(word, unknown=blank[0])
     if form == "served":  # a name that only the server can resolve
         return replace(word, unknown=word.text)
     text = _written(setting, named, form)
     revision = setting.last(f"{which}_revision")
     if revision is not None and revision.text and REPO.fullmatch(text) and "@" not in text:
         text = f"{text}@{revision.text}"
+        if revision.value is not None and revision.value.unknown:
+            return replace(word, text=text, unknown=revision.value.unknown)
     return replace(word, text=text) if text != word.text else word
 
 

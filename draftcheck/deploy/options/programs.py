@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import PurePosixPath
 from typing import Literal
@@ -15,6 +15,8 @@ from draftcheck.deploy.text import Word
 from draftcheck.rulebook import files
 from draftcheck.rulebook.files import Names, RuleRow, Text
 
+LONG, HUGE = 1 << 13, 1 << 17
+"""Bytes from which on a file without a word of speculation is not parsed."""
 PYTHON = re.compile(r"(?:python|pypy)[\d.]*(?:\.exe)?|uv|uvx|pipx|poetry|pdm|rye|accelerate|conda")
 
 
@@ -30,6 +32,8 @@ class StartRow(RuleRow, frozen=True, kw_only=True):
     """Which of the engine's programs it is, as in options/*-names.toml."""
     open: bool = False
     """It has options that the engine does not have."""
+    part: bool = False
+    """It is a part of a command line: what is missing here may stand elsewhere."""
     always: bool = False
     """It does nothing but speculate: the draft alone switches it on."""
     own: Names = ()
@@ -55,6 +59,16 @@ class ImageRow(StartRow, frozen=True, kw_only=True):
     """A pattern of the tags whose entry point it is."""
     model: str | None = None
     """A pattern of first words that are the model."""
+
+
+class SignRow(RuleRow, frozen=True):
+    """Options, and keys of files, that one engine alone has."""
+
+    table: Text
+    options: Names = ()
+    keys: Names = ()
+    scripts: str = ""
+    """A pattern of the names of scripts and functions that hand their options on to it."""
 
 
 class PackageRow(RuleRow, frozen=True):
@@ -114,6 +128,9 @@ class ProgramFile(RuleRow, frozen=True):
 
     version_lists: Names
     hints: Names
+    speculation: Names
+    speculation_rare: Names
+    sign: tuple[SignRow, ...]
     runtimes: Mapping[str, Names]
     program: tuple[ProgramRow, ...]
     image: tuple[ImageRow, ...]
@@ -141,17 +158,21 @@ def hinted(text: str) -> bool:
 
 
 def hinted_bytes(data: bytes) -> bool:
-    """The same, before it is decoded."""
+    """The same, before it is decoded; of a long file a word of speculation is asked too."""
+    hints, words, rare = _hint_bytes()
+    if len(data) > HUGE and not any(word in data for word in words):
+        return False
     lower = data.lower()
-    for hint in _hint_bytes():  # noqa: SIM110 (2,000 files a second; a regex is slower still)
-        if hint in lower:
-            return True
-    return False
+    if HUGE >= len(data) > LONG and not any(word in lower for word in words + rare):
+        return False
+    return any(hint in lower for hint in hints)
 
 
 @cache
-def _hint_bytes() -> tuple[bytes, ...]:
-    return tuple(hint.encode() for hint in table().hints)
+def _hint_bytes() -> tuple[tuple[bytes, ...], ...]:
+    rows = table()
+    lists = (rows.hints, rows.speculation, rows.speculation_rare)
+    return tuple(tuple(map(str.encode, words)) for words in lists)
 
 
 @cache
@@ -179,15 +200,15 @@ def start(command: Command) -> tuple[StartRow, Sequence[Word]] | None:
                 return begun
         if (fork := forks.by_program(name)) is not None:
             return StartRow(table=fork.table, letter=fork.letter, open=True), words[at + 1 :]
-    return _from_image(command)
+    return _from_image(command) or _from_signs(command)
 
 
 def _candidates(words: Sequence[Word]) -> Iterator[tuple[int, str]]:
-    """Where a program's name may stand: first, or behind python -m, uv run and the like."""
+    """Where a program's name may stand: first, or behind python -m, "$PYTHON" -m and the like."""
     if not words:
         return
     yield 0, _base(words[0])
-    if not PYTHON.fullmatch(_base(words[0])):
+    if not words[0].unknown and not PYTHON.fullmatch(_base(words[0])):
         return
     for at in range(1, min(len(words), 8)):
         if words[at - 1].text == "-m" or not words[at].text.startswith("-"):
@@ -224,6 +245,98 @@ def _from_image(command: Command) -> tuple[StartRow, Sequence[Word]] | None:
     fork = forks.by_image(command.image.text) if command.image else None
     if fork is not None and words and not plain:
         return StartRow(table=fork.table, letter=fork.letter, open=True), words
+    return None
+
+
+@cache
+def _command_start() -> re.Pattern[str]:
+    """Where an engine's command begins inside a text."""
+    names = set[str]()
+    for row in table().program:
+        first = rf"[ \t]+(?:{'|'.join(row.first)})" if row.first else ""
+        if row.within is None:  # `server` alone may be anybody's
+            names |= {re.escape(name) + first for name in row.names}
+        names |= {rf"-m[ \t]+{re.escape(name)}{first}" for name in row.modules}
+    return re.compile(rf"(?:^|[\s/;&|\"'(])(?:{'|'.join(sorted(names))})(?=[\s\"']|$)")
+
+
+def starts_engine(text: str) -> bool:
+    """A fast look: whether a text may be, or hold, an engine's command."""
+    return _command_start().search(text) is not None
+
+
+def is_sign(text: str) -> bool:
+    """Whether a word is an option that one engine alone has."""
+    return text.partition("=")[0].partition(".")[0].replace("_", "-") in _signs()
+
+
+@cache
+def _signs() -> Mapping[str, SignRow]:
+    return {name: row for row in table().sign for name in row.options}
+
+
+@cache
+def sign_keys() -> frozenset[str]:
+    """Keys that one engine alone has, with dashes."""
+    return frozenset(key for row in table().sign for key in row.keys)
+
+
+@cache
+def sign_pattern() -> re.Pattern[str]:
+    """An option that one engine alone has, or a key with a value that switches something on."""
+
+    def either(names: Iterable[str]) -> str:
+        return "|".join(re.escape(name.lstrip("-")).replace(r"\-", "[-_]") for name in names)
+
+    options = either(name for row in table().sign for name in row.options)
+    keys = either(name for row in table().sign for name in row.keys)
+    off = r"[ \t]*(?:None|null|~|\"\"|'')[ \t]*(?:[,;)#]|\r?$)"
+    return re.compile(
+        rf"(?<![\w-])(?P<option>--(?:{options}))(?![\w-])"
+        rf"|(?<![\w.$-])[\"']?(?P<key>{keys})[\"']?[ \t]*[:=](?!=)(?!{off})",
+        re.MULTILINE,
+    )
+
+
+@cache
+def _sign_bytes() -> re.Pattern[bytes]:
+    return re.compile(sign_pattern().pattern.encode(), re.MULTILINE)
+
+
+def signed(data: bytes) -> bool:
+    """Whether a file holds an option or a key that one engine alone has."""
+    fast = any(word in data for word in _sign_words())
+    return fast and _sign_bytes().search(data) is not None
+
+
+@cache
+def _sign_words() -> tuple[bytes, ...]:
+    """Beginnings that every sign has one of: looked for before the pattern, which is slow."""
+    names = [name for row in table().sign for name in (*row.options, *row.keys)]
+    heads = {re.match(r"-*[a-z]+", name)[0] for name in names}  # type: ignore[index]
+    return tuple(head.encode() for head in sorted(heads) if not head.startswith("--speculative"))
+
+
+def _from_signs(command: Command) -> tuple[StartRow, Sequence[Word]] | None:
+    """A container, a program that a variable names, or arguments alone: told by their options."""
+    words = command.words
+    alone = bool(words) and (words[0].unknown or words[0].text.startswith("-"))
+    for word in words:
+        name = word.text.partition("=")[0].partition(".")[0].replace("_", "-")
+        if (sign := _signs().get(name)) is not None:
+            engine, script = sign.table, sign.scripts
+            handed = bool(script) and matches(script, _base(words[0]))
+            if command.image is None and not alone and not handed:
+                return None
+            row = next(row for row in table().program if row.table == engine)
+            first = next(at for at, each in enumerate(words) if each.text.startswith("-"))
+            serves = [at for at, each in enumerate(words[:first]) if each.text in row.first]
+            target = row.positional if serves else ""
+            part = handed or (first == 0 and command.image is None)
+            start = StartRow(
+                table=engine, positional=target, letter=row.letter, open=True, part=part
+            )
+            return start, words[serves[0] + 1 if serves else first :]
     return None
 
 

@@ -8,10 +8,12 @@ from dataclasses import replace
 from typing import cast
 
 from draftcheck.deploy.deployment import Contents, DocumentTree, FileTrouble
+from draftcheck.deploy.syntax.templates import HOLE
 from draftcheck.deploy.syntax.variables import filled
 from draftcheck.deploy.text import TextView, Word
 
 MAX_DEPTH = 60
+VARIABLE = re.compile(r"\$\{[^{}]*\}|\$\w+|\{\{[^{}]*\}\}|%\w+%")
 _BLANK = re.compile(r"[ \t\r\n]*")
 _COMMENTS = re.compile(r"(?:[ \t\r\n]|//[^\n]*|/\*(?:[^*]|\*(?!/))*\*/)*")
 _NUMBER = re.compile(r"-?(?:0|[1-9]\d*)(\.\d+)?([eE][-+]?\d+)?")
@@ -19,6 +21,7 @@ _LITERALS = {"true": "bool", "false": "bool", "null": "null"}
 _LITERALS |= dict.fromkeys(("NaN", "Infinity", "-Infinity"), "float")
 _ESCAPE = re.compile(r"\\(?:u[0-9a-fA-F]{4}|.)")
 _LITERAL = re.compile("|".join(_LITERALS))
+_HOLES = re.compile(HOLE + r"+[\w.]*|" + VARIABLE.pattern)
 
 
 class NotJSON(ValueError):
@@ -51,8 +54,12 @@ class _JsonReader:
             view = self.view.vague(value, first + quoted, end - quoted)
         raw = self.view.raw(first, end) if self.spelled else None
         word = view.word(self.place(first, end), raw, kind)
-        known = not self.unknown or self.unknown not in value
-        return DocumentTree.of(word if known else replace(word, unknown=self.unknown))
+        if self.unknown and not word.unknown:
+            told = self.unknown in value and not self.unknown.isidentifier()
+            named = self.unknown if told else None
+            variable = VARIABLE.search(value)
+            word = replace(word, unknown=named or (variable[0] if variable else None))
+        return DocumentTree.of(word)
 
     def document(self, at: int) -> DocumentTree:
         tree, at = self.value(self.blank(at), 0)
@@ -76,6 +83,9 @@ class _JsonReader:
         if letter == '"':
             value, end = self._string(at)
             return self.make(value, at, end, "str"), end
+        hole = _HOLES.match(self.text, at)
+        if hole:  # a variable that is no string: {"k": $TOKENS}
+            return self.make(hole[0], at, hole.end(), "int"), hole.end()
         literal = _LITERAL.match(self.text, at)
         if literal:
             return self.make(literal[0], at, literal.end(), _LITERALS[literal[0]]), literal.end()
@@ -143,7 +153,9 @@ def _expected(what: str, letter: str) -> str:
 def parse(word: Word) -> DocumentTree | FileTrouble:
     """The JSON in a word, with places in the file."""
     view = word.view
-    if not word.exact:  # only the word as a whole has a place
+    if HOLE in view.text and view.extent is None:  # holes show what the file has in their place
+        word = replace(word, text=view.text)
+    elif not word.exact:  # only the word as a whole has a place
         extent = view.source.span(word.place) or view.span(0, len(view.text))
         view = TextView(view.source, word.text, [0], [0], extent)
     spelled = word.raw is not None and word.text in word.raw

@@ -31,13 +31,29 @@ class PythonScope:
     """Names and what they are bound to, in a module or a function."""
 
     parent: PythonScope | None = None
+    function: str = ""
+    """Whose body it is."""
     bound: dict[str, list[ast.expr | None]] = field(default_factory=dict)
     """None: bound to something that is not an expression (a loop, a parameter)."""
     added: dict[str, list[tuple[str | None, ast.expr]]] = field(default_factory=dict)
     """Later additions: list elements (no key) and entries of a mapping."""
+    returned: dict[str, list[tuple[ast.expr, PythonScope]]] = field(default_factory=dict)
+    """What functions that are defined here return, by their names."""
+    known: dict[str, DocumentTree] = field(default_factory=dict)
+    """Names of a comprehension, at one of its turns."""
 
     def bind(self, name: str, value: ast.expr | None) -> None:
         self.bound.setdefault(name, []).append(value)
+
+    def returns(self, name: str) -> tuple[ast.expr, PythonScope] | None:
+        """The one expression that a function of this name returns."""
+        scope: PythonScope | None = self
+        while scope is not None:
+            if name in scope.returned:
+                values = scope.returned[name]
+                return values[0] if len(values) == 1 else None
+            scope = scope.parent
+        return None
 
     def find(self, name: str) -> tuple[ast.expr, PythonScope] | None:
         """The one expression that a name stands for."""
@@ -45,11 +61,20 @@ class PythonScope:
         while scope is not None:
             if name in scope.bound:
                 values = scope.bound[name]
-                said = [v for v in values if not isinstance(v, ast.Constant) or v.value is not None]
+                said = [v for v in values if not _says_nothing(v)]
                 only = (said or values)[0]
                 return (only, scope) if len(said) <= 1 and only is not None else None
             scope = scope.parent
         return None
+
+
+def _says_nothing(value: ast.expr | None) -> bool:
+    """None, "", [], {}: what a name holds until an `if` gives it something."""
+    if isinstance(value, ast.Constant):
+        return value.value is None or value.value == ""
+    if isinstance(value, ast.List | ast.Tuple):
+        return not value.elts
+    return isinstance(value, ast.Dict) and not value.keys
 
 
 class PythonValues:
@@ -62,6 +87,8 @@ class PythonValues:
         self.widths: dict[int, list[int]] = {}
         self.imports: dict[str, str] = {}
         self.arguments: dict[str, ast.expr] = {}
+        self.scopes: list[PythonScope] = []
+        self.lists: list[tuple[ast.List, PythonScope]] = []
         self.steps = 0
         self.cut = False
         """Whether something was too long or too deep to be followed."""
@@ -143,6 +170,15 @@ class PythonValues:
             return self.read(node.value, scope, depth + 1)
         if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
             return self._sum(node, scope, depth)
+        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.BitOr):
+            sides = [self.read(side, scope, depth + 1) for side in (node.left, node.right)]
+            if all(side.entries is not None for side in sides):
+                both = (entry for side in sides for entry in side.entries or ())
+                return DocumentTree(self.place(node), entries=self._most(*both))
+        if isinstance(node, ast.IfExp):
+            return self._either(node, scope, depth)
+        if isinstance(node, ast.ListComp | ast.GeneratorExp):
+            return self._options(node, scope, depth)
         if isinstance(node, ast.BoolOp) and isinstance(node.op, ast.Or):
             return self.read(node.values[-1], scope, depth + 1)  # x or "default"
         if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
@@ -164,12 +200,48 @@ class PythonValues:
                 found.append(self.read(node, scope, depth + 1))
         return found
 
+    def _either(self, node: ast.IfExp, scope: PythonScope, depth: int) -> DocumentTree:
+        """x if … else y: the one that says something; unknown where both do."""
+        both = [self.read(side, scope, depth + 1) for side in (node.body, node.orelse)]
+        telling = [tree for tree in both if tree.items or tree.entries or tree.says]
+        return telling[0] if len(telling) == 1 else self.unknown(node)
+
+    def _options(
+        self, node: ast.ListComp | ast.GeneratorExp, scope: PythonScope, depth: int
+    ) -> DocumentTree:
+        """[word for k, v in settings.items() for word in (f"--{k}", str(v))]: options by name."""
+        mapping, names = node.generators[0].iter, node.generators[0].target
+        pairs = isinstance(names, ast.Tuple) and all(isinstance(e, ast.Name) for e in names.elts)
+        listed = isinstance(mapping, ast.Call) and self.dotted(mapping.func).endswith(".items")
+        if not pairs or not listed or len(node.generators) > 2 or node.generators[0].ifs:
+            return self.unknown(node)
+        tree = self.read(mapping.func.value, scope, depth + 1)  # type: ignore[attr-defined]
+        key, value = (element.id for element in names.elts)  # type: ignore[attr-defined]
+        each: ast.expr = node.elt
+        if len(node.generators) == 2:
+            inner = node.generators[1]
+            if ast.dump(inner.target) != ast.dump(node.elt).replace("Load()", "Store()"):
+                return self.unknown(node)
+            each = inner.iter
+        found = list[DocumentTree]()
+        for name, held in tree.entries or ():
+            own = PythonScope(scope, known={key: DocumentTree.of(name), value: held})
+            made = self.read(each, own, depth + 1)
+            found.extend(made.items if made.items is not None else (made,))
+        return DocumentTree(self.place(node), items=self._most(*found)) if found else (
+            self.unknown(node)
+        )  # fmt: skip
+
     def _name(self, node: ast.Name | ast.Attribute, scope: PythonScope, depth: int) -> DocumentTree:
         dotted = self.dotted(node)
+        if dotted in scope.known:
+            return scope.known[dotted]
         found = scope.find(dotted)
         if found is None:
             default = self.arguments.get(dotted.rpartition(".")[2]) if "." in dotted else None
-            return self.read(default, scope, depth + 1) if default else self.unknown(node)
+            if default is None or _says_nothing(default):  # it comes from outside
+                return self.unknown(node)
+            return self.read(default, scope, depth + 1)
         tree = self.read(found[0], found[1], depth + 1)
         more = sorted(found[1].added.get(dotted, []), key=lambda each: each[1].lineno)
         if tree.items is not None and more:
@@ -179,11 +251,10 @@ class PythonValues:
         if tree.word is not None and more:
             return self.unknown(node)
         if tree.entries is not None and more:
-            entries = [
-                (self.named(key, value), self.read(value, found[1], depth + 1))
-                for key, value in more
-                if key is not None
-            ]
+            entries = list[tuple[Word, DocumentTree]]()
+            for key, value in more:
+                inner = self.read(value, found[1], depth + 1)
+                entries += [(self.named(key, value), inner)] if key else inner.entries or ()
             return DocumentTree(tree.place, entries=self._most(*tree.entries, *entries))
         return tree
 
@@ -255,7 +326,9 @@ class PythonValues:
             return self.read(model, scope, depth + 1) if model else self.unknown(node)
         if name in ("os.environ.get", "os.getenv", "environ.get", "getenv"):
             default = node.args[1] if len(node.args) > 1 else None
-            return self.read(default, scope, depth + 1) if default else self.unknown(node)
+            if default is None or _says_nothing(default):
+                return self.unknown(node)
+            return self.read(default, scope, depth + 1)
         if name in ("str", "pathlib.Path", "Path", "shlex.quote", "int", "list") and first:
             return self.read(first, scope, depth + 1)
         if name == "json.dumps" and first:
@@ -273,6 +346,11 @@ class PythonValues:
             return self.read(first, scope, depth + 1)
         if last in ("to", "eval", "cuda", "half") and isinstance(node.func, ast.Attribute):
             return self.read(node.func.value, scope, depth + 1)
+        if last in ("copy", "deepcopy") and isinstance(node.func, ast.Attribute):
+            return self.read(first or node.func.value, scope, depth + 1)
+        returned = scope.returns(name.removeprefix("self."))
+        if returned is not None:
+            return self.read(*returned, depth + 1)
         entries = self.keywords(node, scope, depth)
         if name == "dict":
             return DocumentTree(self.place(node), entries=tuple(entries))
@@ -315,7 +393,7 @@ def plain(tree: DocumentTree, unknown: list[str], depth: int = 0) -> Any:
         return None
     if word.unknown:
         unknown.append(word.unknown)
-        return word.text
+        return f"${{{word.text}}}"
     if word.kind == "str":
         return word.text
     try:

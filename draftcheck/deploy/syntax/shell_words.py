@@ -8,7 +8,8 @@ By hand, though tree-sitter-bash 0.25 was tried: of 182 scripts of the tests it 
 (an open quote) without an error, and fast (0.02 s to import, then a third of our time). But it has
 no wheel for Pyodide, where the gate must run too; plain mode and its quoting rules would stay here;
 and its nodes would have to be turned into the same parts, with bytes counted back to characters.
-That would save some 90 of these lines and shell.py's, not the lexer.
+That would save some 90 of these lines and shell.py's, not the lexer. What lies inside $(…) is cut
+by the same lexer: quotes, here-documents and case patterns in it end where a shell ends them.
 """
 
 from __future__ import annotations
@@ -33,7 +34,10 @@ _NAME = re.compile(r"[A-Za-z_]\w*|[0-9@*#?$!-]")
 _REDIRECTS = re.compile(r"\d*(<<<|>>|>&|<&|>\||<>|[<>])|&>>?")
 _HEREDOC = re.compile(r"\d*<<-?")
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "e": "\x1b", "f": "\f"}
+_ARITHMETIC = re.compile(r"\(\((?:[^()\n]|\((?:[^()\n]|\([^()\n]*\))*\))*\)\)")
+_BACKTICK = re.compile(r"`(?:[^`\\]|\\.)*`", re.DOTALL)
 MAX_NESTING = 4
+MAX_OPEN = 20
 
 
 @dataclass(slots=True)
@@ -90,11 +94,20 @@ class Lexer:
     plain: bool = False
     """No operators, no comments, no variables: how programs split a string into words."""
     troubles: list[tuple[int, str]] = field(default_factory=list)
-    _pending: list[tuple[Operator, str, bool, bool]] = field(default_factory=list)
+    _ends: dict[int, int] = field(default_factory=dict)
+    """Where a $(…), ${…} or `…` ends, by where it begins."""
+    _open: int = 0
+    """How many of them are being looked through."""
 
     def tokens(self) -> list[RawWord | Operator]:
-        text, at, found = self.view.text, 0, list[RawWord | Operator]()
-        while at < len(text):
+        return self._tokens(0, len(self.view.text), inside=False)[0]
+
+    def _tokens(self, at: int, stop: int, *, inside: bool) -> tuple[list[RawWord | Operator], int]:
+        """Words and operators up to stop, or to the ) that closes what they stand inside of."""
+        text, found = self.view.text, list[RawWord | Operator]()
+        pending = list[tuple[Operator, str, bool, bool]]()
+        parens = cases = 0
+        while at < stop:
             blank = _BLANK.match(text, at)
             if blank:
                 at = blank.end()
@@ -104,24 +117,32 @@ class Lexer:
                 at = len(text) if end < 0 else end
                 continue
             operator = None if self.plain else _OPERATOR.match(text, at)
+            sums = None if self.plain else _ARITHMETIC.match(text, at, stop)
             if self.plain and text[at] == "\n":
                 at += 1
+            elif sums and (not found or found[-1].end < at):
+                at = sums.end()
             elif operator:
+                if operator[0] == ")" and inside and not parens and not cases:
+                    return found, operator.end()
+                parens += (operator[0] == "(") - (operator[0] == ")" and parens > 0)
                 found.append(Operator(operator[0], at, operator.end()))
                 at = operator.end()
                 if operator[0] == "\n":
-                    for pending in self._pending:
-                        at = self._heredoc(*pending, at)
-                    self._pending.clear()
+                    for each in pending:
+                        at = self._heredoc(*each, at)
+                    pending.clear()
             else:
-                word = self.word(at)
+                word = self.word(at, until=None if stop == len(text) else stop, whole=False)
                 last = found[-1] if found else None
                 if isinstance(last, Operator) and _HEREDOC.fullmatch(last.text):
                     mark = "".join(part.view.text for part in word.parts)
-                    self._pending.append((last, mark, word.bare is None, last.text.endswith("-")))
+                    pending.append((last, mark, word.bare is None, last.text.endswith("-")))
+                elif inside and word.bare in ("case", "esac"):
+                    cases = max(cases + (1 if word.bare == "case" else -1), 0)
                 found.append(word)
                 at = max(word.end, at + 1)
-        return found
+        return found, stop
 
     def _heredoc(
         self, operator: Operator, delimiter: str, literal: bool, tabs: bool, at: int
@@ -143,8 +164,10 @@ class Lexer:
         operator.body = RawWord(parts, start, at)
         return min(end + 1, len(text))
 
-    def word(self, at: int, depth: int = 0, until: int | None = None) -> RawWord:
-        """One word from here on; until: everything up to there belongs to it."""
+    def word(
+        self, at: int, depth: int = 0, until: int | None = None, whole: bool = True
+    ) -> RawWord:
+        """One word from here on; until: it ends there at last, and is all up to there if whole."""
         text, start, parts = self.view.text, at, list[WordPart]()
         stop = len(text) if until is None else until
         while at < stop:
@@ -169,7 +192,11 @@ class Lexer:
                 at = min(end + 1, stop)
             elif letter in "$`" and not self.plain:
                 at = self._dollar(at, stop, parts, False, depth)
-            elif until is not None or letter == "$" or (self.plain and not letter.isspace()):
+            elif (
+                (until is not None and whole)
+                or letter == "$"
+                or (self.plain and not letter.isspace())
+            ):
                 parts.append(WordPart(self.view.slice(at, at + 1)))
                 at += 1
             else:
@@ -186,7 +213,7 @@ class Lexer:
             parts.append(WordPart(self.view.slice(at + 1, at + 2), quoted=True))
         return min(at + 2, stop)
 
-    def _closing(self, at: int, stop: int) -> int:
+    def _closing(self, at: int, stop: int, *, said: bool = True) -> int:
         """The end of a double-quoted text."""
         text, start = self.view.text, at
         while at < stop and text[at] != '"':
@@ -196,7 +223,7 @@ class Lexer:
                 at = self._skip(at, stop)
             else:
                 at += 1
-        if at >= stop:
+        if at >= stop and said:
             self.troubles.append((start - 1, "a quote is never closed"))
         return min(at, stop)
 
@@ -242,7 +269,7 @@ class Lexer:
             self._document(printed, parts, depth)
             return printed.end()
         if text.startswith(("$(", "${"), at) or text[at] == "`":
-            end = self._skip(at, stop)
+            end = self._skip(at, stop, quoted)
             part = WordPart(self.view.slice(at, end), quoted=quoted, known=False)
             if text[at + 1 : at + 2] == "{" and depth < MAX_NESTING:
                 self._braces(at + 2, end - 1, part, depth)
@@ -293,12 +320,22 @@ class Lexer:
             elif part.operator[-1] in "-=+":
                 part.default = self.word(start, depth + 1, end)
 
-    def _skip(self, at: int, stop: int) -> int:
-        """Behind a $(…), ${…} or `…` that begins here; its inside is not looked into."""
+    def _skip(self, at: int, stop: int, quoted: bool = True) -> int:
+        """Behind a $(…), ${…} or `…` that begins here."""
+        if at not in self._ends:
+            self._open += 1
+            self._ends[at] = self._end(at, stop, quoted)
+            self._open -= 1
+        return min(self._ends[at], stop)
+
+    def _end(self, at: int, stop: int, quoted: bool) -> int:
         text = self.view.text
         if text[at] == "`":
-            end = text.find("`", at + 1, stop)
-            return stop if end < 0 else end + 1
+            end = _BACKTICK.match(text, at, stop)
+            return end.end() if end else stop
+        if text.startswith("$(", at) and not text.startswith("$((", at) and self._open < MAX_OPEN:
+            aside = Lexer(self.view, _ends=self._ends, _open=self._open)
+            return aside._tokens(at + 2, stop, inside=True)[1]
         closing = {"(": ")", "{": "}"}
         stack = [closing[text[at + 1]]]
         at += 2
@@ -306,9 +343,11 @@ class Lexer:
             letter = text[at]
             if letter == "\\":
                 at += 1
-            elif letter == "'" and stack[-1] == ")":
-                end = text.find("'", at + 1, stop)
-                at = stop if end < 0 else end
+            elif letter == '"' and self._open < MAX_OPEN and stack[-1] == "}":
+                at = self._closing(at + 1, stop, said=False)
+            elif letter == "'" and not quoted:
+                end_quote = text.find("'", at + 1, stop)
+                at = end_quote if end_quote >= 0 else stop
             elif letter == stack[-1]:
                 stack.pop()
             elif letter in closing and (letter == "(" or text[at - 1] == "$"):

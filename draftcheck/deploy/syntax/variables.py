@@ -11,9 +11,15 @@ from draftcheck.deploy.syntax.templates import CUT, HOLE, TOO_LONG
 from draftcheck.deploy.text import TextView, Word, joined
 
 MAX_VALUE = 1 << 14
+_OFF = ("0", "off", "none", "false", "no")
+"""Values that switch something off."""
 MAX_EXPORTED = 200
+_INNER = r"[^{}]*"
+for _ in range(3):  # ${A:-${B:-${C:-x}}}
+    _INNER = rf"(?:[^{{}}]|\$\{{{_INNER}\}})*"
 _BRACED = re.compile(
-    r"\$(?:\$|(?P<name>[A-Za-z_]\w*)|\{(?P<braced>[A-Za-z_]\w*)(?:(?P<how>:?[-?+])(?P<rest>[^{}]*))?\})"
+    r"\$(?:\$|(?P<name>[A-Za-z_]\w*)"
+    rf"|\{{(?P<braced>[A-Za-z_]\w*)(?:(?P<how>:?[-?+])(?P<rest>{_INNER}))?\}})"
 )
 
 
@@ -30,6 +36,14 @@ class VariableValue:
     cut: bool = False
     """Too long to be kept."""
 
+    @property
+    def off(self) -> bool:
+        return self.view is not None and self.view.text.lower() in _OFF
+
+    @property
+    def words(self) -> list[Word]:
+        return [self.view.word()] if self.view is not None and self.view.text else []
+
     def same(self, other: VariableValue) -> bool:
         mine, theirs = self.view, other.view
         if mine is None or theirs is None:
@@ -41,15 +55,20 @@ def _either(old: VariableValue, new: VariableValue) -> VariableValue:
     """What a variable holds that a condition may change: what the file says, if it says one thing.
 
     An argument ($2) may replace a default, and options that may be switched on stand in the file.
+    Of two lists of words the last that is not empty is taken: its words are marked as uncertain.
     """
     if new.argument:
-        return old
+        return VariableValue(branch=True) if old.off else old
+    if old.items is not None and new.items is not None:
+        return new if new.items else old
     if old.view is not None and new.view is not None:
         if new.view.text.startswith(old.view.text):  # ARGS="$ARGS --more"
             return new
-        for value, other in ((old.view, new), (new.view, old)):
-            if not value.text.strip():
+        for value, other in ((old, new), (new, old)):
+            if value.off or (value.view is not None and not value.view.text.strip()):
                 return other
+        if HOLE in old.view.text:  # ARGS=${ARGS:-}, and here something is put into it
+            return new
     return VariableValue(branch=True)
 
 
@@ -59,6 +78,10 @@ class Variables:
 
     values: dict[str, VariableValue] = field(default_factory=dict)
     exported: set[str] = field(default_factory=set)
+    replaced: list[Word] = field(default_factory=list)
+    """Words that one way through the script uses, and the way that is followed does not."""
+    guarded: bool = False
+    """Inside a condition: what is switched off elsewhere may well be on here."""
     _environment: dict[str, Word] | None = None
 
     def assign(self, name: str, value: VariableValue) -> None:
@@ -66,7 +89,12 @@ class Variables:
         self._environment = None
         old = self.values.get(name)
         if value.branch and old is not None and not old.same(value):
+            ways = (old, value)
             value = _either(old, value)
+            lost = (way for way in ways if way is not value)
+            self.replaced += [word for way in lost for word in way.items or way.words]
+        elif value.branch and value.off:
+            value = VariableValue(branch=True)
         if value.view is not None and len(value.view.text) > MAX_VALUE:
             value = VariableValue(cut=True)
         self.values[name] = value
@@ -146,7 +174,9 @@ class Variables:
             return None
         if part.quoted:
             return [view.word()]
-        return [view.slice(*match.span()).word() for match in re.finditer(r"\S+", view.text)]
+        maybe = value is not None and value.branch
+        found = (view.slice(*match.span()).word() for match in re.finditer(r"\S+", view.text))
+        return [replace(word, maybe=True) if maybe else word for word in found]
 
     def _value(self, part: WordPart) -> TextView | None:
         if part.name is None:
@@ -158,8 +188,8 @@ class Variables:
         if value is None or (value.view is None and value.items is None):
             if operator.endswith(("-", "=")) and part.default is not None:
                 view, unknown, _ = self.text(part.default, part.view)
-                if part.default.start == part.default.end:
-                    view = part.view.slice(0, 0)
+                if part.default.start == part.default.end:  # ${X:-}: it comes from outside
+                    view = part.view.hole(0, len(part.view.text))
                 if unknown is None:
                     if operator.endswith("="):
                         self.values[part.name] = VariableValue(view)
@@ -168,7 +198,7 @@ class Variables:
         if value.items is not None:
             texts = [item.view for item in value.items[:1]]
             return texts[0] if texts and not operator.startswith("[") else None
-        return value.view
+        return None if self.guarded and value.off else value.view
 
 
 def interpolated(
@@ -187,8 +217,8 @@ def interpolated(
         told = (outside or {}).get(name)
         if known is None and told is not None and (told or match["how"] != ":-"):
             return view.instead(told, *match.span())
-        if known is None and match["how"] in (":-", "-"):
-            return view.slice(*match.span("rest"))
+        if known is None and match["how"] in (":-", "-") and match["rest"]:
+            return interpolated(view.slice(*match.span("rest")), values, outside)
         return known
 
     return filled(view, _BRACED, value)

@@ -1,0 +1,138 @@
+"""Options of speculation that stand in a file, and in none of its setups: named, never passed over.
+
+Only what one engine alone has counts ([[sign]] in rules/programs.toml). Comments, help texts,
+patterns of a case, comparisons and declarations of options set nothing up; in Python only texts
+and keywords count.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import warnings
+from collections.abc import Iterable, Iterator
+
+from draftcheck.deploy.deployment import Command, Document, DocumentTree, FileTrouble
+from draftcheck.deploy.options import programs
+from draftcheck.deploy.text import SourceText, Word
+from draftcheck.values.findings import FilePlace
+
+_COMMENT = re.compile(r"[ \t]*(?:#|//|;|::|\*|<!--|@?rem\b)|[^\"'#]*\s#", re.IGNORECASE)
+_TALK = re.compile(
+    r"[ \t|]*@?(?:echo|printf|e?grep|sed|awk|log\w*|warn\w*|die|fail\w*|info|error|usage|help"
+    r"|Write-\w+|throw|print|raise|assert\w*|\[+|test|return|elif?|if|while)\b|.*>&2",
+    re.IGNORECASE,
+)
+_HELP = re.compile(
+    r"[ \t]*(?:-\w+,?[ \t]+)*--[\w-]+(?:,[ \t]*--?[\w-]+)*(?:[ =][\w<>\[\]{}|,.:]+)?"
+    r"[ \t]{2,}[^\s\\]"
+    r"|.*\[(?:-\w+[ ,|]+)?--[\w-]+[^\"'\]]*\]"
+)
+_PATTERN = re.compile(r"[ \t]*\(?(?:[\w*=-]+[ \t]*\|[ \t]*)*--[\w-]+(?:=?\*|=\S*)?[ \t]*(?:\||\))")
+_COMPARED = re.compile(r"(?:==|=~|!=|\bin)[ \t]*[\"'(\[]*$")
+_CALLS_THAT_TALK = re.compile(
+    r"add_argument|add_option|option|Option|Argument|print|debug|info|warning|warn|error|exception"
+    r"|critical|log|startswith|endswith|get|pop|index|count|replace|split|getattr|hasattr|setattr"
+    r"|match|search|compile|sub|Field|\w+Error|\w+Exception|fail|skip|xfail|write|parametrize"
+)
+_SENTENCE = re.compile(r"(?:[A-Za-z]{2,}[,:;.]? ){3,}")
+_DATA = (".yaml", ".yml", ".json")
+_EQUALS = (".py", ".ipynb", ".toml", ".ini", ".cfg", ".conf")
+"""Files in which a key may stand before an = sign."""
+MOST_NAMED = 3
+
+
+def lines_of(found: Command | Document) -> set[int]:
+    """The lines that a command or a document stands on, its words wherever they are defined."""
+    words = found.words if isinstance(found, Command) else [*_words(found.tree)]
+    return _lines([found.place]) | lines_of_words(words)
+
+
+def lines_of_words(words: Iterable[Word]) -> set[int]:
+    return _lines(word.place for word in words)
+
+
+def _lines(places: Iterable[FilePlace]) -> set[int]:
+    ranges = (range(place.line, (place.end_line or place.line) + 1) for place in places)
+    return {line for each in ranges for line in each}
+
+
+def _words(tree: DocumentTree) -> Iterator[Word]:
+    waiting = [tree]
+    while waiting:
+        at = waiting.pop()
+        if at.word is not None:
+            yield at.word
+        waiting.extend(at.items or ())
+        for key, value in at.entries or ():
+            yield key
+            waiting.append(value)
+
+
+def find(source: SourceText, understood: set[int]) -> list[FileTrouble]:
+    """One trouble at the first option that nothing explains; empty: there is none."""
+    if not programs.signed(source.text.encode(errors="replace")):
+        return []
+    name = source.name.lower()
+    telling = _of_program(source.text) if name.endswith(".py") else None
+    places, names = list[FilePlace](), dict[str, None]()
+    for match in programs.sign_pattern().finditer(source.text):
+        line, column = source.at(match.start())
+        start = source.lines[line - 1]
+        end = source.lines[line] if line < len(source.lines) else len(source.text)
+        text = source.text[start:end]
+        if line in understood or (match[0][-1] == "=" and not name.endswith(_EQUALS)):
+            continue
+        if line not in telling if telling is not None else _talks(text, match.start() - start):
+            continue
+        if name.endswith(_DATA) and _SENTENCE.search(source.text[start : match.start()]):
+            continue
+        places.append(FilePlace(source.name, line, column, line, column + len(match[0].rstrip())))
+        names[match["option"] or match["key"]] = None
+    if not places:
+        return []
+    shown = ", ".join(list(names)[:MOST_NAMED])
+    more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
+    return [FileTrouble(places[0], f"{shown}{more} seen, but what it sets up is not understood")]
+
+
+def _talks(line: str, at: int) -> bool:
+    """Whether a line only speaks of the option that stands at this column."""
+    before = line[:at]
+    return bool(
+        _COMMENT.match(before + "\0")
+        or _TALK.match(line)
+        or _HELP.match(line)
+        or _PATTERN.match(line)
+        or _COMPARED.search(before)
+        or before.endswith("`")
+    )
+
+
+def _of_program(text: str) -> set[int] | None:
+    """The lines of a Python program on which a text or a keyword may set something up."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            waiting: list[ast.AST] = [ast.parse(text)]
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+    lines = set[int]()
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
+            continue  # a docstring
+        if isinstance(node, ast.Compare | ast.Subscript | ast.arg):
+            continue
+        if isinstance(node, ast.Call):
+            called = getattr(node.func, "attr", getattr(node.func, "id", ""))
+            if _CALLS_THAT_TALK.fullmatch(called):
+                continue
+        if isinstance(node, ast.keyword) and not isinstance(
+            node.value, ast.Name | ast.Attribute | ast.Constant
+        ):
+            lines.add(node.lineno)
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            lines.update(range(node.lineno, (node.end_lineno or node.lineno) + 1))
+        waiting.extend(ast.iter_child_nodes(node))
+    return lines

@@ -1,0 +1,257 @@
+"""Setups as people really write them are found with their engine; what is none is left alone."""
+
+from __future__ import annotations
+
+import pytest
+
+from draftcheck.deploy.deployment import Deployment
+from draftcheck.deploy.find import find
+from draftcheck.deploy.kinds import choose
+from tests.deploy.test_find import Around
+
+FOUND: dict[str, tuple[str, str, str, str | None, str | None]] = {
+    "a python that a variable names": (
+        "serve.sh",
+        'CMD=("$PY" -m sglang.launch_server --model-path a/b --speculative-algorithm NEXTN)\n'
+        '"${CMD[@]}" &\n',
+        "sglang", "a/b", None,
+    ),
+    "behind a here-document in quotes": (
+        "serve.sh",
+        "NOTE=\"$(cat <<'EOF'\nit's not \"closed\nEOF\n)\"\n"
+        "llama-server -m a.gguf -md b.gguf --spec-type draft-simple\n",
+        "llama.cpp", "./a.gguf", "./b.gguf",
+    ),
+    "a list in a branch that is not the last": (
+        "serve.sh",
+        "if [ $X ]; then\n  S=(--spec-type draft-mtp)\nelse\n  S=()\nfi\n"
+        'llama-server -m a.gguf "${S[@]}"\n',
+        "llama.cpp", "./a.gguf", None,
+    ),
+    "a default inside a default": (
+        "compose.yml",
+        "services:\n  a:\n    image: vllm/vllm-openai:v0.15.1\n    command: >\n"
+        "      --model ${A:-${B:-a/b}} --speculative-config.method ngram\n",
+        "vllm", "a/b", None,
+    ),
+    "a text under any key": (
+        "config.yaml",
+        "base_image: {image: lmsysorg/sglang:v0.5.3}\ndocker_server:\n"
+        "  start_command: sh -c \"python3 -m sglang.launch_server --model-path a/b"
+        " --speculative-algorithm EAGLE\"\n",
+        "sglang", "a/b", None,
+    ),
+    "a list under any key": (
+        "jobs.json",
+        '{"jobs": [{"server_cmd": ["vllm", "serve", "a/b", "--speculative-config",'
+        ' "{\\"method\\": \\"ngram\\", \\"num_speculative_tokens\\": 3}"]}]}',
+        "vllm", "a/b", None,
+    ),
+    "a compose file with an image of one's own": (
+        "compose.yml",
+        "services:\n  a:\n    build: .\n    entrypoint: [/start.sh]\n"
+        "    command: [--model, /m/a.gguf, --spec-type, draft-mtp]\n",
+        "llama.cpp", "/m/a.gguf", None,
+    ),
+    "lines of options without a shell": (
+        "model.yaml",
+        "small:\n  cmd: |\n    ${server} --port ${PORT}\n    --model a.gguf\n"
+        "    --spec-type ngram-mod\n",
+        "llama.cpp", "./a.gguf", None,
+    ),
+    "a file of options of SGLang's": (
+        "sglang.yaml", " host: 0.0.0.0\n model-path: a/b\n speculative-algorithm: EAGLE\n",
+        "sglang", "a/b", None,
+    ),
+    "options inside the file of another program": (
+        "job.yaml",
+        "name: x\nbackend:\n  decode:\n    model-path: a/b\n    speculative-algorithm: EAGLE\n",
+        "sglang", "a/b", None,
+    ),
+    "a recipe of vLLM's": (
+        "recipe.yaml",
+        "model: {model_id: a/b, base_args: [--trust-remote-code]}\nfeatures:\n  fast:\n"
+        "    args:\n    - --speculative-config\n"
+        "    - '{\"method\": \"mtp\", \"num_speculative_tokens\": 1}'\n",
+        "vllm", "a/b", None,
+    ),
+    "a batch file that looks for its program": (
+        "start.bat",
+        'set "SERVER="\nif defined DIR (\n'
+        '  if exist "%DIR%\\x" set "SERVER=%DIR%\\llama-server.exe"\n)\n'
+        'if not defined SERVER for /f %%F in (`where x`) do set "SERVER=%%F"\n'
+        'set "SPEC="\nif "%ON%"=="1" (\n  set "SPEC=--spec-type draft-mtp"\n)\n'
+        '"%SERVER%" ^\n  -m C:\\a.gguf ^\n  %SPEC%\n',
+        "llama.cpp", "C:\\a.gguf", None,
+    ),
+    "PowerShell with a list": (
+        "start.ps1",
+        'param([string]$Dir = "D:\\x")\n$exe = Join-Path $Dir "llama-server.exe"\n'
+        '$words = @(\n  "--model", "a.gguf",\n  "--spec-type", "draft-mtp"\n)\n'
+        'if ($Think) { $words += "--jinja" }\n'
+        "$process = Start-Process `\n  -FilePath $exe `\n  -ArgumentList $words -PassThru\n",
+        "llama.cpp", "./a.gguf", None,
+    ),
+    "a command that a function returns": (
+        "serve.py",
+        "import subprocess\nNAME = 'a/b'\ndef command():\n    cmd = ['sglang', 'serve', NAME]\n"
+        "    if MTP:\n        cmd += ['--speculative-algorithm', 'NEXTN']\n    return cmd\n"
+        "words = command()\nsubprocess.Popen(words)\n",
+        "sglang", "a/b", None,
+    ),
+    "options made of a dict": (
+        "serve.py",
+        "import subprocess\nspec = {'speculative-algorithm': 'EAGLE3'}\n"
+        "spec |= {'speculative-draft-model-path': 'c/d'}\n"
+        "cmd = ['sglang', 'serve', 'a/b']\n"
+        "cmd += [word for k, v in spec.items() for word in (f'--{k}', str(v))]\n"
+        "subprocess.run(cmd)\n",
+        "sglang", "a/b", "c/d",
+    ),
+    "a dict under an if": (
+        "offline.py",
+        "from vllm import LLM\nspec = None\nif args.eagle:\n"
+        "    spec = {'method': 'eagle3', 'model': 'c/d', 'num_speculative_tokens': 3}\n"
+        "llm = LLM(model='a/b', speculative_config=spec)\n",
+        "vllm", "a/b", "c/d",
+    ),
+    "a fenced command with a prompt": (
+        "README.md",
+        "# Use\n\n```console\n$ llama-server -m a.gguf --spec-type draft-mtp\n```\n",
+        "llama.cpp", "./a.gguf", None,
+    ),
+}  # fmt: skip
+
+
+def looked(name: str, text: str) -> tuple[list[Deployment], list[str]]:
+    """The speculating setups of a file, and what was seen and not understood."""
+    contents = choose.read(text.encode(), name)
+    assert contents is not None
+    found = [each for each in find(contents, Around({})) if each.speculates]
+    return found, [trouble.text for trouble in contents.seen]
+
+
+@pytest.mark.parametrize("case", list(FOUND))
+def test_it_is_found_with_its_engine_and_models(case: str) -> None:
+    name, text, engine, target, draft = FOUND[case]
+    (setup,), seen = looked(name, text)
+    models = [word.text if word is not None else None for word in (setup.target, setup.draft)]
+    assert (setup.engine, *models, seen) == (engine, target, draft, [])
+
+
+LEFT_ALONE = {
+    "the patterns of a case": (
+        "run.sh",
+        'case "$1" in\n  --spec-type|--model-draft) T=$2; shift ;;\n'
+        "  llama-server|--speculative-config=*) ;;\nesac\n",
+    ),
+    "a usage text": (
+        "run.sh",
+        "usage() {\n  echo 'run [--spec-type TYPE]'\n  cat <<EOF\n"
+        "  --model-draft FILE    the draft\nEOF\n}\n",
+    ),
+    "comments": ("run.sh", "# vllm serve x --speculative-config y\nls  # --spec-type x\n"),
+    "somebody else's configuration": (
+        "train.yaml",
+        "model:\n  model_name: a/b\n  max_seq_len: 4096\nmodel_path: a/b\ntp_size: 4\n"
+        "num_speculative_tokens: 3\ndraft_model:\n  layers: 1\n",
+    ),
+    "the definition of a resource": (
+        "crd.yaml",
+        "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nspec:\n"
+        "  image: vllm/vllm-openai:v0.15.1\n  args: [--speculative-model, a/b]\n"
+        "  about: see --speculative-model of the engine\n",
+    ),
+    "the options of a parser": (
+        "cli.py",
+        "parser.add_argument('--speculative-config', default=None)\n"
+        "if '--spec-type' in words:\n    print('--spec-type is set')\n",
+    ),
+    "a changelog": (
+        "changes.yaml", "- notes:\n  - we now pass the option --speculative-config everywhere\n",
+    ),
+    "what is switched off": ("run.py", "build(speculative_config=None)\n"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", [case for case in LEFT_ALONE if "resource" not in case])
+def test_what_sets_nothing_up_is_left_alone(case: str) -> None:
+    assert looked(*LEFT_ALONE[case]) == ([], [])
+
+
+def test_the_definition_of_a_resource_starts_nothing() -> None:
+    assert looked(*LEFT_ALONE["the definition of a resource"])[0] == []
+
+
+NOT_UNDERSTOOD = {
+    "a variable for another script": ("env.sh", 'export ARGS="--spec-type draft-mtp -m x"\n', 1),
+    "a program that nobody knows": ("run.sh", "set -e\n./mine --speculative-config '{}'\n", 2),
+    "settings that a program writes": (
+        "serve.py", 'TEXT = """\nspeculative-algorithm: EAGLE\n"""\nwritten("x", TEXT)\n', 2,
+    ),
+    "a dict for a function of one's own": (
+        "serve.py", "start({'speculative_config': {'method': 'mtp'}})\n", 1,
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", list(NOT_UNDERSTOOD))
+def test_an_option_of_one_engine_is_in_a_setup_or_named(case: str) -> None:
+    name, text, line = NOT_UNDERSTOOD[case]
+    contents = choose.read(text.encode(), name)
+    assert contents is not None
+    assert not [each for each in find(contents, Around({})) if each.speculates]
+    (seen,) = contents.seen
+    assert seen.place.line == line and "seen, but" in seen.text
+
+
+def test_a_name_that_does_not_stand_in_the_file_is_never_shown() -> None:
+    text = (
+        'vllm serve $MODEL --speculative-config "{\\"model\\": \\"$DRAFT\\",'
+        ' \\"method\\": \\"eagle3\\", \\"num_speculative_tokens\\": $N}"\n'
+    )
+    (setup,), _ = looked("run.sh", text)
+    assert setup.draft is not None and setup.target is not None
+    assert (setup.draft.text, setup.draft.unknown) == ("$DRAFT", "$DRAFT")
+    assert (setup.target.text, setup.target.unknown) == ("$MODEL", "$MODEL")
+    assert "draft_tokens" not in setup.circumstances
+
+
+def test_two_unknown_names_in_json_that_python_makes_are_both_unknown() -> None:
+    text = (
+        "import json, subprocess\nspec = json.dumps({'model': args.draft, 'method': args.method})\n"
+        "subprocess.run(['vllm', 'serve', 'a/b', '--speculative-config', spec])\n"
+    )
+    (setup,), _ = looked("run.py", text)
+    assert setup.draft is not None and setup.draft.unknown is not None
+    assert setup.method is None
+
+
+def test_a_revision_from_a_variable_is_said_to_be_one() -> None:
+    text = 'vllm serve a/b --revision $REV --speculative-config \'{"method": "ngram"}\'\n'
+    (setup,), _ = looked("run.sh", text)
+    assert setup.target is not None and setup.target.unknown == "$REV"
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        "TP=${TP:-}\nvllm serve a/b --tensor-parallel-size $TP {spec}\n",
+        "if [ $N ]; then _n=0; fi\nvllm serve a/b --tensor-parallel-size $_n {spec}\n",
+        "N=0\nif [ $N -gt 0 ]; then\n  vllm serve a/b --tensor-parallel-size $N {spec}\nfi\n",
+    ],
+)
+def test_what_comes_from_outside_or_is_off_elsewhere_is_unknown(script: str) -> None:
+    config = """--speculative-config '{"method": "ngram", "num_speculative_tokens": 3}'"""
+    (setup,), _ = looked("run.sh", script.replace("{spec}", config))
+    assert "tensor_parallel" not in setup.circumstances
+    assert not setup.findings
+
+
+def test_an_option_of_two_branches_is_not_given_twice() -> None:
+    text = (
+        "ARGS=(--ctx-size 4096)\nif [ $LONG ]; then ARGS+=(--ctx-size 9999); fi\n"
+        'llama-server -m a.gguf --spec-type draft-mtp "${ARGS[@]}"\n'
+    )
+    (setup,), _ = looked("run.sh", text)
+    assert "FIL012" not in [finding.rule for finding in setup.findings]

@@ -1,0 +1,67 @@
+"""What the gate saw and did not understand is said; documents are read for notes."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.gate.conftest import Repo
+
+BROKEN = "llama-server -m a.gguf -md b.gguf --spec-type draft-simple --draft-max=8"
+
+
+def test_an_option_in_no_setup_is_not_nothing_to_check(repo: Repo) -> None:
+    repo.write("env.sh", 'export ARGS="--speculative-algorithm EAGLE3"\n')
+    ran = repo.gate("--format", "json")
+    (finding,) = ran.json["findings"]
+    assert (ran.code, ran.json["nothing_to_check"], ran.json["verdict"]) == (3, False, "undecided")
+    assert (finding["rule"], finding["line"], finding["outcome"]) == ("GAT017", 1, "unknown")
+    assert "--speculative-algorithm" in finding["saw"]
+
+
+def test_other_texts_that_hold_one_are_named_in_one_note(repo: Repo) -> None:
+    for name in ("notes.txt", "main.go"):
+        repo.write(name, "run it with --spec-type draft-mtp\n")
+    repo.write("picture.png", b"--spec-type \x00")
+    ran = repo.gate("--format", "json")
+    (finding,) = ran.json["findings"]
+    assert (ran.code, ran.json["nothing_to_check"]) == (0, False)
+    assert (finding["rule"], finding["severity"]) == ("GAT018", "note")
+    assert finding["saw"] == "main.go, notes.txt"
+    assert "main.go, notes.txt" in repo.gate().out
+
+
+def test_a_script_of_another_kind_may_be_broken(repo: Repo) -> None:
+    repo.write("train.yaml", "run: |\n  python train.py --engine vllm --draft 'x\n")
+    assert repo.gate("--format", "json").json["findings"] == []
+
+
+@pytest.mark.parametrize(
+    ("setting", "code", "severity", "setups", "shown"),
+    [("", 0, "note", 0, 1), ("true", 1, "error", 1, 0), ("false", 0, None, 0, 0)],
+)
+def test_markdown_is_read_for_notes_unless_it_is_said(
+    repo: Repo, setting: str, code: int, severity: str | None, setups: int, shown: int
+) -> None:
+    repo.write("README.md", f"# Use\n\n```bash\n$ {BROKEN}\n```\n")
+    repo.write("draftcheck.toml", f"[gate]\nmarkdown = {setting}\n" if setting else "")
+    ran = repo.gate("--format", "json")
+    assert ran.code == code
+    found = [f for f in ran.json["findings"] if f["rule"] == "FIL013"]
+    assert [f["severity"] for f in found] == ([severity] if severity else [])
+    assert [f["line"] for f in found] == ([4] if severity else [])
+    assert (len(ran.json["setups"]), ran.json["setups_in_markdown"]) == (setups, shown)
+
+
+def test_the_models_of_a_document_need_no_lock(repo: Repo) -> None:
+    repo.write("README.md", "```\nvllm serve a/b --speculative-config.method ngram\n```\n")
+    ran = repo.gate("--format", "json")
+    assert (ran.code, ran.json["missing"], ran.json["setups_in_markdown"]) == (0, [], 1)
+    assert "nothing to lock" in repo.lock().out
+
+
+def test_a_long_file_without_a_word_of_speculation_is_not_parsed(repo: Repo) -> None:
+    """It is not YAML, and nobody says so: words of other matters do not make it a deploy file."""
+    repo.write("large.yaml", "a: [llama, vllm, draft, lookup\n" + "b: spec-1\n" * 2000)
+    repo.write("small.yaml", "a: [llama, vllm, --draft-max\n")
+    files = {finding["file"] for finding in repo.gate("--format", "json").json["findings"]}
+    assert files == {"small.yaml"}
