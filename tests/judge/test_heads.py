@@ -335,17 +335,45 @@ def test_speculators_format_by_engine(target: Path, run: Run) -> None:
     assert "TRU104" in findings(ran.engine("vllm"), "unknown"), "a local folder has no public name"
 
 
-def test_layers_promised_and_left_out_when_quantised(tmp_path: Path, run: Run) -> None:
-    config = {"model_type": "glm_moe_dsa", "num_nextn_predict_layers": 1, "num_hidden_layers": 1}
+@pytest.mark.parametrize(
+    ("version", "model_type", "quantised", "rule", "reaction"),
+    [
+        ("0.16.0", "glm_moe_dsa", True, "VLL152", "runs"),
+        ("0.16.0", "glm_moe_dsa", False, "VLL151", "refuses"),
+        ("0.17.0", "glm_moe_dsa", True, "VLL108", "refuses"),
+        ("0.32.0", "qwen3_next", True, "VLL152", "runs"),
+        ("0.32.0", "qwen3_next", False, "VLL151", "refuses"),
+    ],
+)
+def test_mtp_layers_left_out_of_the_weights(
+    tmp_path: Path, run: Run, version: str, model_type: str, quantised: bool, rule: str, reaction: str
+) -> None:
+    """The class looks for them, or the loader does, or, of a quantised checkpoint, nobody."""
+    config: dict[str, Any] = {"model_type": model_type, "num_hidden_layers": 1}
+    if model_type == "glm_moe_dsa":  # Qwen3-Next states no number
+        config["num_nextn_predict_layers"] = 1
+    if quantised:
+        config["quantization_config"] = {"quant_method": "quark"}
     model = make.folder(tmp_path / "model", config=config)
-    for version, reaction in (("0.16.0", "runs"), ("0.17.0", "refuses")):
-        options = ("--engine", f"vllm@{version}", "--method", "mtp", "--format", "json")
-        entry = run("pair", model, model, *options).engine("vllm")
-        assert "VLL108" in findings(entry)
-        assert (entry["reaction"], entry["verdict"]) == (reaction, "incompatible")
+    options = ("--engine", f"vllm@{version}", "--method", "mtp", "--format", "json")
+    entry = run("pair", model, model, *options).engine("vllm")
+    assert rule in findings(entry)
+    assert entry["reaction"] == reaction
+    assert entry["verdict"] == "incompatible"
 
 
-# ---- GGUF ----
+def test_mtp_layers_that_the_config_does_not_count(tmp_path: Path, run: Run) -> None:
+    """Qwen3-Next and MiMo-V2 name their layers in the weights only; engines take them by type."""
+    config = {"model_type": "qwen3_next", "architectures": ["Qwen3NextForCausalLM"]}
+    model = make.folder(tmp_path / "model", config=config)
+    mtp = {"mtp.layers.0.mlp.up_proj.weight": ("BF16", [64, 64])}
+    make.safetensors(model / "model.safetensors", {**make.weights({**make.CONFIG, **config}), **mtp})
+    head = run("inspect", model, "--format", "json").json["facts"]["head"]
+    assert (head.get("mtp_promised"), head["mtp_present"]) == (None, 1)
+    for engine in ("vllm", "sglang"):
+        entry = run("pair", model, "--engine", engine, "--format", "json").engine(engine)
+        assert entry["method"] in ("mtp", "NEXTN")
+        assert entry["reaction"] == "runs"
 
 
 def gguf_head(path: Path, arch: str = "eagle3", **keys: tuple[str, Any]) -> Path:

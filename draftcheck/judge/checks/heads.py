@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterator
 from typing import TypeVar
 
-from draftcheck.judge.checks.listed import in_window, is_listed, whole_type
+from draftcheck.judge.checks.listed import in_window, is_listed, quant_method, whole_type
 from draftcheck.judge.checks.outcomes import (
     UNTOLD,
     Settled,
@@ -24,7 +24,7 @@ from draftcheck.judge.checks.outcomes import (
     unknown,
 )
 from draftcheck.models.readers.heads import mtp_layers
-from draftcheck.values.facts import ConfigFacts, HeadFacts
+from draftcheck.values.facts import ConfigFacts, HeadFacts, ModelFacts
 from draftcheck.values.verdicts import EngineSetup, JudgedPair
 from draftcheck.values.words import CheckOutcome
 
@@ -319,24 +319,88 @@ def own_layers_found(pair: JudgedPair, *, depths: dict[str, str]) -> CheckOutcom
     return ok(words) if present else fail(words)
 
 
-def mtp_layers_present(pair: JudgedPair) -> CheckOutcome:
-    """Fail when the draft's config promises MTP layers that its weights do not have."""
-    head, role = pair.drafter.head, pair.drafter.role
-    if head is None and role is None:
-        return unknown("the draft's MTP layers were not read")
-    if head is None or not head.mtp_promised:
+def mtp_layers_present(
+    pair: JudgedPair,
+    *,
+    table: str | None = None,
+    looked_for: bool | None = None,
+    quantized: bool | None = None,
+) -> CheckOutcome:
+    """Fail when the MTP layers of the draft's config are not in its weights.
+
+    table: types that this version builds such layers for, whether their number is stated or not;
+    looked_for: only those whose class asks for the weights itself, or only the others;
+    quantized: only such checkpoints, or only the others.
+    """
+    head, facts = pair.drafter.head, pair.drafter
+    if head is None and facts.role is None:
+        return unknown(f"the {pair.drafter_side}'s MTP layers were not read")
+    promised = head.mtp_promised if head is not None else facts.config.mtp_layers
+    whole = facts.role == "full"  # an assistant of Gemma 4 is all layers, and has no such names
+    if table is not None and whole and any(_listed(facts.config, pair.setup, table)):
+        fixed = _fixed_layers(facts.config, pair.setup, table)
+        promised = fixed or (1 if promised is None else promised)
+    if not promised:
         return not_applicable("no MTP layers promised")
-    present = needed(head.mtp_present, UNCOUNTED)
-    words = f"{head.mtp_promised} MTP layers promised, {present} in the weights"
-    return fail(words) if present < head.mtp_promised else ok(words)
+    if table is not None and looked_for is not _looks_for_weights(facts.config, pair.setup, table):
+        return not_applicable("another way of loading")
+    if quantized is not None and quantized is not bool(quant_method(facts)):
+        return not_applicable("quantised" if not quantized else "not quantised")
+    present = needed(_mtp_present(facts), UNCOUNTED)
+    words = f"{promised} MTP layers promised, {present} in the weights"
+    return fail(words) if present < promised else ok(words)
 
 
-def mtp_layers_exist(pair: JudgedPair) -> CheckOutcome:
-    """Fail when a whole model without any MTP layer is given for its MTP layers."""
-    role, head = needed(pair.drafter.role, UNTOLD), pair.drafter.head
-    if role == "mtp" or (role == "full" and head is not None and head.mtp_promised):
-        return ok("the draft has MTP layers")
-    return fail(f"the draft is: {role}, without MTP layers")
+def _mtp_present(facts: ModelFacts) -> int | None:
+    if facts.head is not None:
+        return facts.head.mtp_present
+    return mtp_layers(facts.weights.tensors, facts.config.layers)
+
+
+def _looks_for_weights(config: ConfigFacts, setup: EngineSetup, table: str) -> bool:
+    rows = setup.tables[table].looks_for_weights
+    names = (config.outer_type, config.model_type, *(config.architectures or ())[:1])
+    return any(is_listed(name, rows, setup) for name in names)
+
+
+def mtp_layers_exist(
+    pair: JudgedPair, *, table: str | None = None, unstated: list[str] | None = None
+) -> CheckOutcome:
+    """Fail when a whole model without any MTP layer is given for its MTP layers.
+
+    table: types that the engine builds such layers for without looking at their number;
+    unstated: architectures with such layers whose config need not state how many.
+    """
+    facts, side = pair.drafter, pair.drafter_side
+    role, head = needed(facts.role, UNTOLD), facts.head
+    if role == "mtp" or (role == "full" and head and (head.mtp_promised or head.mtp_present)):
+        return ok(f"the {side} has MTP layers")
+    if table is not None and (listed := next(_listed(facts.config, pair.setup, table), None)):
+        return ok(f"the {side}'s {listed}")
+    if set(unstated or ()) & set(facts.config.architectures or ()):
+        needed(_mtp_present(facts), UNCOUNTED)
+    return fail(f"the {side} is: {role}, without MTP layers")
+
+
+def mtp_number_is_zero(pair: JudgedPair, *, table: str) -> CheckOutcome:
+    """Fail when the config of a type with MTP layers says that it has none."""
+    config = pair.drafter.config
+    if config.model_type is None and config.architectures is None:
+        return unknown(f"the {pair.drafter_side}'s model_type was not read")
+    listed = next(_listed(config, pair.setup, table), None)
+    if listed is None or _fixed_layers(config, pair.setup, table) is not None:
+        return not_applicable("no number of MTP layers is taken from the config")
+    words = f"the {pair.drafter_side}'s {listed}"
+    return fail(f"{words}, with 0 MTP layers") if config.mtp_layers == 0 else ok(words)
+
+
+def _fixed_layers(config: ConfigFacts, setup: EngineSetup, table: str) -> int | None:
+    """The number of MTP layers that the engine takes for this family, whatever the config says."""
+    rows = setup.tables[table]
+    for name in (config.outer_type, config.model_type, *(config.architectures or ())[:1]):
+        if is_listed(name, rows.one_layer, setup):
+            return 1
+    return None
 
 
 def draft_becomes_mtp(pair: JudgedPair, *, table: str) -> CheckOutcome:
@@ -397,12 +461,20 @@ def mtp_type_readable(pair: JudgedPair, *, readable: dict[str, str]) -> CheckOut
     return ok(f"{words}, with code of its own") if config.remote_code else fail(words)
 
 
-def own_layers_divide(pair: JudgedPair, *, at_most: bool) -> CheckOutcome:
+def own_layers_divide(
+    pair: JudgedPair, *, at_most: bool, table: str | None = None
+) -> CheckOutcome:
     """Fail when the draft length does not go with the number of MTP layers.
 
-    at_most: no more tokens than layers; otherwise more only in multiples.
+    at_most: no more tokens than layers; otherwise more only in multiples. table: families whose
+    number the engine fixes, or does not ask for where the config states none.
     """
     tokens, head = applies(pair.setup.draft_tokens, "no draft length asked for"), pair.drafter.head
-    layers = needed((head and head.mtp_promised) or None, "the number of MTP layers was not read")
+    config, layers = pair.drafter.config, (head and head.mtp_promised) or None
+    if table is not None:
+        layers = _fixed_layers(config, pair.setup, table) or layers
+        if layers is None and next(_listed(config, pair.setup, table), None):
+            return ok(f"{tokens} draft tokens, no number of MTP layers stated")
+    layers = needed(layers, "the number of MTP layers was not read")
     words = f"{tokens} draft tokens, {layers} MTP layers"
     return fail(words) if tokens > layers and (at_most or tokens % layers) else ok(words)

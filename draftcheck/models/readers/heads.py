@@ -75,12 +75,12 @@ def role(
             return _BY_TYPE[model_type]
         if model_type.endswith("_mtp"):
             return "mtp"
-    if isinstance(raw.get("dflash_config"), dict):
-        return "dflash"
     for name in config.architectures or ():
         for sign, kind in _BY_ARCHITECTURE.items():
             if sign in name.lower().replace("_", ""):
                 return kind
+    if isinstance(raw.get("dflash_config"), dict):  # DSpark heads keep their fields there too
+        return "dflash"
     if by_tensors := _by_tensors(tensors):
         return by_tensors
     if any(name.endswith(_GENERATES) for name in config.architectures or ()):
@@ -114,7 +114,9 @@ def read(
     if promised is None:
         names = ("num_mtp_modules", "n_predict") if kind == "mtp" else ("num_mtp_modules",)
         promised = _first(configs.text_config(raw), *names)
-    if kind in _NO_HEAD and not promised and _first(raw, *_PARALLEL) is None:
+    # Some families state no number (Qwen3-Next, MiMo-V2, LongCat-Flash): names of tensors tell.
+    named = mtp_layers(tensors, None)
+    if kind in _NO_HEAD and not (promised or named) and _first(raw, *_PARALLEL) is None:
         return None
     stated = _stated(config, raw)
     classes = _verifier(raw).get("architectures")
