@@ -346,7 +346,13 @@ def test_speculators_format_by_engine(target: Path, run: Run) -> None:
     ],
 )
 def test_mtp_layers_left_out_of_the_weights(
-    tmp_path: Path, run: Run, version: str, model_type: str, quantised: bool, rule: str, reaction: str
+    tmp_path: Path,
+    run: Run,
+    version: str,
+    model_type: str,
+    quantised: bool,
+    rule: str,
+    reaction: str,
 ) -> None:
     """The class looks for them, or the loader does, or, of a quantised checkpoint, nobody."""
     config: dict[str, Any] = {"model_type": model_type, "num_hidden_layers": 1}
@@ -367,7 +373,9 @@ def test_mtp_layers_that_the_config_does_not_count(tmp_path: Path, run: Run) -> 
     config = {"model_type": "qwen3_next", "architectures": ["Qwen3NextForCausalLM"]}
     model = make.folder(tmp_path / "model", config=config)
     mtp = {"mtp.layers.0.mlp.up_proj.weight": ("BF16", [64, 64])}
-    make.safetensors(model / "model.safetensors", {**make.weights({**make.CONFIG, **config}), **mtp})
+    make.safetensors(
+        model / "model.safetensors", {**make.weights({**make.CONFIG, **config}), **mtp}
+    )
     head = run("inspect", model, "--format", "json").json["facts"]["head"]
     assert (head.get("mtp_promised"), head["mtp_present"]) == (None, 1)
     for engine in ("vllm", "sglang"):

@@ -36,6 +36,8 @@ WIDTHS_UNREAD = "hidden size of the target or of the head was not read"
 VOCABULARIES_UNREAD = "vocabulary size of the target or of the head was not read"
 UNCOUNTED = "MTP layers could not be counted among the tensor names"
 FORM_UNREAD = "the form of the head was not read"
+NO_LENGTH = "no draft length asked for"
+BLOCK_UNREAD = "the block size of the head was not read"
 USUAL_LAYERS = 3
 """Auxiliary layers where a head lists none: every engine takes three."""
 
@@ -86,9 +88,23 @@ def _width(head: HeadFacts, own: bool) -> int | None:
     return head.hidden if own or head.target_hidden is None else head.target_hidden
 
 
-def head_aux_count(pair: JudgedPair, *, exactly: int) -> CheckOutcome:
-    """Fail when the head reads another number of the target's layers."""
+def head_aux_count(
+    pair: JudgedPair,
+    *,
+    exactly: int,
+    counted_in: str | None = None,
+    unless_layers: str | None = None,
+) -> CheckOutcome:
+    """Fail when the head reads another number of the target's layers.
+
+    counted_in: lists in this part of the config are counted, and so is a stated number;
+    unless_layers: speculators heads of such layers are counted wherever the list stands.
+    """
     head, unread = head_of(pair), "the head's layers were not read"
+    own = unless_layers is not None and head.layer_type == unless_layers
+    stated = head.aux_number is not None and head.form != "speculators"
+    if counted_in is not None and (own or stated or head.aux_place == counted_in):
+        return ok("the engine counts the layers that the config names")
     count = _stated(head, head.aux_count, ok("the usual layers"), unread)
     words = f"the head reads {count} layers of the target, the engine {exactly}"
     return ok(words) if count == exactly else fail(words)
@@ -111,6 +127,28 @@ def head_layers_in_range(pair: JudgedPair, *, beyond: int) -> CheckOutcome:
     return fail(words) if highest >= layers + beyond else ok(words)
 
 
+def head_architecture_known(pair: JudgedPair, *, known: dict[str, str]) -> CheckOutcome:
+    """Fail when the head's class came with a later version; unknown for classes that nobody listed.
+
+    A speculators head names no class of an engine: head_form_known is asked about it.
+    """
+    head = head_of(pair)
+    if head.form == "speculators":
+        return not_applicable("the speculators format names no class")
+    name = needed((pair.drafter.config.architectures or (None,))[0], "architecture was not read")
+    words = f"the draft's architecture is {name}"
+    if name not in known:
+        return unknown(f"{words}, which is not in the list")
+    return (
+        ok(words) if is_listed(name, known, pair.setup) else fail(f"{words}: {_from(known[name])}")
+    )
+
+
+def _from(window: str) -> str:
+    """The words for a class that another version has; 99: only another engine does."""
+    return "only another engine has it" if window == "99" else f"from {window.split(maxsplit=1)[0]}"
+
+
 def head_layer_count(pair: JudgedPair, *, at_most: int) -> CheckOutcome:
     """Fail when the head has more layers of its own than the engine can run."""
     layers = needed(head_of(pair).layers, "the head's number of layers was not read")
@@ -118,10 +156,11 @@ def head_layer_count(pair: JudgedPair, *, at_most: int) -> CheckOutcome:
     return fail(words) if layers > at_most else ok(words)
 
 
-def head_fc(pair: JudgedPair, *, own: bool = False) -> CheckOutcome:
+def head_fc(pair: JudgedPair, *, own: bool = False, always: int = 0) -> CheckOutcome:
     """Fail when fc.weight does not have the shape that the head's own config asks for.
 
-    own: the engine takes the head's own width for the target's.
+    own: the engine takes the head's own width for the target's; always: it takes so many layers,
+    whatever the config says.
     """
     head = head_of(pair)
     if head.fc_in is None or head.fc_out is None:
@@ -129,10 +168,10 @@ def head_fc(pair: JudgedPair, *, own: bool = False) -> CheckOutcome:
         return not_applicable("no fc.weight") if listed else unknown("fc.weight was not read")
     hidden = needed(head.hidden, "the head's hidden size was not read")
     width = needed(_width(head, own), "the head's hidden size was not read")
-    count = head.aux_count or USUAL_LAYERS
+    count = always or head.aux_count or USUAL_LAYERS
     words = (
         f"fc.weight is {head.fc_in:,} -> {head.fc_out:,},"
-        f" the config asks for {count} x {width:,} -> {hidden:,}"
+        f" the {'engine' if always else 'config'} asks for {count} x {width:,} -> {hidden:,}"
     )
     return ok(words) if (head.fc_in, head.fc_out) == (count * width, hidden) else fail(words)
 
@@ -257,6 +296,122 @@ def head_norm_before_fc(pair: JudgedPair, *, forms: dict[str, str]) -> CheckOutc
         return ok("no norm before fc")
     words = f"norm_before_fc is true ({head.form}, known from {since})"
     return ok(words) if in_window(since, pair.setup) else fail(words)
+
+
+def head_fc_norms(pair: JudgedPair) -> CheckOutcome:
+    """Fail when the head norms each hidden state before fc."""
+    head = head_of(pair)
+    needed(head.declared, "fc_norm was not read")
+    return fail("fc_norm is true") if head.fc_norm else ok("no norms before fc")
+
+
+def head_norms_residual(pair: JudgedPair) -> CheckOutcome:
+    """Fail when the head was trained with the residual taken behind its norm."""
+    head = head_of(pair)
+    needed(head.declared, "norm_before_residual was not read")
+    on = head.norm_before_residual
+    return (
+        fail("norm_before_residual is true") if on else ok("the residual is taken before the norm")
+    )
+
+
+def head_has_mask_state(pair: JudgedPair) -> CheckOutcome:
+    """Fail when a head that drafts in parallel has no state for the tokens that are not there."""
+    found = needed(head_of(pair).mask_hidden, "whether there is a tensor mask_hidden was not read")
+    return ok("mask_hidden is there") if found else fail("no tensor mask_hidden")
+
+
+def head_markov(pair: JudgedPair, *, types: list[str]) -> CheckOutcome:
+    """Fail when a DSpark head has no Markov step, or one of another kind.
+
+    A config with names of its own (dspark_…) need not state the kind.
+    """
+    head = head_of(pair)
+    needed(head.declared, "markov_rank of the head was not read")
+    if not head.markov_rank or head.markov_rank < 0:
+        return fail(f"markov_rank is {head.markov_rank or 0}")
+    kind, prefixed = head.markov_head_type, head.block_key == "dspark_block_size"
+    words = f"markov_rank {head.markov_rank}, markov_head_type {kind}"
+    known = prefixed if kind is None else kind.lower() in types
+    return ok(words) if known else fail(words)
+
+
+def draft_tokens_at_least_block(pair: JudgedPair, *, key: str) -> CheckOutcome:
+    """Fail when fewer tokens are asked for than the block has, where the config names it so."""
+    tokens, head = applies(pair.setup.draft_tokens, NO_LENGTH), _block_head(pair)
+    if head.block_key != key:
+        return ok(f"no {key}")
+    words = f"{tokens} draft tokens, {key} {head.block_size}"
+    return fail(words) if tokens < (head.block_size or 0) else ok(words)
+
+
+def draft_tokens_within_block(pair: JudgedPair, *, whole: bool = False) -> CheckOutcome:
+    """Fail when more tokens are asked for than the head was made to propose at once.
+
+    whole: fewer fail too.
+    """
+    tokens, head = applies(pair.setup.draft_tokens, NO_LENGTH), _block_head(pair)
+    most = needed(head.block_drafts, BLOCK_UNREAD)
+    words = f"{tokens} draft tokens, the head was made to propose {most}"
+    return fail(words) if tokens > most or (whole and tokens < most) else ok(words)
+
+
+def _block_head(pair: JudgedPair) -> HeadFacts:
+    return needed(pair.drafter.head, BLOCK_UNREAD)
+
+
+def omni_draft(
+    pair: JudgedPair, *, targets: list[str], architecture: str, markov: str
+) -> CheckOutcome:
+    """Fail when a target with a class of drafter of its own is given another, or one for another.
+
+    The engine compares more than this; what it compares here, it refuses for certain.
+    """
+    _only_for(pair, targets)
+    head, target = head_of(pair), pair.target.config
+    if architecture not in needed(pair.drafter.config.architectures, "architecture was not read"):
+        return fail(f"the draft is no {architecture}")
+    needed(head.declared, "the head's config was not read")
+    facts = {
+        "target_hidden_size": (head.target_hidden, target.hidden),
+        "hidden_size": (head.hidden, target.hidden),
+        "num_attention_heads": (pair.drafter.config.heads, target.heads),
+        "num_key_value_heads": (pair.drafter.config.kv_heads, target.kv_heads),
+        "markov_head_type": (head.markov_head_type, markov),
+    }
+    for name, (ours, wanted) in facts.items():
+        if ours != needed(wanted, f"{name} of the target was not read"):
+            return fail(f"{name} is {ours}, must be {wanted}")
+    return ok(f"a {architecture} of this width")
+
+
+def omni_draft_tokens(pair: JudgedPair, *, targets: list[str]) -> CheckOutcome:
+    """Fail when such a target is asked for another number of tokens than the block has."""
+    _only_for(pair, targets)
+    tokens, head = applies(pair.setup.draft_tokens, NO_LENGTH), _block_head(pair)
+    size = needed(head.block_size, BLOCK_UNREAD)
+    words = f"{tokens} draft tokens, block size {size}"
+    return ok(words) if tokens == size else fail(words)
+
+
+def _only_for(pair: JudgedPair, targets: list[str]) -> None:
+    """Settle a check that is about other types of target."""
+    name = needed(whole_type(pair.target.config), "the target's model_type was not read")
+    if name not in targets:
+        raise Settled(not_applicable(f"the target's model_type is {name}"))
+
+
+def medusa_names_are(pair: JudgedPair, *, names: str) -> CheckOutcome:
+    """Fail when the tensors of Medusa heads have other names than the engine's."""
+    found = needed(head_of(pair).medusa_names, "the names of the head's tensors were not read")
+    words = f"the tensors have the names of {found}"
+    return ok(words) if found == names else fail(words)
+
+
+def medusa_biases_kept(pair: JudgedPair) -> CheckOutcome:
+    """Fail when Medusa heads have biases that their config does not announce."""
+    dropped = needed(head_of(pair).medusa_bias_dropped, "the names of the tensors were not read")
+    return fail("biases, and no medusa_fc_bias") if dropped else ok("no biases are left out")
 
 
 def head_verifier(pair: JudgedPair) -> CheckOutcome:
@@ -461,15 +616,13 @@ def mtp_type_readable(pair: JudgedPair, *, readable: dict[str, str]) -> CheckOut
     return ok(f"{words}, with code of its own") if config.remote_code else fail(words)
 
 
-def own_layers_divide(
-    pair: JudgedPair, *, at_most: bool, table: str | None = None
-) -> CheckOutcome:
+def own_layers_divide(pair: JudgedPair, *, at_most: bool, table: str | None = None) -> CheckOutcome:
     """Fail when the draft length does not go with the number of MTP layers.
 
     at_most: no more tokens than layers; otherwise more only in multiples. table: families whose
     number the engine fixes, or does not ask for where the config states none.
     """
-    tokens, head = applies(pair.setup.draft_tokens, "no draft length asked for"), pair.drafter.head
+    tokens, head = applies(pair.setup.draft_tokens, NO_LENGTH), pair.drafter.head
     config, layers = pair.drafter.config, (head and head.mtp_promised) or None
     if table is not None:
         layers = _fixed_layers(config, pair.setup, table) or layers
