@@ -47,6 +47,8 @@ class TokenizerFacts:
     add_eos: bool | None = None
     chat_template: str | None = None
     """sha256 of the chat template's text."""
+    thinking_switch: bool | None = None
+    """Whether the chat template can switch thinking on and off (enable_thinking)."""
     merges: str | None = None
     """sha256 over the merges in order."""
     behaviour: str | None = None

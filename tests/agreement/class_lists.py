@@ -87,7 +87,7 @@ class ClassTree:
         return None
 
     def built_as(self, name: str, attribute: str, module: Path | None = None) -> str | None:
-        """The class that `self.ATTRIBUTE = Class(…)` makes; through _init_model where it is used."""
+        """The class that `self.ATTRIBUTE = Class(…)` makes, through _init_model where used."""
         for node in self.ancestors(name, module):
             for call in ast.walk(node):
                 if not isinstance(call, ast.Assign) or not isinstance(call.value, ast.Call):
@@ -186,16 +186,28 @@ def sglang_entries(package: Path) -> Names:
     return found
 
 
+DRAFTS = ("Eagle", "Eagle3", "NextN", "MTP", "AssistantForCausalLM", "DSpark", "DraftModel")
+"""Ends of the names of heads, which are no targets."""
+
+
 def sglang_gives_states(package: Path) -> Names:
-    tree = _sglang(package)
-    method = "set_eagle3_layers_to_capture"
-    return {name for name in sglang_entries(package) if tree.defines(name, method)}
+    return _sglang_targets(package, "set_eagle3_layers_to_capture")
+
+
+def sglang_gives_dflash_states(package: Path) -> Names:
+    return _sglang_targets(package, "set_dflash_layers_to_capture")
 
 
 def sglang_gives_block_states(package: Path) -> Names:
+    block = ("set_dspark_layers_to_capture", "set_dflash_layers_to_capture")
+    return _sglang_targets(package, *block)
+
+
+def _sglang_targets(package: Path, *methods: str) -> Names:
+    """Targets whose class has one of these methods."""
     tree = _sglang(package)
-    methods = ("set_dspark_layers_to_capture", "set_dflash_layers_to_capture")
-    return {name for name in sglang_entries(package) if tree.defines(name, *methods)}
+    targets = (name for name in sglang_entries(package) if not name.endswith(DRAFTS))
+    return {name for name in targets if tree.defines(name, *methods)}
 
 
 def sglang_mtp(package: Path) -> Names:
@@ -227,12 +239,14 @@ class ClassList:
     """One list of the rulebook, and the function that reads it from a source.
 
     whole: the list has every name that there is; otherwise only its own names are looked up.
+    method: only rows of this method.
     """
 
     rule: str
     params: str
     read: Callable[[Path], Names]
     whole: bool = True
+    method: str | None = None
 
 
 LISTS: Mapping[str, tuple[ClassList, ...]] = {
@@ -244,7 +258,8 @@ LISTS: Mapping[str, tuple[ClassList, ...]] = {
     ),
     "sglang": (
         ClassList("SGL118", "able", sglang_gives_states),
-        ClassList("SGL119", "able", sglang_gives_block_states),
+        ClassList("SGL119", "able", sglang_gives_dflash_states, method="DFLASH"),
+        ClassList("SGL119", "able", sglang_gives_block_states, method="DSPARK"),
         ClassList("SGL126", "known", sglang_entries, whole=False),
         ClassList("SGL116", "able", sglang_mtp, whole=False),
     ),
@@ -258,7 +273,9 @@ def differences(engine_name: str, version: str, package: Path) -> Iterator[str]:
         rows = [
             row
             for row in engine.rules
-            if row.id == entry.rule and versions.covers(engine.order, version, row.since, row.until)
+            if row.id == entry.rule
+            and (entry.method is None or entry.method in row.methods)
+            and versions.covers(engine.order, version, row.since, row.until)
         ]
         for row in rows:
             table: Mapping[str, str] = row.params[entry.params]

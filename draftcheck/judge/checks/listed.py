@@ -113,7 +113,7 @@ def target_architecture_in(
 def stages_pass_states(
     pair: JudgedPair, *, able: dict[str, str], unable: list[str]
 ) -> CheckOutcome:
-    """Fail when pipeline stages are asked for and the target's class does not pass its states on."""
+    """Fail when stages are asked for and the target's class does not pass its states on."""
     size = applies(pair.setup.pipeline_parallel, "no pipeline parallelism asked for")
     if size == 1:
         return ok("one pipeline stage")

@@ -51,6 +51,9 @@ def target_is_dense(pair: JudgedPair) -> CheckOutcome:
     config = pair.target.config
     if config.experts is None:
         needed(config.model_type, "the target's config was not read")
+    first = config.sizes.get("first_k_dense_replace")
+    if isinstance(first, int) and config.layers is not None and first >= config.layers:
+        return ok(f"the target's first {first} layers are dense, of {config.layers}")
     if (config.experts or 0) < 2:
         return ok("the target has no experts")
     used = f", {config.experts_used} per token" if config.experts_used else ""
