@@ -368,6 +368,71 @@ def test_mtp_layers_left_out_of_the_weights(
     assert entry["verdict"] == "incompatible"
 
 
+def test_a_dspark_head_may_keep_its_fields_in_dflash_config(target: Path, run: Run) -> None:
+    config = {
+        "architectures": ["Qwen3DSparkModel"],
+        "block_size": 7,
+        "markov_rank": 256,
+        "markov_head_type": "vanilla",
+        "dflash_config": {"mask_token_id": 5, "target_layer_ids": [0, 1]},
+    }
+    path = make.folder(target.parent / "head", config=config)
+    facts = run("inspect", path, "--format", "json").json["facts"]
+    told = facts["head"]
+    assert facts["role"] == "dspark"
+    assert (told["markov_rank"], told["markov_head_type"], told["block_key"]) == (
+        256,
+        "vanilla",
+        "block_size",
+    )
+    ran = run("pair", target, path, "--engine", "vllm", "--format", "json")
+    assert ran.engine("vllm")["method"] == "dspark"
+
+
+def test_stages_inside_the_target_are_proposed_with_their_block(tmp_path: Path, run: Run) -> None:
+    config = {
+        "model_type": "deepseek_v4",
+        "architectures": ["DeepseekV4ForCausalLM"],
+        "num_nextn_predict_layers": 1,
+        "dspark_block_size": 5,
+    }
+    model = make.folder(tmp_path / "model", config=config)
+    weights = {**make.weights({**make.CONFIG, **config}), "mtp.layers.0.a": ("BF16", [64, 64])}
+    make.safetensors(model / "model.safetensors", weights)
+    options = ("--engine", "vllm", "--method", "dspark", "--format", "json")
+    setup = run("pair", model, *options).engine("vllm")["setup"]
+    assert '"num_speculative_tokens": 5' in str(setup)
+
+
+def test_medusa_names_and_biases(tmp_path: Path, target: Path, run: Run) -> None:
+    """The heads of Medusa's authors: mapped by vLLM from 0.25.0 on, their biases dropped."""
+    path = tmp_path / "medusa"
+    path.mkdir()
+    config = {"model_type": "medusa", "medusa_num_heads": 1, "hidden_size": 64, "vocab_size": ROWS}
+    make.write_json(path / "config.json", config)
+    weights = {
+        "0.0.linear.weight": ("BF16", [64, 64]),
+        "0.0.linear.bias": ("BF16", [64]),
+        "0.1.weight": ("BF16", [ROWS, 64]),
+    }
+    make.safetensors(path / "medusa_lm_head.safetensors", weights)
+    options = ("--method", "medusa", "--format", "json")
+    for version, rules in (("0.24.0", ["VLL164", "VLL165"]), ("0.25.0", ["VLL165"])):
+        entry = run("pair", target, path, "--engine", f"vllm@{version}", *options).engine("vllm")
+        assert [rule for rule in findings(entry) if rule in ("VLL164", "VLL165")] == rules
+
+
+def test_a_template_that_switches_thinking_is_noted(target: Path, run: Run) -> None:
+    path = head(target.parent / "head")
+    before = run("pair", target, path, "--engine", "vllm", "--format", "json").engine("vllm")
+    template = "{% if enable_thinking %}<think>{% endif %}"
+    (target / "chat_template.jinja").write_text(template, encoding="utf-8")
+    after = run("pair", target, path, "--engine", "vllm", "--format", "json").engine("vllm")
+    assert "TRU105" not in findings(before)
+    assert "TRU105" in findings(after)
+    assert after["verdict"] == before["verdict"]
+
+
 def test_mtp_layers_that_the_config_does_not_count(tmp_path: Path, run: Run) -> None:
     """Qwen3-Next and MiMo-V2 name their layers in the weights only; engines take them by type."""
     config = {"model_type": "qwen3_next", "architectures": ["Qwen3NextForCausalLM"]}

@@ -442,8 +442,7 @@ def one_thinking_mode(pair: JudgedPair) -> CheckOutcome:
     """Fail when the target can think or not, and a head of another checkpoint drafts for it."""
     applies(pair.draft, "the target drafts for itself")
     head_of(pair)
-    unread = "whether the target's chat template can switch thinking was not read"
-    switch = needed(pair.target.tokenizer.thinking_switch, unread)
+    switch = applies(pair.target.tokenizer.thinking_switch, "no chat template was read")
     words = "the target's chat template switches thinking"
     return fail(f"{words} on and off") if switch else ok("the target has one mode")
 
