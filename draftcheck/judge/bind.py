@@ -72,9 +72,10 @@ def _params(check: str, params: Mapping[str, Any], where: str) -> None:
 
 def _fits(value: Any, annotation: str) -> bool:
     kinds = {"int": int, "str": str, "bool": bool, "float": float}
+    annotation = annotation.removesuffix(" | None")
     if annotation == "list[str]":
         return isinstance(value, list) and all(isinstance(entry, str) for entry in value)
-    if annotation.startswith("dict[str, str]"):
+    if annotation == "dict[str, str]":
         return isinstance(value, dict) and all(isinstance(v, str) for v in value.values())
     if annotation == "float" and type(value) is int:
         return True

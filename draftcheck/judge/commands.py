@@ -54,8 +54,10 @@ def render(
         values |= {side: shlex.quote(name), f"{side}_python": repr(name)}
         # For a JSON string inside single quotes of a shell.
         values[f"{side}_json"] = json.dumps(name)[1:-1].replace("'", "'\\''")
-    head = comparison.draft.head if comparison.draft is not None else None
-    most = head.block_drafts if head is not None else None
+    drafter = comparison.draft
+    if drafter is None and method is not None and "itself" in method.drafts:
+        drafter = comparison.target  # DeepSeek V4 holds its DSpark stages
+    most = drafter.head.block_drafts if drafter is not None and drafter.head is not None else None
 
     def tokens(match: re.Match[str]) -> str:
         """As many as were asked for; else the usual number, as far as the head goes."""

@@ -175,6 +175,8 @@ class VllmMtp(RuleRow, frozen=True):
     with_layers: Mapping[str, str]
     architectures: Mapping[str, str]
     ready: Mapping[str, str]
+    one_layer: Mapping[str, str]
+    looks_for_weights: Mapping[str, str]
 
 
 TYPES: Mapping[str, Any] = {

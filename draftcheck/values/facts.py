@@ -47,6 +47,8 @@ class TokenizerFacts:
     add_eos: bool | None = None
     chat_template: str | None = None
     """sha256 of the chat template's text."""
+    thinking_switch: bool | None = None
+    """Whether the chat template can switch thinking on and off (enable_thinking)."""
     merges: str | None = None
     """sha256 over the merges in order."""
     behaviour: str | None = None
@@ -224,6 +226,8 @@ class HeadFacts:
     aux_key: str | None = None
     """The name that the list has there."""
     aux_count: int | None = None
+    aux_number: int | None = None
+    """How many layers it reads, where the config states a number (num_aux_hidden_states)."""
     fc_in: int | None = None
     fc_out: int | None = None
     vocab: int | None = None
@@ -242,25 +246,41 @@ class HeadFacts:
     embed_tokens: bool | None = None
     mask_token_id: int | None = None
     block_size: int | None = None
+    block_key: str | None = None
+    """The name that the block size has in the config: block_size, dspark_block_size."""
+    markov_rank: int | None = None
+    """Of a DSpark head: rank of the step from one drafted token to the next."""
+    markov_head_type: str | None = None
     sample_from_anchor: bool | None = None
     """Of a block: the slot of the last token proposes too."""
     mtp_promised: int | None = None
     mtp_present: int | None = None
     """Multi-token-prediction layers among the tensor names."""
     medusa_heads: int | None = None
+    medusa_names: str | None = None
+    """Whose names the tensors of Medusa heads have: medusa (j.0.linear.weight) or vllm."""
+    medusa_bias_dropped: bool | None = None
+    """There are biases, and the config does not announce them (medusa_fc_bias)."""
+    mask_hidden: bool | None = None
+    """Whether the weights of a P-EAGLE head have the state that stands for later tokens."""
     norm_before_fc: bool | None = None
+    fc_norm: bool | None = None
     norm_before_residual: bool | None = None
     verifier_architectures: tuple[str, ...] | None = None
     origin: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def block_drafts(self) -> int | None:
-        """Tokens that a block head was made to propose in one pass; None: it is none."""
-        if self.block_size is None or self.kind == "full":
+        """Tokens that a block head was made to propose in one pass; None: it is none.
+
+        A whole model (DeepSeek V4) may hold DSpark stages, under a name of their own.
+        """
+        inside = self.block_key == "dspark_block_size"
+        if self.block_size is None or (self.kind == "full" and not inside):
             return None
         anchor = self.sample_from_anchor
         if anchor is None:  # DSpark does as it is published, not in the speculators format
-            anchor = self.kind == "dspark" and self.form != "speculators"
+            anchor = (self.kind == "dspark" or inside) and self.form != "speculators"
         return max(1, self.block_size if anchor else self.block_size - 1)
 
 

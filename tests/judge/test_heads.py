@@ -335,17 +335,118 @@ def test_speculators_format_by_engine(target: Path, run: Run) -> None:
     assert "TRU104" in findings(ran.engine("vllm"), "unknown"), "a local folder has no public name"
 
 
-def test_layers_promised_and_left_out_when_quantised(tmp_path: Path, run: Run) -> None:
-    config = {"model_type": "glm_moe_dsa", "num_nextn_predict_layers": 1, "num_hidden_layers": 1}
+@pytest.mark.parametrize(
+    ("version", "model_type", "quantised", "rule", "reaction"),
+    [
+        ("0.16.0", "glm_moe_dsa", True, "VLL152", "runs"),
+        ("0.16.0", "glm_moe_dsa", False, "VLL151", "refuses"),
+        ("0.17.0", "glm_moe_dsa", True, "VLL108", "refuses"),
+        ("0.32.0", "qwen3_next", True, "VLL152", "runs"),
+        ("0.32.0", "qwen3_next", False, "VLL151", "refuses"),
+    ],
+)
+def test_mtp_layers_left_out_of_the_weights(
+    tmp_path: Path,
+    run: Run,
+    version: str,
+    model_type: str,
+    quantised: bool,
+    rule: str,
+    reaction: str,
+) -> None:
+    """The class looks for them, or the loader does, or, of a quantised checkpoint, nobody."""
+    config: dict[str, Any] = {"model_type": model_type, "num_hidden_layers": 1}
+    if model_type == "glm_moe_dsa":  # Qwen3-Next states no number
+        config["num_nextn_predict_layers"] = 1
+    if quantised:
+        config["quantization_config"] = {"quant_method": "quark"}
     model = make.folder(tmp_path / "model", config=config)
-    for version, reaction in (("0.16.0", "runs"), ("0.17.0", "refuses")):
-        options = ("--engine", f"vllm@{version}", "--method", "mtp", "--format", "json")
-        entry = run("pair", model, model, *options).engine("vllm")
-        assert "VLL108" in findings(entry)
-        assert (entry["reaction"], entry["verdict"]) == (reaction, "incompatible")
+    options = ("--engine", f"vllm@{version}", "--method", "mtp", "--format", "json")
+    entry = run("pair", model, model, *options).engine("vllm")
+    assert rule in findings(entry)
+    assert entry["reaction"] == reaction
+    assert entry["verdict"] == "incompatible"
 
 
-# ---- GGUF ----
+def test_a_dspark_head_may_keep_its_fields_in_dflash_config(target: Path, run: Run) -> None:
+    config = {
+        "architectures": ["Qwen3DSparkModel"],
+        "block_size": 7,
+        "markov_rank": 256,
+        "markov_head_type": "vanilla",
+        "dflash_config": {"mask_token_id": 5, "target_layer_ids": [0, 1]},
+    }
+    path = make.folder(target.parent / "head", config=config)
+    facts = run("inspect", path, "--format", "json").json["facts"]
+    told = facts["head"]
+    assert facts["role"] == "dspark"
+    assert (told["markov_rank"], told["markov_head_type"], told["block_key"]) == (
+        256,
+        "vanilla",
+        "block_size",
+    )
+    ran = run("pair", target, path, "--engine", "vllm", "--format", "json")
+    assert ran.engine("vllm")["method"] == "dspark"
+
+
+def test_stages_inside_the_target_are_proposed_with_their_block(tmp_path: Path, run: Run) -> None:
+    config = {
+        "model_type": "deepseek_v4",
+        "architectures": ["DeepseekV4ForCausalLM"],
+        "num_nextn_predict_layers": 1,
+        "dspark_block_size": 5,
+    }
+    model = make.folder(tmp_path / "model", config=config)
+    weights = {**make.weights({**make.CONFIG, **config}), "mtp.layers.0.a": ("BF16", [64, 64])}
+    make.safetensors(model / "model.safetensors", weights)
+    options = ("--engine", "vllm", "--method", "dspark", "--format", "json")
+    setup = run("pair", model, *options).engine("vllm")["setup"]
+    assert '"num_speculative_tokens": 5' in str(setup)
+
+
+def test_medusa_names_and_biases(tmp_path: Path, target: Path, run: Run) -> None:
+    """The heads of Medusa's authors: mapped by vLLM from 0.25.0 on, their biases dropped."""
+    path = tmp_path / "medusa"
+    path.mkdir()
+    config = {"model_type": "medusa", "medusa_num_heads": 1, "hidden_size": 64, "vocab_size": ROWS}
+    make.write_json(path / "config.json", config)
+    weights = {
+        "0.0.linear.weight": ("BF16", [64, 64]),
+        "0.0.linear.bias": ("BF16", [64]),
+        "0.1.weight": ("BF16", [ROWS, 64]),
+    }
+    make.safetensors(path / "medusa_lm_head.safetensors", weights)
+    options = ("--method", "medusa", "--format", "json")
+    for version, rules in (("0.24.0", ["VLL164", "VLL165"]), ("0.25.0", ["VLL165"])):
+        entry = run("pair", target, path, "--engine", f"vllm@{version}", *options).engine("vllm")
+        assert [rule for rule in findings(entry) if rule in ("VLL164", "VLL165")] == rules
+
+
+def test_a_template_that_switches_thinking_is_noted(target: Path, run: Run) -> None:
+    path = head(target.parent / "head")
+    before = run("pair", target, path, "--engine", "vllm", "--format", "json").engine("vllm")
+    template = "{% if enable_thinking %}<think>{% endif %}"
+    (target / "chat_template.jinja").write_text(template, encoding="utf-8")
+    after = run("pair", target, path, "--engine", "vllm", "--format", "json").engine("vllm")
+    assert "TRU105" not in findings(before)
+    assert "TRU105" in findings(after)
+    assert after["verdict"] == before["verdict"]
+
+
+def test_mtp_layers_that_the_config_does_not_count(tmp_path: Path, run: Run) -> None:
+    """Qwen3-Next and MiMo-V2 name their layers in the weights only; engines take them by type."""
+    config = {"model_type": "qwen3_next", "architectures": ["Qwen3NextForCausalLM"]}
+    model = make.folder(tmp_path / "model", config=config)
+    mtp = {"mtp.layers.0.mlp.up_proj.weight": ("BF16", [64, 64])}
+    make.safetensors(
+        model / "model.safetensors", {**make.weights({**make.CONFIG, **config}), **mtp}
+    )
+    head = run("inspect", model, "--format", "json").json["facts"]["head"]
+    assert (head.get("mtp_promised"), head["mtp_present"]) == (None, 1)
+    for engine in ("vllm", "sglang"):
+        entry = run("pair", model, "--engine", engine, "--format", "json").engine(engine)
+        assert entry["method"] in ("mtp", "NEXTN")
+        assert entry["reaction"] == "runs"
 
 
 def gguf_head(path: Path, arch: str = "eagle3", **keys: tuple[str, Any]) -> Path:

@@ -117,12 +117,33 @@ def quantization_dtype(pair: JudgedPair, *, dtypes: dict[str, str]) -> CheckOutc
     return unread_config(pair.sides) or next(iter(told), none)
 
 
-def kv_dtype_capability(pair: JudgedPair, *, starts: str, floor: int) -> CheckOutcome:
-    """Fail when a KV cache of that type is asked for on a GPU that cannot read it."""
+def kv_dtype_capability(
+    pair: JudgedPair, *, starts: str, floor: int, lowest: int = 0
+) -> CheckOutcome:
+    """Fail when a KV cache of that type is asked for on a GPU that cannot read it.
+
+    lowest: GPUs below it fail in another way.
+    """
     given = applies(capability(pair.setup), NO_GPU)
     kind = applies(pair.setup.kv_dtype, "no --kv-dtype given")
     words = f"KV cache {kind} on {_gpu(pair.setup)}"
-    return fail(words) if kind.startswith(starts) and given < floor else ok(words)
+    return fail(words) if kind.startswith(starts) and lowest <= given < floor else ok(words)
+
+
+def kv_dtype_other_than(
+    pair: JudgedPair, *, starts: str, families: list[str], latent: list[str]
+) -> CheckOutcome:
+    """Fail when a KV cache of that type is asked for on a GPU of other capabilities than these.
+
+    latent: types of target with a latent cache (MLA), which have backends of their own.
+    """
+    given = applies(capability(pair.setup), NO_GPU)
+    kind = applies(pair.setup.kv_dtype, "no --kv-dtype given")
+    words = f"KV cache {kind} on {_gpu(pair.setup)}"
+    if not kind.startswith(starts) or str(given) in families:
+        return ok(words)
+    name = needed(pair.target.config.model_type, "the target's model_type was not read")
+    return ok(f"{words}, target {name}") if name in latent else fail(words)
 
 
 def type_capability(pair: JudgedPair, *, types: dict[str, str], floor: int) -> CheckOutcome:

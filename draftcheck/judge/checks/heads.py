@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterator
 from typing import TypeVar
 
-from draftcheck.judge.checks.listed import in_window, is_listed, whole_type
+from draftcheck.judge.checks.listed import in_window, is_listed, quant_method, whole_type
 from draftcheck.judge.checks.outcomes import (
     UNTOLD,
     Settled,
@@ -24,7 +24,7 @@ from draftcheck.judge.checks.outcomes import (
     unknown,
 )
 from draftcheck.models.readers.heads import mtp_layers
-from draftcheck.values.facts import ConfigFacts, HeadFacts
+from draftcheck.values.facts import ConfigFacts, HeadFacts, ModelFacts
 from draftcheck.values.verdicts import EngineSetup, JudgedPair
 from draftcheck.values.words import CheckOutcome
 
@@ -36,6 +36,8 @@ WIDTHS_UNREAD = "hidden size of the target or of the head was not read"
 VOCABULARIES_UNREAD = "vocabulary size of the target or of the head was not read"
 UNCOUNTED = "MTP layers could not be counted among the tensor names"
 FORM_UNREAD = "the form of the head was not read"
+NO_LENGTH = "no draft length asked for"
+BLOCK_UNREAD = "the block size of the head was not read"
 USUAL_LAYERS = 3
 """Auxiliary layers where a head lists none: every engine takes three."""
 
@@ -86,9 +88,23 @@ def _width(head: HeadFacts, own: bool) -> int | None:
     return head.hidden if own or head.target_hidden is None else head.target_hidden
 
 
-def head_aux_count(pair: JudgedPair, *, exactly: int) -> CheckOutcome:
-    """Fail when the head reads another number of the target's layers."""
+def head_aux_count(
+    pair: JudgedPair,
+    *,
+    exactly: int,
+    counted_in: str | None = None,
+    unless_layers: str | None = None,
+) -> CheckOutcome:
+    """Fail when the head reads another number of the target's layers.
+
+    counted_in: lists in this part of the config are counted, and so is a stated number;
+    unless_layers: speculators heads of such layers are counted wherever the list stands.
+    """
     head, unread = head_of(pair), "the head's layers were not read"
+    own = unless_layers is not None and head.layer_type == unless_layers
+    stated = head.aux_number is not None and head.form != "speculators"
+    if counted_in is not None and (own or stated or head.aux_place == counted_in):
+        return ok("the engine counts the layers that the config names")
     count = _stated(head, head.aux_count, ok("the usual layers"), unread)
     words = f"the head reads {count} layers of the target, the engine {exactly}"
     return ok(words) if count == exactly else fail(words)
@@ -111,6 +127,28 @@ def head_layers_in_range(pair: JudgedPair, *, beyond: int) -> CheckOutcome:
     return fail(words) if highest >= layers + beyond else ok(words)
 
 
+def head_architecture_known(pair: JudgedPair, *, known: dict[str, str]) -> CheckOutcome:
+    """Fail when the head's class came with a later version; unknown for classes that nobody listed.
+
+    A speculators head names no class of an engine: head_form_known is asked about it.
+    """
+    head = head_of(pair)
+    if head.form == "speculators":
+        return not_applicable("the speculators format names no class")
+    name = needed((pair.drafter.config.architectures or (None,))[0], "architecture was not read")
+    words = f"the draft's architecture is {name}"
+    if name not in known:
+        return unknown(f"{words}, which is not in the list")
+    return (
+        ok(words) if is_listed(name, known, pair.setup) else fail(f"{words}: {_from(known[name])}")
+    )
+
+
+def _from(window: str) -> str:
+    """The words for a class that another version has; 99: only another engine does."""
+    return "only another engine has it" if window == "99" else f"from {window.split(maxsplit=1)[0]}"
+
+
 def head_layer_count(pair: JudgedPair, *, at_most: int) -> CheckOutcome:
     """Fail when the head has more layers of its own than the engine can run."""
     layers = needed(head_of(pair).layers, "the head's number of layers was not read")
@@ -118,10 +156,11 @@ def head_layer_count(pair: JudgedPair, *, at_most: int) -> CheckOutcome:
     return fail(words) if layers > at_most else ok(words)
 
 
-def head_fc(pair: JudgedPair, *, own: bool = False) -> CheckOutcome:
+def head_fc(pair: JudgedPair, *, own: bool = False, always: int = 0) -> CheckOutcome:
     """Fail when fc.weight does not have the shape that the head's own config asks for.
 
-    own: the engine takes the head's own width for the target's.
+    own: the engine takes the head's own width for the target's; always: it takes so many layers,
+    whatever the config says.
     """
     head = head_of(pair)
     if head.fc_in is None or head.fc_out is None:
@@ -129,10 +168,10 @@ def head_fc(pair: JudgedPair, *, own: bool = False) -> CheckOutcome:
         return not_applicable("no fc.weight") if listed else unknown("fc.weight was not read")
     hidden = needed(head.hidden, "the head's hidden size was not read")
     width = needed(_width(head, own), "the head's hidden size was not read")
-    count = head.aux_count or USUAL_LAYERS
+    count = always or head.aux_count or USUAL_LAYERS
     words = (
         f"fc.weight is {head.fc_in:,} -> {head.fc_out:,},"
-        f" the config asks for {count} x {width:,} -> {hidden:,}"
+        f" the {'engine' if always else 'config'} asks for {count} x {width:,} -> {hidden:,}"
     )
     return ok(words) if (head.fc_in, head.fc_out) == (count * width, hidden) else fail(words)
 
@@ -259,6 +298,122 @@ def head_norm_before_fc(pair: JudgedPair, *, forms: dict[str, str]) -> CheckOutc
     return ok(words) if in_window(since, pair.setup) else fail(words)
 
 
+def head_fc_norms(pair: JudgedPair) -> CheckOutcome:
+    """Fail when the head norms each hidden state before fc."""
+    head = head_of(pair)
+    needed(head.declared, "fc_norm was not read")
+    return fail("fc_norm is true") if head.fc_norm else ok("no norms before fc")
+
+
+def head_norms_residual(pair: JudgedPair) -> CheckOutcome:
+    """Fail when the head was trained with the residual taken behind its norm."""
+    head = head_of(pair)
+    needed(head.declared, "norm_before_residual was not read")
+    on = head.norm_before_residual
+    return (
+        fail("norm_before_residual is true") if on else ok("the residual is taken before the norm")
+    )
+
+
+def head_has_mask_state(pair: JudgedPair) -> CheckOutcome:
+    """Fail when a head that drafts in parallel has no state for the tokens that are not there."""
+    found = needed(head_of(pair).mask_hidden, "whether there is a tensor mask_hidden was not read")
+    return ok("mask_hidden is there") if found else fail("no tensor mask_hidden")
+
+
+def head_markov(pair: JudgedPair, *, types: list[str]) -> CheckOutcome:
+    """Fail when a DSpark head has no Markov step, or one of another kind.
+
+    A config with names of its own (dspark_…) need not state the kind.
+    """
+    head = head_of(pair)
+    needed(head.declared, "markov_rank of the head was not read")
+    if not head.markov_rank or head.markov_rank < 0:
+        return fail(f"markov_rank is {head.markov_rank or 0}")
+    kind, prefixed = head.markov_head_type, head.block_key == "dspark_block_size"
+    words = f"markov_rank {head.markov_rank}, markov_head_type {kind}"
+    known = prefixed if kind is None else kind.lower() in types
+    return ok(words) if known else fail(words)
+
+
+def draft_tokens_at_least_block(pair: JudgedPair, *, key: str) -> CheckOutcome:
+    """Fail when fewer tokens are asked for than the block has, where the config names it so."""
+    tokens, head = applies(pair.setup.draft_tokens, NO_LENGTH), _block_head(pair)
+    if head.block_key != key:
+        return ok(f"no {key}")
+    words = f"{tokens} draft tokens, {key} {head.block_size}"
+    return fail(words) if tokens < (head.block_size or 0) else ok(words)
+
+
+def draft_tokens_within_block(pair: JudgedPair, *, whole: bool = False) -> CheckOutcome:
+    """Fail when more tokens are asked for than the head was made to propose at once.
+
+    whole: fewer fail too.
+    """
+    tokens, head = applies(pair.setup.draft_tokens, NO_LENGTH), _block_head(pair)
+    most = needed(head.block_drafts, BLOCK_UNREAD)
+    words = f"{tokens} draft tokens, the head was made to propose {most}"
+    return fail(words) if tokens > most or (whole and tokens < most) else ok(words)
+
+
+def _block_head(pair: JudgedPair) -> HeadFacts:
+    return needed(pair.drafter.head, BLOCK_UNREAD)
+
+
+def omni_draft(
+    pair: JudgedPair, *, targets: list[str], architecture: str, markov: str
+) -> CheckOutcome:
+    """Fail when a target with a class of drafter of its own is given another, or one for another.
+
+    The engine compares more than this; what it compares here, it refuses for certain.
+    """
+    _only_for(pair, targets)
+    head, target = head_of(pair), pair.target.config
+    if architecture not in needed(pair.drafter.config.architectures, "architecture was not read"):
+        return fail(f"the draft is no {architecture}")
+    needed(head.declared, "the head's config was not read")
+    facts = {
+        "target_hidden_size": (head.target_hidden, target.hidden),
+        "hidden_size": (head.hidden, target.hidden),
+        "num_attention_heads": (pair.drafter.config.heads, target.heads),
+        "num_key_value_heads": (pair.drafter.config.kv_heads, target.kv_heads),
+        "markov_head_type": (head.markov_head_type, markov),
+    }
+    for name, (ours, wanted) in facts.items():
+        if ours != needed(wanted, f"{name} of the target was not read"):
+            return fail(f"{name} is {ours}, must be {wanted}")
+    return ok(f"a {architecture} of this width")
+
+
+def omni_draft_tokens(pair: JudgedPair, *, targets: list[str]) -> CheckOutcome:
+    """Fail when such a target is asked for another number of tokens than the block has."""
+    _only_for(pair, targets)
+    tokens, head = applies(pair.setup.draft_tokens, NO_LENGTH), _block_head(pair)
+    size = needed(head.block_size, BLOCK_UNREAD)
+    words = f"{tokens} draft tokens, block size {size}"
+    return ok(words) if tokens == size else fail(words)
+
+
+def _only_for(pair: JudgedPair, targets: list[str]) -> None:
+    """Settle a check that is about other types of target."""
+    name = needed(whole_type(pair.target.config), "the target's model_type was not read")
+    if name not in targets:
+        raise Settled(not_applicable(f"the target's model_type is {name}"))
+
+
+def medusa_names_are(pair: JudgedPair, *, names: str) -> CheckOutcome:
+    """Fail when the tensors of Medusa heads have other names than the engine's."""
+    found = needed(head_of(pair).medusa_names, "the names of the head's tensors were not read")
+    words = f"the tensors have the names of {found}"
+    return ok(words) if found == names else fail(words)
+
+
+def medusa_biases_kept(pair: JudgedPair) -> CheckOutcome:
+    """Fail when Medusa heads have biases that their config does not announce."""
+    dropped = needed(head_of(pair).medusa_bias_dropped, "the names of the tensors were not read")
+    return fail("biases, and no medusa_fc_bias") if dropped else ok("no biases are left out")
+
+
 def head_verifier(pair: JudgedPair) -> CheckOutcome:
     """Fail when the head names another target than the one given."""
     draft, target = pair.drafter, pair.target
@@ -281,6 +436,15 @@ def head_verifier(pair: JudgedPair) -> CheckOutcome:
     if wanted in given or given in wanted:
         return ok(words)
     return fail(words) if REPOSITORY.fullmatch(name) else unknown(f"{words}: not comparable")
+
+
+def one_thinking_mode(pair: JudgedPair) -> CheckOutcome:
+    """Fail when the target can think or not, and a head of another checkpoint drafts for it."""
+    applies(pair.draft, "the target drafts for itself")
+    head_of(pair)
+    switch = applies(pair.target.tokenizer.thinking_switch, "no chat template was read")
+    words = "the target's chat template switches thinking"
+    return fail(f"{words} on and off") if switch else ok("the target has one mode")
 
 
 # ---- MTP layers ----
@@ -319,24 +483,88 @@ def own_layers_found(pair: JudgedPair, *, depths: dict[str, str]) -> CheckOutcom
     return ok(words) if present else fail(words)
 
 
-def mtp_layers_present(pair: JudgedPair) -> CheckOutcome:
-    """Fail when the draft's config promises MTP layers that its weights do not have."""
-    head, role = pair.drafter.head, pair.drafter.role
-    if head is None and role is None:
-        return unknown("the draft's MTP layers were not read")
-    if head is None or not head.mtp_promised:
+def mtp_layers_present(
+    pair: JudgedPair,
+    *,
+    table: str | None = None,
+    looked_for: bool | None = None,
+    quantized: bool | None = None,
+) -> CheckOutcome:
+    """Fail when the MTP layers of the draft's config are not in its weights.
+
+    table: types that this version builds such layers for, whether their number is stated or not;
+    looked_for: only those whose class asks for the weights itself, or only the others;
+    quantized: only such checkpoints, or only the others.
+    """
+    head, facts = pair.drafter.head, pair.drafter
+    if head is None and facts.role is None:
+        return unknown(f"the {pair.drafter_side}'s MTP layers were not read")
+    promised = head.mtp_promised if head is not None else facts.config.mtp_layers
+    whole = facts.role == "full"  # an assistant of Gemma 4 is all layers, and has no such names
+    if table is not None and whole and any(_listed(facts.config, pair.setup, table)):
+        fixed = _fixed_layers(facts.config, pair.setup, table)
+        promised = fixed or (1 if promised is None else promised)
+    if not promised:
         return not_applicable("no MTP layers promised")
-    present = needed(head.mtp_present, UNCOUNTED)
-    words = f"{head.mtp_promised} MTP layers promised, {present} in the weights"
-    return fail(words) if present < head.mtp_promised else ok(words)
+    if table is not None and looked_for is not _looks_for_weights(facts.config, pair.setup, table):
+        return not_applicable("another way of loading")
+    if quantized is not None and quantized is not bool(quant_method(facts)):
+        return not_applicable("quantised" if not quantized else "not quantised")
+    present = needed(_mtp_present(facts), UNCOUNTED)
+    words = f"{promised} MTP layers promised, {present} in the weights"
+    return fail(words) if present < promised else ok(words)
 
 
-def mtp_layers_exist(pair: JudgedPair) -> CheckOutcome:
-    """Fail when a whole model without any MTP layer is given for its MTP layers."""
-    role, head = needed(pair.drafter.role, UNTOLD), pair.drafter.head
-    if role == "mtp" or (role == "full" and head is not None and head.mtp_promised):
-        return ok("the draft has MTP layers")
-    return fail(f"the draft is: {role}, without MTP layers")
+def _mtp_present(facts: ModelFacts) -> int | None:
+    if facts.head is not None:
+        return facts.head.mtp_present
+    return mtp_layers(facts.weights.tensors, facts.config.layers)
+
+
+def _looks_for_weights(config: ConfigFacts, setup: EngineSetup, table: str) -> bool:
+    rows = setup.tables[table].looks_for_weights
+    names = (config.outer_type, config.model_type, *(config.architectures or ())[:1])
+    return any(is_listed(name, rows, setup) for name in names)
+
+
+def mtp_layers_exist(
+    pair: JudgedPair, *, table: str | None = None, unstated: list[str] | None = None
+) -> CheckOutcome:
+    """Fail when a whole model without any MTP layer is given for its MTP layers.
+
+    table: types that the engine builds such layers for without looking at their number;
+    unstated: architectures with such layers whose config need not state how many.
+    """
+    facts, side = pair.drafter, pair.drafter_side
+    role, head = needed(facts.role, UNTOLD), facts.head
+    if role == "mtp" or (role == "full" and head and (head.mtp_promised or head.mtp_present)):
+        return ok(f"the {side} has MTP layers")
+    if table is not None and (listed := next(_listed(facts.config, pair.setup, table), None)):
+        return ok(f"the {side}'s {listed}")
+    if set(unstated or ()) & set(facts.config.architectures or ()):
+        needed(_mtp_present(facts), UNCOUNTED)
+    return fail(f"the {side} is: {role}, without MTP layers")
+
+
+def mtp_number_is_zero(pair: JudgedPair, *, table: str) -> CheckOutcome:
+    """Fail when the config of a type with MTP layers says that it has none."""
+    config = pair.drafter.config
+    if config.model_type is None and config.architectures is None:
+        return unknown(f"the {pair.drafter_side}'s model_type was not read")
+    listed = next(_listed(config, pair.setup, table), None)
+    if listed is None or _fixed_layers(config, pair.setup, table) is not None:
+        return not_applicable("no number of MTP layers is taken from the config")
+    words = f"the {pair.drafter_side}'s {listed}"
+    return fail(f"{words}, with 0 MTP layers") if config.mtp_layers == 0 else ok(words)
+
+
+def _fixed_layers(config: ConfigFacts, setup: EngineSetup, table: str) -> int | None:
+    """The number of MTP layers that the engine takes for this family, whatever the config says."""
+    rows = setup.tables[table]
+    for name in (config.outer_type, config.model_type, *(config.architectures or ())[:1]):
+        if is_listed(name, rows.one_layer, setup):
+            return 1
+    return None
 
 
 def draft_becomes_mtp(pair: JudgedPair, *, table: str) -> CheckOutcome:
@@ -397,12 +625,18 @@ def mtp_type_readable(pair: JudgedPair, *, readable: dict[str, str]) -> CheckOut
     return ok(f"{words}, with code of its own") if config.remote_code else fail(words)
 
 
-def own_layers_divide(pair: JudgedPair, *, at_most: bool) -> CheckOutcome:
+def own_layers_divide(pair: JudgedPair, *, at_most: bool, table: str | None = None) -> CheckOutcome:
     """Fail when the draft length does not go with the number of MTP layers.
 
-    at_most: no more tokens than layers; otherwise more only in multiples.
+    at_most: no more tokens than layers; otherwise more only in multiples. table: families whose
+    number the engine fixes, or does not ask for where the config states none.
     """
-    tokens, head = applies(pair.setup.draft_tokens, "no draft length asked for"), pair.drafter.head
-    layers = needed((head and head.mtp_promised) or None, "the number of MTP layers was not read")
+    tokens, head = applies(pair.setup.draft_tokens, NO_LENGTH), pair.drafter.head
+    config, layers = pair.drafter.config, (head and head.mtp_promised) or None
+    if table is not None:
+        layers = _fixed_layers(config, pair.setup, table) or layers
+        if layers is None and next(_listed(config, pair.setup, table), None):
+            return ok(f"{tokens} draft tokens, no number of MTP layers stated")
+    layers = needed(layers, "the number of MTP layers was not read")
     words = f"{tokens} draft tokens, {layers} MTP layers"
     return fail(words) if tokens > layers and (at_most or tokens % layers) else ok(words)

@@ -13,6 +13,7 @@ from itertools import zip_longest
 
 from draftcheck import versions
 from draftcheck.judge.checks.outcomes import (
+    applies,
     fail,
     needed,
     not_applicable,
@@ -107,6 +108,16 @@ def target_architecture_in(
     if name in able:
         return fail(f"{seen.saw}: from {able[name]}")
     return unknown(f"{seen.saw}: not in the rulebook's list")
+
+
+def stages_pass_states(
+    pair: JudgedPair, *, able: dict[str, str], unable: list[str]
+) -> CheckOutcome:
+    """Fail when stages are asked for and the target's class does not pass its states on."""
+    size = applies(pair.setup.pipeline_parallel, "no pipeline parallelism asked for")
+    if size == 1:
+        return ok("one pipeline stage")
+    return target_architecture_in(pair, able=able, unable=unable)
 
 
 def target_architecture_starts(

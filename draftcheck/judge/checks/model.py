@@ -51,6 +51,9 @@ def target_is_dense(pair: JudgedPair) -> CheckOutcome:
     config = pair.target.config
     if config.experts is None:
         needed(config.model_type, "the target's config was not read")
+    first = config.sizes.get("first_k_dense_replace")
+    if isinstance(first, int) and config.layers is not None and first >= config.layers:
+        return ok(f"the target's first {first} layers are dense, of {config.layers}")
     if (config.experts or 0) < 2:
         return ok("the target has no experts")
     used = f", {config.experts_used} per token" if config.experts_used else ""
@@ -228,21 +231,30 @@ def cache_rewinds(
 
 
 def window_rewinds(
-    pair: JudgedPair, *, margin: int, types: dict[str, str], listed: dict[str, str]
+    pair: JudgedPair,
+    *,
+    margin: int,
+    types: dict[str, str],
+    listed: dict[str, str],
+    stated: list[str] | None = None,
+    side: str = "target",
 ) -> CheckOutcome:
-    """Fail when the target's sliding layers are full before the served length is reached.
+    """Fail when the sliding layers of that side are full before the served length is reached.
 
     margin: tokens of one round with the usual draft length, which must fit too; types: these
-    slide unless their config lists other layers; listed: only where it does.
+    slide unless their config lists other layers; listed: only where it does; stated: of the
+    types, those that slide only where their config states a window (Mistral).
     """
-    config = pair.target.config
-    name = needed(whole_type(config), "the target's model_type was not read")
+    config = pair.model(side).config
+    name = needed(whole_type(config), f"the {side}'s model_type was not read")
     usual = is_listed(name, types, pair.setup)
     slides = SLIDING in config.layer_kinds if config.layer_kinds is not None else usual
-    if not slides or not (usual or is_listed(name, listed, pair.setup)):
-        return ok(f"target model_type is {name}, without a sliding window")
-    unread = f"target model_type is {name}; its window or context was not read"
-    served = needed(pair.setup.context or config.scaled_context or config.context, unread)
+    none = name in (stated or ()) and config.sliding_window is None
+    if none or not slides or not (usual or is_listed(name, listed, pair.setup)):
+        return ok(f"{side} model_type is {name}, without a sliding window")
+    unread = f"{side} model_type is {name}; its window or context was not read"
+    target = pair.target.config
+    served = needed(pair.setup.context or target.scaled_context or target.context, unread)
     window = needed(config.sliding_window, unread)
     if pair.setup.draft_tokens is not None:
         margin = pair.setup.draft_tokens + 1

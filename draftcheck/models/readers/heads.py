@@ -31,6 +31,7 @@ _BY_TYPE = {
 _BY_ARCHITECTURE = {
     "eagle3": "eagle3", "eagle": "eagle", "dspark": "dspark", "dflash": "dflash",
     "medusa": "medusa", "mlpspeculator": "mlp_speculator", "museglimmerassistant": "dflash",
+    "lilicorr": "dflash",
     "mtp": "mtp",
 }  # fmt: skip
 """Parts of the names of classes, in the order in which they are looked for."""
@@ -42,7 +43,8 @@ _AUX = (
 )  # fmt: skip
 _PARTS = ("eagle_config", "dflash_config", "dspark_config")
 _MASKS = ("mask_token_id", "dspark_noise_token_id", "pard_token", "ptd_token_id")
-_FLAGS = ("norm_before_fc", "norm_before_residual", "sample_from_anchor")
+_BLOCKS = ("block_size", "dspark_block_size")
+_FLAGS = ("norm_before_fc", "norm_before_residual", "sample_from_anchor", "fc_norm")
 _PARALLEL = ("pard_token", "ptd_token_id")
 """What a whole model that drafts all its tokens at once names."""
 _MOST_LAYERS = 1024
@@ -75,12 +77,12 @@ def role(
             return _BY_TYPE[model_type]
         if model_type.endswith("_mtp"):
             return "mtp"
-    if isinstance(raw.get("dflash_config"), dict):
-        return "dflash"
     for name in config.architectures or ():
         for sign, kind in _BY_ARCHITECTURE.items():
             if sign in name.lower().replace("_", ""):
                 return kind
+    if isinstance(raw.get("dflash_config"), dict):  # DSpark heads keep their fields there too
+        return "dflash"
     if by_tensors := _by_tensors(tensors):
         return by_tensors
     if any(name.endswith(_GENERATES) for name in config.architectures or ()):
@@ -114,7 +116,9 @@ def read(
     if promised is None:
         names = ("num_mtp_modules", "n_predict") if kind == "mtp" else ("num_mtp_modules",)
         promised = _first(configs.text_config(raw), *names)
-    if kind in _NO_HEAD and not promised and _first(raw, *_PARALLEL) is None:
+    # Some families state no number (Qwen3-Next, MiMo-V2, LongCat-Flash): names of tensors tell.
+    named = mtp_layers(tensors, None)
+    if kind in _NO_HEAD and not (promised or named) and _first(raw, *_PARALLEL) is None:
         return None
     stated = _stated(config, raw)
     classes = _verifier(raw).get("architectures")
@@ -133,6 +137,10 @@ def read(
         mtp_promised=promised,
         mtp_present=mtp_layers(tensors, config.layers),
         medusa_heads=medusa,
+        **medusa_tensors(kind, raw, tensors),
+        mask_hidden=any("mask_hidden" in name for name in tensors)
+        if kind == "peagle" and tensors is not None
+        else None,
         d2t_fault=fault,
         d2t_sorted=rising,
         d2t_last=last,
@@ -222,12 +230,21 @@ def _stated(config: ConfigFacts, raw: Mapping[str, Any]) -> dict[str, Any]:
         "aux_place": place,
         "aux_key": key,
         "aux_count": _first(raw, "num_aux_hidden_states") or (None if ids is None else len(ids)),
+        "aux_number": _first(raw, "num_aux_hidden_states"),
         "vocab": config.vocab_size,
         "draft_vocab": _first(raw, "draft_vocab_size"),
         "mask_token_id": _first(raw, *_MASKS),
-        "block_size": _first(raw, "block_size", "dspark_block_size"),
+        "block_size": _first(raw, *_BLOCKS),
+        "block_key": next((name for name in _BLOCKS if _first(raw, name) is not None), None),
+        "markov_rank": _first(raw, "dspark_markov_rank", "markov_rank"),
+        "markov_head_type": _word(raw, "dspark_markov_head_type", "markov_head_type"),
         **{name: _flag(raw, name) for name in _FLAGS},
     }
+
+
+def _word(raw: Mapping[str, Any], *names: str) -> str | None:
+    words = (text(part.get(name)) for name in names for _, part in _places(raw))
+    return next((word for word in words if word is not None), None)
 
 
 def _places(raw: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
@@ -315,6 +332,21 @@ def mtp_layers(tensors: Mapping[str, Tensor] | None, layers: int | None) -> int 
 def medusa_heads(tensors: Mapping[str, Tensor] | None) -> int | None:
     numbers = {match[1] for name in tensors or () if (match := MEDUSA.fullmatch(name))}
     return len(numbers) or None
+
+
+def medusa_tensors(
+    kind: str | None, raw: Mapping[str, Any], tensors: Mapping[str, Tensor] | None
+) -> dict[str, Any]:
+    """Whose names the tensors have, and whether biases among them go unannounced."""
+    names = [name.removeprefix("medusa_heads.") for name in tensors or ()]
+    if kind != "medusa" or not names:
+        return {}
+    own = any(re.fullmatch(r"(?:medusa_head\.)?\d{1,4}\.\d{1,4}\..+", name) for name in names)
+    biases = any(name.endswith(".bias") for name in names)
+    return {
+        "medusa_names": "medusa" if own else "vllm",
+        "medusa_bias_dropped": biases and raw.get("medusa_fc_bias") is not True,
+    }
 
 
 def id_table(source: ModelSource, tensors: Mapping[str, Tensor] | None) -> IdTable | None:

@@ -194,6 +194,7 @@ def _tokenizer(
         add_bos=_stored(keys, "add_bos_token", "bool"),
         add_eos=_stored(keys, "add_eos_token", "bool"),
         chat_template=hashlib.sha256(template[1]).hexdigest() if template[0] == "string" else None,
+        thinking_switch=b"enable_thinking" in template[1] if template[0] == "string" else None,
         merges=merges.sha256 if isinstance(merges, GgufArray) else None,
         origin={"*": file},
     )

@@ -325,4 +325,6 @@ def _with_template(
         return facts
     content = template if isinstance(template, str) else json.dumps(template, sort_keys=True)
     digest = hashlib.sha256(vocabulary.encode(content)).hexdigest()
-    return replace(facts, chat_template=digest, origin={**facts.origin, "chat_template": file})
+    origin = {**facts.origin, "chat_template": file}
+    switch = "enable_thinking" in content
+    return replace(facts, chat_template=digest, thinking_switch=switch, origin=origin)
