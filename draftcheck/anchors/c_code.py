@@ -1,0 +1,116 @@
+"""C and C++ source -> the statements of one named place, without comments and white space.
+
+There is no parser behind it: a place is a name, and behind it a body in braces. That is enough
+for functions, methods, structs, enums and tables; a macro that hides braces is not understood.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from functools import cached_property
+from itertools import accumulate
+
+from draftcheck.anchors.lines import CodeLine, digest
+
+_TEXTS = re.compile(
+    r'//[^\n]*|/\*.*?\*/|R"(\w*)\(.*?\)\1"|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])\'', re.DOTALL
+)
+_NAME = re.compile(r"\w+(?:::~?\w+)*(?=\s*\()")
+_PIECE = re.compile(r"[^;{}]*[;{}]?")
+_NO_FUNCTION = {"if", "for", "while", "switch", "return", "catch", "sizeof", "defined"}
+_PAIRS = {"(": ")", "{": "}"}
+
+
+def _blank(match: re.Match[str]) -> str:
+    return re.sub(r"[^\n]", " ", match[0])
+
+
+class CFile:
+    """One file; never fails, a name without a body is not found."""
+
+    def __init__(self, text: str) -> None:
+        self.text = _TEXTS.sub(lambda m: _blank(m) if m[0][0] == "/" else m[0], text)
+        # The same text with the same places, but nothing in quotes: braces there do not count.
+        self.bare = _TEXTS.sub(_blank, text)
+        self.starts = list(accumulate((len(line) for line in text.splitlines(True)), initial=0))
+
+    def code(self, symbol: str) -> list[CodeLine]:
+        """The statements of a function, method, struct, enum or table of this name."""
+        return [line for first, last in self._spans(symbol) for line in self._lines(first, last)]
+
+    def symbol_at(self, number: int) -> str | None:
+        """The smallest function that holds a line of the file."""
+        place = self.starts[number - 1] if 0 < number <= len(self.starts) else 0
+        held = [
+            (last - first, name)
+            for name, first, last in self.functions
+            if self._line(first) <= self._line(place) <= self._line(last)
+        ]
+        return min(held)[1] if held else None
+
+    @cached_property
+    def functions(self) -> list[tuple[str, int, int]]:
+        found = []
+        for match in _NAME.finditer(self.bare):
+            body = self._body(match.end()) if match[0] not in _NO_FUNCTION else None
+            if body is not None:
+                found.append((match[0], match.start(), body))
+        return found
+
+    def _spans(self, symbol: str) -> list[tuple[int, int]]:
+        # A method may be written outside its class, with more names in front.
+        end = f"::{symbol}"
+        found = [(f, t) for name, f, t in self.functions if name == symbol or name.endswith(end)]
+        if found:
+            return found
+        named = re.escape(symbol.rpartition("::")[2])
+        shapes = rf"\b(?:struct|class|enum(?:\s+class)?)\s+{named}\b[^;{{}}()]*(?={{)"
+        tables = rf"\b{named}\b\s*(?:\[[^\]]*\]\s*)*=\s*(?={{)"
+        for match in re.finditer(f"{shapes}|{tables}", self.bare):
+            if (last := self._closing(match.end())) is not None:
+                found.append((match.start(), last))
+        for match in re.finditer(rf"(?m)^[ \t]*#[ \t]*define[ \t]+{named}\b[^\n]*", self.bare):
+            found.append(match.span())
+        return found
+
+    def _body(self, place: int) -> int | None:
+        """Where the body ends that follows the arguments at this place."""
+        start = self.bare.find("(", place)
+        closed = self._closing(start)
+        if closed is None:
+            return None
+        # const, override, -> type, or the list of a constructor.
+        between = re.compile(r"[\s\w:&*<>,\-]*(?:\([^(){};]*\)[\s\w:&*<>,\-]*)*").match(
+            self.bare, closed
+        )
+        at = between.end() if between else closed
+        if self.bare[at : at + 1] != "{" or ";" in self.bare[closed:at]:
+            return None
+        return self._closing(at)
+
+    def _closing(self, place: int) -> int | None:
+        """Just behind the bracket that closes the one at this place."""
+        one = self.bare[place : place + 1]
+        if one not in _PAIRS:
+            return None
+        depth = 0
+        for match in re.compile(rf"[{re.escape(one + _PAIRS[one])}]").finditer(self.bare, place):
+            depth += 1 if match[0] == one else -1
+            if not depth:
+                return match.end()
+        return None
+
+    def _lines(self, first: int, last: int) -> list[CodeLine]:
+        found = []
+        for piece in _PIECE.finditer(self.bare, first, last):
+            text = self.text[piece.start() : piece.end()]
+            if words := re.sub(r"\s+", "", text):
+                start = piece.start() + len(text) - len(text.lstrip())
+                found.append(
+                    CodeLine(digest(words), self._line(start), self._line(piece.end() - 1))
+                )
+        return found
+
+    def _line(self, place: int) -> int:
+        return bisect_right(self.starts, place)
