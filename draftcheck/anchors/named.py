@@ -33,8 +33,10 @@ def table_names(file: PythonFile | CFile, symbol: str) -> Iterator[str]:
 
 
 def _members(value: ast.expr) -> Iterator[str]:
-    if isinstance(value, ast.Call) and value.args:  # OrderedDict([...]), frozenset({...})
-        yield from _members(value.args[0])
+    if isinstance(value, ast.Call):  # OrderedDict([...]), frozenset({...}), dict(a=1)
+        yield from (entry.arg for entry in value.keywords if entry.arg)
+        for part in value.args[:1]:
+            yield from _members(part)
     elif isinstance(value, ast.Subscript):  # Literal["a", "b"]
         yield from _members(value.slice)
     elif isinstance(value, ast.BinOp):

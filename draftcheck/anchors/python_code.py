@@ -61,8 +61,8 @@ class PythonFile:
 
 
 def _first(node: ast.stmt) -> int:
-    decorators = getattr(node, "decorator_list", [])
-    return min([node.lineno, *(entry.lineno for entry in decorators)])
+    above = node.decorator_list if isinstance(node, Definition) else []
+    return min([node.lineno, *(entry.lineno for entry in above)])
 
 
 def _defined(body: Iterable[ast.AST], prefix: str) -> Iterator[tuple[str, ast.stmt]]:

@@ -18,6 +18,8 @@ LARGEST = 4 << 20
 MOST = 200_000
 """Files of a tree that are listed at most."""
 SUFFIXES = (".py", ".cpp", ".h", ".hpp", ".c")
+STARTS = ("", "src", "python")
+"""Where checkouts keep their package."""
 META = re.compile(r"[^/]+\.dist-info/METADATA")
 VERSION = re.compile(r"(?m)^Version: (\S+)$")
 
@@ -51,8 +53,8 @@ class FolderTree:
     """A checkout, an unpacked archive, or an installed package."""
 
     def __init__(self, folder: Path, package: str = "", version: str | None = None) -> None:
-        inner = folder / package if package else folder
-        self.root = inner if inner.is_dir() else folder
+        inside = (folder / start / package for start in STARTS if package)
+        self.root = next((path for path in inside if path.is_dir()), folder)
         self.label = str(folder)
         self.version = version
         if not self.root.is_dir():

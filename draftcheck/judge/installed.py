@@ -10,10 +10,13 @@ import shutil
 import subprocess
 from collections.abc import Mapping
 from importlib import metadata
+from pathlib import Path
 
-from draftcheck.errors import RuleError, UsageError
+from draftcheck.anchors.trees import FolderTree
+from draftcheck.errors import ReadError, RuleError, UsageError
 from draftcheck.judge.decide import Question
 from draftcheck.rulebook import book, files
+from draftcheck.rulebook.anchors import AnchorFile
 from draftcheck.rulebook.files import RuleRow, Text
 
 FILE = "installed"
@@ -61,6 +64,27 @@ def engines() -> list[Question]:
             hint=f"It looked for {', '.join(looked)}. Name one: --engine vllm@0.15.1.",
         )
     return [found[name] for name in book.engine_files() if name in found]
+
+
+def packages(engine: str) -> list[str]:
+    """The Python packages that an engine is installed as."""
+    rows = files.read(FILE, InstalledFile).look
+    return [
+        row.package for row in rows if row.engine == engine and row.package and not row.versions
+    ]
+
+
+def tree(places: AnchorFile) -> FolderTree:
+    """The installed package of an engine as text."""
+    for name in packages(places.engine):
+        try:
+            found = metadata.distribution(name)
+        except metadata.PackageNotFoundError:
+            continue
+        folder = Path(str(found.locate_file(places.package)))
+        if folder.is_dir():
+            return FolderTree(folder, version=found.version)
+    raise ReadError(f"{places.engine} is not installed here as a package with its source")
 
 
 def _package(row: LookRow) -> Question | None:

@@ -38,6 +38,8 @@ class AnchorFile(RuleRow, frozen=True):
     """What is listed -> where its names stand: `path::symbol`, `folder/*.py`, `*.py::(Word)`."""
     messages: Names = ()
     """Files whose error messages are watched."""
+    options: str = ""
+    """Which reader finds the engine's options in its code."""
     hints: Mapping[str, Names] = {}
     """Rule id -> its places, where its own words do not name them."""
     elsewhere: Mapping[str, Text] = {}
