@@ -15,7 +15,7 @@ from draftcheck.anchors.c_code import CFile
 from draftcheck.anchors.lines import CodeLine, digest, whole
 from draftcheck.anchors.named import classes_with, errors, table_names
 from draftcheck.anchors.python_code import PythonFile
-from draftcheck.anchors.trees import SourceTree, matching
+from draftcheck.anchors.trees import SourceTree
 from draftcheck.rulebook.anchors import NAMES, AnchorFile
 
 UNREAD = "?"
@@ -153,7 +153,7 @@ def names(file: AnchorFile, tree: SourceTree, ask: Ask, what: str) -> list[str]:
     found: set[str] = set()
     for place in file.lists[what]:
         pattern, _, query = place.partition("::")
-        for path in matching(tree, pattern) if "*" in pattern else [pattern]:
+        for path in tree.matching(pattern) if "*" in pattern else [pattern]:
             asked = query if not query or query.startswith("(") else f"{query}="
             found |= set(ask(path, [asked])[asked].split())
     return sorted(found - {UNREAD})
@@ -162,9 +162,7 @@ def names(file: AnchorFile, tree: SourceTree, ask: Ask, what: str) -> list[str]:
 def messages(file: AnchorFile, tree: SourceTree) -> dict[str, tuple[str, int, str]]:
     """Digest -> file, line and words of every error message in the files that are watched."""
     found: dict[str, tuple[str, int, str]] = {}
-    for path in dict.fromkeys(
-        path for pattern in file.messages for path in matching(tree, pattern)
-    ):
+    for path in dict.fromkeys(path for pattern in file.messages for path in tree.matching(pattern)):
         try:
             parsed = PythonFile(tree.text(path) or "")
         except ValueError:

@@ -39,14 +39,11 @@ class SourceTree(Protocol):
     def names(self) -> list[str]:
         """Every source file, sorted."""
 
+    def matching(self, pattern: str) -> list[str]:
+        """The files that a path with * stands for; * does not cross a folder."""
+
     def text(self, path: str) -> str | None:
         """A file's text; None when it is not there, or is no text of the usual size."""
-
-
-def matching(tree: SourceTree, pattern: str) -> list[str]:
-    """The files that a path with * stands for; * does not cross a folder."""
-    deep = pattern.count("/")
-    return [n for n in tree.names if n.count("/") == deep and fnmatchcase(n, pattern)]
 
 
 class FolderTree:
@@ -68,6 +65,10 @@ class FolderTree:
                 found.append(path.relative_to(self.root).as_posix())
             if len(found) > MOST:
                 raise ReadError(f"{self.label}: more than {MOST} files")
+        return sorted(found)
+
+    def matching(self, pattern: str) -> list[str]:
+        found = (path.relative_to(self.root).as_posix() for path in self.root.glob(pattern))
         return sorted(found)
 
     def text(self, path: str) -> str | None:
@@ -104,6 +105,10 @@ class WheelTree:
         inside = (name for name in self.infos if name.startswith(start))
         paths = (name.removeprefix(start) for name in inside)
         return sorted(path for path in paths if PurePosixPath(path).suffix in SUFFIXES)
+
+    def matching(self, pattern: str) -> list[str]:
+        deep = pattern.count("/")
+        return [n for n in self.names if n.count("/") == deep and fnmatchcase(n, pattern)]
 
     def text(self, path: str) -> str | None:
         return self._whole(f"{self.package}/{path}")
