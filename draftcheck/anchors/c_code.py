@@ -19,6 +19,8 @@ _TEXTS = re.compile(
 _NAME = re.compile(r"\w+(?:::~?\w+)*(?=\s*\()")
 _PIECE = re.compile(r"[^;{}]*[;{}]?")
 _NO_FUNCTION = {"if", "for", "while", "switch", "return", "catch", "sizeof", "defined"}
+_BEHIND = re.compile(r"[\s\w:&*<>.\-]*")
+_LISTED = re.compile(r"[\s\w:&*<>,.\-]*")
 _PAIRS = {"(": ")", "{": "}"}
 
 
@@ -53,7 +55,8 @@ class CFile:
     def functions(self) -> list[tuple[str, int, int]]:
         found = []
         for match in _NAME.finditer(self.bare):
-            body = self._body(match.end()) if match[0] not in _NO_FUNCTION else None
+            no_function = match[0] in _NO_FUNCTION or self._in_list(match.start())
+            body = None if no_function else self._body(match.end())
             if body is not None:
                 found.append((match[0], match.start(), body))
         return found
@@ -74,20 +77,28 @@ class CFile:
             found.append(match.span())
         return found
 
+    def _in_list(self, place: int) -> bool:
+        """Whether a name stands in a constructor's list: behind a comma, or one colon."""
+        at = place - 1
+        while at >= 0 and self.bare[at].isspace():
+            at -= 1
+        before = self.bare[max(at - 1, 0) : at + 1]
+        return before.endswith((",", ":")) and before != "::"
+
     def _body(self, place: int) -> int | None:
         """Where the body ends that follows the arguments at this place."""
         start = self.bare.find("(", place)
         closed = self._closing(start)
         if closed is None:
             return None
-        # const, override, -> type, or the list of a constructor.
-        between = re.compile(r"[\s\w:&*<>,\-]*(?:\([^(){};]*\)[\s\w:&*<>,\-]*)*").match(
-            self.bare, closed
-        )
-        at = between.end() if between else closed
-        if self.bare[at : at + 1] != "{" or ";" in self.bare[closed:at]:
-            return None
-        return self._closing(at)
+        # const, override, -> type; or, behind one colon, the list of a constructor.
+        match = _BEHIND.match(self.bare, closed)
+        at = match.end() if match else closed
+        listed = re.search(r"(?<!:):(?!:)", self.bare[closed:at])
+        while listed and self.bare[at : at + 1] == "(" and (behind := self._closing(at)):
+            match = _LISTED.match(self.bare, behind)
+            at = match.end() if match else behind
+        return self._closing(at) if self.bare[at : at + 1] == "{" else None
 
     def _closing(self, place: int) -> int | None:
         """Just behind the bracket that closes the one at this place."""

@@ -13,7 +13,7 @@ from enum import StrEnum
 
 from draftcheck.anchors.c_code import CFile
 from draftcheck.anchors.lines import CodeLine, digest, whole
-from draftcheck.anchors.named import classes_with, errors, table_names
+from draftcheck.anchors.named import errors, holders, table_names
 from draftcheck.anchors.python_code import PythonFile
 from draftcheck.anchors.trees import SourceTree
 from draftcheck.rulebook.anchors import NAMES, AnchorFile
@@ -86,7 +86,7 @@ def answers(path: str, text: str | None, queries: Iterable[str]) -> dict[str, st
         elif not query:
             found[query] = path.rpartition("/")[2].rpartition(".")[0]
         elif query.startswith("("):
-            found[query] = " ".join(classes_with(text, query[1:-1]))
+            found[query] = " ".join(holders(path, text, query[1:-1]))
         else:
             try:
                 parsed = parsed or source_file(path, text)

@@ -9,7 +9,10 @@ from collections.abc import Iterator
 from draftcheck.anchors.c_code import CFile
 from draftcheck.anchors.python_code import PythonFile
 
-_CLASS = re.compile(r"^class (\w+)(?:\(([^)]*)\))?:|^    (?:async )?def (\w+)\(", re.MULTILINE)
+_CLASS = re.compile(
+    r"^class (\w+)(?:\(([^)]*)\))?:|^    (?:async )?(?:def )?(\w+)(?:\(|\s*[=:])|\b(\w+)(?=: )",
+    re.MULTILINE,
+)
 
 
 def table_names(file: PythonFile | CFile, symbol: str) -> Iterator[str]:
@@ -56,17 +59,20 @@ def _members(value: ast.expr) -> Iterator[str]:
         yield str(value.value)
 
 
-def classes_with(text: str, word: str) -> list[str]:
-    """Classes with this base or this method, as the lines of a file say it."""
+def holders(path: str, text: str, word: str) -> list[str]:
+    """Classes with this base, method, field or argument; of a C file, the file itself."""
     if word not in text:
         return []
+    if not path.endswith(".py"):
+        return [path.rpartition("/")[2].rpartition(".")[0]]
     found, owner = set(), ""
+    wanted = re.compile(rf"\b{re.escape(word)}\b")
     for match in _CLASS.finditer(text):
         if match[1]:
             owner = match[1]
-            if re.search(rf"\b{re.escape(word)}\b", match[2] or ""):
+            if wanted.search(match[2] or ""):
                 found.add(owner)
-        elif match[3] == word and owner:
+        elif owner and word in (match[3], match[4]):
             found.add(owner)
     return sorted(found)
 

@@ -29,8 +29,8 @@ from draftcheck.versions import covers
 PATH = re.compile(r"(?<![\w/])[\w./*-]+\.(?:py|cpp|hpp|h|c)\b")
 SYMBOL = re.compile(r"(?<![\w/.-])~?[A-Za-z_]\w*(?:(?:\.|::)~?\w+)*(?![\w/])")
 LINE = re.compile(r"\bline (\d+)")
-SHORTEST = 14
-"""Letters of a message that can be looked for."""
+SHORTEST, NEAR = 14, 8
+"""Letters of a message that can be looked for, anywhere and in files that the rule names."""
 MOST = 3
 """Places of one message, beyond which it names none."""
 
@@ -106,11 +106,12 @@ class Resolver:
 
     def message(self, rule: Rule, near: list[str]) -> set[str]:
         """Where the engine's words stand: in the files that the rule names, else anywhere."""
-        parts = re.split(r"…|\.\.\.|\{|\}", rule.engine_says or "")
+        says = (rule.engine_says or "").removesuffix(" failed")
+        parts = re.split(r"…|\.\.\.|\{|\}|^\w+: ", says)
         for part in sorted(map(squash, parts), key=len, reverse=True):
-            if len(part) < SHORTEST:
-                break
             for paths in (near, self.tree.names):
+                if len(part) < (NEAR if paths is near else SHORTEST):
+                    continue
                 found = {place for path in paths for place in self.holding(path, part)}
                 if 0 < len(found) <= MOST or (found and paths is near):
                     return found
@@ -119,7 +120,7 @@ class Resolver:
     def holding(self, path: str, part: str) -> Iterator[str]:
         # The letter before a quote, as in f"…", comes between the parts of a message.
         text = self.squashed(path)
-        pieces = [part[at : at + SHORTEST] for at in range(0, len(part) - SHORTEST + 1, SHORTEST)]
+        pieces = [part[at : at + NEAR] for at in range(0, len(part) - NEAR + 1, NEAR)]
         if 2 * sum(piece in text for piece in pieces) < len(pieces):
             return
         parsed = self.parsed(path)
@@ -170,6 +171,7 @@ def resolve(
         places |= set(hinted) if rule.id in given.hints else largest(resolver.places(rule))
         if not places:
             lost.append(rule)
+        rules[rule.id] = once(resolver, places)
     every = sorted({p for ps in rules.values() for p in ps if not p.startswith(NAMES)})
     kept = {}
     for place in every:
@@ -192,6 +194,17 @@ def resolve(
 def largest(places: set[str]) -> set[str]:
     """Without the methods of a class that is a place itself."""
     return {p for p in places if not any(p.startswith(f"{other}.") for other in places)}
+
+
+def once(resolver: Resolver, places: set[str]) -> set[str]:
+    """Without a shorter name for the same code."""
+    kept: dict[str, str] = {}
+    for place in sorted(places, key=len):
+        path, _, symbol = place.partition("::")
+        text = resolver.text(path)
+        code = compare.answers(path, text, [symbol])[symbol] if text else place
+        kept[f"{path} {code}"] = place
+    return set(kept.values())
 
 
 def exists(tree: SourceTree, place: str) -> bool:
