@@ -69,7 +69,10 @@ def _defined(body: Iterable[ast.AST], prefix: str) -> Iterator[tuple[str, ast.st
     for node in body:
         if isinstance(node, Definition):
             yield prefix + node.name, node
-            yield from _defined(node.body, f"{prefix}{node.name}.")
+            inner = _defined(node.body, f"{prefix}{node.name}.")
+            # A variable of a function is no place.
+            function = not isinstance(node, ast.ClassDef)
+            yield from (e for e in inner if not function or isinstance(e[1], Definition))
         elif isinstance(node, ast.Assign | ast.AnnAssign | ast.AugAssign):
             targets = node.targets if isinstance(node, ast.Assign) else [node.target]
             for target in targets:

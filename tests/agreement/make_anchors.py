@@ -113,7 +113,7 @@ class Resolver:
                 if len(part) < (NEAR if paths is near else SHORTEST):
                     continue
                 found = {place for path in paths for place in self.holding(path, part)}
-                if 0 < len(found) <= MOST or (found and paths is near):
+                if 0 < len(found) <= MOST:
                     return found
         return set()
 
@@ -216,15 +216,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("engine")
     parser.add_argument("--source", required=True, type=Path)
-    parser.add_argument("--version")
-    parser.add_argument("--output", type=Path)
+    parser.add_argument("--version", help="Rows that hold at this version; default: `checked`.")
+    parser.add_argument("--label", help="What the source is called, where it is no release.")
     given = parser.parse_args()
     engine = book.load(given.engine)
     path = files.folder() / f"{anchors.name(engine.id)}.toml"
     before = anchors.by_hand(path)
     tree = FolderTree(given.source, before.package)
     file, lost = resolve(engine, tree, given.version or engine.checked, before)
-    anchors.write(given.output or path, file)
+    anchors.write(path, msgspec.structs.replace(file, version=given.label or file.version))
     print(
         f"{len(file.rules)} rules rest on {len(file.places)} places; {len(lost)} rows lead nowhere"
     )
