@@ -62,20 +62,21 @@ class CFile:
         return found
 
     def _spans(self, symbol: str) -> list[tuple[int, int]]:
+        named = re.escape(symbol.rpartition("::")[2])
+        shapes = rf"\b(?:struct|class|enum(?:\s+class)?)\s+{named}\b[^;{{}}()]*(?={{)"
+        if found := self._braced(shapes):  # before its constructor, which has the same name
+            return found
         # A method may be written outside its class, with more names in front.
         end = f"::{symbol}"
         found = [(f, t) for name, f, t in self.functions if name == symbol or name.endswith(end)]
-        if found:
-            return found
-        named = re.escape(symbol.rpartition("::")[2])
-        shapes = rf"\b(?:struct|class|enum(?:\s+class)?)\s+{named}\b[^;{{}}()]*(?={{)"
-        tables = rf"\b{named}\b\s*(?:\[[^\]]*\]\s*)*=\s*(?={{)"
-        for match in re.finditer(f"{shapes}|{tables}", self.bare):
-            if (last := self._closing(match.end())) is not None:
-                found.append((match.start(), last))
-        for match in re.finditer(rf"(?m)^[ \t]*#[ \t]*define[ \t]+{named}\b[^\n]*", self.bare):
-            found.append(match.span())
-        return found
+        found = found or self._braced(rf"\b{named}\b\s*(?:\[[^\]]*\]\s*)*=\s*(?={{)")
+        defines = re.finditer(rf"(?m)^[ \t]*#[ \t]*define[ \t]+{named}\b[^\n]*", self.bare)
+        return found or [match.span() for match in defines]
+
+    def _braced(self, pattern: str) -> list[tuple[int, int]]:
+        """From each match to the end of the braces behind it."""
+        matches = ((match, self._closing(match.end())) for match in re.finditer(pattern, self.bare))
+        return [(match.start(), last) for match, last in matches if last is not None]
 
     def _in_list(self, place: int) -> bool:
         """Whether a name stands in a constructor's list: behind a comma, or one colon."""

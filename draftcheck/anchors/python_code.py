@@ -115,6 +115,8 @@ def _write(node: ast.AST, words: list[str], inner: list[tuple[str, ast.AST]]) ->
             continue
         words.append(name)
         for part in value if isinstance(value, list) else [value]:
+            if isinstance(node, ast.JoinedStr) and getattr(part, "value", None) == "":
+                continue  # Python 3.12 puts empty texts into formats
             if isinstance(part, ast.AST):
                 _write(part, words, inner)
             else:

@@ -47,6 +47,7 @@ def _lines(report: WatchReport) -> Iterator[str]:
         yield wrapped("  read again: ", ", ".join(report.read_again))
     if report.elsewhere:
         yield wrapped("  no code of the engine to hold against: ", ", ".join(report.elsewhere))
+    yield from (f"  {safe(note)}" for note in report.unread)
     for change in report.changes:
         yield ""
         yield from _change(change)
@@ -102,6 +103,7 @@ def _json(report: WatchReport) -> str:
             "new": [{"file": f, "line": n, "text": text} for f, n, text in report.messages],
             "gone": report.messages_gone,
         },
+        **picked(report, "unread"),
     }
     return dumps(body)
 

@@ -67,13 +67,16 @@ class WatchReport:
     messages: tuple[tuple[str, int, str], ...] = ()
     """File, line and words of error messages that are new."""
     messages_gone: int = 0
+    unread: tuple[str, ...] = ()
+    """What else could not be read."""
     options: Found = field(default_factory=dict)
     """All options of the release, where they can be read."""
 
     @property
     def anything(self) -> bool:
         """Whether somebody has to look."""
-        return bool(self.changes or self.names or self.messages or self.messages_gone)
+        changed = self.changes or self.names or self.messages or self.messages_gone
+        return bool(changed or self.unread)
 
 
 def anchored(engine: str) -> AnchorFile:
@@ -100,7 +103,11 @@ def watch(file: AnchorFile, tree: SourceTree) -> WatchReport:
         if place.state is not PlaceState.UNCHANGED
     )
     again = {rule for change in changes if change.moved_to is None for rule in change.rules}
-    options, named = _options(file, engine, tree)
+    unread: tuple[str, ...] = ()
+    try:
+        options, named = _options(file, engine, tree)
+    except (SyntaxError, ValueError, RecursionError) as error:
+        options, named, unread = {}, (), (f"the options could not be read: {error}",)
     said = compare.messages(file, tree)
     kept = set(file.names.get(MESSAGES, "").split())
     return WatchReport(
@@ -117,6 +124,7 @@ def watch(file: AnchorFile, tree: SourceTree) -> WatchReport:
         names=(*named, *_lists(file, tree)),
         messages=tuple(sorted(said[key] for key in said.keys() - kept)),
         messages_gone=len(kept - said.keys()),
+        unread=unread,
         options=options,
     )
 
@@ -190,13 +198,10 @@ def _options(
     """All options of the tree, and those that came or went since the table was made."""
     if not file.options:
         return {}, ()
-    try:
-        found = READERS[file.options](
-            lambda path: tree.text(path) or "",
-            lambda folder: [name for name in tree.names if name.startswith(f"{folder}/")],
-        )
-    except (SyntaxError, ValueError, RecursionError) as error:
-        raise ReadError(f"{tree.label}: the options could not be read: {error}") from None
+    found = READERS[file.options](
+        lambda path: tree.text(path) or "",
+        lambda folder: [name for name in tree.names if name.startswith(f"{folder}/")],
+    )
     changes = []
     kinds = {kind for kind, _ in found}
     known = option_rows(engine)

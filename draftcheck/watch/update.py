@@ -29,9 +29,11 @@ def write(file: AnchorFile, tree: SourceTree, report: WatchReport, said: str | N
     version = engine.version(report.version or said) if report.version or said else None
     if version is None:
         raise UsageError("--update needs the version", hint="Name it: draftcheck watch ENGINE 1.2.")
-    if report.changes:
+    if report.changes or report.unread:
+        count = len(report.changes)
+        what = f"{count} place{' is' if count == 1 else 's are'} not the code that was read"
         raise UsageError(
-            f"not written: {len(report.changes)} places are not the code that was read",
+            f"not written: {what if count else report.unread[0]}",
             hint="Read the rules again, correct them, and make the anchors anew.",
         )
     if engine.order(version) < engine.order(engine.checked):
