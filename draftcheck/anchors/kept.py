@@ -6,6 +6,7 @@ An engine is hundreds of files and changes with an upgrade; a verdict is asked f
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Iterable
 
 import msgspec
@@ -48,7 +49,7 @@ def check(file: AnchorFile, tree: FolderTree) -> AnchorCheck:
     def ask(name: str, queries: Iterable[str]) -> dict[str, str]:
         nonlocal changed
         try:
-            seen = (tree.root / name).stat()
+            seen = os.stat(f"{tree.root}/{name}")  # noqa: PTH116  a thousand of them
             size, time = seen.st_size, seen.st_mtime_ns
         except (OSError, ValueError):
             size = time = -1

@@ -5,6 +5,8 @@ Nothing is unpacked, imported or run. What is larger than source files are is no
 
 from __future__ import annotations
 
+import glob
+import os
 import re
 import zipfile
 from fnmatch import fnmatchcase
@@ -54,6 +56,7 @@ class FolderTree:
         self.root = next((path for path in inside if path.is_dir()), folder)
         self.label = str(folder)
         self.version = version
+        self._matched: dict[str, list[str]] = {}
         if not self.root.is_dir():
             raise ReadError(f"{folder}: not a folder")
 
@@ -68,8 +71,11 @@ class FolderTree:
         return sorted(found)
 
     def matching(self, pattern: str) -> list[str]:
-        found = (path.relative_to(self.root).as_posix() for path in self.root.glob(pattern))
-        return sorted(found)
+        if pattern not in self._matched:
+            # Texts, not paths: there may be a thousand of them in front of every verdict.
+            found = glob.glob(pattern, root_dir=self.root)  # noqa: PTH207
+            self._matched[pattern] = sorted(name.replace(os.sep, "/") for name in found)
+        return self._matched[pattern]
 
     def text(self, path: str) -> str | None:
         try:
