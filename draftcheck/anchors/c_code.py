@@ -11,7 +11,7 @@ from bisect import bisect_right
 from functools import cached_property
 from itertools import accumulate
 
-from draftcheck.anchors.lines import CodeLine, digest
+from draftcheck.anchors.lines import WHOLE, CodeLine, digest
 
 _TEXTS = re.compile(
     r'//[^\n]*|/\*.*?\*/|R"(\w*)\(.*?\)\1"|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])\'', re.DOTALL
@@ -62,6 +62,8 @@ class CFile:
         return found
 
     def _spans(self, symbol: str) -> list[tuple[int, int]]:
+        if symbol == WHOLE:
+            return [(0, len(self.bare))]
         named = re.escape(symbol.rpartition("::")[2])
         shapes = rf"\b(?:struct|class|enum(?:\s+class)?)\s+{named}\b[^;{{}}()]*(?={{)"
         if found := self._braced(shapes):  # before its constructor, which has the same name

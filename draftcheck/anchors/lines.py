@@ -6,6 +6,9 @@ import hashlib
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+WHOLE = "*"
+"""The symbol that stands for all of a file."""
+
 
 @dataclass(frozen=True, slots=True)
 class CodeLine:

@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator
 
 from draftcheck.anchors.c_code import CFile
+from draftcheck.anchors.lines import WHOLE
 from draftcheck.anchors.python_code import PythonFile
 
 _CLASS = re.compile(
@@ -16,7 +17,13 @@ _CLASS = re.compile(
 
 
 def table_names(file: PythonFile | CFile, symbol: str) -> Iterator[str]:
-    """The words that a constant or an enum lists: of a dict or of pairs, only the keys."""
+    """The words that a constant or an enum lists: of a dict or of pairs, only the keys.
+
+    For * all that a file defines.
+    """
+    if symbol == WHOLE and isinstance(file, PythonFile):
+        yield from (name for name in file.definitions if "." not in name)
+        return
     if isinstance(file, CFile):
         for line in file.code(symbol):
             text = "\n".join(file.text.splitlines()[line.first - 1 : line.last])

@@ -12,7 +12,7 @@ import warnings
 from collections.abc import Iterable, Iterator
 from functools import cached_property
 
-from draftcheck.anchors.lines import CodeLine, digest
+from draftcheck.anchors.lines import WHOLE, CodeLine, digest
 
 LEFT_OUT = {"ctx", "kind", "type_comment"}
 TYPES = {"annotation", "returns"}
@@ -42,8 +42,8 @@ class PythonFile:
         return found
 
     def code(self, symbol: str) -> list[CodeLine]:
-        """The statements of a symbol; none when the file does not define it."""
-        nodes = self.definitions.get(symbol, [])
+        """The statements of a symbol, * for the whole file; none where it is not defined."""
+        nodes = self.tree.body if symbol == WHOLE else self.definitions.get(symbol, [])
         try:
             return [line for node in nodes for line in _lines(node, "")]
         except RecursionError:

@@ -1,6 +1,7 @@
 """rules/anchors/*.toml: the places in an engine's code that its rules rest on.
 
-A place is `path::symbol`: a function, class or constant of a file below the engine's package. Its
+A place is `path::symbol`: a function, class or constant of a file below the engine's package, or
+`path::*`, the whole file, where a rule's words name no more. Its
 stored text is the digest of the whole, then four characters per statement, from which a changed
 place can say which statements are new without the old code at hand. `names WHAT` stands for one
 of the lists in `[lists]`, such as the classes with an interface.
@@ -35,7 +36,8 @@ class AnchorFile(RuleRow, frozen=True):
     package: str = ""
     """The folder of a wheel or checkout that paths start from; the first that is there."""
     lists: Mapping[str, Names] = {}
-    """What is listed -> where its names stand: `path::symbol`, `folder/*.py`, `*.py::(Word)`."""
+    """What is listed -> where its names stand: `path::symbol`, `path::*` (all that a file
+    defines), `folder/*.py` (files), `*.py::(Word)` (classes with this base, method or field)."""
     messages: Names = ()
     """Files whose error messages are watched."""
     options: str = ""

@@ -10,15 +10,17 @@ their parameters, begins or ends in a release after the first.
 from __future__ import annotations
 
 import argparse
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from draftcheck.anchors.trees import FolderTree
 from draftcheck.rulebook import anchors, book, files
+from draftcheck.rulebook.anchors import NAMES, AnchorFile
 from draftcheck.rulebook.book import Engine, Rule
 from draftcheck.watch.run import WatchReport, watch
-from tests.agreement.make_anchors import Resolver, resolve, rows, squash
+from tests.agreement.make_anchors import Resolver, resolve, squash
 
 
 def edges(value: Any) -> Iterator[str]:
@@ -43,7 +45,7 @@ def changed(engine: Engine, releases: list[str]) -> dict[str, tuple[str, Rule]]:
     return found
 
 
-def named(rule: Rule, report: WatchReport, tree: FolderTree, known: set[str], version: str) -> str:
+def told(rule: Rule, report: WatchReport, tree: FolderTree, given: AnchorFile, version: str) -> str:
     """How the report leads to a rule; empty when it does not."""
     if rule.id in report.read_again:
         return "to read again"
@@ -51,12 +53,14 @@ def named(rule: Rule, report: WatchReport, tree: FolderTree, known: set[str], ve
     if words and any(squash(text)[:40] in words or words[:25] in squash(text)
                      for _, _, text in report.messages):  # fmt: skip
         return "a new message"
-    if rule.id not in known:
-        places = Resolver(tree, version).places(rule)
-        if places & {change.place for change in report.changes}:
+    if rule.id not in given.rules:  # new: where it is going to rest
+        places = {*given.hints.get(rule.id, ()), *Resolver(tree, version).places(rule)}
+        lists = {f"{NAMES}{entry.what}" for entry in report.names}
+        if places & {*lists, *(change.place for change in report.changes)}:
             return "a changed place"
     fresh = {name for entry in report.names for name in (*entry.new, *entry.gone)}
-    if fresh & set(edges(dict(rule.params))) or fresh & set(map(str, rule.params)):
+    fresh |= {part for name in fresh for part in re.split(r"[=.]", name)}
+    if fresh & {*edges(dict(rule.params)), *map(str, rule.params), *rule.methods}:
         return "a new name"
     return ""
 
@@ -72,12 +76,13 @@ def main() -> None:
     hand = anchors.by_hand(files.folder() / f"{anchors.name(engine.id)}.toml")
     base, lost = resolve(engine, FolderTree(trees[first], hand.package), first, hand)
     print(f"{first}: {len(base.rules)} rules on {len(base.places)} places, {len(lost)} rows lost")
-    known = {rule.id for rule in rows(engine, first)}
+    without = {rule.id for rule in lost} - base.rules.keys()
+    missed = ("MISSED", "missed: the row had no place")
     for number, version in enumerate(later, 1):
         tree = FolderTree(trees[version], hand.package, version)
         report = watch(base, tree)
         truth = changed(engine, later[:number])
-        how = {i: named(rule, report, tree, known, version) for i, (_, rule) in truth.items()}
+        how = {i: told(rule, report, tree, base, version) for i, (_, rule) in truth.items()}
         hit = [i for i in how if how[i]]
         extra = set(report.read_again) - truth.keys()
         print(f"{version}: {report.unchanged} of {report.places} places unchanged;"
@@ -86,7 +91,7 @@ def main() -> None:
               f" {len(report.messages)} new messages,"
               f" {sum(len(e.new) + len(e.gone) for e in report.names)} names")  # fmt: skip
         for rule_id, words in how.items():
-            print(f"    {rule_id} ({truth[rule_id][0]}): {words or 'MISSED'}")
+            print(f"    {rule_id} ({truth[rule_id][0]}): {words or missed[rule_id in without]}")
 
 
 if __name__ == "__main__":

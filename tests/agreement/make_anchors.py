@@ -19,6 +19,7 @@ import msgspec
 
 from draftcheck.anchors import compare, named
 from draftcheck.anchors.c_code import CFile
+from draftcheck.anchors.lines import WHOLE
 from draftcheck.anchors.python_code import PythonFile
 from draftcheck.anchors.trees import FolderTree, SourceTree
 from draftcheck.rulebook import anchors, book, files
@@ -52,6 +53,7 @@ class Resolver:
             return None
 
     def places(self, rule: Rule) -> set[str]:
+        """Where a row's words lead to: symbols and messages, else the files that it names."""
         found: set[str] = set()
         named_files: list[str] = []
         for clause in rule.source.split(";"):
@@ -59,7 +61,8 @@ class Resolver:
             named_files += paths
             here = {place for path in paths for place in self.symbols(path, clause)}
             found |= here or set(self.anywhere(clause))
-        return found | self.message(rule, named_files)
+        found |= self.message(rule, named_files)
+        return found or {f"{path}::{WHOLE}" for path in named_files}
 
     def files(self, word: str) -> list[str]:
         """The files of the tree that a path in a rule's words may mean."""
