@@ -28,6 +28,7 @@ trimmable = ["models/*.py::(is_trimmable)"]
 
 [hints]
 MLX001 = ["utils.py::MODEL_REMAPPING", "names model-types"]
+MLX002 = ["generate.py::main"]
 MLX003 = ["generate.py::step"]
 MLX004 = ["names trimmable"]
 MLX007 = ["server.py::Provider.load"]
