@@ -24,10 +24,11 @@ from tests.agreement.make_anchors import Resolver, resolve, squash
 
 
 def edges(value: Any) -> Iterator[str]:
-    """Every word in a row's window and parameters that may be a version."""
+    """Every word in a row's parameters: names, and the versions that they came with."""
     if isinstance(value, str):
         yield from value.replace(":", " ").split()
     elif isinstance(value, dict):
+        yield from map(str, value)
         for part in value.values():
             yield from edges(part)
     elif isinstance(value, list | tuple):
@@ -60,7 +61,7 @@ def told(rule: Rule, report: WatchReport, tree: FolderTree, given: AnchorFile, v
             return "a changed place"
     fresh = {name for entry in report.names for name in (*entry.new, *entry.gone)}
     fresh |= {part for name in fresh for part in re.split(r"[=.]", name)}
-    if fresh & {*edges(dict(rule.params)), *map(str, rule.params), *rule.methods}:
+    if fresh & {*edges(dict(rule.params)), *rule.methods}:
         return "a new name"
     return ""
 
