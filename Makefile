@@ -7,7 +7,7 @@ PIP = $(BIN)/pip install --quiet --disable-pip-version-check --constraint constr
 # One more than there are cores: many tests wait for a server or a clock.
 WORKERS ?= $(shell $(PYTHON) -c 'import os; print((os.cpu_count() or 1) + 1)')
 
-.PHONY: demo test fuzz rule-case test-engines llama-library lint types wheel bench bench-scan golden docs clean
+.PHONY: demo test fuzz rule-case anchors audit test-engines llama-library lint types wheel bench bench-scan golden docs clean
 
 $(VENV)/.core: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -40,6 +40,13 @@ fuzz: $(VENV)/.dev           ## MINUTES=10 [SURFACE=deploy] [SEED=…]: attack e
 rule-case: $(VENV)/.dev      ## ID=VLL900 ENGINE=vllm@0.30.0 [METHOD=…] [KIND=fail]: a case to edit
 	$(BIN)/python -m tests.judge.make_rule_case '$(ID)' '$(ENGINE)' --method '$(METHOD)' \
 	  --kind '$(or $(KIND),pass)'
+
+anchors: $(VENV)/.dev        ## ENGINE=vllm SOURCE=folder [LABEL=…]: rules/anchors anew, after rows changed
+	$(BIN)/python -m tests.agreement.make_anchors '$(ENGINE)' --source '$(SOURCE)' \
+	  $(if $(LABEL),--label '$(LABEL)')
+
+audit: $(VENV)/.dev          ## SEED=7 N=5 SOURCES="vllm=clone vllm=folder …": rows and the code at their edges
+	$(BIN)/python -m tests.agreement.audit --seed '$(SEED)' --rows '$(or $(N),5)' $(SOURCES)
 
 llama-library: .llama/package ## llama.cpp prebuilt, for agreement tests (needs npm and a registry)
 

@@ -22,9 +22,9 @@ PACKAGE = ROOT / "draftcheck"
 LAYERS = (
     ("errors", "versions", "settings", "atomic", "values"),
     ("rulebook",),
-    ("models", "memory", "deploy"),
+    ("models", "memory", "deploy", "anchors"),
     ("judge",),
-    ("why", "probe", "trial", "gate", "recommend", "scan"),
+    ("why", "probe", "trial", "gate", "recommend", "scan", "watch"),
     ("report",),
     ("",),  # __init__: the public API, which ties the layers together
     ("cli",),

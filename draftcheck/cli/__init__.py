@@ -28,6 +28,7 @@ COMMANDS = {
     "scan": "Keep a store of verdicts fresh: targets x drafts x engines, night after night.",
     "trial": "Measure what DRAFT is worth to TARGET: one generation, one "
     "reading, every draft length.",
+    "watch": "Say which rules a release of ENGINE confirms, and which rest on changed code.",
     "why": "Explain an engine's log or error text: what it means, likely causes, what to do next.",
 }
 """Module of this package -> the first lines of its help, so that --help imports none of them."""

@@ -58,6 +58,10 @@ class Question:
     circumstances: Circumstances = field(default_factory=Circumstances)
     found: str = ""
     """How the engine was found on this machine, when it was looked for."""
+    code: str = ""
+    """How far its installed code is the code that the rules were read from."""
+    verified: bool = False
+    """Whether all of it is, so that a version beyond the rulebook is verified here."""
 
 
 def judge(comparison: Comparison, questions: Sequence[Question], *, explicit: bool) -> PairVerdict:
@@ -114,8 +118,8 @@ def judge_methods(comparison: Comparison, question: Question) -> list[EngineVerd
     engine = bind.engine(question.engine)
     version = engine.version(question.version)
     choice = choose(comparison, engine, version, question.method)
-    notes: tuple[str, ...] = (question.found,) if question.found else ()
-    checked = engine.order(version) <= engine.order(engine.checked)
+    notes = tuple(note for note in (question.found, question.code) if note)
+    checked = question.verified or engine.order(version) <= engine.order(engine.checked)
     if not checked:
         told = f"the rules were read up to {engine.checked} ({engine.checked_on})"
         notes += (f"not verified for {engine.name} {version}: {told}",)

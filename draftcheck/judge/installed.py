@@ -9,16 +9,22 @@ import re
 import shutil
 import subprocess
 from collections.abc import Mapping
+from dataclasses import replace
 from importlib import metadata
+from pathlib import Path
 
-from draftcheck.errors import RuleError, UsageError
+from draftcheck.anchors.trees import FolderTree
+from draftcheck.errors import ReadError, RuleError, UsageError
 from draftcheck.judge.decide import Question
-from draftcheck.rulebook import book, files
+from draftcheck.rulebook import anchors, book, files
+from draftcheck.rulebook.anchors import AnchorFile
 from draftcheck.rulebook.files import RuleRow, Text
 
 FILE = "installed"
 TIMEOUT = 10
 LONGEST = 64 * 1024
+MOST = 8
+"""Rules that a note names."""
 
 
 class LookRow(RuleRow, frozen=True):
@@ -60,7 +66,56 @@ def engines() -> list[Question]:
             "--engine auto found no engine on this machine",
             hint=f"It looked for {', '.join(looked)}. Name one: --engine vllm@0.15.1.",
         )
-    return [found[name] for name in book.engine_files() if name in found]
+    return [verified(found[name]) for name in book.engine_files() if name in found]
+
+
+def verified(question: Question) -> Question:
+    """The question with what the installed files say, where the rules speak of this version.
+
+    An older version is judged by the windows of its rules: that its code differs is no news.
+    """
+    engine = book.load(question.engine)
+    places = anchors.load(question.engine)
+    if places is None or engine.order(question.version or "") < engine.order(engine.checked):
+        return question
+    # Imported here: it parses source files.
+    from draftcheck.anchors import kept
+
+    try:
+        here = tree(places)
+    except ReadError:  # a program, or a package without source
+        return question
+    seen = kept.check(places, here)
+    total, again = len(seen.places), seen.open_rules
+    if not again:
+        told = f"all {total} places that rules rest on are the code that was read"
+        told += f" in {places.version}: verified against the installed code"
+        return replace(question, code=f"{engine.id} {here.version}: {told}", verified=True)
+    rules = ", ".join(again[:MOST]) + (f" and {len(again) - MOST} more" if again[MOST:] else "")
+    told = f"{seen.unchanged} of {total} places are the code that was read in {places.version}"
+    told += f"; {rules} {'rests' if len(again) == 1 else 'rest'} on changed code"
+    return replace(question, code=f"{engine.id} {here.version} installed here: {told}")
+
+
+def packages(engine: str) -> list[str]:
+    """The Python packages that an engine is installed as."""
+    rows = files.read(FILE, InstalledFile).look
+    return [
+        row.package for row in rows if row.engine == engine and row.package and not row.versions
+    ]
+
+
+def tree(places: AnchorFile) -> FolderTree:
+    """The installed package of an engine as text."""
+    for name in packages(places.engine):
+        try:
+            found = metadata.distribution(name)
+        except metadata.PackageNotFoundError:
+            continue
+        folder = Path(str(found.locate_file(places.package)))
+        if folder.is_dir():
+            return FolderTree(folder, version=found.version)
+    raise ReadError(f"{places.engine} is not installed here as a package with its source")
 
 
 def _package(row: LookRow) -> Question | None:

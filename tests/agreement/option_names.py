@@ -19,7 +19,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 
 from extract_options import NAMES, REMOVED, git, spec_types, versions
-from python_options import Found, Show, Under, mlx_names, sglang_names, vllm_names
+
+from draftcheck.watch.python_options import Found, Show, Under, mlx_names, sglang_names, vllm_names
+from draftcheck.watch.update import names_table
 
 RULES = Path(__file__).parents[2] / "rules" / "options"
 OLDEST = 4164
@@ -145,11 +147,8 @@ def of_tree(folder: Path) -> tuple[Show, Under]:
 def write(engine: str, head: str, groups: Mapping[tuple[str, ...], list[str]]) -> None:
     """One row per window: kind, words it takes, programs, since, until, names."""
     lines = [f"# {head}", "# Made by tests/agreement/option_names.py; not to be edited by hand."]
-    lines += ["# Rows: kind, words taken, programs, since, until, names.", "", "names = ["]
-    for key, names in sorted(groups.items()):
-        fields = ", ".join(f'"{field}"' for field in key)
-        lines.append(f'  [{fields}, "{" ".join(sorted(names))}"],')
-    (RULES / f"{engine}-names.toml").write_text("\n".join([*lines, "]", ""]), encoding="utf-8")
+    lines += ["# Rows: kind, words taken, programs, since, until, names.", "", names_table(groups)]
+    (RULES / f"{engine}-names.toml").write_text("\n".join(lines), encoding="utf-8")
 
 
 def main() -> None:

@@ -26,7 +26,7 @@ from draftcheck.judge import installed
 from draftcheck.memory import gpus, profiles
 from draftcheck.models.readers.weights import families
 from draftcheck.probe.run import ProbeFile
-from draftcheck.rulebook import book, file_rules, files, tables
+from draftcheck.rulebook import anchors, book, file_rules, files, tables
 from draftcheck.trial import offered_ways, prompts
 from draftcheck.trial.backends.llamacpp import program
 from draftcheck.trial.backends.transformers.heads import ways
@@ -35,6 +35,7 @@ from draftcheck.why import messages
 from tests.conftest import ROOT
 
 TYPES: dict[str, Any] = {
+    "anchors/*": anchors.AnchorFile,
     "engines/*": book.EngineFile,
     "options/*-names": options.NamesFile,
     "options/*": options.OptionFile,

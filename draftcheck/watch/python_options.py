@@ -184,9 +184,8 @@ def annotated(part: ast.AnnAssign) -> Found:
         if getattr(given.get("no_cli"), "value", False):
             return {}
         names = strings([given["cli_name"]]) if "cli_name" in given else names
-        names += (
-            strings(given["aliases"].elts) if isinstance(given.get("aliases"), ast.List) else []
-        )
+        aliases = given.get("aliases")
+        names += strings(aliases.elts) if isinstance(aliases, ast.List) else []
         if "nargs" in given:
             words = "?" if getattr(given["nargs"], "value", "") == "?" else "n"
         if "action" in given:
@@ -206,3 +205,11 @@ def mlx_names(show: Show, under: Under) -> Found:
         programs = ("s" if entry in server else "") + ("g" if entry in generate else "")
         found[entry] = (words, programs)
     return found
+
+
+READERS = {
+    "vllm-arguments": vllm_names,
+    "sglang-arguments": sglang_names,
+    "mlx-arguments": mlx_names,
+}
+"""By the word in rules/anchors, what reads an engine's options."""

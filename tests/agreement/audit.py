@@ -1,0 +1,212 @@
+"""Draw rows of the rulebook and print each with the engine's code at the edges of its window.
+
+    make audit SEED=7 N=5 SOURCES="vllm=CLONE vllm=FOLDER sglang=CLONE"
+
+A source is a git clone with release tags, or a folder of wheels and of source folders that are
+named ENGINE-VERSION. Code is printed at the first version of the window and at the last, with what
+changed from the release before the first and to the release behind the last.
+"""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+import io
+import random
+import subprocess
+import tarfile
+from collections.abc import Iterator, Mapping
+from fnmatch import fnmatchcase
+from functools import cache
+from pathlib import Path
+
+from draftcheck.anchors import compare, named
+from draftcheck.anchors.python_code import PythonFile
+from draftcheck.anchors.trees import STARTS, SUFFIXES, FolderTree, SourceTree, WheelTree
+from draftcheck.errors import UsageError
+from draftcheck.rulebook import anchors, book
+from draftcheck.rulebook.anchors import NAMES, AnchorFile
+from draftcheck.rulebook.book import Engine, Rule
+from draftcheck.values.words import Reaction
+from tests.agreement.make_anchors import Resolver, squash
+
+WEIGHTS = {Reaction.REFUSES: 4, Reaction.CRASHES: 4}
+AROUND, LONGEST = 14, 60
+FIELDS = (
+    "title", "methods", "drafts", "check", "params", "since", "until", "reaction", "severity",
+    "engine_says", "why", "fix", "source", "basis",
+)  # fmt: skip
+
+
+class TagTree:
+    """A release tag of a clone, read at once through `git archive`."""
+
+    def __init__(self, clone: Path, tag: str, package: str) -> None:
+        self.label, self.version = f"{clone.name} {tag}", tag.removeprefix("v")
+        self.files: dict[str, str] = {}
+        for start in (*(f"{s}/{package}".strip("/") for s in STARTS if package), ""):
+            command = ["git", "-C", str(clone), "archive", tag, *([start] if start else [])]
+            done = subprocess.run(command, capture_output=True, check=False)
+            if done.returncode == 0:
+                self._read(done.stdout, f"{start}/" if start else "")
+                break
+        self.names = sorted(self.files)
+
+    def _read(self, data: bytes, start: str) -> None:
+        with tarfile.open(fileobj=io.BytesIO(data)) as archive:
+            for member in archive:
+                if member.isfile() and member.name.endswith(SUFFIXES):
+                    file = archive.extractfile(member)
+                    text = file.read().decode("utf-8", "replace") if file else ""
+                    self.files[member.name.removeprefix(start)] = text
+
+    def matching(self, pattern: str) -> list[str]:
+        deep = pattern.count("/")
+        return [n for n in self.names if n.count("/") == deep and fnmatchcase(n, pattern)]
+
+    def text(self, path: str) -> str | None:
+        return self.files.get(path)
+
+
+class Releases:
+    """The releases of an engine that the given sources hold."""
+
+    def __init__(self, engine: Engine, sources: list[Path]) -> None:
+        self.engine, self.file = engine, anchors.load(engine.id) or AnchorFile(engine.id, "")
+        self.places: dict[str, tuple[Path, str]] = {}
+        for source in sources:
+            for version, name in self._listed(source):
+                self.places.setdefault(version, (source, name))
+        self.order = sorted(self.places, key=engine.order)
+        self.tree = cache(self._tree)
+
+    def _listed(self, source: Path) -> Iterator[tuple[str, str]]:
+        tags = subprocess.run(
+            ["git", "-C", str(source), "tag"], capture_output=True, text=True, check=False
+        )
+        names = tags.stdout.split() if tags.returncode == 0 else []
+        for name in names or [path.name for path in source.iterdir()]:
+            stem = name.removesuffix(".whl").removeprefix("v")
+            text = stem if names else stem.partition("-")[2].split("-", maxsplit=1)[0]
+            try:
+                key = self.engine.order(text)
+            except UsageError:
+                continue
+            if not getattr(key, "is_prerelease", False):
+                yield text, name
+
+    def _tree(self, version: str) -> SourceTree:
+        source, name = self.places[version]
+        path = source / name
+        if name.endswith(".whl"):
+            return WheelTree(path, self.file.package)
+        if path.is_dir():
+            return FolderTree(path, self.file.package, version)
+        return TagTree(source, name, self.file.package)
+
+    def edges(self, rule: Rule) -> dict[str, tuple[str | None, str | None]]:
+        """At the first and the last version of the window: the release outside, and inside."""
+        order = self.engine.order
+        ways = [way for way in self.engine.methods if way.id in rule.methods]
+        opened = [(way.since or self.engine.oldest).removeprefix("<=") for way in ways]
+        first_way = min(opened, key=order, default=self.engine.oldest)
+        since = order((rule.since or first_way).removeprefix("<="))
+        until = order(rule.until) if rule.until else None
+        before = [v for v in self.order if order(v) < since]
+        inside = [v for v in self.order if order(v) >= since and (not until or order(v) < until)]
+        behind = [v for v in self.order if until and order(v) >= until]
+        first, last = (inside[0], inside[-1]) if inside else (None, None)
+        return {
+            "since": (before[-1] if before else None, first),
+            "until": (behind[0] if behind else None, last),
+        }
+
+
+def show(releases: Releases, rule: Rule) -> Iterator[str]:
+    """The row, then the code at both edges."""
+    yield "=" * 100
+    yield f"{releases.engine.id} {rule.id} {rule.slug}"
+    for name in FIELDS:
+        if value := getattr(rule, name):
+            yield f"  {name}: {dict(value) if isinstance(value, Mapping) else value}"
+    for edge, (outside, inside) in releases.edges(rule).items():
+        yield f"--- {edge}: {inside or 'no source of a version in the window'}" + (
+            f", and {outside} outside" if outside else ""
+        )
+        if inside:
+            yield from at_edge(releases, rule, outside, inside)
+
+
+def at_edge(releases: Releases, rule: Rule, outside: str | None, inside: str) -> Iterator[str]:
+    tree = releases.tree(inside)
+    hints = releases.file.hints.get(rule.id, ())
+    found = {place for place in hints if place.partition("::")[0] in tree.names}
+    for place in sorted(found or Resolver(tree, inside).places(rule)) or [""]:
+        path, _, symbol = place.partition("::")
+        lines = code(tree, path, symbol)
+        if not lines or place.startswith(NAMES):
+            yield f"  the row's words lead to no code in {inside}"
+            continue
+        yield f"  {inside} {place}, line {lines[0][0]}"
+        yield from (f"    {number:5} {text}" for number, text in excerpt(tree, path, lines, rule))
+        if outside:
+            other = [text for _, text in code(releases.tree(outside), path, symbol)]
+            same = [text for _, text in lines]
+            change = list(difflib.unified_diff(other, same, outside, inside, lineterm="", n=1))
+            told = "the same" if not change else "not there" if not other else "changed:"
+            yield f"  {outside} {place}: {told}"
+            if other:
+                yield from (f"    {text}" for text in change[:LONGEST])
+
+
+def code(tree: SourceTree, path: str, symbol: str) -> list[tuple[int, str]]:
+    """Lines of a place, with their numbers."""
+    text = tree.text(path) if path else None
+    try:
+        parts = compare.source_file(path, text).code(symbol) if text else []
+    except ValueError:
+        parts = []
+    rows = (text or "").splitlines()
+    return [(n, rows[n - 1]) for n in range(parts[0].first, parts[-1].last + 1)] if parts else []
+
+
+def excerpt(
+    tree: SourceTree, path: str, lines: list[tuple[int, str]], rule: Rule
+) -> list[tuple[int, str]]:
+    """A long place around the row's message, else its start."""
+    if len(lines) <= LONGEST:
+        return lines
+    words = squash((rule.engine_says or "").split("…")[0])[:30]
+    parsed = compare.source_file(path, tree.text(path) or "")
+    if words and isinstance(parsed, PythonFile):
+        for number, text in named.texts(parsed.tree):
+            if words in squash(text):
+                near = [(n, row) for n, row in lines if abs(n - number) <= AROUND]
+                if near:
+                    return near
+    return lines[:LONGEST]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--seed", type=int, required=True)
+    parser.add_argument("--rows", type=int, default=5)
+    parser.add_argument("sources", nargs="+", metavar="ENGINE=PATH")
+    given = parser.parse_args()
+    paths: dict[str, list[Path]] = {}
+    for text in given.sources:
+        name, _, path = text.partition("=")
+        paths.setdefault(name, []).append(Path(path))
+    drawn = [(name, rule) for name in paths for rule in book.load(name).rules]
+    weights = [WEIGHTS.get(rule.reaction, 1) for _, rule in drawn]
+    order = random.Random(given.seed)
+    keys = [order.random() ** (1 / weight) for weight in weights]  # drawn without putting back
+    chosen = sorted(range(len(drawn)), key=lambda at: -keys[at])[: given.rows]
+    releases = {name: Releases(book.load(name), sources) for name, sources in paths.items()}
+    for at in sorted(chosen):
+        name, rule = drawn[at]
+        print("\n".join(show(releases[name], rule)))
+
+
+if __name__ == "__main__":
+    main()
