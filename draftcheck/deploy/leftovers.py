@@ -53,8 +53,11 @@ def lines_of_words(words: Iterable[Word]) -> set[int]:
 
 
 def _lines(places: Iterable[FilePlace]) -> set[int]:
-    ranges = (range(place.line, (place.end_line or place.line) + 1) for place in places)
-    return {line for each in ranges for line in each}
+    lines, reached = set[int](), 0
+    for first, last in sorted({(place.line, place.end_line or place.line) for place in places}):
+        lines.update(range(max(first, reached + 1), last + 1))  # words may all reach to one end
+        reached = max(reached, last)
+    return lines
 
 
 def _words(tree: DocumentTree) -> Iterator[Word]:

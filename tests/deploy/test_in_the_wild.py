@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from draftcheck.deploy import leftovers
 from draftcheck.deploy.deployment import Deployment
 from draftcheck.deploy.find import find
 from draftcheck.deploy.kinds import choose
+from draftcheck.deploy.text import SourceText, TextView, Word
+from draftcheck.values.findings import FilePlace
 from tests.deploy.test_find import Around
 
 FOUND: dict[str, tuple[str, str, str, str | None, str | None]] = {
@@ -255,3 +258,11 @@ def test_an_option_of_two_branches_is_not_given_twice() -> None:
     )
     (setup,), _ = looked("run.sh", text)
     assert "FIL012" not in [finding.rule for finding in setup.findings]
+
+
+def test_lines_of_many_words_that_all_reach_to_the_end_of_a_block() -> None:
+    """Counted one by one they would be four thousand million."""
+    last = 200_000
+    view = TextView(SourceText("a.yaml", "x"), "x", [0], [0])
+    words = [Word(str(n), FilePlace("a.yaml", n, 1, last, 1), view) for n in range(1, 20_000)]
+    assert len(leftovers.lines_of_words(words)) == last
