@@ -37,6 +37,16 @@ FOUND: dict[str, tuple[str, str, str, str | None, str | None]] = {
         "      --model ${A:-${B:-a/b}} --speculative-config.method ngram\n",
         "vllm", "a/b", None,
     ),
+    "options of a shell behind its c": (
+        "serve.sh",
+        "docker run x sh -ceu 'exec sglang serve --model-path a/b --speculative-algorithm NEXTN'\n",
+        "sglang", "a/b", None,
+    ),
+    "a model beside its command": (
+        "recipe.yaml",
+        "model: a/b\ncommand: |\n  vllm serve a/b --speculative-config.method ngram\n",
+        "vllm", "a/b", None,
+    ),
     "a text under any key": (
         "config.yaml",
         "base_image: {image: lmsysorg/sglang:v0.5.3}\ndocker_server:\n"
@@ -266,3 +276,14 @@ def test_lines_of_many_words_that_all_reach_to_the_end_of_a_block() -> None:
     view = TextView(SourceText("a.yaml", "x"), "x", [0], [0])
     words = [Word(str(n), FilePlace("a.yaml", n, 1, last, 1), view) for n in range(1, 20_000)]
     assert len(leftovers.lines_of_words(words)) == last
+
+
+def test_what_a_function_makes_of_a_value_is_a_value() -> None:
+    program = (
+        "def command(profile):\n"
+        '    args = ["vllm", "serve", "a/b", "--cpu-offload-gb", as_text(profile.offload)]\n'
+        '    args.extend(["--speculative-config", \'{"method": "ngram"}\'])\n'
+        "    return args\n"
+    )
+    (setup,), seen = looked("launch.py", program)
+    assert not [f for f in setup.findings if f.rule == "FIL006"] and seen == []

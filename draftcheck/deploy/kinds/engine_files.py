@@ -32,7 +32,9 @@ _OPTIONS = re.compile(
     re.MULTILINE,
 )
 _OTHER = re.compile(
-    r"^(?:apiVersion|services|image|jobs|stages|on|trainer|dataset\w*):", re.MULTILINE
+    r"^(?:apiVersion|services|image|jobs|stages|on|trainer|dataset\w*|entrypoint"
+    r"|(?:start_|server_)?(?:command|cmd)):",
+    re.MULTILINE,
 )
 _CHART = re.compile(
     r"^[ \t]+-?[ \t]*(?:image|repository|\w*[aA]rgs|command|resources|replicas|engine_kwargs):",

@@ -264,7 +264,7 @@ class ShellScript:
 
 MOST_WRAPPERS = 100
 _PYTHON = re.compile(r"(?:python|pypy)[\d.]*(?:\.exe)?")
-_CLUSTER_C = re.compile(r"-[a-zA-Z]*c")
+_CLUSTER_C = re.compile(r"-[a-zA-Z]*c[a-zA-Z]*")
 _NEWLINE = re.compile(r"\\n")
 _ASSIGNED = re.compile(r"[A-Za-z_]\w*=")
 _NO_CONTAINER = ("compose", "build", "pull", "service", "stack")

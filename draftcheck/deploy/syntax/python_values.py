@@ -354,8 +354,8 @@ class PythonValues:
         entries = self.keywords(node, scope, depth)
         if name == "dict":
             return DocumentTree(self.place(node), entries=tuple(entries))
-        if not name or not (last[:1].isupper() or entries):
-            return self.unknown(node)
+        if not name or not (last[:1].isupper() or node.keywords):
+            return self.unknown(node)  # what a function makes of its arguments is not known
         word = self.named(name, node.func)
         called = (self.named(CALL, node.func), DocumentTree.of(word))
         return DocumentTree(self.place(node), entries=(called, *entries))
