@@ -38,6 +38,7 @@ IMAGE = re.compile(r"[A-Za-z0-9][\w./#-]*:[\w][\w.-]*")
 COMMENT = re.compile(r"[ \t]*(?:#(?!!)|//|::|rem\b)", re.IGNORECASE)
 VARIABLE = re.compile(r"[%${]{1,2}([A-Za-z_]\w*)")
 DOCKERFILE = "Dockerfile"
+ENTERS = ("cd", "pushd", "WORKDIR")
 YAML_IMAGE = re.compile(r"^[ \t]*(?:-[ \t]+)?image:[ \t]*[\w\"'$]", re.MULTILINE)
 LIST_KEY = re.compile(r"(?P<indent> *)[\"']?(?P<key>[\w.-]+)[\"']?:[ \t]*(?P<value>\S*)")
 
@@ -125,6 +126,7 @@ class Versions:
     lists: Callable[[], ImageLists] = ImageLists
     """Of the repository; asked for last."""
     _text: str | None = None
+    _entered: list[str] | None = None
     _told: dict[str, KnownVersion] = field(default_factory=dict)
 
     def tell(self, table: OptionTable, command: Command | None) -> KnownVersion:
@@ -176,11 +178,13 @@ class Versions:
             found = forks.built_here(table.name, self.beside.names)
         return found or ("", "")
 
-    def _folders(self) -> Iterator[str]:
-        for command in self.contents.commands:
-            words = [word.text for word in command.words]
-            if words[:1] in (["cd"], ["pushd"], ["WORKDIR"]):
-                yield from words[1:]
+    def _folders(self) -> list[str]:
+        if self._entered is None:
+            gone = (
+                c.words for c in self.contents.commands if c.words and c.words[0].text in ENTERS
+            )
+            self._entered = [word.text for words in gone for word in words[1:]]
+        return self._entered
 
     def _around(self, table: OptionTable) -> Iterator[KnownVersion]:
         yield from _from_commands(table, self.contents)

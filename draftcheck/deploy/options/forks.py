@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from functools import cache
+from functools import cache, lru_cache
 
 from draftcheck.deploy.options.tables import matches
 from draftcheck.rulebook import files
@@ -73,6 +73,7 @@ def named_in(parent: str, texts: Iterable[str]) -> tuple[str, str] | None:
     return None
 
 
+@lru_cache(maxsize=4)  # a file is asked for each of its commands
 def cloned(parent: str, text: str) -> tuple[str, str] | None:
     """The fork that is cloned, where the engine itself is not cloned too."""
     home = next((row.repos for row in table().home if row.table == parent), ())
