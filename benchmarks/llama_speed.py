@@ -1,6 +1,6 @@
 """What draftcheck expects of llama-server's speculating passes against what they really take.
 
-    LLAMA_ARG_THREADS=1 python -m benchmarks.llama_speed LLAMA_SERVER [PAIRS]
+    LLAMA_ARG_THREADS=1 python -m benchmarks.llama_speed LLAMA_SERVER [PAIRS | cuda]
 
 Pairs of real depth with random weights, made in place (F16, 32,000 tokens). A trial's costs are
 measured as `draftcheck trial` does it, before and after; in between llama-server speculates for
@@ -37,7 +37,7 @@ LIMIT = 0.10
 CONTEXT, ANSWERS = 256, 6
 FEW, MANY = 10, 20
 """Tokens of two answers: both end with the same short drafts, which their difference takes out."""
-OPTIONS = TrialOptions(tokens=MANY, device="cpu")
+OPTIONS = TrialOptions(tokens=MANY, device="cuda" if "cuda" in sys.argv else "cpu")
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,13 +52,18 @@ SHAPES = {
     "deep": Shape(32, 512, 8),
     "draft": Shape(3, 384, 6),
     "thin": Shape(12, 256, 4),
+    "3b": Shape(28, 3072, 24),
+    "0.2b": Shape(4, 2048, 16),
+    "0.1b": Shape(16, 768, 12),
 }
 PAIRS = (("target", "draft"), ("deep", "draft"), ("deep", "thin"))
+ON_A_GPU = (("3b", "0.2b"), ("3b", "0.1b"))
 
 
 def make(shape: Shape, out: Path, seed: int) -> Path:
     """A Llama with random weights."""
     draw = np.random.default_rng(seed)
+    drawn = draw.standard_normal(1_000_003, dtype=np.float32)
     writer = gguf.GGUFWriter(out, "llama")
     inner = 8 * shape.width // 3 // 256 * 256
     writer.add_context_length(4096)
@@ -82,7 +87,8 @@ def make(shape: Shape, out: Path, seed: int) -> Path:
     writer.add_eos_token_id(2)
 
     def weights(name: str, rows: int, columns: int) -> None:
-        values = draw.standard_normal((rows, columns), dtype=np.float32) / np.sqrt(columns)
+        values = np.roll(drawn, int(draw.integers(drawn.size)))
+        values = np.resize(values, (rows, columns)) / np.sqrt(columns)
         writer.add_tensor(f"{name}.weight", values.astype(np.float16))
 
     def ones(name: str) -> None:
@@ -163,10 +169,12 @@ def compare(pair: tuple[Path, Path]) -> dict[str, Any]:
 
 def main() -> int:
     os.environ["DRAFTCHECK_LLAMA_SERVER"] = sys.argv[1]
-    chosen = int(sys.argv[2]) if len(sys.argv) > 2 else len(PAIRS)
+    pairs = ON_A_GPU if OPTIONS.device == "cuda" else PAIRS
+    if sys.argv[2:] and sys.argv[2].isdecimal():
+        pairs = pairs[: int(sys.argv[2])]
     found = {}
     with tempfile.TemporaryDirectory() as made:
-        for names in PAIRS[:chosen]:
+        for names in pairs:
             files = [Path(made) / f"{name}.gguf" for name in names]
             for name, file in zip(names, files, strict=True):
                 if not file.exists():

@@ -262,7 +262,8 @@ def test_a_draft_is_worth_what_llama_servers_passes_take(
     assert ran.code == 0, ran.err
     for row in ran.json["lengths"][1:12]:
         tokens, drafted = row["tokens_per_pass"], row["drafted_per_pass"]
-        assert row["speedup"] == pytest.approx(tokens * PASS / (PASS + DRAFTED * drafted))
+        real = tokens * PASS / (PASS + DRAFTED * drafted)
+        assert row["speedup"] == pytest.approx(real, rel=1e-4)
     copied = ran.json["ngram"][0]
     assert copied["speedup"] == pytest.approx(copied["tokens_per_pass"])  # no draft to wait for
     assert ran.json["cost"]["how"] == "passes of llama-server"
@@ -358,7 +359,8 @@ def test_a_head_in_gguf_is_worth_what_llama_server_took(
     assert ran.code == 0, ran.err
     for row in ran.json["lengths"]:
         tokens, drafted = row["tokens_per_pass"], row["drafted_per_pass"]
-        assert row["speedup"] == pytest.approx(tokens * PASS / (PASS + DRAFTED * drafted))
+        real = tokens * PASS / (PASS + DRAFTED * drafted)
+        assert row["speedup"] == pytest.approx(real, rel=1e-4)
     best = max(ran.json["lengths"], key=lambda row: row["speedup"])
     assert ran.json["best"]["draft_tokens"] == ran.json["length"] == best["draft_tokens"]
     assert ran.json["figures"]["token_rate_ratio"] == best["speedup"] > 1

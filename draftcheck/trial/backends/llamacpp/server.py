@@ -201,16 +201,18 @@ class LlamaServer(TargetWriter, DraftReader):
             "timings_per_token": True,
         }
         found = []
-        before = (0, 0.0)
+        before: tuple[int, float] | None = None
         for event in self._asker.stream("/completion", body):
             timed = client.part(event, "timings")
-            now = (
-                client.count(timed.get("draft_n")) or 0,
-                client.seconds(timed.get("predicted_ms")),
-            )
-            if now[1] is not None and now[1] > before[1]:  # tokens of one pass come together
-                found.append((now[0] - before[0], now[1] - before[1]))
-                before = (now[0], now[1])
+            drafted = client.count(timed.get("draft_n")) or 0
+            seconds = client.seconds(timed.get("predicted_ms"))
+            if seconds is None:
+                continue
+            if before is None:  # the prompt's own pass gave this token, a microsecond ago
+                before = (drafted, seconds)
+            elif seconds > before[1]:  # tokens of one pass come together
+                found.append((drafted - before[0], seconds - before[1]))
+                before = (drafted, seconds)
         return found
 
     def close(self) -> None:
