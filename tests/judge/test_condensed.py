@@ -100,8 +100,8 @@ def circumstances(**said: Any) -> Circumstances:
 
 @pytest.mark.realdata
 def test_real_vocabularies_give_the_same_verdicts(realdata: Path) -> None:
-    files = sorted((realdata / "gguf-vocab").glob("*.gguf"))[:4]
-    folders = sorted(path for path in (realdata / "tokenizers").iterdir() if path.is_dir())[:4]
+    files = sorted((realdata / "gguf-vocab").glob("*.gguf"))[:3]
+    folders = sorted(path for path in (realdata / "tokenizers").iterdir() if path.is_dir())[:3]
     for group in (files, folders):
         facts = [read(parse(str(path))) for path in group]
         for target, draft in combinations(facts, 2):

@@ -44,7 +44,7 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> Written:
 
 @pytest.fixture(scope="session")
 def large(tmp_path_factory: pytest.TempPathFactory) -> Written:
-    """60 x 300, each pair judged on every engine."""
-    site, folder = make(60, 300), tmp_path_factory.mktemp("large")
+    """18 x 300, each pair judged on every engine."""
+    site, folder = make(18, 300), tmp_path_factory.mktemp("large")
     pages.write(site, folder)
     return Written(site, folder, folder)

@@ -289,12 +289,12 @@ def test_rule_pages_have_every_rule(small: Written) -> None:
             assert " ".join(rule.source.split()) in page.text
 
 
-def test_a_site_of_sixty_targets_is_small(large: Written) -> None:
+def test_a_site_of_eighteen_targets_is_small(large: Written) -> None:
     sizes = {path.name: path.stat().st_size for path in large.folder.iterdir()}
     html = [size for name, size in sizes.items() if name.endswith(".html")]
-    assert sizes["matrix.html"] < 1_000_000
-    assert sum(html) < 8_000_000 and max(html) < 1_000_000
-    assert sum(sizes.values()) < 20_000_000
+    assert sizes["matrix.html"] < 400_000
+    assert sum(html) < 3_000_000 and max(html) < 1_000_000
+    assert sum(sizes.values()) < 7_000_000
 
 
 def test_charts_take_their_colours_from_the_page(small: Written) -> None:
