@@ -18,6 +18,7 @@ COMMANDS = {
     "gate": "Check the speculation setups in deploy FILES; without "
     "FILES, in all that git has here.",
     "inspect": "Show what the files of MODEL say, without opinion.",
+    "known": "Show published acceptance and publishers' pairs for TARGET, with their sources.",
     "lock": "Write draftcheck.lock: what the gate needs to know of the "
     "models that deploy files name.",
     "pair": "Say whether DRAFT can speculate for TARGET, engine by engine.",

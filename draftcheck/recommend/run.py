@@ -30,9 +30,10 @@ from draftcheck.judge import questions
 from draftcheck.judge.compare import compare
 from draftcheck.judge.condensed import facts as condensed
 from draftcheck.judge.decide import Question, judge, usable
+from draftcheck.models import names
 from draftcheck.models.read import read_all
 from draftcheck.models.refs import parse
-from draftcheck.recommend import local, names, reading, screen
+from draftcheck.recommend import local, reading, screen
 from draftcheck.recommend import records as trials
 from draftcheck.recommend import search as hub
 from draftcheck.recommend.candidates import Candidate, Rejection

@@ -15,7 +15,8 @@ from dataclasses import dataclass
 from draftcheck import versions
 from draftcheck.judge.decide import BEST_FIRST, Question, usable
 from draftcheck.judge.decide import judge as judge_pair
-from draftcheck.recommend import costs, names
+from draftcheck.models import names
+from draftcheck.recommend import costs
 from draftcheck.recommend.candidates import Candidate, Rejection
 from draftcheck.recommend.costs import DraftPrice
 from draftcheck.recommend.search import REPO, DraftSearch

@@ -97,6 +97,37 @@ def _read_once(name: str, kind: Any) -> Any:
     return typed(data, kind, f"{name}.toml")
 
 
+def read_table(name: str, kind: type[T]) -> tuple[T, ...]:
+    """The rows of rules/NAME.csv; cells that are empty are left to the type."""
+    once: Any = _read_table_once
+    with _READING:
+        return cast(tuple[T, ...], once(name, kind))
+
+
+@cache
+def _read_table_once(name: str, kind: Any) -> tuple[Any, ...]:
+    import csv
+
+    path = folder() / f"{name}.csv"
+    try:
+        with path.open(encoding="utf-8", newline="") as file:
+            reader = csv.DictReader(file, strict=True)
+            found = []
+            for row in reader:
+                given = {key: cell for key, cell in row.items() if cell not in ("", None)}
+                if None in given:
+                    raise RuleError(f"{name}.csv line {reader.line_num}: too many cells")
+                found.append(msgspec.convert(given, kind, strict=False))
+    except OSError as error:
+        raise RuleError(f"{path.name}: {error.strerror}") from None
+    except csv.Error as error:
+        raise RuleError(f"{name}.csv line {reader.line_num}: {error}") from None
+    except msgspec.ValidationError as error:
+        where = f"{name}.csv line {reader.line_num}"
+        raise RuleError(_explain(given, kind, where, str(error))) from None
+    return tuple(found)
+
+
 def head(name: str) -> str:
     """The first lines of rules/NAME.toml."""
     with (folder() / f"{name}.toml").open(encoding="utf-8") as file:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from draftcheck.recommend import names
+from draftcheck.models import names
 from draftcheck.recommend.screen import LARGEST
 from draftcheck.scan.rows import ALONE, ModelRow, PinRow, RepoRow
 from draftcheck.values.sizes import short_count

@@ -10,9 +10,10 @@ from msgspec import structs
 
 from draftcheck.judge.compare import compare
 from draftcheck.memory import gpus
+from draftcheck.models import names
 from draftcheck.models.read import read
 from draftcheck.models.refs import parse
-from draftcheck.recommend import costs, names, ranking, screen, search
+from draftcheck.recommend import costs, ranking, screen, search
 from draftcheck.recommend.candidates import Candidate
 from draftcheck.recommend.costs import DraftPrice
 from draftcheck.recommend.records import TrialRecord

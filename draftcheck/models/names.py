@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 PACKED = re.compile(
-    r"[-_.](gguf|awq|gptq|exl[23]|mlx|fp8|fp16|bf16|nvfp4|mxfp4|int[48]|w\d+a\d+|bnb|quantized"
+    r"[-_.](gguf|awq|gptq|exl[23]|mlx|fp8|fp16|bf16|nvfp4|mxfp[48]|fp4|int[48]|w\d+a\d+|bnb|quantized"
     r"|[348]-?bit|i1|q\d\w*|autoround|hf|dynamic|unsloth)(?=$|[-_.])",
     re.IGNORECASE,
 )

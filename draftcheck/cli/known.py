@@ -1,0 +1,56 @@
+"""draftcheck known TARGET [DRAFT]"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from draftcheck.cli.options import emit, report_options
+
+
+@click.command("known")
+@click.argument("target", required=False)
+@click.argument("draft", required=False)
+@click.option(
+    "--for",
+    "work",
+    type=click.Choice(["code", "maths", "chat", "long"]),
+    help="Best first for this kind of work.",
+)
+@click.option("--engine", metavar="NAME", help="Only what was named or measured for this engine.")
+@click.option("--left-out", is_flag=True, help="List collected rows that are not used, and why.")
+@click.option("--check", is_flag=True, help="Check every row of rules/evidence; exit 1 on faults.")
+@report_options("text", "json", "markdown")
+def command(
+    target: str | None,
+    draft: str | None,
+    work: str | None,
+    engine: str | None,
+    left_out: bool,
+    check: bool,
+    form: str,
+    output: Path | None,
+) -> int:
+    """Show published acceptance and publishers' pairs for TARGET, with their sources.
+
+    Nothing is read but draftcheck's own tables: names match across quantisations, no model is
+    opened and nobody is asked.
+    """
+    from draftcheck.evidence import check as rows
+    from draftcheck.evidence import known, published
+    from draftcheck.report import known as report
+
+    if check:
+        faults = list(rows.faults())
+        count = len(published.figures()) + len(published.pairs())
+        emit("\n".join([f"{len(faults)} faults in {count} rows", *faults]), output)
+        return int(bool(faults))
+    if left_out:
+        emit(report.left_out(published.left_out()), output)
+        return 0
+    if target is None:
+        raise click.UsageError("Missing argument 'TARGET'.")
+    ways = known.ways(target, draft, work=work, engine=engine)
+    emit(report.FORMATS[form](report.KnownAnswer(target, draft, work, ways)), output)
+    return 0 if ways else 3

@@ -1,0 +1,155 @@
+"""The rows of rules/evidence: figures that were published, pairs that are meant for each other.
+
+One definition for all figures. Tokens per pass count the target's own token. A rate is accepted
+over drafted tokens. Rates by position are marginal (a share of all passes) or conditional (of the
+passes that came so far), as the row says. A draft length is without the target's own token.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Literal
+
+import msgspec
+
+from draftcheck.rulebook import files
+from draftcheck.rulebook.files import RuleRow, Text
+
+OWN, NO_DRAFT = "own", "none"
+"""In the column draft: layers of the target itself; nothing but the text so far."""
+Work = Literal["code", "maths", "chat", "long", "translation", "other", "mixed", "random"]
+FigureText = Annotated[
+    str, msgspec.Meta(pattern=r"^(~|>=)?\d+(\.\d+)?$|^\d+(\.\d+)?\.\.\d+(\.\d+)?$")
+]
+"""2.6, ~3.1 (about), >=2.8 (at least), 2.91..2.93 (between)."""
+RepoId = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*(@\w+)?$")]
+Draft = Annotated[
+    str, msgspec.Meta(pattern=r"^(own|none|[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*(@\w+)?)$")
+]
+RowId = Annotated[str, msgspec.Meta(pattern=r"^[A-Z]\d+[a-d]?$")]
+Day = Annotated[str, msgspec.Meta(pattern=r"^20\d\d(-\d\d(-\d\d)?)?$")]
+Length = Annotated[int, msgspec.Meta(ge=1, le=64)]
+
+
+class Figure(msgspec.Struct, frozen=True):
+    """A published number, as sure as its source is."""
+
+    low: float
+    high: float | None
+    """None: at least `low`."""
+    text: str
+
+    @property
+    def middle(self) -> float:
+        return self.low if self.high is None else (self.low + self.high) / 2
+
+
+def figure(text: str) -> Figure | None:
+    if not text:
+        return None
+    if text.startswith(">="):
+        return Figure(float(text[2:]), None, text)
+    low, _, high = text.removeprefix("~").partition("..")
+    return Figure(float(low), float(high or low), text)
+
+
+class PublishedFigure(RuleRow, frozen=True):
+    """What somebody measured of a target and a draft, a head or a method."""
+
+    id: RowId
+    target: RepoId
+    method: Text
+    source: Text
+    target_form: str = ""
+    """How the target was packed, where its id does not say so."""
+    draft: Draft | None = None
+    """None: no public file; draft_said has the source's words."""
+    draft_form: str = ""
+    draft_said: str = ""
+    tokens: Length | None = None
+    """Drafted tokens of a pass, at most."""
+    tree: str = ""
+    work: Work | None = None
+    dataset: str = ""
+    thinking: Literal["on", "off"] | None = None
+    temperature: float | None = None
+    sampling: str = ""
+    drafting: Literal["greedy", "sampled"] | None = None
+    tokens_per_pass: FigureText | None = None
+    rate: FigureText | None = None
+    positions: str = ""
+    positions_are: Literal["marginal", "conditional"] | None = None
+    speedup: FigureText | None = None
+    speedup_over: Literal["plain", "mtp"] | None = None
+    engine: str = ""
+    version: str = ""
+    hardware: str = ""
+    at_once: int | None = None
+    date: Day | None = None
+    second_hand: bool = False
+    """Read in a copy of the source."""
+    note: str = ""
+
+    @property
+    def by_position(self) -> list[float]:
+        return [float(part) for part in self.positions.split()]
+
+    @property
+    def length(self) -> Figure | None:
+        """Tokens per pass."""
+        return figure(self.tokens_per_pass or "")
+
+    @property
+    def who(self) -> str:
+        return self.draft or self.draft_said
+
+
+class PublishedPair(RuleRow, frozen=True):
+    """What a publisher or an engine's makers give as a pair."""
+
+    id: RowId
+    target: RepoId
+    draft: Draft
+    method: Text
+    kind: Literal["publisher", "engine recipe", "community"]
+    source: Text
+    tokens: Length | None = None
+    engines: str = ""
+    """vllm>=0.23.0 sglang: ours by id, each with the oldest version that the source names."""
+    setting: str = ""
+    """The source's own words."""
+    thinking: Literal["on", "off"] | None = None
+    date: Day | None = None
+    note: str = ""
+
+    @property
+    def since(self) -> dict[str, str]:
+        """Engine -> the oldest version that the source names, or nothing."""
+        parts = (part.partition(">=") for part in self.engines.split())
+        return {engine: version for engine, _, version in parts}
+
+
+class LeftOut(RuleRow, frozen=True):
+    """A row that was collected and is of no use here."""
+
+    id: RowId
+    what: Text
+    reason: Text
+    source: Text
+
+
+def figures() -> tuple[PublishedFigure, ...]:
+    return files.read_table("evidence/acceptance", PublishedFigure)
+
+
+def pairs() -> tuple[PublishedPair, ...]:
+    return files.read_table("evidence/pairs", PublishedPair)
+
+
+def left_out() -> tuple[LeftOut, ...]:
+    return files.read_table("evidence/left-out", LeftOut)
+
+
+def repo(draft: str) -> str:
+    """A draft without its revision."""
+    return re.sub(r"@\w+$", "", draft)
