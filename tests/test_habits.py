@@ -32,7 +32,9 @@ def steps(path: Path) -> Iterator[dict[str, Any]]:
 
 def test_they_are_all_there() -> None:
     assert {path.name for path in WORKFLOWS} >= {"ci.yml", "nightly.yml", "release.yml"}
-    assert {path.stem for path in FORMS} == {"new-pair", "unknown-message", "wrong-verdict"}
+    assert {path.stem for path in FORMS} == {
+        "new-pair", "published-figure", "unknown-message", "wrong-verdict",
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from draftcheck import versions
 from draftcheck.errors import UsageError
 from draftcheck.evidence import published
-from draftcheck.evidence.matching import Match, match
+from draftcheck.evidence.matching import Match, match, stem
 from draftcheck.evidence.published import OWN, PublishedFigure, PublishedPair
 from draftcheck.rulebook import book
 
@@ -87,14 +87,25 @@ def ways(
         one.targets.add(of)
         return one
 
-    for pair in published.pairs():
+    text = stem(target)
+    for pair in published.pairs(text):
         if (how := match(target, pair.target)) and _asked(pair.draft, pair.method, draft):
             way(published.repo(pair.draft), pair.method, how, pair.target).pairs.append(pair)
-    for row in published.figures():
+    for row in published.figures(text):
         if (how := match(target, row.target)) and _asked(row.who, row.method, draft):
             way(published.repo(row.who), row.method, how, row.target).figures.append(row)
     kept = [one for one in found.values() if engine is None or _runs_in(one, engine)]
     return sorted(kept, key=lambda one: _order(one, target, work))
+
+
+def best_figure(target: str, draft: str | None) -> PublishedFigure | None:
+    """The best figure of a pair; of the target's own layers without a draft."""
+    rows = [
+        row for row in published.figures(stem(target))
+        if match(target, row.target)
+        and (row.draft == OWN if draft is None else row.draft and match(draft, row.draft))
+    ]  # fmt: skip
+    return KnownWay(draft or OWN, "", "same", figures=rows).best(None)
 
 
 def _asked(who: str, method: str, draft: str | None) -> bool:

@@ -138,12 +138,13 @@ class LeftOut(RuleRow, frozen=True):
     source: Text
 
 
-def figures() -> tuple[PublishedFigure, ...]:
-    return files.read_table("evidence/acceptance", PublishedFigure)
+def figures(text: str = "") -> tuple[PublishedFigure, ...]:
+    """text: only lines that hold it."""
+    return files.read_table("evidence/acceptance", PublishedFigure, text)
 
 
-def pairs() -> tuple[PublishedPair, ...]:
-    return files.read_table("evidence/pairs", PublishedPair)
+def pairs(text: str = "") -> tuple[PublishedPair, ...]:
+    return files.read_table("evidence/pairs", PublishedPair, text)
 
 
 def left_out() -> tuple[LeftOut, ...]:

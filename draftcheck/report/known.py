@@ -166,7 +166,7 @@ def _way_json(way: KnownWay) -> dict[str, Any]:
         **picked(way, "draft", "method", "public", "match=how"),
         "targets": sorted(way.targets),
         "engines": [_engine_json(one) for one in way.engines],
-        "figures": [_figure_json(row) for row in way.figures],
+        "figures": [figure_json(row) for row in way.figures],
     }
 
 
@@ -179,7 +179,7 @@ def _engine_json(one: NamedEngine) -> dict[str, Any]:
     }
 
 
-def _figure_json(row: PublishedFigure) -> dict[str, Any]:
+def figure_json(row: PublishedFigure) -> dict[str, Any]:
     body = picked(
         row, "id", "target", "target_form", "draft", "draft_form", "draft_said", "method",
         "draft_tokens=tokens", "tree", "work", "dataset", "thinking", "temperature", "sampling",

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from draftcheck.judge.llama.loaded import loaded
 from draftcheck.models import stored
-from draftcheck.report import memory, text
+from draftcheck.report import known, memory, text
 from draftcheck.report.json import HEAD, dumps, picked
 from draftcheck.report.layout import fenced, figure
 from draftcheck.report.safe import md
@@ -52,6 +52,7 @@ def pair_json(verdict: PairVerdict, trial: Trial | None = None) -> str:
         "tokenization": picked(comparison.behaviour, "same", "detail"),
         "engines": [engine(entry) for entry in verdict.engines],
         "memory": memory.body(fits[0]) if fits else None,
+        "published": known.figure_json(row) if (row := text.published(comparison)) else None,
         "trial": trial.to_dict() if trial is not None else None,
         "verdict": str(verdict.verdict),
     }

@@ -6,8 +6,11 @@ from collections.abc import Callable, Iterator, Sequence
 
 import click
 
+from draftcheck.evidence.known import best_figure
+from draftcheck.evidence.published import PublishedFigure
 from draftcheck.report import memory
 from draftcheck.report.json import picked
+from draftcheck.report.known import figure_words
 from draftcheck.report.layout import figure, indented, padded, wrapped
 from draftcheck.report.safe import safe
 from draftcheck.values.comparison import Comparison
@@ -133,14 +136,22 @@ def _vocabulary(comparison: Comparison) -> str:
     if vocabulary.differing_ids:
         first = vocabulary.differences[0].id
         differing = f", {vocabulary.differing_ids:,} ids differ from {first} on"
-    target = f"  target      {_model(comparison.target)}"
-    if comparison.draft is None:
-        return target
-    return (
-        f"  vocabulary  {words} (rows {sizes}{differing})\n"
-        f"{target}\n"
-        f"  draft       {_model(comparison.draft)}"
-    )
+    lines = [f"  target      {_model(comparison.target)}"]
+    if comparison.draft is not None:
+        lines.insert(0, f"  vocabulary  {words} (rows {sizes}{differing})")
+        lines.append(f"  draft       {_model(comparison.draft)}")
+    if (row := published(comparison)) is not None:
+        lines.append(wrapped("  published   ", f"{figure_words(row)} ({row.source})"))
+    return "\n".join(lines)
+
+
+def published(comparison: Comparison) -> PublishedFigure | None:
+    """What others measured of this pair, or of the target's own layers."""
+    names = [
+        None if facts is None else facts.called.partition("@")[0].partition(":")[0]
+        for facts in (comparison.target, comparison.draft)
+    ]
+    return best_figure(names[0] or "", names[1])
 
 
 def _model(facts: ModelFacts) -> str:

@@ -97,34 +97,42 @@ def _read_once(name: str, kind: Any) -> Any:
     return typed(data, kind, f"{name}.toml")
 
 
-def read_table(name: str, kind: type[T]) -> tuple[T, ...]:
-    """The rows of rules/NAME.csv; cells that are empty are left to the type."""
+def read_table(name: str, kind: type[T], text: str = "") -> tuple[T, ...]:
+    """The rows of rules/NAME.csv, a line each; cells that are empty are left to the type.
+
+    text: only lines that hold it, in any case; the others are not looked at.
+    """
     once: Any = _read_table_once
     with _READING:
-        return cast(tuple[T, ...], once(name, kind))
+        return cast(tuple[T, ...], once(name, kind, text.lower()))
 
 
 @cache
-def _read_table_once(name: str, kind: Any) -> tuple[Any, ...]:
-    import csv
-
+def _read_table_once(name: str, kind: Any, text: str) -> tuple[Any, ...]:
     path = folder() / f"{name}.csv"
     try:
-        with path.open(encoding="utf-8", newline="") as file:
-            reader = csv.DictReader(file, strict=True)
-            found = []
-            for row in reader:
-                given = {key: cell for key, cell in row.items() if cell not in ("", None)}
-                if None in given:
-                    raise RuleError(f"{name}.csv line {reader.line_num}: too many cells")
-                found.append(msgspec.convert(given, kind, strict=False))
+        lines = path.read_text(encoding="utf-8").splitlines()
     except OSError as error:
         raise RuleError(f"{path.name}: {error.strerror}") from None
-    except csv.Error as error:
-        raise RuleError(f"{name}.csv line {reader.line_num}: {error}") from None
-    except msgspec.ValidationError as error:
-        where = f"{name}.csv line {reader.line_num}"
-        raise RuleError(_explain(given, kind, where, str(error))) from None
+    chosen = [n for n, line in enumerate(lines[1:], 2) if text in line.lower()]
+    if not chosen:
+        return ()
+    import csv
+
+    reader = csv.DictReader([lines[0], *(lines[n - 1] for n in chosen)], strict=True)
+    found: list[Any] = []
+    where = given = None
+    try:
+        for number, row in zip(chosen, reader, strict=True):
+            where = f"{name}.csv line {number}"
+            given = {key: cell for key, cell in row.items() if cell not in ("", None)}
+            if None in given:
+                raise RuleError(f"{where}: too many cells")
+            found.append(msgspec.convert(given, kind, strict=False))
+    except (csv.Error, ValueError) as error:
+        if isinstance(error, msgspec.ValidationError):
+            raise RuleError(_explain(given or {}, kind, where or name, str(error))) from None
+        raise RuleError(f"{name}.csv: {error}") from None
     return tuple(found)
 
 

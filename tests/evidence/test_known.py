@@ -231,3 +231,17 @@ def test_nothing_is_known(run: Run) -> None:
         and "\x1b[31m" not in told.out
     )
     assert run("known").code == 2
+
+
+def test_a_verdict_shows_what_was_published_of_the_pair(run: Run, tmp_path: Path) -> None:
+    target, draft = tmp_path / "Qwen3-8B", tmp_path / "Qwen3-8B-DFlash-b16"
+    for name, folder in (("target", target), ("draft", draft)):
+        shutil.copytree(ROOT / "fixtures" / "pair" / name, folder)
+    told = run("pair", target, draft, "--engine", "transformers")
+    assert "  published   6.54 tokens per pass on GSM8K with 16 drafted (thinking off)" in told.out
+    body = run("pair", target, draft, "--engine", "transformers", "--format", "json").json
+    assert body["published"]["id"] == "A120"
+    alone = run("pair", target, "--engine", "vllm", "--format", "json").json
+    assert alone["published"] is None  # it has no layers of its own
+    other = run("pair", *(ROOT / "fixtures" / "pair" / n for n in ("target", "draft")))
+    assert "published" not in other.out
