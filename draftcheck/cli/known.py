@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from draftcheck.cli.options import emit, report_options
+from draftcheck.cli.options import FILE, emit, report_options
 
 
 @click.command("known")
@@ -21,6 +21,7 @@ from draftcheck.cli.options import emit, report_options
 @click.option("--engine", metavar="NAME", help="Only what was named or measured for this engine.")
 @click.option("--left-out", is_flag=True, help="List collected rows that are not used, and why.")
 @click.option("--check", is_flag=True, help="Check every row of rules/evidence; exit 1 on faults.")
+@click.option("--profile", type=FILE, help="Write the best figure by position to this profile.")
 @report_options("text", "json", "markdown")
 def command(
     target: str | None,
@@ -29,16 +30,18 @@ def command(
     engine: str | None,
     left_out: bool,
     check: bool,
+    profile: Path | None,
     form: str,
     output: Path | None,
 ) -> int:
     """Show published acceptance and publishers' pairs for TARGET, with their sources.
 
     Nothing is read but draftcheck's own tables: names match across quantisations, no model is
-    opened and nobody is asked.
+    opened and nobody is asked. TARGET may also be a speculation_profile.json: what it says, and
+    how to try an engine with a draft of that acceptance before there is one.
     """
     from draftcheck.evidence import check as rows
-    from draftcheck.evidence import known, published
+    from draftcheck.evidence import known, profiles, published
     from draftcheck.report import known as report
 
     if check:
@@ -51,6 +54,12 @@ def command(
         return 0
     if target is None:
         raise click.UsageError("Missing argument 'TARGET'.")
+    if target.endswith(".json"):
+        read = profiles.load(Path(target))
+        emit(report.PROFILE[form](read, target), output)
+        return 0
     ways = known.ways(target, draft, work=work, engine=engine)
+    if profile is not None:
+        known.profile(ways).write(profile)
     emit(report.FORMATS[form](report.KnownAnswer(target, draft, work, ways)), output)
     return 0 if ways else 3

@@ -7,7 +7,14 @@ from pathlib import Path
 
 import click
 
-from draftcheck.cli.options import FiniteRange, ReportOptions, emit, parsed_into, report_options
+from draftcheck.cli.options import (
+    FILE,
+    FiniteRange,
+    ReportOptions,
+    emit,
+    parsed_into,
+    report_options,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,6 +27,7 @@ class ProbeCommand:
     model: str | None
     api_key_file: Path | None
     timeout: float
+    profile: Path | None
     quiet: bool
     report: ReportOptions
 
@@ -49,6 +57,7 @@ class ProbeCommand:
     metavar="SECONDS",
     help="Limit for each question, connection and answer together.",
 )
+@click.option("--profile", type=FILE, help="Write a speculation_profile.json here.")
 @click.option("--quiet", is_flag=True, help="Print nothing; the exit code is the answer.")
 @report_options("text", "json", "markdown")
 @parsed_into(ProbeCommand)
@@ -81,4 +90,8 @@ def command(request: ProbeCommand) -> int:
     )
     if not request.quiet or request.report.output is not None:
         emit(report.FORMATS[request.report.form](answer), request.report.output)
+    if request.profile is not None:
+        from draftcheck.probe.profile import profile
+
+        profile(answer).write(request.profile)
     return report.code(answer)

@@ -42,6 +42,7 @@ class TrialRequest:
     reuse: Path | None
     tree: Path | None
     plot: Path | None
+    profile: Path | None
     universal: bool
     thinking: bool
     trust_remote_code: bool
@@ -90,6 +91,7 @@ class TrialRequest:
 @click.option("--reuse", type=FILE, help="Keep the target's texts here, or take them from here.")
 @click.option("--tree", type=FILE, help="A tree of your own: a JSON list of rank paths.")
 @click.option("--plot", type=FILE, help="Draw the curves into this SVG file.")
+@click.option("--profile", type=FILE, help="Write a speculation_profile.json here.")
 @click.option(
     "--universal", is_flag=True, help="The draft has another vocabulary: measure it translated."
 )
@@ -143,5 +145,9 @@ def command(request: TrialRequest) -> int:
     )
     if request.plot is not None:
         drawing.write(measured, request.plot)
+    if request.profile is not None:
+        from draftcheck.trial.profile import profile
+
+        profile(measured).write(request.profile)
     emit(report.FORMATS[request.report.form](measured), request.report.output)
     return report.code(measured)

@@ -13,6 +13,7 @@ from draftcheck import versions
 from draftcheck.errors import UsageError
 from draftcheck.evidence import published
 from draftcheck.evidence.matching import Match, match, stem
+from draftcheck.evidence.profiles import SpeculationProfile
 from draftcheck.evidence.published import OWN, PublishedFigure, PublishedPair
 from draftcheck.rulebook import book
 
@@ -96,6 +97,31 @@ def ways(
             way(published.repo(row.who), row.method, how, row.target).figures.append(row)
     kept = [one for one in found.values() if engine is None or _runs_in(one, engine)]
     return sorted(kept, key=lambda one: _order(one, target, work))
+
+
+def profile(found: list[KnownWay]) -> SpeculationProfile:
+    """Of the first way that has a figure by position."""
+    rows = [row for way in found for row in way.figures if row.positions_are == "marginal"]
+    if not rows:
+        raise UsageError("no rates by position are published: there is no profile to write")
+    row = max(rows, key=_weight_by_position)
+    return SpeculationProfile(
+        marginal=tuple(row.by_position),
+        method=row.method,
+        draft=row.draft if row.draft != OWN else None,
+        target=row.target,
+        conditions={
+            "dataset": row.dataset or None,
+            "temperature": row.temperature,
+            "engine": row.engine or None,
+            "engine_version": row.version or None,
+        },
+        own={"evidence": row.id, "source": row.source, "thinking": row.thinking},
+    )
+
+
+def _weight_by_position(row: PublishedFigure) -> tuple[bool, float]:
+    return (not row.second_hand, sum(row.by_position))
 
 
 def best_figure(target: str, draft: str | None) -> PublishedFigure | None:

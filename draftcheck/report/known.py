@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import click
 
 from draftcheck.evidence.known import KnownWay, NamedEngine
+from draftcheck.evidence.profiles import SpeculationProfile
 from draftcheck.evidence.published import (
     NO_DRAFT,
     OWN,
@@ -18,7 +20,7 @@ from draftcheck.evidence.published import (
     figure,
 )
 from draftcheck.report.json import HEAD, dumps, picked
-from draftcheck.report.layout import padded, plural, table_row, wrapped
+from draftcheck.report.layout import fenced, padded, plural, table_row, wrapped
 from draftcheck.report.safe import md, safe
 from draftcheck.rulebook import book
 
@@ -194,6 +196,41 @@ def figure_json(row: PublishedFigure) -> dict[str, Any]:
     body["by_position_is"] = row.positions_are
     return body
 
+
+def _profile_text(read: SpeculationProfile, file: str) -> str:
+    said = f"{read.tokens_per_pass:.2f} tokens per pass with {read.tokens} drafted"
+    who = " for ".join(name for name in (read.draft, read.target) if name)
+    rows = [
+        ("of all passes", read.marginal),
+        ("of those that came so far", read.conditional),
+    ]
+    lines = [click.style(safe(f"{who or file}: {said}"), bold=True)]
+    lines += [f"  {name}: {' '.join(f'{rate:.3f}' for rate in rates)}" for name, rates in rows]
+    synthetic = shlex.quote(dumps(read.vllm(), indent=None))
+    whole = read.draft and read.target
+    serve = f"vllm serve {shlex.quote(read.target or '')} " if whole else ""
+    lines += ["", "to have vLLM (0.20.0 or newer) accept so much, whatever the draft says:"]
+    lines += [f"  {safe(f'{serve}--speculative-config {synthetic}', 2000)}"]
+    lines += ["for AIConfigurator:", f"  {read.aiconfigurator()}"]
+    return "\n".join(lines)
+
+
+def _profile_json(read: SpeculationProfile, file: str) -> str:
+    return dumps(
+        {
+            **HEAD,
+            "profile": read.to_dict(),
+            "vllm_speculative_config": read.vllm(),
+            "aiconfigurator": read.aiconfigurator(),
+        }
+    )
+
+
+PROFILE: Mapping[str, Callable[[SpeculationProfile, str], str]] = {
+    "text": _profile_text,
+    "json": _profile_json,
+    "markdown": lambda read, file: fenced(click.unstyle(_profile_text(read, file))),
+}
 
 FORMATS: Mapping[str, Callable[[KnownAnswer], str]] = {
     "text": _text,

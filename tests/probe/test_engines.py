@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -292,3 +294,14 @@ def test_reading_trtllm_takes_no_metrics_away(run: Run, serve: Serve) -> None:
     fake = serve({"/v1/models": answers.models("tensorrt_llm"), "/metrics": answer([])})
     run("probe", fake.url)
     assert ("GET", "/metrics") not in fake.asked
+
+
+def test_what_a_server_accepted_becomes_a_profile(ask: Ask, tmp_path: Path) -> None:
+    file = tmp_path / "speculation_profile.json"
+    ran = ask(answers.vllm(answers.vllm_metrics(40, 120, 60, (30, 20, 10), 99)), "--profile", file)
+    assert ran.code == 0, ran.err
+    body = json.loads(file.read_text())
+    assert body["marginal_accept_rates"] == [0.75, 0.5, 0.25]
+    assert (body["mean_accept_length"], body["measurement_conditions"]["num_drafts"]) == (2.5, 40)
+    untold = ask(answers.vllm(answers.vllm_metrics(40, 120, 60, (), 99)), "--profile", file)
+    assert untold.code == 2 and "does not tell by position" in untold.err
