@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import click
@@ -27,6 +27,7 @@ class ProbeCommand:
     model: str | None
     api_key_file: Path | None
     timeout: float
+    expect: tuple[str, str] | None
     profile: Path | None
     quiet: bool
     report: ReportOptions
@@ -56,6 +57,12 @@ class ProbeCommand:
     show_default=True,
     metavar="SECONDS",
     help="Limit for each question, connection and answer together.",
+)
+@click.option(
+    "--expect",
+    nargs=2,
+    metavar="TARGET DRAFT",
+    help="Say whether it accepts what was published of this pair (DRAFT own: the target's layers).",
 )
 @click.option("--profile", type=FILE, help="Write a speculation_profile.json here.")
 @click.option("--quiet", is_flag=True, help="Print nothing; the exit code is the answer.")
@@ -88,6 +95,7 @@ def command(request: ProbeCommand) -> int:
             seconds=request.timeout,
         )
     )
+    answer = replace(answer, expected=request.expect)
     if not request.quiet or request.report.output is not None:
         emit(report.FORMATS[request.report.form](answer), request.report.output)
     if request.profile is not None:

@@ -8,8 +8,7 @@ from draftcheck.probe.readings import ProbeResult
 
 
 def profile(result: ProbeResult) -> SpeculationProfile:
-    """Of the prompt, else of the interval, else since the server's start."""
-    counts = result.prompt or result.interval or result.since_start
+    counts = result.counts
     if counts is None or not counts.drafts or not counts.by_position:
         raise UsageError("the server does not tell by position what was accepted: no profile")
     server, read = result.server, result.reading

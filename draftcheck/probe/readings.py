@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+from draftcheck.evidence.published import OWN
+from draftcheck.evidence.usual import UsualRange, usual
 from draftcheck.rulebook.files import RuleRow, Text
 
 
@@ -161,3 +163,24 @@ class ProbeResult:
     notes: tuple[str, ...] = ()
     asked: tuple[tuple[str, int], ...] = ()
     """Every address asked and the HTTP status it gave (0: no answer)."""
+    expected: tuple[str, str] | None = None
+    """Target and draft that the user says it runs."""
+
+    @property
+    def counts(self) -> ServerCounts | None:
+        """Of the prompt, else of the interval, else since the server's start."""
+        return self.prompt or self.interval or self.since_start
+
+    @property
+    def published(self) -> UsualRange | None:
+        """What was published of the expected pair, or of the one that the server tells."""
+        counts, read = self.counts, self.reading
+        told = (read.model, read.draft) if read is not None else (None, None)
+        target, draft = self.expected or told
+        if counts is None or not counts.drafts or not counts.drafted or not target:
+            return None
+        if (length := counts.mean_length) is None:
+            return None
+        own = draft in (None, OWN, target)
+        tokens = max(1, round(counts.drafted / counts.drafts))
+        return usual(target, None if own else draft, tokens, length)

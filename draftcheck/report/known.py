@@ -19,6 +19,7 @@ from draftcheck.evidence.published import (
     PublishedFigure,
     figure,
 )
+from draftcheck.evidence.usual import UsualRange
 from draftcheck.report.json import HEAD, dumps, picked
 from draftcheck.report.layout import fenced, padded, plural, table_row, wrapped
 from draftcheck.report.safe import md, safe
@@ -67,6 +68,31 @@ def figure_words(row: PublishedFigure) -> str:
     more = ["tree"] * bool(row.tree) + ([f"thinking {row.thinking}"] if row.thinking else [])
     rest = ", ".join(more + ["second-hand"] * row.second_hand)
     return f"{told}{on}{drafted}" + (f" ({rest})" if rest else "")
+
+
+def usual_lines(found: UsualRange | None) -> Iterator[str]:
+    """Whether a figure is what others got, and why it may not be."""
+    if found is None:
+        return
+    span = f"{found.low:.2f}" + (f" to {found.high:.2f}" if found.high > found.low else "")
+    count = len(found.figures)
+    yield wrapped(
+        "  published   ",
+        f"{found.place}: {span} tokens per pass with {found.tokens} drafted"
+        f" ({count} {plural(count, 'figure')}, draftcheck known has the sources)",
+    )
+    for cause in found.causes:
+        yield wrapped("    perhaps ", f"{cause.text} {cause.fix}")
+
+
+def usual_json(found: UsualRange | None) -> dict[str, Any] | None:
+    if found is None:
+        return None
+    return {
+        **picked(found, "place", "low", "high", "draft_tokens=tokens"),
+        "figures": [row.id for row in found.figures],
+        "causes": [picked(cause, "text", "fix") for cause in found.causes],
+    }
 
 
 def _number(found: Figure) -> str:

@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from draftcheck.probe.readings import ProbeResult, ProbeState, ServerCounts
+from draftcheck.report import known
 from draftcheck.report.json import HEAD, dumps, picked
 from draftcheck.report.layout import wrapped
 from draftcheck.report.safe import md, safe
@@ -83,6 +84,7 @@ def _text(probe: ProbeResult) -> str:
     blocks = [f"{word}: {safe(answer.format(who=_who(probe)))}"]
     blocks.append("\n".join(f"  {name.ljust(12)}{safe(value)}" for name, value in _facts(probe)))
     blocks += [_span(name, counts) for name, counts in _figures(probe)]
+    blocks.append("\n".join(known.usual_lines(probe.published)))
     for cause in probe.causes:
         fields = (("likely", cause.text), ("  fix", cause.fix))
         blocks.append(
@@ -124,6 +126,7 @@ def _markdown(probe: ProbeResult) -> str:
                 f"| {at} | {_percent(a)} | {_percent(b)} |" for at, (a, b) in enumerate(rates, 1)
             ]
             lines.append("")
+    lines += [f"- {md(line.strip())}" for line in known.usual_lines(probe.published)]
     lines += [f"- likely: {md(cause.text)} Fix: {md(cause.fix)}" for cause in probe.causes]
     lines += [f"- note: {md(note)}" for note in probe.notes]
     return "\n".join(lines).rstrip()
@@ -145,6 +148,7 @@ def _object(probe: ProbeResult) -> dict[str, Any]:
         "interval": probe.interval
         and {"seconds": probe.seconds, **picked(probe.interval, *COUNTS)},
         "prompt": probe.prompt and picked(probe.prompt, *COUNTS),
+        "published": known.usual_json(probe.published),
         "causes": [picked(cause, "id", "text", "fix", "source") for cause in probe.causes],
         "notes": probe.notes,
         "asked": [{"path": path, "status": status} for path, status in probe.asked],

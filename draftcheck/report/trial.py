@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import click
 
+from draftcheck.evidence.usual import UsualRange, usual
+from draftcheck.report import known
 from draftcheck.report.json import HEAD, dumps
 from draftcheck.report.layout import plural
 from draftcheck.report.safe import md, safe
@@ -148,6 +150,15 @@ def short(trial: Trial) -> str:
     return "\n".join(lines)
 
 
+def _usual(trial: Trial) -> UsualRange | None:
+    """The trial's own length beside what was published of the pair."""
+    row = trial.row
+    if row is None or trial.broken or trial.greedy_share:
+        return None
+    draft = None if trial.draft == trial.target else trial.draft
+    return usual(trial.target, draft, trial.length, row.tokens_per_pass)
+
+
 def _blocks(trial: Trial) -> Iterator[str]:
     colour = _colour(trial)
     yield click.style(safe(answer(trial)), fg=colour, bold=True)
@@ -166,6 +177,7 @@ def _blocks(trial: Trial) -> Iterator[str]:
             f"  acceptance  {trial.acceptance:.3f}, 95 % within {low:.3f} to {high:.3f};"
             f" holds in every engine{_that_runs_it_so(trial)}"
         )
+    head += known.usual_lines(_usual(trial))
     if (origin := trial.costs_origin) is not None:
         sure = "" if origin.spread is None else f", known to within {origin.spread:.0%}"
         source = SOURCES.get(origin.source, origin.source)
@@ -348,6 +360,8 @@ def _markdown(trial: Trial) -> Iterator[str]:
 
 FORMATS: Mapping[str, Callable[[Trial], str]] = {
     "text": lambda trial: "\n\n".join(block for block in _blocks(trial) if block),
-    "json": lambda trial: dumps({**HEAD, **trial.to_dict()}),
+    "json": lambda trial: dumps(
+        {**HEAD, **trial.to_dict(), "published": known.usual_json(_usual(trial))}
+    ),
     "markdown": lambda trial: "\n".join(_markdown(trial)),
 }
