@@ -1,7 +1,8 @@
 """The order of drafts: by what is known, never by guesses dressed as numbers.
 
-A measured speed-up comes first. Without one: the verdict, the acceptance from which the draft
-pays, its cache per token, how the vocabularies are related; popularity breaks ties.
+A measured speed-up comes first, then acceptance that others published of the very pair. Without
+both: the verdict, the acceptance from which the draft pays, its cache per token, how the
+vocabularies are related; popularity breaks ties.
 """
 
 from __future__ import annotations
@@ -9,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from draftcheck.evidence.known import best_figure
+from draftcheck.evidence.published import PublishedFigure
 from draftcheck.judge.decide import BEST_FIRST
 from draftcheck.recommend.records import TrialRecord
 from draftcheck.recommend.screen import JudgedCandidate
@@ -42,12 +45,24 @@ class RankedDraft:
     judged: JudgedCandidate
     why: str
     record: TrialRecord | None = None
+    published: PublishedFigure | None = None
+    """What others measured of the pair."""
 
     @property
     def speedup(self) -> float | None:
         """Of a real run, else of the engine's modelled passes, else as the trial has it."""
         modelled = served(self.judged, self.record)
         return modelled or (self.record.speedup if self.record else None)
+
+    @property
+    def expected(self) -> tuple[bool, float]:
+        """What published tokens per pass come to where the passes are modelled, else themselves."""
+        row, costs = self.published, self.judged.price.costs
+        if row is None or row.length is None:
+            return False, 0.0
+        if costs is None or row.tokens is None or row.tree:
+            return False, row.length.middle
+        return True, speedup.of_pass(row.length.middle, row.tokens, costs)
 
     @property
     def break_even(self) -> float | None:
@@ -72,11 +87,21 @@ def rank(judged: Iterable[JudgedCandidate], target: str, records: Records) -> li
         record = records.get((target, entry.candidate.ref))
         if record is not None and record.broken:
             continue
-        rows.append(RankedDraft(entry, why(entry, record), record))
+        told = None if record else best_figure(_plain(target), _plain(entry.candidate.ref))
+        rows.append(RankedDraft(entry, why(entry, record, told), record, told))
     return sorted(rows, key=_key)
 
 
-def why(judged: JudgedCandidate, record: TrialRecord | None = None) -> str:
+def _plain(ref: str) -> str:
+    """A repo without revision and quantisation."""
+    return ref.partition("@")[0].partition(":")[0]
+
+
+def why(
+    judged: JudgedCandidate,
+    record: TrialRecord | None = None,
+    published: PublishedFigure | None = None,
+) -> str:
     """Say what is known of a draft, in one sentence."""
     parts = []
     price = judged.price
@@ -86,6 +111,10 @@ def why(judged: JudgedCandidate, record: TrialRecord | None = None) -> str:
         )
     elif record is not None and record.speedup is not None:
         parts.append(f"measured {record.speedup:.2f}x ({record.where})")
+    if published is not None:
+        on = f" on {published.dataset}" if published.dataset else ""
+        drafted = f" with {published.tokens} drafted" if published.tokens else ""
+        parts.append(f"published: {published.tokens_per_pass} tokens per pass{on}{drafted}")
     if judged.tie:
         article = "an" if judged.role[:1] in "aeiom" else "a"
         parts.append(f"{article} {judged.role} head {TIED[judged.tie]}")
@@ -111,12 +140,17 @@ def nbytes(count: int) -> str:
 
 def _key(row: RankedDraft) -> tuple[object, ...]:
     judged, price = row.judged, row.judged.price
-    measured = row.speedup
-    pays = 1 if measured is None else 0 if measured > 1.0 else 2
+    measured, (modelled, expected) = row.speedup, row.expected
+    pays = 3 if measured is not None else 2
+    if measured is not None and measured > 1.0:
+        pays = 0
+    elif measured is None and expected > 1.0:
+        pays = 1
     kept = price.kv_per_token
     return (
         pays,
-        -(measured or 0.0),
+        not modelled,
+        -(measured or expected),
         BEST_FIRST.index(judged.verdict),
         row.break_even is None,
         row.break_even or 0.0,

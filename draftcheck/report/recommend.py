@@ -13,6 +13,7 @@ import click
 from draftcheck.recommend.ranking import RankedDraft, nbytes
 from draftcheck.recommend.run import Recommendation, uses_own_layers
 from draftcheck.report.json import HEAD, dumps, picked
+from draftcheck.report.known import figure_json
 from draftcheck.report.layout import WIDTH, fenced, indented, padded, plural, wrapped
 from draftcheck.report.pair import model
 from draftcheck.report.safe import md, safe
@@ -98,6 +99,7 @@ def _candidate(row: RankedDraft, rank: int) -> dict[str, Any]:
             "cost_ratio=price.ratio", "kv_bytes_per_token=price.kv_per_token",
         ),
         "acceptance": row.record.acceptance if row.record else None,
+        "published": figure_json(row.published) if row.published else None,
         **picked(judged.candidate, "source", "path", "downloads", "likes"),
     }  # fmt: skip
 

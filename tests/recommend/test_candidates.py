@@ -240,6 +240,21 @@ def test_measured_ones_stand_before_and_behind_the_others() -> None:
     assert [r.judged.candidate.ref for r in ranking.rank(rows, "t", broken)] == ["b", "c", "d"]
 
 
+def test_published_ones_stand_behind_measured_and_before_unknown_ones() -> None:
+    """A published figure is of the very pair, and never beats a measurement of one's own."""
+    target = "Qwen/Qwen3-8B"
+    first, second = "z-lab/Qwen3-8B-DFlash-b16", "RedHatAI/Qwen3-8B-speculator.eagle3"
+    rows = [judged(ref) for ref in ("cheap", second, first, "measured")]
+    mine = {(target, "measured"): TrialRecord(target, "measured", 1.01)}
+    found = ranking.rank(rows, target, mine)
+    assert [r.judged.candidate.ref for r in found] == ["measured", first, second, "cheap"]
+    assert found[1].why.startswith("published: 6.54 tokens per pass on GSM8K with 16 drafted, ")
+    mine[(target, first)] = TrialRecord(target, first, 0.8)  # it did not pay here
+    found = ranking.rank(rows, target, mine)
+    assert [r.judged.candidate.ref for r in found] == ["measured", second, "cheap", first]
+    assert found[-1].published is None
+
+
 def test_popularity_never_beats_knowledge() -> None:
     rows = [judged("loved", price=DraftPrice(0.3, 0.3, 1), downloads=10**9), judged("cheap")]
     assert ranking.rank(rows, "t", {})[0].judged.candidate.ref == "cheap"
