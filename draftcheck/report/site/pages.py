@@ -16,8 +16,8 @@ from draftcheck import atomic
 from draftcheck.errors import ReadError
 from draftcheck.report import rules
 from draftcheck.report.layout import KNOWN_BY
-from draftcheck.report.site import tables, views, words
-from draftcheck.report.site.data import ORDER, SiteData
+from draftcheck.report.site import badges, tables, views, words
+from draftcheck.report.site.data import ORDER, SiteData, SitePair
 from draftcheck.rulebook import book
 from draftcheck.scan.rows import ModelRow
 
@@ -26,7 +26,13 @@ if TYPE_CHECKING:
 
 FOLDER = Path(__file__).parent / "templates"
 MANIFEST = "files.json"
-OURS = re.compile(r"(index|matrix|changes|rules|target-[a-z0-9-]+|rules-[a-z0-9-]+)\.html")
+OURS = re.compile(
+    r"(index|matrix|changes|rules|target-[a-z0-9-]+|rules-[a-z0-9-]+)\.html"
+    r"|api/pairs/[\w.-]+/[\w.-]+\.json|badges/[\w.-]+/[\w.-]+/[\w.-]+\.svg",
+    re.ASCII,
+)
+REPO = re.compile(r"[A-Za-z0-9][\w.-]{0,95}/[A-Za-z0-9][\w.-]{0,95}", re.ASCII)
+"""Names that are fit for files: a dot never comes first."""
 LONGEST = 16 << 20
 FOREIGN = "Move it away, or name another --output."
 RANKED = 25
@@ -50,15 +56,27 @@ def write(site: SiteData, folder: Path) -> list[str]:
                 raise ReadError(f"{folder / name}: not a file of draftcheck report", hint=FOREIGN)
         _list(folder, before | set(pages))
         for name, text in pages.items():
+            _inside(folder, name)
             atomic.write(folder / name, text().encode())
         for name in sorted(before - set(pages)):
             if OURS.fullmatch(name):  # a list is a file like any other
+                _inside(folder, name)
                 (folder / name).unlink(missing_ok=True)
         _list(folder, set(pages))
     except OSError as error:
         where = error.filename or folder
         raise ReadError(f"{where}: cannot be written: {error.strerror}") from error
     return list(pages)
+
+
+def _inside(folder: Path, name: str) -> None:
+    """Make the folders of a file; a link among them would lead elsewhere."""
+    here = folder
+    for part in name.split("/")[:-1]:
+        here /= part
+        if here.is_symlink():
+            raise ReadError(f"{here}: a link, not a folder of draftcheck report", hint=FOREIGN)
+        here.mkdir(exist_ok=True)
 
 
 def _list(folder: Path, names: set[str]) -> None:
@@ -93,7 +111,22 @@ def render(site: SiteData) -> dict[str, Callable[[], str]]:
         },
         "data.json": lambda: tables.as_json(site) + "\n",
         "pairs.csv": lambda: tables.as_csv(site),
+        **{
+            f"api/pairs/{target.ref}.json": partial(tables.target_json, site, target)
+            for target in site.targets
+            if REPO.fullmatch(target.ref)
+        },
+        **{
+            badge_file(pair): partial(badges.badge, pair)
+            for target in site.targets
+            for pair in site.pairs.get(target.ref, ())[:RANKED]
+            if REPO.fullmatch(pair.target) and REPO.fullmatch(pair.draft)
+        },
     }
+
+
+def badge_file(pair: SitePair) -> str:
+    return f"badges/{pair.target}/{pair.draft.replace('/', '--')}.svg"
 
 
 class SitePages:

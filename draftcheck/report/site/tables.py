@@ -71,6 +71,23 @@ def as_json(site: SiteData) -> str:
     return dumps(body, indent=None)
 
 
+def target_json(site: SiteData, target: ModelRow) -> str:
+    """One target with its drafts; a pair points to its answers by place, as in `as_json`."""
+    answers = ValuePool()
+    body = {
+        **HEAD,
+        "scan": _scan(site.scan),
+        "target": _model(target),
+        "pairs": [
+            {"rank": rank, **_pair(pair), "answers": [_place(answers, a) for a in pair.answers]}
+            for rank, pair in enumerate(site.pairs.get(target.ref, ()), 1)
+        ],
+        "alone": [_place(answers, a) for a in site.alone.get(target.ref, ())],
+        "answers": answers.values,
+    }
+    return dumps(body, indent=None) + "\n"
+
+
 def _scan(scan: ScanRow | None) -> dict[str, Any] | None:
     keys = ("number", "started", "finished", "version=draftcheck", "complete", "counts")
     return None if scan is None else picked(scan, *keys)

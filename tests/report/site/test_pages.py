@@ -197,8 +197,12 @@ def test_cells(text: object, shown: object) -> None:
 
 def test_the_same_store_gives_the_same_bytes(small: Written, run: Run, tmp_path: Path) -> None:
     assert run("report", "--store", small.store, "--output", tmp_path).code == 0
-    there = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
-    assert there == {path.name: path.read_bytes() for path in small.folder.iterdir()}
+    assert contents(tmp_path) == contents(small.folder)
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    files = (path for path in folder.rglob("*") if path.is_file())
+    return {str(path.relative_to(folder)): path.read_bytes() for path in files}
 
 
 def test_pages_of_targets_that_left_are_taken_away(run: Run, tmp_path: Path) -> None:
@@ -290,11 +294,11 @@ def test_rule_pages_have_every_rule(small: Written) -> None:
 
 
 def test_a_site_of_eighteen_targets_is_small(large: Written) -> None:
-    sizes = {path.name: path.stat().st_size for path in large.folder.iterdir()}
+    sizes = {name: len(text) for name, text in contents(large.folder).items()}
     html = [size for name, size in sizes.items() if name.endswith(".html")]
     assert sizes["matrix.html"] < 400_000
     assert sum(html) < 3_000_000 and max(html) < 1_000_000
-    assert sum(sizes.values()) < 7_000_000
+    assert sum(sizes.values()) < 9_000_000
 
 
 def test_charts_take_their_colours_from_the_page(small: Written) -> None:
@@ -426,3 +430,42 @@ def test_an_empty_site_is_a_site(tmp_path: Path) -> None:
     nothing = SiteData(title="Nothing <yet>", targets=[], drafts=[], columns=[], pairs={})
     assert "index.html" in pages.write(nothing, tmp_path)
     assert "Nothing &lt;yet&gt;" in (tmp_path / "index.html").read_text(encoding="utf-8")
+
+
+def test_a_file_and_a_badge_for_other_programs(small: Written, tmp_path: Path) -> None:
+    """Only for names that are fit for files; a badge says what the pages say."""
+    whole = json.loads((small.folder / "data.json").read_text(encoding="utf-8"))
+    fit = [t["ref"] for t in whole["targets"] if pages.REPO.fullmatch(t["ref"])]
+    written = {
+        str(path.relative_to(small.folder / "api" / "pairs")).removesuffix(".json")
+        for path in (small.folder / "api").rglob("*.json")
+    }
+    assert fit and written == set(fit)
+    for ref in fit:
+        body = json.loads((small.folder / "api" / "pairs" / f"{ref}.json").read_text())
+        pairs = [pair for pair in whole["pairs"] if pair["target"] == ref]
+        assert [pair["draft"] for pair in body["pairs"]] == [pair["draft"] for pair in pairs]
+        for mine, theirs in zip(body["pairs"], pairs, strict=True):
+            places = zip(mine["answers"], theirs["answers"], strict=True)
+            assert all(body["answers"][a] == whole["answers"][b] for a, b in places)
+    seen = set()
+    made = {str(path.relative_to(small.folder)) for path in small.folder.rglob("*.svg")}
+    for pair in small.site.every():
+        if pages.badge_file(pair) in made:
+            seen.add(pair.verdict)
+            picture = ElementTree.parse(small.folder / pages.badge_file(pair)).getroot()
+            texts = [text.text or "" for text in picture.iter() if text.tag.endswith("text")]
+            word = {"compatible": "works: ", "degraded": "runs, degraded: "}.get(str(pair.verdict))
+            assert texts[0] == "draftcheck"
+            assert texts[1].startswith(word or "no engine known")
+    assert len(seen) >= 2
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs links")
+def test_a_linked_folder_inside_is_not_followed(run: Run, tmp_path: Path, small: Written) -> None:
+    (tmp_path / "out").mkdir()
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "out" / "api").symlink_to(tmp_path / "elsewhere")
+    ran = run("report", "--store", small.store, "--output", tmp_path / "out")
+    assert ran.code == 3 and "a link, not a folder" in ran.err
+    assert not list((tmp_path / "elsewhere").iterdir())
