@@ -52,7 +52,7 @@ def command(
     if left_out:
         emit(report.left_out(published.left_out()), output)
         return 0
-    if target is None:
+    if not target:
         raise click.UsageError("Missing argument 'TARGET'.")
     if target.endswith(".json"):
         read = profiles.load(Path(target))

@@ -68,6 +68,7 @@ def trial(
             "a trial takes 2 tokens or more, a temperature from 0, a share from 0 to 1, a precision"
             f" from 0 to 1, a budget of seconds, a seed from 0 to {SEEDS - 1:,}"
         )
+    serving.check(engine, gpu)
     if prompts is None or isinstance(prompts, str | Path):
         prompts = prompt_files.load(Path(prompts) if prompts is not None else None)
     texts_file = Path(reuse) if reuse is not None else None

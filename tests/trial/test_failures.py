@@ -289,3 +289,18 @@ def test_a_model_that_fails_while_it_runs(
     ran = trial(TARGET, DRAFT)
     assert (ran.code, len(ran.err.splitlines())) == (3, 1)
     assert "an illegal memory access was encountered" in ran.err
+
+
+@pytest.mark.parametrize(
+    ("said", "words"),
+    [
+        (("--engine", "vlm"), "unknown engine 'vlm'"),
+        (("--engine", "vllm@x.y"), "is not a version such as"),
+        (("--gpu", "h2000"), "--gpu 'h2000': no such GPU"),
+    ],
+)
+def test_what_nobody_knows_is_refused_before_anything_runs(
+    run: Run, said: tuple[str, str], words: str
+) -> None:
+    ran = run("trial", "no/such", "model", *said)  # reading them would fail in other words
+    assert ran.code == 2 and words in ran.err

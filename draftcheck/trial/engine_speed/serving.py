@@ -30,6 +30,15 @@ CONTEXT = 1024
 LOADS = (1, 2, 4, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256)
 
 
+def check(asked: str | None, gpu: str | None) -> None:
+    """Refuse an engine, a version or a GPU that nobody knows before hours are spent on a trial."""
+    if asked is not None:
+        name, _, version = asked.partition("@")
+        book.load(name).version(version or None)
+    if gpu is not None:
+        gpus.parse(gpu)
+
+
 def of_trial(
     trial: Trial, asked: str | None, gpu: str | None, sequences: int
 ) -> tuple[Speedups, tuple[str, ...]]:
