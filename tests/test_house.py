@@ -24,7 +24,7 @@ LAYERS = (
     ("rulebook",),
     ("models", "memory", "deploy", "anchors"),
     ("judge",),
-    ("evidence", "why", "probe", "trial", "gate", "recommend", "scan", "watch"),
+    ("evidence", "why", "probe", "trial", "gate", "publish", "recommend", "scan", "watch"),
     ("report",),
     ("",),  # __init__: the public API, which ties the layers together
     ("cli",),

@@ -94,7 +94,7 @@ def _other_version(
     failed = {f.rule for f in entry.findings if f.outcome is Outcome.FAIL}
     # Where the failed rules begin and end, on the side where they do not hold.
     order, here = engine.order, engine.order(entry.version)
-    texts = _edges([rule for rule in engine.rules if rule.id in failed], engine.methods)
+    texts = edges([rule for rule in engine.rules if rule.id in failed], engine.methods)
     low, high = order(engine.oldest), order(engine.checked)
     newer = sorted((t for t in texts if here < order(t) <= high), key=order)
     older = sorted((t for t in texts if low <= order(t) < here), key=order, reverse=True)
@@ -114,12 +114,12 @@ def _before(engine: Engine, version: str) -> str | None:
     at = engine.order(version)
     if engine.versions == "build":
         return f"b{at - 1}" if at > engine.order(engine.oldest) else None
-    known = _edges(engine.rules, engine.methods)
+    known = edges(engine.rules, engine.methods)
     older = [text for text in known if engine.order(engine.oldest) <= engine.order(text) < at]
     return max(older, key=engine.order, default=None)
 
 
-def _edges(rules: Iterable[Rule], methods: Iterable[Method]) -> set[str]:
+def edges(rules: Iterable[Rule], methods: Iterable[Method]) -> set[str]:
     """Every version from which on something is another way."""
     rows: list[Rule | Method] = [*rules, *methods]
     edges = {edge for row in rows for edge in (row.since, row.until)}

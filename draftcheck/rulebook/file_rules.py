@@ -1,4 +1,7 @@
-"""The rules that are about no pair: rules/files.toml (deploy files), rules/gate.toml (the gate)."""
+"""The rules that are about no pair: deploy files, the gate, what publishers upload.
+
+rules/files.toml, rules/gate.toml, rules/publish.toml.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,7 @@ from draftcheck.rulebook import files
 from draftcheck.rulebook.files import Names, RuleRow, Text
 from draftcheck.values.words import Severity
 
-FILES, GATE = "files", "gate"
+FILES, GATE, PUBLISH = "files", "gate", "publish"
 
 
 class RuleWords(RuleRow, frozen=True):
@@ -27,7 +30,7 @@ class RuleWords(RuleRow, frozen=True):
 
 
 class FileRule(RuleWords, frozen=True):
-    """One row of either file."""
+    """One row of one of the files."""
 
     unknown: bool = False
     """Seen, it means that something could not be checked."""
@@ -40,7 +43,7 @@ class FoundWords(RuleRow, frozen=True):
 
 
 class FileRules(RuleRow, frozen=True):
-    """rules/files.toml."""
+    """rules/files.toml, rules/publish.toml."""
 
     rule: tuple[FileRule, ...]
 
@@ -53,7 +56,7 @@ class GateRules(FileRules, frozen=True):
 
 @cache
 def load(name: str) -> Mapping[str, FileRule]:
-    """The rows of one of the two files, by id."""
+    """The rows of one of the files, by id."""
     file = files.read(name, GateRules if name == GATE else FileRules)
     return {row.id: row for row in file.rule}
 
@@ -64,5 +67,5 @@ def speculation_words() -> Names:
 
 
 def every() -> list[FileRule]:
-    """Both files' rows, in the order of reports."""
-    return [*load(FILES).values(), *load(GATE).values()]
+    """The rows of all files, in the order of reports."""
+    return [row for name in (FILES, GATE, PUBLISH) for row in load(name).values()]

@@ -1,0 +1,29 @@
+"""draftcheck publish REPO|FOLDER"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from draftcheck.cli.options import emit, offline_option, report_options
+
+
+@click.command("publish")
+@click.argument("draft", metavar="REPO|FOLDER")
+@click.option("--target", metavar="TARGET", help="The target, where files and card name none.")
+@offline_option
+@report_options("text", "json", "markdown")
+def command(draft: str, target: str | None, offline: bool, form: str, output: Path | None) -> int:
+    """Say what is wrong with a draft's repository and card before others find out.
+
+    Its files, header, commands and target are held against each other and against the rulebook;
+    below stands a block for the card with the oldest version of each engine that takes the pair.
+    Exit codes: 0 nothing wrong, 1 errors, 2 usage, 3 the draft could not be read.
+    """
+    from draftcheck.publish.run import publish
+    from draftcheck.report import publish as report
+
+    found = publish(draft, target, offline=offline)
+    emit(report.FORMATS[form](found), output)
+    return int(bool(found.errors))
