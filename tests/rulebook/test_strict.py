@@ -22,6 +22,7 @@ from draftcheck.deploy.kinds import shell
 from draftcheck.deploy.options import forks, programs
 from draftcheck.deploy.options import tables as options
 from draftcheck.errors import RuleError
+from draftcheck.evidence import usual
 from draftcheck.judge import installed
 from draftcheck.memory import gpus, profiles
 from draftcheck.models.readers.weights import families
@@ -47,6 +48,7 @@ TYPES: dict[str, Any] = {
     "tables/speculation-ways": offered_ways.EngineWaysFile,
     "tables/engine-speed": engine_speed.EngineSpeedFile,
     **{f"tables/{name}": kind for name, kind in tables.TYPES.items()},
+    "evidence/causes": usual.LowCauses,
     "files": file_rules.FileRules,
     "forks": forks.ForkFile,
     "gate": file_rules.GateRules,
@@ -56,6 +58,7 @@ TYPES: dict[str, Any] = {
     "probes": ProbeFile,
     "programs": programs.ProgramFile,
     "prompts": prompts.PromptFile,
+    "publish": file_rules.FileRules,
     "truth": book.TruthFile,
     "wrappers": shell.WrapperFile,
 }
