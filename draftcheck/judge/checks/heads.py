@@ -603,15 +603,22 @@ def _looks_for_weights(config: ConfigFacts, setup: EngineSetup, table: str) -> b
 
 
 def mtp_layers_exist(
-    pair: JudgedPair, *, table: str | None = None, unstated: list[str] | None = None
+    pair: JudgedPair,
+    *,
+    table: str | None = None,
+    unstated: list[str] | None = None,
+    heads: list[str] | None = None,
 ) -> CheckOutcome:
     """Fail when a whole model without any MTP layer is given for its MTP layers.
 
     table: types that the engine builds such layers for without looking at their number;
-    unstated: architectures with such layers whose config need not state how many.
+    unstated: architectures with such layers whose config need not state how many; heads: other
+    kinds of draft that run the same way.
     """
     facts, side = pair.drafter, pair.drafter_side
     role, head = needed(facts.role, UNTOLD), facts.head
+    if role in (heads or ()):
+        return not_applicable(f"the {side} is: {role}")
     if role == "mtp" or (role == "full" and head and (head.mtp_promised or head.mtp_present)):
         return ok(f"the {side} has MTP layers")
     if table is not None and (listed := next(_listed(facts.config, pair.setup, table), None)):

@@ -99,9 +99,14 @@ def draft_architecture_in(pair: JudgedPair, *, names: list[str]) -> CheckOutcome
 
 
 def target_architecture_in(
-    pair: JudgedPair, *, able: dict[str, str], unable: list[str]
+    pair: JudgedPair, *, able: dict[str, str], unable: list[str], heads: list[str] | None = None
 ) -> CheckOutcome:
-    """Fail for architectures known to be unable in every version read; unknown for others."""
+    """Fail for architectures known to be unable in every version read; unknown for others.
+
+    heads: kinds of draft that do not ask it.
+    """
+    if pair.drafter.role in (heads or ()):
+        return not_applicable(f"the draft is: {pair.drafter.role}")
     name, seen = _architecture(pair.target.config), _architecture_listed(pair, "target", able)
     if seen.outcome is not Outcome.FAIL or name in unable:
         return seen
