@@ -120,10 +120,13 @@ def head_aux_count(
     return ok(words) if count == exactly else fail(words)
 
 
-def head_layers_in_range(pair: JudgedPair, *, beyond: int) -> CheckOutcome:
+def head_layers_in_range(
+    pair: JudgedPair, *, beyond: int, unchecked: str | None = None
+) -> CheckOutcome:
     """Fail when the head names a layer that the target does not have.
 
-    beyond: how many numbers after the last layer the engine still understands.
+    beyond: how many numbers after the last layer the engine still understands; unchecked: a list
+    of this name is not compared, and what follows was not found out.
     """
     head = head_of(pair)
     unread = "layers of the target or of the head were not read"
@@ -134,6 +137,8 @@ def head_layers_in_range(pair: JudgedPair, *, beyond: int) -> CheckOutcome:
     own = (target.gguf and target.head and target.head.mtp_promised) or 0
     layers = needed(target.config.layers, unread) - own
     words = f"the head reads layer {highest} (from 0), the target has {layers} layers"
+    if unchecked is not None and head.aux_key == unchecked and highest >= layers + beyond:
+        return unknown(f"{words}; {unchecked} is not compared with it")
     return fail(words) if highest >= layers + beyond else ok(words)
 
 
