@@ -251,6 +251,8 @@ class HeadFacts:
     markov_rank: int | None = None
     """Of a DSpark head: rank of the step from one drafted token to the next."""
     markov_head_type: str | None = None
+    markov_place: str | None = None
+    """The part of the config that states the rank: root, dspark_config, dflash_config."""
     sample_from_anchor: bool | None = None
     """Of a block: the slot of the last token proposes too."""
     mtp_promised: int | None = None

@@ -389,6 +389,19 @@ def test_a_dspark_head_may_keep_its_fields_in_dflash_config(target: Path, run: R
     assert ran.engine("vllm")["method"] == "dspark"
 
 
+@pytest.mark.parametrize(("version", "refused"), [("0.5.22", True), ("0.5.23", False)])
+def test_where_the_markov_rank_stands_decides(
+    target: Path, run: Run, version: str, refused: bool
+) -> None:
+    """Published drafters keep it in dflash_config, which SGLang reads from 0.5.23 on."""
+    fields = {"mask_token_id": 5, "markov_rank": 256, "markov_head_type": "vanilla"}
+    config = {"architectures": ["Qwen3DSparkModel"], "block_size": 7, "dflash_config": fields}
+    path = make.folder(target.parent / "head", config=config)
+    options = ("--engine", f"sglang@{version}", "--method", "DSPARK", "--format", "json")
+    entry = run("pair", target, path, *options).engine("sglang")
+    assert ("SGL128" in findings(entry)) is refused
+
+
 def test_stages_inside_the_target_are_proposed_with_their_block(tmp_path: Path, run: Run) -> None:
     config = {
         "model_type": "deepseek_v4",

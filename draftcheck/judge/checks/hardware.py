@@ -29,13 +29,20 @@ GIB = 1 << 30
 NO_GPU = "no GPU with a known compute capability was named"
 
 
-def capability_at_least(pair: JudgedPair, *, floor: int, above: int = 0) -> CheckOutcome:
-    """Fail when the GPU is older than that; it does not apply to those older than above."""
+def capability_at_least(
+    pair: JudgedPair, *, floor: int, above: int = 0, below: int | None = None
+) -> CheckOutcome:
+    """Fail when the GPU is older than that; it does not apply to those older than above.
+
+    below: newer ones fail too, from this capability on.
+    """
     given = applies(capability(pair.setup), NO_GPU)
     if given < above:
         return not_applicable(_gpu(pair.setup))
     words = f"{_gpu(pair.setup)}, the limit is {_dotted(floor)}"
-    return fail(words) if given < floor else ok(words)
+    if below is not None:
+        words = f"{_gpu(pair.setup)}, needed: from {_dotted(floor)}, below {_dotted(below)}"
+    return fail(words) if given < floor or (below and given >= below) else ok(words)
 
 
 def dtype_capability(pair: JudgedPair, *, dtype: str, floor: int, automatic: bool) -> CheckOutcome:
@@ -220,8 +227,8 @@ def dtype_spelling(pair: JudgedPair, *, choices: list[str]) -> CheckOutcome:
 def half_precision_held(pair: JudgedPair, *, floor: int) -> CheckOutcome:
     """Fail when a model in bfloat16 meets a GPU below this capability, which has none."""
     applies(pair.setup.capability, "no GPU named, or one without a compute capability")
-    if pair.setup.dtype is not None:
-        kinds = {"--dtype": pair.setup.dtype}
+    if (wanted := asked(pair.setup)) is not None:
+        kinds = {"--dtype": wanted}
     else:
         kinds = {side: facts.config.dtype or "" for side, facts in pair.both}
     found = [f"{side} is {kind}" for side, kind in kinds.items() if kind == "bfloat16"]

@@ -57,10 +57,17 @@ def _stated(head: HeadFacts, value: T | None, absent: CheckOutcome, unread: str)
     return needed(value, unread)
 
 
-def head_kind_in(pair: JudgedPair, *, kinds: list[str]) -> CheckOutcome:
-    """Fail when the draft is not a head of one of these kinds."""
+def head_kind_in(pair: JudgedPair, *, kinds: list[str], inside: str = "") -> CheckOutcome:
+    """Fail when the draft is not a head of one of these kinds.
+
+    inside: a whole model that holds such layers is fine too: mtp, or the stages of dspark.
+    """
     applies(pair.draft, "the target drafts for itself")
-    role = needed(pair.drafter.role, UNTOLD)
+    role, head = needed(pair.drafter.role, UNTOLD), pair.drafter.head
+    if role == "full" and head is not None:
+        held = {"mtp": head.mtp_promised or head.mtp_present, "dspark": head.markov_rank}
+        if held.get(inside):
+            return ok(f"the draft is a whole model with {inside} layers")
     return ok(f"the draft is: {role}") if role in kinds else fail(f"the draft is: {role}")
 
 
@@ -94,12 +101,15 @@ def head_aux_count(
     exactly: int,
     counted_in: str | None = None,
     unless_layers: str | None = None,
+    unless_classes: list[str] | None = None,
 ) -> CheckOutcome:
     """Fail when the head reads another number of the target's layers.
 
     counted_in: lists in this part of the config are counted, and so is a stated number;
-    unless_layers: speculators heads of such layers are counted wherever the list stands.
+    unless_layers: speculators heads of such layers are counted wherever the list stands;
+    unless_classes: heads of these classes count in a way of their own.
     """
+    _not_of(pair, unless_classes or [])
     head, unread = head_of(pair), "the head's layers were not read"
     own = unless_layers is not None and head.layer_type == unless_layers
     stated = head.aux_number is not None and head.form != "speculators"
@@ -110,10 +120,13 @@ def head_aux_count(
     return ok(words) if count == exactly else fail(words)
 
 
-def head_layers_in_range(pair: JudgedPair, *, beyond: int) -> CheckOutcome:
+def head_layers_in_range(
+    pair: JudgedPair, *, beyond: int, unchecked: str | None = None
+) -> CheckOutcome:
     """Fail when the head names a layer that the target does not have.
 
-    beyond: how many numbers after the last layer the engine still understands.
+    beyond: how many numbers after the last layer the engine still understands; unchecked: a list
+    of this name is not compared, and what follows was not found out.
     """
     head = head_of(pair)
     unread = "layers of the target or of the head were not read"
@@ -124,6 +137,8 @@ def head_layers_in_range(pair: JudgedPair, *, beyond: int) -> CheckOutcome:
     own = (target.gguf and target.head and target.head.mtp_promised) or 0
     layers = needed(target.config.layers, unread) - own
     words = f"the head reads layer {highest} (from 0), the target has {layers} layers"
+    if unchecked is not None and head.aux_key == unchecked and highest >= layers + beyond:
+        return unknown(f"{words}; {unchecked} is not compared with it")
     return fail(words) if highest >= layers + beyond else ok(words)
 
 
@@ -149,26 +164,53 @@ def _from(window: str) -> str:
     return "only another engine has it" if window == "99" else f"from {window.split(maxsplit=1)[0]}"
 
 
-def head_layer_count(pair: JudgedPair, *, at_most: int) -> CheckOutcome:
-    """Fail when the head has more layers of its own than the engine can run."""
+def _not_of(pair: JudgedPair, classes: list[str]) -> None:
+    """Settle a check that does not hold for heads of these classes."""
+    name = (pair.drafter.config.architectures or (None,))[0]
+    if name in classes:
+        raise Settled(not_applicable(f"the draft's architecture is {name}"))
+
+
+def head_layer_count(
+    pair: JudgedPair, *, at_most: int, classes: list[str] | None = None
+) -> CheckOutcome:
+    """Fail when the head has more layers of its own than the engine can run.
+
+    classes: only heads of these classes.
+    """
+    names = pair.drafter.config.architectures
+    if classes is not None and needed(names, "architecture was not read")[0] not in classes:
+        return not_applicable(f"the draft's architecture is {(names or ('',))[0]}")
     layers = needed(head_of(pair).layers, "the head's number of layers was not read")
     words = f"the head has {layers} layers"
     return fail(words) if layers > at_most else ok(words)
 
 
-def head_fc(pair: JudgedPair, *, own: bool = False, always: int = 0) -> CheckOutcome:
+def head_fc(
+    pair: JudgedPair,
+    *,
+    own: bool = False,
+    always: int = 0,
+    counted_in: str | None = None,
+    unless_classes: list[str] | None = None,
+) -> CheckOutcome:
     """Fail when fc.weight does not have the shape that the head's own config asks for.
 
     own: the engine takes the head's own width for the target's; always: it takes so many layers,
-    whatever the config says.
+    whatever the config says; counted_in: only lists in this part of the config are counted;
+    unless_classes: heads of these classes are built in a way of their own.
     """
+    _not_of(pair, unless_classes or [])
     head = head_of(pair)
     if head.fc_in is None or head.fc_out is None:
         listed = pair.drafter.weights.tensors is not None
         return not_applicable("no fc.weight") if listed else unknown("fc.weight was not read")
     hidden = needed(head.hidden, "the head's hidden size was not read")
     width = needed(_width(head, own), "the head's hidden size was not read")
-    count = always or head.aux_count or USUAL_LAYERS
+    counted = head.aux_count
+    if counted_in is not None and head.aux_place != counted_in:
+        counted = head.aux_number
+    count = always or counted or USUAL_LAYERS
     words = (
         f"fc.weight is {head.fc_in:,} -> {head.fc_out:,},"
         f" the {'engine' if always else 'config'} asks for {count} x {width:,} -> {hidden:,}"
@@ -253,12 +295,24 @@ def head_mask_in_vocabulary(pair: JudgedPair) -> CheckOutcome:
     return fail(words) if mask >= target else ok(words)
 
 
-def head_layers_elsewhere(pair: JudgedPair, *, place: str) -> CheckOutcome:
-    """Fail when the head lists its layers in a part of the config that the engine does not read."""
+def head_layers_elsewhere(
+    pair: JudgedPair, *, place: str, key: str, first: int, middle: int, last: int
+) -> CheckOutcome:
+    """Fail when the head lists its layers under a name that the engine does not read.
+
+    first, middle, last: the layers that it takes then, counted from 0, the middle and the end.
+    """
     head, none = head_of(pair), not_applicable("no layers named")
     layers = _stated(head, head.aux_layers, none, "layers were not read")
     words = f"layers {', '.join(map(str, layers[:8]))} stand in {head.aux_place}"
-    return ok(words) if head.aux_place == place else fail(words)
+    if head.aux_place == place and head.aux_key in (None, key):
+        return ok(words)
+    if (count := pair.target.config.layers) is not None:
+        taken = (first, count // 2 + middle, count + last)
+        # Some heads number what a layer gives, others what the next one gets.
+        if layers in (taken, tuple(number + 1 for number in taken)):
+            return ok(f"{words}, and are the usual ones")
+    return fail(f"{words}, as {head.aux_key}" if head.aux_place == place else words)
 
 
 def head_form_is_not(pair: JudgedPair, *, form: str) -> CheckOutcome:
@@ -321,19 +375,30 @@ def head_has_mask_state(pair: JudgedPair) -> CheckOutcome:
     return ok("mask_hidden is there") if found else fail("no tensor mask_hidden")
 
 
-def head_markov(pair: JudgedPair, *, types: list[str]) -> CheckOutcome:
-    """Fail when a DSpark head has no Markov step, or one of another kind.
+def head_markov(
+    pair: JudgedPair, *, lacks: str, types: list[str], places: dict[str, str]
+) -> CheckOutcome:
+    """Fail when a DSpark head has no Markov step, states no kind of it, or another kind.
 
-    A config with names of its own (dspark_…) need not state the kind.
+    lacks: which of the three is asked: rank, kind, known-kind; places: parts of the config that
+    this version reads them in. A config with names of its own (dspark_…) need not state the kind.
     """
     head = head_of(pair)
     needed(head.declared, "markov_rank of the head was not read")
-    if not head.markov_rank or head.markov_rank < 0:
-        return fail(f"markov_rank is {head.markov_rank or 0}")
-    kind, prefixed = head.markov_head_type, head.block_key == "dspark_block_size"
-    words = f"markov_rank {head.markov_rank}, markov_head_type {kind}"
-    known = prefixed if kind is None else kind.lower() in types
-    return ok(words) if known else fail(words)
+    rank, kind = head.markov_rank or 0, head.markov_head_type
+    if head.markov_place is not None and not is_listed(head.markov_place, places, pair.setup):
+        since = places.get(head.markov_place, "no version")
+        words = f"markov_rank {rank} stands in {head.markov_place}, which is read from {since}"
+        return fail(words) if lacks == "rank" else not_applicable(words)
+    words = f"markov_rank {rank}, markov_head_type {kind}"
+    if lacks == "rank":
+        return ok(words) if rank > 0 else fail(words)
+    if rank <= 0:
+        return not_applicable(words)
+    if lacks == "kind":
+        unnamed = kind is None and head.block_key != "dspark_block_size"
+        return fail(words) if unnamed else ok(words)
+    return ok(words) if kind is None or kind.lower() in types else fail(words)
 
 
 def draft_tokens_at_least_block(pair: JudgedPair, *, key: str) -> CheckOutcome:
@@ -345,14 +410,29 @@ def draft_tokens_at_least_block(pair: JudgedPair, *, key: str) -> CheckOutcome:
     return fail(words) if tokens < (head.block_size or 0) else ok(words)
 
 
-def draft_tokens_within_block(pair: JudgedPair, *, whole: bool = False) -> CheckOutcome:
+def draft_tokens_within_block(
+    pair: JudgedPair,
+    *,
+    whole: bool = False,
+    over: int | None = None,
+    classes: list[str] | None = None,
+) -> CheckOutcome:
     """Fail when more tokens are asked for than the head was made to propose at once.
 
-    whole: fewer fail too.
+    whole: fewer fail too; over: the engine's option counts the last token too, and may be the
+    block size and this; classes: only heads of these classes.
     """
     tokens, head = applies(pair.setup.draft_tokens, NO_LENGTH), _block_head(pair)
-    most = needed(head.block_drafts, BLOCK_UNREAD)
-    words = f"{tokens} draft tokens, the head was made to propose {most}"
+    names = pair.drafter.config.architectures
+    if classes is not None and needed(names, "architecture was not read")[0] not in classes:
+        return not_applicable("another kind of block drafter")
+    if over is not None:
+        unstated = not_applicable("the head states no block size")
+        most = _stated(head, head.block_size, unstated, BLOCK_UNREAD) + over
+        words = f"{tokens} tokens in a block, the head was made for {most}"
+    else:
+        most = needed(head.block_drafts, BLOCK_UNREAD)
+        words = f"{tokens} draft tokens, the head was made to propose {most}"
     return fail(words) if tokens > most or (whole and tokens < most) else ok(words)
 
 
@@ -528,15 +608,22 @@ def _looks_for_weights(config: ConfigFacts, setup: EngineSetup, table: str) -> b
 
 
 def mtp_layers_exist(
-    pair: JudgedPair, *, table: str | None = None, unstated: list[str] | None = None
+    pair: JudgedPair,
+    *,
+    table: str | None = None,
+    unstated: list[str] | None = None,
+    heads: list[str] | None = None,
 ) -> CheckOutcome:
     """Fail when a whole model without any MTP layer is given for its MTP layers.
 
     table: types that the engine builds such layers for without looking at their number;
-    unstated: architectures with such layers whose config need not state how many.
+    unstated: architectures with such layers whose config need not state how many; heads: other
+    kinds of draft that run the same way.
     """
     facts, side = pair.drafter, pair.drafter_side
     role, head = needed(facts.role, UNTOLD), facts.head
+    if role in (heads or ()):
+        return not_applicable(f"the {side} is: {role}")
     if role == "mtp" or (role == "full" and head and (head.mtp_promised or head.mtp_present)):
         return ok(f"the {side} has MTP layers")
     if table is not None and (listed := next(_listed(facts.config, pair.setup, table), None)):

@@ -99,9 +99,14 @@ def draft_architecture_in(pair: JudgedPair, *, names: list[str]) -> CheckOutcome
 
 
 def target_architecture_in(
-    pair: JudgedPair, *, able: dict[str, str], unable: list[str]
+    pair: JudgedPair, *, able: dict[str, str], unable: list[str], heads: list[str] | None = None
 ) -> CheckOutcome:
-    """Fail for architectures known to be unable in every version read; unknown for others."""
+    """Fail for architectures known to be unable in every version read; unknown for others.
+
+    heads: kinds of draft that do not ask it.
+    """
+    if pair.drafter.role in (heads or ()):
+        return not_applicable(f"the draft is: {pair.drafter.role}")
     name, seen = _architecture(pair.target.config), _architecture_listed(pair, "target", able)
     if seen.outcome is not Outcome.FAIL or name in unable:
         return seen
@@ -234,14 +239,19 @@ def quantization_deprecated(pair: JudgedPair, *, deprecated: dict[str, str]) -> 
     return unread_config(pair.both) or ok("no deprecated quantisation")
 
 
-def quantization_taken(pair: JudgedPair, *, known: dict[str, str]) -> CheckOutcome:
+def quantization_taken(
+    pair: JudgedPair, *, known: dict[str, str], marlin: dict[str, str] | None = None
+) -> CheckOutcome:
     """Fail when a side's quant_method is not among those that this version takes.
 
-    known: all of them, name -> "since", "since until", "since until since" …
+    known: all of them, name -> "since", "since until", "since until since" …; marlin: methods
+    that are loaded as another one where the Marlin kernels can run them.
     """
     setup = pair.setup
     for side, facts in pair.both:
         method = quant_method(facts)
+        if marlin and method in marlin and _marlin_runs(facts, setup):
+            method = marlin[method]
         if facts.config.model_type is None or not method:
             continue
         if method not in known:
@@ -251,6 +261,15 @@ def quantization_taken(pair: JudgedPair, *, known: dict[str, str]) -> CheckOutco
         if not any(versions.covers(setup.order, setup.version, *window) for window in windows):
             return fail(f"{side} quant_method is {method[:80]} (taken: {known[method]})")
     return unread_config(pair.both) or ok("no quantisation that this version does not know")
+
+
+def _marlin_runs(facts: ModelFacts, setup: EngineSetup) -> bool:
+    """Symmetric, 4 or 8 bits, with everything stated, on a GPU that has the kernels."""
+    quant = facts.config.quantization or {}
+    stated = all(quant.get(name) is not None for name in ("bits", "group_size", "sym", "desc_act"))
+    fits = quant.get("bits") in (4, 8) and quant.get("group_size") in (-1, 32, 64, 128)
+    recent = setup.capability is None or setup.capability >= (8, 0)
+    return stated and fits and quant.get("sym") is True and recent
 
 
 def target_quantized_as(pair: JudgedPair, *, methods: list[str]) -> CheckOutcome:

@@ -238,8 +238,18 @@ def _stated(config: ConfigFacts, raw: Mapping[str, Any]) -> dict[str, Any]:
         "block_key": next((name for name in _BLOCKS if _first(raw, name) is not None), None),
         "markov_rank": _first(raw, "dspark_markov_rank", "markov_rank"),
         "markov_head_type": _word(raw, "dspark_markov_head_type", "markov_head_type"),
+        "markov_place": _place(raw, "dspark_markov_rank", "markov_rank"),
         **{name: _flag(raw, name) for name in _FLAGS},
     }
+
+
+def _place(raw: Mapping[str, Any], *names: str) -> str | None:
+    """The part of the config that states one of these numbers."""
+    for name in names:
+        for place, part in _places(raw):
+            if integer(part.get(name)) is not None:
+                return place
+    return None
 
 
 def _word(raw: Mapping[str, Any], *names: str) -> str | None:
