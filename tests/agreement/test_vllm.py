@@ -25,9 +25,9 @@ sys.path.insert(0, str(AGREEMENT))
 import vllm_pairs  # noqa: E402
 import vllm_setups  # noqa: E402
 
-# What the configuration code decides; every other refusal comes later.
 BY_NAME = {"VLL007", "VLL043"}
 """The name of the draft picks its method."""
+# What the configuration code decides; every other refusal comes later.
 AT_ONCE = {
     "VLL003", "VLL008", "VLL009", "VLL012", "VLL018", "VLL022", "VLL033", "VLL102", "VLL110",
     "VLL111", "VLL112", "VLL117", "VLL124", "VLL127",
