@@ -25,6 +25,8 @@ sys.path.insert(0, str(AGREEMENT))
 import vllm_pairs  # noqa: E402
 import vllm_setups  # noqa: E402
 
+BY_NAME = {"VLL007", "VLL043"}
+"""The name of the draft picks its method."""
 # What the configuration code decides; every other refusal comes later.
 AT_ONCE = {
     "VLL003", "VLL008", "VLL009", "VLL012", "VLL018", "VLL022", "VLL033", "VLL102", "VLL110",
@@ -101,7 +103,7 @@ def assert_agrees(row: dict[str, Any], asked: vllm_setups.Asked) -> None:
     # An honest "not known" is agreement too, when it is about what the engine then says.
     open_ones = [f for f in verdict.findings if f.outcome is not Outcome.OK and f.engine_says]
     expected = [decided] if decided else open_ones
-    by_name = decided is not None and decided.rule == "VLL007"
+    by_name = decided is not None and decided.rule in BY_NAME
     if by_name and any(word in row["says"] for word in ("DFlash", "dspark")):
         return  # the words of the method that the name picked
     assert any(quotes(f, row["says"]) for f in expected if f), row["says"]
@@ -114,7 +116,7 @@ def methods(verdict: EngineVerdict, failed: dict[str, Finding]) -> set[str]:
     asked = RENAMED.get(verdict.method or "", verdict.method or "")
     if "VLL006" in failed:
         return {"mtp"}
-    if "VLL007" in failed:
+    if failed.keys() & BY_NAME:
         return {"eagle", "eagle3", "dflash", "dspark"} - {asked}
     return {asked}
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from draftcheck import versions
-from draftcheck.judge.checks.listed import is_listed
+from draftcheck.judge.checks.listed import is_listed, whole_type
 from draftcheck.judge.checks.outcomes import (
     applies,
     fail,
@@ -45,17 +45,28 @@ def capability_at_least(
     return fail(words) if given < floor or (below and given >= below) else ok(words)
 
 
-def dtype_capability(pair: JudgedPair, *, dtype: str, floor: int, automatic: bool) -> CheckOutcome:
+def dtype_capability(
+    pair: JudgedPair,
+    *,
+    dtype: str,
+    floor: int,
+    automatic: bool,
+    casts: dict[str, str] | None = None,
+) -> CheckOutcome:
     """Fail when that type of numbers is asked for on a GPU that lacks it.
 
-    automatic: the type that the target's config names counts too, where the user names none.
+    automatic: the type that the target's config names counts too, where the user names none;
+    casts: targets of these types are loaded in it when stored in float32.
     """
     given = applies(capability(pair.setup), NO_GPU)
     wanted, source = asked(pair.setup), "--dtype"
     if wanted is None:
         if not automatic:
             return not_applicable("no --dtype given")
-        wanted, source = pair.target.config.dtype, "config.json of the target"
+        config = pair.target.config
+        wanted, source = config.dtype, "config.json of the target"
+        if wanted == "float32" and is_listed(whole_type(config), casts or {}, pair.setup):
+            wanted, source = dtype, f"for {whole_type(config)} stored in float32"
     needed(wanted, "the target's dtype was not read")
     words = f"{wanted} ({source}) on {_gpu(pair.setup)}"
     return fail(words) if wanted == dtype and given < floor else ok(words)
@@ -76,21 +87,22 @@ def type_takes_dtype(
 ) -> CheckOutcome:
     """Fail when a side's model type refuses the type of numbers that both will be loaded in.
 
-    The draft is loaded in the target's type. floor: below it bfloat16 becomes float16, but for
-    targets that refuse it.
+    The draft is loaded in the target's type. floor: below it bfloat16 and float32 become float16,
+    but for targets that refuse it. The engine looks at the model_type of the whole model.
     """
     wanted = asked(pair.setup)
     if wanted is None:
         given = capability(pair.setup)
         wanted = pair.target.config.dtype
-        if _refuses(pair.target, refusing, pair.setup):
+        if is_listed(whole_type(pair.target.config), refusing, pair.setup):
             return not_applicable("the engine picks a type that the target takes")
-        if wanted == "bfloat16" and given is not None and given < floor:
+        if wanted in ("bfloat16", "float32") and given is not None and given < floor:
             wanted = "float16"
     if wanted != dtype:
         return not_applicable(f"computes in {wanted or 'a type that was not read'}")
     for side, facts in pair.sides:
-        if name := _refuses(facts, refusing, pair.setup):
+        name = whole_type(facts.config)
+        if is_listed(name, refusing, pair.setup):
             return fail(f"{side} model_type is {name}, computes in {wanted}")
     return unread_config(pair.sides, "model_type") or ok(f"no side refuses {wanted}")
 
@@ -108,17 +120,23 @@ def quantization_capability(pair: JudgedPair, *, floors: dict[str, str]) -> Chec
     return unread_config(pair.sides) or next(iter(told), none)
 
 
-def quantization_dtype(pair: JudgedPair, *, dtypes: dict[str, str]) -> CheckOutcome:
-    """Fail when a side's quantisation does not compute in the type that --dtype asks for.
+def quantization_dtype(pair: JudgedPair, *, dtypes: dict[str, str], floor: int) -> CheckOutcome:
+    """Fail when a side's quantisation does not compute in the type that both are loaded in.
 
-    The table holds "since:type,type".
+    That is what --dtype asks for, else the target's own half precision. The table holds
+    "since:type,type". floor: below it the engine may take another type than the target's.
     """
-    wanted = applies(asked(pair.setup), "no --dtype given")
+    wanted, source = asked(pair.setup), "--dtype says"
+    if wanted is None:
+        given, source = capability(pair.setup), "the target is stored as"
+        wanted = pair.target.config.dtype if given is None or given >= floor else None
+        if wanted not in ("float16", "bfloat16"):
+            return not_applicable("no --dtype given")
     told = []
     for side, kind, allowed in _entries(pair, dtypes):
         words = f"{side} is {kind}, which computes in {allowed.replace(',', ' or ')}"
         if wanted not in allowed.split(","):
-            return fail(f"{words}; --dtype says {wanted}")
+            return fail(f"{words}; {source} {wanted}")
         told.append(ok(words))
     none = not_applicable("no quantisation that is choosy")
     return unread_config(pair.sides) or next(iter(told), none)
@@ -153,10 +171,15 @@ def kv_dtype_other_than(
     return ok(f"{words}, target {name}") if name in latent else fail(words)
 
 
-def type_capability(pair: JudgedPair, *, types: dict[str, str], floor: int) -> CheckOutcome:
-    """Fail when a side's model type is one that such a GPU cannot run; table: type -> "since"."""
+def type_capability(
+    pair: JudgedPair, *, types: dict[str, str], floor: int, above: int = 0
+) -> CheckOutcome:
+    """Fail when a side's model type is one that such a GPU cannot run; table: type -> "since".
+
+    It does not apply to GPUs older than above.
+    """
     given = applies(capability(pair.setup), NO_GPU)
-    if given >= floor:
+    if not above <= given < floor:
         return not_applicable(_gpu(pair.setup))
     for side, facts in pair.sides:
         if name := _refuses(facts, types, pair.setup):

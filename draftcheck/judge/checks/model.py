@@ -286,13 +286,16 @@ def recurrent_not_read(pair: JudgedPair, *, side: str = "both") -> CheckOutcome:
     return unknown(seen.saw) if seen.outcome is Outcome.FAIL else seen
 
 
-def target_recurrent(pair: JudgedPair, *, able: dict[str, str]) -> CheckOutcome:
-    """Fail when the target keeps a recurrent state and is of no type that this version excepts."""
-    config = pair.target.config
-    if not needed(config.recurrent, "whether the target has recurrent layers was not read"):
-        return ok("no recurrent layers in the target")
-    words = f"the target has recurrent layers, model_type {whole_type(config)}"
-    return ok(words) if is_listed(whole_type(config), able, pair.setup) else fail(words)
+def keeps_recurrent_state(
+    pair: JudgedPair, *, able: dict[str, str], side: str = "target"
+) -> CheckOutcome:
+    """Fail when that side keeps a recurrent state and the target is of no type excepted here."""
+    config = pair.model(side).config
+    if not needed(config.recurrent, f"whether the {side} has recurrent layers was not read"):
+        return ok(f"no recurrent layers in the {side}")
+    words = f"the {side} has recurrent layers, model_type {whole_type(config)}"
+    excepted = is_listed(whole_type(pair.target.config), able, pair.setup)
+    return ok(words) if excepted else fail(words)
 
 
 def target_recurrent_not_read(pair: JudgedPair) -> CheckOutcome:

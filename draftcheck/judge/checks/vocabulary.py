@@ -178,16 +178,17 @@ def shared_texts(pair: JudgedPair, *, at_least: int) -> CheckOutcome:
     return ok(words) if count >= at_least else fail(words)
 
 
-def tokenizer_ids_equal(pair: JudgedPair) -> CheckOutcome:
+def tokenizer_ids_equal(pair: JudgedPair, *, config_first: bool = False) -> CheckOutcome:
     """Fail when bos, eos or pad id differ, as an exported tokenizer gives them.
 
-    The tokenizer's own id wins, then that of config.json; a pad id that neither has is the eos id.
+    The tokenizer's own id wins, then that of config.json (config_first: the other way round); a
+    pad id that neither has is the eos id.
     """
     doubts = []
     sides = (pair.target, pair.drafter)
     whole = all(facts.tokenizer.length is not None for facts in sides)
     for name in ("eos", "bos", "pad"):
-        ours, theirs = _told(pair.target, name), _told(pair.drafter, name)
+        ours, theirs = (_told(facts, name, config_first) for facts in sides)
         words = f"{name} id {_text(ours)} / {_text(theirs)} (target / draft)"
         configured = {_configured(facts.config, name) for facts in sides}
         if ours is None and theirs is None and whole and len(configured) == 1:
@@ -201,14 +202,17 @@ def tokenizer_ids_equal(pair: JudgedPair) -> CheckOutcome:
     return unknown("; ".join(doubts)) if doubts else ok("bos, eos and pad ids are the same")
 
 
-def _told(facts: ModelFacts, name: str) -> frozenset[int] | None:
+def _told(facts: ModelFacts, name: str, config_first: bool) -> frozenset[int] | None:
     """The ids that it can turn out to be; None where the files leave it to a class default."""
     own: int | None = getattr(facts.tokenizer, f"{name}_id")
+    configured = _configured(facts.config, name)
+    if config_first and configured is not None:
+        return frozenset({configured})
     if own is None:
         return None
     if own != NO_TOKEN:
         return frozenset({own})
-    if (configured := _configured(facts.config, name)) is not None:
+    if configured is not None:
         return frozenset({configured})
     if name == "pad" and facts.tokenizer.eos_id is not None:
         return frozenset({facts.tokenizer.eos_id, NO_TOKEN})
