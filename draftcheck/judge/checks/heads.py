@@ -686,6 +686,21 @@ def _listed(config: ConfigFacts, setup: EngineSetup, table: str) -> Iterator[str
             yield f"architecture is {name}"
 
 
+def draft_class_takes_stages(pair: JudgedPair, *, unable: dict[str, str]) -> CheckOutcome:
+    """Fail when stages are asked for and this version's class of the draft takes none.
+
+    unable: by role, model_type or class; what happens with others was not found out.
+    """
+    size = applies(pair.setup.pipeline_parallel, "no pipeline parallelism asked for")
+    if size == 1:
+        return ok("one pipeline stage")
+    words = f"pipeline parallel size {size}"
+    for name in (pair.drafter.role, *_family(pair.drafter.config)):
+        if is_listed(name, unable, pair.setup):
+            return fail(f"{words}, the draft is: {name}")
+    return unknown(f"{words}: what this version does with such a draft was not found out")
+
+
 def mtp_type_readable(pair: JudgedPair, *, readable: dict[str, str]) -> CheckOutcome:
     """Fail when the draft's own config.json has a type that only the engine itself writes."""
     config = pair.drafter.config
