@@ -328,11 +328,19 @@ def draft_kind_not_read(pair: JudgedPair, *, kinds: list[str]) -> CheckOutcome:
     return unknown(f"the draft is: {role}") if role in kinds else ok(f"the draft is: {role}")
 
 
-def head_vocabulary_whole(pair: JudgedPair) -> CheckOutcome:
-    """Fail when the head has a smaller vocabulary of its own."""
+def head_vocabulary_whole(
+    pair: JudgedPair, *, classes: list[str] | None = None, unless_classes: list[str] | None = None
+) -> CheckOutcome:
+    """Fail when the head has a smaller vocabulary of its own.
+
+    classes, unless_classes: only heads of these classes, or only the others.
+    """
     head, role = pair.drafter.head, pair.drafter.role
     if role == "full":
         return not_applicable("the draft is no head")
+    names = set(pair.drafter.config.architectures or ())
+    if names & set(unless_classes or ()) or (classes is not None and not names & set(classes)):
+        return not_applicable("the draft is of another class")
     if head is None or head.declared is None:
         return unknown("the head's own vocabulary was not read")
     if head.draft_vocab is None or head.draft_vocab == head.vocab:
