@@ -659,13 +659,11 @@ def has_mtp_class(pair: JudgedPair, *, table: str) -> CheckOutcome:
     if listed := next(_listed(config, pair.setup, table), None):
         return ok(f"the {side}'s {listed}")
     rows = pair.setup.tables[table]
-    types = [name for name in (config.outer_type, config.model_type) if name]
-    for name in types:
-        if is_listed(name, rows.ready, pair.setup):
-            return ok(f"the {side}'s model_type is {name}")
     words = f"the {side}'s model_type is {whole_type(config)}"
+    if is_listed(whole_type(config), rows.ready, pair.setup):
+        return ok(words)
     for part in (rows.types, rows.ready, rows.with_layers, rows.architectures):
-        for name in (*types, *(config.architectures or ())):
+        for name in _family(config):
             if name in part:  # this version is too old for it
                 return fail(f"{words}: from {part[name].split()[0]}")
     return fail(words)
