@@ -176,7 +176,8 @@ class VllmMtp(RuleRow, frozen=True):
     architectures: Mapping[str, str]
     ready: Mapping[str, str]
     one_layer: Mapping[str, str]
-    looks_for_weights: Mapping[str, str]
+    looks_for_weights: Mapping[str, Mapping[str, str]]
+    reports_nothing: Mapping[str, str]
 
 
 TYPES: Mapping[str, Any] = {

@@ -408,6 +408,7 @@ def test_stages_inside_the_target_are_proposed_with_their_block(tmp_path: Path, 
         "architectures": ["DeepseekV4ForCausalLM"],
         "num_nextn_predict_layers": 1,
         "dspark_block_size": 5,
+        "dspark_target_layer_ids": [1, 2],
     }
     model = make.folder(tmp_path / "model", config=config)
     weights = {**make.weights({**make.CONFIG, **config}), "mtp.layers.0.a": ("BF16", [64, 64])}

@@ -38,6 +38,8 @@ UNCOUNTED = "MTP layers could not be counted among the tensor names"
 FORM_UNREAD = "the form of the head was not read"
 NO_LENGTH = "no draft length asked for"
 BLOCK_UNREAD = "the block size of the head was not read"
+UNQUANTISED = frozenset({"F64", "F32", "F16", "BF16", "I64", "BOOL"})
+"""Types of tensors that a checkpoint without quantisation has."""
 USUAL_LAYERS = 3
 """Auxiliary layers where a head lists none: every engine takes three."""
 
@@ -102,22 +104,32 @@ def head_aux_count(
     counted_in: str | None = None,
     unless_layers: str | None = None,
     unless_classes: list[str] | None = None,
+    counted_classes: list[str] | None = None,
+    by_fc: bool = False,
 ) -> CheckOutcome:
     """Fail when the head reads another number of the target's layers.
 
     counted_in: lists in this part of the config are counted, and so is a stated number;
-    unless_layers: speculators heads of such layers are counted wherever the list stands;
-    unless_classes: heads of these classes count in a way of their own.
+    unless_layers, counted_classes: speculators heads of such layers, and heads of such classes,
+    are counted wherever the list stands; unless_classes: heads of these count in a way of their
+    own; by_fc: a head whose fc.weight takes that many is fine.
     """
     _not_of(pair, unless_classes or [])
     head, unread = head_of(pair), "the head's layers were not read"
     own = unless_layers is not None and head.layer_type == unless_layers
+    own = own or _is_class(pair.drafter, counted_classes or [])
     stated = head.aux_number is not None and head.form != "speculators"
     if counted_in is not None and (own or stated or head.aux_place == counted_in):
         return ok("the engine counts the layers that the config names")
     count = _stated(head, head.aux_count, ok("the usual layers"), unread)
     words = f"the head reads {count} layers of the target, the engine {exactly}"
+    if by_fc and head.fc_in is not None and head.fc_in == exactly * (_width(head, False) or 0):
+        return ok(f"fc.weight takes {exactly} hidden states")
     return ok(words) if count == exactly else fail(words)
+
+
+def _is_class(facts: ModelFacts, classes: list[str]) -> bool:
+    return bool(set(classes) & set(facts.config.architectures or ()))
 
 
 def head_layers_in_range(
@@ -157,6 +169,17 @@ def head_architecture_known(pair: JudgedPair, *, known: dict[str, str]) -> Check
     return (
         ok(words) if is_listed(name, known, pair.setup) else fail(f"{words}: {_from(known[name])}")
     )
+
+
+def head_class_has_type(
+    pair: JudgedPair, *, architecture: str, types: dict[str, str]
+) -> CheckOutcome:
+    """Fail when a head of this class has a model_type that this version takes for another one."""
+    if head_of(pair).form == "speculators" or not _is_class(pair.drafter, [architecture]):
+        return not_applicable(f"the draft is no {architecture}")
+    name = needed(whole_type(pair.drafter.config), "the draft's model_type was not read")
+    words = f"a {architecture} with model_type {name}"
+    return ok(words) if is_listed(name, types, pair.setup) else fail(words)
 
 
 def _from(window: str) -> str:
@@ -218,15 +241,32 @@ def head_fc(
     return ok(words) if (head.fc_in, head.fc_out) == (count * width, hidden) else fail(words)
 
 
-def head_ids_mapped(pair: JudgedPair) -> CheckOutcome:
-    """Fail when the head has a smaller vocabulary of its own and no table to the target's ids."""
+def head_ids_mapped(
+    pair: JudgedPair,
+    *,
+    classes: list[str] | None = None,
+    unless_classes: list[str] | None = None,
+    smaller: bool = False,
+    kept: bool = True,
+) -> CheckOutcome:
+    """Fail when the head has a vocabulary of its own and no table to the target's ids.
+
+    classes, unless_classes: only heads of these classes, or only the others; the speculators
+    format counts as the class that an engine builds for it. smaller: a larger vocabulary is fine;
+    kept: false where the engine makes nothing of a table.
+    """
     head = head_of(pair)
+    built = head.form == "speculators" or _is_class(pair.drafter, classes or [])
+    if (classes and not built) or _is_class(pair.drafter, unless_classes or []):
+        return not_applicable("the draft is of another class")
     none = ok("the head has no vocabulary of its own")
     own = _stated(head, head.draft_vocab, none, VOCABULARIES_UNREAD)
     target = needed(pair.target.config.vocab_size, VOCABULARIES_UNREAD)
     words = f"draft_vocab_size {own:,}, target {target:,}"
-    if own == target:
+    if own == target or (smaller and own > target):
         return ok(words)
+    if not kept:
+        return fail(words)
     needed(head.d2t, f"{words}; whether there is a d2t tensor was not read")
     return ok(f"{words}, with d2t") if head.d2t else fail(f"{words}, and no d2t tensor")
 
@@ -416,16 +456,19 @@ def draft_tokens_within_block(
     whole: bool = False,
     over: int | None = None,
     classes: list[str] | None = None,
+    unless_classes: list[str] | None = None,
 ) -> CheckOutcome:
     """Fail when more tokens are asked for than the head was made to propose at once.
 
     whole: fewer fail too; over: the engine's option counts the last token too, and may be the
-    block size and this; classes: only heads of these classes.
+    block size and this; classes, unless_classes: only heads of these classes, or the others.
     """
     tokens, head = applies(pair.setup.draft_tokens, NO_LENGTH), _block_head(pair)
-    names = pair.drafter.config.architectures
-    if classes is not None and needed(names, "architecture was not read")[0] not in classes:
-        return not_applicable("another kind of block drafter")
+    if classes is not None:
+        needed(pair.drafter.config.architectures, "architecture was not read")
+    alien = classes is not None and not _is_class(pair.drafter, classes)
+    if alien or _is_class(pair.drafter, unless_classes or []):
+        return not_applicable("the draft is of another class")
     if over is not None:
         unstated = not_applicable("the head states no block size")
         most = _stated(head, head.block_size, unstated, BLOCK_UNREAD) + over
@@ -567,32 +610,40 @@ def mtp_layers_present(
     pair: JudgedPair,
     *,
     table: str | None = None,
-    looked_for: bool | None = None,
-    quantized: bool | None = None,
+    looked_for: str | None = None,
+    asked: bool | None = None,
+    tracked: dict[str, str] | None = None,
 ) -> CheckOutcome:
     """Fail when the MTP layers of the draft's config are not in its weights.
 
     table: types that this version builds such layers for, whether their number is stated or not;
-    looked_for: only those whose class asks for the weights itself, or only the others;
-    quantized: only such checkpoints, or only the others.
+    looked_for: only those whose class asks for the weights itself, in this way; "": the others;
+    asked: only checkpoints of which the loader asks which weights were read, or only the others;
+    tracked: quantisations of which it asks too.
     """
-    head, facts = pair.drafter.head, pair.drafter
+    head, facts, setup = pair.drafter.head, pair.drafter, pair.setup
     if head is None and facts.role is None:
         return unknown(f"the {pair.drafter_side}'s MTP layers were not read")
     promised = head.mtp_promised if head is not None else facts.config.mtp_layers
     whole = facts.role == "full"  # an assistant of Gemma 4 is all layers, and has no such names
-    if table is not None and whole and any(_listed(facts.config, pair.setup, table)):
-        fixed = _fixed_layers(facts.config, pair.setup, table)
+    if table is not None and whole and any(_listed(facts.config, setup, table)):
+        fixed = _fixed_layers(facts.config, setup, table)
         promised = fixed or (1 if promised is None else promised)
     if not promised:
         return not_applicable("no MTP layers promised")
-    if table is not None and looked_for is not _looks_for_weights(facts.config, pair.setup, table):
+    if table is not None and looked_for != _looked_for(facts.config, setup, table):
         return not_applicable("another way of loading")
-    if quantized is not None and quantized is not bool(quant_method(facts)):
-        return not_applicable("quantised" if not quantized else "not quantised")
+    asks = _loader_asks(facts, setup, table, tracked or {}) if asked is not None else None
+    if asked is not None and asks is (not asked):
+        return not_applicable("another way of loading")
     present = needed(_mtp_present(facts), UNCOUNTED)
     words = f"{promised} MTP layers promised, {present} in the weights"
-    return fail(words) if present < promised else ok(words)
+    if present >= promised:
+        return ok(words)
+    if asked is not None and asks is None:
+        doubt = unknown(f"{words}; quantised in a way that config.json does not name")
+        return doubt if asked else not_applicable("another rule says it")
+    return fail(words)
 
 
 def _mtp_present(facts: ModelFacts) -> int | None:
@@ -601,10 +652,31 @@ def _mtp_present(facts: ModelFacts) -> int | None:
     return mtp_layers(facts.weights.tensors, facts.config.layers)
 
 
-def _looks_for_weights(config: ConfigFacts, setup: EngineSetup, table: str) -> bool:
-    rows = setup.tables[table].looks_for_weights
-    names = (config.outer_type, config.model_type, *(config.architectures or ())[:1])
-    return any(is_listed(name, rows, setup) for name in names)
+def _family(config: ConfigFacts) -> tuple[str | None, ...]:
+    """The names by which an engine knows the family: the whole model's type, the first class."""
+    return whole_type(config), *(config.architectures or ())[:1]
+
+
+def _looked_for(config: ConfigFacts, setup: EngineSetup, table: str) -> str:
+    """The way in which the class asks for its weights; empty where it does not."""
+    ways = setup.tables[table].looks_for_weights.items()
+    names = _family(config)
+    return next((w for w, rows in ways if any(is_listed(n, rows, setup) for n in names)), "")
+
+
+def _loader_asks(
+    facts: ModelFacts, setup: EngineSetup, table: str | None, tracked: dict[str, str]
+) -> bool | None:
+    """Whether the loader asks which weights were read; None where that was not found out."""
+    if table is not None:
+        silent = setup.tables[table].reports_nothing
+        if any(is_listed(name, silent, setup) for name in _family(facts.config)):
+            return False
+    if method := quant_method(facts):
+        return is_listed(method, tracked, setup)
+    # The quantisation may stand in another file, such as hf_quant_config.json.
+    stored = {tensor.dtype for tensor in (facts.weights.tensors or {}).values()}
+    return True if stored <= UNQUANTISED else None
 
 
 def mtp_layers_exist(
@@ -647,11 +719,8 @@ def mtp_number_is_zero(pair: JudgedPair, *, table: str) -> CheckOutcome:
 
 def _fixed_layers(config: ConfigFacts, setup: EngineSetup, table: str) -> int | None:
     """The number of MTP layers that the engine takes for this family, whatever the config says."""
-    rows = setup.tables[table]
-    for name in (config.outer_type, config.model_type, *(config.architectures or ())[:1]):
-        if is_listed(name, rows.one_layer, setup):
-            return 1
-    return None
+    listed = (is_listed(name, setup.tables[table].one_layer, setup) for name in _family(config))
+    return 1 if any(listed) else None
 
 
 def draft_becomes_mtp(pair: JudgedPair, *, table: str) -> CheckOutcome:
@@ -671,13 +740,11 @@ def has_mtp_class(pair: JudgedPair, *, table: str) -> CheckOutcome:
     if listed := next(_listed(config, pair.setup, table), None):
         return ok(f"the {side}'s {listed}")
     rows = pair.setup.tables[table]
-    types = [name for name in (config.outer_type, config.model_type) if name]
-    for name in types:
-        if is_listed(name, rows.ready, pair.setup):
-            return ok(f"the {side}'s model_type is {name}")
     words = f"the {side}'s model_type is {whole_type(config)}"
+    if is_listed(whole_type(config), rows.ready, pair.setup):
+        return ok(words)
     for part in (rows.types, rows.ready, rows.with_layers, rows.architectures):
-        for name in (*types, *(config.architectures or ())):
+        for name in _family(config):
             if name in part:  # this version is too old for it
                 return fail(f"{words}: from {part[name].split()[0]}")
     return fail(words)
@@ -685,17 +752,32 @@ def has_mtp_class(pair: JudgedPair, *, table: str) -> CheckOutcome:
 
 def _listed(config: ConfigFacts, setup: EngineSetup, table: str) -> Iterator[str]:
     """Why the config becomes one with MTP layers in this version, in words."""
-    rows = setup.tables[table]
-    for name in filter(None, (config.outer_type, config.model_type)):
-        parts = [part for part in rows.containing if part in name]
-        by_part = any(is_listed(part, rows.containing, setup) for part in parts)
-        if by_part or is_listed(name, rows.types, setup):
-            yield f"model_type is {name}"
+    rows, name = setup.tables[table], whole_type(config)
+    parts = [part for part in rows.containing if part in (name or "")]
+    by_part = any(is_listed(part, rows.containing, setup) for part in parts)
+    if by_part or is_listed(name, rows.types, setup):
+        yield f"model_type is {name}"
+    for name in (config.outer_type, config.model_type):  # the type of a text part counts here
         if is_listed(name, rows.with_layers, setup) and config.mtp_layers:
             yield f"model_type is {name}, with {config.mtp_layers} MTP layers"
     for name in (config.architectures or ())[:1]:
         if is_listed(name, rows.architectures, setup):
             yield f"architecture is {name}"
+
+
+def draft_class_takes_stages(pair: JudgedPair, *, unable: dict[str, str]) -> CheckOutcome:
+    """Fail when stages are asked for and this version's class of the draft takes none.
+
+    unable: by role, model_type or class; what happens with others was not found out.
+    """
+    size = applies(pair.setup.pipeline_parallel, "no pipeline parallelism asked for")
+    if size == 1:
+        return ok("one pipeline stage")
+    words = f"pipeline parallel size {size}"
+    for name in (pair.drafter.role, *_family(pair.drafter.config)):
+        if is_listed(name, unable, pair.setup):
+            return fail(f"{words}, the draft is: {name}")
+    return unknown(f"{words}: what this version does with such a draft was not found out")
 
 
 def mtp_type_readable(pair: JudgedPair, *, readable: dict[str, str]) -> CheckOutcome:

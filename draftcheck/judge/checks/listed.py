@@ -175,12 +175,23 @@ def draft_type_in(pair: JudgedPair, *, types: list[str]) -> CheckOutcome:
     return _among("draft", "model_type", pair.drafter.config.outer_type, types)
 
 
-def own_type_in(pair: JudgedPair, *, types: dict[str, str]) -> CheckOutcome:
-    """Fail when a target that drafts for itself is of none of these types."""
+def own_type_in(
+    pair: JudgedPair, *, types: dict[str, str], layers_key: str | None = None
+) -> CheckOutcome:
+    """Fail when a target that drafts for itself is of none of these types.
+
+    layers_key: its config must list under this name the layers that the stages read.
+    """
     if pair.draft is not None:
         return not_applicable("the draft is another model")
     listed = [name for name in types if is_listed(name, types, pair.setup)]
-    return _among("target", "model_type", whole_type(pair.target.config), listed)
+    seen = _among("target", "model_type", whole_type(pair.target.config), listed)
+    head = pair.target.head
+    if seen.outcome is not Outcome.OK or layers_key is None:
+        return seen
+    if head is None or head.declared is None:
+        return unknown(f"{seen.saw}; whether it lists {layers_key} was not read")
+    return seen if head.aux_key == layers_key else fail(f"{seen.saw}, without {layers_key}")
 
 
 def type_listed(

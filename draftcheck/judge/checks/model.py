@@ -60,21 +60,27 @@ def target_is_dense(pair: JudgedPair) -> CheckOutcome:
     return fail(f"the target has {config.experts} experts{used}")
 
 
-def draft_context(pair: JudgedPair, *, rope: str = "scaled") -> CheckOutcome:
+def draft_context(
+    pair: JudgedPair, *, rope: str = "scaled", first: list[str] | None = None
+) -> CheckOutcome:
     """Fail when the draft's window is shorter than the length that will be served.
 
     rope: how the engine counts rope scaling: scaled, plain (not at all), or unless-original
-    (not where the config names the original length).
+    (not where the config names the original length); first: names in config.json that count
+    before the usual one.
     """
     unread = "a context length was not read"
-    draft = needed(_window(pair.drafter, rope), unread)
-    served = needed(pair.setup.context or _window(pair.target, rope), unread)
+    draft = needed(_window(pair.drafter, rope, first), unread)
+    served = needed(pair.setup.context or _window(pair.target, rope, first), unread)
     asked = "--context" if pair.setup.context else "the target's own window"
     words = f"draft {draft:,} tokens, served {served:,} ({asked})"
     return fail(words) if draft < served else ok(words)
 
 
-def _window(facts: ModelFacts, rope: str) -> int | None:
+def _window(facts: ModelFacts, rope: str, first: list[str] | None = None) -> int | None:
+    sizes = (facts.config.sizes.get(name) for name in first or ())
+    if length := next((size for size in sizes if isinstance(size, int)), None):
+        return length
     named = "original_max_position_embeddings" in (facts.config.rope_scaling or {})
     if rope == "plain" or (rope == "unless-original" and named):
         return facts.config.context
@@ -325,11 +331,19 @@ def draft_kind_not_read(pair: JudgedPair, *, kinds: list[str]) -> CheckOutcome:
     return unknown(f"the draft is: {role}") if role in kinds else ok(f"the draft is: {role}")
 
 
-def head_vocabulary_whole(pair: JudgedPair) -> CheckOutcome:
-    """Fail when the head has a smaller vocabulary of its own."""
+def head_vocabulary_whole(
+    pair: JudgedPair, *, classes: list[str] | None = None, unless_classes: list[str] | None = None
+) -> CheckOutcome:
+    """Fail when the head has a smaller vocabulary of its own.
+
+    classes, unless_classes: only heads of these classes, or only the others.
+    """
     head, role = pair.drafter.head, pair.drafter.role
     if role == "full":
         return not_applicable("the draft is no head")
+    names = set(pair.drafter.config.architectures or ())
+    if names & set(unless_classes or ()) or (classes is not None and not names & set(classes)):
+        return not_applicable("the draft is of another class")
     if head is None or head.declared is None:
         return unknown("the head's own vocabulary was not read")
     if head.draft_vocab is None or head.draft_vocab == head.vocab:
