@@ -330,6 +330,13 @@ def _numbers(values: tuple[int, ...]) -> str:
     return ", ".join(map(str, values[:8]))
 
 
+def llama_head_covers(pair: JudgedPair) -> CheckOutcome:
+    """Fail when the target has ids that a GGUF head has no token for."""
+    if pair.drafter.gguf is None and pair.drafter.role in BORROWERS:
+        return not_applicable("the converter writes the target's own tokens")
+    return heads.head_vocabulary_covers(pair)
+
+
 def llama_head_texts(pair: JudgedPair, *, more_than: float) -> CheckOutcome:
     """Fail when ordinary tokens of a GGUF head differ from the target's."""
     if pair.drafter.gguf is None and pair.drafter.role in BORROWERS:
