@@ -243,6 +243,14 @@ def llama_head_count(pair: JudgedPair, *, exactly: int) -> CheckOutcome:
     return heads.head_aux_count(_written(pair), exactly=exactly)
 
 
+def llama_head_tensor(pair: JudgedPair, *, kind: str, name: str) -> CheckOutcome:
+    """Fail when a GGUF head of this kind lacks a tensor that this build asks for."""
+    draft, tensors = pair.drafter, pair.drafter.weights.tensors
+    if draft.gguf is None or draft.role != kind or tensors is None:
+        return not_applicable(f"no list of the tensors of a GGUF file, {kind}")
+    return ok(f"{name} is there") if name in tensors else fail(f"the head has no {name}")
+
+
 def llama_head_fc(pair: JudgedPair, *, own: bool = False) -> CheckOutcome:
     """Fail when fc.weight does not have the shape that the keys ask for."""
     return heads.head_fc(_written(pair), own=own)
