@@ -107,6 +107,7 @@ class WrittenMtp(RuleRow, frozen=True):
 class LlamaConversion(RuleRow, frozen=True):
     """llamacpp-conversion.toml."""
 
+    eagle3_layers: Text
     architectures: Mapping[str, Names]
     with_experts: Mapping[str, str]
     heads: Mapping[str, BuildByName]

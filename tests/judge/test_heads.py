@@ -511,7 +511,7 @@ def test_a_gguf_head_tells_what_it_needs(tmp_path: Path) -> None:
 GGUF_FAULTS: list[tuple[str, dict[str, tuple[str, Any]], str, str]] = [
     ("eagle3", {"target_layers": ("array[int32]", [0, 1])}, "LCP201", "refuses"),
     ("eagle3", {"target_layers": ("array[int32]", [0, 1, 2])}, "LCP203", "crashes"),
-    ("eagle3", {"target_layers": ("string", "no")}, "LCP201", "refuses"),
+    ("eagle3", {"target_layers": ("string", "no")}, "LCP212", "refuses"),
     ("eagle3", {"target_hidden_size": ("uint32", 64)}, "LCP205", "refuses"),
     ("dflash", {"embedding_length": ("uint32", 64)}, "LCP204", "crashes"),
     ("dflash", {"target_layers": ("array[int32]", [1])}, "LCP203", "crashes"),

@@ -41,6 +41,8 @@ from draftcheck.values.words import CheckOutcome, Outcome
 
 BORROWERS = ("eagle3", "dflash", "dspark")
 """Heads whose GGUF file is written with the target's tokenizer."""
+PUTS_BOS = ("SPM", "BPE", "WPM", "UGM")
+"""Vocabularies that insist on a bos token where they add one; the others add none."""
 
 
 def llama_loads(pair: JudgedPair, *, failure: str) -> CheckOutcome:
@@ -210,7 +212,7 @@ def llama_bos_exists(pair: JudgedPair) -> CheckOutcome:
     view = load(pair.target, pair.setup)
     if not isinstance(view, LlamaVocab):
         return not_applicable("the target does not load")
-    if view.add_bos and view.bos == NO_TOKEN:
+    if view.add_bos and view.bos == NO_TOKEN and view.type in PUTS_BOS:
         return fail("target: add_bos true, bos id none")
     return ok(f"target: add_bos {_flag(view.add_bos)}, bos id {_id(view.bos)}")
 
@@ -220,7 +222,7 @@ def _written(pair: JudgedPair) -> JudgedPair:
     draft = pair.draft
     if draft is None or draft.gguf or draft.head is None or draft.role in heads.NO_HEAD:
         return pair
-    head = converted_head(draft.head, draft.role, pair.target.config)
+    head = converted_head(draft.head, draft.role, pair.target.config, Build(pair.setup))
     return replace(pair, draft=replace(draft, head=head))
 
 
@@ -235,7 +237,18 @@ def llama_head_count(pair: JudgedPair, *, exactly: int) -> CheckOutcome:
     """Fail when an EAGLE-3 head reads another number of the target's layers."""
     if pair.drafter.role not in ("eagle3", None):
         return not_applicable(f"the draft is: {pair.drafter.role}")
+    head = pair.drafter.head
+    if pair.drafter.gguf and head and "aux_layers" not in (head.declared or ("aux_layers",)):
+        return not_applicable("the file has no list")
     return heads.head_aux_count(_written(pair), exactly=exactly)
+
+
+def llama_head_tensor(pair: JudgedPair, *, kind: str, name: str) -> CheckOutcome:
+    """Fail when a GGUF head of this kind lacks a tensor that this build asks for."""
+    draft, tensors = pair.drafter, pair.drafter.weights.tensors
+    if draft.gguf is None or draft.role != kind or tensors is None:
+        return not_applicable(f"no list of the tensors of a GGUF file, {kind}")
+    return ok(f"{name} is there") if name in tensors else fail(f"the head has no {name}")
 
 
 def llama_head_fc(pair: JudgedPair, *, own: bool = False) -> CheckOutcome:
@@ -311,10 +324,11 @@ def llama_layers_read(pair: JudgedPair) -> CheckOutcome:
         return not_applicable("no EAGLE-3 head to convert")
     if head is None or head.declared is None:
         return unknown("the head's layers were not read")
-    if head.aux_layers is None or reads_layers(head):
+    build = Build(pair.setup)
+    if head.aux_layers is None or reads_layers(head, build):
         return ok("the layers stand where the converter looks, or are the usual ones")
     words = f"{head.aux_place}.{head.aux_key} says {_numbers(head.aux_layers)}"
-    written = converted_head(head, draft.role, pair.target.config).aux_layers
+    written = converted_head(head, draft.role, pair.target.config, build).aux_layers
     layers = needed(written, f"{words}; the target's layers were not read")
     same = layers == head.aux_layers
     return ok(words) if same else fail(f"{words}; the converter writes {_numbers(layers)}")
@@ -322,6 +336,13 @@ def llama_layers_read(pair: JudgedPair) -> CheckOutcome:
 
 def _numbers(values: tuple[int, ...]) -> str:
     return ", ".join(map(str, values[:8]))
+
+
+def llama_head_covers(pair: JudgedPair) -> CheckOutcome:
+    """Fail when the target has ids that a GGUF head has no token for."""
+    if pair.drafter.gguf is None and pair.drafter.role in BORROWERS:
+        return not_applicable("the converter writes the target's own tokens")
+    return heads.head_vocabulary_covers(pair)
 
 
 def llama_head_texts(pair: JudgedPair, *, more_than: float) -> CheckOutcome:
@@ -344,14 +365,19 @@ def llama_mtp_width(pair: JudgedPair) -> CheckOutcome:
     return ok(words) if ours == theirs else fail(words)
 
 
-def llama_mtp_family(pair: JudgedPair) -> CheckOutcome:
-    """Fail when the MTP layers belong to another architecture than the target's."""
+def llama_mtp_family(pair: JudgedPair, *, assistant: bool) -> CheckOutcome:
+    """Fail when the MTP layers belong to another architecture than the target's.
+
+    assistant: only files that live on the target's own cache, or only the others.
+    """
     draft = applies(pair.draft, "the target's own layers")
     unread = "the architecture of the target or of the MTP layers was not read"
     ours = needed(architecture(pair.target, pair.setup), unread)
     theirs = needed(architecture(draft, pair.setup), unread)
     made_for = pair.setup.tables["llamacpp-architectures"].mtp.made_for
     words = f"MTP layers of {theirs}, target {ours}"
+    if assistant is not (theirs in made_for):
+        return not_applicable(words)
     return ok(words) if ours == made_for.get(theirs, theirs) else fail(words)
 
 
@@ -376,8 +402,13 @@ def llama_mtp_missing(pair: JudgedPair, *, loads_without: bool) -> CheckOutcome:
     draft, seen = pair.drafter, heads.mtp_layers_present(pair)
     if seen.outcome is not Outcome.FAIL or draft.head is None:
         return seen
-    listed = pair.setup.tables["llamacpp-architectures"].mtp.load_without
-    goes_on = not draft.head.mtp_present and architecture(draft, pair.setup) in listed
+    name, build = architecture(draft, pair.setup), Build(pair.setup)
+    goes_on = not draft.head.mtp_present and name in build.architectures.mtp.load_without
+    if goes_on and name is not None:
+        graph = _listed(name, "mtp", seen.saw, pair.setup)  # what came with the graph
+        if graph.outcome is Outcome.UNKNOWN:
+            return graph
+        goes_on = graph.outcome is Outcome.OK
     return seen if goes_on == loads_without else not_applicable(seen.saw)
 
 
@@ -392,11 +423,37 @@ def llama_mtp_single(pair: JudgedPair) -> CheckOutcome:
     name = architecture(draft, pair.setup)
     words = f"{promised} MTP layers, architecture {name}"
     single = pair.setup.tables["llamacpp-architectures"].mtp.single
-    return fail(words) if promised > 1 and name in single else ok(words)
+    if promised == 1 or name is None or name not in single:
+        return ok(words)
+    graph = _listed(name, "mtp", words, pair.setup)
+    if graph.outcome is Outcome.UNKNOWN:
+        return graph
+    return fail(words) if graph.outcome is Outcome.OK else not_applicable(f"{words}: no graph")
+
+
+def llama_no_mtp_given(pair: JudgedPair) -> CheckOutcome:
+    """Fail when the file that is given for its MTP layers has none, or would be written without."""
+    applies(pair.draft, "the target's own layers")
+    seen = heads.mtp_layers_exist(pair)
+    written = seen if seen.outcome is not Outcome.OK else _mtp_written(pair)
+    return seen if written.outcome is Outcome.NOT_APPLICABLE else written
+
+
+def llama_no_own_mtp(pair: JudgedPair) -> CheckOutcome:
+    """Fail when the target is to draft with its own MTP layers and has none."""
+    if pair.draft is not None:
+        return not_applicable("a file with MTP layers is given")
+    return heads.mtp_layers_exist(pair)
 
 
 def llama_mtp_written(pair: JudgedPair) -> CheckOutcome:
-    """Fail when the converter leaves the MTP layers of this class out."""
+    """Fail when the converter leaves the target's own MTP layers out."""
+    if pair.draft is not None:
+        return not_applicable("a file with MTP layers is given")
+    return _mtp_written(pair)
+
+
+def _mtp_written(pair: JudgedPair) -> CheckOutcome:
     draft = pair.drafter
     if draft.gguf is not None or draft.role == "mtp" or not _promised(draft):
         return not_applicable("no folder of a model with MTP layers")
@@ -413,10 +470,16 @@ def llama_mtp_written(pair: JudgedPair) -> CheckOutcome:
 
 def llama_detected(pair: JudgedPair, *, kinds: dict[str, str]) -> CheckOutcome:
     """Fail when -md alone leaves the draft unused; detected ones are judged by their method."""
-    role = needed(pair.drafter.role, UNTOLD)
+    draft, role = pair.drafter, needed(pair.drafter.role, UNTOLD)
+    made_for = pair.setup.tables["llamacpp-architectures"].mtp.made_for
+    words = f"-md without --spec-type; the draft is: {role}"
+    if role == "full" and draft.head is not None and draft.head.mtp_present:
+        role = "mtp"
+    elif role == "mtp" and architecture(draft, pair.setup) in made_for:
+        return fail(words)
     since = kinds.get(role)
     if since is None or not Build(pair.setup).has(since):
-        return fail(f"-md without --spec-type; the draft is: {role}")
+        return fail(words)
     return unknown(f"the server takes it for draft-{role}: ask again with --method draft-{role}")
 
 

@@ -127,11 +127,13 @@ def _head_architecture(facts: ModelFacts, name: str, build: Build) -> str:
     return "gemma4-assistant" if facts.role == "mtp" else "dflash"
 
 
-def converted_head(facts: HeadFacts, role: str | None, target: ConfigFacts) -> HeadFacts:
-    """The head's facts as they stand in the file that the converter writes."""
+def converted_head(
+    facts: HeadFacts, role: str | None, target: ConfigFacts, build: Build
+) -> HeadFacts:
+    """The head's facts as they stand in the file that this build's converter writes."""
     layers = facts.aux_layers
     if role == "eagle3":
-        if layers is None or not reads_layers(facts):
+        if layers is None or not reads_layers(facts, build):
             count = target.layers
             layers = None if count is None else (2, count // 2, count - 3)
     elif layers is not None and facts.aux_key != DSPARK_LAYERS:
@@ -149,6 +151,8 @@ def converted_head(facts: HeadFacts, role: str | None, target: ConfigFacts) -> H
     return replace(changed, declared=tuple(sorted({*facts.declared, *written})))
 
 
-def reads_layers(facts: HeadFacts) -> bool:
+def reads_layers(facts: HeadFacts, build: Build) -> bool:
     """Whether the converter looks where an EAGLE-3 head lists its layers."""
+    if not build.has(build.conversion.eagle3_layers):
+        return False
     return facts.aux_place == "root" and facts.aux_key in (EAGLE3_LAYERS, None)
