@@ -24,6 +24,8 @@ from draftcheck.why.patterns import Pattern, compile_text
 
 FILE = "messages"
 TABLE = f"{FILE}.toml [[message]]"
+ONE_OF = " | "
+"""Stands between the messages of a rule that has several: one of them is said."""
 _SENTENCE = re.compile(r"(?<=[.!?]) (?=[A-Z])")
 _OPEN_END = re.compile(r"[.!?]( …)?[ .]*$")
 _LAST_VALUE = re.compile(r"(.*[a-z])[ :=]*[(\['\"]?…[)\]'\"]?")
@@ -219,14 +221,16 @@ def quoted(text: str, names: tuple[str, ...] = ()) -> tuple[Pattern, ...]:
 
     None for a quote that begins anywhere and says little: it would be found in any log.
     """
-    whole = _OPEN_END.sub("", text.lstrip("…"))
-    least = LEAST_OPEN if text.startswith("…") else LEAST
-    if len(whole.replace("…", "")) < least:
-        return ()
-    patterns = [compile_text(whole, names[: whole.count("…")])]
-    for part in dict.fromkeys(_parts(whole)):
-        if part != whole:
-            patterns.append(compile_text(part))
+    patterns = []
+    for one in text.split(ONE_OF):
+        whole = _OPEN_END.sub("", one.lstrip("…"))
+        least = LEAST_OPEN if one.startswith("…") else LEAST
+        if len(whole.replace("…", "")) < least:
+            continue
+        patterns.append(compile_text(whole, names[: whole.count("…")]))
+        for part in dict.fromkeys(_parts(whole)):
+            if part != whole:
+                patterns.append(compile_text(part))
     return tuple(patterns)
 
 
