@@ -201,10 +201,11 @@ def _pre_tokenizer(keys: Keys, row: TokenizerModel, pre: str, build: Build) -> s
         exempt = pre in table.needs_no_merges and build.has(table.needs_no_merges_since)
         if not exempt or row.pre is not None:
             build.fail("no-merges", f"a BPE tokenizer without {MERGES}")
-    elif (kind := keys[MERGES][0]) != "array[string]":
+    elif (kind := keys[MERGES][0]) != "array[string]" and (
         # Older builds take a single string for a list of one.
-        if kind != "string" or build.has(build.vocabulary.behaviour.checks_array_types):
-            build.fail("array-type", f"{MERGES} is {kind}, not array[string]")
+        kind != "string" or build.has(build.vocabulary.behaviour.checks_array_types)
+    ):
+        build.fail("array-type", f"{MERGES} is {kind}, not array[string]")
     pre = pre if row.pre is None else row.pre
     if pre and not build.knows(pre, table, "pre-tokenizer"):
         build.fail("unknown-pre-tokenizer", f"{PRE} is {pre!r}")
