@@ -174,13 +174,18 @@ def from_file(file: MessageFile) -> MessageBook:
         rows[message.id] = message
     taken = {rule.engine_says for message in rows.values() for rule in message.rules}
     vague = []
-    for (engine, text), rules in quotes.items():
+    # A wording that is all that one rule quotes is that rule's; rules with several come last.
+    for (engine, text), rules in sorted(quotes.items(), key=lambda item: ONE_OF in item[0][1]):
         if text in taken:
             continue
         if not (patterns := quoted(text)):
             vague.append(f"{rules[0].id}: {text}")
             continue
-        message = _owner(rows, engine, patterns[0], rules) or _derived(engine, text, rules)
+        message = (
+            _owner(rows, engine, patterns[0], rules)
+            or _joined(rows, engine, text, rules)
+            or _derived(engine, text, rules)
+        )
         rows[message.id] = message
     _references(rows)
     return MessageBook(file.names, tuple(rows.values()), file.unknown.send, tuple(vague))
@@ -194,6 +199,24 @@ def _owner(
         own = {_OPEN_END.sub("", pattern.text) for pattern in message.patterns}
         if engine in message.engines and quote.text in own:
             return structs.replace(message, rules=(*message.rules, *rules))
+    return None
+
+
+def _joined(
+    rows: Mapping[str, Message], engine: str, text: str, rules: list[Rule]
+) -> Message | None:
+    """The message of the same rule in other versions that has a wording in common, with these."""
+    own = set(text.split(ONE_OF))
+    for message in rows.values():
+        every = (*message.rules, *rules)
+        if message.id == rules[0].id and own & set(message.example.split(ONE_OF)):
+            return structs.replace(
+                message,
+                patterns=tuple(dict.fromkeys((*message.patterns, *quoted(text)))),
+                rules=every,
+                since=_edge(engine, [rule.since for rule in every], last=False),
+                until=_edge(engine, [rule.until for rule in every], last=True),
+            )
     return None
 
 

@@ -301,6 +301,9 @@ def _split_fault(names: tuple[str, ...], headers: list[GgufHeader]) -> str | Non
 
 
 def _part_fault(names: tuple[str, ...], headers: list[GgufHeader]) -> str | None:
+    """The first later part whose own number is not its place."""
+    if headers[0].keys.get("split.count", ("", 0))[1] in (0, 1):
+        return None
     for number, header in enumerate(headers[1:], 1):
         said = header.keys.get("split.no", ("", None))[1]
         if said != number:
