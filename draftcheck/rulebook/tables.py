@@ -112,6 +112,8 @@ class LlamaConversion(RuleRow, frozen=True):
     with_experts: Mapping[str, str]
     heads: Mapping[str, BuildByName]
     mtp: WrittenMtp
+    asserts_size: Names
+    """Tokenizer models whose ids must all lie below vocab_size."""
 
 
 class TokenizerKeys(RuleRow, frozen=True):
@@ -121,6 +123,8 @@ class TokenizerKeys(RuleRow, frozen=True):
     uint32: Names
     bool: Names
     early_bool: Names
+    windows: BuildByName
+    """Builds that read a key, where not all do: since, or since and until."""
 
 
 class TokenizerBehaviour(RuleRow, frozen=True):
@@ -128,6 +132,8 @@ class TokenizerBehaviour(RuleRow, frozen=True):
 
     counts_tokens: Text
     drops_default_ids_out_of_range: Text
+    prints_end_tokens: Text
+    checks_array_types: Text
     forces_add_bos: Text
 
 

@@ -186,6 +186,8 @@ class GgufFacts:
     """The first tensor does not lie on a multiple of 32 bytes."""
     split_fault: str | None = None
     """How the parts of a split file contradict each other."""
+    part_fault: str | None = None
+    """A later part of a split file that says it is another one."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,6 +24,8 @@ from draftcheck.why.patterns import Pattern, compile_text
 
 FILE = "messages"
 TABLE = f"{FILE}.toml [[message]]"
+ONE_OF = " | "
+"""Stands between the messages of a rule that has several: one of them is said."""
 _SENTENCE = re.compile(r"(?<=[.!?]) (?=[A-Z])")
 _OPEN_END = re.compile(r"[.!?]( …)?[ .]*$")
 _LAST_VALUE = re.compile(r"(.*[a-z])[ :=]*[(\['\"]?…[)\]'\"]?")
@@ -172,13 +174,18 @@ def from_file(file: MessageFile) -> MessageBook:
         rows[message.id] = message
     taken = {rule.engine_says for message in rows.values() for rule in message.rules}
     vague = []
-    for (engine, text), rules in quotes.items():
+    # A wording that is all that one rule quotes is that rule's; rules with several come last.
+    for (engine, text), rules in sorted(quotes.items(), key=lambda item: ONE_OF in item[0][1]):
         if text in taken:
             continue
         if not (patterns := quoted(text)):
             vague.append(f"{rules[0].id}: {text}")
             continue
-        message = _owner(rows, engine, patterns[0], rules) or _derived(engine, text, rules)
+        message = (
+            _owner(rows, engine, patterns[0], rules)
+            or _joined(rows, engine, text, rules)
+            or _derived(engine, text, rules)
+        )
         rows[message.id] = message
     _references(rows)
     return MessageBook(file.names, tuple(rows.values()), file.unknown.send, tuple(vague))
@@ -192,6 +199,24 @@ def _owner(
         own = {_OPEN_END.sub("", pattern.text) for pattern in message.patterns}
         if engine in message.engines and quote.text in own:
             return structs.replace(message, rules=(*message.rules, *rules))
+    return None
+
+
+def _joined(
+    rows: Mapping[str, Message], engine: str, text: str, rules: list[Rule]
+) -> Message | None:
+    """The message of the same rule in other versions that has a wording in common, with these."""
+    own = set(text.split(ONE_OF))
+    for message in rows.values():
+        every = (*message.rules, *rules)
+        if message.id == rules[0].id and own & set(message.example.split(ONE_OF)):
+            return structs.replace(
+                message,
+                patterns=tuple(dict.fromkeys((*message.patterns, *quoted(text)))),
+                rules=every,
+                since=_edge(engine, [rule.since for rule in every], last=False),
+                until=_edge(engine, [rule.until for rule in every], last=True),
+            )
     return None
 
 
@@ -219,14 +244,16 @@ def quoted(text: str, names: tuple[str, ...] = ()) -> tuple[Pattern, ...]:
 
     None for a quote that begins anywhere and says little: it would be found in any log.
     """
-    whole = _OPEN_END.sub("", text.lstrip("…"))
-    least = LEAST_OPEN if text.startswith("…") else LEAST
-    if len(whole.replace("…", "")) < least:
-        return ()
-    patterns = [compile_text(whole, names[: whole.count("…")])]
-    for part in dict.fromkeys(_parts(whole)):
-        if part != whole:
-            patterns.append(compile_text(part))
+    patterns = []
+    for one in text.split(ONE_OF):
+        whole = _OPEN_END.sub("", one.lstrip("…"))
+        least = LEAST_OPEN if one.startswith("…") else LEAST
+        if len(whole.replace("…", "")) < least:
+            continue
+        patterns.append(compile_text(whole, names[: whole.count("…")]))
+        for part in dict.fromkeys(_parts(whole)):
+            if part != whole:
+                patterns.append(compile_text(part))
     return tuple(patterns)
 
 

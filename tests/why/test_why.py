@@ -136,6 +136,11 @@ def test_every_quote_of_the_rulebook_is_explained(run: Run, tmp_path: Path, text
         ("tokens will be translated", "WHY008"),
         ("failed to load draft model", "WHY017"),
         ("unknown pre-tokenizer type", "LCP113"),
+        (
+            "illegal split file idx: 1 (file: b.gguf), model must be loaded with the first split",
+            "LCP109",
+        ),
+        ("missing key split.no in GGUF split b.gguf", "LCP160"),
         ("GGML_ASSERT(id_to_token.size() == token_to_id.size())", "WHY029"),
         ("speculative decoding not supported by this context", "WHY020"),
         ("Speculative decoding with draft model is not supported yet", "WHY105"),

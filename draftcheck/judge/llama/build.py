@@ -78,9 +78,14 @@ class Build:
         """Whether the name is listed with a first build, and this build is older."""
         return any(name in names and not self.has(since) for since, names in table.items())
 
+    def reads(self, key: str) -> bool:
+        """Whether this build looks at a key at all."""
+        since, _, until = self.vocabulary.keys.windows.get(key, "").partition(" ")
+        return self.has(since or None, until or None)
+
     def value(self, keys: Keys, name: str, kind: str) -> Any:
         """A key's value, None when absent; each key may have exactly one type."""
-        if name not in keys:
+        if name not in keys or not self.reads(name):
             return None
         stored, value = keys[name]
         if stored != kind:

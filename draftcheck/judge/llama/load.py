@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from draftcheck.judge.llama.build import Build, Keys, LoadFailure, NotTold, converted_architecture
-from draftcheck.judge.llama.vocab import LlamaVocab, derive, from_conversion
+from draftcheck.judge.llama.vocab import TOKENS, LlamaVocab, derive, from_conversion
 from draftcheck.values.facts import GgufFacts, ModelFacts
 
 View = LlamaVocab | LoadFailure | NotTold
@@ -43,6 +43,8 @@ def _file(facts: ModelFacts, gguf: GgufFacts, build: Build) -> None:
     table = build.architectures.types
     gone = {name for until, names in table.until.items() if build.has(until) for name in names}
     for name, tensor in (facts.weights.tensors or {}).items():
+        if 0 in tensor.shape[:-1]:
+            build.fail("empty-tensor", f"tensor {name!r} has the shape {tensor.shape}")
         if tensor.dtype in gone or build.before(tensor.dtype, table.since):
             build.fail("tensor-type", f"tensor {name!r} is of type {tensor.dtype}")
     if gguf.offset_fault is not None:
@@ -50,9 +52,14 @@ def _file(facts: ModelFacts, gguf: GgufFacts, build: Build) -> None:
     build.string(gguf.keys, "general.architecture")
     if gguf.data_short_by > 0:
         build.fail("cut-off", f"{gguf.data_short_by:,} bytes of tensor data are missing at the end")
-    build.value(gguf.keys, "split.count", "uint16")
+    if (build.value(gguf.keys, "split.count", "uint16") or 0) > 1:
+        for key, kind in (("split.no", "uint16"), ("split.tensors.count", "int32")):
+            if build.value(gguf.keys, key, kind) is None:
+                build.fail("missing-key", f"key {key} is missing")
     if gguf.split_fault is not None:
         build.fail("split", gguf.split_fault)
+    if gguf.part_fault is not None:
+        build.fail("part-number", gguf.part_fault)
     build.value(gguf.keys, "general.file_type", "uint32")
 
 
@@ -81,6 +88,9 @@ def _architecture(facts: ModelFacts, keys: Keys, build: Build) -> None:
     if not build.has(typed.every_until) or name in typed.afterwards:
         for key, kind in typed.keys.items():
             build.value(keys, f"{name}.{key}", kind)
+        stored, _ = keys.get(TOKENS, ("array", None))  # counted where the size is not told
+        if f"{name}.vocab_size" not in keys and not stored.startswith("array"):
+            build.fail("key-type", f"{TOKENS} is stored as {stored}, expected an array")
     if name in build.architectures.kinds.rope_over_whole_head:
         stored = build.value(keys, f"{name}.rope.dimension_count", "uint32")
         size = facts.config.head_dim
@@ -99,7 +109,8 @@ def _embedding(facts: ModelFacts, keys: Keys, rows: int, build: Build) -> None:
     if not build.has(build.vocabulary.behaviour.counts_tokens):  # it believes the key instead
         arch = build.string(keys, "general.architecture") or ""
         stored = keys.get(f"{arch}.vocab_size", ("", None))[1]
-        rows = int(stored) if isinstance(stored, int) else rows
+        if isinstance(stored, int) and stored != rows:
+            build.fail("embedding-rows", f"{arch}.vocab_size is {stored:,} for {rows:,} tokens")
     if "token_embd.weight" not in tensors:
         build.fail("no-weights", "tensor token_embd.weight is missing")
     for name in ("token_embd.weight", "output.weight"):

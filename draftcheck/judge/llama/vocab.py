@@ -23,6 +23,9 @@ CHARSMAP = "tokenizer.ggml.precompiled_charsmap"
 # Four bytes that look like UTF-8 but lie above U+10FFFF.
 TOO_LARGE = re.compile(rb"\xf4[\x90-\xbf][\x80-\xbf]{2}|[\xf5-\xf7][\x80-\xbf]{3}")
 LEADS = (b"\xf4", b"\xf5", b"\xf6", b"\xf7")
+UTF8 = re.compile(
+    rb"(?:[\0-\x7f]|[\xc0-\xdf][\x80-\xbf]|[\xe0-\xef][\x80-\xbf]{2}|[\xf0-\xf7][\x80-\xbf]{3})*"
+)
 BYTE_TEXT = re.compile(rb"<0x([0-9A-Fa-f]{2})>")
 PHI3 = (b"</s>", b"<unk>", b"<s>", b"<|endoftext|>")
 KMER_MARK = "\ue000".encode()
@@ -65,8 +68,10 @@ def derive(keys: Keys, tokens: Sequence[bytes | None] | None, build: Build) -> L
         build.value(keys, flag, "bool")
     if TOKENS not in keys:
         raise LoadFailure("no-tokens", f"key {TOKENS} is missing")
-    if keys[TOKENS][0] != "array[string]":
-        raise LoadFailure("array-type", f"{TOKENS} is {keys[TOKENS][0]}, not array[string]")
+    if (kind := keys[TOKENS][0]) != "array[string]":
+        if kind.startswith("array") or build.has(build.vocabulary.behaviour.checks_array_types):
+            build.fail("array-type", f"{TOKENS} is {kind}, not array[string]")
+        raise NotTold(f"what a token list of type {kind} does")
     if tokens is None:
         raise NotTold("the token texts")
     texts = once(tokens, "texts", lambda: fix_texts([text or b"" for text in tokens]))
@@ -125,6 +130,8 @@ def from_conversion(facts: ModelFacts, build: Build) -> LlamaVocab:
         raise NotTold("config.json's vocab_size, which the converter pads the tokens to")
     length = tokenizer.length if tokens is None else len(tokens)
     if rows < length:
+        if conversion.model not in build.conversion.asserts_size:
+            raise NotTold("what the converter makes of tokens beyond config.json's vocab_size")
         build.fail(
             "not-convertible",
             f"the tokenizer defines id {length - 1:,}, but vocab_size is {rows:,}",
@@ -194,8 +201,11 @@ def _pre_tokenizer(keys: Keys, row: TokenizerModel, pre: str, build: Build) -> s
         exempt = pre in table.needs_no_merges and build.has(table.needs_no_merges_since)
         if not exempt or row.pre is not None:
             build.fail("no-merges", f"a BPE tokenizer without {MERGES}")
-    elif keys[MERGES][0] != "array[string]":
-        build.fail("array-type", f"{MERGES} is {keys[MERGES][0]}, not array[string]")
+    elif (kind := keys[MERGES][0]) != "array[string]" and (
+        # Older builds take a single string for a list of one.
+        kind != "string" or build.has(build.vocabulary.behaviour.checks_array_types)
+    ):
+        build.fail("array-type", f"{MERGES} is {kind}, not array[string]")
     pre = pre if row.pre is None else row.pre
     if pre and not build.knows(pre, table, "pre-tokenizer"):
         build.fail("unknown-pre-tokenizer", f"{PRE} is {pre!r}")
@@ -211,8 +221,9 @@ def _charsmap(keys: Keys, build: Build) -> None:
         return
     length = value.count if isinstance(value, GgufArray) else len(value)
     if length < 4:
-        code = "charsmap" if length else "charsmap-empty"
-        build.fail(code, f"{CHARSMAP} has {length} bytes")
+        build.fail("charsmap-empty", f"{CHARSMAP} has {length} bytes")
+        if length:
+            build.fail("charsmap", f"{CHARSMAP} has {length} bytes")
     elif not isinstance(value, GgufArray):
         size = int.from_bytes(value.tobytes()[:4], "little")
         if size + 4 >= length:
@@ -226,8 +237,9 @@ def _side_arrays(keys: Keys, n: int, build: Build) -> Sequence[int] | None:
         if stored != wanted:
             code = "int-scores" if stored == "array[int32]" else "side-array-type"
             build.fail(code, f"{name} is {stored}, not {wanted}")
-        if name in keys and (stored == wanted or (name == SCORES and stored.startswith("array"))):
-            count = value.count if isinstance(value, GgufArray) else len(value)
+        if name in keys and "string" not in stored:
+            single = not stored.startswith("array")  # counts as a list of one
+            count = 1 if single else value.count if isinstance(value, GgufArray) else len(value)
             if count < n:
                 build.fail("short-array", f"{name} has {count:,} entries for {n:,} tokens")
     stored, types = keys.get(TOKEN_TYPES, ("", None))
@@ -278,9 +290,12 @@ def _ids(keys: Keys, row: TokenizerModel, pre: str, n: int, build: Build) -> tup
         value = build.value(keys, name, "uint32")
         if value is not None and short in found and value < n:
             found[short] = value
-    for short, number in found.items():
-        if number >= n:
+    for short, number in sorted(found.items(), key=lambda item: item[0] != "eos"):
+        if number < n:
+            continue
+        if short != "eos" or not build.has(build.vocabulary.behaviour.prints_end_tokens):
             build.fail("default-id-range", f"default {short} id {number} for {n:,} tokens")
+        raise NotTold(f"what reading default {short} id {number} of {n:,} tokens does")
     return found["bos"], found["eos"]
 
 
@@ -330,12 +345,8 @@ def _pieces(
 
 
 def is_utf8(text: bytes) -> bool:
-    """Whether the engine can decode it."""
-    try:
-        text.decode("utf-8", "surrogatepass")  # the engine does not look for surrogates
-    except UnicodeDecodeError:
-        return False
-    return True
+    """Whether the engine can decode it: it counts bytes, and knows no overlong forms."""
+    return UTF8.fullmatch(text) is not None
 
 
 def _any_too_large(texts: Sequence[bytes]) -> bool:

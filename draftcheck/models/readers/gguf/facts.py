@@ -90,6 +90,7 @@ def read(source: ModelSource, name: str, ref: str) -> ModelFacts:
         split_fault=f"part {missing[0]} of {len(told)} is not there"
         if missing
         else _split_fault(names, headers),
+        part_fault=None if missing else _part_fault(names, headers),
     )
     config = _config(keys, len(tokens) if tokens is not None else None, tensors)
     role = _role(config.model_type, tensors)
@@ -294,13 +295,20 @@ def _split_fault(names: tuple[str, ...], headers: list[GgufHeader]) -> str | Non
         return f"{names[0]} says that it is part {own[1] + 1}"
     if count != len(names):
         return f"{names[0]} says that there are {count} parts"
+    total = headers[0].keys.get("split.tensors.count", ("", None))[1]
+    found = sum(len(header.tensors) for header in headers)
+    return None if total == found else f"{total} tensors promised, {found} found"
+
+
+def _part_fault(names: tuple[str, ...], headers: list[GgufHeader]) -> str | None:
+    """The first later part whose own number is not its place."""
+    if headers[0].keys.get("split.count", ("", 0))[1] in (0, 1):
+        return None
     for number, header in enumerate(headers[1:], 1):
         said = header.keys.get("split.no", ("", None))[1]
         if said != number:
             return f"{names[number]} says split.no {said}, not {number}"
-    total = headers[0].keys.get("split.tensors.count", ("", None))[1]
-    found = sum(len(header.tensors) for header in headers)
-    return None if total == found else f"{total} tensors promised, {found} found"
+    return None
 
 
 def _tensor_fault(header: GgufHeader) -> str | None:
