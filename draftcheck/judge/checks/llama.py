@@ -402,9 +402,12 @@ def llama_mtp_missing(pair: JudgedPair, *, loads_without: bool) -> CheckOutcome:
     draft, seen = pair.drafter, heads.mtp_layers_present(pair)
     if seen.outcome is not Outcome.FAIL or draft.head is None:
         return seen
-    name, build = architecture(draft, pair.setup), Build(pair.setup)
-    goes_on = not draft.head.mtp_present and name in build.architectures.mtp.load_without
-    if goes_on and name is not None:
+    name, tables = architecture(draft, pair.setup), pair.setup.tables
+    goes_on = not draft.head.mtp_present and (
+        name in tables["llamacpp-architectures"].mtp.load_without
+    )
+    built = "llamacpp-vocabulary" in tables  # else another engine's version, which is no build
+    if goes_on and name is not None and built:
         graph = _listed(name, "mtp", seen.saw, pair.setup)  # what came with the graph
         if graph.outcome is Outcome.UNKNOWN:
             return graph
