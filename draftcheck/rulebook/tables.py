@@ -181,8 +181,10 @@ class VllmMtp(RuleRow, frozen=True):
     containing: Mapping[str, str]
     with_layers: Mapping[str, str]
     architectures: Mapping[str, str]
+    text_part: Mapping[str, str]
     ready: Mapping[str, str]
     one_layer: Mapping[str, str]
+    one_token: Mapping[str, str]
     looks_for_weights: Mapping[str, Mapping[str, str]]
     reports_nothing: Mapping[str, str]
 

@@ -59,10 +59,19 @@ def _stated(head: HeadFacts, value: T | None, absent: CheckOutcome, unread: str)
     return needed(value, unread)
 
 
-def head_kind_in(pair: JudgedPair, *, kinds: list[str], inside: str = "") -> CheckOutcome:
+def head_kind_in(
+    pair: JudgedPair,
+    *,
+    kinds: list[str],
+    inside: str = "",
+    fails: list[str] | None = None,
+    or_types: list[str] | None = None,
+) -> CheckOutcome:
     """Fail when the draft is not a head of one of these kinds.
 
-    inside: a whole model that holds such layers is fine too: mtp, or the stages of dspark.
+    inside: a whole model that holds such layers is fine too: mtp, or the stages of dspark; fails:
+    only these do, of others it is not known what happens; or_types: whole models of these types
+    hold such a head.
     """
     applies(pair.draft, "the target drafts for itself")
     role, head = needed(pair.drafter.role, UNTOLD), pair.drafter.head
@@ -70,7 +79,10 @@ def head_kind_in(pair: JudgedPair, *, kinds: list[str], inside: str = "") -> Che
         held = {"mtp": head.mtp_promised or head.mtp_present, "dspark": head.markov_rank}
         if held.get(inside):
             return ok(f"the draft is a whole model with {inside} layers")
-    return ok(f"the draft is: {role}") if role in kinds else fail(f"the draft is: {role}")
+    words = f"the draft is: {role}"
+    if role in kinds or whole_type(pair.drafter.config) in (or_types or ()):
+        return ok(words)
+    return fail(words) if fails is None or role in fails else unknown(words)
 
 
 def head_declares(pair: JudgedPair, *, fields: list[str]) -> CheckOutcome:
@@ -733,36 +745,42 @@ def draft_becomes_mtp(pair: JudgedPair, *, table: str) -> CheckOutcome:
 
 
 def has_mtp_class(pair: JudgedPair, *, table: str) -> CheckOutcome:
-    """Fail when this version has no MTP class for such a model."""
-    config, side = pair.drafter.config, pair.drafter_side
+    """Fail when this version has no MTP class for such a model; others have no such layers."""
+    facts, side = pair.drafter, pair.drafter_side
+    config, head = facts.config, facts.head
     if config.model_type is None and config.architectures is None:
         return unknown(f"the {side}'s model_type was not read")
     if listed := next(_listed(config, pair.setup, table), None):
         return ok(f"the {side}'s {listed}")
     rows = pair.setup.tables[table]
-    words = f"the {side}'s model_type is {whole_type(config)}"
-    if is_listed(whole_type(config), rows.ready, pair.setup):
-        return ok(words)
-    for part in (rows.types, rows.ready, rows.with_layers, rows.architectures):
-        for name in _family(config):
-            if name in part:  # this version is too old for it
-                return fail(f"{words}: from {part[name].split()[0]}")
+    if is_listed(name := whole_type(config), rows.ready, pair.setup):
+        return ok(f"the {side}'s model_type is {name}")
+    words = f"the {side}'s model_type is {name}"
+    parts = (rows.types, rows.ready, rows.with_layers, rows.architectures, rows.text_part)
+    for part in parts:
+        for known in filter(None, (name, *(config.architectures or ()))):
+            if known in part:  # this version is too old for it
+                return fail(f"{words}: from {part[known].split()[0]}")
+    if facts.role == "full" and not (head and (head.mtp_promised or head.mtp_present)):
+        return not_applicable(f"the {side} has no MTP layers")
     return fail(words)
 
 
 def _listed(config: ConfigFacts, setup: EngineSetup, table: str) -> Iterator[str]:
     """Why the config becomes one with MTP layers in this version, in words."""
-    rows, name = setup.tables[table], whole_type(config)
-    parts = [part for part in rows.containing if part in (name or "")]
-    by_part = any(is_listed(part, rows.containing, setup) for part in parts)
-    if by_part or is_listed(name, rows.types, setup):
-        yield f"model_type is {name}"
-    for name in (config.outer_type, config.model_type):  # the type of a text part counts here
+    rows, architectures = setup.tables[table], (config.architectures or ())[:1]
+    inside = any(is_listed(name, rows.text_part, setup) for name in architectures)
+    name = config.model_type if inside else whole_type(config)
+    if name is not None:
+        parts = [part for part in rows.containing if part in name]
+        by_part = any(is_listed(part, rows.containing, setup) for part in parts)
+        if by_part or is_listed(name, rows.types, setup):
+            yield f"model_type is {name}"
         if is_listed(name, rows.with_layers, setup) and config.mtp_layers:
             yield f"model_type is {name}, with {config.mtp_layers} MTP layers"
-    for name in (config.architectures or ())[:1]:
-        if is_listed(name, rows.architectures, setup):
-            yield f"architecture is {name}"
+    for architecture in architectures:
+        if is_listed(architecture, rows.architectures, setup):
+            yield f"architecture is {architecture}"
 
 
 def draft_class_takes_stages(pair: JudgedPair, *, unable: dict[str, str]) -> CheckOutcome:
@@ -794,16 +812,22 @@ def mtp_type_readable(pair: JudgedPair, *, readable: dict[str, str]) -> CheckOut
     return ok(f"{words}, with code of its own") if config.remote_code else fail(words)
 
 
-def own_layers_divide(pair: JudgedPair, *, at_most: bool, table: str | None = None) -> CheckOutcome:
+def own_layers_divide(
+    pair: JudgedPair, *, at_most: bool, table: str | None = None, one_token: bool = False
+) -> CheckOutcome:
     """Fail when the draft length does not go with the number of MTP layers.
 
     at_most: no more tokens than layers; otherwise more only in multiples. table: families whose
-    number the engine fixes, or does not ask for where the config states none.
+    number the engine fixes, or does not ask for where the config states none. one_token: only the
+    families that draft one token, however many layers there are; otherwise only the others.
     """
     tokens, head = applies(pair.setup.draft_tokens, NO_LENGTH), pair.drafter.head
     config, layers = pair.drafter.config, (head and head.mtp_promised) or None
     if table is not None:
-        layers = _fixed_layers(config, pair.setup, table) or layers
+        single = is_listed(whole_type(config), pair.setup.tables[table].one_token, pair.setup)
+        if single is not one_token:
+            return not_applicable(f"model_type is {whole_type(config)}")
+        layers = 1 if single else _fixed_layers(config, pair.setup, table) or layers
         if layers is None and next(_listed(config, pair.setup, table), None):
             return ok(f"{tokens} draft tokens, no number of MTP layers stated")
     layers = needed(layers, "the number of MTP layers was not read")

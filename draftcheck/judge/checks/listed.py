@@ -146,8 +146,15 @@ def model_type_known(pair: JudgedPair, *, known: dict[str, str]) -> CheckOutcome
     return _both_listed("model_type", names, known, pair.setup)
 
 
-def target_type_known(pair: JudgedPair, *, known: dict[str, str]) -> CheckOutcome:
-    """Fail when neither model_type of the target (its own, its text part's) is listed."""
+def target_type_known(
+    pair: JudgedPair, *, known: dict[str, str], itself: bool = False
+) -> CheckOutcome:
+    """Fail when neither model_type of the target (its own, its text part's) is listed.
+
+    itself: only where the target drafts for itself.
+    """
+    if itself and pair.draft is not None:
+        return not_applicable("the draft is another model")
     config = pair.target.config
     names = [name for name in (config.outer_type, config.model_type) if name is not None]
     if not names:

@@ -416,7 +416,9 @@ def name_picks_method(pair: JudgedPair, *, words: dict[str, str]) -> CheckOutcom
 
 
 def head_is_recognised(pair: JudgedPair, *, types: list[str], words: list[str]) -> CheckOutcome:
-    """Fail when neither the draft's model_type nor its name says what kind of head it is."""
+    """Fail when neither the model_type nor the name of a head says that it is of these kinds."""
+    if pair.drafter.role not in (None, *types):
+        return not_applicable(f"the draft is: {pair.drafter.role}")
     called, name = pair.drafter.called, pair.drafter.config.outer_type
     by_name = [word for word in words if word in called.lower()]
     if by_name:
