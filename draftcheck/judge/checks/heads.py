@@ -585,28 +585,59 @@ def one_thinking_mode(pair: JudgedPair) -> CheckOutcome:
 # ---- MTP layers ----
 
 
-def own_layers_named(pair: JudgedPair, *, families: dict[str, str]) -> CheckOutcome:
-    """Fail when the target's config class has no number of MTP layers in this version."""
+def own_layers_named(
+    pair: JudgedPair, *, families: dict[str, str], must_state: list[str]
+) -> CheckOutcome:
+    """Fail when the target's config class has no number of MTP layers in this version.
+
+    must_state: families whose class has none either, unless config.json does.
+    """
     config = pair.target.config
     names = [name for name in (config.model_type, config.outer_type) if name is not None]
     if not names:
         return unknown("the target's model_type was not read")
     words = f"target model_type is {names[0]}"
+    if names[0] in must_state and config.mtp_layers is None:
+        return fail(f"{words}, and its config states no number of MTP layers")
     since = next((families[name] for name in names if name in families), None)
     if since is None:
         return fail(f"{words}, which has no number of MTP layers here")
     return ok(words) if in_window(since, pair.setup) else fail(f"{words}: from {since}")
 
 
-def own_layers_found(pair: JudgedPair, *, depths: dict[str, str]) -> CheckOutcome:
+def own_layers_counted(pair: JudgedPair, *, defaults: dict[str, str]) -> CheckOutcome:
+    """Fail when the target's config comes to no MTP layers.
+
+    defaults: model_type -> how many there are where config.json does not say.
+    """
+    config = pair.target.config
+    name = needed(config.model_type, "the target's model_type was not read")
+    if name not in defaults:
+        return not_applicable(f"target model_type is {name}")
+    stated = config.mtp_layers if config.mtp_layers is not None else int(defaults[name])
+    words = f"the target's config comes to {stated} MTP layers"
+    return ok(words) if stated else fail(words)
+
+
+def own_layers_found(
+    pair: JudgedPair, *, depths: dict[str, str], first_dense: dict[str, str] | None = None
+) -> CheckOutcome:
     """Fail when the MTP weights are not there, or stand where the engine does not look.
 
-    depths: model_type -> numbers of layers whose checkpoints it knows; others are not restricted.
+    depths: model_type -> numbers of layers whose checkpoints it knows, each with one MTP layer;
+    others are not restricted. first_dense: model_type -> first_k_dense_replace where config.json
+    has none; above 0 this version builds the MTP layers without experts.
     """
     target, config = pair.target, pair.target.config
     if config.model_type is None or target.role is None:
         return unknown("the target's config was not read")
+    if config.mtp_layers == 0:
+        return not_applicable("the config states no MTP layers")
     looked = depths.get(config.model_type, "").split()
+    usual = (first_dense or {}).get(config.model_type)
+    dense = config.sizes.get("first_k_dense_replace", usual)
+    if usual is not None and dense:
+        return fail(f"first_k_dense_replace is {dense}: MTP layers are built without experts")
     if looked:
         layers = needed(config.layers, "the target's number of layers was not read")
         if str(layers) not in looked:
@@ -614,8 +645,9 @@ def own_layers_found(pair: JudgedPair, *, depths: dict[str, str]) -> CheckOutcom
             return fail(f"the target has {layers} layers; MTP weights are sought at {sought}")
     tensors = needed(target.weights.tensors, "the target's tensors were not listed")
     present = needed(mtp_layers(tensors, config.layers), UNCOUNTED)
-    words = f"{present} MTP layers in the weights"
-    return ok(words) if present else fail(words)
+    words = f"{present} MTP layers in the weights, {config.mtp_layers or 1} asked for"
+    found = min(present, 1) if looked else present
+    return ok(words) if found >= (config.mtp_layers or 1) else fail(words)
 
 
 def mtp_layers_present(

@@ -209,10 +209,12 @@ def type_listed(
     architectures: dict[str, str] | None = None,
     containing: dict[str, str] | None = None,
     with_mtp_layers: dict[str, str] | None = None,
+    whole: bool = False,
 ) -> CheckOutcome:
     """Fail when this version lists that side's model_type or first architecture.
 
-    containing: the name as a part of model_type; with_mtp_layers: only where such layers are.
+    containing: the name as a part of model_type; with_mtp_layers: only where such layers are;
+    whole: the class of the whole model decides, so a text part that is listed alone is unknown.
     """
     config = pair.model(side).config
     if config.model_type is None and config.architectures is None:
@@ -221,6 +223,8 @@ def type_listed(
         parts = [part for part in containing or {} if name and part in name]
         listed = any(is_listed(part, containing or {}, pair.setup) for part in parts)
         if listed or is_listed(name, types, pair.setup):
+            if whole and not is_listed(whole_type(config), types, pair.setup):
+                return unknown(f"{side} model_type is {whole_type(config)} around {name}")
             return fail(f"{side} model_type is {name}")
     if is_listed(name := _architecture(config), architectures or {}, pair.setup):
         return fail(f"{side} architecture is {name}")

@@ -243,13 +243,15 @@ def window_rewinds(
     types: dict[str, str],
     listed: dict[str, str],
     stated: list[str] | None = None,
+    windows: dict[str, str] | None = None,
     side: str = "target",
 ) -> CheckOutcome:
     """Fail when the sliding layers of that side are full before the served length is reached.
 
     margin: tokens of one round with the usual draft length, which must fit too; types: these
     slide unless their config lists other layers; listed: only where it does; stated: of the
-    types, those that slide only where their config states a window (Mistral).
+    types, those that slide only where their config states a window (Mistral); windows: types
+    whose config.json has another word for sliding_window.
     """
     config = pair.model(side).config
     name = needed(whole_type(config), f"the {side}'s model_type was not read")
@@ -261,7 +263,8 @@ def window_rewinds(
     unread = f"{side} model_type is {name}; its window or context was not read"
     target = pair.target.config
     served = needed(pair.setup.context or target.scaled_context or target.context, unread)
-    window = needed(config.sliding_window, unread)
+    other = config.sizes.get((windows or {}).get(name, ""))
+    window = needed(config.sliding_window or (other if isinstance(other, int) else None), unread)
     if pair.setup.draft_tokens is not None:
         margin = pair.setup.draft_tokens + 1
     asked = "--context" if pair.setup.context else "the target's own context"

@@ -38,6 +38,7 @@ SIZES = (
     "n_inner", "ffn_dim", "moe_intermediate_size", "num_experts_per_tok", "vocab_size",
     "n_shared_experts", "first_k_dense_replace", "q_lora_rank",
     "sliding_window", "sliding_window_size", "sliding_window_pattern", "use_sliding_window",
+    "window_size", "loop_window_size",
     "max_window_layers", "interleaved_sliding_window", "global_attn_every_n_layers",
     "hybrid_layer_pattern", "swa_num_key_value_heads", "swa_head_dim", "swa_v_head_dim",
     "attention_chunk_size", "no_rope_layers", "no_rope_layer_interval", "num_kv_shared_layers",
