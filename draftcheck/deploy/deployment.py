@@ -149,6 +149,8 @@ class Contents:
     """Reads a text as the file of that name which it becomes; it may hold further ones."""
     commands: list[Command] = field(default_factory=list)
     documents: list[Document] = field(default_factory=list)
+    loose: list[Command] = field(default_factory=list)
+    """Options without a program: for another file, where no command of this one uses them."""
     troubles: list[FileTrouble] = field(default_factory=list)
     outside: Mapping[str, str] = field(default_factory=dict)
     """Variables that a file beside this one gives values to."""
@@ -160,6 +162,8 @@ class Contents:
     """Words that other ways through a script use."""
     seen: list[FileTrouble] = field(default_factory=list)
     """Options of speculation that stand in none of its setups."""
+    ways: int = 48
+    """How many more ways through its scripts are followed."""
     depth: int = 0
     cut: bool = False
     """Something was left out, and that was said."""
@@ -201,6 +205,12 @@ class Contents:
             self.commands.append(Command(tuple(args), where, image, dict(env or {})))
         if len(self.commands) == MAX_FOUND or any(arg.unknown == TOO_LONG for arg in args):
             self.cut_at(where, TOO_MUCH)
+
+    def loose_options(self, view: TextView, image: Word | None = None) -> None:
+        """Add options that a text holds."""
+        words = split(view, self)
+        if words and len(self.loose) < MAX_FOUND:
+            self.loose.append(Command(tuple(words), around(words), image))
 
     def document(self, kind: str, tree: DocumentTree, name: str = "") -> None:
         if len(self.documents) < MAX_FOUND:

@@ -54,9 +54,27 @@ def find(
             understood |= leftovers.lines_of(document)
     if any(deployment.speculates for deployment in made):
         understood |= leftovers.lines_of_words(contents.replaced)
+    for command in contents.loose:
+        signs = [word for word in command.words if programs.is_sign(word.text)]
+        start = programs.start(command)
+        if start is not None and not leftovers.lines_of_words(signs) <= understood:
+            made.append(_of_command(command, *start, versions, beside))
+            understood |= leftovers.lines_of(command)
     if contents.source is not None and not contents.source.name.lower().endswith(SUFFIXES):
         contents.seen += leftovers.find(contents.source, understood)
-    return made
+    return _different(made)
+
+
+def _different(made: list[Deployment]) -> list[Deployment]:
+    """Each once: ways through a script may lead to the same command, or to it without a draft."""
+    speculating = {deployment.place for deployment in made if deployment.speculates}
+    found: dict[tuple[object, ...], Deployment] = {}
+    for each in made:
+        models = (word.text if word is not None else "" for word in (each.target, each.draft))
+        if each.speculates or each.place not in speculating:
+            key = (each.place, each.engine, each.method, each.speculates, *models)
+            found.setdefault(key, each)
+    return list(found.values())
 
 
 def _of_command(

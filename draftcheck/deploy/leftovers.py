@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator
 
 from draftcheck.deploy.deployment import Command, Document, DocumentTree, FileTrouble
 from draftcheck.deploy.options import programs
+from draftcheck.deploy.syntax import python_talk
 from draftcheck.deploy.text import SourceText, Word
 from draftcheck.values.findings import FilePlace
 
@@ -30,11 +31,6 @@ _HELP = re.compile(
 )
 _PATTERN = re.compile(r"[ \t]*\(?(?:[\w*=-]+[ \t]*\|[ \t]*)*--[\w-]+(?:=?\*|=\S*)?[ \t]*(?:\||\))")
 _COMPARED = re.compile(r"(?:==|=~|!=|\bin)[ \t]*[\"'(\[]*$")
-_CALLS_THAT_TALK = re.compile(
-    r"add_argument|add_option|option|Option|Argument|print|debug|info|warning|warn|error|exception"
-    r"|critical|log|startswith|endswith|get|pop|index|count|replace|split|getattr|hasattr|setattr"
-    r"|match|search|compile|sub|Field|\w+Error|\w+Exception|fail|skip|xfail|write|parametrize"
-)
 _SENTENCE = re.compile(r"(?:[A-Za-z]{2,}[,:;.]? ){3,}")
 _DATA = (".yaml", ".yml", ".json")
 _EQUALS = (".py", ".ipynb", ".toml", ".ini", ".cfg", ".conf")
@@ -77,7 +73,7 @@ def find(source: SourceText, understood: set[int]) -> list[FileTrouble]:
     if not programs.signed(source.text.encode(errors="replace")):
         return []
     name = source.name.lower()
-    telling = _of_program(source.text) if name.endswith(".py") else None
+    telling = _of_program(source.text, name) if name.endswith(".py") else None
     places, names = list[FilePlace](), dict[str, None]()
     for match in programs.sign_pattern().finditer(source.text):
         line, column = source.at(match.start())
@@ -112,30 +108,29 @@ def _talks(line: str, at: int) -> bool:
     )
 
 
-def _of_program(text: str) -> set[int] | None:
+def _names_sign(value: object) -> bool:
+    if not isinstance(value, str):
+        return False
+    is_key = value.replace("_", "-") in programs.sign_keys()
+    return is_key or programs.sign_pattern().search(value) is not None
+
+
+def _of_program(text: str, name: str) -> set[int] | None:
     """The lines of a Python program on which a text or a keyword may set something up."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            waiting: list[ast.AST] = [ast.parse(text)]
+            tree = ast.parse(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
-    lines = set[int]()
-    while waiting:
-        node = waiting.pop()
-        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
-            continue  # a docstring
-        if isinstance(node, ast.Compare | ast.Subscript | ast.arg):
+    lines, quiet = set[int](), python_talk.quiet(tree, name)
+    for node in ast.walk(tree):
+        if id(node) in quiet:
             continue
-        if isinstance(node, ast.Call):
-            called = getattr(node.func, "attr", getattr(node.func, "id", ""))
-            if _CALLS_THAT_TALK.fullmatch(called):
-                continue
         if isinstance(node, ast.keyword) and not isinstance(
             node.value, ast.Name | ast.Attribute | ast.Constant
         ):
             lines.add(node.lineno)
-        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+        if isinstance(node, ast.Constant) and _names_sign(node.value):
             lines.update(range(node.lineno, (node.end_lineno or node.lineno) + 1))
-        waiting.extend(ast.iter_child_nodes(node))
     return lines

@@ -128,6 +128,42 @@ FOUND: dict[str, tuple[str, str, str, str | None, str | None]] = {
         "llm = LLM(model='a/b', speculative_config=spec)\n",
         "vllm", "a/b", "c/d",
     ),
+    "a variable for another script": (
+        "env.sh", 'export ARGS="--spec-type draft-mtp -m x.gguf"\n', "llama.cpp", "./x.gguf", None,
+    ),
+    "options that a function is given": (
+        "bench.sh",
+        'arm() { ARGS="$2" ./launch.sh "$1"; }\narm plain ""\n'
+        'arm fast "--speculative-algorithm NGRAM --model-path a/b"\n',
+        "sglang", "a/b", None,
+    ),
+    "keywords that are added under a condition": (
+        "serve.py",
+        "import sglang as sgl\nkw = dict(model_path='a/b', tp_size=2)\nif spec:\n"
+        "    kw.update(speculative_algorithm='EAGLE3', speculative_draft_model_path='c/d')\n"
+        "engine = sgl.Engine(**kw)\n",
+        "sglang", "a/b", "c/d",
+    ),
+    "a text of options in a table of modes": (
+        "modes.py",
+        "MODES = {'fast': {'extra': ('--speculative-algorithm EAGLE3 '\n"
+        "    '--speculative-draft-model-path c/d --model-path a/b')}}\n",
+        "sglang", "a/b", "c/d",
+    ),
+    "a name that an object holds": (
+        "serve.py",
+        "import json, subprocess\ncmd = ['vllm', 'serve', 'a/b']\n"
+        "cmd += ['--speculative-config', json.dumps({'method': 'mtp', 'model': p.draft})]\n"
+        "subprocess.run(cmd)\n",
+        "vllm", "a/b", "p.draft",
+    ),
+    "a recipe that a program formats": (
+        "recipe.yaml",
+        "container: mine\ndefaults:\n  port: 8000\n  draft: c/d\ncommand: |\n"
+        "  vllm serve a/b --port {port} \\\n"
+        "    --speculative-config '{{\"method\": \"eagle3\", \"model\": \"{draft}\"}}'\n",
+        "vllm", "a/b", "c/d",
+    ),
     "a fenced command with a prompt": (
         "README.md",
         "# Use\n\n```console\n$ llama-server -m a.gguf --spec-type draft-mtp\n```\n",
@@ -180,6 +216,24 @@ LEFT_ALONE = {
         "parser.add_argument('--speculative-config', default=None)\n"
         "if '--spec-type' in words:\n    print('--spec-type is set')\n",
     ),
+    "what a test expects": (
+        "tests/test_launch.py",
+        "EXPECTED = ['vllm', 'serve', 'a/b', '--speculative-config', '{}']\n"
+        "def argv():\n    return ['llama-server', '--model-draft', 'x.gguf']\n",
+    ),
+    "a function that tests": (
+        "launch.py",
+        "def test_argv(mock):\n    mock(return_value=['llama-server', '--spec-type', 'x'])\n"
+        "    assert build() == ['llama-server', '--model-draft', 'x.gguf']\n",
+    ),
+    "what a program reads from others": (
+        "observe.py",
+        "NAMES = {'draft': '--model-draft', 'config': '--speculative-config'}\n"
+        "KNOWN = ['--spec-type', '--model-draft']\n"
+        "value = option_value(argv, '--speculative-config')\n"
+        "typer.echo('launch it without --speculative-config for that')\n"
+        "text = f'--speculative-config {value!r}'\n",
+    ),
     "a changelog": (
         "changes.yaml", "- notes:\n  - we now pass the option --speculative-config everywhere\n",
     ),
@@ -197,7 +251,6 @@ def test_the_definition_of_a_resource_starts_nothing() -> None:
 
 
 NOT_UNDERSTOOD = {
-    "a variable for another script": ("env.sh", 'export ARGS="--spec-type draft-mtp -m x"\n', 1),
     "a program that nobody knows": ("run.sh", "set -e\n./mine --speculative-config '{}'\n", 2),
     "settings that a program writes": (
         "serve.py", 'TEXT = """\nspeculative-algorithm: EAGLE\n"""\nwritten("x", TEXT)\n', 2,
@@ -287,3 +340,54 @@ def test_what_a_function_makes_of_a_value_is_a_value() -> None:
     )
     (setup,), seen = looked("launch.py", program)
     assert not [f for f in setup.findings if f.rule == "FIL006"] and seen == []
+
+
+def test_each_branch_that_speculates_is_a_setup_of_its_own() -> None:
+    text = (
+        'case "$1" in\n'
+        "  big) M=a/big; EXTRA='--speculative-algorithm EAGLE3 --speculative-draft-model-path c/d' ;;\n"
+        "  own) M=a/own; EXTRA='--speculative-algorithm NEXTN' ;;\n"
+        "  old) M=a/old; EXTRA= ;;\n  *) echo 'big, own or old'; exit 1 ;;\nesac\n"
+        "sglang serve $M $EXTRA\n"
+    )
+    found, seen = looked("run.sh", text)
+    models = [[word.text if word else None for word in (s.target, s.draft)] for s in found]
+    assert models == [["a/big", "c/d"], ["a/own", None]]
+    assert [setup.method for setup in found] == ["EAGLE3", "NEXTN"] and seen == []
+
+
+def test_the_method_of_an_if_is_one_of_two() -> None:
+    text = (
+        'if [ "$MODE" = ngram ]; then\n  SPEC=\'{"method": "ngram"}\'\nelse\n'
+        '  SPEC=\'{"method": "eagle3", "model": "c/d"}\'\nfi\n'
+        'vllm serve a/b --speculative-config "$SPEC"\n'
+    )
+    found, _ = looked("run.sh", text)
+    assert [setup.method for setup in found] == ["ngram", "eagle3"]
+
+
+def test_options_of_the_script_itself_part_nothing() -> None:
+    text = (
+        'M=a.gguf\nwhile [ $# -gt 0 ]; do\n  case "$1" in\n'
+        "    --draft) D=$2; shift 2 ;;\n    --model) M=$2; shift 2 ;;\n  esac\ndone\n"
+        'llama-server -m "$M" --spec-type draft-mtp\n'
+    )
+    (setup,), _ = looked("run.sh", text)
+    assert setup.target is not None and setup.target.text == "./a.gguf"
+
+
+@pytest.mark.parametrize("test", ['[[ -n "$CTX" ]] && ', '[ "$CTX" ] && ', 'test -n "$CTX" && '])
+def test_what_is_given_if_it_is_not_empty_is_no_empty_value(test: str) -> None:
+    text = (
+        "CTX=\nARGS=(--spec-type draft-mtp)\n"
+        f'{test}ARGS+=(--ctx-size "$CTX")\nllama-server -m a.gguf "${{ARGS[@]}}"\n'
+    )
+    (setup,), _ = looked("run.sh", text)
+    assert not setup.findings and "context" not in setup.circumstances
+
+
+def test_a_thousand_branches_are_read_in_time_that_grows_with_them() -> None:
+    """Each case of a row parts the ways again: the number of ways is bounded."""
+    case = "case $X in\n a) A='--spec-type draft-mtp' ;;\n b) A='--spec-type ngram-mod' ;;\nesac\n"
+    found, seen = looked("run.sh", case * 500 + "llama-server -m a.gguf $A\n")
+    assert found or seen

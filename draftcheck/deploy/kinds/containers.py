@@ -9,7 +9,7 @@ command is read as one.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 
@@ -88,6 +88,9 @@ class ContainerReader:
                 text = self.fill(view)
                 key = text.text.partition("=")[0]
                 found[key] = text.slice(len(key) + 1, len(text.text)).word()
+        for word in found.values():
+            if programs.is_options(word.view.text):  # for the entry point, or a script
+                self.contents.loose_options(word.view)
         return found
 
     def emit(
@@ -279,6 +282,19 @@ def _filled(view: TextView, macros: dict[str, TextView]) -> TextView:
     return filled(view, _MACRO, value)
 
 
+_FIELD = re.compile(r"(?<!\{)\{([A-Za-z_]\w*)\}(?!\})")
+
+
+def _formatted(view: TextView, told: Mapping[str, DocumentTree]) -> TextView:
+    """The text with {name} filled in; a name that is not told stays as it is."""
+
+    def value(match: re.Match[str]) -> TextView | None:
+        known = told.get(match[1])
+        return known.view if known is not None and known.says else view.slice(*match.span())
+
+    return filled(view, _FIELD, value)
+
+
 # ---- any other YAML or JSON ----
 
 _ARGUMENTS = re.compile(r"(?:\w*_?args|\w*Args|arguments|\w*[fF]lags|extra_?opts)")
@@ -376,6 +392,9 @@ def _around(reader: ContainerReader, mapping: DocumentTree, above: _Above) -> _A
 
 
 def _mapping(reader: ContainerReader, mapping: DocumentTree, above: _Above, seen: set[int]) -> None:
+    if mapping.pairs("defaults"):  # a text that a program formats: {port}, {{"key": 1}}
+        told = {key.text: value for key, value in mapping.pairs("defaults")}
+        reader = replace(reader, fill=partial(_formatted, told=told))
     env = dict[str, Word]()
     for name in _ENVIRONMENT:
         env.update(reader.environment(mapping.get(name)))
@@ -434,6 +453,8 @@ def _engine_command(
         reader.emit(references(reader.args(value), env), image, env, value.place)
     elif any(programs.starts_engine(text) for text in texts if " " in text or "\n" in text):
         reader.script(value, image, env)
+    elif value.view is not None and programs.is_options(value.view.text):
+        reader.contents.loose_options(value.view, image)
 
 
 def _words_of_command(texts: list[str]) -> bool:

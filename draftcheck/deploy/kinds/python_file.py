@@ -10,10 +10,11 @@ import re
 import warnings
 from dataclasses import replace
 
+from draftcheck.deploy import leftovers
 from draftcheck.deploy.deployment import TOO_MUCH, Contents, DocumentTree, split
 from draftcheck.deploy.kinds import shell
-from draftcheck.deploy.options.programs import is_sign
-from draftcheck.deploy.syntax import json_places
+from draftcheck.deploy.options.programs import is_options, is_sign, starts_engine
+from draftcheck.deploy.syntax import json_places, python_talk
 from draftcheck.deploy.syntax.python_values import PythonScope, PythonValues
 from draftcheck.deploy.syntax.variables import Variables
 from draftcheck.deploy.text import TextView, Word, joined
@@ -60,7 +61,9 @@ def read(view: TextView, contents: Contents) -> None:
         return
     for call, scope in _calls(tree, values):
         _call(call, scope, values, contents)
-    _lists(values, contents)
+    quiet = python_talk.quiet(tree, contents.source.name.lower() if contents.source else "")
+    _lists(values, contents, quiet)
+    _texts(values, contents, quiet)
     if values.cut:
         contents.cut_at(view.place(0, 0), TOO_MUCH)
 
@@ -77,6 +80,8 @@ def _calls(tree: ast.Module, values: PythonValues) -> list[tuple[ast.Call, Pytho
             _grows(node, scope, values)
         elif isinstance(node, ast.List):
             values.lists.append((node, scope))
+        elif isinstance(node, ast.Constant | ast.JoinedStr | ast.BinOp):
+            values.texts.append((node, scope))
         _binds(node, scope, values)
         if isinstance(node, ast.Return) and node.value is not None and scope.function:
             outer = scope.parent or scope
@@ -151,13 +156,14 @@ def _target(
 
 
 def _grows(node: ast.Call, scope: PythonScope, values: PythonValues) -> None:
-    """Note x.append(…), x.extend(…) and what an argument parser has as defaults."""
-    if not isinstance(node.func, ast.Attribute) or not node.args:
+    """Note x.append(…), x.extend(…), x.update(…) and an argument parser's defaults."""
+    if not isinstance(node.func, ast.Attribute):
         return
-    if node.func.attr in ("append", "extend"):
-        name = values.dotted(node.func.value)
-        scope.added.setdefault(name, []).append((None, node.args[0]))
-    elif node.func.attr == "add_argument":
+    if node.func.attr in ("append", "extend", "update"):
+        added = scope.added.setdefault(values.dotted(node.func.value), [])
+        added += [(None, value) for value in node.args[:1]]
+        added += [(keyword.arg, keyword.value) for keyword in node.keywords]
+    elif node.func.attr == "add_argument" and node.args:
         options = [a.value for a in node.args if isinstance(a, ast.Constant)]
         named = {k.arg: k.value for k in node.keywords}
         long = [o for o in options if isinstance(o, str) and o.startswith("--")] or options[:1]
@@ -190,7 +196,7 @@ def _call(node: ast.Call, scope: PythonScope, values: PythonValues, contents: Co
         contents.document("python-call", tree, name)
 
 
-def _lists(values: PythonValues, contents: Contents) -> None:
+def _lists(values: PythonValues, contents: Contents, quiet: set[int]) -> None:
     """Lists of words that hold an engine's own options, though what runs them was not found."""
     taken = {word.place for command in contents.commands for word in command.words}
 
@@ -203,15 +209,35 @@ def _lists(values: PythonValues, contents: Contents) -> None:
     signed = [
         (node, scope)
         for node, scope in values.lists
-        if any(isinstance(e, ast.Constant) and is_sign(str(e.value)) for e in node.elts)
+        if id(node) not in quiet
+        and any(isinstance(e, ast.Constant) and is_sign(str(e.value)) for e in node.elts)
     ]
     for scope in values.scopes if signed else ():
         for name in scope.bound:
             value = scope.find(name)
-            if value is not None and isinstance(value[0], ast.List):
+            if value is not None and isinstance(value[0], ast.List) and id(value[0]) not in quiet:
                 emit(values.read(ast.copy_location(ast.Name(name), value[0]), scope))
     for node, scope in signed:
         emit(values.read(node, scope))
+
+
+def _texts(values: PythonValues, contents: Contents, quiet: set[int]) -> None:
+    """Texts of options, or of an engine's command, though what runs them was not found."""
+    understood = set[int]().union(*map(leftovers.lines_of, contents.commands))
+    for node, scope in values.texts:
+        if id(node) in quiet or node.lineno in understood:
+            continue
+        constant = isinstance(node, ast.Constant)
+        if constant and not (isinstance(node.value, str) and "--" in node.value):
+            continue
+        word = values.read(node, scope).word
+        if word is None or word.kind != "str" or not any(map(is_sign, word.text.split())):
+            continue
+        understood.update(range(node.lineno, (node.end_lineno or node.lineno) + 1))
+        if is_options(word.view.text):
+            contents.loose_options(word.view)
+        elif starts_engine(word.text):
+            shell.inside(word.view, contents)
 
 
 def _program(

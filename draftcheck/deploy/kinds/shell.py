@@ -9,13 +9,13 @@ is read like a file of its own.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Literal
 
 from draftcheck.deploy.deployment import TOO_MUCH, Contents
-from draftcheck.deploy.options.programs import hinted
+from draftcheck.deploy.options.programs import hinted, is_options, is_sign, speculates
 from draftcheck.deploy.syntax.shell_words import Lexer, Operator, RawWord
 from draftcheck.deploy.syntax.templates import HOLE, TOO_LONG
 from draftcheck.deploy.syntax.variables import Variables, VariableValue, filled
@@ -27,11 +27,15 @@ from draftcheck.values.findings import FilePlace
 _ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)(\[[^\]]*\])?(\+?)=")
 _ARGUMENT = re.compile(r"\$\{?(?:\d|OPTARG\b|(?:i|arg|opt)\b)")
 _OPENING = {"if", "while", "until", "for", "select"}
+_TESTS = ("[", "[[", "test")
 _CLOSING = {"fi", "done", "esac"}
 _NEXT_PATTERN = (";;", ";&", ";;&")
 _BETWEEN = {"then", "else", "elif", "do", "!", "{", "}", "time", "coproc"}
 STATEMENT, WORD = 100, 50
 """What they cost of the file's budget: some 30,000 commands, or twice as many words."""
+_TALKS = re.compile(
+    r"echo|printf|e?grep|sed|awk|log\w*|warn\w*|die|fail\w*|info|error|usage|help|print"
+)
 _DECLARING = {"export", "declare", "local", "readonly", "typeset"}
 
 
@@ -54,14 +58,70 @@ def inside(
 
 
 @dataclass(slots=True)
+class Fork:
+    """An `if` or a `case`: what stands in its branches, and where it ends, as tokens."""
+
+    case: bool
+    bodies: list[tuple[int, int]] = field(default_factory=list)
+    end: int = 0
+    body: int = -1
+    """Where the branch begins that is being read; -1: none is."""
+    closed: bool = False
+    """One of its branches is taken, whatever holds."""
+    options: bool = False
+    """Its patterns are options of the script itself."""
+
+
+def forks(tokens: Sequence[RawWord | Operator]) -> dict[int, Fork]:
+    """Every `if` and `case` by the token that it begins with."""
+    found, open_ = dict[int, Fork](), list[tuple[int, Fork]]()
+    first = True
+    for at, token in enumerate(tokens):
+        fork = open_[-1][1] if open_ else None
+        pattern = fork is not None and fork.case and fork.body < 0
+        if isinstance(token, Operator):
+            if fork is not None and pattern and token.text == ")":
+                fork.body = at + 1
+            elif fork is not None and fork.case and token.text in _NEXT_PATTERN:
+                fork.bodies.append((fork.body, at))
+                fork.body = -1
+            first = not token.redirects
+            continue
+        bare = token.bare
+        if fork is not None and (first or pattern) and bare in ("fi", "esac", "elif", "else"):
+            if fork.body >= 0:
+                fork.bodies.append((fork.body, at))
+            fork.body = at + 1 if bare == "else" else -1
+            fork.closed = fork.closed or bare == "else"
+            if bare in ("fi", "esac"):
+                start, fork = open_.pop()
+                fork.end = at + 1
+                found[start] = fork
+        elif fork is not None and pattern:
+            fork.closed = fork.closed or bare == "*"
+            fork.options = fork.options or (bare or "").startswith("-")
+        elif fork is not None and first and bare == "then" and not fork.case:
+            fork.body = at + 1
+        elif first and bare in ("if", "case"):
+            open_.append((at, Fork(bare == "case")))
+        first = first and (bare in _BETWEEN or bare in _OPENING)
+    return found
+
+
+@dataclass(slots=True)
 class ShellScript:
-    """A walk through a script, top to bottom, every branch taken."""
+    """A walk through a script, top to bottom, every branch taken.
+
+    Where branches set speculation up in different ways, each is a script of its own from there on.
+    """
 
     view: TextView
     contents: Contents
     variables: Variables = field(default_factory=Variables)
     image: Word | None = None
     env: Mapping[str, Word] = field(default_factory=dict)
+    _tokens: list[RawWord | Operator] = field(default_factory=list)
+    _forks: Mapping[int, Fork] = field(default_factory=dict)
     _words: list[RawWord] = field(default_factory=list)
     _written: list[tuple[str, RawWord | None, RawWord | None]] = field(default_factory=list)
     _branches: int = 0
@@ -69,6 +129,10 @@ class ShellScript:
     _cases: int = 0
     _pattern: bool = False
     """Whether the pattern of a case is being read: it runs nothing."""
+    _parted: bool = False
+    """This is one of several ways through the script."""
+    _tested: bool = False
+    """Behind `[ … ] &&`: what follows depends on it."""
 
     def run(self) -> None:
         for name, word in self.env.items():
@@ -76,38 +140,114 @@ class ShellScript:
                 value = VariableValue(word.view)
                 self.variables.values.setdefault(name, value)
         lexer = Lexer(self.view)
-        tokens = lexer.tokens()
-        at = 0
-        while at < len(tokens):
-            token = tokens[at]
-            at += 1
-            if self.contents.left < 0:
-                self.contents.cut_at(self.view.place(token.start, token.end), TOO_MUCH)
-                return
-            if self._pattern:
-                self._in_pattern(token)
-            elif isinstance(token, RawWord):
-                self._words.append(token)
-                if token.bare == "in" and len(self._words) > 2 and self._words[-3].bare == "case":
-                    self._words.clear()
-                    self._cases += 1
-                    self._branches += 1
-                    self._pattern = True
-            elif token.redirects or token.body is not None or "<<" in token.text:
-                following = tokens[at] if at < len(tokens) else None
-                target = following if isinstance(following, RawWord) else None
-                self._written.append((token.text, target, token.body))
-                at += target is not None
-            elif token.text == "(":
-                at = self._paren(tokens, at, token)
-            else:
-                self._parens = max(self._parens - (token.text == ")"), 0)
-                self._flush()
-                self._pattern = self._cases > 0 and token.text in _NEXT_PATTERN
-        self._flush()
-        self.contents.replaced += self.variables.replaced
+        self._tokens = lexer.tokens()
+        self._forks = forks(self._tokens)
+        self._walk([(0, len(self._tokens), 0)])
         for start, text in lexer.troubles:
             self.contents.trouble(self.view.place(start, start + 1), text)
+
+    def _walk(self, ranges: list[tuple[int, int, int]]) -> None:
+        """Go through these ranges of tokens; with each so many branches more (or less) are open."""
+        tokens = self._tokens
+        for number, (start, stop, branches) in enumerate(ranges):
+            self._branches += branches
+            at = start
+            while at < stop:
+                fork = self._forks.get(at)
+                ways = self._ways(fork) if fork is not None and not self._pattern else []
+                if fork is not None and ways:
+                    self._flush()
+                    rest = [(fork.end, stop, 0), *ranges[number + 1 :]]
+                    for way in ways:
+                        copy = replace(self, variables=self.variables.copy(), _words=[])
+                        copy._parted = True
+                        copy._walk([*way, *rest])
+                    return
+                token = tokens[at]
+                at += 1
+                if self.contents.left < 0:
+                    self.contents.cut_at(self.view.place(token.start, token.end), TOO_MUCH)
+                    return
+                at = self._token(token, tokens, at)
+            self._flush()
+        self.contents.replaced += self.variables.replaced
+        self._unused()
+
+    def _token(self, token: RawWord | Operator, tokens: list[RawWord | Operator], at: int) -> int:
+        if self._pattern:
+            self._in_pattern(token)
+        elif isinstance(token, RawWord):
+            self._words.append(token)
+            if token.bare == "in" and len(self._words) > 2 and self._words[-3].bare == "case":
+                self._words.clear()
+                self._cases += 1
+                self._branches += 1
+                self._pattern = True
+        elif token.redirects or token.body is not None or "<<" in token.text:
+            following = tokens[at] if at < len(tokens) else None
+            target = following if isinstance(following, RawWord) else None
+            self._written.append((token.text, target, token.body))
+            at += target is not None
+        elif token.text == "(":
+            at = self._paren(tokens, at, token)
+        else:
+            self._parens = max(self._parens - (token.text == ")"), 0)
+            tested = self._tested or (bool(self._words) and self._tests())
+            self._flush()
+            self._tested = tested and token.text in ("&&", "||")
+            self._pattern = self._cases > 0 and token.text in _NEXT_PATTERN
+        return at
+
+    def _tests(self) -> bool:
+        return next((w.bare for w in self._words if w.bare not in _BETWEEN), None) in _TESTS
+
+    def _ways(self, fork: Fork) -> list[list[tuple[int, int, int]]]:
+        """The branches that set speculation up, and all others as one; empty: no need to part."""
+        if fork.options or self.contents.ways <= 0:
+            return []
+        told = {body: self._assigns(body) for body in fork.bodies}
+        speak = [body for body in fork.bodies if told[body] and self._speaks(body)]
+        others = [body for body in fork.bodies if told[body] and body not in speak]
+        if len(speak) == 1 and self._speculates(told[speak[0]]):  # a second method, if asked for
+            return [[]] if self._parted else [[(*speak[0], 0)], [(*body, 0) for body in others]]
+        if not speak or (len(speak) < 2 and not (fork.case and others)):
+            return []
+        if not fork.case and not set[str].intersection(*(told[body] for body in speak)):
+            return []
+        ways = [[(*body, 0)] for body in speak]
+        if others:
+            ways.append([(0, 0, 1), *((*body, 0) for body in others), (0, 0, -1)])
+        elif not fork.closed:
+            ways.append([])
+        if len(ways) > self.contents.ways:
+            return []
+        self.contents.ways -= len(ways) - 1
+        return ways
+
+    def _speculates(self, names: set[str]) -> bool:
+        """Whether one of these variables holds options of speculation already."""
+        values = [self.variables.values.get(name) for name in names]
+        return any(
+            is_sign(text)
+            for value in values
+            if value is not None
+            for word in value.items or value.words
+            for text in word.text.split()
+        )
+
+    def _assigns(self, body: tuple[int, int]) -> set[str]:
+        words = (word for word in self._tokens[slice(*body)] if isinstance(word, RawWord))
+        return {match[1] for word in words if (match := self._assignment(word)) is not None}
+
+    def _speaks(self, body: tuple[int, int]) -> bool:
+        first, last = self._tokens[body[0]], self._tokens[body[1] - 1]
+        return speculates(self.view.text[first.start : last.end])
+
+    def _unused(self) -> None:
+        """Options that a variable holds: for another script, if nothing here uses them."""
+        for value in self.variables.values.values():
+            if value.view is not None and is_options(value.view.text):
+                self.contents.loose_options(value.view, self.image)
 
     def _in_pattern(self, token: RawWord | Operator) -> None:
         if isinstance(token, RawWord) and token.bare == "esac":
@@ -132,9 +272,13 @@ class ShellScript:
         self._parens += 1
         return at
 
+    @property
+    def _in_branch(self) -> bool:
+        return self._branches > 0 or self._tested
+
     def _array(self, match: re.Match[str], tokens: list[RawWord | Operator], at: int) -> int:
         items = list[Word]()
-        self.variables.guarded = self._branches > 0
+        branch = self.variables.guarded = self._in_branch
         while at < len(tokens):
             token = tokens[at]
             at += 1
@@ -142,7 +286,6 @@ class ShellScript:
                 items.extend(self.variables.expand(token, self.view))
             elif isinstance(token, Operator) and token.text == ")":
                 break
-        branch = self._branches > 0
         if branch:
             items = [replace(item, maybe=True) for item in items]
         value = VariableValue(items=items, branch=branch)
@@ -154,8 +297,8 @@ class ShellScript:
         words, self._words = self._words, []
         written, self._written = self._written, []
         words = self._structure(words)
-        self.variables.guarded = self._branches > 0
-        if words and words[0].bare in ("[", "[[", "test"):
+        self.variables.guarded = self._in_branch
+        if words and words[0].bare in _TESTS:
             return
         assigned = list[tuple[re.Match[str], RawWord]]()
         while words and (match := self._assignment(words[0])):
@@ -199,7 +342,7 @@ class ShellScript:
         start = word.start + match.end()
         value = RawWord([type(first)(rest), *word.parts[1:]], start, word.end)
         text, unknown, _ = self.variables.text(value, self.view)
-        branch = self._branches > 0
+        branch = self._in_branch
         if unknown and (unknown == TOO_LONG or not text.text.replace(HOLE, "").strip()):
             argument = bool(_ARGUMENT.match(unknown))
             return VariableValue(branch=branch, argument=argument, cut=unknown == TOO_LONG)
@@ -243,6 +386,9 @@ class ShellScript:
         if bare == "set" and len(args) > 1 and args[1].text == "--":
             self.variables.values["@"] = VariableValue(items=args[2:])
             return
+        for arg in (*args[1:], *env.values()):  # a function, or a script that reads a variable
+            if is_options(arg.view.text) and not _TALKS.fullmatch(base(args[0])):
+                self.contents.loose_options(arg.view, self.image)
         env = {**self.env, **self.variables.environment(), **env}
         if not self._bodies(args, written):
             Unwrapping(self.contents, self.variables, place, self.image, env).emit(args)

@@ -89,6 +89,7 @@ class PythonValues:
         self.arguments: dict[str, ast.expr] = {}
         self.scopes: list[PythonScope] = []
         self.lists: list[tuple[ast.List, PythonScope]] = []
+        self.texts: list[tuple[ast.expr, PythonScope]] = []
         self.steps = 0
         self.cut = False
         """Whether something was too long or too deep to be followed."""

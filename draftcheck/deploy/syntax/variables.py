@@ -84,6 +84,14 @@ class Variables:
     """Inside a condition: what is switched off elsewhere may well be on here."""
     _environment: dict[str, Word] | None = None
 
+    def copy(self) -> Variables:
+        """The same values, to go another way with."""
+        values = {
+            name: replace(value, items=None if value.items is None else [*value.items])
+            for name, value in self.values.items()
+        }
+        return Variables(values, set(self.exported), [], self.guarded)
+
     def assign(self, name: str, value: VariableValue) -> None:
         """Give a value; two different ones on different ways leave it unknown."""
         self._environment = None
@@ -185,7 +193,12 @@ class Variables:
         operator = part.operator
         if operator.endswith("+"):
             return None  # depends on whether it is set when the script runs
-        if value is None or (value.view is None and value.items is None):
+        view_ = value.view if value is not None else None
+        # ${X:-default}, where all that is known of X is that it comes from outside
+        outside = view_ is not None and operator.endswith("-") and not view_.text.strip(HOLE)
+        given = part.default is not None and part.default.end > part.default.start
+        nothing = value is None or (value.view is None and value.items is None)
+        if value is None or nothing or (outside and given):
             if operator.endswith(("-", "=")) and part.default is not None:
                 view, unknown, _ = self.text(part.default, part.view)
                 if part.default.start == part.default.end:  # ${X:-}: it comes from outside
@@ -198,7 +211,8 @@ class Variables:
         if value.items is not None:
             texts = [item.view for item in value.items[:1]]
             return texts[0] if texts and not operator.startswith("[") else None
-        return None if self.guarded and value.off else value.view
+        empty = value.off or (value.view is not None and not value.view.text)
+        return None if self.guarded and empty else value.view
 
 
 def interpolated(
