@@ -164,6 +164,23 @@ FOUND: dict[str, tuple[str, str, str, str | None, str | None]] = {
         "    --speculative-config '{{\"method\": \"eagle3\", \"model\": \"{draft}\"}}'\n",
         "vllm", "a/b", "c/d",
     ),
+    "a benchmark of TensorRT-LLM's": (
+        "bench.sh",
+        "trtllm-bench --model a/b throughput --dataset x.txt --config bench.yaml "
+        "--speculative_config '{\"decoding_type\": \"MTP\"}'\n",
+        "tensorrt-llm", "a/b", None,
+    ),
+    "an engine of TensorRT-LLM's that is built": (
+        "build.sh",
+        "trtllm-build --checkpoint_dir x --output_dir y --speculative_decoding_mode eagle\n",
+        "tensorrt-llm", None, None,
+    ),
+    "options in the environment of a container": (
+        "compose.yml",
+        "services:\n  a:\n    image: mine\n    environment:\n"
+        "      EXTRA_ARGS: --spec-type draft-mtp -m /m/a.gguf\n",
+        "llama.cpp", "/m/a.gguf", None,
+    ),
     "a fenced command with a prompt": (
         "README.md",
         "# Use\n\n```console\n$ llama-server -m a.gguf --spec-type draft-mtp\n```\n",
@@ -233,6 +250,11 @@ LEFT_ALONE = {
         "value = option_value(argv, '--speculative-config')\n"
         "typer.echo('launch it without --speculative-config for that')\n"
         "text = f'--speculative-config {value!r}'\n",
+    ),
+    "the record of a measurement": (
+        "results.json",
+        '{"runs": [{"args": "--speculative-algorithm EAGLE3 --model-path a/b", '
+        '"tok_per_s": 61.5}]}',
     ),
     "a changelog": (
         "changes.yaml", "- notes:\n  - we now pass the option --speculative-config everywhere\n",
@@ -345,7 +367,8 @@ def test_what_a_function_makes_of_a_value_is_a_value() -> None:
 def test_each_branch_that_speculates_is_a_setup_of_its_own() -> None:
     text = (
         'case "$1" in\n'
-        "  big) M=a/big; EXTRA='--speculative-algorithm EAGLE3 --speculative-draft-model-path c/d' ;;\n"
+        "  big) M=a/big; EXTRA='--speculative-algorithm EAGLE3'\n"
+        "    EXTRA+=' --speculative-draft-model-path c/d' ;;\n"
         "  own) M=a/own; EXTRA='--speculative-algorithm NEXTN' ;;\n"
         "  old) M=a/old; EXTRA= ;;\n  *) echo 'big, own or old'; exit 1 ;;\nesac\n"
         "sglang serve $M $EXTRA\n"

@@ -25,6 +25,7 @@ from draftcheck.deploy.kinds import (
     python_file,
     shell,
 )
+from draftcheck.deploy.options import forks
 from draftcheck.deploy.options.programs import hinted_bytes
 from draftcheck.deploy.syntax import templates
 from draftcheck.deploy.text import SourceText, TextView, decoded, searchable
@@ -110,6 +111,8 @@ def might(data: bytes, name: str) -> bool:
         return False
     if _ALWAYS.fullmatch(_base(name)):
         return True
+    if name.endswith(".py") and forks.is_source(name):
+        return False
     if "." not in _base(name) and b"\0" in data[:1024]:
         return False
     return hinted_bytes(searchable(data))

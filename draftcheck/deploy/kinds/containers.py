@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 
+from draftcheck.deploy import leftovers
 from draftcheck.deploy.deployment import TOO_MUCH, Contents, DocumentTree, split
 from draftcheck.deploy.kinds import shell
 from draftcheck.deploy.options import programs
@@ -29,6 +30,7 @@ Fill = Callable[[TextView], TextView]
 _LINES_OF_OPTIONS = re.compile(
     r"[^\n#\\&|;]+(?=\n[ \t]*-)(?:\n[ \t]*(?:-[^\n]*[^\n\\&|;]|#[^\n]*|(?=\n)))+"
 )
+_TAGS = ("version", "tag", "imageTag", "image_tag")
 _REFERENCE = re.compile(r"\$\$|\$\(([A-Za-z_][\w.-]*)\)")
 
 
@@ -71,6 +73,16 @@ class ContainerReader:
         unknown = repository.unknown or (tag.unknown if tag else None)
         stands = tag or repository
         return Word(text, stands.place, stands.view.vague(text, 0, 0), unknown)
+
+    def image_in(self, mapping: DocumentTree) -> Word | None:
+        """The image that a mapping names; its tag may stand under a key of its own."""
+        image = self.image(mapping.get("image"))
+        names = (found for name in _TAGS if (found := self.word(mapping.get(name))) is not None)
+        tag = next(names, None)
+        if image is None or tag is None or not tag.text or ":" in image.text.rpartition("/")[2]:
+            return image
+        text = f"{image.text}:{tag.text}"
+        return Word(text, tag.place, tag.view.vague(text, 0, 0), image.unknown or tag.unknown)
 
     def environment(self, tree: DocumentTree | None) -> dict[str, Word]:
         """Variables: a mapping, a list of NAME=value, or of mappings with name and value."""
@@ -244,7 +256,7 @@ def _container(
         runtime = mapping.get("modelFormat", "name") or mapping.get("engine")
         model = mapping.get("storageUri") or mapping.get("url")
         words[:0] = started(runtime, model)
-    reader.emit(references(words, env), reader.image(image), env)
+    reader.emit(references(words, env), reader.image_in(mapping), env)
 
 
 _MACRO = re.compile(r"^[ \t]*#.*$|\$\{([\w.-]+)\}", re.MULTILINE)
@@ -378,7 +390,7 @@ def _around(reader: ContainerReader, mapping: DocumentTree, above: _Above) -> _A
     container = mapping.get("container")
     inner = container.get("image") if container is not None else None
     base = mapping.get("base_image", "image")
-    image = reader.image(mapping.get("image") or inner or container or base)
+    image = reader.image_in(mapping) or reader.image(inner or container or base)
     if image is None and mapping.get("repository") is not None and mapping.get("tag") is not None:
         image = reader.image(mapping)
     if image is not None:
@@ -500,6 +512,8 @@ def read_json(view: TextView, contents: Contents) -> None:
     worth = _WORTH.search(view.text) or programs.starts_engine(view.text)
     worth = worth or programs.signed(view.text.encode(errors="replace"))
     if _NOT_WORTH.fullmatch(view.name) or (view.name != "model.json" and not worth):
+        return
+    if leftovers.is_record(view.text):
         return
     tree = json_places.parse_view(view, contents, "JSON")
     if tree is None or tree.word is not None:

@@ -227,8 +227,8 @@ def _texts(values: PythonValues, contents: Contents, quiet: set[int]) -> None:
     for node, scope in values.texts:
         if id(node) in quiet or node.lineno in understood:
             continue
-        constant = isinstance(node, ast.Constant)
-        if constant and not (isinstance(node.value, str) and "--" in node.value):
+        constant = getattr(node, "value", None)
+        if isinstance(node, ast.Constant) and not (isinstance(constant, str) and "--" in constant):
             continue
         word = values.read(node, scope).word
         if word is None or word.kind != "str" or not any(map(is_sign, word.text.split())):
