@@ -97,6 +97,9 @@ def _of_command(
             setting.add(GivenOption(name, named, word, ENV, option=setting.view.option(name)))
     given.read_words(setting, words, row.positional)
     setting.entries = [entry for entry in setting.entries if entry.name not in row.own]
+    if row.part:  # whose the other words are is not sure
+        known = setting.entries
+        setting.entries = [e for e in known if e.option or checks.SPECULATION.search(e.name)]
     _config_files(setting, beside)
     given.objects(setting)
     made = _deployment(setting, told, command.place, table.file.programs.get(row.letter, ""))

@@ -181,6 +181,26 @@ FOUND: dict[str, tuple[str, str, str, str | None, str | None]] = {
         "      EXTRA_ARGS: --spec-type draft-mtp -m /m/a.gguf\n",
         "llama.cpp", "/m/a.gguf", None,
     ),
+    "JSON that printf makes": (
+        "run.sh",
+        "D=c/d\nS=$(printf '{\"method\": \"eagle3\", \"model\": \"%s\"}' \\\n  \"$D\")\n"
+        'vllm serve a/b --speculative-config "$S"\n',
+        "vllm", "a/b", "c/d",
+    ),
+    "a function that runs a shell": (
+        "run.sh",
+        'as() { sudo "$@"; }\nas -u llm bash -c "cd /x && vllm serve a/b '
+        "--speculative-config '{\\\"method\\\": \\\"ngram\\\"}'\"\n",
+        "vllm", "a/b", None,
+    ),
+    "LM Studio's command line": (
+        "load.sh", "lms load a --speculative-draft-simple --speculative-draft-model b -y\n",
+        "lm-studio", "a", "b",
+    ),
+    "a preset with comments behind values": (
+        "models.ini", "[a]\nmodel = /m/a.gguf ; the big one\nspec-type = draft-mtp  # by itself\n",
+        "llama.cpp", "/m/a.gguf", None,
+    ),
     "a fenced command with a prompt": (
         "README.md",
         "# Use\n\n```console\n$ llama-server -m a.gguf --spec-type draft-mtp\n```\n",
@@ -387,6 +407,34 @@ def test_the_method_of_an_if_is_one_of_two() -> None:
     )
     found, _ = looked("run.sh", text)
     assert [setup.method for setup in found] == ["ngram", "eagle3"]
+
+
+@pytest.mark.parametrize(
+    "given",
+    ['[ -n "$S" ] && ARGS+=(--spec-type "$S")', 'if [[ $S ]]; then ARGS+=(--spec-type "$S"); fi'],
+)
+def test_a_branch_that_switches_it_off_sets_nothing_up(given: str) -> None:
+    text = (
+        "ARGS=(-m a.gguf)\ncase $1 in\n  mtp) S=draft-mtp ;;\n  off) S= ;;\nesac\n"
+        f'{given}\nllama-server "${{ARGS[@]}}"\n'
+    )
+    (setup,), seen = looked("run.sh", text)
+    assert (setup.method, seen) == ("draft-mtp", [])
+
+
+def test_words_that_may_be_another_programs_are_not_judged() -> None:
+    text = "./mine  # a comment ends the command \\\n  -v x:y --spec-type draft-mtp\n"
+    (setup,), _ = looked("run.sh", text)
+    assert not setup.findings
+
+
+def test_a_macro_that_no_model_uses_starts_nothing() -> None:
+    text = (
+        "macros:\n  old: --spec-type ngram-mod\n  new: --spec-type draft-mtp\nmodels:\n"
+        "  a:\n    cmd: llama-server -m a.gguf ${new}\n"
+    )
+    (setup,), seen = looked("config.yaml", text)
+    assert (setup.method, seen) == ("draft-mtp", [])
 
 
 def test_options_of_the_script_itself_part_nothing() -> None:

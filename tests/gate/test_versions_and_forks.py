@@ -237,7 +237,7 @@ def test_lock_leaves_forks_alone(repo: Repo) -> None:
         (
             {"serve.yaml": "spec:\n  image: vllm/vllm-openai\n  version: v0.9.0\n  items:\n"
                            "  - args: [vllm, serve, a/b, --speculative-config.method, ngram]\n"},
-            "0.9.0", "serve.yaml:3",
+            "0.9.0", "image tag v0.9.0",
         ),
         (
             {"chart/values.global.yaml": "vllm:\n  image:\n    repository: vllm/vllm-openai\n"

@@ -26,7 +26,7 @@ from draftcheck.deploy.kinds import (
     shell,
 )
 from draftcheck.deploy.options import forks
-from draftcheck.deploy.options.programs import hinted_bytes
+from draftcheck.deploy.options.programs import hinted_bytes, signed
 from draftcheck.deploy.syntax import templates
 from draftcheck.deploy.text import SourceText, TextView, decoded, searchable
 from draftcheck.values.findings import FilePlace
@@ -142,6 +142,8 @@ def read(data: bytes, name: str, outside: Mapping[str, str] | None = None) -> Co
         return None
     first = FilePlace(name, 1)
     if len(data) > MAX_BYTES:
+        if not signed(searchable(data)):
+            return None
         text = f"larger than {MAX_BYTES:,} bytes: not read"
         return Contents(_inside, troubles=[FileTrouble(first, text)])
     file = decoded(data)

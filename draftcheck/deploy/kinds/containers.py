@@ -266,6 +266,8 @@ def read_llama_swap(view: TextView, contents: Contents) -> None:
     """A command per model, with macros."""
     for tree in parse(view, contents):
         shared = _macros(tree)
+        # A macro that no model uses starts nothing.
+        contents.replaced += [value.word for _, value in tree.pairs("macros") if value.word]
         for key, model in tree.pairs("models"):
             macros = {**shared, **_macros(model)}
             macros["MODEL_ID"] = view.instead(key.text, 0, 0)

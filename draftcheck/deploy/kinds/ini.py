@@ -57,10 +57,18 @@ def read(view: TextView, contents: Contents) -> None:
     if found and not runs and view.name.endswith(".ini"):
         entries = list[tuple[Word, DocumentTree]]()
         for section in found:
-            pairs = ((key.word(), DocumentTree.of(value.word())) for key, value in section.settings)
+            pairs = (
+                (key.word(), DocumentTree.of(_without_comment(value).word()))
+                for key, value in section.settings
+            )
             heading = section.heading
             entries.append((heading.word(), DocumentTree(heading.place(), entries=tuple(pairs))))
         contents.document("llama-preset", DocumentTree(view.place(0, 0), entries=tuple(entries)))
+
+
+def _without_comment(value: TextView) -> TextView:
+    """llama.cpp common/preset.cpp: a value ends where ; or # stands."""
+    return value.slice(0, len(re.split("[;#]", value.text, maxsplit=1)[0].rstrip()))
 
 
 def sections(view: TextView) -> list[IniSection]:

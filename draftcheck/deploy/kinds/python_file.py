@@ -73,6 +73,8 @@ def _calls(tree: ast.Module, values: PythonValues) -> list[tuple[ast.Call, Pytho
     found = list[tuple[ast.Call, PythonScope]]()
     values.scopes.append(PythonScope())
     waiting: list[tuple[ast.AST, PythonScope]] = [(tree, values.scopes[0])]
+    inner = set[int]()
+    """Parts of a longer text."""
     while waiting:
         node, scope = waiting.pop()
         if isinstance(node, ast.Call):
@@ -80,8 +82,10 @@ def _calls(tree: ast.Module, values: PythonValues) -> list[tuple[ast.Call, Pytho
             _grows(node, scope, values)
         elif isinstance(node, ast.List):
             values.lists.append((node, scope))
-        elif isinstance(node, ast.Constant | ast.JoinedStr | ast.BinOp):
+        elif isinstance(node, ast.Constant | ast.JoinedStr | ast.BinOp) and id(node) not in inner:
             values.texts.append((node, scope))
+            if not isinstance(node, ast.Constant):
+                inner.update(map(id, ast.iter_child_nodes(node)))
         _binds(node, scope, values)
         if isinstance(node, ast.Return) and node.value is not None and scope.function:
             outer = scope.parent or scope
@@ -227,8 +231,8 @@ def _texts(values: PythonValues, contents: Contents, quiet: set[int]) -> None:
     for node, scope in values.texts:
         if id(node) in quiet or node.lineno in understood:
             continue
-        constant = getattr(node, "value", None)
-        if isinstance(node, ast.Constant) and not (isinstance(constant, str) and "--" in constant):
+        start, end = values.span(node)
+        if "--" not in values.view.text[start:end]:
             continue
         word = values.read(node, scope).word
         if word is None or word.kind != "str" or not any(map(is_sign, word.text.split())):

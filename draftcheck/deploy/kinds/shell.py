@@ -8,6 +8,7 @@ is read like a file of its own.
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -131,6 +132,8 @@ class ShellScript:
     """Whether the pattern of a case is being read: it runs nothing."""
     _parted: bool = False
     """This is one of several ways through the script."""
+    _skipped: bool = False
+    """Behind a test that fails: what follows does not happen."""
     _tested: bool = False
     """Behind `[ … ] &&`: what follows depends on it."""
 
@@ -154,7 +157,7 @@ class ShellScript:
             at = start
             while at < stop:
                 fork = self._forks.get(at)
-                ways = self._ways(fork) if fork is not None and not self._pattern else []
+                ways = self._ways(at, fork) if fork is not None and not self._pattern else []
                 if fork is not None and ways:
                     self._flush()
                     rest = [(fork.end, stop, 0), *ranges[number + 1 :]]
@@ -193,16 +196,35 @@ class ShellScript:
         else:
             self._parens = max(self._parens - (token.text == ")"), 0)
             tested = self._tested or (bool(self._words) and self._tests())
+            fails = token.text == "&&" and self._fails(self._words)
             self._flush()
+            self._skipped = fails
             self._tested = tested and token.text in ("&&", "||")
             self._pattern = self._cases > 0 and token.text in _NEXT_PATTERN
         return at
 
+    def _statement(self, at: int) -> list[RawWord]:
+        words = itertools.takewhile(
+            lambda token: isinstance(token, RawWord), self._tokens[at : at + 6]
+        )
+        return [word for word in words if isinstance(word, RawWord)]
+
+    def _fails(self, words: list[RawWord]) -> bool:
+        """Whether it is asked for a value that this way leaves empty: [ -n "$X" ], [ "$X" ]."""
+        asked = [word for word in words if word.bare not in ("]", "]]", "-n", *_BETWEEN)]
+        if len(asked) != 2 or asked[0].bare not in _TESTS:
+            return False
+        parts = [part for part in asked[1].parts if part.name or not part.known or part.view.text]
+        value = self.variables.values.get(parts[0].name or "") if len(parts) == 1 else None
+        return value is not None and value.empty and not value.branch
+
     def _tests(self) -> bool:
         return next((w.bare for w in self._words if w.bare not in _BETWEEN), None) in _TESTS
 
-    def _ways(self, fork: Fork) -> list[list[tuple[int, int, int]]]:
+    def _ways(self, at: int, fork: Fork) -> list[list[tuple[int, int, int]]]:
         """The branches that set speculation up, and all others as one; empty: no need to part."""
+        if not fork.case and len(fork.bodies) < 3 and self._fails(self._statement(at + 1)):
+            return [[(*body, 0) for body in fork.bodies[1:]]]
         if fork.options or self.contents.ways <= 0:
             return []
         told = {body: self._assigns(body) for body in fork.bodies}
@@ -216,7 +238,8 @@ class ShellScript:
             return []
         ways = [[(*body, 0)] for body in speak]
         if others:
-            ways.append([(0, 0, 1), *((*body, 0) for body in others), (0, 0, -1)])
+            several = int(len(others) > 1)
+            ways.append([(0, 0, several), *((*body, 0) for body in others), (0, 0, -several)])
         elif not fork.closed:
             ways.append([])
         if len(ways) > self.contents.ways:
@@ -289,6 +312,8 @@ class ShellScript:
         if branch:
             items = [replace(item, maybe=True) for item in items]
         value = VariableValue(items=items, branch=branch)
+        if self._skipped:
+            return at
         (self.variables.append if match[3] else self.variables.assign)(match[1], value)
         return at
 
@@ -298,7 +323,7 @@ class ShellScript:
         written, self._written = self._written, []
         words = self._structure(words)
         self.variables.guarded = self._in_branch
-        if words and words[0].bare in _TESTS:
+        if self._skipped or (words and words[0].bare in _TESTS):
             return
         assigned = list[tuple[re.Match[str], RawWord]]()
         while words and (match := self._assignment(words[0])):
@@ -472,7 +497,11 @@ class Unwrapping:
             if row is None:
                 if _PYTHON.fullmatch(name) and len(args) > 2 and args[1].text == "-c":
                     file_inside(args[2].view, "-c.py", self.contents)
-                break
+                inner = self._of_function(args)
+                if inner is None:
+                    break
+                args = inner
+                continue
             rest = FORMS[row.form](self, row, args)
             if rest is None:  # it was read in another way
                 return
@@ -482,6 +511,13 @@ class Unwrapping:
         else:
             self.contents.cut_at(args[0].place, TOO_MUCH)
         self.contents.command(args, self.place, self.image, self.env)
+
+    def _of_function(self, args: list[Word]) -> list[Word] | None:
+        """What a function or a program of one's own is given to run: … bash -c 'script'."""
+        for at in range(1, min(len(args) - 2, 8)):
+            if _form(base(args[at])) == "shell" and _CLUSTER_C.fullmatch(args[at + 1].text):
+                return None if _TALKS.fullmatch(base(args[0])) else args[at:]
+        return None
 
     def _command(self, row: Wrapper, args: list[Word]) -> list[Word]:
         at = 1

@@ -30,6 +30,8 @@ _PRINTED = re.compile(
     r"\$\([ \t]*cat[ \t]*<<-?[ \t]*(?P<quote>['\"]?)(?P<end>\w+)(?P=quote)[ \t]*\n"
     r"(?P<body>(?:(?![ \t]*(?P=end)[ \t]*\n).*\n){0,200}?)[ \t]*(?P=end)[ \t]*\n[ \t]*\)"
 )
+_PRINTF = re.compile(r"\$\([ \t]*printf[ \t]+'(?P<format>[^'\\]*)'")
+_PLACE = re.compile(r"%[sdg]")
 _NAME = re.compile(r"[A-Za-z_]\w*|[0-9@*#?$!-]")
 _REDIRECTS = re.compile(r"\d*(<<<|>>|>&|<&|>\||<>|[<>])|&>>?")
 _HEREDOC = re.compile(r"\d*<<-?")
@@ -38,6 +40,8 @@ _ARITHMETIC = re.compile(r"\(\((?:[^()\n]|\((?:[^()\n]|\([^()\n]*\))*\))*\)\)")
 _BACKTICK = re.compile(r"`(?:[^`\\]|\\.)*`", re.DOTALL)
 MAX_NESTING = 4
 MAX_OPEN = 20
+MAX_PRINTED = 50
+"""Words that a printf puts into its text."""
 
 
 @dataclass(slots=True)
@@ -268,6 +272,11 @@ class Lexer:
         if printed and depth < MAX_NESTING and (printed["quote"] or "\\" not in printed["body"]):
             self._document(printed, parts, depth)
             return printed.end()
+        formatted = _PRINTF.match(text, at, stop) if text.startswith("$(", at) else None
+        if formatted and depth < MAX_NESTING:
+            end = self._skip(at, stop, quoted)
+            self._formatted(formatted, end - 1, parts, depth)
+            return end
         if text.startswith(("$(", "${"), at) or text[at] == "`":
             end = self._skip(at, stop, quoted)
             part = WordPart(self.view.slice(at, end), quoted=quoted, known=False)
@@ -288,6 +297,25 @@ class Lexer:
             parts.append(WordPart(self.view.slice(at, dollar), quoted=True))
             at = self._dollar(dollar, end, parts, True, depth + 1)
         parts.append(WordPart(self.view.slice(at, end), quoted=True))
+
+    def _formatted(
+        self, printed: re.Match[str], end: int, parts: list[WordPart], depth: int
+    ) -> None:
+        """$(printf 'text %s' word …): the text, with the words in their places."""
+        words, at = list[RawWord](), printed.end()
+        while at < end and len(words) < MAX_PRINTED:
+            blank = _BLANK.match(self.view.text, at)
+            word = self.word(blank.end() if blank else at, depth + 1, end)
+            if word.end <= at:
+                break
+            words, at = [*words, word], word.end
+        at, last = printed.span("format")
+        for place in _PLACE.finditer(self.view.text, at, last):
+            parts.append(WordPart(self.view.slice(at, place.start()), quoted=True))
+            unknown = WordPart(self.view.slice(*place.span()), quoted=True, known=False)
+            parts += words.pop(0).parts if words else [unknown]
+            at = place.end()
+        parts.append(WordPart(self.view.slice(at, last), quoted=True))
 
     def _ansi(self, at: int, stop: int, parts: list[WordPart]) -> int:
         end = at + 2

@@ -41,6 +41,10 @@ class VariableValue:
         return self.view is not None and self.view.text.lower() in _OFF
 
     @property
+    def empty(self) -> bool:
+        return self.view is not None and not self.view.text
+
+    @property
     def words(self) -> list[Word]:
         return [self.view.word()] if self.view is not None and self.view.text else []
 
@@ -58,7 +62,7 @@ def _either(old: VariableValue, new: VariableValue) -> VariableValue:
     Of two lists of words the last that is not empty is taken: its words are marked as uncertain.
     """
     if new.argument:
-        return VariableValue(branch=True) if old.off else old
+        return VariableValue(branch=True) if old.off or old.empty else old
     if old.items is not None and new.items is not None:
         return new if new.items else old
     if old.view is not None and new.view is not None:
@@ -211,8 +215,7 @@ class Variables:
         if value.items is not None:
             texts = [item.view for item in value.items[:1]]
             return texts[0] if texts and not operator.startswith("[") else None
-        empty = value.off or (value.view is not None and not value.view.text)
-        return None if self.guarded and empty else value.view
+        return None if self.guarded and (value.off or value.empty) else value.view
 
 
 def interpolated(
