@@ -137,6 +137,11 @@ FOUND: dict[str, tuple[str, str, str, str | None, str | None]] = {
         'arm fast "--speculative-algorithm NGRAM --model-path a/b"\n',
         "sglang", "a/b", None,
     ),
+    "options behind the name of a function": (
+        "ab.sh",
+        'arm() { lms load big "${@:2}"; }\narm off\narm on --speculative-draft-mtp -y\n',
+        "lm-studio", None, None,
+    ),
     "keywords that are added under a condition": (
         "serve.py",
         "import sglang as sgl\nkw = dict(model_path='a/b', tp_size=2)\nif spec:\n"
@@ -183,7 +188,8 @@ FOUND: dict[str, tuple[str, str, str, str | None, str | None]] = {
     ),
     "JSON that printf makes": (
         "run.sh",
-        "D=c/d\nS=$(printf '{\"method\": \"eagle3\", \"model\": \"%s\"}' \\\n  \"$D\")\n"
+        "D=c/d\nS=$(printf '{\"method\": \"eagle3\", \"model\": \"%s\","
+        " \"num_speculative_tokens\": %s}' \\\n  \"$D\" \"$N\")\n"
         'vllm serve a/b --speculative-config "$S"\n',
         "vllm", "a/b", "c/d",
     ),
@@ -462,3 +468,14 @@ def test_a_thousand_branches_are_read_in_time_that_grows_with_them() -> None:
     case = "case $X in\n a) A='--spec-type draft-mtp' ;;\n b) A='--spec-type ngram-mod' ;;\nesac\n"
     found, seen = looked("run.sh", case * 500 + "llama-server -m a.gguf $A\n")
     assert found or seen
+
+
+def test_a_name_that_is_made_of_itself_is_unknown() -> None:
+    program = (
+        "import subprocess\nfrom pathlib import Path\ndef run(model):\n    model = Path(model)\n"
+        "    subprocess.run(['llama-server', '-m', str(model), '--spec-type', 'draft-mtp'])\n"
+    )
+    contents = choose.read(program.encode(), "run.py")
+    assert contents is not None and contents.troubles == []
+    (setup,), _ = looked("run.py", program)
+    assert setup.target is not None and setup.target.unknown is not None

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Literal
 
-from draftcheck.deploy.deployment import TOO_MUCH, Contents
+from draftcheck.deploy.deployment import TOO_MUCH, Command, Contents
 from draftcheck.deploy.options.programs import hinted, is_options, is_sign, speculates
 from draftcheck.deploy.syntax.shell_words import Lexer, Operator, RawWord
 from draftcheck.deploy.syntax.templates import HOLE, TOO_LONG
@@ -288,7 +288,7 @@ class ShellScript:
             if array:
                 self._words.pop()
                 return self._array(array, tokens, at)
-            self._words.pop()  # NAME() begins a function
+            self.contents.functions.add(self._words.pop().bare or "")  # NAME() begins a function
             after = tokens[at] if at < len(tokens) else None
             return at + (isinstance(after, Operator) and after.text == ")")
         self._flush()
@@ -344,6 +344,7 @@ class ShellScript:
                 self.variables.values[words[1].bare or ""] = VariableValue()
                 return []
             if bare == "function":
+                self.contents.functions.update(word.bare or "" for word in words[1:2])
                 return []
             if bare in _OPENING:
                 self._branches += 1
@@ -414,6 +415,9 @@ class ShellScript:
         for arg in (*args[1:], *env.values()):  # a function, or a script that reads a variable
             if is_options(arg.view.text) and not _TALKS.fullmatch(base(args[0])):
                 self.contents.loose_options(arg.view, self.image)
+        options = next((n for n, arg in enumerate(args) if arg.text.startswith("-")), 0)
+        if bare in self.contents.functions and any(is_sign(arg.text) for arg in args):
+            self.contents.loose.append(Command(tuple(args[options:]), place, self.image))
         env = {**self.env, **self.variables.environment(), **env}
         if not self._bodies(args, written):
             Unwrapping(self.contents, self.variables, place, self.image, env).emit(args)

@@ -90,6 +90,8 @@ class PythonValues:
         self.scopes: list[PythonScope] = []
         self.lists: list[tuple[ast.List, PythonScope]] = []
         self.texts: list[tuple[ast.expr, PythonScope]] = []
+        self.reading: set[int] = set()
+        """Values that are being worked out: one that is made of itself is not known."""
         self.steps = 0
         self.cut = False
         """Whether something was too long or too deep to be followed."""
@@ -243,7 +245,11 @@ class PythonValues:
             if default is None or _says_nothing(default):  # it comes from outside
                 return self.unknown(node)
             return self.read(default, scope, depth + 1)
+        if id(found[0]) in self.reading:  # path = Path(path)
+            return self.unknown(node)
+        self.reading.add(id(found[0]))
         tree = self.read(found[0], found[1], depth + 1)
+        self.reading.discard(id(found[0]))
         more = sorted(found[1].added.get(dotted, []), key=lambda each: each[1].lineno)
         if tree.items is not None and more:
             extra = [self.read(value, found[1], depth + 1) for key, value in more if key is None]

@@ -40,8 +40,6 @@ _ARITHMETIC = re.compile(r"\(\((?:[^()\n]|\((?:[^()\n]|\([^()\n]*\))*\))*\)\)")
 _BACKTICK = re.compile(r"`(?:[^`\\]|\\.)*`", re.DOTALL)
 MAX_NESTING = 4
 MAX_OPEN = 20
-MAX_PRINTED = 50
-"""Words that a printf puts into its text."""
 
 
 @dataclass(slots=True)
@@ -273,9 +271,9 @@ class Lexer:
             self._document(printed, parts, depth)
             return printed.end()
         formatted = _PRINTF.match(text, at, stop) if text.startswith("$(", at) else None
-        if formatted and depth < MAX_NESTING:
+        if formatted and self._open < MAX_OPEN:
             end = self._skip(at, stop, quoted)
-            self._formatted(formatted, end - 1, parts, depth)
+            self._formatted(formatted, end - 1, parts)
             return end
         if text.startswith(("$(", "${"), at) or text[at] == "`":
             end = self._skip(at, stop, quoted)
@@ -298,22 +296,17 @@ class Lexer:
             at = self._dollar(dollar, end, parts, True, depth + 1)
         parts.append(WordPart(self.view.slice(at, end), quoted=True))
 
-    def _formatted(
-        self, printed: re.Match[str], end: int, parts: list[WordPart], depth: int
-    ) -> None:
+    def _formatted(self, printed: re.Match[str], end: int, parts: list[WordPart]) -> None:
         """$(printf 'text %s' word …): the text, with the words in their places."""
-        words, at = list[RawWord](), printed.end()
-        while at < end and len(words) < MAX_PRINTED:
-            blank = _BLANK.match(self.view.text, at)
-            word = self.word(blank.end() if blank else at, depth + 1, end)
-            if word.end <= at:
-                break
-            words, at = [*words, word], word.end
+        aside = Lexer(self.view, _ends=self._ends, _open=self._open)
+        tokens, _ = aside._tokens(printed.end(), end, inside=False)
+        words = iter([token for token in tokens if isinstance(token, RawWord)])
         at, last = printed.span("format")
         for place in _PLACE.finditer(self.view.text, at, last):
             parts.append(WordPart(self.view.slice(at, place.start()), quoted=True))
             unknown = WordPart(self.view.slice(*place.span()), quoted=True, known=False)
-            parts += words.pop(0).parts if words else [unknown]
+            word = next(words, None)
+            parts += word.parts if word is not None else [unknown]
             at = place.end()
         parts.append(WordPart(self.view.slice(at, last), quoted=True))
 
