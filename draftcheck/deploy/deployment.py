@@ -162,6 +162,8 @@ class Contents:
     """Words that other ways through a script use."""
     seen: list[FileTrouble] = field(default_factory=list)
     """Options of speculation that stand in none of its setups."""
+    spoken: set[int] = field(default_factory=set)
+    """Lines that a script only prints."""
     functions: set[str] = field(default_factory=set)
     """Names of the functions that its scripts define."""
     ways: int = 48

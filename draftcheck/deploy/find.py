@@ -61,7 +61,7 @@ def find(
             made.append(_of_command(command, *start, versions, beside))
             understood |= leftovers.lines_of(command)
     if contents.source is not None and not contents.source.name.lower().endswith(SUFFIXES):
-        contents.seen += leftovers.find(contents.source, understood)
+        contents.seen += leftovers.find(contents.source, understood | contents.spoken)
     return _different(made)
 
 

@@ -142,6 +142,20 @@ FOUND: dict[str, tuple[str, str, str, str | None, str | None]] = {
         'arm() { lms load big "${@:2}"; }\narm off\narm on --speculative-draft-mtp -y\n',
         "lm-studio", None, None,
     ),
+    "keywords that are sifted before": (
+        "tests/benchmark.py",
+        "from vllm import LLM\nkw = {'model': 'a/b', 'dtype': None}\n"
+        "kw = {k: v for k, v in kw.items() if v is not None}\nif fast:\n"
+        "    kw['speculative_config'] = {'method': 'draft_model', 'model': 'c/d'}\n"
+        "llm = LLM(**kw)\n",
+        "vllm", "a/b", "c/d",
+    ),
+    "keywords that somebody else began": (
+        "serve.py",
+        "from vllm import LLM\ndef start(kw):\n    kw['model'] = 'a/b'\n"
+        "    kw['speculative_config'] = {'method': 'mtp'}\n    return LLM(**kw)\n",
+        "vllm", "a/b", None,
+    ),
     "keywords that are added under a condition": (
         "serve.py",
         "import sglang as sgl\nkw = dict(model_path='a/b', tp_size=2)\nif spec:\n"
@@ -242,6 +256,11 @@ LEFT_ALONE = {
         "usage() {\n  echo 'run [--spec-type TYPE]'\n  cat <<EOF\n"
         "  --model-draft FILE    the draft\nEOF\n}\n",
     ),
+    "a help text of several lines": (
+        "run.sh",
+        "usage() {\n  cat <<EOF\n  --parallel N  must be 1\n"
+        "                when --spec-type is draft-mtp\nEOF\n}\n",
+    ),
     "comments": ("run.sh", "# vllm serve x --speculative-config y\nls  # --spec-type x\n"),
     "somebody else's configuration": (
         "train.yaml",
@@ -260,7 +279,7 @@ LEFT_ALONE = {
         "if '--spec-type' in words:\n    print('--spec-type is set')\n",
     ),
     "what a test expects": (
-        "tests/test_launch.py",
+        "test_launch.py",
         "EXPECTED = ['vllm', 'serve', 'a/b', '--speculative-config', '{}']\n"
         "def argv():\n    return ['llama-server', '--model-draft', 'x.gguf']\n",
     ),
@@ -441,6 +460,18 @@ def test_a_macro_that_no_model_uses_starts_nothing() -> None:
     )
     (setup,), seen = looked("config.yaml", text)
     assert (setup.method, seen) == ("draft-mtp", [])
+
+
+def test_a_script_that_writes_a_configuration_names_its_methods() -> None:
+    text = (
+        'for m in $MODELS; do\n  LINE=""\n  if [ "$MTP" ]; then\n'
+        '    LINE="      --spec-type draft-mtp --spec-draft-n-max ${N}"\n'
+        '  elif [ "$DRAFT" ]; then\n    LINE="      --spec-type draft-dflash -md ${DRAFT}"\n  fi\n'
+        "  cat >> config.yaml <<EOF\n  $m:\n    cmd: |\n      llama-server -m $m\n$LINE\nEOF\n"
+        "done\n"
+    )
+    found, seen = looked("init.sh", text)
+    assert {setup.method for setup in found} == {"draft-mtp", "draft-dflash"} and seen == []
 
 
 def test_options_of_the_script_itself_part_nothing() -> None:

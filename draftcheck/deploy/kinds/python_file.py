@@ -127,7 +127,8 @@ def _binds(node: ast.AST, scope: PythonScope, values: PythonValues) -> None:
             values.imports[alias.asname or alias.name] = f"{node.module or ''}.{alias.name}"
     elif isinstance(node, ast.Assign):
         for target in node.targets:
-            _target(target, node.value, scope, values)
+            if not _sifts(values.dotted(target), node.value, values):
+                _target(target, node.value, scope, values)
     elif isinstance(node, ast.AnnAssign | ast.NamedExpr) and node.value is not None:
         _target(node.target, node.value, scope, values)
     elif isinstance(node, ast.AugAssign):
@@ -139,6 +140,17 @@ def _binds(node: ast.AST, scope: PythonScope, values: PythonValues) -> None:
             scope.bind(name, None)
     elif isinstance(node, ast.For | ast.AsyncFor | ast.comprehension):
         _target(node.target, None, scope, values)
+
+
+def _sifts(name: str, value: ast.expr, values: PythonValues) -> bool:
+    """Whether a name keeps some of what it holds: x = {k: v for k, v in x.items() if v}."""
+    if not isinstance(value, ast.DictComp | ast.ListComp):
+        return False
+    source = value.generators[0].iter
+    return bool(name) and name in (
+        values.dotted(source),
+        values.dotted(source.func).removesuffix(".items") if isinstance(source, ast.Call) else "",
+    )
 
 
 def _target(

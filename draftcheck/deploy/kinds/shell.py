@@ -174,7 +174,6 @@ class ShellScript:
                 at = self._token(token, tokens, at)
             self._flush()
         self.contents.replaced += self.variables.replaced
-        self._unused()
 
     def _token(self, token: RawWord | Operator, tokens: list[RawWord | Operator], at: int) -> int:
         if self._pattern:
@@ -265,12 +264,6 @@ class ShellScript:
     def _speaks(self, body: tuple[int, int]) -> bool:
         first, last = self._tokens[body[0]], self._tokens[body[1] - 1]
         return speculates(self.view.text[first.start : last.end])
-
-    def _unused(self) -> None:
-        """Options that a variable holds: for another script, if nothing here uses them."""
-        for value in self.variables.values.values():
-            if value.view is not None and is_options(value.view.text):
-                self.contents.loose_options(value.view, self.image)
 
     def _in_pattern(self, token: RawWord | Operator) -> None:
         if isinstance(token, RawWord) and token.bare == "esac":
@@ -376,6 +369,8 @@ class ShellScript:
 
     def _assign(self, match: re.Match[str], word: RawWord) -> None:
         value = self._assigned(match, word)
+        if value.view is not None and is_options(value.view.text):
+            self.contents.loose_options(value.view, self.image)  # where nothing here uses them
         if match[2]:
             value = VariableValue()
         (self.variables.append if match[3] else self.variables.assign)(match[1], value)
@@ -431,7 +426,12 @@ class ShellScript:
         names = [self.variables.text(target, self.view)[0].text for target in files]
         if body is not None:
             text, _, _ = self.variables.text(body, self.view)
-            return heredoc(args, text, names, self.contents)
+            read = heredoc(args, text, names, self.contents)
+            rest = self.view.text[self.view.text.rfind("\n", 0, body.start - 1) + 1 : body.start]
+            if not read and base(args[0]) == "cat" and "|" not in rest:
+                lines = range(self.view.place(body.start).line, self.view.place(body.end).line + 1)
+                self.contents.spoken.update(lines)
+            return read
         return bool(names) and echoed(args, names[-1], self.contents)
 
 

@@ -23,7 +23,7 @@ _KEYWORDS = re.compile(
 _ADDS = re.compile(r"append|extend|insert|add|\w*_?args?|\w*cmd\w*|\w*command\w*|Popen|run|call")
 _OPTION = re.compile(r"--?[A-Za-z][\w-]*")
 _SENTENCE = re.compile(r"(?:[A-Za-z]{2,}[,:;.]? ){3,}")
-_TEST_FILE = re.compile(r"(?:^|/)(?:tests?/(?:.*/)?[^/]*|test_[^/]*|[^/]*_test|conftest)\.py$")
+_TEST_FILE = re.compile(r"(?:^|/)(?:test_[^/]*|[^/]*_test|conftest)\.py$")
 _Collection = ast.List | ast.Tuple | ast.Set
 
 

@@ -243,7 +243,7 @@ class PythonValues:
         if found is None:
             default = self.arguments.get(dotted.rpartition(".")[2]) if "." in dotted else None
             if default is None or _says_nothing(default):  # it comes from outside
-                return self.unknown(node)
+                return self._grown(node, dotted, scope, depth) or self.unknown(node)
             return self.read(default, scope, depth + 1)
         if id(found[0]) in self.reading:  # path = Path(path)
             return self.unknown(node)
@@ -264,6 +264,20 @@ class PythonValues:
                 entries += [(self.named(key, value), inner)] if key else inner.entries or ()
             return DocumentTree(tree.place, entries=self._most(*tree.entries, *entries))
         return tree
+
+    def _grown(
+        self, node: ast.expr, dotted: str, scope: PythonScope, depth: int
+    ) -> DocumentTree | None:
+        """What is put into a mapping that comes from outside."""
+        at: PythonScope | None = scope
+        while at is not None and dotted not in at.added:
+            at = at.parent
+        entries = [
+            (self.named(key, value), self.read(value, at, depth + 1))
+            for key, value in (at.added[dotted] if at is not None else ())
+            if key and at is not None
+        ]
+        return DocumentTree(self.place(node), entries=self._most(*entries)) if entries else None
 
     def _dict(self, node: ast.Dict, scope: PythonScope, depth: int) -> DocumentTree:
         entries = list[tuple[Word, DocumentTree]]()
