@@ -214,7 +214,8 @@ class Contents:
         """Add options that a text holds."""
         words = split(view, self)
         if words and len(self.loose) < MAX_FOUND:
-            self.loose.append(Command(tuple(words), around(words), image))
+            options = [word for word in words if word.text.startswith("-")]
+            self.loose.append(Command(tuple(words), around(options or words), image))
 
     def document(self, kind: str, tree: DocumentTree, name: str = "") -> None:
         if len(self.documents) < MAX_FOUND:

@@ -36,6 +36,10 @@ _MEASURED = re.compile(
     r"|accept\w*_(?:rate|len)|elapsed|duration|seconds|_ms\b)[^\"\n]{0,40}\"\s*:\s*\d+\.\d",
     re.IGNORECASE,
 )
+_BLOCK = re.compile(r"<#.*?#>", re.DOTALL)
+_TOLD = re.compile(
+    r"(?i)\b(?:notes?|desc\w*|comment|help|label|title|summary)[\"']?\s*[:=]\s*[\"']"
+)
 _SENTENCE = re.compile(r"(?:[A-Za-z]{2,}[,:;.]? ){3,}")
 _DATA = (".yaml", ".yml", ".json")
 _EQUALS = (".py", ".ipynb", ".toml", ".ini", ".cfg", ".conf")
@@ -87,6 +91,9 @@ def find(source: SourceText, understood: set[int]) -> list[FileTrouble]:
         return []
     telling = _of_program(source.text, name) if name.endswith(".py") else None
     places, names = list[FilePlace](), dict[str, None]()
+    if name.endswith(".ps1"):
+        comments = (source.place(*found.span()) for found in _BLOCK.finditer(source.text))
+        understood = understood | _lines(comments)
     for match in programs.sign_pattern().finditer(source.text):
         line, column = source.at(match.start())
         start = source.lines[line - 1]
@@ -116,6 +123,7 @@ def _talks(line: str, at: int) -> bool:
         or _HELP.match(line)
         or _PATTERN.match(line)
         or _COMPARED.search(before)
+        or _TOLD.search(before)
         or before.endswith("`")
     )
 

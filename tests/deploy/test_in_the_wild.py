@@ -142,6 +142,23 @@ FOUND: dict[str, tuple[str, str, str, str | None, str | None]] = {
         'arm() { lms load big "${@:2}"; }\narm off\narm on --speculative-draft-mtp -y\n',
         "lm-studio", None, None,
     ),
+    "a container whose name is kept": (
+        "run.sh",
+        "ID=$(docker run -d vllm/vllm-openai:v0.15.1 --model a/b "
+        "--speculative-config.method ngram)\n",
+        "vllm", "a/b", None,
+    ),
+    "a function that is run for its output": (
+        "ab.sh",
+        'one() { "$BIN" -m a.gguf "$@"; }\nFAST="$(one --spec-type draft-mtp | tail -1)"\n',
+        "llama.cpp", None, None,
+    ),
+    "a list for a function of PowerShell": (
+        "ab.ps1",
+        "$more = @('--spec-type',$Spec,'--model','a.gguf','-md',(Resolve-Path $D).Path)\n"
+        '$fast = RunOne $more "fast"\n',
+        "llama.cpp", "./a.gguf", "(Resolve-Path $D).Path",
+    ),
     "keywords that are sifted before": (
         "tests/benchmark.py",
         "from vllm import LLM\nkw = {'model': 'a/b', 'dtype': None}\n"
@@ -260,6 +277,10 @@ LEFT_ALONE = {
         "run.sh",
         "usage() {\n  cat <<EOF\n  --parallel N  must be 1\n"
         "                when --spec-type is draft-mtp\nEOF\n}\n",
+    ),
+    "comments of PowerShell": (
+        "run.ps1",
+        "<#\n  compares --spec-type draft-mtp\n#>\n$m = @{ note = 'use --spec-type x' }\n",
     ),
     "comments": ("run.sh", "# vllm serve x --speculative-config y\nls  # --spec-type x\n"),
     "somebody else's configuration": (

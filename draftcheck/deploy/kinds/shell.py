@@ -17,7 +17,7 @@ from typing import Literal
 
 from draftcheck.deploy.deployment import TOO_MUCH, Command, Contents
 from draftcheck.deploy.options.programs import hinted, is_options, is_sign, speculates
-from draftcheck.deploy.syntax.shell_words import Lexer, Operator, RawWord
+from draftcheck.deploy.syntax.shell_words import Lexer, Operator, RawWord, WordPart
 from draftcheck.deploy.syntax.templates import HOLE, TOO_LONG
 from draftcheck.deploy.syntax.variables import Variables, VariableValue, filled
 from draftcheck.deploy.text import TextView, Word, joined
@@ -318,6 +318,8 @@ class ShellScript:
         self.variables.guarded = self._in_branch
         if self._skipped or (words and words[0].bare in _TESTS):
             return
+        for part in (part for word in words for part in word.parts):
+            self._substituted(part)
         assigned = list[tuple[re.Match[str], RawWord]]()
         while words and (match := self._assignment(words[0])):
             assigned.append((match, words.pop(0)))
@@ -328,6 +330,13 @@ class ShellScript:
             return
         for match, word in assigned:
             self._assign(match, word)
+
+    def _substituted(self, part: WordPart) -> None:
+        """$(docker run …): what is run for its output."""
+        text = part.view.text
+        if not part.known and text.startswith("$(") and any(map(is_sign, text.split())):
+            script = part.view.slice(2, len(text) - 1)
+            inside(script, self.contents, self.variables.copy(), self.image, self.env)
 
     def _structure(self, words: list[RawWord]) -> list[RawWord]:
         """Take off if, then, do …; a loop's variable becomes unknown."""

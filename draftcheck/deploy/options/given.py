@@ -365,6 +365,8 @@ def side(setting: GivenOptions, which: str) -> Word | None:
     word, form = named.value, named.option.form if named.option else ""
     if word.unknown:
         return word
+    if not word.text:
+        return None
     if (blank := TO_BE_FILLED_IN.search(word.text)) is not None:
         return replace(word, unknown=blank[0])
     if form == "served":  # a name that only the server can resolve
