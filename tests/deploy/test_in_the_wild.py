@@ -153,6 +153,13 @@ FOUND: dict[str, tuple[str, str, str, str | None, str | None]] = {
         'one() { "$BIN" -m a.gguf "$@"; }\nFAST="$(one --spec-type draft-mtp | tail -1)"\n',
         "llama.cpp", None, None,
     ),
+    "what is off unless PowerShell is told otherwise": (
+        "serve.ps1",
+        "param([string]$Spec = 'none', [string]$Draft = '')\n$a = @('-m', 'a.gguf')\n"
+        "if ($Spec -ne 'none') {\n  $a += @('--spec-type', $Spec)\n"
+        "  if ($Draft) { $a += @('-md', $Draft) }\n}\n& llama-server.exe @a\n",
+        "llama.cpp", "./a.gguf", "$Draft",
+    ),
     "a list for a function of PowerShell": (
         "ab.ps1",
         "$more = @('--spec-type',$Spec,'--model','a.gguf','-md',(Resolve-Path $D).Path)\n"

@@ -85,7 +85,7 @@ def _statements(view: TextView) -> Iterator[_Statement]:
 
 
 def _run(statement: _Statement, view: TextView, variables: Variables, contents: Contents) -> None:
-    tokens = statement.tokens
+    tokens, variables.guarded = statement.tokens, statement.branch
     if tokens and tokens[0].view.text.lower() == "param":
         for at, token in enumerate(tokens[:-1]):
             if tokens[at + 1].view.text == "=" and not tokens[at + 1].sign:
@@ -143,7 +143,8 @@ def _words(tokens: list[PowerShellToken], view: TextView, variables: Variables) 
 
     def value(match: re.Match[str]) -> TextView | None:
         held = variables.values.get((match[1] or "").lower())
-        return held.view if held is not None else None
+        off = held is not None and variables.guarded and (held.off or held.empty)
+        return held.view if held is not None and not off else None
 
     skipped = 0
     for at, token in enumerate(tokens):
