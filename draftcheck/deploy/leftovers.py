@@ -50,19 +50,20 @@ MOST_NAMED = 3
 def lines_of(found: Command | Document) -> set[int]:
     """The lines that a command or a document stands on, its words wherever they are defined."""
     words = found.words if isinstance(found, Command) else [*_words(found.tree)]
-    return _lines([found.place]) | lines_of_words(words)
+    return lines([found.place]) | lines_of_words(words)
 
 
 def lines_of_words(words: Iterable[Word]) -> set[int]:
-    return _lines(word.place for word in words)
+    return lines(word.place for word in words)
 
 
-def _lines(places: Iterable[FilePlace]) -> set[int]:
-    lines, reached = set[int](), 0
+def lines(places: Iterable[FilePlace]) -> set[int]:
+    """All lines of these places."""
+    found, reached = set[int](), 0
     for first, last in sorted({(place.line, place.end_line or place.line) for place in places}):
-        lines.update(range(max(first, reached + 1), last + 1))  # words may all reach to one end
+        found.update(range(max(first, reached + 1), last + 1))  # words may all reach to one end
         reached = max(reached, last)
-    return lines
+    return found
 
 
 def _words(tree: DocumentTree) -> Iterator[Word]:
@@ -93,7 +94,7 @@ def find(source: SourceText, understood: set[int]) -> list[FileTrouble]:
     places, names = list[FilePlace](), dict[str, None]()
     if name.endswith(".ps1"):
         comments = (source.place(*found.span()) for found in _BLOCK.finditer(source.text))
-        understood = understood | _lines(comments)
+        understood = understood | lines(comments)
     for match in programs.sign_pattern().finditer(source.text):
         line, column = source.at(match.start())
         start = source.lines[line - 1]

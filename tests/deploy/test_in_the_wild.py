@@ -142,6 +142,17 @@ FOUND: dict[str, tuple[str, str, str, str | None, str | None]] = {
         'arm() { lms load big "${@:2}"; }\narm off\narm on --speculative-draft-mtp -y\n',
         "lm-studio", None, None,
     ),
+    "a line of an .env file": (
+        "prod.env", "PORT=8000\nARGS=--max-model-len 4096 --speculative-config.method ngram\n",
+        "vllm", None, None,
+    ),
+    "a draft that is None unless it is given": (
+        "serve.py",
+        "import subprocess\ndef serve(draft=None):\n    if draft:\n        subprocess.run("
+        "f'python -m sglang.launch_server --model-path a/b --speculative-algorithm EAGLE'\n"
+        "            f' --speculative-draft-model-path {draft}', shell=True)\n",
+        "sglang", "a/b", "{draft}",
+    ),
     "a container whose name is kept": (
         "run.sh",
         "ID=$(docker run -d vllm/vllm-openai:v0.15.1 --model a/b "
@@ -285,6 +296,11 @@ LEFT_ALONE = {
         "usage() {\n  cat <<EOF\n  --parallel N  must be 1\n"
         "                when --spec-type is draft-mtp\nEOF\n}\n",
     ),
+    "what a notebook prints and explains": (
+        "lab.ipynb",
+        '{"cells": [{"cell_type": "markdown", "source": ["--spec-type draft-mtp\\n"]},\n'
+        '{"cell_type": "code", "source": ["if x:\\n", "  print(\\"--spec-type x\\")\\n"]}]}',
+    ),
     "comments of PowerShell": (
         "run.ps1",
         "<#\n  compares --spec-type draft-mtp\n#>\n$m = @{ note = 'use --spec-type x' }\n",
@@ -388,10 +404,11 @@ def test_two_unknown_names_in_json_that_python_makes_are_both_unknown() -> None:
     assert setup.method is None
 
 
-def test_a_revision_from_a_variable_is_said_to_be_one() -> None:
-    text = 'vllm serve a/b --revision $REV --speculative-config \'{"method": "ngram"}\'\n'
+@pytest.mark.parametrize("revision", ["$REV", "__REV__"])
+def test_a_revision_from_a_variable_is_said_to_be_one(revision: str) -> None:
+    text = f"vllm serve a/b --revision {revision} --speculative-config.method ngram\n"
     (setup,), _ = looked("run.sh", text)
-    assert setup.target is not None and setup.target.unknown == "$REV"
+    assert setup.target is not None and setup.target.unknown == revision
 
 
 @pytest.mark.parametrize(

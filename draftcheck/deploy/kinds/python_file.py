@@ -15,7 +15,7 @@ from draftcheck.deploy.deployment import TOO_MUCH, Contents, DocumentTree, split
 from draftcheck.deploy.kinds import shell
 from draftcheck.deploy.options.programs import is_options, is_sign, starts_engine
 from draftcheck.deploy.syntax import json_places, python_talk
-from draftcheck.deploy.syntax.python_values import PythonScope, PythonValues
+from draftcheck.deploy.syntax.python_values import PythonScope, PythonValues, says_nothing
 from draftcheck.deploy.syntax.variables import Variables
 from draftcheck.deploy.text import TextView, Word, joined
 
@@ -64,6 +64,9 @@ def read(view: TextView, contents: Contents) -> None:
     quiet = python_talk.quiet(tree, contents.source.name.lower() if contents.source else "")
     _lists(values, contents, quiet)
     _texts(values, contents, quiet)
+    if contents.source is None:  # of a notebook
+        spoken = (n for n, _ in values.texts if id(n) in quiet)
+        contents.spoken |= leftovers.lines(map(values.place, spoken))
     if values.cut:
         contents.cut_at(view.place(0, 0), TOO_MUCH)
 
@@ -106,9 +109,9 @@ def _parameters(
     defaults: list[ast.expr | None] = [*arguments.defaults]
     padded = [None] * (len(positional) - len(defaults)) + defaults
     for argument, default in zip(positional, padded, strict=False):
-        inner.bind(argument.arg, default)
+        inner.bind(argument.arg, None if says_nothing(default) else default)
     for argument, default in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=False):
-        inner.bind(argument.arg, default)
+        inner.bind(argument.arg, None if says_nothing(default) else default)
     for other in (arguments.vararg, arguments.kwarg):
         if other is not None:
             inner.bind(other.arg, None)
@@ -297,6 +300,8 @@ def read_notebook(view: TextView, contents: Contents) -> None:
     for cell in tree.listed("cells"):
         lines = cell.listed("source") or (cell.get("source"),)
         views = [line.view for line in lines if line is not None and line.view is not None]
+        if views and cell.said("cell_type") != "code":
+            contents.spoken |= leftovers.lines(view.place() for view in views)
         if not views or cell.said("cell_type") != "code":
             continue
         source = joined(views)
@@ -320,6 +325,8 @@ def read_notebook(view: TextView, contents: Contents) -> None:
         found = Contents(contents.read_file)
         for part in code:
             read(part, found)
+    contents.spoken |= found.spoken
+    contents.loose.extend(found.loose)
     contents.commands.extend(found.commands)
     contents.documents.extend(found.documents)
     contents.troubles.extend(found.troubles)

@@ -323,6 +323,8 @@ class ShellScript:
         assigned = list[tuple[re.Match[str], RawWord]]()
         while words and (match := self._assignment(words[0])):
             assigned.append((match, words.pop(0)))
+        if words and assigned and self._line_of_options(assigned[-1], words[-1]):
+            return
         if words:
             before = {match[1]: self._assigned(match, word) for match, word in assigned}
             env = {name: value.view.word() for name, value in before.items() if value.view}
@@ -330,6 +332,15 @@ class ShellScript:
             return
         for match, word in assigned:
             self._assign(match, word)
+
+    def _line_of_options(self, assigned: tuple[re.Match[str], RawWord], last: RawWord) -> bool:
+        """ARGS=--one 1 --two 2, as a .env file has it: the rest of the line is the value."""
+        match, word = assigned
+        value = self.view.slice(word.start + match.end(), last.end)
+        if value.text.startswith("-") and is_options(value.text):
+            self.contents.loose_options(value, self.image)
+            return True
+        return False
 
     def _substituted(self, part: WordPart) -> None:
         """$(docker run …): what is run for its output."""

@@ -61,14 +61,14 @@ class PythonScope:
         while scope is not None:
             if name in scope.bound:
                 values = scope.bound[name]
-                said = [v for v in values if not _says_nothing(v)]
+                said = [v for v in values if not says_nothing(v)]
                 only = (said or values)[0]
                 return (only, scope) if len(said) <= 1 and only is not None else None
             scope = scope.parent
         return None
 
 
-def _says_nothing(value: ast.expr | None) -> bool:
+def says_nothing(value: ast.expr | None) -> bool:
     """None, "", [], {}: what a name holds until an `if` gives it something."""
     if isinstance(value, ast.Constant):
         return value.value is None or value.value == ""
@@ -242,7 +242,7 @@ class PythonValues:
         found = scope.find(dotted)
         if found is None:
             default = self.arguments.get(dotted.rpartition(".")[2]) if "." in dotted else None
-            if default is None or _says_nothing(default):  # it comes from outside
+            if default is None or says_nothing(default):  # it comes from outside
                 return self._grown(node, dotted, scope, depth) or self.unknown(node)
             return self.read(default, scope, depth + 1)
         if id(found[0]) in self.reading:  # path = Path(path)
@@ -347,7 +347,7 @@ class PythonValues:
             return self.read(model, scope, depth + 1) if model else self.unknown(node)
         if name in ("os.environ.get", "os.getenv", "environ.get", "getenv"):
             default = node.args[1] if len(node.args) > 1 else None
-            if default is None or _says_nothing(default):
+            if default is None or says_nothing(default):
                 return self.unknown(node)
             return self.read(default, scope, depth + 1)
         if name in ("str", "pathlib.Path", "Path", "shlex.quote", "int", "list") and first:
