@@ -7,6 +7,7 @@ and keeps the budget: a file that holds a script that holds a file … ends some
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -137,6 +138,9 @@ class Deployment:
 
 
 MAX_FOUND = 20_000
+_OPTION_WORD = re.compile(
+    r"\{\S*\}(?=\s|$)|'(?P<single>[^']*)'(?=\s|$)|\"(?P<double>[^\"]*)\"(?=\s|$)|\S+"
+)
 MAX_DEPTH = 8
 TOO_MUCH = "too much to read: the rest is not looked at"
 
@@ -213,6 +217,10 @@ class Contents:
     def loose_options(self, view: TextView, image: Word | None = None) -> None:
         """Add options that a text holds."""
         words = split(view, self)
+        if "{" in view.text and "\\" not in view.text:
+            # Whoever uses it may split it at spaces alone: quotes inside braces stay.
+            found = [match.span(match.lastgroup or 0) for match in _OPTION_WORD.finditer(view.text)]
+            words = [view.slice(*span).word() for span in found]
         if words and len(self.loose) < MAX_FOUND:
             options = [word for word in words if word.text.startswith("-")]
             self.loose.append(Command(tuple(words), around(options or words), image))

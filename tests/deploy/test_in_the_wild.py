@@ -153,6 +153,11 @@ FOUND: dict[str, tuple[str, str, str, str | None, str | None]] = {
         "            f' --speculative-draft-model-path {draft}', shell=True)\n",
         "sglang", "a/b", "{draft}",
     ),
+    "JSON in a variable that is split at spaces": (
+        "prod.env",
+        "ARGS='--max-num-seqs 4 --speculative-config {\"method\":\"eagle3\",\"model\":\"c/d\"}'\n",
+        "vllm", None, "c/d",
+    ),
     "a container whose name is kept": (
         "run.sh",
         "ID=$(docker run -d vllm/vllm-openai:v0.15.1 --model a/b "
@@ -424,6 +429,12 @@ def test_what_comes_from_outside_or_is_off_elsewhere_is_unknown(script: str) -> 
     (setup,), _ = looked("run.sh", script.replace("{spec}", config))
     assert "tensor_parallel" not in setup.circumstances
     assert not setup.findings
+
+
+def test_what_a_run_left_behind_is_not_looked_at() -> None:
+    data = b'{"args": ["vllm", "serve", "a/b", "--speculative-config", "{}"]}'
+    assert not choose.might(data, "results/night/meta.json")
+    assert choose.might(data, "deploy/meta.json")
 
 
 def test_an_option_of_two_branches_is_not_given_twice() -> None:

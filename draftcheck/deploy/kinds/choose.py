@@ -92,6 +92,8 @@ KINDS = (
 )
 _NAMES = re.compile("|".join(f"(?:{kind.names})" for kind in KINDS))
 _ALWAYS = re.compile(r"\.?draftcheck\.toml|.*modelfile.*")
+_RECORD = re.compile(r"(?:^|/)(?:results?|outputs?|logs?)/(?:.*/)?[^/]+\.(?:json|ya?ml|env)$")
+"""What a run left behind: it ran once, and starts nothing."""
 _TEMPLATE_SUFFIX = re.compile(r"\.(?:j2|jinja2?|tpl|tmpl|gotmpl|template|example|sample|dist|in)$")
 
 
@@ -111,7 +113,7 @@ def might(data: bytes, name: str) -> bool:
         return False
     if _ALWAYS.fullmatch(_base(name)):
         return True
-    if name.endswith(".py") and forks.is_source(name):
+    if (name.endswith(".py") and forks.is_source(name)) or _RECORD.search(name):
         return False
     if "." not in _base(name) and b"\0" in data[:1024]:
         return False
