@@ -138,6 +138,7 @@ class Deployment:
 
 
 MAX_FOUND = 20_000
+_ONE_WORD = re.compile(r"--?[\w.-]+=[{\[].*[}\]]", re.DOTALL)
 _OPTION_WORD = re.compile(
     r"\{\S*\}(?=\s|$)|'(?P<single>[^']*)'(?=\s|$)|\"(?P<double>[^\"]*)\"(?=\s|$)|\S+"
 )
@@ -217,7 +218,9 @@ class Contents:
     def loose_options(self, view: TextView, image: Word | None = None) -> None:
         """Add options that a text holds."""
         words = split(view, self)
-        if "{" in view.text and "\\" not in view.text:
+        if _ONE_WORD.fullmatch(view.text.strip()):  # an item of a list of arguments
+            words = [view.word()]
+        elif "{" in view.text and "\\" not in view.text:
             # Whoever uses it may split it at spaces alone: quotes inside braces stay.
             found = [match.span(match.lastgroup or 0) for match in _OPTION_WORD.finditer(view.text)]
             words = [view.slice(*span).word() for span in found]

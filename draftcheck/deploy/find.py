@@ -148,10 +148,14 @@ def _deployment(
     setting: GivenOptions, told: KnownVersion, place: FilePlace, fallback: str
 ) -> Deployment:
     target, draft = given.side(setting, "target"), given.side(setting, "draft")
-    speculates = draft is not None or any(
+    named = setting.last("method")
+    off = named is not None and named.option is not None and named.text in named.option.off
+    speculates = (draft is not None and not off) or any(
         entry.option and entry.text not in entry.option.off and entry.on and not entry.unset
         for entry in setting.entries
-        if entry.means in ASKS and entry.means != "draft"
+        if entry.means in ASKS
+        and entry.means != "draft"
+        and (entry.means != "method" or entry is named)
     )
     method, trouble = _method(setting, draft, fallback)
     unknown = [*setting.troubles, *trouble]

@@ -158,6 +158,17 @@ FOUND: dict[str, tuple[str, str, str, str | None, str | None]] = {
         "ARGS='--max-num-seqs 4 --speculative-config {\"method\":\"eagle3\",\"model\":\"c/d\"}'\n",
         "vllm", None, "c/d",
     ),
+    "a patch that adds an argument": (
+        "patch.yaml",
+        "- op: add\n  path: /spec/template/spec/containers/0/args/-\n"
+        '  value: "--speculative-config={\\"method\\": \\"eagle3\\", \\"model\\": \\"c/d\\"}"\n',
+        "vllm", None, "c/d",
+    ),
+    "an ini of one's own": (
+        "profiles.ini",
+        "[fast]\npath = x\nspec = --spec-type draft-mtp --spec-draft-n-max 3  # n\n",
+        "llama.cpp", None, None,
+    ),
     "a container whose name is kept": (
         "run.sh",
         "ID=$(docker run -d vllm/vllm-openai:v0.15.1 --model a/b "
@@ -507,6 +518,12 @@ def test_words_that_may_be_another_programs_are_not_judged() -> None:
     text = "./mine  # a comment ends the command \\\n  -v x:y --spec-type draft-mtp\n"
     (setup,), _ = looked("run.sh", text)
     assert not setup.findings
+
+
+def test_a_preset_that_switches_off_what_all_have_does_not_speculate() -> None:
+    text = "[*]\nspec-type = draft-simple\nmodel-draft = d.gguf\n[a]\nmodel = a.gguf\n"
+    (setup,), _ = looked("models.ini", text + "[b]\nmodel = b.gguf\nspec-type = none\n")
+    assert setup.target is not None and setup.target.text == "./a.gguf"
 
 
 def test_a_macro_that_no_model_uses_starts_nothing() -> None:

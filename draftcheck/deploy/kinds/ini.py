@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from draftcheck.deploy.deployment import Contents, DocumentTree, split
 from draftcheck.deploy.kinds import shell
+from draftcheck.deploy.options.programs import is_options
 from draftcheck.deploy.syntax.variables import Variables, filled, interpolated
 from draftcheck.deploy.text import TextView, Word, joined
 
@@ -54,7 +55,10 @@ def read(view: TextView, contents: Contents) -> None:
         elif image is not None and section.heading.text == "Container":
             runs = True
             contents.command([], image.place, image, env)
-    if found and not runs and view.name.endswith(".ini"):
+    rows = [value for section in found for _, value in section.settings if is_options(value.text)]
+    for value in rows:  # whoever reads this file hands them on
+        contents.loose_options(_without_comment(value))
+    if found and not runs and not rows and view.name.endswith(".ini"):
         entries = list[tuple[Word, DocumentTree]]()
         for section in found:
             pairs = (
