@@ -13,7 +13,7 @@ from dataclasses import replace
 from draftcheck.deploy import leftovers
 from draftcheck.deploy.deployment import TOO_MUCH, Contents, DocumentTree, split
 from draftcheck.deploy.kinds import shell
-from draftcheck.deploy.options.programs import is_options, is_sign, starts_engine
+from draftcheck.deploy.options.programs import is_options, is_sign, signed, starts_engine
 from draftcheck.deploy.syntax import json_places, python_talk
 from draftcheck.deploy.syntax.python_values import PythonScope, PythonValues, says_nothing
 from draftcheck.deploy.syntax.variables import Variables
@@ -61,14 +61,20 @@ def read(view: TextView, contents: Contents) -> None:
         return
     for call, scope in _calls(tree, values):
         _call(call, scope, values, contents)
+    if signed(view.text.encode(errors="replace")):
+        _loose_parts(tree, values, contents)
+    if values.cut:
+        contents.cut_at(view.place(0, 0), TOO_MUCH)
+
+
+def _loose_parts(tree: ast.Module, values: PythonValues, contents: Contents) -> None:
+    """What holds an engine's own options, though what runs it was not found."""
     quiet = python_talk.quiet(tree, contents.source.name.lower() if contents.source else "")
     _lists(values, contents, quiet)
     _texts(values, contents, quiet)
     if contents.source is None:  # of a notebook
         spoken = (n for n, _ in values.texts if id(n) in quiet)
         contents.spoken |= leftovers.lines(map(values.place, spoken))
-    if values.cut:
-        contents.cut_at(view.place(0, 0), TOO_MUCH)
 
 
 def _calls(tree: ast.Module, values: PythonValues) -> list[tuple[ast.Call, PythonScope]]:
