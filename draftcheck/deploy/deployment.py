@@ -173,6 +173,8 @@ class Contents:
     """Names of the functions that its scripts define."""
     ways: int = 48
     """How many more ways through its scripts are followed."""
+    branch_tokens: int = 300_000
+    """How many more tokens of branches are looked at for that: one may stand inside another."""
     depth: int = 0
     cut: bool = False
     """Something was left out, and that was said."""

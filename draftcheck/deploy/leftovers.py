@@ -10,6 +10,7 @@ from __future__ import annotations
 import ast
 import re
 import warnings
+from collections import Counter
 from collections.abc import Iterable, Iterator
 
 from draftcheck.deploy.deployment import Command, Document, DocumentTree, FileTrouble
@@ -36,7 +37,7 @@ _MEASURED = re.compile(
     r"|accept\w*_(?:rate|len)|elapsed|duration|seconds|_ms\b)[^\"\n]{0,40}\"\s*:\s*\d+\.\d",
     re.IGNORECASE,
 )
-_BLOCK = re.compile(r"<#.*?#>", re.DOTALL)
+_BLOCK = re.compile(r"<#(?:(?!<#|#>).)*#>", re.DOTALL)
 _TOLD = re.compile(
     r"(?i)\b(?:notes?|desc\w*|comment|help|label|title|summary)[\"']?\s*[:=]\s*[\"']"
 )
@@ -45,6 +46,7 @@ _DATA = (".yaml", ".yml", ".json")
 _EQUALS = (".py", ".ipynb", ".toml", ".ini", ".cfg", ".conf")
 """Files in which a key may stand before an = sign."""
 MOST_NAMED = 3
+MOST_ON_A_LINE = 20
 
 
 def lines_of(found: Command | Document) -> set[int]:
@@ -92,11 +94,15 @@ def find(source: SourceText, understood: set[int]) -> list[FileTrouble]:
         return []
     telling = _of_program(source.text, name) if name.endswith(".py") else None
     places, names = list[FilePlace](), dict[str, None]()
-    if name.endswith(".ps1"):
+    looked = Counter[int]()
+    if name.endswith(".ps1") and "#>" in source.text:
         comments = (source.place(*found.span()) for found in _BLOCK.finditer(source.text))
         understood = understood | lines(comments)
     for match in programs.sign_pattern().finditer(source.text):
         line, column = source.at(match.start())
+        looked[line] += 1
+        if looked[line] > MOST_ON_A_LINE:
+            continue
         start = source.lines[line - 1]
         end = source.lines[line] if line < len(source.lines) else len(source.text)
         text = source.text[start:end]

@@ -583,3 +583,16 @@ def test_a_name_that_is_made_of_itself_is_unknown() -> None:
     assert contents is not None and contents.troubles == []
     (setup,), _ = looked("run.py", program)
     assert setup.target is not None and setup.target.unknown is not None
+
+
+@pytest.mark.parametrize(
+    ("opening", "closing"),
+    [("$(printf 'a%s' ", ")"), ("$(echo --spec-type ", ")"), ("if [ a ]; then\n", "fi\n")],
+)
+def test_what_stands_inside_itself_a_thousand_times_is_read_to_its_end(
+    opening: str, closing: str
+) -> None:
+    inner = "X='--spec-type draft-mtp'\n" if opening.startswith("if") else ""
+    text = "X=" * (not inner) + opening * 1000 + inner + closing * 1000
+    contents = choose.read(f"{text}\nllama-server -m a.gguf $X\n".encode(), "run.sh")
+    assert contents is not None and contents.commands

@@ -22,6 +22,10 @@ _VARIABLE = re.compile(r"\$\{?(?:env:|script:|global:)?(\w+)\}?|\$\([^()]*\)", r
 _COMMAND = re.compile(r"[A-Za-z]+-[A-Za-z]+")
 
 
+LONGEST_CALL = 200
+"""Tokens of a call inside a list."""
+
+
 @dataclass(slots=True)
 class PowerShellToken:
     """A word without its quotes, or a sign."""
@@ -175,7 +179,7 @@ def _call(tokens: list[PowerShellToken], at: int) -> int:
     if not _COMMAND.fullmatch(inner) or inner == "join-path":
         return 0
     depth = 0
-    for end in range(at, len(tokens)):
+    for end in range(at, min(len(tokens), at + LONGEST_CALL)):
         depth += (tokens[end].sign == "(") - (tokens[end].sign == ")")
         if depth == 0:
             behind = tokens[end + 1] if end + 1 < len(tokens) else None

@@ -224,7 +224,8 @@ class ShellScript:
         """The branches that set speculation up, and all others as one; empty: no need to part."""
         if not fork.case and len(fork.bodies) < 3 and self._fails(self._statement(at + 1)):
             return [[(*body, 0) for body in fork.bodies[1:]]]
-        if fork.options or self.contents.ways <= 0:
+        self.contents.branch_tokens -= sum(end - start for start, end in fork.bodies)
+        if fork.options or self.contents.ways <= 0 or self.contents.branch_tokens < 0:
             return []
         told = {body: self._assigns(body) for body in fork.bodies}
         speak = [body for body in fork.bodies if told[body] and self._speaks(body)]

@@ -271,7 +271,7 @@ class Lexer:
             self._document(printed, parts, depth)
             return printed.end()
         formatted = _PRINTF.match(text, at, stop) if text.startswith("$(", at) else None
-        if formatted and self._open < MAX_OPEN:
+        if formatted and self._open < MAX_NESTING:
             end = self._skip(at, stop, quoted)
             self._formatted(formatted, end - 1, parts)
             return end
@@ -298,7 +298,7 @@ class Lexer:
 
     def _formatted(self, printed: re.Match[str], end: int, parts: list[WordPart]) -> None:
         """$(printf 'text %s' word …): the text, with the words in their places."""
-        aside = Lexer(self.view, _ends=self._ends, _open=self._open)
+        aside = Lexer(self.view, _ends=self._ends, _open=self._open + 1)
         tokens, _ = aside._tokens(printed.end(), end, inside=False)
         words = iter([token for token in tokens if isinstance(token, RawWord)])
         at, last = printed.span("format")
