@@ -14,7 +14,7 @@ from draftcheck.deploy.discover import Neighbours
 from draftcheck.deploy.file_versions import KnownVersion, Versions
 from draftcheck.deploy.kinds.markdown import SUFFIXES
 from draftcheck.deploy.options import checks, given, programs
-from draftcheck.deploy.options.given import ENV, GivenOption, GivenOptions, parts
+from draftcheck.deploy.options.given import ENV, KEY, GivenOption, GivenOptions, parts
 from draftcheck.deploy.options.tables import OptionTable, load, view
 from draftcheck.deploy.text import Word
 from draftcheck.rulebook import book
@@ -148,14 +148,17 @@ def _deployment(
     setting: GivenOptions, told: KnownVersion, place: FilePlace, fallback: str
 ) -> Deployment:
     target, draft = given.side(setting, "target"), given.side(setting, "draft")
-    named = setting.last("method")
-    off = named is not None and named.option is not None and named.text in named.option.off
+    # A key stands over the same key of what all sections share; words of a command line may come
+    # from two branches.
+    named = next((e for e in reversed(setting.entries) if e.means == "method"), None)
+    over = named if named is not None and named.kind == KEY else None
+    off = over is not None and over.option is not None and over.text in over.option.off
     speculates = (draft is not None and not off) or any(
         entry.option and entry.text not in entry.option.off and entry.on and not entry.unset
         for entry in setting.entries
         if entry.means in ASKS
         and entry.means != "draft"
-        and (entry.means != "method" or entry is named)
+        and (entry.means != "method" or over in (None, entry))
     )
     method, trouble = _method(setting, draft, fallback)
     unknown = [*setting.troubles, *trouble]

@@ -169,6 +169,13 @@ FOUND: dict[str, tuple[str, str, str, str | None, str | None]] = {
         "[fast]\npath = x\nspec = --spec-type draft-mtp --spec-draft-n-max 3  # n\n",
         "llama.cpp", None, None,
     ),
+    "a list that grows one way or the other": (
+        "ab.py",
+        "import subprocess\ncmd = ['llama-server', '-m', 'a.gguf']\nif mtp:\n"
+        "    cmd += ['--spec-type', 'draft-mtp']\nelse:\n    cmd += ['--spec-type', 'none']\n"
+        "subprocess.run(cmd)\n",
+        "llama.cpp", "./a.gguf", None,
+    ),
     "a container whose name is kept": (
         "run.sh",
         "ID=$(docker run -d vllm/vllm-openai:v0.15.1 --model a/b "
