@@ -371,6 +371,9 @@ LEFT_ALONE = {
     "a changelog": (
         "changes.yaml", "- notes:\n  - we now pass the option --speculative-config everywhere\n",
     ),
+    "a sentence about a command": (
+        "plan.json", '{"seen": "Wrapper invokes llama-server -m T --spec-type draft-mtp as is"}',
+    ),
     "what is switched off": ("run.py", "build(speculative_config=None)\n"),
 }  # fmt: skip
 
