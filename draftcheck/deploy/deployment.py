@@ -7,6 +7,7 @@ and keeps the budget: a file that holds a script that holds a file … ends some
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -137,6 +138,10 @@ class Deployment:
 
 
 MAX_FOUND = 20_000
+_ONE_WORD = re.compile(r"--?[\w.-]+=[{\[].*[}\]]", re.DOTALL)
+_OPTION_WORD = re.compile(
+    r"\{\S*\}(?=\s|$)|'(?P<single>[^']*)'(?=\s|$)|\"(?P<double>[^\"]*)\"(?=\s|$)|\S+"
+)
 MAX_DEPTH = 8
 TOO_MUCH = "too much to read: the rest is not looked at"
 
@@ -149,6 +154,8 @@ class Contents:
     """Reads a text as the file of that name which it becomes; it may hold further ones."""
     commands: list[Command] = field(default_factory=list)
     documents: list[Document] = field(default_factory=list)
+    loose: list[Command] = field(default_factory=list)
+    """Options without a program: for another file, where no command of this one uses them."""
     troubles: list[FileTrouble] = field(default_factory=list)
     outside: Mapping[str, str] = field(default_factory=dict)
     """Variables that a file beside this one gives values to."""
@@ -160,6 +167,14 @@ class Contents:
     """Words that other ways through a script use."""
     seen: list[FileTrouble] = field(default_factory=list)
     """Options of speculation that stand in none of its setups."""
+    spoken: set[int] = field(default_factory=set)
+    """Lines that a script only prints."""
+    functions: set[str] = field(default_factory=set)
+    """Names of the functions that its scripts define."""
+    ways: int = 48
+    """How many more ways through its scripts are followed."""
+    branch_tokens: int = 300_000
+    """How many more tokens of branches are looked at for that: one may stand inside another."""
     depth: int = 0
     cut: bool = False
     """Something was left out, and that was said."""
@@ -201,6 +216,19 @@ class Contents:
             self.commands.append(Command(tuple(args), where, image, dict(env or {})))
         if len(self.commands) == MAX_FOUND or any(arg.unknown == TOO_LONG for arg in args):
             self.cut_at(where, TOO_MUCH)
+
+    def loose_options(self, view: TextView, image: Word | None = None) -> None:
+        """Add options that a text holds."""
+        words = split(view, self)
+        if _ONE_WORD.fullmatch(view.text.strip()):  # an item of a list of arguments
+            words = [view.word()]
+        elif "{" in view.text and "\\" not in view.text:
+            # Whoever uses it may split it at spaces alone: quotes inside braces stay.
+            found = [match.span(match.lastgroup or 0) for match in _OPTION_WORD.finditer(view.text)]
+            words = [view.slice(*span).word() for span in found]
+        if words and len(self.loose) < MAX_FOUND:
+            options = [word for word in words if word.text.startswith("-")]
+            self.loose.append(Command(tuple(words), around(options or words), image))
 
     def document(self, kind: str, tree: DocumentTree, name: str = "") -> None:
         if len(self.documents) < MAX_FOUND:

@@ -27,14 +27,20 @@ LONGEST = 100
 """Characters of a version."""
 MOST_LOOKED_INTO = 200
 """Files beside a deploy file that are searched for its name."""
-PIN = r"(?:\[[^\]]*\])?\s*(?P<how>===?|[<>~!]=?|@)\s*(?P<version>[^\s,;#\"'\\)\]]+)"
+PIN = r"(?:\[[^\]]*\])?\s*(?P<how>===?|[<>~!]=?|@)\s*(?P<version>[\w*][^\s,;#\"'\\)\]]*)"
 REQUIREMENTS = re.compile(
     r"(?:.*requirements.*|constraints.*)\.(?:txt|in)|environment\.ya?ml|pyproject\.toml"
-    r"|setup\.(?:cfg|py)|Pipfile|Dockerfile|.*\.dockerfile|config\.ya?ml",
+    r"|setup\.(?:cfg|py)|Pipfile|Dockerfile|.*\.dockerfile|config\.ya?ml|values[\w.-]*\.ya?ml",
     re.IGNORECASE,
 )
 LOCKS = ("uv.lock", "poetry.lock", "pdm.lock", "Pipfile.lock", "pylock.toml")
 IMAGE = re.compile(r"[A-Za-z0-9][\w./#-]*:[\w][\w.-]*")
+SPLIT_IMAGE = re.compile(
+    r"^(?P<indent>[ \t-]*)(?:image|repository|name):[ \t]*[\"']?(?P<name>[\w./-]+)[\"']?[ \t]*\n"
+    r"[ \t]*(?:version|tag|imageTag|image_tag):[ \t]*[\"']?(?P<tag>[\w.-]+)",
+    re.MULTILINE,
+)
+"""An image whose tag stands under a key of its own, on the next line."""
 COMMENT = re.compile(r"[ \t]*(?:#(?!!)|//|::|rem\b)", re.IGNORECASE)
 VARIABLE = re.compile(r"[%${]{1,2}([A-Za-z_]\w*)")
 DOCKERFILE = "Dockerfile"
@@ -305,9 +311,11 @@ def _named_in(
     table: OptionTable, names: tuple[str, ...], text: str, shown: str
 ) -> Iterator[KnownVersion]:
     """Images, pinned packages and folders of releases, wherever a text has them."""
-    for image in IMAGE.finditer(text):
-        at = text.count("\n", 0, image.start()) + 1
-        if (told := _of_image(table, image[0], f"{shown}:{at}")) is not None:
+    images = [(found.start(), found[0]) for found in IMAGE.finditer(text)]
+    images += [(m.start("tag"), f"{m['name']}:{m['tag']}") for m in SPLIT_IMAGE.finditer(text)]
+    for start, image in images:
+        at = text.count("\n", 0, start) + 1
+        if (told := _of_image(table, image, f"{shown}:{at}")) is not None:
             yield told
     patterns = [
         re.compile(row.pattern)

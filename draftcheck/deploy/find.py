@@ -14,7 +14,7 @@ from draftcheck.deploy.discover import Neighbours
 from draftcheck.deploy.file_versions import KnownVersion, Versions
 from draftcheck.deploy.kinds.markdown import SUFFIXES
 from draftcheck.deploy.options import checks, given, programs
-from draftcheck.deploy.options.given import ENV, GivenOption, GivenOptions, parts
+from draftcheck.deploy.options.given import ENV, KEY, GivenOption, GivenOptions, parts
 from draftcheck.deploy.options.tables import OptionTable, load, view
 from draftcheck.deploy.text import Word
 from draftcheck.rulebook import book
@@ -54,9 +54,27 @@ def find(
             understood |= leftovers.lines_of(document)
     if any(deployment.speculates for deployment in made):
         understood |= leftovers.lines_of_words(contents.replaced)
+    for command in contents.loose:
+        signs = [word for word in command.words if programs.is_sign(word.text)]
+        start = programs.start(command)
+        if start is not None and not leftovers.lines_of_words(signs) <= understood:
+            made.append(_of_command(command, *start, versions, beside))
+            understood |= leftovers.lines_of(command)
     if contents.source is not None and not contents.source.name.lower().endswith(SUFFIXES):
-        contents.seen += leftovers.find(contents.source, understood)
-    return made
+        contents.seen += leftovers.find(contents.source, understood | contents.spoken)
+    return _different(made)
+
+
+def _different(made: list[Deployment]) -> list[Deployment]:
+    """Each once: ways through a script may lead to the same command, or to it without a draft."""
+    speculating = {deployment.place for deployment in made if deployment.speculates}
+    found: dict[tuple[object, ...], Deployment] = {}
+    for each in made:
+        models = (word.text if word is not None else "" for word in (each.target, each.draft))
+        if each.speculates or each.place not in speculating:
+            key = (each.place, each.engine, each.method, each.speculates, *models)
+            found.setdefault(key, each)
+    return list(found.values())
 
 
 def _of_command(
@@ -79,6 +97,9 @@ def _of_command(
             setting.add(GivenOption(name, named, word, ENV, option=setting.view.option(name)))
     given.read_words(setting, words, row.positional)
     setting.entries = [entry for entry in setting.entries if entry.name not in row.own]
+    if row.part:  # whose the other words are is not sure
+        known = setting.entries
+        setting.entries = [e for e in known if e.option or checks.SPECULATION.search(e.name)]
     _config_files(setting, beside)
     given.objects(setting)
     made = _deployment(setting, told, command.place, table.file.programs.get(row.letter, ""))
@@ -127,10 +148,17 @@ def _deployment(
     setting: GivenOptions, told: KnownVersion, place: FilePlace, fallback: str
 ) -> Deployment:
     target, draft = given.side(setting, "target"), given.side(setting, "draft")
-    speculates = draft is not None or any(
+    # A key stands over the same key of what all sections share; words of a command line may come
+    # from two branches.
+    named = next((e for e in reversed(setting.entries) if e.means == "method"), None)
+    over = named if named is not None and named.kind == KEY else None
+    off = over is not None and over.option is not None and over.text in over.option.off
+    speculates = (draft is not None and not off) or any(
         entry.option and entry.text not in entry.option.off and entry.on and not entry.unset
         for entry in setting.entries
-        if entry.means in ASKS and entry.means != "draft"
+        if entry.means in ASKS
+        and entry.means != "draft"
+        and (entry.means != "method" or over in (None, entry))
     )
     method, trouble = _method(setting, draft, fallback)
     unknown = [*setting.troubles, *trouble]

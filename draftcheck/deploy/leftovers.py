@@ -10,10 +10,12 @@ from __future__ import annotations
 import ast
 import re
 import warnings
+from collections import Counter
 from collections.abc import Iterable, Iterator
 
 from draftcheck.deploy.deployment import Command, Document, DocumentTree, FileTrouble
 from draftcheck.deploy.options import programs
+from draftcheck.deploy.syntax import python_talk
 from draftcheck.deploy.text import SourceText, Word
 from draftcheck.values.findings import FilePlace
 
@@ -30,34 +32,40 @@ _HELP = re.compile(
 )
 _PATTERN = re.compile(r"[ \t]*\(?(?:[\w*=-]+[ \t]*\|[ \t]*)*--[\w-]+(?:=?\*|=\S*)?[ \t]*(?:\||\))")
 _COMPARED = re.compile(r"(?:==|=~|!=|\bin)[ \t]*[\"'(\[]*$")
-_CALLS_THAT_TALK = re.compile(
-    r"add_argument|add_option|option|Option|Argument|print|debug|info|warning|warn|error|exception"
-    r"|critical|log|startswith|endswith|get|pop|index|count|replace|split|getattr|hasattr|setattr"
-    r"|match|search|compile|sub|Field|\w+Error|\w+Exception|fail|skip|xfail|write|parametrize"
+_MEASURED = re.compile(
+    r"\"[^\"\n]{0,40}(?:tok(?:en)?s?_?(?:/|per_?)_?s|tps\b|ttft|tpot|itl_|latency|throughput"
+    r"|accept\w*_(?:rate|len)|elapsed|duration|seconds|_ms\b)[^\"\n]{0,40}\"\s*:\s*\d+\.\d",
+    re.IGNORECASE,
 )
-_SENTENCE = re.compile(r"(?:[A-Za-z]{2,}[,:;.]? ){3,}")
+_BLOCK = re.compile(r"<#(?:(?!<#|#>).)*#>", re.DOTALL)
+_TOLD = re.compile(
+    r"(?i)\b(?:notes?|desc\w*|comment|help|label|title|summary)[\"']?\s*[:=]\s*[\"']"
+)
+_SENTENCE = re.compile(r"(?:[A-Za-z]{2,}[,:;.]? ){3,}|[\"'][A-Z][a-z]+ [a-z]{2,} ")
 _DATA = (".yaml", ".yml", ".json")
 _EQUALS = (".py", ".ipynb", ".toml", ".ini", ".cfg", ".conf")
 """Files in which a key may stand before an = sign."""
 MOST_NAMED = 3
+MOST_ON_A_LINE = 20
 
 
 def lines_of(found: Command | Document) -> set[int]:
     """The lines that a command or a document stands on, its words wherever they are defined."""
     words = found.words if isinstance(found, Command) else [*_words(found.tree)]
-    return _lines([found.place]) | lines_of_words(words)
+    return lines([found.place]) | lines_of_words(words)
 
 
 def lines_of_words(words: Iterable[Word]) -> set[int]:
-    return _lines(word.place for word in words)
+    return lines(word.place for word in words)
 
 
-def _lines(places: Iterable[FilePlace]) -> set[int]:
-    lines, reached = set[int](), 0
+def lines(places: Iterable[FilePlace]) -> set[int]:
+    """All lines of these places."""
+    found, reached = set[int](), 0
     for first, last in sorted({(place.line, place.end_line or place.line) for place in places}):
-        lines.update(range(max(first, reached + 1), last + 1))  # words may all reach to one end
+        found.update(range(max(first, reached + 1), last + 1))  # words may all reach to one end
         reached = max(reached, last)
-    return lines
+    return found
 
 
 def _words(tree: DocumentTree) -> Iterator[Word]:
@@ -72,15 +80,29 @@ def _words(tree: DocumentTree) -> Iterator[Word]:
             waiting.append(value)
 
 
+def is_record(text: str) -> bool:
+    """Whether JSON records what was measured: the command in it ran once, and starts nothing."""
+    return _MEASURED.search(text) is not None
+
+
 def find(source: SourceText, understood: set[int]) -> list[FileTrouble]:
     """One trouble at the first option that nothing explains; empty: there is none."""
     if not programs.signed(source.text.encode(errors="replace")):
         return []
     name = source.name.lower()
-    telling = _of_program(source.text) if name.endswith(".py") else None
+    if name.endswith(".json") and is_record(source.text):
+        return []
+    telling = _of_program(source.text, name) if name.endswith(".py") else None
     places, names = list[FilePlace](), dict[str, None]()
+    looked = Counter[int]()
+    if name.endswith(".ps1") and "#>" in source.text:
+        comments = (source.place(*found.span()) for found in _BLOCK.finditer(source.text))
+        understood = understood | lines(comments)
     for match in programs.sign_pattern().finditer(source.text):
         line, column = source.at(match.start())
+        looked[line] += 1
+        if looked[line] > MOST_ON_A_LINE:
+            continue
         start = source.lines[line - 1]
         end = source.lines[line] if line < len(source.lines) else len(source.text)
         text = source.text[start:end]
@@ -108,34 +130,34 @@ def _talks(line: str, at: int) -> bool:
         or _HELP.match(line)
         or _PATTERN.match(line)
         or _COMPARED.search(before)
+        or _TOLD.search(before)
         or before.endswith("`")
     )
 
 
-def _of_program(text: str) -> set[int] | None:
+def _names_sign(value: object) -> bool:
+    if not isinstance(value, str):
+        return False
+    is_key = value.replace("_", "-") in programs.sign_keys()
+    return is_key or programs.sign_pattern().search(value) is not None
+
+
+def _of_program(text: str, name: str) -> set[int] | None:
     """The lines of a Python program on which a text or a keyword may set something up."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            waiting: list[ast.AST] = [ast.parse(text)]
+            tree = ast.parse(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
-    lines = set[int]()
-    while waiting:
-        node = waiting.pop()
-        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
-            continue  # a docstring
-        if isinstance(node, ast.Compare | ast.Subscript | ast.arg):
+    lines, quiet = set[int](), python_talk.quiet(tree, name)
+    for node in ast.walk(tree):
+        if id(node) in quiet:
             continue
-        if isinstance(node, ast.Call):
-            called = getattr(node.func, "attr", getattr(node.func, "id", ""))
-            if _CALLS_THAT_TALK.fullmatch(called):
-                continue
         if isinstance(node, ast.keyword) and not isinstance(
             node.value, ast.Name | ast.Attribute | ast.Constant
         ):
             lines.add(node.lineno)
-        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+        if isinstance(node, ast.Constant) and _names_sign(node.value):
             lines.update(range(node.lineno, (node.end_lineno or node.lineno) + 1))
-        waiting.extend(ast.iter_child_nodes(node))
     return lines

@@ -136,11 +136,13 @@ class _Gate:
     def _setup(self, setup: SurveyedDeployment, number: int) -> list[Finding]:
         """The findings on one setup; it is added to those that were checked."""
         deployment = setup.deployment
+        assumed = "" if deployment.fork else book.load(deployment.engine).checked
+        said = setup.versions.get(deployment.engine)
         checked = CheckedDeployment(
             deployment.place,
             deployment.engine,
             Verdict.UNDECIDED,
-            deployment.version,
+            deployment.version or said or assumed or None,
             deployment.version_from,
             deployment.method,
             target=deployment.target.text if deployment.target else None,

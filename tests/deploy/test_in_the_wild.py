@@ -128,6 +128,157 @@ FOUND: dict[str, tuple[str, str, str, str | None, str | None]] = {
         "llm = LLM(model='a/b', speculative_config=spec)\n",
         "vllm", "a/b", "c/d",
     ),
+    "a variable for another script": (
+        "env.sh", 'export ARGS="--spec-type draft-mtp -m x.gguf"\n', "llama.cpp", "./x.gguf", None,
+    ),
+    "options that a function is given": (
+        "bench.sh",
+        'arm() { ARGS="$2" ./launch.sh "$1"; }\narm plain ""\n'
+        'arm fast "--speculative-algorithm NGRAM --model-path a/b"\n',
+        "sglang", "a/b", None,
+    ),
+    "options behind the name of a function": (
+        "ab.sh",
+        'arm() { lms load big "${@:2}"; }\narm off\narm on --speculative-draft-mtp -y\n',
+        "lm-studio", None, None,
+    ),
+    "a line of an .env file": (
+        "prod.env", "PORT=8000\nARGS=--max-model-len 4096 --speculative-config.method ngram\n",
+        "vllm", None, None,
+    ),
+    "a draft that is None unless it is given": (
+        "serve.py",
+        "import subprocess\ndef serve(draft=None):\n    if draft:\n        subprocess.run("
+        "f'python -m sglang.launch_server --model-path a/b --speculative-algorithm EAGLE'\n"
+        "            f' --speculative-draft-model-path {draft}', shell=True)\n",
+        "sglang", "a/b", "{draft}",
+    ),
+    "JSON in a variable that is split at spaces": (
+        "prod.env",
+        "ARGS='--max-num-seqs 4 --speculative-config {\"method\":\"eagle3\",\"model\":\"c/d\"}'\n",
+        "vllm", None, "c/d",
+    ),
+    "a patch that adds an argument": (
+        "patch.yaml",
+        "- op: add\n  path: /spec/template/spec/containers/0/args/-\n"
+        '  value: "--speculative-config={\\"method\\": \\"eagle3\\", \\"model\\": \\"c/d\\"}"\n',
+        "vllm", None, "c/d",
+    ),
+    "an ini of one's own": (
+        "profiles.ini",
+        "[fast]\npath = x\nspec = --spec-type draft-mtp --spec-draft-n-max 3  # n\n",
+        "llama.cpp", None, None,
+    ),
+    "a list that grows one way or the other": (
+        "ab.py",
+        "import subprocess\ncmd = ['llama-server', '-m', 'a.gguf']\nif mtp:\n"
+        "    cmd += ['--spec-type', 'draft-mtp']\nelse:\n    cmd += ['--spec-type', 'none']\n"
+        "subprocess.run(cmd)\n",
+        "llama.cpp", "./a.gguf", None,
+    ),
+    "a container whose name is kept": (
+        "run.sh",
+        "ID=$(docker run -d vllm/vllm-openai:v0.15.1 --model a/b "
+        "--speculative-config.method ngram)\n",
+        "vllm", "a/b", None,
+    ),
+    "a function that is run for its output": (
+        "ab.sh",
+        'one() { "$BIN" -m a.gguf "$@"; }\nFAST="$(one --spec-type draft-mtp | tail -1)"\n',
+        "llama.cpp", None, None,
+    ),
+    "what is off unless PowerShell is told otherwise": (
+        "serve.ps1",
+        "param([string]$Spec = 'none', [string]$Draft = '')\n$a = @('-m', 'a.gguf')\n"
+        "if ($Spec -ne 'none') {\n  $a += @('--spec-type', $Spec)\n"
+        "  if ($Draft) { $a += @('-md', $Draft) }\n}\n& llama-server.exe @a\n",
+        "llama.cpp", "./a.gguf", "$Draft",
+    ),
+    "a list for a function of PowerShell": (
+        "ab.ps1",
+        "$more = @('--spec-type',$Spec,'--model','a.gguf','-md',(Resolve-Path $D).Path)\n"
+        '$fast = RunOne $more "fast"\n',
+        "llama.cpp", "./a.gguf", "(Resolve-Path $D).Path",
+    ),
+    "keywords that are sifted before": (
+        "tests/benchmark.py",
+        "from vllm import LLM\nkw = {'model': 'a/b', 'dtype': None}\n"
+        "kw = {k: v for k, v in kw.items() if v is not None}\nif fast:\n"
+        "    kw['speculative_config'] = {'method': 'draft_model', 'model': 'c/d'}\n"
+        "llm = LLM(**kw)\n",
+        "vllm", "a/b", "c/d",
+    ),
+    "keywords that somebody else began": (
+        "serve.py",
+        "from vllm import LLM\ndef start(kw):\n    kw['model'] = 'a/b'\n"
+        "    kw['speculative_config'] = {'method': 'mtp'}\n    return LLM(**kw)\n",
+        "vllm", "a/b", None,
+    ),
+    "keywords that are added under a condition": (
+        "serve.py",
+        "import sglang as sgl\nkw = dict(model_path='a/b', tp_size=2)\nif spec:\n"
+        "    kw.update(speculative_algorithm='EAGLE3', speculative_draft_model_path='c/d')\n"
+        "engine = sgl.Engine(**kw)\n",
+        "sglang", "a/b", "c/d",
+    ),
+    "a text of options in a table of modes": (
+        "modes.py",
+        "MODES = {'fast': {'extra': ('--speculative-algorithm EAGLE3 '\n"
+        "    '--speculative-draft-model-path c/d --model-path a/b')}}\n",
+        "sglang", "a/b", "c/d",
+    ),
+    "a name that an object holds": (
+        "serve.py",
+        "import json, subprocess\ncmd = ['vllm', 'serve', 'a/b']\n"
+        "cmd += ['--speculative-config', json.dumps({'method': 'mtp', 'model': p.draft})]\n"
+        "subprocess.run(cmd)\n",
+        "vllm", "a/b", "p.draft",
+    ),
+    "a recipe that a program formats": (
+        "recipe.yaml",
+        "container: mine\ndefaults:\n  port: 8000\n  draft: c/d\ncommand: |\n"
+        "  vllm serve a/b --port {port} \\\n"
+        "    --speculative-config '{{\"method\": \"eagle3\", \"model\": \"{draft}\"}}'\n",
+        "vllm", "a/b", "c/d",
+    ),
+    "a benchmark of TensorRT-LLM's": (
+        "bench.sh",
+        "trtllm-bench --model a/b throughput --dataset x.txt --config bench.yaml "
+        "--speculative_config '{\"decoding_type\": \"MTP\"}'\n",
+        "tensorrt-llm", "a/b", None,
+    ),
+    "an engine of TensorRT-LLM's that is built": (
+        "build.sh",
+        "trtllm-build --checkpoint_dir x --output_dir y --speculative_decoding_mode eagle\n",
+        "tensorrt-llm", None, None,
+    ),
+    "options in the environment of a container": (
+        "compose.yml",
+        "services:\n  a:\n    image: mine\n    environment:\n"
+        "      EXTRA_ARGS: --spec-type draft-mtp -m /m/a.gguf\n",
+        "llama.cpp", "/m/a.gguf", None,
+    ),
+    "JSON that printf makes": (
+        "run.sh",
+        "D=c/d\nS=$(printf '{\"method\": \"eagle3\", \"model\": \"%s\","
+        " \"num_speculative_tokens\": %s}' \\\n  \"$D\" \"$N\")\n"
+        'vllm serve a/b --speculative-config "$S"\n',
+        "vllm", "a/b", "c/d",
+    ),
+    "a function that runs a shell": (
+        "run.sh",
+        'as() { sudo "$@"; }\nas -u llm bash -c "cd /x && vllm serve a/b '
+        "--speculative-config '{\\\"method\\\": \\\"ngram\\\"}'\"\n",
+        "vllm", "a/b", None,
+    ),
+    "LM Studio's command line": (
+        "load.sh", "lms load a --speculative-draft-simple --speculative-draft-model b -y\n",
+        "lm-studio", "a", "b",
+    ),
+    "a preset with comments behind values": (
+        "models.ini", "[a]\nmodel = /m/a.gguf ; the big one\nspec-type = draft-mtp  # by itself\n",
+        "llama.cpp", "/m/a.gguf", None,
+    ),
     "a fenced command with a prompt": (
         "README.md",
         "# Use\n\n```console\n$ llama-server -m a.gguf --spec-type draft-mtp\n```\n",
@@ -163,6 +314,20 @@ LEFT_ALONE = {
         "usage() {\n  echo 'run [--spec-type TYPE]'\n  cat <<EOF\n"
         "  --model-draft FILE    the draft\nEOF\n}\n",
     ),
+    "a help text of several lines": (
+        "run.sh",
+        "usage() {\n  cat <<EOF\n  --parallel N  must be 1\n"
+        "                when --spec-type is draft-mtp\nEOF\n}\n",
+    ),
+    "what a notebook prints and explains": (
+        "lab.ipynb",
+        '{"cells": [{"cell_type": "markdown", "source": ["--spec-type draft-mtp\\n"]},\n'
+        '{"cell_type": "code", "source": ["if x:\\n", "  print(\\"--spec-type x\\")\\n"]}]}',
+    ),
+    "comments of PowerShell": (
+        "run.ps1",
+        "<#\n  compares --spec-type draft-mtp\n#>\n$m = @{ note = 'use --spec-type x' }\n",
+    ),
     "comments": ("run.sh", "# vllm serve x --speculative-config y\nls  # --spec-type x\n"),
     "somebody else's configuration": (
         "train.yaml",
@@ -180,8 +345,34 @@ LEFT_ALONE = {
         "parser.add_argument('--speculative-config', default=None)\n"
         "if '--spec-type' in words:\n    print('--spec-type is set')\n",
     ),
+    "what a test expects": (
+        "test_launch.py",
+        "EXPECTED = ['vllm', 'serve', 'a/b', '--speculative-config', '{}']\n"
+        "def argv():\n    return ['llama-server', '--model-draft', 'x.gguf']\n",
+    ),
+    "a function that tests": (
+        "launch.py",
+        "def test_argv(mock):\n    mock(return_value=['llama-server', '--spec-type', 'x'])\n"
+        "    assert build() == ['llama-server', '--model-draft', 'x.gguf']\n",
+    ),
+    "what a program reads from others": (
+        "observe.py",
+        "NAMES = {'draft': '--model-draft', 'config': '--speculative-config'}\n"
+        "KNOWN = ['--spec-type', '--model-draft']\n"
+        "value = option_value(argv, '--speculative-config')\n"
+        "typer.echo('launch it without --speculative-config for that')\n"
+        "text = f'--speculative-config {value!r}'\n",
+    ),
+    "the record of a measurement": (
+        "results.json",
+        '{"runs": [{"args": "--speculative-algorithm EAGLE3 --model-path a/b", '
+        '"tok_per_s": 61.5}]}',
+    ),
     "a changelog": (
         "changes.yaml", "- notes:\n  - we now pass the option --speculative-config everywhere\n",
+    ),
+    "a sentence about a command": (
+        "plan.json", '{"seen": "Wrapper invokes llama-server -m T --spec-type draft-mtp as is"}',
     ),
     "what is switched off": ("run.py", "build(speculative_config=None)\n"),
 }  # fmt: skip
@@ -197,7 +388,6 @@ def test_the_definition_of_a_resource_starts_nothing() -> None:
 
 
 NOT_UNDERSTOOD = {
-    "a variable for another script": ("env.sh", 'export ARGS="--spec-type draft-mtp -m x"\n', 1),
     "a program that nobody knows": ("run.sh", "set -e\n./mine --speculative-config '{}'\n", 2),
     "settings that a program writes": (
         "serve.py", 'TEXT = """\nspeculative-algorithm: EAGLE\n"""\nwritten("x", TEXT)\n', 2,
@@ -240,10 +430,11 @@ def test_two_unknown_names_in_json_that_python_makes_are_both_unknown() -> None:
     assert setup.method is None
 
 
-def test_a_revision_from_a_variable_is_said_to_be_one() -> None:
-    text = 'vllm serve a/b --revision $REV --speculative-config \'{"method": "ngram"}\'\n'
+@pytest.mark.parametrize("revision", ["$REV", "__REV__"])
+def test_a_revision_from_a_variable_is_said_to_be_one(revision: str) -> None:
+    text = f"vllm serve a/b --revision {revision} --speculative-config.method ngram\n"
     (setup,), _ = looked("run.sh", text)
-    assert setup.target is not None and setup.target.unknown == "$REV"
+    assert setup.target is not None and setup.target.unknown == revision
 
 
 @pytest.mark.parametrize(
@@ -259,6 +450,12 @@ def test_what_comes_from_outside_or_is_off_elsewhere_is_unknown(script: str) -> 
     (setup,), _ = looked("run.sh", script.replace("{spec}", config))
     assert "tensor_parallel" not in setup.circumstances
     assert not setup.findings
+
+
+def test_what_a_run_left_behind_is_not_looked_at() -> None:
+    data = b'{"args": ["vllm", "serve", "a/b", "--speculative-config", "{}"]}'
+    assert not choose.might(data, "results/night/meta.json")
+    assert choose.might(data, "deploy/meta.json")
 
 
 def test_an_option_of_two_branches_is_not_given_twice() -> None:
@@ -287,3 +484,125 @@ def test_what_a_function_makes_of_a_value_is_a_value() -> None:
     )
     (setup,), seen = looked("launch.py", program)
     assert not [f for f in setup.findings if f.rule == "FIL006"] and seen == []
+
+
+def test_each_branch_that_speculates_is_a_setup_of_its_own() -> None:
+    text = (
+        'case "$1" in\n'
+        "  big) M=a/big; EXTRA='--speculative-algorithm EAGLE3'\n"
+        "    EXTRA+=' --speculative-draft-model-path c/d' ;;\n"
+        "  own) M=a/own; EXTRA='--speculative-algorithm NEXTN' ;;\n"
+        "  old) M=a/old; EXTRA= ;;\n  *) echo 'big, own or old'; exit 1 ;;\nesac\n"
+        "sglang serve $M $EXTRA\n"
+    )
+    found, seen = looked("run.sh", text)
+    models = [[word.text if word else None for word in (s.target, s.draft)] for s in found]
+    assert models == [["a/big", "c/d"], ["a/own", None]]
+    assert [setup.method for setup in found] == ["EAGLE3", "NEXTN"] and seen == []
+
+
+def test_the_method_of_an_if_is_one_of_two() -> None:
+    text = (
+        'if [ "$MODE" = ngram ]; then\n  SPEC=\'{"method": "ngram"}\'\nelse\n'
+        '  SPEC=\'{"method": "eagle3", "model": "c/d"}\'\nfi\n'
+        'vllm serve a/b --speculative-config "$SPEC"\n'
+    )
+    found, _ = looked("run.sh", text)
+    assert [setup.method for setup in found] == ["ngram", "eagle3"]
+
+
+@pytest.mark.parametrize(
+    "given",
+    ['[ -n "$S" ] && ARGS+=(--spec-type "$S")', 'if [[ $S ]]; then ARGS+=(--spec-type "$S"); fi'],
+)
+def test_a_branch_that_switches_it_off_sets_nothing_up(given: str) -> None:
+    text = (
+        "ARGS=(-m a.gguf)\ncase $1 in\n  mtp) S=draft-mtp ;;\n  off) S= ;;\nesac\n"
+        f'{given}\nllama-server "${{ARGS[@]}}"\n'
+    )
+    (setup,), seen = looked("run.sh", text)
+    assert (setup.method, seen) == ("draft-mtp", [])
+
+
+def test_words_that_may_be_another_programs_are_not_judged() -> None:
+    text = "./mine  # a comment ends the command \\\n  -v x:y --spec-type draft-mtp\n"
+    (setup,), _ = looked("run.sh", text)
+    assert not setup.findings
+
+
+def test_a_preset_that_switches_off_what_all_have_does_not_speculate() -> None:
+    text = "[*]\nspec-type = draft-simple\nmodel-draft = d.gguf\n[a]\nmodel = a.gguf\n"
+    (setup,), _ = looked("models.ini", text + "[b]\nmodel = b.gguf\nspec-type = none\n")
+    assert setup.target is not None and setup.target.text == "./a.gguf"
+
+
+def test_a_macro_that_no_model_uses_starts_nothing() -> None:
+    text = (
+        "macros:\n  old: --spec-type ngram-mod\n  new: --spec-type draft-mtp\nmodels:\n"
+        "  a:\n    cmd: llama-server -m a.gguf ${new}\n"
+    )
+    (setup,), seen = looked("config.yaml", text)
+    assert (setup.method, seen) == ("draft-mtp", [])
+
+
+def test_a_script_that_writes_a_configuration_names_its_methods() -> None:
+    text = (
+        'for m in $MODELS; do\n  LINE=""\n  if [ "$MTP" ]; then\n'
+        '    LINE="      --spec-type draft-mtp --spec-draft-n-max ${N}"\n'
+        '  elif [ "$DRAFT" ]; then\n    LINE="      --spec-type draft-dflash -md ${DRAFT}"\n  fi\n'
+        "  cat >> config.yaml <<EOF\n  $m:\n    cmd: |\n      llama-server -m $m\n$LINE\nEOF\n"
+        "done\n"
+    )
+    found, seen = looked("init.sh", text)
+    assert {setup.method for setup in found} == {"draft-mtp", "draft-dflash"} and seen == []
+
+
+def test_options_of_the_script_itself_part_nothing() -> None:
+    text = (
+        'M=a.gguf\nwhile [ $# -gt 0 ]; do\n  case "$1" in\n'
+        "    --draft) D=$2; shift 2 ;;\n    --model) M=$2; shift 2 ;;\n  esac\ndone\n"
+        'llama-server -m "$M" --spec-type draft-mtp\n'
+    )
+    (setup,), _ = looked("run.sh", text)
+    assert setup.target is not None and setup.target.text == "./a.gguf"
+
+
+@pytest.mark.parametrize("test", ['[[ -n "$CTX" ]] && ', '[ "$CTX" ] && ', 'test -n "$CTX" && '])
+def test_what_is_given_if_it_is_not_empty_is_no_empty_value(test: str) -> None:
+    text = (
+        "CTX=\nARGS=(--spec-type draft-mtp)\n"
+        f'{test}ARGS+=(--ctx-size "$CTX")\nllama-server -m a.gguf "${{ARGS[@]}}"\n'
+    )
+    (setup,), _ = looked("run.sh", text)
+    assert not setup.findings and "context" not in setup.circumstances
+
+
+def test_a_thousand_branches_are_read_in_time_that_grows_with_them() -> None:
+    """Each case of a row parts the ways again: the number of ways is bounded."""
+    case = "case $X in\n a) A='--spec-type draft-mtp' ;;\n b) A='--spec-type ngram-mod' ;;\nesac\n"
+    found, seen = looked("run.sh", case * 500 + "llama-server -m a.gguf $A\n")
+    assert found or seen
+
+
+def test_a_name_that_is_made_of_itself_is_unknown() -> None:
+    program = (
+        "import subprocess\nfrom pathlib import Path\ndef run(model):\n    model = Path(model)\n"
+        "    subprocess.run(['llama-server', '-m', str(model), '--spec-type', 'draft-mtp'])\n"
+    )
+    contents = choose.read(program.encode(), "run.py")
+    assert contents is not None and contents.troubles == []
+    (setup,), _ = looked("run.py", program)
+    assert setup.target is not None and setup.target.unknown is not None
+
+
+@pytest.mark.parametrize(
+    ("opening", "closing"),
+    [("$(printf 'a%s' ", ")"), ("$(echo --spec-type ", ")"), ("if [ a ]; then\n", "fi\n")],
+)
+def test_what_stands_inside_itself_a_thousand_times_is_read_to_its_end(
+    opening: str, closing: str
+) -> None:
+    inner = "X='--spec-type draft-mtp'\n" if opening.startswith("if") else ""
+    text = "X=" * (not inner) + opening * 1000 + inner + closing * 1000
+    contents = choose.read(f"{text}\nllama-server -m a.gguf $X\n".encode(), "run.sh")
+    assert contents is not None and contents.commands

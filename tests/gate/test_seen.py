@@ -10,7 +10,7 @@ BROKEN = "llama-server -m a.gguf -md b.gguf --spec-type draft-simple --draft-max
 
 
 def test_an_option_in_no_setup_is_not_nothing_to_check(repo: Repo) -> None:
-    repo.write("env.sh", 'export ARGS="--speculative-algorithm EAGLE3"\n')
+    repo.write("env.sh", "./mine --speculative-algorithm EAGLE3\n")
     ran = repo.gate("--format", "json")
     (finding,) = ran.json["findings"]
     assert (ran.code, ran.json["nothing_to_check"], ran.json["verdict"]) == (3, False, "undecided")

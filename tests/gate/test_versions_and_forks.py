@@ -229,3 +229,70 @@ def test_the_engine_itself_is_no_fork(repo: Repo) -> None:
 def test_lock_leaves_forks_alone(repo: Repo) -> None:
     repo.write("serve.sh", f"ik-llama-server {OWN}\n")
     assert repo.lock("--offline").code == 0
+
+
+@pytest.mark.parametrize(
+    ("files", "version", "told"),
+    [
+        (
+            {"serve.yaml": "spec:\n  image: vllm/vllm-openai\n  version: v0.9.0\n  items:\n"
+                           "  - args: [vllm, serve, a/b, --speculative-config.method, ngram]\n"},
+            "0.9.0", "image tag v0.9.0",
+        ),
+        (
+            {"chart/values.global.yaml": "vllm:\n  image:\n    repository: vllm/vllm-openai\n"
+                                         "    tag: v0.9.0\n",
+             "chart/templates/x.yaml": "run: vllm serve a/b --speculative-config.method ngram\n"},
+            "0.9.0", "chart/values.global.yaml:4",
+        ),
+        (
+            {"ab.py": 'IMAGE = "ghcr.io/mostlygeek/llama-swap:v245-vulkan-b10200"\n'
+                      'ARGS = ["-m", "a.gguf", "--spec-type", "draft-mtp"]\n'},
+            "b10200", "ab.py:1",
+        ),
+    ],
+)  # fmt: skip
+def test_a_tag_under_a_key_or_name_of_its_own(
+    repo: Repo, files: dict[str, str], version: str, told: str
+) -> None:
+    for name, text in files.items():
+        repo.write(name, text)
+    (setup,) = repo.gate("--format", "json").json["setups"]
+    assert setup["version"] == version and setup["version_from"].endswith(told)
+
+
+def test_without_a_version_the_newest_is_shown_wherever_models_are_known_or_not(
+    repo: Repo,
+) -> None:
+    spec = "--speculative-config.method ngram\n"
+    repo.write("known.sh", f"vllm serve a/b {spec}")
+    repo.write("outside.sh", f"vllm serve $MODEL {spec}")
+    known, outside = repo.gate("--format", "json").json["setups"]
+    assert known["version"] == outside["version"] is not None
+    assert known["version_from"] is outside["version_from"] is None
+
+
+def test_a_banner_is_no_pin(repo: Repo) -> None:
+    repo.write("run.sh", 'echo "=== vllm ==="\nvllm serve a/b --speculative-config.method ngram\n')
+    ran = repo.gate("--format", "json")
+    assert "is no version" not in ran.out
+
+
+def test_flags_that_went_long_ago_are_said_to_be_gone_since_then(repo: Repo) -> None:
+    repo.write("run.sh", "vllm serve a/b --speculative-model c/d --num-speculative-tokens 3\n")
+    about = [f for f in repo.gate("--format", "json").json["findings"] if f["rule"] == "FIL001"]
+    assert about and all("from 0.8.3 on" in finding["saw"] for finding in about)
+
+
+def test_the_engine_itself_kept_in_a_repository_is_not_read(repo: Repo) -> None:
+    repo.write("overlay/vllm/config/speculative.py", 'x = ["--speculative-config", "{}"]\n')
+    assert repo.gate("--format", "json").json["nothing_to_check"]
+
+
+def test_keys_that_only_presets_have_are_known(repo: Repo) -> None:
+    repo.write(
+        "models.ini", "[a]\nmodel = a.gguf\nspec-type = draft-mtp\nload-on-startup = true\n"
+        "stop-timeout = 5\ndedup-cache-models = 1\n",
+    )  # fmt: skip
+    findings = repo.gate("--format", "json").json["findings"]
+    assert not [f for f in findings if f["rule"].startswith("FIL")]

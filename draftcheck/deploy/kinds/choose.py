@@ -25,7 +25,8 @@ from draftcheck.deploy.kinds import (
     python_file,
     shell,
 )
-from draftcheck.deploy.options.programs import hinted_bytes
+from draftcheck.deploy.options import forks
+from draftcheck.deploy.options.programs import hinted_bytes, signed
 from draftcheck.deploy.syntax import templates
 from draftcheck.deploy.text import SourceText, TextView, decoded, searchable
 from draftcheck.values.findings import FilePlace
@@ -91,6 +92,8 @@ KINDS = (
 )
 _NAMES = re.compile("|".join(f"(?:{kind.names})" for kind in KINDS))
 _ALWAYS = re.compile(r"\.?draftcheck\.toml|.*modelfile.*")
+_RECORD = re.compile(r"(?:^|/)(?:results?|outputs?|logs?)/(?:.*/)?[^/]+\.(?:json|ya?ml|env)$")
+"""What a run left behind: it ran once, and starts nothing."""
 _TEMPLATE_SUFFIX = re.compile(r"\.(?:j2|jinja2?|tpl|tmpl|gotmpl|template|example|sample|dist|in)$")
 
 
@@ -110,6 +113,8 @@ def might(data: bytes, name: str) -> bool:
         return False
     if _ALWAYS.fullmatch(_base(name)):
         return True
+    if (name.endswith(".py") and forks.is_source(name)) or _RECORD.search(name):
+        return False
     if "." not in _base(name) and b"\0" in data[:1024]:
         return False
     return hinted_bytes(searchable(data))
@@ -139,6 +144,8 @@ def read(data: bytes, name: str, outside: Mapping[str, str] | None = None) -> Co
         return None
     first = FilePlace(name, 1)
     if len(data) > MAX_BYTES:
+        if name.endswith((".ipynb", ".json")) and not signed(searchable(data)):
+            return None  # pictures and data make them large
         text = f"larger than {MAX_BYTES:,} bytes: not read"
         return Contents(_inside, troubles=[FileTrouble(first, text)])
     file = decoded(data)

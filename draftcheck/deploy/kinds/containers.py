@@ -9,10 +9,11 @@ command is read as one.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 
+from draftcheck.deploy import leftovers
 from draftcheck.deploy.deployment import TOO_MUCH, Contents, DocumentTree, split
 from draftcheck.deploy.kinds import shell
 from draftcheck.deploy.options import programs
@@ -29,6 +30,7 @@ Fill = Callable[[TextView], TextView]
 _LINES_OF_OPTIONS = re.compile(
     r"[^\n#\\&|;]+(?=\n[ \t]*-)(?:\n[ \t]*(?:-[^\n]*[^\n\\&|;]|#[^\n]*|(?=\n)))+"
 )
+_TAGS = ("version", "tag", "imageTag", "image_tag")
 _REFERENCE = re.compile(r"\$\$|\$\(([A-Za-z_][\w.-]*)\)")
 
 
@@ -72,6 +74,16 @@ class ContainerReader:
         stands = tag or repository
         return Word(text, stands.place, stands.view.vague(text, 0, 0), unknown)
 
+    def image_in(self, mapping: DocumentTree) -> Word | None:
+        """The image that a mapping names; its tag may stand under a key of its own."""
+        image = self.image(mapping.get("image"))
+        names = (found for name in _TAGS if (found := self.word(mapping.get(name))) is not None)
+        tag = next(names, None)
+        if image is None or tag is None or not tag.text or ":" in image.text.rpartition("/")[2]:
+            return image
+        text = f"{image.text}:{tag.text}"
+        return Word(text, tag.place, tag.view.vague(text, 0, 0), image.unknown or tag.unknown)
+
     def environment(self, tree: DocumentTree | None) -> dict[str, Word]:
         """Variables: a mapping, a list of NAME=value, or of mappings with name and value."""
         found = dict[str, Word]()
@@ -88,6 +100,9 @@ class ContainerReader:
                 text = self.fill(view)
                 key = text.text.partition("=")[0]
                 found[key] = text.slice(len(key) + 1, len(text.text)).word()
+        for word in found.values():
+            if programs.is_options(word.view.text):  # for the entry point, or a script
+                self.contents.loose_options(word.view)
         return found
 
     def emit(
@@ -241,7 +256,7 @@ def _container(
         runtime = mapping.get("modelFormat", "name") or mapping.get("engine")
         model = mapping.get("storageUri") or mapping.get("url")
         words[:0] = started(runtime, model)
-    reader.emit(references(words, env), reader.image(image), env)
+    reader.emit(references(words, env), reader.image_in(mapping), env)
 
 
 _MACRO = re.compile(r"^[ \t]*#.*$|\$\{([\w.-]+)\}", re.MULTILINE)
@@ -251,6 +266,8 @@ def read_llama_swap(view: TextView, contents: Contents) -> None:
     """A command per model, with macros."""
     for tree in parse(view, contents):
         shared = _macros(tree)
+        # A macro that no model uses starts nothing.
+        contents.replaced += [value.word for _, value in tree.pairs("macros") if value.word]
         for key, model in tree.pairs("models"):
             macros = {**shared, **_macros(model)}
             macros["MODEL_ID"] = view.instead(key.text, 0, 0)
@@ -277,6 +294,19 @@ def _filled(view: TextView, macros: dict[str, TextView]) -> TextView:
         return macros.get(match[1]) if match[1] else view.slice(match.start(), match.start())
 
     return filled(view, _MACRO, value)
+
+
+_FIELD = re.compile(r"(?<!\{)\{([A-Za-z_]\w*)\}(?!\})")
+
+
+def _formatted(view: TextView, told: Mapping[str, DocumentTree]) -> TextView:
+    """The text with {name} filled in; a name that is not told stays as it is."""
+
+    def value(match: re.Match[str]) -> TextView | None:
+        known = told.get(match[1])
+        return known.view if known is not None and known.says else view.slice(*match.span())
+
+    return filled(view, _FIELD, value)
 
 
 # ---- any other YAML or JSON ----
@@ -362,7 +392,7 @@ def _around(reader: ContainerReader, mapping: DocumentTree, above: _Above) -> _A
     container = mapping.get("container")
     inner = container.get("image") if container is not None else None
     base = mapping.get("base_image", "image")
-    image = reader.image(mapping.get("image") or inner or container or base)
+    image = reader.image_in(mapping) or reader.image(inner or container or base)
     if image is None and mapping.get("repository") is not None and mapping.get("tag") is not None:
         image = reader.image(mapping)
     if image is not None:
@@ -376,6 +406,9 @@ def _around(reader: ContainerReader, mapping: DocumentTree, above: _Above) -> _A
 
 
 def _mapping(reader: ContainerReader, mapping: DocumentTree, above: _Above, seen: set[int]) -> None:
+    if mapping.pairs("defaults"):  # a text that a program formats: {port}, {{"key": 1}}
+        told = {key.text: value for key, value in mapping.pairs("defaults")}
+        reader = replace(reader, fill=partial(_formatted, told=told))
     env = dict[str, Word]()
     for name in _ENVIRONMENT:
         env.update(reader.environment(mapping.get(name)))
@@ -434,6 +467,8 @@ def _engine_command(
         reader.emit(references(reader.args(value), env), image, env, value.place)
     elif any(programs.starts_engine(text) for text in texts if " " in text or "\n" in text):
         reader.script(value, image, env)
+    elif value.view is not None and programs.is_options(value.view.text):
+        reader.contents.loose_options(value.view, image)
 
 
 def _words_of_command(texts: list[str]) -> bool:
@@ -479,6 +514,8 @@ def read_json(view: TextView, contents: Contents) -> None:
     worth = _WORTH.search(view.text) or programs.starts_engine(view.text)
     worth = worth or programs.signed(view.text.encode(errors="replace"))
     if _NOT_WORTH.fullmatch(view.name) or (view.name != "model.json" and not worth):
+        return
+    if leftovers.is_record(view.text):
         return
     tree = json_places.parse_view(view, contents, "JSON")
     if tree is None or tree.word is not None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from draftcheck.deploy.deployment import Contents, DocumentTree, split
 from draftcheck.deploy.kinds import shell
+from draftcheck.deploy.options.programs import is_options
 from draftcheck.deploy.syntax.variables import Variables, filled, interpolated
 from draftcheck.deploy.text import TextView, Word, joined
 
@@ -54,13 +55,24 @@ def read(view: TextView, contents: Contents) -> None:
         elif image is not None and section.heading.text == "Container":
             runs = True
             contents.command([], image.place, image, env)
-    if found and not runs and view.name.endswith(".ini"):
+    rows = [value for section in found for _, value in section.settings if is_options(value.text)]
+    for value in rows:  # whoever reads this file hands them on
+        contents.loose_options(_without_comment(value))
+    if found and not runs and not rows and view.name.endswith(".ini"):
         entries = list[tuple[Word, DocumentTree]]()
         for section in found:
-            pairs = ((key.word(), DocumentTree.of(value.word())) for key, value in section.settings)
+            pairs = (
+                (key.word(), DocumentTree.of(_without_comment(value).word()))
+                for key, value in section.settings
+            )
             heading = section.heading
             entries.append((heading.word(), DocumentTree(heading.place(), entries=tuple(pairs))))
         contents.document("llama-preset", DocumentTree(view.place(0, 0), entries=tuple(entries)))
+
+
+def _without_comment(value: TextView) -> TextView:
+    """llama.cpp common/preset.cpp: a value ends where ; or # stands."""
+    return value.slice(0, len(re.split("[;#]", value.text, maxsplit=1)[0].rstrip()))
 
 
 def sections(view: TextView) -> list[IniSection]:

@@ -6,9 +6,10 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from draftcheck.deploy.deployment import Contents
+from draftcheck.deploy.deployment import Command, Contents, around
 from draftcheck.deploy.kinds import shell
 from draftcheck.deploy.kinds.batch import program
+from draftcheck.deploy.options.programs import is_sign
 from draftcheck.deploy.syntax.variables import Variables, VariableValue, filled
 from draftcheck.deploy.text import TextView, Word
 
@@ -19,6 +20,10 @@ _SIGN = re.compile(r"\r?\n|[;|&{}(),@]")
 _ASSIGNS = re.compile(r"\$(?:(?:script|global|local|private):)?(env:)?(\w+)", re.IGNORECASE)
 _VARIABLE = re.compile(r"\$\{?(?:env:|script:|global:)?(\w+)\}?|\$\([^()]*\)", re.IGNORECASE)
 _COMMAND = re.compile(r"[A-Za-z]+-[A-Za-z]+")
+
+
+LONGEST_CALL = 200
+"""Tokens of a call inside a list."""
 
 
 @dataclass(slots=True)
@@ -84,14 +89,16 @@ def _statements(view: TextView) -> Iterator[_Statement]:
 
 
 def _run(statement: _Statement, view: TextView, variables: Variables, contents: Contents) -> None:
-    tokens = statement.tokens
+    tokens, variables.guarded = statement.tokens, statement.branch
     if tokens and tokens[0].view.text.lower() == "param":
         for at, token in enumerate(tokens[:-1]):
             if tokens[at + 1].view.text == "=" and not tokens[at + 1].sign:
-                _assign(token, "=", tokens[at + 2 : at + 3], statement.branch, view, variables)
+                default = _Statement(tokens[at + 2 : at + 3], statement.branch)
+                _assign(token, "=", default, view, variables, contents)
         return
     if len(tokens) > 1 and tokens[1].view.text in ("=", "+=") and not tokens[1].sign:
-        _assign(tokens[0], tokens[1].view.text, tokens[2:], statement.branch, view, variables)
+        value = _Statement(tokens[2:], statement.branch)
+        _assign(tokens[0], tokens[1].view.text, value, view, variables, contents)
         tokens = tokens[2:]  # it may be what a command says
         if not tokens or not (tokens[0].sign == "&" or _COMMAND.fullmatch(tokens[0].view.text)):
             return
@@ -107,11 +114,12 @@ def _run(statement: _Statement, view: TextView, variables: Variables, contents: 
 def _assign(
     name: PowerShellToken,
     how: str,
-    tokens: list[PowerShellToken],
-    branch: bool,
+    statement: _Statement,
     view: TextView,
     variables: Variables,
+    contents: Contents,
 ) -> None:
+    tokens, branch = statement.tokens, statement.branch
     match = re.search(_ASSIGNS, name.view.text)
     if match is None or not tokens:
         return
@@ -128,6 +136,8 @@ def _assign(
     before = variables.values.get(key)
     if how == "+=" and before is not None and before.items is not None:
         value = VariableValue(items=words, branch=branch)
+    if value.items and any(is_sign(word.text) for word in words):  # if no command here uses them
+        contents.loose.append(Command(tuple(words), around(words)))
     (variables.append if how == "+=" else variables.assign)(key, value)
 
 
@@ -137,10 +147,16 @@ def _words(tokens: list[PowerShellToken], view: TextView, variables: Variables) 
 
     def value(match: re.Match[str]) -> TextView | None:
         held = variables.values.get((match[1] or "").lower())
-        return held.view if held is not None else None
+        off = held is not None and variables.guarded and (held.off or held.empty)
+        return held.view if held is not None and not off else None
 
+    skipped = 0
     for at, token in enumerate(tokens):
-        if token.sign:
+        if at and token.sign == "(" and at >= skipped and (end := _call(tokens, at)):
+            skipped = end
+            first, last = token.start, tokens[end - 1].end
+            found.append(view.hole(first, last).word(view.place(first, last), None))
+        if token.sign or at < skipped:
             continue
         splat = at > 0 and tokens[at - 1].sign == "@" and tokens[at - 1].end == token.start
         name = token.view.text if splat else token.view.text.removeprefix("$")
@@ -155,6 +171,21 @@ def _words(tokens: list[PowerShellToken], view: TextView, variables: Variables) 
         same = text is token.view
         found.append(text.word(place, view.raw(token.start, token.end) if same else None))
     return found
+
+
+def _call(tokens: list[PowerShellToken], at: int) -> int:
+    """Behind (Resolve-Path $x).Path, whose value only running it would tell; 0: no such thing."""
+    inner = tokens[at + 1].view.text.lower() if at + 1 < len(tokens) else ""
+    if not _COMMAND.fullmatch(inner) or inner == "join-path":
+        return 0
+    depth = 0
+    for end in range(at, min(len(tokens), at + LONGEST_CALL)):
+        depth += (tokens[end].sign == "(") - (tokens[end].sign == ")")
+        if depth == 0:
+            behind = tokens[end + 1] if end + 1 < len(tokens) else None
+            member = behind is not None and behind.view.text.startswith(".")
+            return end + 1 + (member and not behind.sign)  # type: ignore[union-attr]
+    return 0
 
 
 def _started(words: list[Word]) -> list[Word]:

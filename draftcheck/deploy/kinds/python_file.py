@@ -10,11 +10,12 @@ import re
 import warnings
 from dataclasses import replace
 
+from draftcheck.deploy import leftovers
 from draftcheck.deploy.deployment import TOO_MUCH, Contents, DocumentTree, split
 from draftcheck.deploy.kinds import shell
-from draftcheck.deploy.options.programs import is_sign
-from draftcheck.deploy.syntax import json_places
-from draftcheck.deploy.syntax.python_values import PythonScope, PythonValues
+from draftcheck.deploy.options.programs import is_options, is_sign, signed, starts_engine
+from draftcheck.deploy.syntax import json_places, python_talk
+from draftcheck.deploy.syntax.python_values import PythonScope, PythonValues, says_nothing
 from draftcheck.deploy.syntax.variables import Variables
 from draftcheck.deploy.text import TextView, Word, joined
 
@@ -60,9 +61,20 @@ def read(view: TextView, contents: Contents) -> None:
         return
     for call, scope in _calls(tree, values):
         _call(call, scope, values, contents)
-    _lists(values, contents)
+    if signed(view.text.encode(errors="replace")):
+        _loose_parts(tree, values, contents)
     if values.cut:
         contents.cut_at(view.place(0, 0), TOO_MUCH)
+
+
+def _loose_parts(tree: ast.Module, values: PythonValues, contents: Contents) -> None:
+    """What holds an engine's own options, though what runs it was not found."""
+    quiet = python_talk.quiet(tree, contents.source.name.lower() if contents.source else "")
+    _lists(values, contents, quiet)
+    _texts(values, contents, quiet)
+    if contents.source is None:  # of a notebook
+        spoken = (n for n, _ in values.texts if id(n) in quiet)
+        contents.spoken |= leftovers.lines(map(values.place, spoken))
 
 
 def _calls(tree: ast.Module, values: PythonValues) -> list[tuple[ast.Call, PythonScope]]:
@@ -70,6 +82,8 @@ def _calls(tree: ast.Module, values: PythonValues) -> list[tuple[ast.Call, Pytho
     found = list[tuple[ast.Call, PythonScope]]()
     values.scopes.append(PythonScope())
     waiting: list[tuple[ast.AST, PythonScope]] = [(tree, values.scopes[0])]
+    inner = set[int]()
+    """Parts of a longer text."""
     while waiting:
         node, scope = waiting.pop()
         if isinstance(node, ast.Call):
@@ -77,6 +91,10 @@ def _calls(tree: ast.Module, values: PythonValues) -> list[tuple[ast.Call, Pytho
             _grows(node, scope, values)
         elif isinstance(node, ast.List):
             values.lists.append((node, scope))
+        elif isinstance(node, ast.Constant | ast.JoinedStr | ast.BinOp) and id(node) not in inner:
+            values.texts.append((node, scope))
+            if not isinstance(node, ast.Constant):
+                inner.update(map(id, ast.iter_child_nodes(node)))
         _binds(node, scope, values)
         if isinstance(node, ast.Return) and node.value is not None and scope.function:
             outer = scope.parent or scope
@@ -97,9 +115,9 @@ def _parameters(
     defaults: list[ast.expr | None] = [*arguments.defaults]
     padded = [None] * (len(positional) - len(defaults)) + defaults
     for argument, default in zip(positional, padded, strict=False):
-        inner.bind(argument.arg, default)
+        inner.bind(argument.arg, None if says_nothing(default) else default)
     for argument, default in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=False):
-        inner.bind(argument.arg, default)
+        inner.bind(argument.arg, None if says_nothing(default) else default)
     for other in (arguments.vararg, arguments.kwarg):
         if other is not None:
             inner.bind(other.arg, None)
@@ -118,7 +136,8 @@ def _binds(node: ast.AST, scope: PythonScope, values: PythonValues) -> None:
             values.imports[alias.asname or alias.name] = f"{node.module or ''}.{alias.name}"
     elif isinstance(node, ast.Assign):
         for target in node.targets:
-            _target(target, node.value, scope, values)
+            if not _sifts(values.dotted(target), node.value, values):
+                _target(target, node.value, scope, values)
     elif isinstance(node, ast.AnnAssign | ast.NamedExpr) and node.value is not None:
         _target(node.target, node.value, scope, values)
     elif isinstance(node, ast.AugAssign):
@@ -130,6 +149,17 @@ def _binds(node: ast.AST, scope: PythonScope, values: PythonValues) -> None:
             scope.bind(name, None)
     elif isinstance(node, ast.For | ast.AsyncFor | ast.comprehension):
         _target(node.target, None, scope, values)
+
+
+def _sifts(name: str, value: ast.expr, values: PythonValues) -> bool:
+    """Whether a name keeps some of what it holds: x = {k: v for k, v in x.items() if v}."""
+    if not isinstance(value, ast.DictComp | ast.ListComp):
+        return False
+    source = value.generators[0].iter
+    return bool(name) and name in (
+        values.dotted(source),
+        values.dotted(source.func).removesuffix(".items") if isinstance(source, ast.Call) else "",
+    )
 
 
 def _target(
@@ -151,13 +181,14 @@ def _target(
 
 
 def _grows(node: ast.Call, scope: PythonScope, values: PythonValues) -> None:
-    """Note x.append(…), x.extend(…) and what an argument parser has as defaults."""
-    if not isinstance(node.func, ast.Attribute) or not node.args:
+    """Note x.append(…), x.extend(…), x.update(…) and an argument parser's defaults."""
+    if not isinstance(node.func, ast.Attribute):
         return
-    if node.func.attr in ("append", "extend"):
-        name = values.dotted(node.func.value)
-        scope.added.setdefault(name, []).append((None, node.args[0]))
-    elif node.func.attr == "add_argument":
+    if node.func.attr in ("append", "extend", "update"):
+        added = scope.added.setdefault(values.dotted(node.func.value), [])
+        added += [(None, value) for value in node.args[:1]]
+        added += [(keyword.arg, keyword.value) for keyword in node.keywords]
+    elif node.func.attr == "add_argument" and node.args:
         options = [a.value for a in node.args if isinstance(a, ast.Constant)]
         named = {k.arg: k.value for k in node.keywords}
         long = [o for o in options if isinstance(o, str) and o.startswith("--")] or options[:1]
@@ -190,7 +221,7 @@ def _call(node: ast.Call, scope: PythonScope, values: PythonValues, contents: Co
         contents.document("python-call", tree, name)
 
 
-def _lists(values: PythonValues, contents: Contents) -> None:
+def _lists(values: PythonValues, contents: Contents, quiet: set[int]) -> None:
     """Lists of words that hold an engine's own options, though what runs them was not found."""
     taken = {word.place for command in contents.commands for word in command.words}
 
@@ -203,15 +234,35 @@ def _lists(values: PythonValues, contents: Contents) -> None:
     signed = [
         (node, scope)
         for node, scope in values.lists
-        if any(isinstance(e, ast.Constant) and is_sign(str(e.value)) for e in node.elts)
+        if id(node) not in quiet
+        and any(isinstance(e, ast.Constant) and is_sign(str(e.value)) for e in node.elts)
     ]
     for scope in values.scopes if signed else ():
         for name in scope.bound:
             value = scope.find(name)
-            if value is not None and isinstance(value[0], ast.List):
+            if value is not None and isinstance(value[0], ast.List) and id(value[0]) not in quiet:
                 emit(values.read(ast.copy_location(ast.Name(name), value[0]), scope))
     for node, scope in signed:
         emit(values.read(node, scope))
+
+
+def _texts(values: PythonValues, contents: Contents, quiet: set[int]) -> None:
+    """Texts of options, or of an engine's command, though what runs them was not found."""
+    understood = set[int]().union(*map(leftovers.lines_of, contents.commands))
+    for node, scope in values.texts:
+        if id(node) in quiet or node.lineno in understood:
+            continue
+        start, end = values.span(node)
+        if "--" not in values.view.text[start:end]:
+            continue
+        word = values.read(node, scope).word
+        if word is None or word.kind != "str" or not any(map(is_sign, word.text.split())):
+            continue
+        understood.update(range(node.lineno, (node.end_lineno or node.lineno) + 1))
+        if is_options(word.view.text):
+            contents.loose_options(word.view)
+        elif starts_engine(word.text):
+            shell.inside(word.view, contents)
 
 
 def _program(
@@ -255,6 +306,8 @@ def read_notebook(view: TextView, contents: Contents) -> None:
     for cell in tree.listed("cells"):
         lines = cell.listed("source") or (cell.get("source"),)
         views = [line.view for line in lines if line is not None and line.view is not None]
+        if views and cell.said("cell_type") != "code":
+            contents.spoken |= leftovers.lines(view.place() for view in views)
         if not views or cell.said("cell_type") != "code":
             continue
         source = joined(views)
@@ -278,6 +331,8 @@ def read_notebook(view: TextView, contents: Contents) -> None:
         found = Contents(contents.read_file)
         for part in code:
             read(part, found)
+    contents.spoken |= found.spoken
+    contents.loose.extend(found.loose)
     contents.commands.extend(found.commands)
     contents.documents.extend(found.documents)
     contents.troubles.extend(found.troubles)

@@ -8,15 +8,16 @@ is read like a file of its own.
 
 from __future__ import annotations
 
+import itertools
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Literal
 
-from draftcheck.deploy.deployment import TOO_MUCH, Contents
-from draftcheck.deploy.options.programs import hinted
-from draftcheck.deploy.syntax.shell_words import Lexer, Operator, RawWord
+from draftcheck.deploy.deployment import TOO_MUCH, Command, Contents
+from draftcheck.deploy.options.programs import hinted, is_options, is_sign, speculates
+from draftcheck.deploy.syntax.shell_words import Lexer, Operator, RawWord, WordPart
 from draftcheck.deploy.syntax.templates import HOLE, TOO_LONG
 from draftcheck.deploy.syntax.variables import Variables, VariableValue, filled
 from draftcheck.deploy.text import TextView, Word, joined
@@ -27,11 +28,15 @@ from draftcheck.values.findings import FilePlace
 _ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)(\[[^\]]*\])?(\+?)=")
 _ARGUMENT = re.compile(r"\$\{?(?:\d|OPTARG\b|(?:i|arg|opt)\b)")
 _OPENING = {"if", "while", "until", "for", "select"}
+_TESTS = ("[", "[[", "test")
 _CLOSING = {"fi", "done", "esac"}
 _NEXT_PATTERN = (";;", ";&", ";;&")
 _BETWEEN = {"then", "else", "elif", "do", "!", "{", "}", "time", "coproc"}
 STATEMENT, WORD = 100, 50
 """What they cost of the file's budget: some 30,000 commands, or twice as many words."""
+_TALKS = re.compile(
+    r"echo|printf|e?grep|sed|awk|log\w*|warn\w*|die|fail\w*|info|error|usage|help|print"
+)
 _DECLARING = {"export", "declare", "local", "readonly", "typeset"}
 
 
@@ -54,14 +59,70 @@ def inside(
 
 
 @dataclass(slots=True)
+class Fork:
+    """An `if` or a `case`: what stands in its branches, and where it ends, as tokens."""
+
+    case: bool
+    bodies: list[tuple[int, int]] = field(default_factory=list)
+    end: int = 0
+    body: int = -1
+    """Where the branch begins that is being read; -1: none is."""
+    closed: bool = False
+    """One of its branches is taken, whatever holds."""
+    options: bool = False
+    """Its patterns are options of the script itself."""
+
+
+def forks(tokens: Sequence[RawWord | Operator]) -> dict[int, Fork]:
+    """Every `if` and `case` by the token that it begins with."""
+    found, open_ = dict[int, Fork](), list[tuple[int, Fork]]()
+    first = True
+    for at, token in enumerate(tokens):
+        fork = open_[-1][1] if open_ else None
+        pattern = fork is not None and fork.case and fork.body < 0
+        if isinstance(token, Operator):
+            if fork is not None and pattern and token.text == ")":
+                fork.body = at + 1
+            elif fork is not None and fork.case and token.text in _NEXT_PATTERN:
+                fork.bodies.append((fork.body, at))
+                fork.body = -1
+            first = not token.redirects
+            continue
+        bare = token.bare
+        if fork is not None and (first or pattern) and bare in ("fi", "esac", "elif", "else"):
+            if fork.body >= 0:
+                fork.bodies.append((fork.body, at))
+            fork.body = at + 1 if bare == "else" else -1
+            fork.closed = fork.closed or bare == "else"
+            if bare in ("fi", "esac"):
+                start, fork = open_.pop()
+                fork.end = at + 1
+                found[start] = fork
+        elif fork is not None and pattern:
+            fork.closed = fork.closed or bare == "*"
+            fork.options = fork.options or (bare or "").startswith("-")
+        elif fork is not None and first and bare == "then" and not fork.case:
+            fork.body = at + 1
+        elif first and bare in ("if", "case"):
+            open_.append((at, Fork(bare == "case")))
+        first = first and (bare in _BETWEEN or bare in _OPENING)
+    return found
+
+
+@dataclass(slots=True)
 class ShellScript:
-    """A walk through a script, top to bottom, every branch taken."""
+    """A walk through a script, top to bottom, every branch taken.
+
+    Where branches set speculation up in different ways, each is a script of its own from there on.
+    """
 
     view: TextView
     contents: Contents
     variables: Variables = field(default_factory=Variables)
     image: Word | None = None
     env: Mapping[str, Word] = field(default_factory=dict)
+    _tokens: list[RawWord | Operator] = field(default_factory=list)
+    _forks: Mapping[int, Fork] = field(default_factory=dict)
     _words: list[RawWord] = field(default_factory=list)
     _written: list[tuple[str, RawWord | None, RawWord | None]] = field(default_factory=list)
     _branches: int = 0
@@ -69,6 +130,12 @@ class ShellScript:
     _cases: int = 0
     _pattern: bool = False
     """Whether the pattern of a case is being read: it runs nothing."""
+    _parted: bool = False
+    """This is one of several ways through the script."""
+    _skipped: bool = False
+    """Behind a test that fails: what follows does not happen."""
+    _tested: bool = False
+    """Behind `[ … ] &&`: what follows depends on it."""
 
     def run(self) -> None:
         for name, word in self.env.items():
@@ -76,38 +143,128 @@ class ShellScript:
                 value = VariableValue(word.view)
                 self.variables.values.setdefault(name, value)
         lexer = Lexer(self.view)
-        tokens = lexer.tokens()
-        at = 0
-        while at < len(tokens):
-            token = tokens[at]
-            at += 1
-            if self.contents.left < 0:
-                self.contents.cut_at(self.view.place(token.start, token.end), TOO_MUCH)
-                return
-            if self._pattern:
-                self._in_pattern(token)
-            elif isinstance(token, RawWord):
-                self._words.append(token)
-                if token.bare == "in" and len(self._words) > 2 and self._words[-3].bare == "case":
-                    self._words.clear()
-                    self._cases += 1
-                    self._branches += 1
-                    self._pattern = True
-            elif token.redirects or token.body is not None or "<<" in token.text:
-                following = tokens[at] if at < len(tokens) else None
-                target = following if isinstance(following, RawWord) else None
-                self._written.append((token.text, target, token.body))
-                at += target is not None
-            elif token.text == "(":
-                at = self._paren(tokens, at, token)
-            else:
-                self._parens = max(self._parens - (token.text == ")"), 0)
-                self._flush()
-                self._pattern = self._cases > 0 and token.text in _NEXT_PATTERN
-        self._flush()
-        self.contents.replaced += self.variables.replaced
+        self._tokens = lexer.tokens()
+        self._forks = forks(self._tokens)
+        self._walk([(0, len(self._tokens), 0)])
         for start, text in lexer.troubles:
             self.contents.trouble(self.view.place(start, start + 1), text)
+
+    def _walk(self, ranges: list[tuple[int, int, int]]) -> None:
+        """Go through these ranges of tokens; with each so many branches more (or less) are open."""
+        tokens = self._tokens
+        for number, (start, stop, branches) in enumerate(ranges):
+            self._branches += branches
+            at = start
+            while at < stop:
+                fork = self._forks.get(at)
+                ways = self._ways(at, fork) if fork is not None and not self._pattern else []
+                if fork is not None and ways:
+                    self._flush()
+                    rest = [(fork.end, stop, 0), *ranges[number + 1 :]]
+                    for way in ways:
+                        copy = replace(self, variables=self.variables.copy(), _words=[])
+                        copy._parted = True
+                        copy._walk([*way, *rest])
+                    return
+                token = tokens[at]
+                at += 1
+                if self.contents.left < 0:
+                    self.contents.cut_at(self.view.place(token.start, token.end), TOO_MUCH)
+                    return
+                at = self._token(token, tokens, at)
+            self._flush()
+        self.contents.replaced += self.variables.replaced
+
+    def _token(self, token: RawWord | Operator, tokens: list[RawWord | Operator], at: int) -> int:
+        if self._pattern:
+            self._in_pattern(token)
+        elif isinstance(token, RawWord):
+            self._words.append(token)
+            if token.bare == "in" and len(self._words) > 2 and self._words[-3].bare == "case":
+                self._words.clear()
+                self._cases += 1
+                self._branches += 1
+                self._pattern = True
+        elif token.redirects or token.body is not None or "<<" in token.text:
+            following = tokens[at] if at < len(tokens) else None
+            target = following if isinstance(following, RawWord) else None
+            self._written.append((token.text, target, token.body))
+            at += target is not None
+        elif token.text == "(":
+            at = self._paren(tokens, at, token)
+        else:
+            self._parens = max(self._parens - (token.text == ")"), 0)
+            tested = self._tested or (bool(self._words) and self._tests())
+            fails = token.text == "&&" and self._fails(self._words)
+            self._flush()
+            self._skipped = fails
+            self._tested = tested and token.text in ("&&", "||")
+            self._pattern = self._cases > 0 and token.text in _NEXT_PATTERN
+        return at
+
+    def _statement(self, at: int) -> list[RawWord]:
+        words = itertools.takewhile(
+            lambda token: isinstance(token, RawWord), self._tokens[at : at + 6]
+        )
+        return [word for word in words if isinstance(word, RawWord)]
+
+    def _fails(self, words: list[RawWord]) -> bool:
+        """Whether it is asked for a value that this way leaves empty: [ -n "$X" ], [ "$X" ]."""
+        asked = [word for word in words if word.bare not in ("]", "]]", "-n", *_BETWEEN)]
+        if len(asked) != 2 or asked[0].bare not in _TESTS:
+            return False
+        parts = [part for part in asked[1].parts if part.name or not part.known or part.view.text]
+        value = self.variables.values.get(parts[0].name or "") if len(parts) == 1 else None
+        return value is not None and value.empty and not value.branch
+
+    def _tests(self) -> bool:
+        return next((w.bare for w in self._words if w.bare not in _BETWEEN), None) in _TESTS
+
+    def _ways(self, at: int, fork: Fork) -> list[list[tuple[int, int, int]]]:
+        """The branches that set speculation up, and all others as one; empty: no need to part."""
+        if not fork.case and len(fork.bodies) < 3 and self._fails(self._statement(at + 1)):
+            return [[(*body, 0) for body in fork.bodies[1:]]]
+        self.contents.branch_tokens -= sum(end - start for start, end in fork.bodies)
+        if fork.options or self.contents.ways <= 0 or self.contents.branch_tokens < 0:
+            return []
+        told = {body: self._assigns(body) for body in fork.bodies}
+        speak = [body for body in fork.bodies if told[body] and self._speaks(body)]
+        others = [body for body in fork.bodies if told[body] and body not in speak]
+        if len(speak) == 1 and self._speculates(told[speak[0]]):  # a second method, if asked for
+            return [[]] if self._parted else [[(*speak[0], 0)], [(*body, 0) for body in others]]
+        if not speak or (len(speak) < 2 and not (fork.case and others)):
+            return []
+        if not fork.case and not set[str].intersection(*(told[body] for body in speak)):
+            return []
+        ways = [[(*body, 0)] for body in speak]
+        if others:
+            several = int(len(others) > 1)
+            ways.append([(0, 0, several), *((*body, 0) for body in others), (0, 0, -several)])
+        elif not fork.closed:
+            ways.append([])
+        if len(ways) > self.contents.ways:
+            return []
+        self.contents.ways -= len(ways) - 1
+        return ways
+
+    def _speculates(self, names: set[str]) -> bool:
+        """Whether one of these variables holds options of speculation already."""
+        values = [self.variables.values.get(name) for name in names]
+        return any(
+            is_sign(text)
+            for value in values
+            if value is not None
+            for word in value.items or value.words
+            for text in word.text.split()
+        )
+
+    def _assigns(self, body: tuple[int, int]) -> set[str]:
+        words = (word for word in self._tokens[slice(*body)] if isinstance(word, RawWord))
+        return {match[1] for word in words if (match := self._assignment(word)) is not None}
+
+    def _speaks(self, body: tuple[int, int]) -> bool:
+        first, last = self._tokens[body[0]], self._tokens[body[1] - 1]
+        return speculates(self.view.text[first.start : last.end])
 
     def _in_pattern(self, token: RawWord | Operator) -> None:
         if isinstance(token, RawWord) and token.bare == "esac":
@@ -125,16 +282,20 @@ class ShellScript:
             if array:
                 self._words.pop()
                 return self._array(array, tokens, at)
-            self._words.pop()  # NAME() begins a function
+            self.contents.functions.add(self._words.pop().bare or "")  # NAME() begins a function
             after = tokens[at] if at < len(tokens) else None
             return at + (isinstance(after, Operator) and after.text == ")")
         self._flush()
         self._parens += 1
         return at
 
+    @property
+    def _in_branch(self) -> bool:
+        return self._branches > 0 or self._tested
+
     def _array(self, match: re.Match[str], tokens: list[RawWord | Operator], at: int) -> int:
         items = list[Word]()
-        self.variables.guarded = self._branches > 0
+        branch = self.variables.guarded = self._in_branch
         while at < len(tokens):
             token = tokens[at]
             at += 1
@@ -142,10 +303,11 @@ class ShellScript:
                 items.extend(self.variables.expand(token, self.view))
             elif isinstance(token, Operator) and token.text == ")":
                 break
-        branch = self._branches > 0
         if branch:
             items = [replace(item, maybe=True) for item in items]
         value = VariableValue(items=items, branch=branch)
+        if self._skipped:
+            return at
         (self.variables.append if match[3] else self.variables.assign)(match[1], value)
         return at
 
@@ -154,12 +316,16 @@ class ShellScript:
         words, self._words = self._words, []
         written, self._written = self._written, []
         words = self._structure(words)
-        self.variables.guarded = self._branches > 0
-        if words and words[0].bare in ("[", "[[", "test"):
+        self.variables.guarded = self._in_branch
+        if self._skipped or (words and words[0].bare in _TESTS):
             return
+        for part in (part for word in words for part in word.parts):
+            self._substituted(part)
         assigned = list[tuple[re.Match[str], RawWord]]()
         while words and (match := self._assignment(words[0])):
             assigned.append((match, words.pop(0)))
+        if words and assigned and self._line_of_options(assigned[-1], words[-1]):
+            return
         if words:
             before = {match[1]: self._assigned(match, word) for match, word in assigned}
             env = {name: value.view.word() for name, value in before.items() if value.view}
@@ -167,6 +333,22 @@ class ShellScript:
             return
         for match, word in assigned:
             self._assign(match, word)
+
+    def _line_of_options(self, assigned: tuple[re.Match[str], RawWord], last: RawWord) -> bool:
+        """ARGS=--one 1 --two 2, as a .env file has it: the rest of the line is the value."""
+        match, word = assigned
+        value = self.view.slice(word.start + match.end(), last.end)
+        if value.text.startswith("-") and is_options(value.text):
+            self.contents.loose_options(value, self.image)
+            return True
+        return False
+
+    def _substituted(self, part: WordPart) -> None:
+        """$(docker run …): what is run for its output."""
+        text = part.view.text
+        if not part.known and text.startswith("$(") and any(map(is_sign, text.split())):
+            script = part.view.slice(2, len(text) - 1)
+            inside(script, self.contents, self.variables.copy(), self.image, self.env)
 
     def _structure(self, words: list[RawWord]) -> list[RawWord]:
         """Take off if, then, do …; a loop's variable becomes unknown."""
@@ -176,6 +358,7 @@ class ShellScript:
                 self.variables.values[words[1].bare or ""] = VariableValue()
                 return []
             if bare == "function":
+                self.contents.functions.update(word.bare or "" for word in words[1:2])
                 return []
             if bare in _OPENING:
                 self._branches += 1
@@ -199,7 +382,7 @@ class ShellScript:
         start = word.start + match.end()
         value = RawWord([type(first)(rest), *word.parts[1:]], start, word.end)
         text, unknown, _ = self.variables.text(value, self.view)
-        branch = self._branches > 0
+        branch = self._in_branch
         if unknown and (unknown == TOO_LONG or not text.text.replace(HOLE, "").strip()):
             argument = bool(_ARGUMENT.match(unknown))
             return VariableValue(branch=branch, argument=argument, cut=unknown == TOO_LONG)
@@ -207,6 +390,8 @@ class ShellScript:
 
     def _assign(self, match: re.Match[str], word: RawWord) -> None:
         value = self._assigned(match, word)
+        if value.view is not None and is_options(value.view.text):
+            self.contents.loose_options(value.view, self.image)  # where nothing here uses them
         if match[2]:
             value = VariableValue()
         (self.variables.append if match[3] else self.variables.assign)(match[1], value)
@@ -243,6 +428,12 @@ class ShellScript:
         if bare == "set" and len(args) > 1 and args[1].text == "--":
             self.variables.values["@"] = VariableValue(items=args[2:])
             return
+        for arg in (*args[1:], *env.values()):  # a function, or a script that reads a variable
+            if is_options(arg.view.text) and not _TALKS.fullmatch(base(args[0])):
+                self.contents.loose_options(arg.view, self.image)
+        options = next((n for n, arg in enumerate(args) if arg.text.startswith("-")), 0)
+        if bare in self.contents.functions and any(is_sign(arg.text) for arg in args):
+            self.contents.loose.append(Command(tuple(args[options:]), place, self.image))
         env = {**self.env, **self.variables.environment(), **env}
         if not self._bodies(args, written):
             Unwrapping(self.contents, self.variables, place, self.image, env).emit(args)
@@ -256,7 +447,12 @@ class ShellScript:
         names = [self.variables.text(target, self.view)[0].text for target in files]
         if body is not None:
             text, _, _ = self.variables.text(body, self.view)
-            return heredoc(args, text, names, self.contents)
+            read = heredoc(args, text, names, self.contents)
+            rest = self.view.text[self.view.text.rfind("\n", 0, body.start - 1) + 1 : body.start]
+            if not read and base(args[0]) == "cat" and "|" not in rest:
+                lines = range(self.view.place(body.start).line, self.view.place(body.end).line + 1)
+                self.contents.spoken.update(lines)
+            return read
         return bool(names) and echoed(args, names[-1], self.contents)
 
 
@@ -326,7 +522,11 @@ class Unwrapping:
             if row is None:
                 if _PYTHON.fullmatch(name) and len(args) > 2 and args[1].text == "-c":
                     file_inside(args[2].view, "-c.py", self.contents)
-                break
+                inner = self._of_function(args)
+                if inner is None:
+                    break
+                args = inner
+                continue
             rest = FORMS[row.form](self, row, args)
             if rest is None:  # it was read in another way
                 return
@@ -336,6 +536,13 @@ class Unwrapping:
         else:
             self.contents.cut_at(args[0].place, TOO_MUCH)
         self.contents.command(args, self.place, self.image, self.env)
+
+    def _of_function(self, args: list[Word]) -> list[Word] | None:
+        """What a function or a program of one's own is given to run: … bash -c 'script'."""
+        for at in range(1, min(len(args) - 2, 8)):
+            if _form(base(args[at])) == "shell" and _CLUSTER_C.fullmatch(args[at + 1].text):
+                return None if _TALKS.fullmatch(base(args[0])) else args[at:]
+        return None
 
     def _command(self, row: Wrapper, args: list[Word]) -> list[Word]:
         at = 1

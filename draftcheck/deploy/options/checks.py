@@ -21,6 +21,7 @@ from dataclasses import replace
 from draftcheck.deploy.deployment import DocumentTree
 from draftcheck.deploy.options.given import ENV, KEY, OPTION, GivenOption, GivenOptions, parts
 from draftcheck.deploy.options.tables import (
+    OptionChange,
     OptionRule,
     OptionsAtVersion,
     ValueChange,
@@ -180,7 +181,8 @@ def _name(
             changes=swap(entry.word, old, becomes, safe=change.safe) if becomes else (),
         )  # fmt: skip
         exists, _ = view.window(entry.name)
-        yield _unless_certain(view, finding, change.since, change.until, exists)
+        since, until = _same_effect(view, entry.name, change)
+        yield _unless_certain(view, finding, since, until, exists)
         return
     if view.now(entry.name) or entry.name in ("-h", "--help"):
         return
@@ -209,6 +211,18 @@ def _name(
     saw = f"{entry.word.text} in {view.title}"
     finding = found(rule, entry.word.place, saw, why=why, fix=fix, source=view.source)
     yield _unless_certain(view, finding, span.until) if rule == "FIL001" else finding
+
+
+def _same_effect(view: OptionsAtVersion, name: str, change: OptionChange) -> tuple[str, str]:
+    """The versions for which something like this is said of a name, other fixes included."""
+    rows = [
+        row for row in view.table.file.change if name in row.names and row.effect == change.effect
+    ]
+    since, until = change.since, change.until
+    for _ in rows:
+        since = next((row.since for row in rows if row.until and row.until == since), since)
+        until = next((row.until for row in rows if row.since and row.since == until), until)
+    return since, until
 
 
 def _knows_keys(setting: GivenOptions) -> bool:

@@ -40,6 +40,8 @@ class HomeRow(RuleRow, frozen=True):
     repos: Names
     tree: Names = ()
     """Files at the root of its sources."""
+    sources: str = ""
+    """A pattern of the paths of its own programs."""
 
 
 class ForkFile(RuleRow, frozen=True):
@@ -95,6 +97,11 @@ def built_here(parent: str, beside: Iterable[str]) -> tuple[str, str] | None:
     if tree and set(tree) <= set(beside):
         return "a build of this repository", f"{tree[0]} in it"
     return None
+
+
+def is_source(path: str) -> bool:
+    """Whether a program of this path is a part of an engine, kept beside what starts it."""
+    return any(row.sources and matches(row.sources, path) for row in table().home)
 
 
 def _repos(text: str) -> Iterator[str]:

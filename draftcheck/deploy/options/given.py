@@ -347,7 +347,7 @@ URL = re.compile(
     r"(?P<repo>[\w.-]+/[\w.-]+)(?:/(?:resolve|blob|tree)/(?P<revision>[^/?#]+))?"
     r"(?:/(?P<file>[^?#]+))?(?:[?#].*)?$"
 )
-TO_BE_FILLED_IN = re.compile(r"\{\w*\}|<[^<>]+>|…|\.\.\.")
+TO_BE_FILLED_IN = re.compile(r"\{\w*\}|<[^<>]+>|…|\.\.\.|__[A-Z][A-Z0-9_]*__")
 """What a template or a document has in the place of a name."""
 REPO = re.compile(r"[A-Za-z0-9_][\w.-]*/[A-Za-z0-9_][\w.-]*")
 
@@ -365,6 +365,8 @@ def side(setting: GivenOptions, which: str) -> Word | None:
     word, form = named.value, named.option.form if named.option else ""
     if word.unknown:
         return word
+    if not word.text:
+        return None
     if (blank := TO_BE_FILLED_IN.search(word.text)) is not None:
         return replace(word, unknown=blank[0])
     if form == "served":  # a name that only the server can resolve
@@ -373,8 +375,10 @@ def side(setting: GivenOptions, which: str) -> Word | None:
     revision = setting.last(f"{which}_revision")
     if revision is not None and revision.text and REPO.fullmatch(text) and "@" not in text:
         text = f"{text}@{revision.text}"
-        if revision.value is not None and revision.value.unknown:
-            return replace(word, text=text, unknown=revision.value.unknown)
+        blank = TO_BE_FILLED_IN.search(revision.text)
+        unknown = revision.value.unknown if revision.value is not None else None
+        if unknown or blank is not None:
+            return replace(word, text=text, unknown=unknown or revision.text)
     return replace(word, text=text) if text != word.text else word
 
 

@@ -12,7 +12,7 @@ from draftcheck.deploy.deployment import Command, Document
 from draftcheck.deploy.options import forks
 from draftcheck.deploy.options.tables import matches
 from draftcheck.deploy.text import Word
-from draftcheck.rulebook import files
+from draftcheck.rulebook import file_rules, files
 from draftcheck.rulebook.files import Names, RuleRow, Text
 
 LONG, HUGE = 1 << 13, 1 << 17
@@ -268,6 +268,18 @@ def starts_engine(text: str) -> bool:
 def is_sign(text: str) -> bool:
     """Whether a word is an option that one engine alone has."""
     return text.partition("=")[0].partition(".")[0].replace("_", "-") in _signs()
+
+
+def is_options(text: str) -> bool:
+    """Whether a text is a row of options, one of which one engine alone has."""
+    stripped = text.strip()
+    return stripped.startswith("-") and " " in stripped and any(map(is_sign, stripped.split()))
+
+
+def speculates(text: str) -> bool:
+    """Whether a text has a word of speculation in it."""
+    lower = text.lower()
+    return any(word in lower for word in file_rules.speculation_words())
 
 
 @cache

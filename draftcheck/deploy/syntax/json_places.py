@@ -21,6 +21,8 @@ _LITERALS = {"true": "bool", "false": "bool", "null": "null"}
 _LITERALS |= dict.fromkeys(("NaN", "Infinity", "-Infinity"), "float")
 _ESCAPE = re.compile(r"\\(?:u[0-9a-fA-F]{4}|.)")
 _LITERAL = re.compile("|".join(_LITERALS))
+_DOUBLED = re.compile(r"\{\{.*\}\}", re.DOTALL)
+_BRACES = re.compile(r"\{\{|\}\}")
 _HOLES = re.compile(HOLE + r"+[\w.]*|" + VARIABLE.pattern)
 
 
@@ -59,6 +61,9 @@ class _JsonReader:
             named = self.unknown if told else None
             variable = VARIABLE.search(value)
             word = replace(word, unknown=named or (variable[0] if variable else None))
+            if variable and variable[0] == value and value not in self.view.source.text:
+                spelled = value.removeprefix("${").removesuffix("}")  # Python: {"model": a.draft}
+                word = replace(word, text=spelled, unknown=spelled)
         return DocumentTree.of(word)
 
     def document(self, at: int) -> DocumentTree:
@@ -152,6 +157,10 @@ def _expected(what: str, letter: str) -> str:
 
 def parse(word: Word) -> DocumentTree | FileTrouble:
     """The JSON in a word, with places in the file."""
+    if _DOUBLED.fullmatch(word.view.text.strip()):  # a text that a program formats
+        whole = word.view
+        single = filled(whole, _BRACES, lambda pair: whole.slice(pair.start(), pair.start() + 1))
+        word = single.word(word.place, None)
     view = word.view
     if HOLE in view.text and view.extent is None:  # holes show what the file has in their place
         word = replace(word, text=view.text)

@@ -61,14 +61,14 @@ class PythonScope:
         while scope is not None:
             if name in scope.bound:
                 values = scope.bound[name]
-                said = [v for v in values if not _says_nothing(v)]
+                said = [v for v in values if not says_nothing(v)]
                 only = (said or values)[0]
                 return (only, scope) if len(said) <= 1 and only is not None else None
             scope = scope.parent
         return None
 
 
-def _says_nothing(value: ast.expr | None) -> bool:
+def says_nothing(value: ast.expr | None) -> bool:
     """None, "", [], {}: what a name holds until an `if` gives it something."""
     if isinstance(value, ast.Constant):
         return value.value is None or value.value == ""
@@ -89,6 +89,9 @@ class PythonValues:
         self.arguments: dict[str, ast.expr] = {}
         self.scopes: list[PythonScope] = []
         self.lists: list[tuple[ast.List, PythonScope]] = []
+        self.texts: list[tuple[ast.expr, PythonScope]] = []
+        self.reading: set[int] = set()
+        """Values that are being worked out: one that is made of itself is not known."""
         self.steps = 0
         self.cut = False
         """Whether something was too long or too deep to be followed."""
@@ -239,10 +242,14 @@ class PythonValues:
         found = scope.find(dotted)
         if found is None:
             default = self.arguments.get(dotted.rpartition(".")[2]) if "." in dotted else None
-            if default is None or _says_nothing(default):  # it comes from outside
-                return self.unknown(node)
+            if default is None or says_nothing(default):  # it comes from outside
+                return self._grown(node, dotted, scope, depth) or self.unknown(node)
             return self.read(default, scope, depth + 1)
+        if id(found[0]) in self.reading:  # path = Path(path)
+            return self.unknown(node)
+        self.reading.add(id(found[0]))
         tree = self.read(found[0], found[1], depth + 1)
+        self.reading.discard(id(found[0]))
         more = sorted(found[1].added.get(dotted, []), key=lambda each: each[1].lineno)
         if tree.items is not None and more:
             extra = [self.read(value, found[1], depth + 1) for key, value in more if key is None]
@@ -257,6 +264,20 @@ class PythonValues:
                 entries += [(self.named(key, value), inner)] if key else inner.entries or ()
             return DocumentTree(tree.place, entries=self._most(*tree.entries, *entries))
         return tree
+
+    def _grown(
+        self, node: ast.expr, dotted: str, scope: PythonScope, depth: int
+    ) -> DocumentTree | None:
+        """What is put into a mapping that comes from outside."""
+        at: PythonScope | None = scope
+        while at is not None and dotted not in at.added:
+            at = at.parent
+        entries = [
+            (self.named(key, value), self.read(value, at, depth + 1))
+            for key, value in (at.added[dotted] if at is not None else ())
+            if key and at is not None
+        ]
+        return DocumentTree(self.place(node), entries=self._most(*entries)) if entries else None
 
     def _dict(self, node: ast.Dict, scope: PythonScope, depth: int) -> DocumentTree:
         entries = list[tuple[Word, DocumentTree]]()
@@ -326,7 +347,7 @@ class PythonValues:
             return self.read(model, scope, depth + 1) if model else self.unknown(node)
         if name in ("os.environ.get", "os.getenv", "environ.get", "getenv"):
             default = node.args[1] if len(node.args) > 1 else None
-            if default is None or _says_nothing(default):
+            if default is None or says_nothing(default):
                 return self.unknown(node)
             return self.read(default, scope, depth + 1)
         if name in ("str", "pathlib.Path", "Path", "shlex.quote", "int", "list") and first:

@@ -30,6 +30,8 @@ _PRINTED = re.compile(
     r"\$\([ \t]*cat[ \t]*<<-?[ \t]*(?P<quote>['\"]?)(?P<end>\w+)(?P=quote)[ \t]*\n"
     r"(?P<body>(?:(?![ \t]*(?P=end)[ \t]*\n).*\n){0,200}?)[ \t]*(?P=end)[ \t]*\n[ \t]*\)"
 )
+_PRINTF = re.compile(r"\$\([ \t]*printf[ \t]+'(?P<format>[^'\\]*)'")
+_PLACE = re.compile(r"%[sdg]")
 _NAME = re.compile(r"[A-Za-z_]\w*|[0-9@*#?$!-]")
 _REDIRECTS = re.compile(r"\d*(<<<|>>|>&|<&|>\||<>|[<>])|&>>?")
 _HEREDOC = re.compile(r"\d*<<-?")
@@ -268,6 +270,11 @@ class Lexer:
         if printed and depth < MAX_NESTING and (printed["quote"] or "\\" not in printed["body"]):
             self._document(printed, parts, depth)
             return printed.end()
+        formatted = _PRINTF.match(text, at, stop) if text.startswith("$(", at) else None
+        if formatted and self._open < MAX_NESTING:
+            end = self._skip(at, stop, quoted)
+            self._formatted(formatted, end - 1, parts)
+            return end
         if text.startswith(("$(", "${"), at) or text[at] == "`":
             end = self._skip(at, stop, quoted)
             part = WordPart(self.view.slice(at, end), quoted=quoted, known=False)
@@ -288,6 +295,20 @@ class Lexer:
             parts.append(WordPart(self.view.slice(at, dollar), quoted=True))
             at = self._dollar(dollar, end, parts, True, depth + 1)
         parts.append(WordPart(self.view.slice(at, end), quoted=True))
+
+    def _formatted(self, printed: re.Match[str], end: int, parts: list[WordPart]) -> None:
+        """$(printf 'text %s' word …): the text, with the words in their places."""
+        aside = Lexer(self.view, _ends=self._ends, _open=self._open + 1)
+        tokens, _ = aside._tokens(printed.end(), end, inside=False)
+        words = iter([token for token in tokens if isinstance(token, RawWord)])
+        at, last = printed.span("format")
+        for place in _PLACE.finditer(self.view.text, at, last):
+            parts.append(WordPart(self.view.slice(at, place.start()), quoted=True))
+            unknown = WordPart(self.view.slice(*place.span()), quoted=True, known=False)
+            word = next(words, None)
+            parts += word.parts if word is not None else [unknown]
+            at = place.end()
+        parts.append(WordPart(self.view.slice(at, last), quoted=True))
 
     def _ansi(self, at: int, stop: int, parts: list[WordPart]) -> int:
         end = at + 2

@@ -10,7 +10,8 @@ CUT = "\ue001"
 """A hole where a text is known, but too long to be kept."""
 TOO_LONG = "too long a text"
 """What is unknown about a word with such a hole."""
-_OPENING = re.compile(r"\$?\{\{|\{%")
+_OPENING = re.compile(r"\$?\{\{(?!\s*\\?[\"'][\w-]+\\?[\"']\s*:)|\{%")
+"""JSON in a text that a program formats has doubled braces too, and a key behind them."""
 _HOLES = re.compile(HOLE + "+")
 
 

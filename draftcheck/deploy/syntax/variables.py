@@ -41,6 +41,10 @@ class VariableValue:
         return self.view is not None and self.view.text.lower() in _OFF
 
     @property
+    def empty(self) -> bool:
+        return self.view is not None and not self.view.text
+
+    @property
     def words(self) -> list[Word]:
         return [self.view.word()] if self.view is not None and self.view.text else []
 
@@ -58,7 +62,7 @@ def _either(old: VariableValue, new: VariableValue) -> VariableValue:
     Of two lists of words the last that is not empty is taken: its words are marked as uncertain.
     """
     if new.argument:
-        return VariableValue(branch=True) if old.off else old
+        return VariableValue(branch=True) if old.off or old.empty else old
     if old.items is not None and new.items is not None:
         return new if new.items else old
     if old.view is not None and new.view is not None:
@@ -83,6 +87,14 @@ class Variables:
     guarded: bool = False
     """Inside a condition: what is switched off elsewhere may well be on here."""
     _environment: dict[str, Word] | None = None
+
+    def copy(self) -> Variables:
+        """The same values, to go another way with."""
+        values = {
+            name: replace(value, items=None if value.items is None else [*value.items])
+            for name, value in self.values.items()
+        }
+        return Variables(values, set(self.exported), [], self.guarded)
 
     def assign(self, name: str, value: VariableValue) -> None:
         """Give a value; two different ones on different ways leave it unknown."""
@@ -185,7 +197,12 @@ class Variables:
         operator = part.operator
         if operator.endswith("+"):
             return None  # depends on whether it is set when the script runs
-        if value is None or (value.view is None and value.items is None):
+        view_ = value.view if value is not None else None
+        # ${X:-default}, where all that is known of X is that it comes from outside
+        outside = view_ is not None and operator.endswith("-") and not view_.text.strip(HOLE)
+        given = part.default is not None and part.default.end > part.default.start
+        nothing = value is None or (value.view is None and value.items is None)
+        if value is None or nothing or (outside and given):
             if operator.endswith(("-", "=")) and part.default is not None:
                 view, unknown, _ = self.text(part.default, part.view)
                 if part.default.start == part.default.end:  # ${X:-}: it comes from outside
@@ -198,7 +215,7 @@ class Variables:
         if value.items is not None:
             texts = [item.view for item in value.items[:1]]
             return texts[0] if texts and not operator.startswith("[") else None
-        return None if self.guarded and value.off else value.view
+        return None if self.guarded and (value.off or value.empty) else value.view
 
 
 def interpolated(

@@ -1,0 +1,101 @@
+"""Which texts and lists of a Python program only speak of options, and set nothing up.
+
+Tests and what they compare, help and messages, declarations of options, tables from a setting to
+its option. What is left may be a part of a command line.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator, Sequence
+
+_CALLS = re.compile(
+    r"add_argument|add_option|option|Option|Argument|print|debug|info|warning|warn|error|exception"
+    r"|critical|log|startswith|endswith|get|pop|index|count|replace|split|getattr|hasattr|setattr"
+    r"|match|search|compile|sub|Field|\w+Error|\w+Exception|fail|skip|xfail|write|parametrize"
+    r"|s?echo|partition|removeprefix|assert\w*|Mock|MagicMock|discard|remove"
+)
+_KEYWORDS = re.compile(
+    r"help|description|epilog|usage|metavar|message|msg|reason|match|expected|return_value"
+    r"|side_effect|doc|title"
+)
+_ADDS = re.compile(r"append|extend|insert|add|\w*_?args?|\w*cmd\w*|\w*command\w*|Popen|run|call")
+_OPTION = re.compile(r"--?[A-Za-z][\w-]*")
+_SENTENCE = re.compile(r"(?:[A-Za-z]{2,}[,:;.]? ){3,}")
+_TEST_FILE = re.compile(r"(?:^|/)(?:test_[^/]*|[^/]*_test|conftest)\.py$")
+_Collection = ast.List | ast.Tuple | ast.Set
+
+
+def is_test(name: str) -> bool:
+    """Whether a program of this path tests others."""
+    return _TEST_FILE.search(name) is not None
+
+
+def quiet(tree: ast.AST, name: str) -> set[int]:
+    """The ids of the nodes of this program that set nothing up."""
+    found = set[int]()
+    waiting: list[tuple[ast.AST, bool]] = [(tree, is_test(name))]
+    while waiting:
+        node, talks = waiting.pop()
+        talks = talks or _talks(node)
+        if talks:
+            found.add(id(node))
+        found.update(map(id, _declared(node)))
+        waiting += ((child, talks) for child in ast.iter_child_nodes(node))
+    return found
+
+
+def _talks(node: ast.AST) -> bool:
+    if isinstance(node, ast.Assert | ast.Compare | ast.arg | ast.Raise):
+        return True
+    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+        return node.name.startswith("test_")
+    if isinstance(node, ast.Expr):
+        return isinstance(node.value, ast.Constant)  # a docstring
+    if isinstance(node, ast.Call):
+        return _CALLS.fullmatch(_last(node.func)) is not None
+    if isinstance(node, ast.keyword):
+        return node.arg is not None and _KEYWORDS.fullmatch(node.arg) is not None
+    if isinstance(node, ast.JoinedStr):
+        shown = any(isinstance(part, ast.FormattedValue) and part.conversion == ord("r")
+                    for part in node.values)  # fmt: skip
+        return shown or any(_prose(part) for part in node.values)
+    return _prose(node)
+
+
+def _prose(node: ast.AST) -> bool:
+    """A sentence on one line."""
+    text = node.value if isinstance(node, ast.Constant) else None
+    return isinstance(text, str) and "\n" not in text.strip() and bool(_SENTENCE.search(text))
+
+
+def _declared(node: ast.AST) -> Iterator[ast.AST]:
+    """Names of options that nothing gives a value to."""
+    if isinstance(node, _Collection):
+        bare = [_is_option(each) for each in node.elts]
+        if len(bare) > 1 and all(bare):
+            yield node
+        yield from _without_value(node.elts)
+    elif isinstance(node, ast.Dict):
+        yield from (value for value in node.values if _is_option(value))
+    elif isinstance(node, ast.keyword) and _is_option(node.value):
+        yield node.value
+    elif isinstance(node, ast.Call) and not _ADDS.fullmatch(_last(node.func)):
+        yield from _without_value(node.args)
+
+
+def _without_value(nodes: Sequence[ast.expr]) -> Iterator[ast.expr]:
+    for at, each in enumerate(nodes):
+        if _is_option(each) and (at + 1 == len(nodes) or _is_option(nodes[at + 1])):
+            yield each
+
+
+def _is_option(node: ast.AST) -> bool:
+    text = node.value if isinstance(node, ast.Constant) else None
+    return isinstance(text, str) and _OPTION.fullmatch(text) is not None
+
+
+def _last(node: ast.expr) -> str:
+    """The last name of what is called."""
+    return getattr(node, "attr", getattr(node, "id", ""))
