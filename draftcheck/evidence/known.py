@@ -20,6 +20,8 @@ from draftcheck.rulebook import book
 TAKES = {"draft_model": "full", "p-eagle": "peagle"}
 """Methods whose drafts the rulebook calls otherwise."""
 REFUSES = {"refuses", "crashes", "unknown"}
+WITHOUT_FILES = {"always", "draft_is_full_model"}
+"""Checks whose outcome for a head is known before a file of it is read."""
 
 
 @dataclass(frozen=True)
@@ -182,6 +184,8 @@ def refused(engine: str, version: str, method: str, draft: str) -> str:
     if not here:
         oldest = min((one.since for one in takes if one.since), key=order, default="")
         return f"{engine} {version} has no such method" + (f": from {oldest} on" if oldest else "")
+    if kind == "full":
+        return ""  # rules about ordinary drafts look at their files
     said = [_against(found, order, version, one.id) for one in here]
     return said[0] if all(said) else ""
 
@@ -189,7 +193,7 @@ def refused(engine: str, version: str, method: str, draft: str) -> str:
 def _against(found: book.Engine, order: versions.Key, version: str, method: str) -> str:
     for rule in found.rules:
         if (
-            rule.check == "always"
+            rule.check in WITHOUT_FILES
             and method in rule.methods
             and rule.severity == "error"
             and rule.reaction in REFUSES

@@ -488,6 +488,10 @@ def _check_order(interval: Interval | None) -> None:
         raise ValueError("an interval whose ends are swapped")
 
 
+PUBLISHED = "published"
+"""Beside the result in its file: what others measured, which is no part of it."""
+
+
 def load(file: Path) -> Trial:
     """The result in a file of `trial --format json`, or under "trial" in one of `pair`."""
     found = strict_json.load(file, WHAT, MAX_BYTES)
@@ -501,7 +505,7 @@ def load(file: Path) -> Trial:
 def parse(found: Any, where: str) -> Trial:
     """The result itself; an error names the key that is wrong."""
     trial = strict_json.convert(found, Trial, where, WHAT)
-    body = {name: value for name, value in found.items() if name not in HEAD}
+    body = {name: value for name, value in found.items() if name not in (*HEAD, PUBLISHED)}
     for problem in _other_keys(body, trial.to_dict(), ""):
         raise ReadError(f"{where}: not {WHAT}: {problem}")
     return trial

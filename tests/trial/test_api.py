@@ -19,7 +19,7 @@ from draftcheck.trial.prompts import load
 from tests.conftest import FIXTURES, ROOT, Run
 
 PAIR = (str(FIXTURES / "pair" / "target"), str(FIXTURES / "pair" / "draft"))
-OF_THE_COMMAND = {"no_cost", "plot", "quiet", "form", "output", "target", "draft"}
+OF_THE_COMMAND = {"no_cost", "plot", "profile", "quiet", "form", "output", "target", "draft"}
 
 
 def test_the_function_takes_what_the_command_takes_with_the_same_defaults() -> None:
@@ -46,6 +46,7 @@ def test_its_dict_is_the_json_of_the_command(run: Run, tmp_path: Path) -> None:
     ran = run("trial", *PAIR, "--prompts", file, "--tokens", "8", "--device", "cpu", "--no-cost",
               "--format", "json")  # fmt: skip
     body = {name: value for name, value in ran.json.items() if "version" not in name}
+    assert body.pop("published") is None
     assert {**found.to_dict(), "seconds": 0} == {**body, "seconds": 0}
     assert progress == ["loaded on cpu, float32", "2 prompts, 16 tokens"] * 2
     assert repr(found).startswith(f"<Trial {PAIR[1]} for {PAIR[0]}: ")

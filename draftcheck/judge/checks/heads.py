@@ -329,15 +329,6 @@ def head_made_for_vocabulary(pair: JudgedPair) -> CheckOutcome:
     return ok(words) if made_for == target else fail(words)
 
 
-def head_vocabulary_covers(pair: JudgedPair) -> CheckOutcome:
-    """Fail when the target has ids that the head's own vocabulary does not reach."""
-    unread = "number of tokens of the target or of the head was not read"
-    known = needed(head_of(pair).vocab, unread)
-    target = needed(pair.target.config.vocab_size, unread)
-    words = f"the head knows {known:,} tokens, the target {target:,}"
-    return fail(words) if known < target else ok(words)
-
-
 def head_mask_in_vocabulary(pair: JudgedPair) -> CheckOutcome:
     """Fail when the mask token is no id of the target."""
     head, unread = head_of(pair), "mask token of the head or vocabulary of the target was not read"

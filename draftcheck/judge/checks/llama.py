@@ -342,7 +342,11 @@ def llama_head_covers(pair: JudgedPair) -> CheckOutcome:
     """Fail when the target has ids that a GGUF head has no token for."""
     if pair.drafter.gguf is None and pair.drafter.role in BORROWERS:
         return not_applicable("the converter writes the target's own tokens")
-    return heads.head_vocabulary_covers(pair)
+    unread = "number of tokens of the target or of the head was not read"
+    known = needed(heads.head_of(pair).vocab, unread)
+    target = needed(pair.target.config.vocab_size, unread)
+    words = f"the head knows {known:,} tokens, the target {target:,}"
+    return fail(words) if known < target else ok(words)
 
 
 def llama_head_texts(pair: JudgedPair, *, more_than: float) -> CheckOutcome:

@@ -475,12 +475,14 @@ def gguf_table_sound(pair: JudgedPair, *, failure: str) -> CheckOutcome:
     return ok("tensor table and size of the file agree")
 
 
-def gguf_has_tensors(pair: JudgedPair, *, told_by: str) -> CheckOutcome:
+def gguf_has_tensors(pair: JudgedPair, *, told_by: str, beside: str) -> CheckOutcome:
     """Fail when a GGUF lacks a tensor of its architecture.
 
-    told_by: the table of engines that have a list of their own for some architectures.
+    told_by: the table that lists tensors of some architectures; engines that have the other one
+    beside it say by rules of their own what becomes of those.
     """
-    told = pair.setup.tables[told_by].tensors if told_by in pair.setup.tables else ()
+    tables = pair.setup.tables
+    told = tables[told_by].tensors if {told_by, beside} <= tables.keys() else ()
     looked = False
     for side, facts in pair.sides:
         faults = facts.weights.faults

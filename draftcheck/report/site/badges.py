@@ -45,4 +45,5 @@ def badge(pair: SitePair) -> str:
 def _short(answer: VerdictRow) -> str:
     """vLLM 0.32, llama.cpp b11312."""
     version = answer.version.removesuffix(".0") if answer.version.count(".") > 1 else answer.version
-    return f"{book.load(answer.engine).name} {version}"
+    known = answer.engine in book.engine_files()
+    return f"{book.load(answer.engine).name if known else answer.engine} {version}"
