@@ -145,9 +145,9 @@ def command(request: TrialRequest) -> int:
     )
     if request.plot is not None:
         drawing.write(measured, request.plot)
+    emit(report.FORMATS[request.report.form](measured), request.report.output)
     if request.profile is not None:
         from draftcheck.trial.profile import profile
 
         profile(measured).write(request.profile)
-    emit(report.FORMATS[request.report.form](measured), request.report.output)
     return report.code(measured)

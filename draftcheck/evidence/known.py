@@ -80,8 +80,8 @@ def ways(
     target: str, draft: str | None = None, *, work: str | None = None, engine: str | None = None
 ) -> list[KnownWay]:
     """Best first."""
-    if engine is not None and engine not in book.engine_files():
-        raise UsageError(f"there is no engine {engine!r}")
+    if engine is not None:
+        book.load(engine)  # an unknown one is refused, with those that are known
     found: dict[tuple[str, str], KnownWay] = {}
 
     def way(who: str, method: str, how: Match, of: str) -> KnownWay:
