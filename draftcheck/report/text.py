@@ -16,7 +16,7 @@ from draftcheck.report.safe import safe
 from draftcheck.values.comparison import Comparison
 from draftcheck.values.facts import HeadFacts, ModelFacts
 from draftcheck.values.findings import Finding
-from draftcheck.values.sizes import short_count
+from draftcheck.values.sizes import byte_size, short_count
 from draftcheck.values.verdicts import EngineVerdict, PairVerdict, Repair
 from draftcheck.values.words import Outcome, Reaction, Relation, Severity, Verdict
 
@@ -115,9 +115,39 @@ def answer(verdict: PairVerdict, escape: Callable[[str], str]) -> str:
     """The verdict in a sentence."""
     comparison = verdict.comparison
     target = escape(comparison.target.ref)
+    if (first := _headline(verdict)) is not None:
+        return first
     if comparison.draft is None:
         return ALONE[verdict.verdict].format(target=target)
     return ANSWERS[verdict.verdict].format(target=target, draft=escape(comparison.draft.ref))
+
+
+def _headline(verdict: PairVerdict) -> str | None:
+    """What outweighs every other word: models that were swapped, or that do not fit the GPU."""
+    failed = {
+        finding.slug: entry
+        for entry in reversed(verdict.engines)
+        for finding in entry.findings
+        if finding.outcome is Outcome.FAIL and finding.severity is not Severity.NOTE
+    }
+    sizes = [facts.weights.parameters for _, facts in verdict.comparison.sides]
+    if "swapped" in failed and len(sizes) == 2 and sizes[0] and sizes[1]:
+        return f"swapped? the draft is {sizes[1] / sizes[0]:,.3g} times the target's size"
+    entry = failed.get("does-not-fit")
+    if entry is None or entry.verdict is not verdict.verdict or not entry.memory:
+        return None
+    others = {
+        finding.rule
+        for finding in entry.findings
+        if finding.severity is Severity.ERROR and finding.outcome is Outcome.FAIL
+    }
+    fit, device = entry.memory, entry.memory.fullest
+    if device is None or others - {entry.decided_by}:
+        return None
+    need = f"{byte_size(device.required)} needed of {byte_size(device.available)}"
+    each = " on each GPU" if len(fit.devices) > 1 else ""
+    told = f"does not fit {safe(fit.machine, 60)} with {entry.engine}: {need}{each}"
+    return f"{told}; fits with: {safe(fit.changes[0], 80)}" if fit.changes else told
 
 
 def _vocabulary(comparison: Comparison) -> str:
