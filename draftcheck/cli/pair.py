@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from draftcheck.cli.help import ENGINE, HelpCommand, cached_models
 from draftcheck.cli.options import (
     FILE,
     ReportOptions,
@@ -52,12 +53,13 @@ class PairRequest:
     report: ReportOptions
 
 
-@click.command("pair")
-@click.argument("target")
-@click.argument("draft", required=False)
+@click.command("pair", cls=HelpCommand)
+@click.argument("target", shell_complete=cached_models)
+@click.argument("draft", required=False, shell_complete=cached_models)
 @click.option(
     "--engine",
     "engines",
+    type=ENGINE,
     multiple=True,
     metavar="NAME[@VERSION]",
     help="Engine to ask, as llama.cpp@b9109 or vllm (repeatable); auto: what is installed here."

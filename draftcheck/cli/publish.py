@@ -6,10 +6,11 @@ from pathlib import Path
 
 import click
 
+from draftcheck.cli.help import HelpCommand
 from draftcheck.cli.options import emit, offline_option, report_options
 
 
-@click.command("publish")
+@click.command("publish", cls=HelpCommand)
 @click.argument("draft", metavar="REPO|FOLDER")
 @click.option("--target", metavar="TARGET", help="The target, where files and card name none.")
 @offline_option
