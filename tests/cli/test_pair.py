@@ -385,3 +385,22 @@ def test_a_dtype_that_the_engine_lacks_gives_no_command(
     assert ran.code == 1 and ran.engine("vllm")["decided_by"] == "VLL195"
     ran = run("pair", *large_pair, "--engine", "vllm", "--dtype", "bf16", "--format", "json")
     assert "--dtype bfloat16" in ran.engine("vllm")["setup"]
+
+
+# ---- several drafts ----
+
+
+def test_several_drafts_are_compared_in_one_table(run: Run, tmp_path: Path) -> None:
+    target = make.folder(tmp_path / "big", layers=8)
+    good = make.folder(tmp_path / "good")
+    words = {f"w{i}": i for i in range(256)}
+    other = make.folder(tmp_path / "other", tokenizer_json=make.tokenizer(words))
+    ran = run("pair", target, other, good, "--engine", "vllm", "--format", "json")
+    assert ran.code == 0
+    assert [row["draft"] for row in ran.json["candidates"]] == [str(good)]
+    assert [row["draft"] for row in ran.json["rejected"]] == [str(other)]
+    text = run("pair", target, other, good, "--engine", "vllm").out
+    assert str(good) in text and str(other) in text and "vllm serve" in text
+    assert run("pair", target, other, other, "--engine", "vllm", "--quiet").code == 1
+    ran = run("pair", target, good, other, "--trial-from", "x.json")
+    assert ran.code == 2 and "--trial-from takes one DRAFT" in ran.err
