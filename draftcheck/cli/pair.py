@@ -100,6 +100,7 @@ def command(request: PairRequest) -> int:
     import draftcheck
     from draftcheck.report import exits
     from draftcheck.report.pair import PAIR
+    from draftcheck.values.words import Verdict
 
     with progress(request.quiet):
         verdict = draftcheck.check(
@@ -121,6 +122,8 @@ def command(request: PairRequest) -> int:
             failed = error
     if trial is not None:
         verdict = _at_its_length(verdict, trial, request)
+        if trial.broken:  # whatever the rules say
+            verdict = replace(verdict, verdict=Verdict.INCOMPATIBLE)
     report = request.report
     if not request.quiet or report.output is not None:
         shown = PAIR[report.form](verdict, trial, request.verbose, bool(request.engines))

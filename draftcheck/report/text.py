@@ -55,14 +55,20 @@ SEVERITY_COLOURS = {Severity.ERROR: "red", Severity.WARNING: "yellow", Severity.
 
 
 def pair(
-    verdict: PairVerdict, *, verbose: bool = False, explicit: bool = False, switch_on: bool = True
+    verdict: PairVerdict,
+    *,
+    verbose: bool = False,
+    explicit: bool = False,
+    switch_on: bool = True,
+    measured: str | None = None,
 ) -> str:
     """explicit: the user named the engines, so everything about them is of interest.
 
-    switch_on: the command that does it is of use.
+    switch_on: the command that does it is of use. measured: what a trial says of the pair.
     """
     word = click.style(str(verdict.verdict), fg=COLOURS[verdict.verdict], bold=True)
-    blocks = [f"{word}: {answer(verdict, safe)}"]
+    told = [answer(verdict, safe)] if switch_on or measured is None else []
+    blocks = [f"{word}: {'; '.join([*told, *([safe(measured)] if measured else [])])}"]
     blocks += [_vocabulary(verdict.comparison), _engines(verdict.engines)]
     shown = group(verdict.engines)
     detailed = failed = [row for row in shown if row[0].outcome is Outcome.FAIL]

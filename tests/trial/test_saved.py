@@ -261,7 +261,10 @@ def test_a_broken_pair_is_not_compatible_whatever_the_files_say(run: Run, tmp_pa
     file.write_text(json.dumps(body), encoding="utf-8")
     ran = run("pair", *PAIR, "--trial-from", file)
     assert ran.code == 1
-    assert "nearly every draft is rejected" in ran.out
+    assert ran.out.startswith("incompatible: broken: nearly every draft is rejected")
+    assert "to switch it on" not in ran.out
+    body = run("pair", *PAIR, "--trial-from", file, "--format", "json").json
+    assert body["verdict"] == "incompatible" and body["trial"]["broken"]
 
 
 def test_a_saved_result_is_read_without_numpy(tmp_path: Path) -> None:
