@@ -8,9 +8,9 @@
 'runs'
 
 check, decide, inspect, trial, recommend, gate and probe are the commands as functions. What they
-return has a short repr, and to_dict() is the JSON that the command prints. Errors that a user can act on
-are draftcheck.errors.DraftcheckError. Everything else is imported when a function is called, so
-that `import draftcheck` stays instant.
+return has a short repr, and to_dict() is the JSON that the command prints; a notebook shows its
+report. Errors that a user can act on are draftcheck.errors.DraftcheckError. Everything else is
+imported when a function is called, so that `import draftcheck` stays instant.
 """
 
 from __future__ import annotations

@@ -188,6 +188,8 @@ def trial_options(function: Callable[..., Any]) -> Callable[..., Any]:
         click.option(
             "--budget",
             type=FiniteRange(0),
+            default=600.0,
+            show_default=True,
             metavar="SECONDS",
             help="Stop measuring after this long.",
         ),
@@ -206,11 +208,13 @@ def trial_options(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def say(quiet: bool) -> Callable[[str], None]:
-    """Progress of a measurement, for people who watch."""
-    watched = not quiet and sys.stderr.isatty()
+    """Progress of a measurement, for people who watch; the first line for every log."""
+    lines = 0 if quiet else 1 << 62 if sys.stderr.isatty() else 1
 
     def tell(text: str) -> None:
-        if watched:
+        nonlocal lines
+        if lines > 0:
+            lines -= 1
             click.echo(f"  {text}", err=True)
 
     return tell

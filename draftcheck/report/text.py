@@ -72,14 +72,20 @@ def pair(
     blocks += [_vocabulary(verdict.comparison), _engines(verdict.engines)]
     shown = group(verdict.engines)
     detailed = failed = [row for row in shown if row[0].outcome is Outcome.FAIL]
-    if not (explicit or verbose):  # a note about one engine is for those who run it
-        telling = [row for row in failed if row[0].severity is not Severity.NOTE or len(row[1]) > 1]
+    works = verdict.verdict in (Verdict.COMPATIBLE, Verdict.DEGRADED)
+    brief = not (explicit or verbose)
+    if brief:  # what one engine does is for those who run it, where others take the pair
+        telling = [
+            row
+            for row in failed
+            if len(row[1]) > 1 or not (works or row[0].severity is Severity.NOTE)
+        ]
         detailed = telling[:DETAILS]
     blocks += [_finding(*row, detailed=True) for row in detailed]
     blocks.append(
         "\n".join(_finding(*row, detailed=False) for row in failed if row not in detailed)
     )
-    for repair, names in ways_out(verdict.engines):
+    for repair, names in () if brief and works else ways_out(verdict.engines):
         head = click.style("way out", fg="green", bold=True)
         title = f"{head} ({', '.join(names)}): {safe(repair.title)}"
         blocks.append(f"{title}\n{indented(repair.text)}" if repair.text else title)
@@ -248,7 +254,8 @@ def _not_checked(shown: Shown, engines: Sequence[EngineVerdict]) -> Iterator[str
 
 def _setups(engines: Sequence[EngineVerdict], every: bool) -> list[str]:
     ready = [entry for entry in engines if entry.setup is not None]
-    shown = ready if every else ready[:1]
+    # The shortest way: an engine that takes the files as they are before one that converts them.
+    shown = ready if every else sorted(ready, key=lambda one: (one.setup or "").count("\n"))[:1]
     blocks = []
     for entry in shown:
         where = f"{entry.engine} {entry.version}, {entry.method}"

@@ -228,6 +228,16 @@ def choose(target: str, draft: str | None, options: TrialOptions) -> str:
     )
 
 
+def instead_of(name: str, target: str) -> str:
+    """Why the engine that people run such files in does not measure them, where it does not."""
+    from draftcheck.trial import model_places
+
+    if name != "transformers" or not model_places.is_gguf(target):
+        return ""
+    usual = "llama.cpp"
+    return f" because {missing(usual) or 'it was asked for'}; speeds will not be those of {usual}"
+
+
 def open_backend(
     name: str | None, target: str, draft: str | None, options: TrialOptions
 ) -> Backend:
