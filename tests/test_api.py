@@ -98,8 +98,8 @@ def test_gate_is_gate(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_probe_is_probe(run: Run) -> None:
-    from tests.probe.server import Fake
     from tests.probe.conftest import RECORDED
+    from tests.probe.server import Fake
 
     fake = Fake(RECORDED["draft"]["served"])
     try:
