@@ -30,6 +30,8 @@ COMMANDS = {
     "recommend": "Name the best drafts for TARGET: from the Hub, or from the models on this disk.",
     "report": "Write a static site of everything that a scan's store knows.",
     "rules": "List the rulebook, or show one rule: reaction, versions, why, fix, source.",
+    "schema": "Print the JSON Schema of a report (pair, trial, gate …); without NAME: which "
+    "there are.",
     "scan": "Keep a store of verdicts fresh: targets x drafts x engines, night after night.",
     "trial": "Measure what DRAFT is worth to TARGET: one generation, one "
     "reading, every draft length.",
@@ -43,7 +45,7 @@ GROUPS = {
     "A running server": ("probe", "why"),
     "Many models": ("scan", "report"),
     "For publishers": ("publish",),
-    "What it knows": ("explain", "rules", "watch", "inspect", "cache"),
+    "What it knows": ("explain", "rules", "schema", "watch", "inspect", "cache"),
 }
 """How --help lists them; what is in no group stands at the end."""
 NOT_OURS = {

@@ -57,6 +57,7 @@ EXAMPLES: Mapping[str, Sequence[str]] = {
     "report": ("draftcheck report --store nightly.db --output site",),
     "rules": ("draftcheck rules --engine vllm", "draftcheck rules LCP003"),
     "scan": ("draftcheck scan manifest.toml", "draftcheck scan manifest.toml --max-time 3600"),
+    "schema": ("draftcheck schema", "draftcheck schema pair --output pair.schema.json"),
     "trial": (
         "draftcheck trial Qwen/Qwen3-8B Qwen/Qwen3-0.6B --engine vllm",
         "draftcheck trial big.gguf small.gguf --budget 300",
