@@ -97,12 +97,11 @@ def target_for(engine: str, kinds: tuple[str, ...], formats: tuple[str, ...], pa
 
 
 def gguf_with_own_layers(path: Path) -> Path:
-    make.gguf(path, keys={"llama.nextn_predict_layers": ("uint32", 1)})
     keys = {
-        "general.architecture": ("string", "llama"),
-        "llama.block_count": ("uint32", 1),
-        "llama.embedding_length": ("uint32", 32),
-        "llama.nextn_predict_layers": ("uint32", 1),
+        "general.architecture": ("string", "qwen35"),
+        "qwen35.block_count": ("uint32", 1),
+        "qwen35.embedding_length": ("uint32", 32),
+        "qwen35.nextn_predict_layers": ("uint32", 1),
     }
     make.write_gguf(path, keys, {**make.gguf_tensors(8), "blk.0.nextn.eh_proj.weight": (64, 32)})
     return path

@@ -93,16 +93,25 @@ def head_declares(pair: JudgedPair, *, fields: list[str]) -> CheckOutcome:
     return fail(f"the head does not state {missing[0]}") if missing else ok(f"stated: {words}")
 
 
-def head_width(pair: JudgedPair, *, own: bool = False) -> CheckOutcome:
+def head_width(pair: JudgedPair, *, own: bool = False, format: str = "") -> CheckOutcome:
     """Fail when the head was made for hidden states of another width.
 
-    own: the engine takes the head's own width for it, whatever the head declares.
+    own: the engine takes the head's own width for it, whatever the head declares; format: only
+    heads in a gguf file, or in a folder.
     """
+    _in_format(pair, format)
     head = head_of(pair)
     wanted = needed(_width(head, own), WIDTHS_UNREAD)
     given = needed(pair.target.config.hidden, WIDTHS_UNREAD)
     words = f"the head reads hidden states of width {wanted:,}, the target's are {given:,} wide"
     return ok(words) if wanted == given else fail(words)
+
+
+def _in_format(pair: JudgedPair, format: str) -> None:
+    """Settle a check that holds for drafts in the other format only."""
+    here = "gguf" if pair.drafter.gguf is not None else "folder"
+    if format and here != format:
+        raise Settled(not_applicable(f"the draft is a {here}"))
 
 
 def _width(head: HeadFacts, own: bool) -> int | None:
@@ -720,13 +729,15 @@ def mtp_layers_exist(
     table: str | None = None,
     unstated: list[str] | None = None,
     heads: list[str] | None = None,
+    format: str = "",
 ) -> CheckOutcome:
     """Fail when a whole model without any MTP layer is given for its MTP layers.
 
     table: types that the engine builds such layers for without looking at their number;
     unstated: architectures with such layers whose config need not state how many; heads: other
-    kinds of draft that run the same way.
+    kinds of draft that run the same way; format: only drafts in a gguf file, or in a folder.
     """
+    _in_format(pair, format)
     facts, side = pair.drafter, pair.drafter_side
     role, head = needed(facts.role, UNTOLD), facts.head
     if role in (heads or ()):

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from draftcheck.judge.checks import heads, vocabulary
+from draftcheck.judge.checks.listed import is_listed
 from draftcheck.judge.checks.outcomes import (
     TEXTS_UNREAD,
     UNTOLD,
@@ -385,11 +386,18 @@ def llama_mtp_family(pair: JudgedPair, *, assistant: bool) -> CheckOutcome:
     return ok(words) if ours == made_for.get(theirs, theirs) else fail(words)
 
 
-def llama_mtp_graph(pair: JudgedPair) -> CheckOutcome:
-    """Fail when this build has no graph for MTP layers of the draft's architecture."""
+def llama_mtp_graph(pair: JudgedPair, *, known: dict[str, str] | None = None) -> CheckOutcome:
+    """Fail when this build has no graph for MTP layers of the draft's architecture.
+
+    known: the architectures of an engine whose versions are no builds; GGUF files only.
+    """
     draft = pair.drafter
     if not _promised(draft) and draft.role != "mtp":
         return not_applicable("no MTP layers")
+    if known is not None:
+        name = applies(draft.gguf and draft.config.model_type, "no GGUF file")
+        words = f"MTP layers of architecture {name}"
+        return ok(words) if is_listed(name, known, pair.setup) else fail(words)
     name = needed(architecture(draft, pair.setup), "the draft's architecture was not read")
     return _listed(name, "mtp", f"MTP layers of architecture {name}", pair.setup)
 
@@ -398,24 +406,30 @@ def _promised(facts: ModelFacts) -> int:
     return (facts.head.mtp_promised or 0) if facts.head is not None else 0
 
 
-def llama_mtp_missing(pair: JudgedPair, *, loads_without: bool) -> CheckOutcome:
+def llama_mtp_missing(
+    pair: JudgedPair, *, loads_without: bool, without: dict[str, str] | None = None
+) -> CheckOutcome:
     """Fail when promised MTP layers are not in the file.
 
-    loads_without: only where this build loads such a file, because none of them is there.
+    loads_without: only where this build loads such a file, because none of them is there;
+    without: these architectures do, in an engine whose versions are no builds; GGUF files only.
     """
     draft, seen = pair.drafter, heads.mtp_layers_present(pair)
+    if without is not None and draft.gguf is None:
+        return not_applicable("no GGUF file")
     if seen.outcome is not Outcome.FAIL or draft.head is None:
         return seen
-    name, tables = architecture(draft, pair.setup), pair.setup.tables
-    goes_on = not draft.head.mtp_present and (
-        name in tables["llamacpp-architectures"].mtp.load_without
-    )
-    built = "llamacpp-vocabulary" in tables  # else another engine's version, which is no build
-    if goes_on and name is not None and built:
-        graph = _listed(name, "mtp", seen.saw, pair.setup)  # what came with the graph
-        if graph.outcome is Outcome.UNKNOWN:
-            return graph
-        goes_on = graph.outcome is Outcome.OK
+    if without is not None:
+        listed = is_listed(draft.config.model_type, without, pair.setup)
+    else:
+        name = architecture(draft, pair.setup)
+        listed = name in pair.setup.tables["llamacpp-architectures"].mtp.load_without
+        if listed and name is not None:
+            graph = _listed(name, "mtp", seen.saw, pair.setup)  # what came with the graph
+            if graph.outcome is Outcome.UNKNOWN:
+                return graph
+            listed = graph.outcome is Outcome.OK
+    goes_on = listed and not draft.head.mtp_present
     return seen if goes_on == loads_without else not_applicable(seen.saw)
 
 
