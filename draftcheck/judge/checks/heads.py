@@ -605,6 +605,15 @@ def own_layers_named(
     return ok(words) if in_window(since, pair.setup) else fail(f"{words}: from {since}")
 
 
+def mtp_number_stated(pair: JudgedPair, *, architectures: list[str]) -> CheckOutcome:
+    """Fail when a model of these classes states no MTP layers."""
+    for side, facts in pair.both:
+        name = needed(facts.config.architectures, f"the {side}'s architecture was not read")[0]
+        if name in architectures and not facts.config.mtp_layers:
+            return fail(f"{side} architecture is {name}, without MTP layers")
+    return ok("no such class, or with MTP layers")
+
+
 def own_layers_counted(pair: JudgedPair, *, defaults: dict[str, str]) -> CheckOutcome:
     """Fail when the target's config comes to no MTP layers.
 
