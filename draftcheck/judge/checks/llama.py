@@ -306,11 +306,22 @@ def _listed(name: str, table: str, words: str, setup: EngineSetup) -> CheckOutco
     return ok(words) if there else fail(words)
 
 
-def llama_mistaken_head(pair: JudgedPair, *, kinds: list[str], layers: int = 0) -> CheckOutcome:
-    """Fail when the draft is of one of these kinds (and names so many layers)."""
+def llama_mistaken_head(
+    pair: JudgedPair, *, kinds: list[str], layers: int = 0, from_anchor: bool = False
+) -> CheckOutcome:
+    """Fail when the draft is of one of these kinds (and names so many layers).
+
+    from_anchor: only heads that predict the next token at the last known one.
+    """
     role, head = needed(pair.drafter.role, UNTOLD), _written(pair).drafter.head
     if role not in kinds:
         return ok(f"the draft is: {role}")
+    if from_anchor:
+        keys = pair.drafter.gguf.keys if pair.drafter.gguf is not None else {}
+        stated = keys.get("dflash.sample_from_anchor", ("", None))[1]
+        inner = head is not None and head.block_drafts != head.block_size
+        if not (not inner if stated is None else stated):
+            return ok(f"the draft is: {role}, and does not sample from its anchor")
     if layers and (head is None or head.aux_count is None):
         return unknown("the head's layers were not read")
     same = not layers or (head is not None and head.aux_count == layers)
