@@ -93,6 +93,9 @@ def target_for(engine: str, kinds: tuple[str, ...], formats: tuple[str, ...], pa
     if "itself" in kinds:
         config = {"mtp_num_hidden_layers": 1}
         return own_layers(path, "Qwen3_5ForConditionalGeneration", "qwen3_5", **config)
+    if "dflash" in kinds and engine == "ollama":
+        laguna = {"architectures": ["LagunaForCausalLM"], "model_type": "laguna"}
+        return make.folder(path, num_hidden_layers=16, **laguna)
     return gemma4(path) if "mtp" in kinds else full(path)
 
 
