@@ -154,14 +154,21 @@ def _is_class(facts: ModelFacts, classes: list[str]) -> bool:
 
 
 def head_layers_in_range(
-    pair: JudgedPair, *, beyond: int, unchecked: str | None = None
+    pair: JudgedPair,
+    *,
+    beyond: int,
+    unchecked: str | None = None,
+    next_layer: dict[str, str] | None = None,
 ) -> CheckOutcome:
     """Fail when the head names a layer that the target does not have.
 
     beyond: how many numbers after the last layer the engine still understands; unchecked: a list
-    of this name is not compared, and what follows was not found out.
+    of this name is not compared, and what follows was not found out; next_layer: classes of heads
+    for which these versions read the layer after the one that is named.
     """
     head = head_of(pair)
+    name = (pair.drafter.config.architectures or (None,))[0]
+    beyond -= is_listed(name, next_layer or {}, pair.setup)
     unread = "layers of the target or of the head were not read"
     named = _stated(head, head.aux_layers, not_applicable("the head names no layers"), unread)
     highest = max(named, default=0)
