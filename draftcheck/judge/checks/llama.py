@@ -406,9 +406,9 @@ def llama_mtp_graph(pair: JudgedPair, *, known: dict[str, str] | None = None) ->
     if not _promised(draft) and draft.role != "mtp":
         return not_applicable("no MTP layers")
     if known is not None:
-        name = applies(draft.gguf and draft.config.model_type, "no GGUF file")
-        words = f"MTP layers of architecture {name}"
-        return ok(words) if is_listed(name, known, pair.setup) else fail(words)
+        own = applies(draft.config.model_type if draft.gguf else None, "no GGUF file")
+        words = f"MTP layers of architecture {own}"
+        return ok(words) if is_listed(own, known, pair.setup) else fail(words)
     name = needed(architecture(draft, pair.setup), "the draft's architecture was not read")
     return _listed(name, "mtp", f"MTP layers of architecture {name}", pair.setup)
 
