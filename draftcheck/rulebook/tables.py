@@ -50,6 +50,9 @@ class TypedKeys(RuleRow, frozen=True):
     keys: Mapping[str, str]
     every_until: Text
     afterwards: Names
+    every: Mapping[str, str]
+    with_heads: Mapping[str, str]
+    or_array: Names
 
 
 class ArchitectureTensors(RuleRow, frozen=True):

@@ -93,16 +93,18 @@ def target_for(engine: str, kinds: tuple[str, ...], formats: tuple[str, ...], pa
     if "itself" in kinds:
         config = {"mtp_num_hidden_layers": 1}
         return own_layers(path, "Qwen3_5ForConditionalGeneration", "qwen3_5", **config)
+    if "dflash" in kinds and engine == "ollama":
+        laguna = {"architectures": ["LagunaForCausalLM"], "model_type": "laguna"}
+        return make.folder(path, num_hidden_layers=16, **laguna)
     return gemma4(path) if "mtp" in kinds else full(path)
 
 
 def gguf_with_own_layers(path: Path) -> Path:
-    make.gguf(path, keys={"llama.nextn_predict_layers": ("uint32", 1)})
     keys = {
-        "general.architecture": ("string", "llama"),
-        "llama.block_count": ("uint32", 1),
-        "llama.embedding_length": ("uint32", 32),
-        "llama.nextn_predict_layers": ("uint32", 1),
+        "general.architecture": ("string", "qwen35"),
+        "qwen35.block_count": ("uint32", 1),
+        "qwen35.embedding_length": ("uint32", 32),
+        "qwen35.nextn_predict_layers": ("uint32", 1),
     }
     make.write_gguf(path, keys, {**make.gguf_tensors(8), "blk.0.nextn.eh_proj.weight": (64, 32)})
     return path

@@ -267,7 +267,7 @@ def test_table_of_ggml_types_equals_the_gguf_library() -> None:
 
 def test_split_gguf_is_one_model(tmp_path: Path, run: Run) -> None:
     first = tmp_path / "m-00001-of-00002.gguf"
-    make.gguf(first)
+    make.gguf(first, keys={"split.count": ("uint16", 2), "split.no": ("uint16", 0)})
     make.write_gguf(tmp_path / "m-00002-of-00002.gguf", {"split.no": ("uint16", 1)}, {"x": (4, 4)})
     found = read(first)
     assert {"token_embd.weight", "x"} <= set(found.weights.tensors or ())
@@ -279,6 +279,17 @@ def test_split_gguf_is_one_model(tmp_path: Path, run: Run) -> None:
     assert ran.code == 0 and "part m-00002-of-00002.gguf of 2 is not there" in ran.err
     ran = run("pair", first, first)
     assert ran.code == 1 and "part m-00002-of-00002.gguf of 2 is not there" in ran.out
+
+
+@pytest.mark.parametrize("keys", [{}, {"split.count": ("uint16", 1)}])
+def test_a_name_alone_makes_no_part(tmp_path: Path, run: Run, keys: dict[str, Any]) -> None:
+    """llama.cpp asks split.count, not the name: such a file is whole without a second part."""
+    only = make.gguf(tmp_path / "m-00001-of-00002.gguf", keys=keys)
+    found = read(only)
+    assert found.gguf is not None and (found.gguf.splits, found.gguf.split_fault) == (1, None)
+    make.write_gguf(tmp_path / "m-00002-of-00002.gguf", {}, {"x": (4, 4)})
+    assert "x" not in (read(only).weights.tensors or ())
+    assert "LCP109" not in run("pair", only, only, "--engine", "llama.cpp").out
 
 
 def test_folder_with_one_gguf_means_that_model(tmp_path: Path, run: Run) -> None:

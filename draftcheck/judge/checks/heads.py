@@ -93,16 +93,25 @@ def head_declares(pair: JudgedPair, *, fields: list[str]) -> CheckOutcome:
     return fail(f"the head does not state {missing[0]}") if missing else ok(f"stated: {words}")
 
 
-def head_width(pair: JudgedPair, *, own: bool = False) -> CheckOutcome:
+def head_width(pair: JudgedPair, *, own: bool = False, format: str = "") -> CheckOutcome:
     """Fail when the head was made for hidden states of another width.
 
-    own: the engine takes the head's own width for it, whatever the head declares.
+    own: the engine takes the head's own width for it, whatever the head declares; format: only
+    heads in a gguf file, or in a folder.
     """
+    _in_format(pair, format)
     head = head_of(pair)
     wanted = needed(_width(head, own), WIDTHS_UNREAD)
     given = needed(pair.target.config.hidden, WIDTHS_UNREAD)
     words = f"the head reads hidden states of width {wanted:,}, the target's are {given:,} wide"
     return ok(words) if wanted == given else fail(words)
+
+
+def _in_format(pair: JudgedPair, format: str) -> None:
+    """Settle a check that holds for drafts in the other format only."""
+    here = "gguf" if pair.drafter.gguf is not None else "folder"
+    if format and here != format:
+        raise Settled(not_applicable(f"the draft is a {here}"))
 
 
 def _width(head: HeadFacts, own: bool) -> int | None:
@@ -145,14 +154,21 @@ def _is_class(facts: ModelFacts, classes: list[str]) -> bool:
 
 
 def head_layers_in_range(
-    pair: JudgedPair, *, beyond: int, unchecked: str | None = None
+    pair: JudgedPair,
+    *,
+    beyond: int,
+    unchecked: str | None = None,
+    next_layer: dict[str, str] | None = None,
 ) -> CheckOutcome:
     """Fail when the head names a layer that the target does not have.
 
     beyond: how many numbers after the last layer the engine still understands; unchecked: a list
-    of this name is not compared, and what follows was not found out.
+    of this name is not compared, and what follows was not found out; next_layer: classes of heads
+    for which these versions read the layer after the one that is named.
     """
     head = head_of(pair)
+    name = (pair.drafter.config.architectures or (None,))[0]
+    beyond -= is_listed(name, next_layer or {}, pair.setup)
     unread = "layers of the target or of the head were not read"
     named = _stated(head, head.aux_layers, not_applicable("the head names no layers"), unread)
     highest = max(named, default=0)
@@ -596,6 +612,15 @@ def own_layers_named(
     return ok(words) if in_window(since, pair.setup) else fail(f"{words}: from {since}")
 
 
+def mtp_number_stated(pair: JudgedPair, *, architectures: list[str]) -> CheckOutcome:
+    """Fail when a model of these classes states no MTP layers."""
+    for side, facts in pair.both:
+        name = needed(facts.config.architectures, f"the {side}'s architecture was not read")[0]
+        if name in architectures and not facts.config.mtp_layers:
+            return fail(f"{side} architecture is {name}, without MTP layers")
+    return ok("no such class, or with MTP layers")
+
+
 def own_layers_counted(pair: JudgedPair, *, defaults: dict[str, str]) -> CheckOutcome:
     """Fail when the target's config comes to no MTP layers.
 
@@ -720,13 +745,15 @@ def mtp_layers_exist(
     table: str | None = None,
     unstated: list[str] | None = None,
     heads: list[str] | None = None,
+    format: str = "",
 ) -> CheckOutcome:
     """Fail when a whole model without any MTP layer is given for its MTP layers.
 
     table: types that the engine builds such layers for without looking at their number;
     unstated: architectures with such layers whose config need not state how many; heads: other
-    kinds of draft that run the same way.
+    kinds of draft that run the same way; format: only drafts in a gguf file, or in a folder.
     """
+    _in_format(pair, format)
     facts, side = pair.drafter, pair.drafter_side
     role, head = needed(facts.role, UNTOLD), facts.head
     if role in (heads or ()):

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from draftcheck.judge.checks import heads, vocabulary
+from draftcheck.judge.checks.listed import is_listed
 from draftcheck.judge.checks.outcomes import (
     TEXTS_UNREAD,
     UNTOLD,
@@ -305,11 +306,22 @@ def _listed(name: str, table: str, words: str, setup: EngineSetup) -> CheckOutco
     return ok(words) if there else fail(words)
 
 
-def llama_mistaken_head(pair: JudgedPair, *, kinds: list[str], layers: int = 0) -> CheckOutcome:
-    """Fail when the draft is of one of these kinds (and names so many layers)."""
+def llama_mistaken_head(
+    pair: JudgedPair, *, kinds: list[str], layers: int = 0, from_anchor: bool = False
+) -> CheckOutcome:
+    """Fail when the draft is of one of these kinds (and names so many layers).
+
+    from_anchor: only heads that predict the next token at the last known one.
+    """
     role, head = needed(pair.drafter.role, UNTOLD), _written(pair).drafter.head
     if role not in kinds:
         return ok(f"the draft is: {role}")
+    if from_anchor:
+        keys = pair.drafter.gguf.keys if pair.drafter.gguf is not None else {}
+        stated = keys.get("dflash.sample_from_anchor", ("", None))[1]
+        inner = head is not None and head.block_drafts != head.block_size
+        if not (not inner if stated is None else stated):
+            return ok(f"the draft is: {role}, and does not sample from its anchor")
     if layers and (head is None or head.aux_count is None):
         return unknown("the head's layers were not read")
     same = not layers or (head is not None and head.aux_count == layers)
@@ -385,11 +397,18 @@ def llama_mtp_family(pair: JudgedPair, *, assistant: bool) -> CheckOutcome:
     return ok(words) if ours == made_for.get(theirs, theirs) else fail(words)
 
 
-def llama_mtp_graph(pair: JudgedPair) -> CheckOutcome:
-    """Fail when this build has no graph for MTP layers of the draft's architecture."""
+def llama_mtp_graph(pair: JudgedPair, *, known: dict[str, str] | None = None) -> CheckOutcome:
+    """Fail when this build has no graph for MTP layers of the draft's architecture.
+
+    known: the architectures of an engine whose versions are no builds; GGUF files only.
+    """
     draft = pair.drafter
     if not _promised(draft) and draft.role != "mtp":
         return not_applicable("no MTP layers")
+    if known is not None:
+        own = applies(draft.config.model_type if draft.gguf else None, "no GGUF file")
+        words = f"MTP layers of architecture {own}"
+        return ok(words) if is_listed(own, known, pair.setup) else fail(words)
     name = needed(architecture(draft, pair.setup), "the draft's architecture was not read")
     return _listed(name, "mtp", f"MTP layers of architecture {name}", pair.setup)
 
@@ -398,24 +417,30 @@ def _promised(facts: ModelFacts) -> int:
     return (facts.head.mtp_promised or 0) if facts.head is not None else 0
 
 
-def llama_mtp_missing(pair: JudgedPair, *, loads_without: bool) -> CheckOutcome:
+def llama_mtp_missing(
+    pair: JudgedPair, *, loads_without: bool, without: dict[str, str] | None = None
+) -> CheckOutcome:
     """Fail when promised MTP layers are not in the file.
 
-    loads_without: only where this build loads such a file, because none of them is there.
+    loads_without: only where this build loads such a file, because none of them is there;
+    without: these architectures do, in an engine whose versions are no builds; GGUF files only.
     """
     draft, seen = pair.drafter, heads.mtp_layers_present(pair)
+    if without is not None and draft.gguf is None:
+        return not_applicable("no GGUF file")
     if seen.outcome is not Outcome.FAIL or draft.head is None:
         return seen
-    name, tables = architecture(draft, pair.setup), pair.setup.tables
-    goes_on = not draft.head.mtp_present and (
-        name in tables["llamacpp-architectures"].mtp.load_without
-    )
-    built = "llamacpp-vocabulary" in tables  # else another engine's version, which is no build
-    if goes_on and name is not None and built:
-        graph = _listed(name, "mtp", seen.saw, pair.setup)  # what came with the graph
-        if graph.outcome is Outcome.UNKNOWN:
-            return graph
-        goes_on = graph.outcome is Outcome.OK
+    if without is not None:
+        listed = is_listed(draft.config.model_type, without, pair.setup)
+    else:
+        name = architecture(draft, pair.setup)
+        listed = name in pair.setup.tables["llamacpp-architectures"].mtp.load_without
+        if listed and name is not None:
+            graph = _listed(name, "mtp", seen.saw, pair.setup)  # what came with the graph
+            if graph.outcome is Outcome.UNKNOWN:
+                return graph
+            listed = graph.outcome is Outcome.OK
+    goes_on = listed and not draft.head.mtp_present
     return seen if goes_on == loads_without else not_applicable(seen.saw)
 
 

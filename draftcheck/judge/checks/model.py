@@ -61,26 +61,48 @@ def target_is_dense(pair: JudgedPair) -> CheckOutcome:
 
 
 def draft_context(
-    pair: JudgedPair, *, rope: str = "scaled", first: list[str] | None = None
+    pair: JudgedPair,
+    *,
+    rope: str = "scaled",
+    target_rope: str | None = None,
+    first: list[str] | None = None,
+    unstated: int | None = None,
+    served_at_most: int | None = None,
+    target_quantized: str | None = None,
 ) -> CheckOutcome:
     """Fail when the draft's window is shorter than the length that will be served.
 
     rope: how the engine counts rope scaling: scaled, plain (not at all), or unless-original
-    (not where the config names the original length); first: names in config.json that count
-    before the usual one.
+    (not where the config names the original length); target_rope: the same for the target, where
+    that differs; first: names in config.json that count before the usual one; unstated: what a
+    config without a length comes to; served_at_most: where no context is asked for;
+    target_quantized: only asked of such targets.
     """
+    if target_quantized is not None:
+        needed(pair.target.config.model_type, "the target's config was not read")
+        if (name := quant_method(pair.target)) != target_quantized:
+            return not_applicable(f"target quant_method is {name or 'none'}")
     unread = "a context length was not read"
-    draft = needed(_window(pair.drafter, rope, first), unread)
-    served = needed(pair.setup.context or _window(pair.target, rope, first), unread)
-    asked = "--context" if pair.setup.context else "the target's own window"
-    words = f"draft {draft:,} tokens, served {served:,} ({asked})"
+    draft = needed(_window(pair.drafter, rope, first, unstated), unread)
+    if asked := pair.setup.context:
+        words = f"draft {draft:,} tokens, served {asked:,} (--context)"
+        return fail(words) if draft < asked else ok(words)
+    served = needed(_window(pair.target, target_rope or rope, first, unstated), unread)
+    where = "the target's own window"
+    if served_at_most is not None and served > served_at_most:
+        served, where = served_at_most, "unless more is asked for"
+    words = f"draft {draft:,} tokens, served {served:,} ({where})"
     return fail(words) if draft < served else ok(words)
 
 
-def _window(facts: ModelFacts, rope: str, first: list[str] | None = None) -> int | None:
+def _window(
+    facts: ModelFacts, rope: str, first: list[str] | None, unstated: int | None
+) -> int | None:
     sizes = (facts.config.sizes.get(name) for name in first or ())
     if length := next((size for size in sizes if isinstance(size, int)), None):
         return length
+    if unstated is not None and facts.config.context is None and facts.config.model_type:
+        return unstated
     named = "original_max_position_embeddings" in (facts.config.rope_scaling or {})
     if rope == "plain" or (rope == "unless-original" and named):
         return facts.config.context
@@ -376,15 +398,6 @@ def attaches(pair: JudgedPair, *, architectures: list[str]) -> CheckOutcome:
     if (highest := max(head.aux_layers, default=0)) >= target.layers:
         return fail(f"target_layer_ids has {highest}, the target {target.layers} layers")
     return ok("vocabulary, width, mask token and layers fit")
-
-
-def draft_context_when(pair: JudgedPair, *, quantized: str) -> CheckOutcome:
-    """Fail when the draft's window is too short and the target is quantised like this."""
-    needed(pair.target.config.model_type, "the target's config was not read")
-    name = quant_method(pair.target)
-    if name != quantized:
-        return not_applicable(f"target quant_method is {name or 'none'}")
-    return draft_context(pair)
 
 
 def folder_head_converts(pair: JudgedPair, *, known: dict[str, str]) -> CheckOutcome:

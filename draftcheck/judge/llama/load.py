@@ -85,6 +85,12 @@ def _architecture(facts: ModelFacts, keys: Keys, build: Build) -> None:
     elif blocks is not None and blocks > 512:
         build.fail("many-blocks", f"{name}.block_count is {blocks:,}")
     typed = build.architectures.typed
+    _, heads = keys.get(f"{name}.attention.head_count", ("", 0))
+    with_heads = typed.with_heads if isinstance(heads, int) and heads > 0 else {}
+    for key, kind in {**typed.every, **with_heads}.items():
+        stored, _ = keys.get(f"{name}.{key}", (kind, None))
+        if key not in typed.or_array or not stored.startswith("array"):
+            build.value(keys, f"{name}.{key}", kind)
     if not build.has(typed.every_until) or name in typed.afterwards:
         for key, kind in typed.keys.items():
             build.value(keys, f"{name}.{key}", kind)

@@ -68,8 +68,10 @@ def read(source: ModelSource, name: str, ref: str) -> ModelFacts:
     told, names = names, tuple(part for part in names if part not in missing)
     first_reads = {part: LATER_READ if number else FIRST_READ for number, part in enumerate(names)}
     source.expect(first_reads)
-    headers = [_header(source, part, length) for part, length in first_reads.items()]
-    first = headers[0]
+    first = _header(source, names[0], FIRST_READ)
+    if _split_count(first) <= 1:  # its name alone makes no part of a file
+        told, names, missing = names[:1], names[:1], []
+    headers = [first, *(_header(source, part, LATER_READ) for part in names[1:])]
     keys = first.keys
     kind, listed = keys.get(TOKENS, ("", None))
     tokens = listed if kind == "array[string]" else None
@@ -283,10 +285,15 @@ def _tensors(
     return found, short
 
 
+def _split_count(header: GgufHeader) -> int:
+    count = header.keys.get("split.count", ("", 0))[1]
+    return count if isinstance(count, int) else 0
+
+
 def _split_fault(names: tuple[str, ...], headers: list[GgufHeader]) -> str | None:
     """The first contradiction between the parts' names and what they say of themselves."""
-    count = headers[0].keys.get("split.count", ("", 0))[1]
-    if not isinstance(count, int) or count <= 1:
+    count = _split_count(headers[0])
+    if count <= 1:
         return None
     own = headers[0].keys.get("split.no", ("", None))
     if own[1] is None:
@@ -302,8 +309,6 @@ def _split_fault(names: tuple[str, ...], headers: list[GgufHeader]) -> str | Non
 
 def _part_fault(names: tuple[str, ...], headers: list[GgufHeader]) -> str | None:
     """The first later part whose own number is not its place."""
-    if headers[0].keys.get("split.count", ("", 0))[1] in (0, 1):
-        return None
     for number, header in enumerate(headers[1:], 1):
         said = header.keys.get("split.no", ("", None))[1]
         if said != number:
