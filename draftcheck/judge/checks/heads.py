@@ -515,16 +515,32 @@ def omni_draft(
     if architecture not in needed(pair.drafter.config.architectures, "architecture was not read"):
         return fail(f"the draft is no {architecture}")
     needed(head.declared, "the head's config was not read")
-    facts = {
+    draft = pair.drafter.config
+    equal = {
         "target_hidden_size": (head.target_hidden, target.hidden),
         "hidden_size": (head.hidden, target.hidden),
-        "num_attention_heads": (pair.drafter.config.heads, target.heads),
-        "num_key_value_heads": (pair.drafter.config.kv_heads, target.kv_heads),
+        "num_attention_heads": (draft.heads, target.heads),
+        "num_key_value_heads": (draft.kv_heads, target.kv_heads),
+        "head_dim": (draft.head_dim, target.head_dim),
         "markov_head_type": (head.markov_head_type, markov),
     }
-    for name, (ours, wanted) in facts.items():
+    for name, (ours, wanted) in equal.items():
         if ours != needed(wanted, f"{name} of the target was not read"):
             return fail(f"{name} is {ours}, must be {wanted}")
+    last = needed(target.layers, "the target's number of layers was not read")
+    ids = needed(target.vocab_size, VOCABULARIES_UNREAD)
+    own, layers, mask = needed(head.vocab, VOCABULARIES_UNREAD), head.aux_layers, head.mask_token_id
+    rising = layers is not None and list(layers) == sorted({n for n in layers if 0 <= n < last})
+    sound = {
+        "target_layer_ids": bool(layers) and rising,
+        "markov_rank": (head.markov_rank or 0) > 0 and head.markov_place in (None, "root"),
+        "sample_from_anchor": head.sample_from_anchor is not False,
+        "draft_vocab_size": (head.draft_vocab or own) <= ids,
+        "mask_token_id": mask is not None and 0 <= mask < own,
+        "mrope_section": draft.mrope is not True,
+    }
+    if wrong := [name for name, good in sound.items() if not good]:
+        return fail(f"{wrong[0]} of the draft is missing or does not fit")
     return ok(f"a {architecture} of this width")
 
 
