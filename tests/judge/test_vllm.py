@@ -242,3 +242,14 @@ def test_what_config_json_says_of_the_quantisation_reaches_the_rule(
     asked = ("--engine", engine, "--gpu", gpu, "--format", "json")
     [verdict] = json.loads(run("pair", target, draft, *asked).out)["engines"]
     assert {f["outcome"] for f in verdict["findings"] if f["rule"] == rule} == {outcome}
+
+
+@pytest.mark.parametrize(("kinds", "outcome"), [("attention", "ok"), ("mamba", "fail")])
+def test_granite_4_may_have_attention_layers_alone(
+    run: Run, tmp_path: Path, kinds: str, outcome: str
+) -> None:
+    layers = {"model_type": "granitemoehybrid", "layer_types": ["attention", kinds]}
+    target = make.folder(tmp_path / "target", num_hidden_layers=2, **layers)
+    asked = ("--engine", "vllm@0.16.0", "--method", "ngram", "--format", "json")
+    [verdict] = json.loads(run("pair", target, *asked).out)["engines"]
+    assert {f["outcome"] for f in verdict["findings"] if f["rule"] == "VLL020"} == {outcome}

@@ -28,6 +28,8 @@ RECURRENT = {
     "qwen3_next", "qwen3_5", "qwen3_5_text", "qwen3_5_moe", "qwen3_5_moe_text", "lfm2", "lfm2_moe",
     "kimi_linear", "minimax", "xlstm", "plamo2",
 }  # fmt: skip
+ATTENTION_ALONE = {"granitemoehybrid"}
+"""Of these, some are published with attention layers alone, and list them (Granite 4.0 Micro)."""
 RECURRENT_LAYERS = {"linear_attention", "mamba", "mamba2", "conv", "recurrent", "rwkv"}
 # What decides the memory of a token or a sequence, kept as written (see memory/).
 SIZES = (
@@ -109,7 +111,10 @@ def from_dict(
     quant = config.get("quantization_config") or part.get("quantization_config")
     recurrent = None
     if model_type is not None:
-        recurrent = model_type in RECURRENT or bool(RECURRENT_LAYERS & set(kinds or ()))
+        listed_only = model_type in ATTENTION_ALONE and kinds is not None
+        recurrent = (model_type in RECURRENT and not listed_only) or bool(
+            RECURRENT_LAYERS & set(kinds or ())
+        )
     return ConfigFacts(
         model_type=model_type,
         outer_type=text(config.get("model_type")),
