@@ -213,3 +213,43 @@ def test_what_the_user_says_of_the_draft_is_in_the_config(run: Run, tmp_path: Pa
     plain = run("pair", target, draft, "--engine", "vllm@0.32.0", "--format", "json")
     config = plain.engine("vllm")["setup"].partition("--speculative-config '")[2].rstrip("'")
     assert set(json.loads(config)) == {"method", "model", "num_speculative_tokens"}
+
+
+def groups(weights: str, bits: int, activations: dict[str, Any] | None = None) -> dict[str, Any]:
+    group = {"weights": {"type": weights, "num_bits": bits}, "input_activations": activations}
+    return {"quant_method": "compressed-tensors", "config_groups": {"group_0": group}}
+
+
+GPTQ = {"quant_method": "gptq", "bits": 4, "group_size": 128, "sym": True, "desc_act": False}
+
+
+@pytest.mark.parametrize(
+    ("engine", "gpu", "quantization", "rule", "outcome"),
+    [
+        ("sglang@0.5.23", "h200", GPTQ, "SGL008", "ok"),
+        ("sglang@0.5.23", "h200", {**GPTQ, "sym": False}, "SGL008", "fail"),
+        ("vllm@0.15.1", "h200", GPTQ, "VLL018", "ok"),
+        ("vllm@0.15.1", "h200", {**GPTQ, "checkpoint_format": "marlin_24"}, "VLL018", "fail"),
+        ("vllm@0.11.2", "t4", groups("int", 4), "VLL045", "fail"),
+        ("vllm@0.12.0", "t4", groups("int", 4), "VLL045", "ok"),
+    ],
+)
+def test_what_config_json_says_of_the_quantisation_reaches_the_rule(
+    run: Run, tmp_path: Path, engine: str, gpu: str, quantization: Any, rule: str, outcome: str
+) -> None:
+    target = make.folder(tmp_path / "target", quantization_config=quantization)
+    draft = make.folder(tmp_path / "draft")
+    asked = ("--engine", engine, "--gpu", gpu, "--format", "json")
+    [verdict] = json.loads(run("pair", target, draft, *asked).out)["engines"]
+    assert {f["outcome"] for f in verdict["findings"] if f["rule"] == rule} == {outcome}
+
+
+@pytest.mark.parametrize(("kinds", "outcome"), [("attention", "ok"), ("mamba", "fail")])
+def test_granite_4_may_have_attention_layers_alone(
+    run: Run, tmp_path: Path, kinds: str, outcome: str
+) -> None:
+    layers = {"model_type": "granitemoehybrid", "layer_types": ["attention", kinds]}
+    target = make.folder(tmp_path / "target", num_hidden_layers=2, **layers)
+    asked = ("--engine", "vllm@0.16.0", "--method", "ngram", "--format", "json")
+    [verdict] = json.loads(run("pair", target, *asked).out)["engines"]
+    assert {f["outcome"] for f in verdict["findings"] if f["rule"] == "VLL020"} == {outcome}

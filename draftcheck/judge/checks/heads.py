@@ -40,6 +40,8 @@ NO_LENGTH = "no draft length asked for"
 BLOCK_UNREAD = "the block size of the head was not read"
 UNQUANTISED = frozenset({"F64", "F32", "F16", "BF16", "I64", "BOOL"})
 """Types of tensors that a checkpoint without quantisation has."""
+LEAST_PADDED = 0.9
+"""A smaller part of a vocabulary lacks more than padding."""
 USUAL_LAYERS = 3
 """Auxiliary layers where a head lists none: every engine takes three."""
 
@@ -66,12 +68,14 @@ def head_kind_in(
     inside: str = "",
     fails: list[str] | None = None,
     or_types: list[str] | None = None,
+    unread_form: str = "",
+    unread_classes: list[str] | None = None,
 ) -> CheckOutcome:
     """Fail when the draft is not a head of one of these kinds.
 
     inside: a whole model that holds such layers is fine too: mtp, or the stages of dspark; fails:
-    only these do, of others it is not known what happens; or_types: whole models of these types
-    hold such a head.
+    only these do, of others it is not known what happens, nor of heads in the form unread_form and
+    of unread_classes; or_types: whole models of these types hold such a head.
     """
     applies(pair.draft, "the target drafts for itself")
     role, head = needed(pair.drafter.role, UNTOLD), pair.drafter.head
@@ -82,6 +86,9 @@ def head_kind_in(
     words = f"the draft is: {role}"
     if role in kinds or whole_type(pair.drafter.config) in (or_types or ()):
         return ok(words)
+    unread = head is not None and role != "full" and head.form == unread_form
+    if unread or _is_class(pair.drafter, unread_classes or []):
+        return unknown(f"{words}, of a form or class that was not read with this method")
     return fail(words) if fails is None or role in fails else unknown(words)
 
 
@@ -275,13 +282,16 @@ def head_ids_mapped(
     classes: list[str] | None = None,
     unless_classes: list[str] | None = None,
     smaller: bool = False,
+    padded: bool = False,
     kept: bool = True,
+    within: bool = False,
 ) -> CheckOutcome:
     """Fail when the head has a vocabulary of its own and no table to the target's ids.
 
     classes, unless_classes: only heads of these classes, or only the others; the speculators
     format counts as the class that an engine builds for it. smaller: a larger vocabulary is fine;
-    kept: false where the engine makes nothing of a table.
+    padded: and so is one that lacks nothing but rows without a token; kept: false where the engine
+    makes nothing of a table; within: the engine compares two numbers of the head's own config.
     """
     head = head_of(pair)
     built = head.form == "speculators" or _is_class(pair.drafter, classes or [])
@@ -289,13 +299,20 @@ def head_ids_mapped(
         return not_applicable("the draft is of another class")
     none = ok("the head has no vocabulary of its own")
     own = _stated(head, head.draft_vocab, none, VOCABULARIES_UNREAD)
-    target = needed(pair.target.config.vocab_size, VOCABULARIES_UNREAD)
-    words = f"draft_vocab_size {own:,}, target {target:,}"
+    whole = head.vocab if within else pair.target.config.vocab_size
+    target = needed(whole, VOCABULARIES_UNREAD)
+    words = f"draft_vocab_size {own:,}, {'vocab_size' if within else 'target'} {target:,}"
     if own == target or (smaller and own > target):
         return ok(words)
     if not kept:
         return fail(words)
     needed(head.d2t, f"{words}; whether there is a d2t tensor was not read")
+    if padded and not head.d2t:
+        tokens = pair.target.tokenizer.length
+        if tokens is None and own > target * LEAST_PADDED:
+            return unknown(f"{words}; whether only padding is missing was not read")
+        if tokens is not None and own >= tokens:
+            return ok(f"{words}, of which {tokens:,} are tokens")
     return ok(f"{words}, with d2t") if head.d2t else fail(f"{words}, and no d2t tensor")
 
 
@@ -514,16 +531,32 @@ def omni_draft(
     if architecture not in needed(pair.drafter.config.architectures, "architecture was not read"):
         return fail(f"the draft is no {architecture}")
     needed(head.declared, "the head's config was not read")
-    facts = {
+    draft = pair.drafter.config
+    equal = {
         "target_hidden_size": (head.target_hidden, target.hidden),
         "hidden_size": (head.hidden, target.hidden),
-        "num_attention_heads": (pair.drafter.config.heads, target.heads),
-        "num_key_value_heads": (pair.drafter.config.kv_heads, target.kv_heads),
+        "num_attention_heads": (draft.heads, target.heads),
+        "num_key_value_heads": (draft.kv_heads, target.kv_heads),
+        "head_dim": (draft.head_dim, target.head_dim),
         "markov_head_type": (head.markov_head_type, markov),
     }
-    for name, (ours, wanted) in facts.items():
+    for name, (ours, wanted) in equal.items():
         if ours != needed(wanted, f"{name} of the target was not read"):
             return fail(f"{name} is {ours}, must be {wanted}")
+    last = needed(target.layers, "the target's number of layers was not read")
+    ids = needed(target.vocab_size, VOCABULARIES_UNREAD)
+    own, layers, mask = needed(head.vocab, VOCABULARIES_UNREAD), head.aux_layers, head.mask_token_id
+    rising = layers is not None and list(layers) == sorted({n for n in layers if 0 <= n < last})
+    sound = {
+        "target_layer_ids": bool(layers) and rising,
+        "markov_rank": (head.markov_rank or 0) > 0 and head.markov_place in (None, "root"),
+        "sample_from_anchor": head.sample_from_anchor is not False,
+        "draft_vocab_size": (head.draft_vocab or own) <= ids,
+        "mask_token_id": mask is not None and 0 <= mask < own,
+        "mrope_section": draft.mrope is not True,
+    }
+    if wrong := [name for name, good in sound.items() if not good]:
+        return fail(f"{wrong[0]} of the draft is missing or does not fit")
     return ok(f"a {architecture} of this width")
 
 
@@ -550,10 +583,19 @@ def medusa_names_are(pair: JudgedPair, *, names: str) -> CheckOutcome:
     return ok(words) if found == names else fail(words)
 
 
-def medusa_biases_kept(pair: JudgedPair) -> CheckOutcome:
-    """Fail when Medusa heads have biases that their config does not announce."""
-    dropped = needed(head_of(pair).medusa_bias_dropped, "the names of the tensors were not read")
-    return fail("biases, and no medusa_fc_bias") if dropped else ok("no biases are left out")
+def medusa_biases_kept(pair: JudgedPair, *, announced: bool = False) -> CheckOutcome:
+    """Fail when Medusa heads have biases that their config does not announce.
+
+    announced: those that it does announce are left out too.
+    """
+    unread = "the names of the tensors were not read"
+    if needed(head_of(pair).medusa_bias_dropped, unread):
+        return fail("biases, and no medusa_fc_bias")
+    if announced:
+        tensors = needed(pair.drafter.weights.tensors, unread)
+        if any(name.endswith(".bias") for name in tensors):
+            return fail("biases, which medusa_fc_bias announces")
+    return ok("no biases are left out")
 
 
 def head_verifier(pair: JudgedPair) -> CheckOutcome:

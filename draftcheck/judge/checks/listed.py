@@ -252,12 +252,21 @@ def quantization_listed(
     return unknown(strange[0]) if strange else ok("no quantisation that this version lacks")
 
 
-def quantization_deprecated(pair: JudgedPair, *, deprecated: dict[str, str]) -> CheckOutcome:
-    """Fail when a side's quant_method is one that this version takes only with a flag."""
+def quantization_deprecated(
+    pair: JudgedPair, *, deprecated: dict[str, str], formats: dict[str, str]
+) -> CheckOutcome:
+    """Fail when a side's quant_method is one that this version takes only with a flag.
+
+    formats: checkpoint_format -> the method that it is loaded by, whatever quant_method says.
+    """
     for side, facts in pair.both:
-        method = quant_method(facts)
-        if is_listed(method, deprecated, pair.setup):
-            return fail(f"{side} quant_method is {method}")
+        layout = str((facts.config.quantization or {}).get("checkpoint_format", ""))
+        for method, words in (
+            (formats.get(layout, ""), f"checkpoint_format is {layout}"),
+            (quant_method(facts), f"quant_method is {quant_method(facts)}"),
+        ):
+            if is_listed(method, deprecated, pair.setup):
+                return fail(f"{side} {words}")
     return unread_config(pair.both) or ok("no deprecated quantisation")
 
 

@@ -28,6 +28,8 @@ RECURRENT = {
     "qwen3_next", "qwen3_5", "qwen3_5_text", "qwen3_5_moe", "qwen3_5_moe_text", "lfm2", "lfm2_moe",
     "kimi_linear", "minimax", "xlstm", "plamo2",
 }  # fmt: skip
+ATTENTION_ALONE = {"granitemoehybrid"}
+"""Of these, some are published with attention layers alone, and list them (Granite 4.0 Micro)."""
 RECURRENT_LAYERS = {"linear_attention", "mamba", "mamba2", "conv", "recurrent", "rwkv"}
 # What decides the memory of a token or a sequence, kept as written (see memory/).
 SIZES = (
@@ -55,7 +57,11 @@ SIZES = (
 )  # fmt: skip
 LARGEST_LIST = 10_000
 TIED = "tie_word_embeddings"
-KEPT_QUANT_KEYS = ("quant_method", "bits", "group_size", "quant_algo", "fmt", "format", "version")
+KEPT_QUANT_KEYS = (
+    "quant_method", "bits", "group_size", "sym", "desc_act", "checkpoint_format", "quant_algo",
+    "fmt", "format", "version", "load_in_4bit", "_load_in_4bit",
+)  # fmt: skip
+MOST_GROUPS = 100
 
 
 def read(source: ModelSource, *, generation: bool = True) -> tuple[ConfigFacts, dict[str, Any]]:
@@ -105,7 +111,10 @@ def from_dict(
     quant = config.get("quantization_config") or part.get("quantization_config")
     recurrent = None
     if model_type is not None:
-        recurrent = model_type in RECURRENT or bool(RECURRENT_LAYERS & set(kinds or ()))
+        listed_only = model_type in ATTENTION_ALONE and kinds is not None
+        recurrent = (model_type in RECURRENT and not listed_only) or bool(
+            RECURRENT_LAYERS & set(kinds or ())
+        )
     return ConfigFacts(
         model_type=model_type,
         outer_type=text(config.get("model_type")),
@@ -130,9 +139,7 @@ def from_dict(
         experts_used=number("num_experts_per_tok", "moe_topk"),
         tied=next((place[TIED] for place in places if isinstance(place.get(TIED), bool)), None),
         dtype=next(filter(None, map(text, dtypes)), None),
-        quantization={key: quant[key] for key in KEPT_QUANT_KEYS if key in quant}
-        if isinstance(quant, dict)
-        else None,
+        quantization=_quantization(quant) if isinstance(quant, dict) else None,
         multimodal=any(isinstance(config.get(name), dict) for name in OTHER_PARTS),
         recurrent=recurrent,
         bos_token_id=_id(both, "bos_token_id"),
@@ -217,3 +224,22 @@ def _positions(model_type: str | None, part: Mapping[str, Any]) -> str | None:
     if model_type in ALIBI:
         return "alibi"
     return "rope" if any(key.startswith(("rope", "rotary")) for key in part) else None
+
+
+def _quantization(quant: Mapping[str, Any]) -> dict[str, Any]:
+    """What rules ask for; of the groups of compressed-tensors only the kinds of numbers."""
+    kept = {key: quant[key] for key in KEPT_QUANT_KEYS if key in quant}
+    groups = quant.get("config_groups")
+    if isinstance(groups, dict):
+        kept["config_groups"] = {
+            name: {part: _numbers(group.get(part)) for part in ("weights", "input_activations")}
+            for name, group in list(groups.items())[:MOST_GROUPS]
+            if isinstance(group, dict)
+        }
+    return kept
+
+
+def _numbers(part: object) -> dict[str, Any] | None:
+    if not isinstance(part, dict):
+        return None
+    return {key: part[key] for key in ("type", "num_bits") if isinstance(part.get(key), str | int)}
