@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from draftcheck.cli.options import emit, report_options
+from draftcheck.cli.options import emit, patience_option, report_options
 from draftcheck.values.words import Severity, Verdict
 
 if TYPE_CHECKING:
@@ -77,6 +77,7 @@ class GateCommand(click.Command):
     metavar="NAME@VERSION",
     help="The version to judge by where no file tells it (repeatable).",
 )
+@patience_option
 @click.option("--strict", is_flag=True, help="Warnings count as failures.")
 @click.option(
     "--unresolved",

@@ -7,7 +7,14 @@ from pathlib import Path
 
 import click
 
-from draftcheck.cli.options import ReportOptions, deep_option, emit, offline_option, parsed_into
+from draftcheck.cli.options import (
+    ReportOptions,
+    deep_option,
+    emit,
+    offline_option,
+    parsed_into,
+    patience_option,
+)
 from draftcheck.cli.progress import progress
 
 MOST_FAULTS = 20
@@ -42,6 +49,7 @@ class InspectRequest:
 )
 @deep_option
 @offline_option
+@patience_option
 @parsed_into(InspectRequest)
 def command(request: InspectRequest) -> int:
     """Show what the files of MODEL say, without opinion."""
