@@ -29,7 +29,7 @@ UNITS = {"": 1, "K": 10**3, "M": 10**6, "B": 10**9, "T": 10**12}
 
 
 def answer(hub: Hub, request: Request) -> Answer:
-    asked = chosen(hub, request)
+    asked = chosen(hub, request, listing=True)
     if isinstance(asked, Answer):
         return asked
     sort = request.argument("sort")
