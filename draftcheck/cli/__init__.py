@@ -15,6 +15,7 @@ from draftcheck.settings import __version__
 
 COMMANDS = {
     "cache": "Look at what draftcheck keeps of models on the Hub, or clear it.",
+    "doctor": "Ask the Hub a few harmless questions: does it answer as draftcheck expects?",
     "gate": "Check the speculation setups in deploy FILES; without "
     "FILES, in all that git has here.",
     "inspect": "Show what the files of MODEL say, without opinion.",

@@ -145,7 +145,7 @@ def _ask(web: HubClient, repo: str, revision: str | None) -> Listing:
         raise ReadError(f"{repo}: {what} has no files in it")
     if len(rows) > MAX_FILES:
         raise ReadError(f"{repo}: {what} has {len(rows):,} files in it")
-    files = dict(filter(None, map(_sibling, rows)))
+    files = dict(filter(None, map(sibling_entry, rows)))
     if any(entry is None for entry in files.values()):  # a server that knows no blobs=true
         files = _tree(web, name, sha)
     return Listing(name, sha, {path: entry for path, entry in files.items() if entry})
@@ -162,8 +162,8 @@ def _tree(web: HubClient, repo: str, sha: str) -> dict[str, ListedFile | None]:
         answer, body = get_json(web, url, repo, what, sha)
         for row in body if isinstance(body, list) else ():
             if isinstance(row, dict) and row.get("type") == "file":
-                found.update(filter(None, [_row(row.get("path"), row, row.get("oid"))]))
-        following = _next(web, answer, base)
+                found.update(filter(None, [file_entry(row.get("path"), row, row.get("oid"))]))
+        following = next_page(web, answer, base)
         if following is None or len(found) > MAX_FILES:
             return found
         url = following
@@ -172,11 +172,13 @@ def _tree(web: HubClient, repo: str, sha: str) -> dict[str, ListedFile | None]:
     raise ReadError(f"{repo}: {what} has more than {MAX_PAGES} pages")
 
 
-def _sibling(row: Any) -> tuple[str, ListedFile | None] | None:
-    return _row(row.get("rfilename"), row, row.get("blobId")) if isinstance(row, dict) else None
+def sibling_entry(row: Any) -> tuple[str, ListedFile | None] | None:
+    return (
+        file_entry(row.get("rfilename"), row, row.get("blobId")) if isinstance(row, dict) else None
+    )
 
 
-def _row(name: Any, row: dict[str, Any], oid: Any) -> tuple[str, ListedFile | None] | None:
+def file_entry(name: Any, row: dict[str, Any], oid: Any) -> tuple[str, ListedFile | None] | None:
     """A file's name and entry; None for a name that no file of a repo can have."""
     if not isinstance(name, str) or not plain(name):
         return None
@@ -318,7 +320,7 @@ def pages(
             raise ReadError(f"{MODELS} is not a list")
         web.habits.unknown_words.update(unknown)  # now that it was understood without them
         seen.add(url)
-        url = _next(web, answer, base)
+        url = next_page(web, answer, base)
         rows = [row for row in body if isinstance(row, dict)]
         page = [row for row in rows if isinstance(row.get("id") or row.get("modelId"), str)]
         if "num_parameters" in unknown:
@@ -336,7 +338,7 @@ def _smaller(url: str) -> str | None:
     return re.sub(r"(?<=[?&]limit=)\d+", str(max(int(before) // 4, 1)), url)
 
 
-def _next(web: HubClient, answer: HttpAnswer, base: str) -> str | None:
+def next_page(web: HubClient, answer: HttpAnswer, base: str) -> str | None:
     match = NEXT.search(answer.headers.get("link", "")[:4000])
     return rebased(match[1], base, web.endpoint) if match else None
 
