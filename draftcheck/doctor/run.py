@@ -26,6 +26,7 @@ from draftcheck.models.sources.hub.addresses import origin
 from draftcheck.models.sources.hub.budget import QUOTA, limits
 from draftcheck.models.sources.hub.cache import digest_of
 from draftcheck.models.sources.hub.client import (
+    BAD_TOKEN,
     BUSY,
     ByteSpan,
     HttpAnswer,
@@ -58,6 +59,10 @@ class UnmetAssumption(Exception):
 
 class NothingToAsk(Exception):
     """A question makes no sense here; the text says why."""
+
+
+class TokenRefused(ReadError):
+    """The token is not valid: every answer would say so."""
 
 
 class HubExamination:
@@ -96,6 +101,11 @@ class HubExamination:
             self.leads_to = f"{parts.scheme}://{parts.netloc}"
         if path.startswith("/api/"):
             self._api_answers.append(answer)
+        if answer.status == 401 and BAD_TOKEN in answer.words.lower():
+            raise TokenRefused(
+                f"the token is not valid: {answer.words}",
+                hint="Log in again (hf auth login), or correct or unset HF_TOKEN.",
+            )
         if len(body) > MOST:
             raise UnmetAssumption(f"more than {MOST:,} bytes")
         return answer, body
@@ -181,6 +191,7 @@ class HubExamination:
         if bare or not found:
             raise UnmetAssumption(f"{len(bare)} of {len(rows)} rows without size or digest")
         other = [name for name, file in found.items() if self._files.get(name, file) != file]
+        self._files = {**{name: file for name, file in found.items() if file}, **self._files}
         if other:
             raise UnmetAssumption(f"another size or digest of {other[0]} than in the model's list")
 
@@ -474,7 +485,7 @@ def examine(model: str | None = None) -> DoctorReport:
     web = HubClient(settings.endpoint(), settings.token(), settings.timeout())
     exam = HubExamination(web, named)
     checks: list[AssumptionCheck] = []
-    lost: RetryableError | None = None
+    lost: ReadError | None = None
     for assumption, ask in CHECKS:
         if lost is not None:
             unasked = AssumptionState.UNKNOWN
@@ -482,7 +493,7 @@ def examine(model: str | None = None) -> DoctorReport:
             continue
         try:
             checks.append(_check(exam, assumption, ask))
-        except RetryableError as error:  # the others would fare no better
+        except (RetryableError, TokenRefused) as error:  # the others would fare no better
             lost = error
             checks.append(
                 AssumptionCheck(assumption, AssumptionState.UNKNOWN, exam.asked, saw=error.message)
@@ -502,14 +513,14 @@ def _check(
         state, saw = AssumptionState.UNKNOWN, str(error)
     except UnmetAssumption as error:
         state, saw = AssumptionState.FAILS, str(error)
-    except (RetryableError, OfflineError):
+    except (RetryableError, OfflineError, TokenRefused):
         raise
     except ReadError as error:
         state, saw = AssumptionState.FAILS, error.message
     if state is AssumptionState.FAILS and assumption.copes:
         state = AssumptionState.DIFFERS
     if assumption.name == "model-info" and exam.status in (401, 404):
-        # A server of one's own may lack this model; a bad token says so in its words.
+        # A server of one's own may lack this model.
         state = AssumptionState.UNKNOWN
     return AssumptionCheck(assumption, state, exam.asked, exam.status, saw)
 
@@ -518,7 +529,7 @@ def _next_step(
     web: HubClient,
     model: str,
     checks: list[AssumptionCheck],
-    lost: RetryableError | None,
+    lost: ReadError | None,
     exam: HubExamination,
 ) -> str:
     if lost is not None:
@@ -526,8 +537,6 @@ def _next_step(
     by_name = {check.assumption.name: check for check in checks}
     first = by_name["model-info"]
     if first.state is AssumptionState.UNKNOWN:
-        if "credentials" in first.saw.lower():
-            return "Log in again (hf auth login), or correct or unset HF_TOKEN."
         return f"{model} is not to be seen here: draftcheck doctor --model ORG/NAME"
     if any(check.state is AssumptionState.FAILS for check in checks):
         mirror = web.endpoint != settings.ENDPOINT

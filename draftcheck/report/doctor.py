@@ -82,7 +82,7 @@ def _text(report: DoctorReport) -> str:
     ]
     width = max(len(check.assumption.name) for check in report.checks)
     lines += [line for check in report.checks for line in _lines(check, width)]
-    return "\n".join([*lines, "", wrapped("next  ", safe(report.next_step, 500))])
+    return "\n".join([*lines, "", f"next  {safe(report.next_step, 500)}"])
 
 
 def _lines(check: AssumptionCheck, width: int) -> list[str]:
