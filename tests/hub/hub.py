@@ -68,6 +68,9 @@ class Hub:
         """Whether LFS files carry Xet hashes."""
         self.expands = True
         """Whether it knows expand=…; otherwise that is a bad request."""
+        self.sizes = True
+        """Whether lists can be limited by the number of parameters; otherwise that is a bad
+        request, and not said which word is meant."""
         self.shard_headers = False
         """Whether /safetensors-metadata answers."""
         self._lock = threading.Lock()

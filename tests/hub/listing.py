@@ -32,6 +32,8 @@ def answer(hub: Hub, request: Request) -> Answer:
     asked = chosen(hub, request, listing=True)
     if isinstance(asked, Answer):
         return asked
+    if not hub.sizes and request.argument("num_parameters"):
+        return error(400, "Bad request")
     sort = request.argument("sort")
     if sort and sort not in SORTS:
         return error(400, "Invalid sort parameter")

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from draftcheck.models.sources.hub import budget
+from draftcheck.models.sources.hub import addresses, budget
 from draftcheck.models.sources.hub.budget import RequestBudget
 from tests.hub import Hub, models
 from tests.hub.process import Draftcheck, assert_calm, reason
@@ -77,6 +76,24 @@ def test_a_long_list_goes_on_at_the_endpoint(world: Hub, draftcheck: Draftcheck)
     assert ran.code == 0, ran.err + world.story()
     assert len([asked for asked in questions(world) if "cursor" in asked]) == 3, world.story()
     assert not world.leaks
+
+
+@pytest.mark.parametrize(
+    "link, there",
+    [
+        ("https://huggingface.co/api/models?cursor=a%3D", "?cursor=a%3D"),
+        ("https://huggingface.co/api/models/?cursor=1", "?cursor=1"),
+        ("http://mirror/hf/api/models?cursor=1", "?cursor=1"),
+        ("https://huggingface.co/models?cursor=1", None),
+        ("https://huggingface.co/api/models/org/x?cursor=1", None),
+        ("http://[::1", None),
+    ],
+)
+def test_an_endpoint_below_a_path(link: str, there: str | None) -> None:
+    endpoint = "http://mirror/hf"
+    base = f"{endpoint}/api/models"
+    found = addresses.rebased(link, base, endpoint)
+    assert found == (link if there is None else base + there)
 
 
 # C and H: 403
@@ -160,18 +177,12 @@ def test_sizes_are_whole_numbers(size: str, sent: str, world: Hub, draftcheck: D
 
 
 def test_a_size_that_cannot_be_asked_for_is_looked_at(world: Hub, draftcheck: Draftcheck) -> None:
-    def refuse_sizes(entry: Any) -> bool:
-        return "num_parameters" in entry.query
-
-    fault = world.fault("status", path="/api/models", code=400, times=None, body=b"no")
-    monkey = fault.matches
-    fault.matches = lambda entry, file: monkey(entry, file) and refuse_sizes(entry)  # type: ignore[method-assign]
-    world.repos["org/draft"].extra["safetensors"]["total"] = 9 * 10**9
-    ran = draftcheck(*SCAN, "--quiet", "--max-size", "8B", "--format", "json")
+    world.sizes = False
+    ran = draftcheck(*SCAN, "--quiet", "--max-size", "50K", "--format", "json")
     assert ran.code == 0, ran.err + world.story()
     last = questions(world)[-1]
     assert "num_parameters" not in last and last["sort"] == ["downloads"] and last["expand"]
-    assert not world.asked("org/draft/config.json"), "nine thousand million are too many"
+    assert not world.asked("org/draft/config.json"), "a hundred thousand are too many"
 
 
 # G: patience
@@ -197,6 +208,18 @@ def test_a_window_is_waited_for(
     assert ran.code == 0, ran.err
     assert draftcheck.waited == 291
     assert "waiting 5 min: the Hub's rate limit" in ran.err, "in a log, too"
+
+
+def test_an_edge_that_does_not_say_how_long_is_waited_for(
+    world: Hub, draftcheck: Draftcheck
+) -> None:
+    """A scan has the time for a whole window; a pair has not."""
+    world.fault("status", path="/api/models", code=429, headers=HTML, times=6)
+    ran = draftcheck.skip_waits()(*SCAN)
+    assert ran.code == 0 and draftcheck.waited == 360, ran.err + world.story()
+    world.fault("status", path="/api/models/org/open*", code=429, headers=HTML, times=6)
+    other = Draftcheck(world, draftcheck.home / "other").skip_waits()
+    assert "429: too many requests" in reason(other(*PAIR)) and other.waited < 30
 
 
 def test_no_patience_at_all(world: Hub, draftcheck: Draftcheck, tmp_path: Path) -> None:

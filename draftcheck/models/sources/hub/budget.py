@@ -18,6 +18,8 @@ from urllib.parse import urlsplit
 from draftcheck import settings
 from draftcheck.errors import ReadError
 
+WINDOW = 300.0
+"""Seconds in which Hubs count requests."""
 MAX_WAIT = 60.0
 """Seconds that a server may ask us to wait at once, unless the user has more patience."""
 ALTOGETHER = 2.5

@@ -23,7 +23,7 @@ from draftcheck.errors import GatedError, ReadError
 from draftcheck.models.sources import progress
 from draftcheck.models.sources.hub import addresses
 from draftcheck.models.sources.hub.addresses import Allowed, Origin, origin
-from draftcheck.models.sources.hub.budget import RequestBudget, limits
+from draftcheck.models.sources.hub.budget import WINDOW, RequestBudget, limits
 from draftcheck.settings import __version__
 
 MAX_HOPS = 5
@@ -426,8 +426,12 @@ def refuse(
     host = urlsplit(answer.url).netloc
     if status in BUSY:
         cause = "too many requests" if status == 429 else f"{host} is in trouble"
+        wait, tries = asked_wait(answer), TRIES
+        if status == 429 and wait is None and web.budget.longest >= WINDOW:
+            # Edges do not say how long: six waits reach beyond any window.
+            wait, tries = WINDOW / 5, TRIES + 2
         raise RetryableError(
-            f"{repo}: {where}: {cause}", "Try again later.", wait=asked_wait(answer)
+            f"{repo}: {where}: {cause}", "Try again later.", wait=wait, tries=tries
         )
     if DISABLED in said.lower():
         raise ReadError(
