@@ -163,7 +163,10 @@ def paged(
     limit = request.argument("limit")
     size = min(int(limit), most) if limit.isdigit() and int(limit) else most
     cursor = request.argument("cursor")
-    at = int(base64.b64decode(cursor).decode().partition(":")[0]) if cursor else 0
+    try:
+        at = int(base64.b64decode(cursor).decode().partition(":")[0]) if cursor else 0
+    except ValueError:
+        return error(400, "Invalid cursor")
     found = as_json([shown(row) for row in rows[at : at + size]])
     if at + size < len(rows):
         kept = [

@@ -462,7 +462,7 @@ def refuse(
     if code == "RepoNotFound" or status in (401, 404):
         hint = _unseen(web, answer)
         raise NotOnHub(f"{repo}: no such repo, or a private one: {where}", hint=hint)
-    tail = f": {said}" if said else ""
+    tail = f": {said.rstrip('.')}" if said else ""
     if status == 403 and web.has_token and "token" in said.lower():
         raise GatedError(
             f"{repo}: the token lacks a right: {where}{tail}",
