@@ -262,7 +262,7 @@ class HubQuery:
         return f"{base}?{urlencode(query)}"
 
     def shorter(self, reason: str, unknown: Collection[str]) -> list[set[str]]:
-        """Words to leave out, when a server knows one of them not: one at a time, then all.
+        """Words to leave out when a server does not know one of them: one at a time, then all.
 
         reason: the server's; the word that it names comes first.
         """
@@ -274,11 +274,11 @@ class HubQuery:
         order += ["expand"] if fields else []
         order += ["num_parameters"] if self.smallest or self.largest else []
         order += ["sort"] if self.sort else []
-        left = [word for word in dict.fromkeys(order) if word not in unknown]
-        return [*({word} for word in left), set(left)] if len(left) > 1 else [set(left)] * len(left)
+        alone = [{word} for word in dict.fromkeys(order) if word not in unknown]
+        return [*alone, set().union(*alone)] if len(alone) > 1 else alone
 
     def fits(self, row: dict[str, Any]) -> bool:
-        """Whether a row may be of the size asked for: where the server did not look."""
+        """Whether a row may be of the size asked for, where the server did not look."""
         counts = (row.get(form) for form in ("safetensors", "gguf"))
         totals = (form.get("total") for form in counts if isinstance(form, dict))
         total = next((number for number in totals if type(number) is int), None)
@@ -320,12 +320,11 @@ def pages(
             raise ReadError(f"{MODELS} is not a list")
         web.habits.unknown_words.update(unknown)  # now that it was understood without them
         seen.add(url)
+        sized = "num_parameters=" in url
         url = next_page(web, answer, base)
         rows = [row for row in body if isinstance(row, dict)]
         page = [row for row in rows if isinstance(row.get("id") or row.get("modelId"), str)]
-        if "num_parameters" in unknown:
-            page = [row for row in page if question.fits(row)]
-        page = page[:most]
+        page = [row for row in page if sized or question.fits(row)][:most]
         most -= len(page)
         yield (url if most else None), page
 
