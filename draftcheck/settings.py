@@ -18,6 +18,7 @@ __version__ = "0.1.0"
 ENDPOINT = "https://huggingface.co"
 CACHE_LIMIT = 4 << 30
 TRUE = {"1", "ON", "YES", "TRUE"}
+_patience: list[float] = []
 
 
 def endpoint() -> str:
@@ -65,6 +66,16 @@ def timeout() -> float:
     from huggingface_hub import constants
 
     return float(max(constants.HF_HUB_DOWNLOAD_TIMEOUT, 1))
+
+
+def be_patient(seconds: float | None) -> None:
+    """The Hub may ask this run to wait so long at once; None: the usual time."""
+    _patience[:] = [] if seconds is None else [seconds]
+
+
+def patience() -> float | None:
+    """Seconds that the user is ready to wait at once, where that was said."""
+    return _patience[0] if _patience else None
 
 
 def hub_cache() -> Path:

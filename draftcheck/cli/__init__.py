@@ -18,6 +18,7 @@ from draftcheck.settings import __version__
 COMMANDS = {
     "cache": "Look at what draftcheck keeps of models on the Hub, or clear it.",
     "explain": "Show one rule, by its id or its name: reaction, versions, why, fix, source.",
+    "doctor": "Ask the Hub a few harmless questions: does it answer as draftcheck expects?",
     "gate": "Check the speculation setups in deploy FILES; without "
     "FILES, in all that git has here.",
     "inspect": "Show what the files of MODEL say, without opinion.",
@@ -45,7 +46,7 @@ GROUPS = {
     "A running server": ("probe", "why"),
     "Many models": ("scan", "report"),
     "For publishers": ("publish",),
-    "What it knows": ("explain", "rules", "schema", "watch", "inspect", "cache"),
+    "What it knows": ("explain", "rules", "schema", "watch", "inspect", "cache", "doctor"),
 }
 """How --help lists them; what is in no group stands at the end."""
 NOT_OURS = {

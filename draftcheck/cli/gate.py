@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from draftcheck.cli.help import ENGINE, HelpCommand
-from draftcheck.cli.options import emit, report_options
+from draftcheck.cli.options import emit, patience_option, report_options
 from draftcheck.values.words import Severity, Verdict
 
 if TYPE_CHECKING:
@@ -79,6 +79,7 @@ class GateCommand(HelpCommand):
     metavar="NAME@VERSION",
     help="The version to judge by where no file tells it (repeatable).",
 )
+@patience_option
 @click.option("--strict", is_flag=True, help="Warnings count as failures.")
 @click.option(
     "--unresolved",

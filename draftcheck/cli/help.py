@@ -26,6 +26,7 @@ SECTIONS: Mapping[str, Sequence[str]] = {
 """Where an option stands, by its name in the request; all others come first."""
 EXAMPLES: Mapping[str, Sequence[str]] = {
     "cache": ("draftcheck cache", "draftcheck cache --clear"),
+    "doctor": ("draftcheck doctor", "HF_ENDPOINT=https://mirror.example draftcheck doctor"),
     "explain": ("draftcheck explain LCP003",),
     "gate": (
         "draftcheck gate",

@@ -8,7 +8,14 @@ from pathlib import Path
 import click
 
 from draftcheck.cli.help import HelpCommand, cached_models
-from draftcheck.cli.options import ReportOptions, deep_option, emit, offline_option, parsed_into
+from draftcheck.cli.options import (
+    ReportOptions,
+    deep_option,
+    emit,
+    offline_option,
+    parsed_into,
+    patience_option,
+)
 from draftcheck.cli.progress import progress
 
 MOST_FAULTS = 20
@@ -43,6 +50,7 @@ class InspectRequest:
 )
 @deep_option
 @offline_option
+@patience_option
 @parsed_into(InspectRequest)
 def command(request: InspectRequest) -> int:
     """Show what the files of MODEL say, without opinion."""

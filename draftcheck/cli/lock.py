@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from draftcheck.cli.help import HelpCommand
-from draftcheck.cli.options import offline_option
+from draftcheck.cli.options import offline_option, patience_option
 from draftcheck.cli.progress import progress
 
 
@@ -29,6 +29,7 @@ from draftcheck.cli.progress import progress
     help="Another file than draftcheck.lock at the root of the repository.",
 )
 @offline_option
+@patience_option
 @click.option("--quiet", is_flag=True, help="Say nothing of what was done.")
 def command(
     files: tuple[str, ...],

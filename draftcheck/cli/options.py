@@ -19,7 +19,7 @@ from typing import Any, TypeVar, get_type_hints
 
 import click
 
-from draftcheck import atomic
+from draftcheck import atomic, settings
 from draftcheck.cli.help import WholeNumber
 from draftcheck.errors import ReadError
 
@@ -154,6 +154,20 @@ def offline_option(function: Callable[..., Any]) -> Callable[..., Any]:
         is_flag=True,
         help="Use no network: models of the Hub come from the caches (as HF_HUB_OFFLINE=1).",
     )(function)
+
+
+def _be_patient(ctx: click.Context, option: click.Parameter, seconds: float | None) -> None:
+    settings.be_patient(seconds)
+
+
+patience_option = click.option(
+    "--patience",
+    type=FiniteRange(0, 86400),
+    metavar="SECONDS",
+    expose_value=False,
+    callback=_be_patient,
+    help="Wait so long at once when the Hub's rate limit asks for it (60; a scan: 330).",
+)
 
 
 deep_option = click.option(

@@ -18,6 +18,7 @@ from draftcheck.cli.options import (
     emit,
     offline_option,
     parsed_into,
+    patience_option,
     report_options,
     say,
     trial_options,
@@ -81,6 +82,7 @@ class PairRequest:
 )
 @click.option("--strict", is_flag=True, help="Count degraded as incompatible.")
 @offline_option
+@patience_option
 @click.option("--quiet", is_flag=True, help="Print nothing; the exit code is the answer.")
 @click.option("--verbose", is_flag=True, help="Also list the rules that passed.")
 @report_options("text", "json", "markdown")

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 PATIENCE = 1.0
 """Seconds before anything is shown of reading models."""
 EVERY = 0.1
+WORTH_A_LINE = 10.0
+"""Seconds of waiting that are said in a log, too."""
 EVERY_STAGE, EVERY_LOG_LINE = 0.2, 30.0
 """Seconds between two lines about a scan, on a terminal and in a log."""
 
@@ -27,18 +29,20 @@ EVERY_STAGE, EVERY_LOG_LINE = 0.2, 30.0
 def progress(quiet: bool) -> Iterator[Callable[[str], None]]:
     """Show how much was read so far, on a terminal, when it takes longer than a second.
 
+    Elsewhere nothing is said but that the Hub makes us wait for long.
     What it yields says what is being done, in words of our own.
     """
-    if quiet or not sys.stderr.isatty():
+    if quiet:
         yield lambda _: None
         return
     from draftcheck.models.sources import progress as meter
 
-    line = ProgressLine(EVERY, patience=PATIENCE)
+    terminal = sys.stderr.isatty()
+    line = ProgressLine(EVERY, patience=PATIENCE) if terminal else _log_line()
     count = _ByteCount(line)
-    meter.listen(count.came)
+    meter.listen(count.came if terminal else _WaitNotes(line, "").came)
     try:
-        yield count.say
+        yield count.say if terminal else lambda _: None
     finally:
         meter.listen(None)
         line.wipe()
@@ -50,6 +54,8 @@ def scan_progress(quiet: bool) -> Iterator[Say]:
     if quiet:
         yield lambda _: None
         return
+    from draftcheck.models.sources import progress as meter
+
     terminal = sys.stderr.isatty()
     line = ProgressLine(EVERY_STAGE if terminal else EVERY_LOG_LINE, terminal=terminal)
 
@@ -58,9 +64,11 @@ def scan_progress(quiet: bool) -> Iterator[Say]:
         if line.due or (last and terminal):
             line.show(_stage_text(step))
 
+    meter.listen(_WaitNotes(line if terminal else _log_line(), "scan: ").came)
     try:
         yield say
     finally:
+        meter.listen(None)
         line.wipe()
 
 
@@ -91,6 +99,10 @@ class ProgressLine:
         sys.stderr.flush()
 
 
+def _log_line() -> ProgressLine:
+    return ProgressLine(EVERY_LOG_LINE, terminal=False)
+
+
 class _ByteCount:
     """Files and bytes that came so far; sources call it from several threads."""
 
@@ -117,6 +129,19 @@ class _ByteCount:
         """What the next bytes are for."""
         self._about = text
         self.came("", 0, 0.0)
+
+
+class _WaitNotes:
+    """Says that the Hub makes us wait, and how long it will be; nothing else of what is read."""
+
+    def __init__(self, line: ProgressLine, head: str) -> None:
+        self._line, self._head = line, head
+        self._lock = threading.Lock()
+
+    def came(self, name: str, count: int, wait: float) -> None:
+        with self._lock:
+            if wait >= WORTH_A_LINE and self._line.due:
+                self._line.show(f"{self._head}waiting {_span(wait)}: the Hub's rate limit")
 
 
 def _stage_text(step: StageProgress) -> str:

@@ -7,13 +7,15 @@ from pathlib import Path
 import click
 
 from draftcheck.cli.help import HelpCommand
-from draftcheck.cli.options import emit, offline_option, report_options
+from draftcheck.cli.options import emit, offline_option, patience_option, report_options
+from draftcheck.cli.progress import progress
 
 
 @click.command("publish", cls=HelpCommand)
 @click.argument("draft", metavar="REPO|FOLDER")
 @click.option("--target", metavar="TARGET", help="The target, where files and card name none.")
 @offline_option
+@patience_option
 @report_options("text", "json", "markdown")
 def command(draft: str, target: str | None, offline: bool, form: str, output: Path | None) -> int:
     """Say what is wrong with a draft's repository and card before others find out.
@@ -25,6 +27,7 @@ def command(draft: str, target: str | None, offline: bool, form: str, output: Pa
     from draftcheck.publish.run import publish
     from draftcheck.report import publish as report
 
-    found = publish(draft, target, offline=offline)
+    with progress(quiet=False):
+        found = publish(draft, target, offline=offline)
     emit(report.FORMATS[form](found), output)
     return int(bool(found.errors))

@@ -16,6 +16,7 @@ from draftcheck.cli.options import (
     emit,
     offline_option,
     parsed_into,
+    patience_option,
     report_options,
 )
 from draftcheck.cli.progress import progress
@@ -113,6 +114,7 @@ def _size(ctx: click.Context, option: click.Parameter, text: str | None) -> int 
 @circumstances_options
 @click.option("--strict", is_flag=True, help="Count degraded as incompatible.")
 @offline_option
+@patience_option
 @click.option("--quiet", is_flag=True, help="Print nothing; the exit code is the answer.")
 @click.option("--verbose", is_flag=True, help="List all that was turned away, and what it cost.")
 @report_options("text", "json", "markdown")

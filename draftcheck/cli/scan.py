@@ -15,6 +15,7 @@ from draftcheck.cli.options import (
     circumstances_options,
     emit,
     parsed_into,
+    patience_option,
     report_options,
 )
 from draftcheck.cli.progress import scan_progress
@@ -129,6 +130,7 @@ class ScanRequest:
 )
 @click.option("--strict", is_flag=True, help="A pinned pair that is degraded counts as broken.")
 @click.option("--offline", is_flag=True, help="Use no network: judge again what was read before.")
+@patience_option
 @click.option("--quiet", is_flag=True, help="No progress on standard error.")
 @report_options("text", "json", "markdown")
 @parsed_into(ScanRequest)

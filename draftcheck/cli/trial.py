@@ -15,6 +15,7 @@ from draftcheck.cli.options import (
     TrialKnobs,
     emit,
     parsed_into,
+    patience_option,
     report_options,
     say,
     trial_options,
@@ -99,6 +100,7 @@ class TrialRequest:
 )
 @click.option("--thinking", is_flag=True, help="Let the chat template open a thinking block.")
 @click.option("--trust-remote-code", is_flag=True, help="Run code from the models' repositories.")
+@patience_option
 @click.option("--quiet", is_flag=True, help="No progress on standard error.")
 @report_options("text", "json", "markdown")
 @parsed_into(TrialRequest)

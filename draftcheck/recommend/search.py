@@ -127,8 +127,7 @@ def questions(wanted: DraftSearch) -> list[HubQuery]:
         queries.append(replace(far, search=wanted.family, filters=form))
     if wanted.model_type:
         most = wanted.largest or (wanted.parameters or 0) // 2
-        size = f"max:{max(most // 10**6, 1)}M" if most else ""
-        queries.append(replace(far, filters=(wanted.model_type, *form), parameters=size))
+        queries.append(replace(far, filters=(wanted.model_type, *form), largest=most or None))
     heads = HEAD_TAGS if wanted.family else ()
     queries += [replace(far, filters=(tag,), search=wanted.family) for tag in heads]
     queries += [replace(far, filters=(tag,)) for tag in wanted.tags]

@@ -57,12 +57,12 @@ def list_hub(night: ScanNight) -> None:
 
 def _pages(source: Hub, search: HubSearch) -> Iterator[list[RepoRow]]:
     """Ask for one part of the list, page by page; names that no repo can have are left out."""
-    sizes = (("min", search.min_parameters), ("max", search.max_parameters))
     question = HubQuery(
         filters=search.filters,
         search=search.search,
         author=search.author,
-        parameters=",".join(f"{side}:{size / 1e6:.6g}M" for side, size in sizes if size),
+        smallest=search.min_parameters,
+        largest=search.max_parameters,
         fields=hub_search.LIGHT,
         rows=search.limit,
     )

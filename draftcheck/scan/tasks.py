@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from draftcheck import settings
 from draftcheck.errors import DraftcheckError, ReadError, UsageError
 from draftcheck.judge.condensed import facts as condensed
 from draftcheck.judge.condensed import pairs as condensed_pairs
@@ -99,8 +100,11 @@ class TaskSession:
     """What the tasks of one process share: connections, allowances, cache."""
 
     def __init__(self, connections: int = CONNECTIONS) -> None:
+        patience = settings.patience()
         self.budget = RequestBudget(
-            longest=LONGEST_WAIT, altogether=float("inf"), connections=connections
+            longest=LONGEST_WAIT if patience is None else patience,
+            altogether=float("inf"),
+            connections=connections,
         )
         self.opener = Opener(offline=False, budget=self.budget)
 

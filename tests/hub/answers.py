@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from dataclasses import dataclass, field
 from typing import Any
@@ -36,8 +37,18 @@ class Answer:
 
 
 def as_json(value: Any, status: int = 200, **headers: str) -> Answer:
-    body = Data(json.dumps(value).encode())
-    return Answer(status, {"Content-Type": "application/json; charset=utf-8", **headers}, body)
+    text = json.dumps(value).encode()
+    usual = {
+        "Content-Type": "application/json; charset=utf-8",
+        "ETag": f'W/"{len(text):x}-{hashlib.sha1(text).hexdigest()[:27]}"',
+    }
+    return Answer(status, {**usual, **headers}, Data(text))
+
+
+def redirect(status: int, to: str, **headers: str) -> Answer:
+    """With a line of text, as web frameworks send it."""
+    kind = {"Location": to, "Content-Type": "text/plain; charset=utf-8"}
+    return Answer(status, {**headers, **kind}, Data(f"Redirecting to {to}".encode()))
 
 
 def error(status: int, message: str, code: str | None = None, **headers: str) -> Answer:
@@ -46,5 +57,7 @@ def error(status: int, message: str, code: str | None = None, **headers: str) ->
     if code:
         answer.headers["X-Error-Code"] = code
     answer.headers["X-Error-Message"] = message
+    if status == 401:
+        answer.headers["WWW-Authenticate"] = 'Bearer realm="Authentication required"'
     answer.headers.update({name.replace("_", "-"): value for name, value in headers.items()})
     return answer

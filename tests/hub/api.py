@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import struct
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, quote
 
-from tests.hub.access import may_read, may_see, no_entry, no_revision, repo_not_found
-from tests.hub.answers import Answer, as_json, error
+from tests.hub.access import may_read, may_see, no_folder, no_revision, repo_not_found
+from tests.hub.answers import Answer, as_json, error, redirect
 from tests.hub.repos import DATE, Commit, Repo
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ def answer(hub: Hub, request: Request) -> Answer:
         tail = request.raw_path.split("/")[4 + repo_id.count("/") :]
         to = "/".join(["/api/models", moved, *tail])
         query = f"?{request.entry.query}" if request.entry.query else ""
-        return Answer(307, {"Location": to + query})
+        return redirect(307, to + query)
     repo = hub.repos.get(repo_id)
     if repo is None:
         return repo_not_found(hub, request)
@@ -70,12 +71,14 @@ def fields(repo: Repo, commit: Commit, *, blobs: bool) -> dict[str, Any]:
     }
 
 
-def chosen(hub: Hub, request: Request) -> list[str] | Answer:
+def chosen(hub: Hub, request: Request, *, listing: bool = False) -> list[str] | Answer:
     """The properties that the caller wants (none: the usual ones), or the refusal."""
     asked = request.entry.arguments.get("expand", []) + request.entry.arguments.get("expand[]", [])
     for name in asked:
         if name not in EXPAND or not hub.expands:
             return error(400, f'Invalid option: expected one of the properties, not "{name}"')
+        if listing and name in hub.not_in_lists:
+            return error(400, f"{name} is only accepted for one model, not when listing")
     return asked
 
 
@@ -136,7 +139,7 @@ def _tree(hub: Hub, request: Request, repo: Repo, rest: list[str]) -> Answer:
     prefix = f"{below}/" if below else ""
     names = sorted(name for name in commit.files if name.startswith(prefix))
     if not names:
-        return no_entry(commit)
+        return no_folder(revision, below)
     rows: dict[str, dict[str, Any]] = {}
     for name in names:
         parts = name[len(prefix) :].split("/")
@@ -160,7 +163,10 @@ def paged(
     limit = request.argument("limit")
     size = min(int(limit), most) if limit.isdigit() and int(limit) else most
     cursor = request.argument("cursor")
-    at = int(cursor, 16) if cursor else 0
+    try:
+        at = int(base64.b64decode(cursor).decode().partition(":")[0]) if cursor else 0
+    except ValueError:
+        return error(400, "Invalid cursor")
     found = as_json([shown(row) for row in rows[at : at + size]])
     if at + size < len(rows):
         kept = [
@@ -169,8 +175,10 @@ def paged(
             for value in values
             if name != "cursor"
         ]
-        query = "&".join([*kept, f"cursor={at + size:x}"])
-        found.headers["Link"] = f'<{hub.url}{request.raw_path}?{query}>; rel="next"'
+        place = base64.b64encode(f"{at + size}:{size}".encode()).decode()
+        query = "&".join([*kept, f"cursor={quote(place, safe='')}"])
+        home = hub.link_host or hub.url
+        found.headers["Link"] = f'<{home}{request.raw_path}?{query}>; rel="next"'
     return found
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from tests.hub.access import may_read, no_entry, no_revision, repo_not_found
-from tests.hub.answers import Answer, error
+from tests.hub.answers import Answer, error, redirect
 from tests.hub.blobs import Data, File, Part
 from tests.hub.faults import DENIED
 
@@ -28,7 +28,7 @@ def resolve(hub: Hub, request: Request) -> Answer:
     repo_id, rest = "/".join(segments[:at]), segments[at + 1 :]
     if moved := hub.moved(repo_id):
         tail = request.raw_path.split("/", at + 1)[-1]
-        return Answer(307, {"Location": f"/{moved}/{tail}"})
+        return redirect(307, f"/{moved}/{tail}")
     repo = hub.repos.get(repo_id)
     if repo is None or len(rest) < 2:
         return repo_not_found(hub, request)
@@ -46,7 +46,6 @@ def resolve(hub: Hub, request: Request) -> Answer:
     label = f"{repo_id}/{name}"
     headers = {
         "X-Repo-Commit": commit.sha,
-        "X-Linked-Size": str(file.size),
         "X-Linked-ETag": f'"{file.etag}"',
         "Accept-Ranges": "bytes",
     }
@@ -55,13 +54,18 @@ def resolve(hub: Hub, request: Request) -> Answer:
         answer.headers |= {"ETag": f'"{file.etag}"', "X-Repo-Commit": commit.sha}
         return answer
     if file.lfs:
+        headers |= {"X-Linked-Size": str(file.size), "Cache-Control": "no-store"}
         if hub.xet:
             headers["X-Xet-Hash"] = file.xet
-        return Answer(302, {**headers, "Location": sign(hub, label, commit.sha)}, file=label)
+        answer = redirect(302, sign(hub, label, commit.sha), **headers)
+        answer.file = label
+        return answer
     if hub.small_files == "cache" and not repo.private:
         path = f"/api/resolve-cache/models/{repo_id}/{commit.sha}/{quote(name)}"
         query = f"{quote(f'/{repo_id}/resolve/{rest[0]}/{name}', safe='')}=&etag=%22{file.etag}%22"
-        return Answer(307, {**headers, "Location": f"{path}?{query}"}, file=label)
+        answer = redirect(307, f"{path}?{query}", **headers)
+        answer.file = label
+        return answer
     return _small(hub, request, file, label, commit.sha)
 
 

@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from tests.hub import api, downloads, faults, listing
-from tests.hub.answers import Answer, as_json, error
+from tests.hub.answers import Answer, as_json, error, redirect
+from tests.hub.blobs import Data
 from tests.hub.faults import ANY, EARLY, KINDS, Fault
 from tests.hub.log import Entry, Log
 from tests.hub.quotas import Quotas, kind_of
@@ -19,9 +20,22 @@ from tests.hub.repos import Content, Repo, Token
 from tests.hub.requests import Request
 from tests.hub.server import Listener
 
+BUSY = b"<!doctype html><html><body><h1>429</h1><p>We had to rate limit you.</p></body></html>"
+EDGE = {
+    "Age": "29",
+    "X-Cache": "Hit from cloudfront",
+    "RateLimit": '"resolvers";r=0;t=45',
+    "RateLimit-Policy": '"fixed window";"resolvers";q=3000;w=300',
+}
+"""What an edge says of a file that it kept: the limits are those of whoever asked first."""
+
 
 class Hub:
-    """Use as a context manager. The API is at url, the CDN at cdn_url: other name, other port."""
+    """Use as a context manager. It answers as the real one was recorded (recorded.toml).
+
+    The API is at url, the CDN at cdn_url: other name, other port. mirror_url leads to the API,
+    as mirrors do for callers from abroad.
+    """
 
     def __init__(self) -> None:
         self.repos: dict[str, Repo] = {}
@@ -42,12 +56,21 @@ class Hub:
         """How large files come: "cdn" (302, then the file) or "direct" (200 or 206)."""
         self.packs = True
         """Whether small files are packed for clients that accept gzip."""
-        self.error_codes = True
-        """Whether a missing repo is said in X-Error-Code, or by a bare 401 or 404."""
-        self.xet = False
+        self.error_codes = False
+        """Whether the unknown, too, are told in X-Error-Code that a repo is missing."""
+        self.edge = True
+        """Whether small files come from an edge, with its limits."""
+        self.link_host: str | None = "https://huggingface.co"
+        """The host of the address of a next page; None: our own."""
+        self.not_in_lists: set[str] = set()
+        """Fields that are refused when listing."""
+        self.xet = True
         """Whether LFS files carry Xet hashes."""
         self.expands = True
         """Whether it knows expand=…; otherwise that is a bad request."""
+        self.sizes = True
+        """Whether lists can be limited by the number of parameters; otherwise that is a bad
+        request, and not said which word is meant."""
         self.shard_headers = False
         """Whether /safetensors-metadata answers."""
         self._lock = threading.Lock()
@@ -58,10 +81,13 @@ class Hub:
             ("api", "127.0.0.1", _api),
             ("cdn", "localhost", downloads.cdn),
             ("elsewhere", "localhost", _elsewhere),
+            ("mirror", "localhost", _mirror),
         ]
         for origin, host, route in makers:
             self._listeners.append(Listener(self, origin, host, self._responder(route)))
-        self.url, self.cdn_url, self.elsewhere_url = (one.url for one in self._listeners)
+        self.url, self.cdn_url, self.elsewhere_url, self.mirror_url = (
+            one.url for one in self._listeners
+        )
         return self
 
     def __exit__(self, *exc: object) -> None:
@@ -96,8 +122,15 @@ class Hub:
         self.repos[new] = repo
         self.aliases[old] = new
 
-    def add_token(self, token: str, *, user: str = "somebody", repos: Iterable[str] = ()) -> None:
-        self.tokens[token] = Token(user, frozenset(repos))
+    def add_token(
+        self,
+        token: str,
+        *,
+        user: str = "somebody",
+        repos: Iterable[str] = (),
+        reads_gated: bool = True,
+    ) -> None:
+        self.tokens[token] = Token(user, frozenset(repos), reads_gated)
 
     def expire_links(self) -> None:
         """Every link to the CDN given so far is void."""
@@ -223,12 +256,19 @@ class Hub:
     def _in_turn(self, entry: Entry, raw: str, route: Callable[[Hub, Request], Answer]) -> Answer:
         if entry.origin != "api":
             return route(self, Request(entry, raw, None))
-        good, limits = self.quotas.take(kind_of(entry.path))
+        if self.edge and raw.startswith("/api/resolve-cache/"):
+            answer = self._with_token(entry, raw, route)
+            if answer.status in (200, 206):
+                answer.headers |= EDGE
+                return answer
+        good, limits = self.quotas.take(kind_of(raw))
         if not good:
-            answer = error(429, "Too many requests: the quota of this window is used up")
+            answer = Answer(429, {"Content-Type": "text/html; charset=utf-8"}, Data(BUSY))
         else:
             answer = self._with_token(entry, raw, route)
         answer.headers |= {**limits, "X-Request-Id": f"Root=1-{len(self.log_book.entries)}"}
+        if not entry.had_token:
+            answer.headers["X-HF-Warning"] = "unauthenticated; Set a token for higher limits."
         return answer
 
     def _with_token(
@@ -236,6 +276,9 @@ class Hub:
     ) -> Answer:
         word = (entry.authorization or "").removeprefix("Bearer ")
         if word and word not in self.tokens:
+            repo = self.repos.get("/".join((entry.file or "").split("/")[:2]))
+            if repo is not None and repo.gated:
+                return route(self, Request(entry, raw, None))
             return error(401, "Invalid credentials in Authorization header")
         return route(self, Request(entry, raw, self.tokens.get(word)))
 
@@ -294,6 +337,12 @@ def _api(hub: Hub, request: Request) -> Answer:
     if "resolve" in parts[1:3]:
         return downloads.resolve(hub, request)
     return error(404, "Not found")
+
+
+def _mirror(hub: Hub, request: Request) -> Answer:
+    """Every path leads to the Hub that it mirrors, and nothing is said of commits."""
+    query = f"?{request.entry.query}" if request.entry.query else ""
+    return redirect(308, f"{hub.url}{request.raw_path}{query}")
 
 
 def _elsewhere(hub: Hub, request: Request) -> Answer:

@@ -29,9 +29,11 @@ UNITS = {"": 1, "K": 10**3, "M": 10**6, "B": 10**9, "T": 10**12}
 
 
 def answer(hub: Hub, request: Request) -> Answer:
-    asked = chosen(hub, request)
+    asked = chosen(hub, request, listing=True)
     if isinstance(asked, Answer):
         return asked
+    if not hub.sizes and request.argument("num_parameters"):
+        return error(400, "Bad request")
     sort = request.argument("sort")
     if sort and sort not in SORTS:
         return error(400, "Invalid sort parameter")

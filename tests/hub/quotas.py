@@ -42,12 +42,13 @@ class Quotas:
             "RateLimit": f'"{kind}";r={rest};t={reset}',
             "RateLimit-Policy": f'"fixed window";"{kind}";q={limit};w={int(self.window)}',
         }
-        if not good:
-            headers["Retry-After"] = str(reset)
         return good, headers
 
 
 def kind_of(path: str) -> str:
+    """path: as it came; a quoted slash makes a page of a file."""
+    if "/resolve/" in path and "%2f" in path.lower():
+        return "pages"
     if path.startswith("/api/"):
         return "resolvers" if path.startswith("/api/resolve-cache/") else "api"
     return "resolvers" if "/resolve/" in path else "pages"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 from tests.hub.blobs import File, as_file
 
 Content = bytes | str | File
+SHORT_SHA = re.compile(r"[0-9a-f]{7,39}")
 DATE = "2026-11-01T12:00:00.000Z"
 
 
@@ -76,8 +78,10 @@ class Repo:
         return sha
 
     def find(self, revision: str) -> Commit | None:
-        """The commit of a branch, tag, refs/… name or full sha."""
+        """The commit of a branch, tag, refs/… name or sha, which may be cut short."""
         known = self.refs.get(revision.removeprefix("refs/heads/"), revision)
+        if known not in self.commits and SHORT_SHA.fullmatch(known):
+            known = next((sha for sha in self.commits if sha.startswith(known)), known)
         return self.commits.get(known)
 
 
@@ -86,6 +90,8 @@ class Token:
     user: str
     repos: frozenset[str]
     """Gated and private repos that it opens; "*" opens all."""
+    reads_gated: bool = True
+    """Whether it has the right to public gated repos: fine-grained ones may lack it."""
 
     def opens(self, repo: Repo) -> bool:
         return "*" in self.repos or repo.id in self.repos or repo.author == self.user

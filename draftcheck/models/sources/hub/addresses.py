@@ -6,7 +6,7 @@ from __future__ import annotations
 import ipaddress
 import re
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from urllib.parse import quote, unquote, urljoin, urlsplit
 
 from draftcheck.errors import ReadError
@@ -28,10 +28,17 @@ def origin(url: str) -> Origin:
     return parts.scheme, (parts.hostname or "").lower(), port
 
 
-def follow(url: str, location: str, what: str, home: Origin, allowed: Allowed | None) -> str:
+def follow(
+    url: str,
+    location: str,
+    what: str,
+    home: Origin,
+    hubs: Collection[Origin],
+    allowed: Allowed | None,
+) -> str:
     """Where a redirect leads, if that is a place to go to.
 
-    home: the endpoint; allowed: which of its addresses may follow.
+    home: the endpoint; hubs: it and what it mirrors; allowed: which of their addresses may follow.
     """
     try:
         there = urljoin(url, location)
@@ -41,7 +48,7 @@ def follow(url: str, location: str, what: str, home: Origin, allowed: Allowed | 
     scheme, host, _ = origin(there)
     if scheme not in ("http", "https") or not host:
         raise ReadError(f"{what}: redirected to {location[:120]!r}, which is no web address")
-    if origin(there) == home:
+    if origin(there) in hubs:
         if allowed is not None and not allowed(there):
             raise ReadError(f"{what}: redirected to something else: {there[:200]!r}")
         return there
@@ -53,6 +60,26 @@ def follow(url: str, location: str, what: str, home: Origin, allowed: Allowed | 
     if address is not None and (address.is_link_local or address.is_multicast):
         raise ReadError(f"{what}: redirected to the link-local address {host}")
     return there
+
+
+def same_place(url: str, there: str, endpoint: str) -> bool:
+    """Whether an address is the same one on another host: a mirror that leads to its Hub."""
+    before, after = urlsplit(url), urlsplit(there)
+    path = before.path.removeprefix(urlsplit(endpoint).path)
+    return (path, before.query) == (after.path, after.query)
+
+
+def rebased(link: str, base: str, endpoint: str) -> str:
+    """The next page of a list, asked of the endpoint: mirrors pass on the Hub's own addresses."""
+    refuse_user(link, "the next page")
+    try:
+        parts = urlsplit(link)
+    except ValueError:
+        return link
+    known = {urlsplit(base).path, base.removeprefix(endpoint)}
+    if not {unquote(path) for path in known} & {unquote(parts.path).rstrip("/")}:
+        return link
+    return f"{base}?{parts.query}"
 
 
 def refuse_user(url: str, what: str) -> None:

@@ -1,7 +1,8 @@
 """How much a server still lets us ask, and how long we wait for it; shared by many readers.
 
 Hubs say on every answer how many requests are left in this window (RateLimit: "api";r=12;t=40).
-Whoever stops at the last of them is never told 429.
+Whoever stops at the last of them is never told 429. What an edge kept says it, too, but of whoever
+asked first: that is not believed.
 """
 
 from __future__ import annotations
@@ -14,12 +15,15 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
+from draftcheck import settings
 from draftcheck.errors import ReadError
 
+WINDOW = 300.0
+"""Seconds in which Hubs count requests."""
 MAX_WAIT = 60.0
-"""Seconds that a server may ask us to wait at once."""
-MAX_WAITED = 150.0
-"""Seconds of waiting in one run, all together."""
+"""Seconds that a server may ask us to wait at once, unless the user has more patience."""
+ALTOGETHER = 2.5
+"""Waits of that length that one run bears, all together."""
 LIMIT = re.compile(r'"?([\w .-]{0,60})"?\s*;\s*r=(\d{1,9})\s*;\s*t=(\d{1,9})')
 QUOTA = re.compile(r";\s*q=(\d{1,9})")
 SAME_WINDOW = 1.5
@@ -46,12 +50,15 @@ class RequestBudget:
     def __init__(
         self,
         *,
-        longest: float = MAX_WAIT,
-        altogether: float = MAX_WAITED,
+        longest: float | None = None,
+        altogether: float | None = None,
         connections: int | None = None,
     ) -> None:
+        if longest is None:
+            patience = settings.patience()
+            longest = MAX_WAIT if patience is None else patience
         self.longest = longest
-        self.altogether = altogether
+        self.altogether = ALTOGETHER * max(longest, MAX_WAIT) if altogether is None else altogether
         self.stopped = threading.Event()
         self.requests = 0
         self._connections = connections
@@ -59,7 +66,7 @@ class RequestBudget:
         self._windows: dict[str, QuotaWindow] = {}
         self._names: dict[str, str] = {}
         self._until = 0.0
-        self._waited = 0.0
+        self._waited, self._waited_until = 0.0, 0.0
         self._lock = threading.Lock()
 
     @contextmanager
@@ -96,8 +103,9 @@ class RequestBudget:
             if window is not None and wait <= 0:
                 if now >= window.ends + MARGIN:
                     window.left, window.ends = window.quota - window.flying, float("inf")
-                if window.left <= 0 and window.ends - now <= self.longest:
-                    wait = min(window.ends, now + self.longest) + MARGIN - now
+                until = window.ends + MARGIN
+                if window.left <= 0 and window.ends - now <= self.longest and self._bear(until):
+                    wait = until - now
                 else:  # a longer wait than we would bear: let the server say so
                     window.left -= 1
             return max(wait, 0.0)
@@ -109,7 +117,7 @@ class RequestBudget:
 
     def note_answer(self, url: str, headers: Mapping[str, str] | None) -> None:
         """An answer (None: there was none) says how much is left."""
-        match = LIMIT.search((headers or {}).get("ratelimit", "")[:400])
+        match = limits(headers or {})
         with self._lock:
             window = self._windows.get(self._names.get(kind(url), ""))
             if window is not None and window.flying:
@@ -128,17 +136,36 @@ class RequestBudget:
                 left = min(left, window.left)
             window.left, window.ends = left, ends
 
-    def wait(self, seconds: float, *, everyone: bool) -> bool:
-        """Ask for a pause; False: that is more than we are ready to wait."""
+    def wait(self, seconds: float, *, asked: bool) -> bool:
+        """Ask for a pause; False: that is more than we are ready to wait.
+
+        asked: the server wants it, so everyone waits.
+        """
         with self._lock:
-            now = time.monotonic()
-            # Threads wait together: what counts is by how much they make it longer.
-            self._waited += max(0.0, now + seconds - max(now, self._until))
-            if seconds > self.longest or self._waited > self.altogether:
+            until = time.monotonic() + seconds
+            if (asked and seconds > self.longest) or not self._bear(until):
                 return False
-            if everyone:
-                self._until = max(self._until, now + seconds)
+            if asked:
+                self._until = max(self._until, until)
             return True
+
+    def _bear(self, until: float) -> bool:
+        """Count a wait; False: all of them together would be too long."""
+        # Threads wait together: what counts is by how much they make it longer.
+        more = max(0.0, until - max(time.monotonic(), self._waited_until))
+        if self._waited + more > self.altogether:
+            return False
+        self._waited += more
+        self._waited_until = max(self._waited_until, until)
+        return True
+
+
+def limits(headers: Mapping[str, str]) -> re.Match[str] | None:
+    """What an answer says of our allowance; nothing when it is a copy that an edge kept."""
+    old = headers.get("age", "0").strip() not in ("", "0")
+    if old or "hit" in headers.get("x-cache", "").lower():
+        return None
+    return LIMIT.search(headers.get("ratelimit", "")[:400])
 
 
 def kind(url: str) -> str:

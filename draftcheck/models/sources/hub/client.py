@@ -8,21 +8,22 @@ from __future__ import annotations
 
 import contextlib
 import email.utils
+import json
 import math
 import re
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NoReturn, TypeVar
 from urllib.parse import urlsplit
 
 from draftcheck.errors import GatedError, ReadError
 from draftcheck.models.sources import progress
 from draftcheck.models.sources.hub import addresses
-from draftcheck.models.sources.hub.addresses import Allowed, origin
-from draftcheck.models.sources.hub.budget import LIMIT, RequestBudget
+from draftcheck.models.sources.hub.addresses import Allowed, Origin, origin
+from draftcheck.models.sources.hub.budget import WINDOW, RequestBudget, limits
 from draftcheck.settings import __version__
 
 MAX_HOPS = 5
@@ -38,6 +39,10 @@ MAX_SKIPPED = 32 * 1024 * 1024
 SHORT = 4096
 NOTED = 1.0
 """Seconds of waiting that the progress line mentions."""
+LONGEST_WORDS = 300
+"""Letters of a server's own reason that are shown."""
+HOUR = 3600.0
+"""Nobody is advised to wait longer."""
 REDIRECTS = {301, 302, 303, 307, 308}
 DISABLED = "access to this resource is disabled"
 BAD_TOKEN = "invalid credentials"
@@ -89,6 +94,18 @@ class HttpAnswer:
     headers: Mapping[str, str]
     hops: tuple[HttpAnswer, ...] = ()
     """The redirects on the way."""
+    words: str = ""
+    """Why it was refused, as the server says it."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServerHabits:
+    """What answers have shown of a server; shared by the clients of one run."""
+
+    hubs: set[Origin]
+    """The endpoint, and the Hub to which it leads as a mirror: that one never gets the token."""
+    unknown_words: set[str] = field(default_factory=set)
+    """Words of a question to the list of models that it does not take."""
 
 
 class ReadDeadline:
@@ -122,7 +139,12 @@ class HubClient:
     """Requests to one endpoint and to where it sends us; the token goes to the endpoint only."""
 
     def __init__(
-        self, endpoint: str, token: str | None, timeout: float, budget: RequestBudget | None = None
+        self,
+        endpoint: str,
+        token: str | None,
+        timeout: float,
+        budget: RequestBudget | None = None,
+        habits: ServerHabits | None = None,
     ) -> None:
         self.endpoint = endpoint
         self.budget = budget or RequestBudget()
@@ -130,6 +152,7 @@ class HubClient:
         self._token = token
         self._timeout = timeout
         self._home = origin(endpoint)
+        self.habits = habits or ServerHabits({self._home})
         self.stopped = threading.Event()
 
     def branch(self, *, timeout: float = 0.0) -> HubClient:
@@ -137,7 +160,12 @@ class HubClient:
 
         timeout: seconds, where an answer may take longer than usual.
         """
-        return HubClient(self.endpoint, self._token, max(self._timeout, timeout), self.budget)
+        seconds = max(self._timeout, timeout)
+        return HubClient(self.endpoint, self._token, seconds, self.budget, self.habits)
+
+    def is_hub(self, url: str) -> bool:
+        """Whether an address is of the endpoint, or of the Hub that it mirrors."""
+        return origin(url) in self.habits.hubs
 
     def get(
         self,
@@ -153,34 +181,38 @@ class HubClient:
         """GET, following redirects; of a good answer at most limit bytes are added to sink.
 
         allowed: which addresses of the endpoint a redirect may lead to; same_host: to no other
-        host at all.
+        host at all, unless the endpoint is a mirror that leads to the same place of its Hub.
         """
         addresses.refuse_user(url, what)
         hops: list[HttpAnswer] = []
         for _ in range(MAX_HOPS):
             # Wait while the allowance is used up, or another thread was told to wait.
-            while (left := self.budget.ahead(url, home=origin(url) == self._home)) > 0:
-                if left >= NOTED:
-                    progress.came("the rate limit", 0, left)
-                self._sleep(min(left, 1.0))
+            while (left := self.budget.ahead(url, home=self.is_hub(url))) > 0:
+                self._sleep(min(left, 1.0), left)
             with self._send(url, what, span) as (response, clock):
                 progress.asked()
                 headers = dict(response.headers)
                 status = int(response.status_code)
-                if status not in (200, 206):
-                    _finish(response, clock)
+                short = b"" if status in (200, 206) else _finish(response, clock)
                 if status in REDIRECTS and "location" in headers:
                     hops.append(HttpAnswer(url, status, headers))
-                    url = addresses.follow(url, headers["location"], what, self._home, allowed)
-                    if same_host and origin(url) != self._home:
+                    url = self._follow(url, headers["location"], what, allowed)
+                    if same_host and not self.is_hub(url):
                         raise ReadError(f"{what}: redirected to another host: {url[:120]!r}")
                     continue
-                answer = HttpAnswer(url, status, headers, tuple(hops))
+                answer = HttpAnswer(url, status, headers, tuple(hops), _reason(headers, short))
                 if status in (200, 206):
                     skip = _offset(answer, span, what)
                     self._receive(response, sink, limit, skip, what)
                 return answer
         raise ReadError(f"{what}: redirected more than {MAX_HOPS} times")
+
+    def _follow(self, url: str, location: str, what: str, allowed: Allowed | None) -> str:
+        hubs = self.habits.hubs
+        there = addresses.follow(url, location, what, self._home, hubs, allowed)
+        if self.is_hub(url) and addresses.same_place(url, there, self.endpoint):
+            hubs.add(origin(there))
+        return there
 
     def retry(self, attempt: Callable[[], T], received: Callable[[], int]) -> T:
         """Try until it works, or until it failed too often in a row.
@@ -249,7 +281,7 @@ class HubClient:
         """One request of the budget; the caller puts in the headers that came."""
         answered: list[Mapping[str, str]] = []
         with self.budget.slot(host):
-            home = origin(url) == self._home
+            home = self.is_hub(url)
             if home:
                 self.budget.sent(url)
             try:
@@ -285,23 +317,26 @@ class HubClient:
             if taken >= limit and not fits:
                 return  # the rest is not wanted; leaving closes the connection
 
-    def _sleep(self, seconds: float) -> None:
+    def _sleep(self, seconds: float, shown: float) -> None:
+        """Wait, and say how long it will still be: shown seconds now."""
         until = time.monotonic() + seconds
         while (left := until - time.monotonic()) > 0:
+            if (rest := shown - seconds + left) >= NOTED:
+                progress.came("", 0, rest)
             if self.stopped.wait(min(left, 1.0)) or self.budget.stopped.is_set():
                 raise ReadError("stopped")
 
     def _pause(self, seconds: float, error: RetryableError) -> None:
         """Wait before the next try; an error when all waiting together would take too long."""
-        if not self.budget.wait(seconds, everyone=error.wait is not None):
-            raise RetryableError(
-                f"{error.message}; it asks to wait {seconds:,.0f} seconds"
-                if error.wait is not None
-                else error.message,
-                error.hint or "Try again later.",
-            )
-        progress.came(error.message, 0, seconds)
-        self._sleep(seconds)
+        if self.budget.wait(seconds, asked=error.wait is not None):
+            self._sleep(seconds, seconds)
+            return
+        hint = error.hint or "Try again later."
+        if not error.wait:
+            raise RetryableError(error.message, hint)
+        if self.budget.longest < seconds <= HOUR:
+            hint = f"Try again later, or wait for it: --patience {math.ceil(seconds)}."
+        raise RetryableError(f"{error.message}; it asks to wait {seconds:,.0f} seconds", hint)
 
 
 def _session() -> Any:
@@ -317,21 +352,33 @@ def _session() -> Any:
         ) from None
 
 
-def _finish(response: Any, clock: ReadDeadline) -> None:
-    """Read a short body nobody wants, if it comes at once: the connection can be used again."""
+def _finish(response: Any, clock: ReadDeadline) -> bytes:
+    """Read a short body, if it comes at once: the connection can be used again."""
     from huggingface_hub.utils import httpx  # type: ignore[attr-defined]
 
+    body = b""
     declared = response.headers.get("content-length", "")
     if declared.isdecimal() and int(declared[:19]) <= SHORT:
         clock.limit(1.0)
         with contextlib.suppress(httpx.HTTPError, httpx.StreamError):
-            response.read()
+            body = response.read()
         clock.free()
+    return body
+
+
+def _reason(headers: Mapping[str, str], body: bytes) -> str:
+    """The server's own words for a refusal: in a header, or in JSON."""
+    words: object = headers.get("x-error-message", "")
+    if not words and "json" in headers.get("content-type", ""):
+        with contextlib.suppress(ValueError, RecursionError):
+            parsed = json.loads(body)
+            words = parsed.get("error") if isinstance(parsed, dict) else None
+    return words[:LONGEST_WORDS].strip() if isinstance(words, str) else ""
 
 
 def asked_wait(answer: HttpAnswer) -> float | None:
     """Seconds that a busy server asks for: its rate limit first, then Retry-After."""
-    limit = LIMIT.search(answer.headers.get("ratelimit", ""))
+    limit = limits(answer.headers)
     if answer.status == 429 and limit and int(limit[2]) == 0:
         return float(limit[3]) + 1
     after = answer.headers.get("retry-after", "").strip()[:40]
@@ -372,15 +419,19 @@ def refuse(
 ) -> NoReturn:
     """Raise what an answer without content means; what names the file or the list of files."""
     code = answer.headers.get("x-error-code", "")
-    said = answer.headers.get("x-error-message", "")[:200]
+    said = answer.words
     status = answer.status
     where = f"{what} answered {status}{' ' + code[:40] if code else ''}"
     page = f"{web.endpoint}/{repo}"
     host = urlsplit(answer.url).netloc
     if status in BUSY:
         cause = "too many requests" if status == 429 else f"{host} is in trouble"
+        wait, tries = asked_wait(answer), TRIES
+        if status == 429 and wait is None and web.budget.longest >= WINDOW:
+            # Edges do not say how long: six waits reach beyond any window.
+            wait, tries = WINDOW / 5, TRIES + 2
         raise RetryableError(
-            f"{repo}: {where}: {cause}", "Try again later.", wait=asked_wait(answer)
+            f"{repo}: {where}: {cause}", "Try again later.", wait=wait, tries=tries
         )
     if DISABLED in said.lower():
         raise ReadError(
@@ -388,7 +439,7 @@ def refuse(
             hint="The Hub has closed this repo; nobody can read it. Look for another copy.",
         )
     if code == "GatedRepo":
-        raise GatedError(f"{repo}: gated: {where}", hint=_access(web, page))
+        raise GatedError(f"{repo}: gated: {where}", hint=_access(web, answer, page))
     if BAD_TOKEN in said.lower():
         raise ReadError(
             f"{repo}: the token is not valid: {where}",
@@ -401,21 +452,49 @@ def refuse(
         )
     if code == "EntryNotFound":
         raise NotOnHub(f"{repo}: no such file: {where}")
+    if status in (401, 403) and not code and "html" in answer.headers.get("content-type", ""):
+        raise RetryableError(
+            f"{repo}: {where} with a web page: not the Hub's own words"
+            f" (a firewall or a proxy before {host}?)",
+            hint="Try again later or from another network; draftcheck doctor says what answers.",
+            tries=2,
+        )
     if code == "RepoNotFound" or status in (401, 404):
-        raise NotOnHub(f"{repo}: no such repo, or a private one: {where}", hint=_unseen(web))
+        hint = _unseen(web, answer)
+        raise NotOnHub(f"{repo}: no such repo, or a private one: {where}", hint=hint)
+    tail = f": {said.rstrip('.')}" if said else ""
+    if status == 403 and web.has_token and "token" in said.lower():
+        raise GatedError(
+            f"{repo}: the token lacks a right: {where}{tail}",
+            hint=f"Change what the token may do at {web.endpoint}/settings/tokens, then try again.",
+        )
     if status == 403:
-        raise ReadError(f"{repo}: not allowed: {where}", hint=_access(web, page))
-    tail = f": {said}" if said else ""
+        raise ReadError(f"{repo}: not allowed: {where}{tail}", hint=_access(web, answer, page))
     raise ReadError(f"{repo}: {where} from {host}{tail}")
 
 
-def _access(web: HubClient, page: str) -> str:
+def _access(web: HubClient, answer: HttpAnswer, page: str) -> str:
+    if elsewhere := _tokenless(web, answer):
+        return elsewhere
     if web.has_token:
         return f"Your token has no access: ask for it at {page}, then try again."
     return f"Ask for access at {page}, then log in (hf auth login) or set HF_TOKEN."
 
 
-def _unseen(web: HubClient) -> str:
+def _tokenless(web: HubClient, answer: HttpAnswer) -> str | None:
+    """What to do when the answer came from a host that a mirror led to, without the token."""
+    scheme, host, _ = there = origin(answer.url)
+    if there == origin(web.endpoint):
+        return None
+    return (
+        f"{web.endpoint} leads to {host}, where no token is sent:"
+        f" set HF_ENDPOINT={scheme}://{urlsplit(answer.url).netloc} and HF_TOKEN."
+    )
+
+
+def _unseen(web: HubClient, answer: HttpAnswer) -> str:
+    if elsewhere := _tokenless(web, answer):
+        return f"Check the name; {elsewhere}"
     if web.has_token:
         return "Check the name (there is no such local path either), or whether your token sees it."
     return (

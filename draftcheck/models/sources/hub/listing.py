@@ -7,16 +7,16 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import Annotated, Any
-from urllib.parse import quote, urlencode, urlsplit
+from urllib.parse import parse_qsl, quote, urlencode, urlsplit
 
 import msgspec
 from msgspec import Meta
 
 from draftcheck.errors import ReadError
-from draftcheck.models.sources.hub.addresses import origin
+from draftcheck.models.sources.hub.addresses import origin, rebased
 from draftcheck.models.sources.hub.cache import HubCache
 from draftcheck.models.sources.hub.client import HttpAnswer, HubClient, RetryableError, refuse
 
@@ -32,7 +32,13 @@ MAX_ROWS = 1_000_000
 PAGE = 1000
 """Rows that a page of the public Hub has at most."""
 MODELS = "the list of models"
+UNSURE = "baseModels"
+"""A field that lists have refused before, and that tags hold as well."""
 NEXT = re.compile(r'<([^<>]{1,2000})>\s*;\s*rel="?next"?')
+
+
+class OverlongError(ReadError):
+    """An answer is longer than any that we would read: a smaller part may be asked for."""
 
 
 class ListedFile(msgspec.Struct, frozen=True, array_like=True):
@@ -139,7 +145,7 @@ def _ask(web: HubClient, repo: str, revision: str | None) -> Listing:
         raise ReadError(f"{repo}: {what} has no files in it")
     if len(rows) > MAX_FILES:
         raise ReadError(f"{repo}: {what} has {len(rows):,} files in it")
-    files = dict(filter(None, map(_sibling, rows)))
+    files = dict(filter(None, map(sibling_entry, rows)))
     if any(entry is None for entry in files.values()):  # a server that knows no blobs=true
         files = _tree(web, name, sha)
     return Listing(name, sha, {path: entry for path, entry in files.items() if entry})
@@ -156,8 +162,8 @@ def _tree(web: HubClient, repo: str, sha: str) -> dict[str, ListedFile | None]:
         answer, body = get_json(web, url, repo, what, sha)
         for row in body if isinstance(body, list) else ():
             if isinstance(row, dict) and row.get("type") == "file":
-                found.update(filter(None, [_row(row.get("path"), row, row.get("oid"))]))
-        following = _next(answer)
+                found.update(filter(None, [file_entry(row.get("path"), row, row.get("oid"))]))
+        following = next_page(web, answer, base)
         if following is None or len(found) > MAX_FILES:
             return found
         url = following
@@ -166,11 +172,13 @@ def _tree(web: HubClient, repo: str, sha: str) -> dict[str, ListedFile | None]:
     raise ReadError(f"{repo}: {what} has more than {MAX_PAGES} pages")
 
 
-def _sibling(row: Any) -> tuple[str, ListedFile | None] | None:
-    return _row(row.get("rfilename"), row, row.get("blobId")) if isinstance(row, dict) else None
+def sibling_entry(row: Any) -> tuple[str, ListedFile | None] | None:
+    return (
+        file_entry(row.get("rfilename"), row, row.get("blobId")) if isinstance(row, dict) else None
+    )
 
 
-def _row(name: Any, row: dict[str, Any], oid: Any) -> tuple[str, ListedFile | None] | None:
+def file_entry(name: Any, row: dict[str, Any], oid: Any) -> tuple[str, ListedFile | None] | None:
     """A file's name and entry; None for a name that no file of a repo can have."""
     if not isinstance(name, str) or not plain(name):
         return None
@@ -204,7 +212,7 @@ def get_json(
         answer = web.get(url, sink, MAX_BODY + 1, label, same_host=True)
         if answer.status == 200:
             if len(sink) > MAX_BODY or max(sink.count(b","), sink.count(b"[")) > MAX_ITEMS:
-                raise ReadError(f"{label} is longer than any real one")
+                raise OverlongError(f"{label} is longer than any real one")
             try:
                 return answer, json.loads(sink)
             except (ValueError, RecursionError, MemoryError):
@@ -227,25 +235,54 @@ class HubQuery:
     """Tags that a model must all have."""
     search: str = ""
     author: str = ""
-    parameters: str = ""
-    """As the Hub writes it: min:1B,max:6B."""
+    smallest: int | None = None
+    """Parameters that a model must have at least."""
+    largest: int | None = None
     sort: str = "downloads"
     fields: tuple[str, ...] = ()
     """Properties to bring along (expand=…)."""
     rows: int = PAGE
     """No more than these."""
 
-    def addresses(self, base: str) -> list[str]:
-        """The question in full, and in words that every server of this kind understands."""
+    def address(self, base: str, unknown: Collection[str] = ()) -> str:
+        """The question, less the words that a server does not know."""
         query = [("filter", tag) for tag in self.filters]
-        named = {"search": self.search, "author": self.author}
-        query += [(name, value) for name, value in named.items() if value]
-        query.append(("limit", str(min(self.rows, PAGE))))
-        more = {"sort": self.sort, "num_parameters": self.parameters}
-        rest = [(name, value) for name, value in more.items() if value]
-        rich = query + rest + [("expand", name) for name in self.fields]
-        plain = [*query, ("full", "true"), ("config", "true")]
-        return [f"{base}?{urlencode(pairs)}" for pairs in (rich, plain)]
+        sizes = (("min", self.smallest), ("max", self.largest))
+        named = {
+            "search": self.search,
+            "author": self.author,
+            "limit": str(min(self.rows, PAGE)),
+            "sort": self.sort,
+            "num_parameters": ",".join(f"{side}:{size}" for side, size in sizes if size),
+        }
+        query += [(name, value) for name, value in named.items() if value and name not in unknown]
+        fields = [("expand", name) for name in self.fields if name not in unknown]
+        # Words that every server of this kind understands.
+        query += fields if "expand" not in unknown else [("full", "true"), ("config", "true")]
+        return f"{base}?{urlencode(query)}"
+
+    def shorter(self, reason: str, unknown: Collection[str]) -> list[set[str]]:
+        """Words to leave out when a server does not know one of them: one at a time, then all.
+
+        reason: the server's; the word that it names comes first.
+        """
+        fields = [name for name in self.fields if name not in unknown]
+        words = [*fields, "num_parameters", "sort"]
+        named = [name for name in words if re.search(rf"\b{re.escape(name)}\b", reason)]
+        order = named if len(named) == 1 else []  # some name all that they do know
+        order += [UNSURE] if UNSURE in fields else []
+        order += ["expand"] if fields else []
+        order += ["num_parameters"] if self.smallest or self.largest else []
+        order += ["sort"] if self.sort else []
+        alone = [{word} for word in dict.fromkeys(order) if word not in unknown]
+        return [*alone, set().union(*alone)] if len(alone) > 1 else alone
+
+    def fits(self, row: dict[str, Any]) -> bool:
+        """Whether a row may be of the size asked for, where the server did not look."""
+        counts = (row.get(form) for form in ("safetensors", "gguf"))
+        totals = (form.get("total") for form in counts if isinstance(form, dict))
+        total = next((number for number in totals if type(number) is int), None)
+        return total is None or (self.smallest or 0) <= total <= (self.largest or total)
 
 
 def pages(
@@ -255,31 +292,54 @@ def pages(
     base = f"{web.endpoint}/api/models"
     if start is not None and not _same(start, base):
         raise ReadError(f"{MODELS} does not go on at {start[:120]!r}")
-    ways = [start] if start is not None else question.addresses(base)
-    url: str | None = ways.pop(0)
+    unknown = set(web.habits.unknown_words)
+    ways: list[set[str]] | None = None
+    url: str | None = start or question.address(base, unknown)
     seen: set[str] = set()
     most = min(question.rows, MAX_ROWS)
     while url is not None and most > 0:
         if seen and (not _same(url, base) or url in seen):
             raise ReadError(f"{MODELS} goes on elsewhere: {url[:120]!r}")
-        answer, body = get_json(web, url, "the Hub", MODELS, None, optional=bool(ways))
-        if body is None and ways:  # it does not know these words
-            url = ways.pop(0)
+        first = start is None and not seen
+        try:
+            answer, body = get_json(web, url, "the Hub", MODELS, None, optional=first)
+        except OverlongError:
+            if (smaller := _smaller(url)) is None:
+                raise
+            url = smaller
             continue
-        ways = []
-        seen.add(url)
+        if body is None and first:
+            if ways is None:
+                ways = question.shorter(answer.words, unknown)
+            if not ways:
+                refuse(web, answer, "the Hub", MODELS)
+            unknown = web.habits.unknown_words | ways.pop(0)
+            url = question.address(base, unknown)
+            continue
         if not isinstance(body, list):
             raise ReadError(f"{MODELS} is not a list")
-        url = _next(answer)
+        web.habits.unknown_words.update(unknown)  # now that it was understood without them
+        seen.add(url)
+        sized = "num_parameters=" in url
+        url = next_page(web, answer, base)
         rows = [row for row in body if isinstance(row, dict)]
-        page = [row for row in rows if isinstance(row.get("id") or row.get("modelId"), str)][:most]
+        page = [row for row in rows if isinstance(row.get("id") or row.get("modelId"), str)]
+        page = [row for row in page if sized or question.fits(row)][:most]
         most -= len(page)
         yield (url if most else None), page
 
 
-def _next(answer: HttpAnswer) -> str | None:
+def _smaller(url: str) -> str | None:
+    """The same page with a quarter of the rows; None: there is no smaller one."""
+    before = dict(parse_qsl(urlsplit(url).query)).get("limit", "")
+    if not before.isdecimal() or int(before) < 2:
+        return None
+    return re.sub(r"(?<=[?&]limit=)\d+", str(max(int(before) // 4, 1)), url)
+
+
+def next_page(web: HubClient, answer: HttpAnswer, base: str) -> str | None:
     match = NEXT.search(answer.headers.get("link", "")[:4000])
-    return match[1] if match else None
+    return rebased(match[1], base, web.endpoint) if match else None
 
 
 def _same(url: str, base: str) -> bool:

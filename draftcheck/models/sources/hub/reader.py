@@ -11,7 +11,7 @@ from pathlib import Path
 
 from draftcheck.errors import ReadError
 from draftcheck.models.sources.hub import addresses, huggingface_cache
-from draftcheck.models.sources.hub.addresses import Shortcut, origin
+from draftcheck.models.sources.hub.addresses import Shortcut
 from draftcheck.models.sources.hub.cache import HubCache, digest_of
 from draftcheck.models.sources.hub.client import (
     ByteSpan,
@@ -342,7 +342,7 @@ class HubSource(ModelSource):
         if short is not None and answer.status not in (429, 503):
             self._shortcut.failed()
             raise RetryableError(f"{self._repo}/{path}: {answer.status}", wait=0.0, tries=3)
-        if origin(answer.url) != origin(self._web.endpoint) and answer.status in GONE:
+        if not self._web.is_hub(answer.url) and answer.status in GONE:
             raise RetryableError(
                 f"{self._repo}/{path}: the storage answered {answer.status} to a fresh link",
                 wait=0.0,

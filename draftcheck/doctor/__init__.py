@@ -1,0 +1,1 @@
+"""draftcheck doctor: does the Hub still answer as draftcheck takes for granted?"""
