@@ -36,7 +36,7 @@ Notes = dict[tuple[str, str] | None, Mapping[str, Any]]
 def pair_up(night: ScanNight, sides: Mapping[str, CardedModel]) -> PlannedPairs:
     """Decide who is held against whom; everybody else keeps a reason."""
     pairs = plan.pairs([target.ref for target in night.targets], sides, night.job.pins)
-    night.writer.reject((plan.repo_of(ref), "header", why) for ref, why in pairs.rejected.items())
+    night.writer.reject_headers((plan.repo_of(ref), why) for ref, why in pairs.rejected.items())
     night.counts["pairs"] = len(pairs)
     return pairs
 

@@ -17,6 +17,7 @@ from draftcheck.judge.condensed import facts as condensed
 from draftcheck.models.refs import ModelRef
 from draftcheck.scan import changes, rows
 from draftcheck.scan.plan import PlannedPairs, repo_of
+from draftcheck.scan.schema import OPEN
 from draftcheck.scan.store import SPREAD, ScanStore, digest_of, insert, pack, stable_json
 from draftcheck.scan.tasks import FilesDone, ModelDone, TaskProblem
 from draftcheck.settings import __version__
@@ -43,6 +44,7 @@ class ScanWriter:
             self.first = (
                 db.execute("SELECT 1 FROM scans WHERE state = 'complete'").fetchone() is None
             )
+            self.standing = next(store.read(rows.StandingRow), rows.StandingRow())
             db.execute(
                 "INSERT INTO scans (number, state, started, draftcheck, settings)"
                 " VALUES (?, 'running', ?, ?, ?) ON CONFLICT (number) DO UPDATE SET state ="
@@ -60,7 +62,13 @@ class ScanWriter:
             for pin in pins:
                 insert(db, pin)
 
-    def page(self, repos: Iterable[rows.RepoRow]) -> None:
+    def stand(self, standing: rows.StandingRow) -> None:
+        """Write what holds for repos that are not listed again."""
+        self.standing = standing
+        self._insert(standing, one=1)
+
+    def page(self, repos: Iterable[rows.RepoRow], walk: rows.HubWalkRow | None = None) -> None:
+        """Write a page of the Hub's list, and how far the walk along it has come."""
         values = []
         for repo in repos:
             about = {name: getattr(repo, name) for name in SPREAD["listed"]}
@@ -74,6 +82,8 @@ class ScanWriter:
                 " listed = excluded.listed, why = excluded.why, stage = excluded.stage",
                 values,
             )
+            if walk is not None:
+                insert(db, walk)
 
     def mark_seen(self, name: str, sha: str | None) -> None:
         """Mark a repo that no page had as there; sha: its commit, where it could be asked."""
@@ -82,9 +92,12 @@ class ScanWriter:
             (self.number, sha, name),
         )
 
-    def recall(self, before: int) -> None:
-        """Mark all that an earlier scan saw as seen again."""
-        self._execute("UPDATE repos SET seen = ? WHERE seen = ?", (self.number, before))
+    def forget_walks(self, questions: Sequence[str]) -> None:
+        """Drop how far other questions than these have come."""
+        self._execute(
+            "DELETE FROM walks WHERE question NOT IN (SELECT value FROM json_each(?))",
+            (stable_json(list(questions)),),
+        )
 
     def reject(self, reasons: Iterable[tuple[str, str, str]]) -> None:
         """Write why repos are no candidates: repo, stage, sentence."""
@@ -94,6 +107,46 @@ class ScanWriter:
                 [(stage, why[:300], name) for name, stage, why in reasons],
             )
 
+    def reject_unlisted(self, base: int) -> None:
+        """Write that the files of repos could not be listed."""
+        self._execute(
+            "UPDATE repos INDEXED BY repos_open SET stage = 'files', why = problem"
+            f" WHERE {OPEN} AND seen >= ? AND problem IS NOT NULL",
+            (base,),
+        )
+
+    def reject_headers(self, reasons: Iterable[tuple[str, str]]) -> None:
+        """Write which repos have a model that is in no pair; what was written before is void."""
+        self._execute(
+            "UPDATE repos INDEXED BY repos_open SET stage = NULL, why = NULL"
+            f" WHERE {OPEN} AND stage = 'header'",
+            (),
+        )
+        self.reject((name, "header", why) for name, why in reasons)
+
+    def reopen(self, names: Iterable[str]) -> None:
+        """Take repos that somebody named back, whatever speaks against them."""
+        with self.store.transaction() as db:
+            db.executemany(
+                "UPDATE repos SET stage = NULL, why = NULL WHERE name = ?"
+                " AND stage IN ('listing', 'digest')",
+                [(name,) for name in names],
+            )
+
+    def reopen_listing(self) -> None:
+        """Take back whom the targets, and not their listing alone, spoke against there."""
+        self.stand(replace(self.standing, by_listing=None))
+        self._execute(
+            "UPDATE repos SET stage = NULL, why = NULL WHERE stage = 'listing'"
+            " AND json_extract(listed, '$.refused') IS NULL",
+            (),
+        )
+
+    def reopen_digest(self) -> None:
+        """Take back whom the vocabularies of the targets spoke against."""
+        self.stand(replace(self.standing, by_digest=None))
+        self._execute("UPDATE repos SET stage = NULL, why = NULL WHERE stage = 'digest'", ())
+
     def files(self, ref: ModelRef, done: FilesDone | TaskProblem) -> None:
         """Write the list of files of a repo at a commit, or why there is none."""
         values: tuple[Any, ...]
@@ -102,8 +155,8 @@ class ScanWriter:
         else:
             values = (ref.revision, pack(done.body), done.tokenizer, done.gguf, None)
         self._execute(
-            "UPDATE repos SET files_sha = ?, files = ?, tokenizer = ?, gguf = ?, problem = ?"
-            " WHERE name = ?",
+            "UPDATE repos SET files_sha = ?, files = ?, tokenizer = ?, gguf = ?, problem = ?,"
+            " stage = NULL, why = NULL WHERE name = ?",
             (*values, ref.repo),
         )
 
@@ -149,8 +202,8 @@ class ScanWriter:
         """Mark the models of a repo that vanished."""
         self._execute(
             "UPDATE models SET status = 'gone', problem = ?, passing = 0, tried = NULL,"
-            " scan = ? WHERE ref = ? OR substr(ref, 1, ?) = ?",  # or a file of that repo
-            (says[:1000], self.number, repo, len(repo) + 1, f"{repo}/"),
+            " scan = ? WHERE ref = ? OR (ref > ? AND ref < ?)",  # or a file of that repo
+            (says[:1000], self.number, repo, f"{repo}/", f"{repo}0"),
         )
 
     def notes(self, key: tuple[str, str], body: Mapping[str, Any]) -> None:
@@ -278,9 +331,9 @@ class ScanWriter:
             " (SELECT facts FROM models WHERE facts IS NOT NULL)"
         )
 
-    def _insert(self, row: Any) -> None:
+    def _insert(self, row: Any, **more: Any) -> None:
         with self.store.transaction() as db:
-            insert(db, row)
+            insert(db, row, **more)
 
     def _execute(self, query: str, values: Sequence[Any]) -> None:
         with self.store.transaction() as db:
