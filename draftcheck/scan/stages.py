@@ -122,7 +122,8 @@ def _plain(ref: ModelRef) -> bool:
 def screen(night: ScanNight) -> None:
     """Turn repos away, the cheapest reason first, and read those that are left."""
     aim = _aim(night)
-    night.writer.reopen(aim.named)
+    named = map(night.repo, aim.named)
+    night.writer.reopen([repo.name for repo in named if repo and repo.turned_away])
     by_listing = digest_of([aim.largest, aim.ggufs, aim.checkpoints, sorted(aim.targets)])
     if night.writer.standing.by_listing != by_listing:
         night.writer.reopen_listing()
@@ -133,7 +134,8 @@ def screen(night: ScanNight) -> None:
     query = f"SELECT count(*) FROM repos INDEXED BY repos_open WHERE {OPEN} AND seen >= ? AND {NEW}"
     [[total]] = night.store.query(query, night.base)
     _files(night, night.store.open_repos(night.base, NEW), total)
-    night.writer.reject_unlisted(night.base)
+    unlisted = night.store.open_repos(night.base, "problem IS NOT NULL AND stage IS NOT 'files'")
+    night.writer.reject("files", {repo.name: repo.problem or "" for repo in unlisted})
     _vocabularies(night, night.store.open_repos(night.base, LOOKED_AT))
     aim, families = _aim(night), night.families()
     by_digest = digest_of(sorted(aim.families))
@@ -176,17 +178,17 @@ def _turn_away(
     against: Callable[[RepoRow], str | None],
 ) -> Iterator[RepoRow]:
     """Those that nothing speaks against; the others keep the reason."""
-    reasons = []
+    reasons: dict[str, str] = {}
     for repo in listed:
         why = against(repo)
         if why is None:
             yield repo
             continue
-        reasons.append((repo.name, stage, why))
+        reasons[repo.name] = why
         if len(reasons) == PART:
-            night.writer.reject(reasons)
-            reasons = []
-    night.writer.reject(reasons)
+            night.writer.reject(stage, reasons)
+            reasons = {}
+    night.writer.reject(stage, reasons)
 
 
 def _files(night: ScanNight, listed: Iterable[RepoRow], total: int) -> None:

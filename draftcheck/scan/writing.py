@@ -8,7 +8,7 @@ cut short, the next one goes on under its number, and what it noted before keeps
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
@@ -17,7 +17,6 @@ from draftcheck.judge.condensed import facts as condensed
 from draftcheck.models.refs import ModelRef
 from draftcheck.scan import changes, rows
 from draftcheck.scan.plan import PlannedPairs, repo_of
-from draftcheck.scan.schema import OPEN
 from draftcheck.scan.store import SPREAD, ScanStore, digest_of, insert, pack, stable_json
 from draftcheck.scan.tasks import FilesDone, ModelDone, TaskProblem
 from draftcheck.settings import __version__
@@ -25,6 +24,7 @@ from draftcheck.values.words import Verdict
 
 FORMAT = f"{condensed.FORMAT}:"
 """What digests of facts start with: facts in another form are read anew."""
+REOPEN = "UPDATE repos SET stage = NULL, why = NULL WHERE"
 SAME_PAIR = "target = ? AND draft = ?"
 SAME_VERDICT = f"{SAME_PAIR} AND asked = ? AND slot = ?"
 JudgeAgain = Callable[[str, str], Mapping[tuple[str, str], str]]
@@ -64,8 +64,9 @@ class ScanWriter:
 
     def stand(self, standing: rows.StandingRow) -> None:
         """Write what holds for repos that are not listed again."""
-        self.standing = standing
-        self._insert(standing, one=1)
+        if standing != self.standing:
+            self._insert(standing, one=1)
+            self.standing = standing
 
     def page(self, repos: Iterable[rows.RepoRow], walk: rows.HubWalkRow | None = None) -> None:
         """Write a page of the Hub's list, and how far the walk along it has come."""
@@ -94,58 +95,41 @@ class ScanWriter:
 
     def forget_walks(self, questions: Sequence[str]) -> None:
         """Drop how far other questions than these have come."""
-        self._execute(
-            "DELETE FROM walks WHERE question NOT IN (SELECT value FROM json_each(?))",
-            (stable_json(list(questions)),),
-        )
+        others = {walk.question for walk in self.store.read(rows.HubWalkRow)} - set(questions)
+        if others:
+            with self.store.transaction() as db:
+                db.executemany("DELETE FROM walks WHERE question = ?", [(o,) for o in others])
 
-    def reject(self, reasons: Iterable[tuple[str, str, str]]) -> None:
-        """Write why repos are no candidates: repo, stage, sentence."""
-        with self.store.transaction() as db:
-            db.executemany(
-                "UPDATE repos SET stage = ?, why = ? WHERE name = ?",
-                [(stage, why[:300], name) for name, stage, why in reasons],
-            )
+    def reject(self, stage: str, reasons: Mapping[str, str]) -> None:
+        """Write why repos are no candidates: a sentence for each."""
+        if reasons:
+            with self.store.transaction() as db:
+                db.executemany(
+                    "UPDATE repos SET stage = ?, why = ? WHERE name = ?",
+                    [(stage, why[:300], name) for name, why in reasons.items()],
+                )
 
-    def reject_unlisted(self, base: int) -> None:
-        """Write that the files of repos could not be listed."""
-        self._execute(
-            "UPDATE repos INDEXED BY repos_open SET stage = 'files', why = problem"
-            f" WHERE {OPEN} AND seen >= ? AND problem IS NOT NULL",
-            (base,),
-        )
-
-    def reject_headers(self, reasons: Iterable[tuple[str, str]]) -> None:
-        """Write which repos have a model that is in no pair; what was written before is void."""
-        self._execute(
-            "UPDATE repos INDEXED BY repos_open SET stage = NULL, why = NULL"
-            f" WHERE {OPEN} AND stage = 'header'",
-            (),
-        )
-        self.reject((name, "header", why) for name, why in reasons)
-
-    def reopen(self, names: Iterable[str]) -> None:
-        """Take repos that somebody named back, whatever speaks against them."""
-        with self.store.transaction() as db:
-            db.executemany(
-                "UPDATE repos SET stage = NULL, why = NULL WHERE name = ?"
-                " AND stage IN ('listing', 'digest')",
-                [(name,) for name in names],
-            )
+    def reopen(self, names: Collection[str]) -> None:
+        """Take repos back, whatever speaks against them."""
+        if names:
+            with self.store.transaction() as db:
+                db.executemany(f"{REOPEN} name = ?", [(name,) for name in names])
 
     def reopen_listing(self) -> None:
         """Take back whom the targets, and not their listing alone, spoke against there."""
-        self.stand(replace(self.standing, by_listing=None))
-        self._execute(
-            "UPDATE repos SET stage = NULL, why = NULL WHERE stage = 'listing'"
-            " AND json_extract(listed, '$.refused') IS NULL",
-            (),
-        )
+        refused = "json_extract(listed, '$.refused')"
+        where = f"stage = 'listing' AND {refused} IS NULL"
+        self._reopen_stage(where, replace(self.standing, by_listing=None))
 
     def reopen_digest(self) -> None:
         """Take back whom the vocabularies of the targets spoke against."""
-        self.stand(replace(self.standing, by_digest=None))
-        self._execute("UPDATE repos SET stage = NULL, why = NULL WHERE stage = 'digest'", ())
+        self._reopen_stage("stage = 'digest'", replace(self.standing, by_digest=None))
+
+    def _reopen_stage(self, where: str, standing: rows.StandingRow) -> None:
+        with self.store.transaction() as db:
+            db.execute(f"{REOPEN} {where}")
+            insert(db, standing, one=1)
+        self.standing = standing
 
     def files(self, ref: ModelRef, done: FilesDone | TaskProblem) -> None:
         """Write the list of files of a repo at a commit, or why there is none."""
