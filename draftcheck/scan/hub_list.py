@@ -112,7 +112,8 @@ def _walk(night: ScanNight, search: HubSearch, walk: HubWalkRow) -> HubWalkRow:
         dates = [_date(row) for row in page]
         if not walk.listed:
             walk = replace(walk, newest=dates[0] if dates else None)
-        if walk.until is not None and not _falling([*([last] if last else []), *dates]):
+        sorted_so = _falling([last or walk.newest, *dates])
+        if walk.until is not None and ((walk.newest or "") < walk.until or not sorted_so):
             walk = replace(walk, until=None)  # in another order there is no place to stop at
         last = dates[-1] if dates else last
         repos = _repos(page)
