@@ -45,12 +45,12 @@ Page = tuple[str | None, list[dict[str, Any]]]
 def list_hub(night: ScanNight) -> None:
     """Bring the list up to date, and find targets that were described rather than named."""
     searches = night.job.candidates
-    questions = [_question(search) for search in searches]
+    questions = [_question(night, search) for search in searches]
     night.writer.forget_walks(questions)
     night.base = night.writer.number
     done = []
     for search, question in zip(searches, questions, strict=True):
-        walk = _begin(night, search, question, questions)
+        walk = _begin(night, question)
         if walk.until is not None:
             night.base = min(night.base, walk.whole or 0)
         walk = _walk(night, search, walk)
@@ -72,31 +72,26 @@ def list_hub(night: ScanNight) -> None:
             ]  # fmt: skip
 
 
-def _question(search: HubSearch) -> str:
-    """What is asked, of whom, and by which draftcheck: others may read a row otherwise."""
-    return stable_json([settings.endpoint(), settings.__version__, asdict(search)])
+def _question(night: ScanNight, search: HubSearch) -> str:
+    """What is asked, of whom, and by which draftcheck: another may read a row otherwise.
+
+    With all that the scan asks: repos do not say whose answer they are.
+    """
+    asked = [asdict(each) for each in night.job.candidates]
+    return stable_json([settings.endpoint(), settings.__version__, asked, asdict(search)])
 
 
-def _begin(
-    night: ScanNight, search: HubSearch, question: str, questions: Sequence[str]
-) -> HubWalkRow:
+def _begin(night: ScanNight, question: str) -> HubWalkRow:
     """Where the walk for a question begins: where it stopped, at the news, or anew."""
-    number, base = night.writer.number, night.writer.standing.base
-    walks = {walk.question: walk for walk in night.store.read(HubWalkRow)}
-    known = walks.get(question)
+    number = night.writer.number
+    known = next(night.store.read(HubWalkRow, "question = ?", question), None)
     if known is None:
         return HubWalkRow(question, number, 0)
-    # A night is brief for all questions or for none: repos do not say whose answer they are.
-    alike = all(other.limit is None for other in night.job.candidates) and all(
-        other in walks and walks[other].whole in (base, number) for other in questions
-    )
     brief = (
-        search.limit is None
+        all(search.limit is None for search in night.job.candidates)
         and not night.relist
         and known.whole is not None
-        and known.known is not None
         and number - known.whole < AGAIN
-        and (known.whole == number or alike)
     )
     if known.scan == number and known.following and (known.until is None or brief):
         return known
