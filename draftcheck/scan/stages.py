@@ -131,7 +131,7 @@ def screen(night: ScanNight) -> None:
     for _ in _turn_away(night, "listing", listed, lambda repo: plan.by_listing(repo, aim)):
         night.counts["candidates"] += 1
     night.writer.stand(replace(night.writer.standing, by_listing=by_listing))
-    query = f"SELECT count(*) FROM repos INDEXED BY repos_open WHERE {OPEN} AND seen >= ? AND {NEW}"
+    query = f"SELECT count(*) FROM repos WHERE {OPEN} AND seen >= ? AND {NEW}"
     [[total]] = night.store.query(query, night.base)
     _files(night, night.store.open_repos(night.base, NEW), total)
     unlisted = night.store.open_repos(night.base, "problem IS NOT NULL AND stage IS NOT 'files'")

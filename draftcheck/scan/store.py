@@ -162,13 +162,10 @@ class ScanStore:
             for row in self.db.execute(query, values):  # noqa: UP028  one left early may outlive db
                 yield row
 
-    def read(
-        self, kind: type[T], where: str = "", *values: Any, index: str = "", most: int = -1
-    ) -> Iterator[T]:
-        """Read rows in the order of their keys; where: a condition in SQL, index: one to go by."""
+    def read(self, kind: type[T], where: str = "", *values: Any, most: int = -1) -> Iterator[T]:
+        """Read rows in the order of their keys; where: a condition in SQL."""
         table = TABLES[kind]
         query = f"SELECT {table.key}, {COLUMNS[kind]} FROM {table.name}"
-        query += f" INDEXED BY {index}" if index else ""
         query += f" WHERE {where}" if where else ""
         keys = table.key.count(",") + 1
         for found in self.query(f"{query} ORDER BY {table.key} LIMIT ?", *values, most):
@@ -233,9 +230,7 @@ class ScanStore:
     def open_repos(self, since: int, where: str = "TRUE") -> Iterator[rows.RepoRow]:
         """List repos that nothing speaks against; they may be written to meanwhile."""
         query, last = f"{schema.OPEN} AND seen >= ? AND name > ? AND {where}", ""
-        while part := list(
-            self.read(rows.RepoRow, query, since, last, index="repos_open", most=PART)
-        ):
+        while part := list(self.read(rows.RepoRow, query, since, last, most=PART)):
             yield from part
             last = part[-1].name
 
