@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -29,6 +29,13 @@ if TYPE_CHECKING:
 STORE = "draftcheck-scan.db"
 
 
+class RowLimit(WholeNumber):
+    """A number of rows; all: 0."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        return 0 if value == "all" else super().convert(value, param, ctx)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HubSearchOptions:
     """Which part of the Hub's list drafts are looked for in."""
@@ -38,10 +45,12 @@ class HubSearchOptions:
     search: str | None
     max_size: str | None
     limit: int | None
+    """So many rows; 0: all."""
 
     @property
     def anything(self) -> bool:
-        return bool(self.author or self.search or self.filters or self.max_size or self.limit)
+        words = self.author or self.search or self.filters or self.max_size
+        return bool(words) or self.limit is not None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,6 +67,7 @@ class ScanRequest:
     circumstances: Circumstances
     max_time: float | None
     trials: int | None
+    relist: bool
     retry: bool
     executor: str
     workers: int | None
@@ -102,7 +112,13 @@ class ScanRequest:
 @click.option("--search", metavar="TEXT", help="Only models with this in their names.")
 @click.option("--max-size", metavar="N", help="Only drafts of at most so many parameters: 8B.")
 @click.option(
-    "--limit", type=WholeNumber(1, 2**40), metavar="N", help="Rows of the Hub's list to look at."
+    "--limit",
+    type=RowLimit(1, 2**40),
+    metavar="N|all",
+    help="Rows of the Hub's list to look at: the N most downloaded, or all.",
+)
+@click.option(
+    "--relist", is_flag=True, help="With --limit all: list everything again, not only what is new."
 )
 @circumstances_options
 @click.option(
@@ -130,8 +146,8 @@ class ScanRequest:
 )
 @click.option("--strict", is_flag=True, help="A pinned pair that is degraded counts as broken.")
 @click.option("--offline", is_flag=True, help="Use no network: judge again what was read before.")
-@patience_option
 @click.option("--quiet", is_flag=True, help="No progress on standard error.")
+@patience_option
 @report_options("text", "json", "markdown")
 @parsed_into(ScanRequest)
 def command(request: ScanRequest) -> int:
@@ -156,6 +172,7 @@ def command(request: ScanRequest) -> int:
             max_time=request.max_time,
             retry=request.retry,
             offline=request.offline,
+            relist=request.relist,
             say=say,
         )
     emit(report.FORMATS[request.report.form](summary), request.report.output)
@@ -189,7 +206,7 @@ def _hub_search(options: HubSearchOptions) -> HubSearch:
         options.search or "",
         options.author or "",
         max_parameters=count(options.max_size, "--max-size") if options.max_size else None,
-        limit=options.limit or LIMIT,
+        limit=LIMIT if options.limit is None else options.limit or None,
     )
 
 

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 from draftcheck.models.refs import ModelRef
 from draftcheck.scan.executors import Runner
-from draftcheck.scan.rows import TargetRow, VocabularyRow
+from draftcheck.scan.rows import RepoRow, TargetRow, VocabularyRow
 from draftcheck.scan.store import ScanStore, stable_json
 from draftcheck.scan.targets import ScanJob
 from draftcheck.scan.tasks import TaskProblem, TaskSession
@@ -70,6 +70,10 @@ class ScanNight:
     say: Say
     retry: bool = False
     offline: bool = False
+    relist: bool = False
+    """Walk along the whole list of the Hub, though a part may do."""
+    base: int = 0
+    """Repos that were seen since this scan are there now."""
     counts: Counter[str] = field(default_factory=Counter)
     searched: list[str] = field(default_factory=list)
     """Targets that searches brought, in the Hub's order."""
@@ -79,8 +83,6 @@ class ScanNight:
     """Named models that could not be found."""
     vanished: dict[str, str] = field(default_factory=dict)
     """Repos that are gone since the last scan."""
-    turned_away: dict[str, str] = field(default_factory=dict)
-    """Repos that are no candidates by their listing or the digest of their vocabulary."""
     targets: Sequence[TargetRow] = ()
 
     def step(self, stage: str, done: int, total: int | None, left: float | None = None) -> None:
@@ -127,6 +129,11 @@ class ScanNight:
             else:
                 yield item, result
         yield from self.run(f"{stage}, again", work, failed)
+
+    def repo(self, name: str) -> RepoRow | None:
+        """Find a repo that is there now."""
+        query = "name = ? AND seen >= ?"
+        return next(self.store.read(RepoRow, query, name, self.base), None)
 
     def families(self) -> dict[str, str | None]:
         """List the vocabularies that were read: family by digest of the file."""

@@ -79,6 +79,46 @@ class RepoRow:
     gguf: str | None = None
     problem: str | None = None
     """Why its files could not be listed at that commit."""
+    stage: str | None = None
+    """Where something spoke against it: listing, files, digest or header."""
+    why: str | None = None
+
+    @property
+    def turned_away(self) -> bool:
+        """Whether it is no candidate; what files and headers say is looked at again."""
+        return self.stage in ("listing", "digest")
+
+
+@dataclass(frozen=True, slots=True)
+class HubWalkRow:
+    """How far the Hub's list was walked for one question."""
+
+    question: str
+    scan: Count
+    """The scan that walked last."""
+    listed: Count
+    """Rows of that walk so far."""
+    following: str | None = None
+    """The address where that walk goes on; None: it came to its end."""
+    newest: str | None = None
+    """When the first row of that walk was changed."""
+    until: str | None = None
+    """The walk may end at rows older than this; None: it goes through the whole list."""
+    known: str | None = None
+    """The newest of the last walk that came to its end."""
+    whole: Count | None = None
+    """The last scan that saw the whole list."""
+
+
+@dataclass(frozen=True, slots=True)
+class StandingRow:
+    """What holds for the rows of repos that a night does not list again."""
+
+    base: Count = 0
+    """Repos seen since this scan are there now."""
+    by_listing: str | None = None
+    """Digest of what repos were turned away by at the stage listing; None: not by one thing."""
+    by_digest: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
 """A whole night, and what changed since the last one.
 
-    stages     list the Hub           one request a page; who is there, at which commit
-               screen                 by listing, by files, by the vocabulary's digest
+    hub_list   list the Hub           one request a page; who is there, at which commit
+    stages     screen                 by listing, by files, by the vocabulary's digest
                read                   headers of targets and of who is left -> condensed facts
     verdicts   pair up                members of a target's family, heads made for it, pins
                note                   vocabularies that differ, side by side, once for all pairs
@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from draftcheck.models.sources import progress
-from draftcheck.scan import stages, verdicts
+from draftcheck.scan import hub_list, stages, verdicts
 from draftcheck.scan.executors import LocalRunner, Runner
 from draftcheck.scan.night import Say, ScanNight, StageClock, settings
 from draftcheck.scan.plan import READABLE, repo_of
@@ -68,6 +68,7 @@ def scan(
     max_time: float | None = None,
     retry: bool = False,
     offline: bool = False,
+    relist: bool = False,
     say: Say = lambda _: None,
 ) -> ScanSummary:
     """Bring the store up to date; it can be killed at any point and run again."""
@@ -76,8 +77,9 @@ def scan(
         try:
             writer, clock = ScanWriter(store, settings(job)), StageClock(max_time)
             night = ScanNight(
-                job, store, writer, executor, session(), clock, say, retry=retry, offline=offline
-            )
+                job, store, writer, executor, session(), clock, say,
+                retry=retry, offline=offline, relist=relist,
+            )  # fmt: skip
             _run(night)
         finally:
             executor.close()
@@ -90,7 +92,7 @@ def _run(night: ScanNight) -> None:
     if night.offline:
         stages.recall(night)
     else:
-        stages.list_hub(night)
+        hub_list.list_hub(night)
         stages.find_named(night)
         stages.find_missing(night)
         stages.read_targets(night)
@@ -114,14 +116,13 @@ def _causes(night: ScanNight) -> dict[str, tuple[str, str]]:
     causes = {name: ("vanished", says) for name, says in night.vanished.items()}
     for ref, problem in night.lost.items():
         causes[ref] = ("vanished" if problem.missing else "unreadable", problem.says)
-    commits = {repo.name: repo.sha for repo in stages.repos(night)}
     for model in night.store.models():
         if model.status not in READABLE:
             cause = "vanished" if model.status == "gone" else "unreadable"
             causes.setdefault(model.ref, (cause, model.problem or model.status))
-        elif why := night.turned_away.get(repo_of(model.ref)):
-            moved = commits.get(repo_of(model.ref)) != model.revision
-            causes.setdefault(model.ref, ("draft-files" if moved else "left-list", why))
+        elif (repo := night.repo(repo_of(model.ref))) and repo.turned_away:
+            moved = repo.sha != model.revision
+            causes.setdefault(model.ref, ("draft-files" if moved else "left-list", repo.why or ""))
     return causes
 
 

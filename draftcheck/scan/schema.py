@@ -74,4 +74,24 @@ CREATE TABLE changes (
 ) WITHOUT ROWID;
 """
 
-STEPS: tuple[str, ...] = (FIRST,)
+SECOND = """
+-- How far the Hub's list was walked, for each question; see hub_list.py.
+CREATE TABLE walks (
+  question TEXT PRIMARY KEY, scan INTEGER NOT NULL, listed INTEGER NOT NULL, following TEXT,
+  newest TEXT, until TEXT, known TEXT, whole INTEGER
+) WITHOUT ROWID;
+-- One row: since which scan a repo must have been seen to be there now, and what the repos that
+-- were turned away were held against.
+CREATE TABLE standing (
+  one INTEGER PRIMARY KEY CHECK (one = 1), base INTEGER NOT NULL, by_listing TEXT, by_digest TEXT
+);
+INSERT INTO standing (one, base) SELECT 1, number FROM scans ORDER BY number DESC LIMIT 1;
+DROP INDEX repos_seen;
+-- Few of many: a night must not read those that were turned away before.
+CREATE INDEX repos_open ON repos (name) WHERE coalesce(stage, '') NOT IN ('listing', 'digest');
+CREATE INDEX pairs_since ON pairs (target, since);
+"""
+OPEN = "coalesce(stage, '') NOT IN ('listing', 'digest')"
+"""Repos that are no longer, or not yet, turned away: the condition of the index repos_open."""
+
+STEPS: tuple[str, ...] = (FIRST, SECOND)

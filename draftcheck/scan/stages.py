@@ -1,10 +1,10 @@
 """The first half of a night: what there is now, who is worth reading, and reading them.
 
-list_hub, find_named and find_missing bring the list up to date (one request a page, one for each
-model that no page had); read_targets reads what was named; screen turns the others away by what
-is cheapest to know (listing, then files, then the vocabulary's digest) and reads who is left.
-Offline, recall takes the last scan's list instead. Nothing is read twice: the store knows the
-commit that each repo and model was last read at.
+After the walk along the Hub's list (hub_list.py) find_named and find_missing ask for models that
+no page had; read_targets reads what was named; screen turns the others away by what is cheapest to
+know (listing, then files, then the vocabulary's digest) and reads who is left. Offline, recall
+takes the last scan's list instead. Nothing is read twice: the store knows the commit that each
+repo and model was last read at. Repos are never all held at once: they may be millions.
 """
 
 from __future__ import annotations
@@ -13,96 +13,32 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 
-from draftcheck.models.readers.tokenizer import files as tokenizer_files
 from draftcheck.models.refs import ModelRef, parse
-from draftcheck.models.sources.hub.listing import COMMIT, HubQuery
-from draftcheck.models.sources.hub.repos import Hub
-from draftcheck.recommend import screen as recommend_screen
-from draftcheck.recommend import search as hub_search
-from draftcheck.recommend.candidates import Candidate, Rejection
-from draftcheck.recommend.search import DraftSearch
+from draftcheck.models.sources.hub.listing import COMMIT
 from draftcheck.scan import plan, tasks
-from draftcheck.scan.night import READING, ScanNight, settings
+from draftcheck.scan.night import ScanNight, settings
 from draftcheck.scan.plan import CardedModel, ScanAim
 from draftcheck.scan.rows import ModelRow, PairRow, RepoRow, TargetRow
-from draftcheck.scan.store import DAMAGED, StoreError, unpack
-from draftcheck.scan.targets import HubSearch
+from draftcheck.scan.schema import OPEN
+from draftcheck.scan.store import DAMAGED, PART, StoreError, digest_of, unpack
 from draftcheck.scan.writing import FORMAT
 
 GIVERS = 5
 """Repos that are tried for one vocabulary file."""
-
-
-def list_hub(night: ScanNight) -> None:
-    """Ask for every page of the list, and for targets that were described rather than named."""
-    hub = night.session.opener.hub
-    for search in night.job.candidates:
-        for page in _pages(hub, search):
-            night.writer.page(page)
-            night.counts["listed"] += len(page)
-            night.step("listing", night.counts["listed"], None)
-            if night.clock.over(READING):
-                night.clock.cut = True
-                return
-    for search in night.job.searches:
-        for page in _pages(hub, search):
-            night.writer.page(page)
-            night.searched += [
-                repo.name
-                for repo in page
-                if repo.kind == "full" and repo.refused is None
-                and (repo.parameters or 0) >= (search.min_parameters or 0)
-            ]  # fmt: skip
-
-
-def _pages(source: Hub, search: HubSearch) -> Iterator[list[RepoRow]]:
-    """Ask for one part of the list, page by page; names that no repo can have are left out."""
-    question = HubQuery(
-        filters=search.filters,
-        search=search.search,
-        author=search.author,
-        smallest=search.min_parameters,
-        largest=search.max_parameters,
-        fields=hub_search.LIGHT,
-        rows=search.limit,
-    )
-    for page in source.pages(question):
-        rows = (hub_search.candidate(row) for row in page)
-        yield [_repo(row) for row in rows if not isinstance(row, Rejection)]
-
-
-def _repo(row: Candidate) -> RepoRow:
-    # Heads mostly come without a vocabulary; whose they are, the targets tell.
-    bare = row.files is not None and not set(row.files) & set(tokenizer_files.FILES)
-    refused = None
-    if row.revision is None:
-        refused = "its listing names no commit"
-    elif against := recommend_screen.by_listing(row, DraftSearch(gguf=row.kind == "gguf")):
-        refused = against.saw
-    return RepoRow(
-        name=row.ref,
-        sha=row.revision or "",
-        kind="bare" if row.kind == "full" and bare else row.kind,
-        parameters=row.parameters,
-        packed=row.packed,
-        gated=row.gated,
-        bases=row.base_models,
-        downloads=row.downloads,
-        likes=row.likes,
-        refused=refused,
-    )
+NEW = "files_sha IS NOT sha"
+"""Repos whose files are not known at the commit that was listed."""
+LOOKED_AT = "files_sha = sha AND problem IS NULL"
 
 
 def find_named(night: ScanNight) -> None:
-    """Find the commits of models that were named, where no page of the list had them."""
-    listed = {repo.name: repo for repo in repos(night)}
+    """Find the commits of models that were named, where no page of this scan had them."""
     todo = []
     for text in night.job.refs():
         ref = parse(text)
         if ref.kind != "hub" or (ref.revision is not None and COMMIT.fullmatch(ref.revision)):
             night.named[text] = ref
-        elif ref.revision is None and ref.repo in listed:
-            night.named[text] = replace(ref, revision=listed[ref.repo].sha)
+        elif ref.revision is None and (sha := _seen_now(night, ref.repo)):
+            night.named[text] = replace(ref, revision=sha)
         else:
             todo.append(ref)
     for ref, result in night.read("commits", tasks.find_commit, todo):
@@ -117,8 +53,16 @@ def find_named(night: ScanNight) -> None:
             continue
         _, commit = result
         night.named[ref.text] = replace(ref, revision=commit)
-        if ref.revision is None:
+        if ref.revision is None and night.repo(ref.repo):
+            night.writer.mark_seen(ref.repo, commit)
+        elif ref.revision is None:
             night.writer.page([RepoRow(ref.repo, commit, "full")])
+
+
+def _seen_now(night: ScanNight, name: str) -> str | None:
+    """The commit of a repo that this scan listed."""
+    repo = next(night.store.read(RepoRow, "name = ? AND seen = ?", name, night.writer.number), None)
+    return repo.sha if repo else None
 
 
 def find_missing(night: ScanNight) -> None:
@@ -126,12 +70,11 @@ def find_missing(night: ScanNight) -> None:
     before = night.writer.before
     if before is None or before.get("candidates") != settings(night.job)["candidates"]:
         return  # the last scan looked at another part of the Hub
-    if night.clock.cut:
-        return
-    wanted = {plan.repo_of(pair.draft) for pair in night.store.read(PairRow)}
-    unseen = night.store.query("SELECT name FROM repos WHERE seen < ?", night.writer.number)
-    names = sorted({row[0] for row in unseen} & wanted)
-    todo = [ModelRef(name, "hub", repo=name) for name in names]
+    if night.clock.cut or night.base < night.writer.number:
+        return  # what was not listed is not held to be gone
+    wanted = sorted({plan.repo_of(pair.draft) for pair in night.store.read(PairRow)})
+    unseen = [name for name in wanted if night.store.repo(name) and not night.repo(name)]
+    todo = [ModelRef(name, "hub", repo=name) for name in unseen]
     for ref, result in night.read("missing", tasks.find_commit, todo):
         repo = ref.repo
         if not isinstance(result, tasks.TaskProblem):
@@ -146,19 +89,16 @@ def find_missing(night: ScanNight) -> None:
             night.writer.mark_seen(repo, None)
 
 
-def repos(night: ScanNight) -> Iterator[RepoRow]:
-    return night.store.read(RepoRow, "seen = ?", night.writer.number)
-
-
 def read_targets(night: ScanNight) -> None:
     """Read targets and all else that was named, before anybody is compared with them."""
-    listed = {repo.name: repo for repo in repos(night)}
     for name in night.searched:
-        night.named.setdefault(name, ModelRef(name, "hub", repo=name, revision=listed[name].sha))
-    plain = [ref for text, ref in night.named.items() if _plain(ref)]
-    _files(night, [listed[ref.repo] for ref in plain if ref.repo in listed])
-    fresh = {repo.name: repo for repo in repos(night)}
-    models = [(ref, fresh.get(ref.repo) if _plain(ref) else None) for ref in night.named.values()]
+        ref = ModelRef(name, "hub", repo=name, revision=_seen_now(night, name))
+        night.named.setdefault(name, ref)
+    named = night.named.values()
+    listed = [repo for ref in named if _plain(ref) and (repo := night.repo(ref.repo))]
+    todo = [repo for repo in listed if repo.files_sha != repo.sha]
+    _files(night, todo, len(todo))
+    models = [(ref, night.repo(ref.repo) if _plain(ref) else None) for ref in named]
     _read(night, "targets", models)
     _name_targets(night)
 
@@ -166,7 +106,7 @@ def read_targets(night: ScanNight) -> None:
 def _name_targets(night: ScanNight) -> None:
     chosen = dict.fromkeys((*night.job.all_targets(), *night.searched))
     problems: dict[str, str | None] = dict.fromkeys(chosen, "not read yet")
-    problems |= {model.ref: model.problem for model in night.store.models()}
+    problems |= {model.ref: model.problem for model in map(night.store.model, chosen) if model}
     problems |= {text: problem.says for text, problem in night.lost.items()}
     named = night.job.all_targets()
     night.targets = [
@@ -182,21 +122,36 @@ def _plain(ref: ModelRef) -> bool:
 def screen(night: ScanNight) -> None:
     """Turn repos away, the cheapest reason first, and read those that are left."""
     aim = _aim(night)
-    left = _turn_away(night, "listing", repos(night), lambda repo: plan.by_listing(repo, aim))
-    night.counts["candidates"] += len(left)
-    _files(night, left)
-    wanted = {repo.name for repo in left}
-    looked = [repo for repo in repos(night) if repo.name in wanted]
-    night.writer.reject((r.name, "files", r.problem) for r in looked if r.problem is not None)
-    left = [repo for repo in looked if repo.files_sha == repo.sha and repo.problem is None]
-    _vocabularies(night, left)
-    aim = _aim(night)
-    families = night.families()
-    left = _turn_away(night, "digest", left, lambda repo: plan.by_vocabulary(repo, aim, families))
+    named = map(night.repo, aim.named)
+    night.writer.reopen([repo.name for repo in named if repo and repo.turned_away])
+    by_listing = digest_of([aim.largest, aim.ggufs, aim.checkpoints, sorted(aim.targets)])
+    if night.writer.standing.by_listing != by_listing:
+        night.writer.reopen_listing()
+    listed = night.store.open_repos(night.base)
+    for _ in _turn_away(night, "listing", listed, lambda repo: plan.by_listing(repo, aim)):
+        night.counts["candidates"] += 1
+    night.writer.stand(replace(night.writer.standing, by_listing=by_listing))
+    query = f"SELECT count(*) FROM repos WHERE {OPEN} AND seen >= ? AND {NEW}"
+    [[total]] = night.store.query(query, night.base)
+    _files(night, night.store.open_repos(night.base, NEW), total)
+    unlisted = night.store.open_repos(night.base, "problem IS NOT NULL AND stage IS NOT 'files'")
+    night.writer.reject("files", {repo.name: repo.problem or "" for repo in unlisted})
+    _vocabularies(night, night.store.open_repos(night.base, LOOKED_AT))
+    aim, families = _aim(night), night.families()
+    by_digest = digest_of(sorted(aim.families))
+    if night.writer.standing.by_digest != by_digest:
+        night.writer.reopen_digest()
+    looked = night.store.open_repos(night.base, LOOKED_AT)
+    left = _turn_away(night, "digest", looked, lambda r: plan.by_vocabulary(r, aim, families))
+    ready = [
+        repo
+        for repo in left
+        if (repo.kind in plan.UNSEEN or repo.tokenizer in families) and repo.name not in night.named
+    ]
+    night.writer.stand(replace(night.writer.standing, by_digest=by_digest))
     # Side by side, so that a vocabulary is parsed once for all who have it.
-    left.sort(key=lambda repo: (repo.tokenizer or "", repo.name))
-    ready = [r for r in left if r.kind in plan.UNSEEN or r.tokenizer in families]
-    _read(night, "models", [(ref_of(repo), repo) for repo in ready if repo.name not in night.named])
+    ready.sort(key=lambda repo: (repo.tokenizer or "", repo.name))
+    _read(night, "models", [(ref_of(repo), repo) for repo in ready])
 
 
 def ref_of(repo: RepoRow) -> ModelRef:
@@ -208,11 +163,11 @@ def ref_of(repo: RepoRow) -> ModelRef:
 
 
 def _aim(night: ScanNight) -> ScanAim:
-    sides = {model.ref: model for model in night.store.models()}
-    targets = [sides[target.ref] for target in night.targets if target.ref in sides]
+    read = (night.store.model(target.ref) for target in night.targets)
+    targets = [model for model in read if model is not None]
     families = night.families()
-    files = {repo.name: repo.tokenizer for repo in repos(night)} if families else {}
-    kin = [families.get(files.get(target.ref) or "") for target in targets]
+    listed = (night.repo(target.ref) for target in targets)
+    kin = [families.get((repo.tokenizer if repo else None) or "") for repo in listed]
     return plan.aim(targets, kin, [ref.repo for ref in night.named.values() if ref.kind == "hub"])
 
 
@@ -221,37 +176,39 @@ def _turn_away(
     stage: str,
     listed: Iterable[RepoRow],
     against: Callable[[RepoRow], str | None],
-) -> list[RepoRow]:
+) -> Iterator[RepoRow]:
     """Those that nothing speaks against; the others keep the reason."""
-    reasons = [(repo, against(repo)) for repo in listed]
-    turned_away = {repo.name: why for repo, why in reasons if why is not None}
-    night.writer.reject((name, stage, why) for name, why in turned_away.items())
-    night.turned_away.update(turned_away)
-    return [repo for repo, why in reasons if why is None]
+    reasons: dict[str, str] = {}
+    for repo in listed:
+        why = against(repo)
+        if why is None:
+            yield repo
+            continue
+        reasons[repo.name] = why
+        if len(reasons) == PART:
+            night.writer.reject(stage, reasons)
+            reasons = {}
+    night.writer.reject(stage, reasons)
 
 
-def _files(night: ScanNight, listed: list[RepoRow]) -> None:
-    todo = [
-        ModelRef(repo.name, "hub", repo=repo.name, revision=repo.sha)
-        for repo in listed
-        if repo.files_sha != repo.sha
-    ]
-    for ref, done in night.read("files", tasks.list_files, todo):
+def _files(night: ScanNight, listed: Iterable[RepoRow], total: int) -> None:
+    todo = (ModelRef(repo.name, "hub", repo=repo.name, revision=repo.sha) for repo in listed)
+    for ref, done in night.read("files", tasks.list_files, todo, total):
         night.writer.files(ref, done)
         if isinstance(done, tasks.TaskProblem) and done.missing:
             night.vanished[ref.repo] = done.says
 
 
-def _vocabularies(night: ScanNight, listed: list[RepoRow]) -> None:
+def _vocabularies(night: ScanNight, listed: Iterable[RepoRow]) -> None:
     known = night.families()
     givers: dict[str, list[RepoRow]] = {}
     for repo in listed:
         if repo.tokenizer is not None and repo.tokenizer not in known:
-            givers.setdefault(repo.tokenizer, []).append(repo)
+            some = [*givers.get(repo.tokenizer, ()), repo]
+            givers[repo.tokenizer] = sorted(some, key=lambda r: (r.gated, r.name))[:GIVERS]
     todo = (
         tasks.VocabularyTask(digest, tuple(model_task(night, ref_of(repo)) for repo in some))
-        for digest, rows in sorted(givers.items())
-        for some in [sorted(rows, key=lambda repo: (repo.gated, repo.name))[:GIVERS]]
+        for digest, some in sorted(givers.items())
     )
     for task, done in night.read("vocabularies", tasks.read_vocabulary, todo, len(givers)):
         night.writer.vocabulary(task.digest, done)
@@ -301,34 +258,28 @@ def stored_task(night: ScanNight, model: ModelRow) -> tasks.ModelTask:
 
 def recall(night: ScanNight) -> None:
     """Go by what the last scan saw, without the network."""
-    before = night.writer.number - (not night.writer.resumed)
-    night.writer.recall(before)
+    night.base = night.writer.standing.base
     known = {model.ref: model for model in night.store.models()}
     night.searched += [row.ref for row in night.store.targets() if row.source == "search"]
     for text in (*night.job.refs(), *night.searched):
         ref = parse(text)
         revision = known[text].revision if text in known else None
         night.named[text] = replace(ref, revision=revision) if ref.kind == "hub" else ref
-    for row in night.store.rejected():
-        if row.stage in ("listing", "digest"):
-            night.turned_away[row.repo] = row.why
     _name_targets(night)
 
 
 def sides(night: ScanNight) -> dict[str, CardedModel]:
     """List the models of this scan: listed now, or named."""
     families = night.families()
-    listed: dict[str, RepoRow | None] = {}
-    for repo in repos(night):
-        listed[ref_of(repo).text] = repo
-        listed[repo.name] = repo
     models = {}
     for model in night.store.models():
-        source = listed.get(model.ref)
+        source = night.repo("/".join(model.ref.split("/")[:2]))
+        if source and model.ref not in (source.name, ref_of(source).text):
+            source = None
         if source and source.name in night.vanished:
             continue
         if model.ref not in night.named and (
-            source is None or model.ref in night.lost or source.name in night.turned_away
+            source is None or model.ref in night.lost or source.turned_away
         ):
             continue
         family = model.family or families.get((source.tokenizer if source else None) or "")

@@ -30,6 +30,8 @@ from draftcheck.scan.lock import StoreLock
 
 T = TypeVar("T")
 BUSY_SECONDS = 30.0
+PART = 1000
+"""Rows of a long table that are held at a time."""
 LARGEST = 64 << 20
 """Bytes that one packed value may have unpacked: the store is a file like any other."""
 SEEN = 5
@@ -61,6 +63,8 @@ TABLES: Mapping[type, StoreTable] = {
     rows.TargetRow: StoreTable("targets", "place, ref"),
     rows.PinRow: StoreTable("pins", "target, draft", ("engines",)),
     rows.RepoRow: StoreTable("repos", "name", spread="listed"),
+    rows.HubWalkRow: StoreTable("walks", "question"),
+    rows.StandingRow: StoreTable("standing", "one"),
     rows.RejectedRow: StoreTable("repos", "name", read_as={"repo": "name"}),
     rows.ModelRow: StoreTable("models", "ref", read_as=schema.NAMES),
     rows.VocabularyRow: StoreTable("tokenizers", "digest"),
@@ -158,13 +162,13 @@ class ScanStore:
             for row in self.db.execute(query, values):  # noqa: UP028  one left early may outlive db
                 yield row
 
-    def read(self, kind: type[T], where: str = "", *values: Any) -> Iterator[T]:
+    def read(self, kind: type[T], where: str = "", *values: Any, most: int = -1) -> Iterator[T]:
         """Read rows in the order of their keys; where: a condition in SQL."""
         table = TABLES[kind]
         query = f"SELECT {table.key}, {COLUMNS[kind]} FROM {table.name}"
         query += f" WHERE {where}" if where else ""
         keys = table.key.count(",") + 1
-        for found in self.query(f"{query} ORDER BY {table.key}", *values):
+        for found in self.query(f"{query} ORDER BY {table.key} LIMIT ?", *values, most):
             try:
                 row = _typed(kind, dict(zip(found.keys()[keys:], found[keys:], strict=True)))
             except (ValueError, TypeError, RecursionError, zlib.error) as error:
@@ -219,6 +223,16 @@ class ScanStore:
 
     def changes(self, scan: int) -> list[rows.ChangeRow]:
         return list(self.read(rows.ChangeRow, "scan = ?", scan))
+
+    def repo(self, name: str) -> rows.RepoRow | None:
+        return next(self.read(rows.RepoRow, "name = ?", name), None)
+
+    def open_repos(self, since: int, where: str = "TRUE") -> Iterator[rows.RepoRow]:
+        """List repos that nothing speaks against; they may be written to meanwhile."""
+        query, last = f"{schema.OPEN} AND seen >= ? AND name > ? AND {where}", ""
+        while part := list(self.read(rows.RepoRow, query, since, last, most=PART)):
+            yield from part
+            last = part[-1].name
 
     def rejected(self) -> Iterator[rows.RejectedRow]:
         """List repos that are no candidates, with the stage and the reason."""

@@ -19,6 +19,8 @@ COUNT = re.compile(r"(\d{1,12}(?:\.\d{1,3})?) ?([KMBT]?)", re.IGNORECASE)
 UNITS = {"": 1, "K": 10**3, "M": 10**6, "B": 10**9, "T": 10**12}
 LIMIT = 100_000
 """Rows of the Hub's list, the most downloaded first, unless the user says otherwise."""
+ALL = "all"
+"""In the place of a limit: every row of the Hub's list."""
 FOUND = 20
 """Targets that a search brings, unless the user says otherwise."""
 LONGEST_FILE = 4 << 20
@@ -37,7 +39,8 @@ class HubSearch:
     author: str = ""
     min_parameters: int | None = None
     max_parameters: int | None = None
-    limit: int = LIMIT
+    limit: int | None = LIMIT
+    """The most downloaded, so many; None: all that there are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,6 +210,12 @@ SEARCH: Mapping[str, Reader] = {
     "max_parameters": _count,
     "limit": _sensible(int, most=10_000_000, words="is no number of models"),
 }  # fmt: skip
+
+
+def _rows(value: Any, where: str, name: str) -> int | None:
+    return None if value == ALL else SEARCH["limit"](value, where, name)
+
+
 TRIAL: Mapping[str, Reader] = {
     "per_target": _sensible(int, least=0), "backend": _sensible(str),
     "tokens": _sensible(int, least=0), "prompts": _sensible(int, least=0),
@@ -233,7 +242,8 @@ def _job(root: Mapping[str, Any], where: str) -> ScanJob:
         engines = target.get("engines", ())
         pins += [PinRow(target["ref"], draft, engines) for draft in target.get("pins", ())]
     place = f"{where}: candidates"
-    drafts = [_read(row, {**SEARCH, "refs": _texts}, place) for row in top.get("candidates", ())]
+    readers = {**SEARCH, "limit": _rows, "refs": _texts}
+    drafts = [_read(row, readers, place) for row in top.get("candidates", ())]
     named = [ref for row in drafts for ref in row.pop("refs", ())]
     searches = [_read({"limit": FOUND, **row}, SEARCH, f"{where}: search") for row in
                 top.get("search", ())]  # fmt: skip

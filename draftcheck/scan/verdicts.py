@@ -36,7 +36,11 @@ Notes = dict[tuple[str, str] | None, Mapping[str, Any]]
 def pair_up(night: ScanNight, sides: Mapping[str, CardedModel]) -> PlannedPairs:
     """Decide who is held against whom; everybody else keeps a reason."""
     pairs = plan.pairs([target.ref for target in night.targets], sides, night.job.pins)
-    night.writer.reject((plan.repo_of(ref), "header", why) for ref, why in pairs.rejected.items())
+    rejected = {plan.repo_of(ref): why for ref, why in pairs.rejected.items()}
+    known = {repo.name: repo.why for repo in night.store.open_repos(0, "stage = 'header'")}
+    night.writer.reopen(known.keys() - rejected.keys())
+    new = {name: why for name, why in rejected.items() if known.get(name) != why[:300]}
+    night.writer.reject("header", new)
     night.counts["pairs"] = len(pairs)
     return pairs
 

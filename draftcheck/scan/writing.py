@@ -8,7 +8,7 @@ cut short, the next one goes on under its number, and what it noted before keeps
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
@@ -24,6 +24,7 @@ from draftcheck.values.words import Verdict
 
 FORMAT = f"{condensed.FORMAT}:"
 """What digests of facts start with: facts in another form are read anew."""
+REOPEN = "UPDATE repos SET stage = NULL, why = NULL WHERE"
 SAME_PAIR = "target = ? AND draft = ?"
 SAME_VERDICT = f"{SAME_PAIR} AND asked = ? AND slot = ?"
 JudgeAgain = Callable[[str, str], Mapping[tuple[str, str], str]]
@@ -43,6 +44,7 @@ class ScanWriter:
             self.first = (
                 db.execute("SELECT 1 FROM scans WHERE state = 'complete'").fetchone() is None
             )
+            self.standing = next(store.read(rows.StandingRow), rows.StandingRow())
             db.execute(
                 "INSERT INTO scans (number, state, started, draftcheck, settings)"
                 " VALUES (?, 'running', ?, ?, ?) ON CONFLICT (number) DO UPDATE SET state ="
@@ -60,7 +62,14 @@ class ScanWriter:
             for pin in pins:
                 insert(db, pin)
 
-    def page(self, repos: Iterable[rows.RepoRow]) -> None:
+    def stand(self, standing: rows.StandingRow) -> None:
+        """Write what holds for repos that are not listed again."""
+        if standing != self.standing:
+            self._insert(standing, one=1)
+            self.standing = standing
+
+    def page(self, repos: Iterable[rows.RepoRow], walk: rows.HubWalkRow | None = None) -> None:
+        """Write a page of the Hub's list, and how far the walk along it has come."""
         values = []
         for repo in repos:
             about = {name: getattr(repo, name) for name in SPREAD["listed"]}
@@ -74,6 +83,8 @@ class ScanWriter:
                 " listed = excluded.listed, why = excluded.why, stage = excluded.stage",
                 values,
             )
+            if walk is not None:
+                insert(db, walk)
 
     def mark_seen(self, name: str, sha: str | None) -> None:
         """Mark a repo that no page had as there; sha: its commit, where it could be asked."""
@@ -82,17 +93,43 @@ class ScanWriter:
             (self.number, sha, name),
         )
 
-    def recall(self, before: int) -> None:
-        """Mark all that an earlier scan saw as seen again."""
-        self._execute("UPDATE repos SET seen = ? WHERE seen = ?", (self.number, before))
+    def forget_walks(self, questions: Sequence[str]) -> None:
+        """Drop how far other questions than these have come."""
+        others = {walk.question for walk in self.store.read(rows.HubWalkRow)} - set(questions)
+        if others:
+            with self.store.transaction() as db:
+                db.executemany("DELETE FROM walks WHERE question = ?", [(o,) for o in others])
 
-    def reject(self, reasons: Iterable[tuple[str, str, str]]) -> None:
-        """Write why repos are no candidates: repo, stage, sentence."""
+    def reject(self, stage: str, reasons: Mapping[str, str]) -> None:
+        """Write why repos are no candidates: a sentence for each."""
+        if reasons:
+            with self.store.transaction() as db:
+                db.executemany(
+                    "UPDATE repos SET stage = ?, why = ? WHERE name = ?",
+                    [(stage, why[:300], name) for name, why in reasons.items()],
+                )
+
+    def reopen(self, names: Collection[str]) -> None:
+        """Take repos back, whatever speaks against them."""
+        if names:
+            with self.store.transaction() as db:
+                db.executemany(f"{REOPEN} name = ?", [(name,) for name in names])
+
+    def reopen_listing(self) -> None:
+        """Take back whom the targets, and not their listing alone, spoke against there."""
+        refused = "json_extract(listed, '$.refused')"
+        where = f"stage = 'listing' AND {refused} IS NULL"
+        self._reopen_stage(where, replace(self.standing, by_listing=None))
+
+    def reopen_digest(self) -> None:
+        """Take back whom the vocabularies of the targets spoke against."""
+        self._reopen_stage("stage = 'digest'", replace(self.standing, by_digest=None))
+
+    def _reopen_stage(self, where: str, standing: rows.StandingRow) -> None:
         with self.store.transaction() as db:
-            db.executemany(
-                "UPDATE repos SET stage = ?, why = ? WHERE name = ?",
-                [(stage, why[:300], name) for name, stage, why in reasons],
-            )
+            db.execute(f"{REOPEN} {where}")
+            insert(db, standing, one=1)
+        self.standing = standing
 
     def files(self, ref: ModelRef, done: FilesDone | TaskProblem) -> None:
         """Write the list of files of a repo at a commit, or why there is none."""
@@ -102,8 +139,8 @@ class ScanWriter:
         else:
             values = (ref.revision, pack(done.body), done.tokenizer, done.gguf, None)
         self._execute(
-            "UPDATE repos SET files_sha = ?, files = ?, tokenizer = ?, gguf = ?, problem = ?"
-            " WHERE name = ?",
+            "UPDATE repos SET files_sha = ?, files = ?, tokenizer = ?, gguf = ?, problem = ?,"
+            " stage = NULL, why = NULL WHERE name = ?",
             (*values, ref.repo),
         )
 
@@ -149,8 +186,8 @@ class ScanWriter:
         """Mark the models of a repo that vanished."""
         self._execute(
             "UPDATE models SET status = 'gone', problem = ?, passing = 0, tried = NULL,"
-            " scan = ? WHERE ref = ? OR substr(ref, 1, ?) = ?",  # or a file of that repo
-            (says[:1000], self.number, repo, len(repo) + 1, f"{repo}/"),
+            " scan = ? WHERE ref = ? OR (ref > ? AND ref < ?)",  # or a file of that repo
+            (says[:1000], self.number, repo, f"{repo}/", f"{repo}0"),
         )
 
     def notes(self, key: tuple[str, str], body: Mapping[str, Any]) -> None:
@@ -278,9 +315,9 @@ class ScanWriter:
             " (SELECT facts FROM models WHERE facts IS NOT NULL)"
         )
 
-    def _insert(self, row: Any) -> None:
+    def _insert(self, row: Any, **more: Any) -> None:
         with self.store.transaction() as db:
-            insert(db, row)
+            insert(db, row, **more)
 
     def _execute(self, query: str, values: Sequence[Any]) -> None:
         with self.store.transaction() as db:

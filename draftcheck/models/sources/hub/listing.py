@@ -28,7 +28,7 @@ MAX_SIZE = 1 << 50
 COMMIT = re.compile(r"[0-9a-f]{40}")
 SHA256 = re.compile(r"[0-9a-f]{64}")
 REPO = re.compile(r"[A-Za-z0-9_][\w.-]{0,95}/[A-Za-z0-9_][\w.-]{0,95}", re.ASCII)
-MAX_ROWS = 1_000_000
+MAX_ROWS = 10_000_000
 PAGE = 1000
 """Rows that a page of the public Hub has at most."""
 MODELS = "the list of models"

@@ -106,18 +106,21 @@ class Hub:
         """The name that a repo has now, and the commit that a revision means."""
         return listing.commit_now(self._web, repo, revision)
 
-    def pages(self, question: HubQuery) -> Iterator[list[dict[str, Any]]]:
+    def pages(
+        self, question: HubQuery, start: str | None = None
+    ) -> Iterator[tuple[str | None, list[dict[str, Any]]]]:
+        """Pages of the list of models, each with the address where one can go on later."""
         if self.offline:
             raise OfflineError("the Hub cannot be listed without the network")
         web = self._web.branch(timeout=LONG)
-        place: str | None = None
+        place = start
         failures = 0
         while True:  # a long list is worth more patience than a single answer
             try:
                 for following, page in listing.pages(web, question, place):
                     place, failures = following, 0
                     question = replace(question, rows=question.rows - len(page))
-                    yield page
+                    yield place, page
                     if place is None:
                         return
                 return
