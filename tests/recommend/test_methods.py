@@ -168,6 +168,7 @@ def test_own_layers_that_were_measured(offline: Any, tmp_path: Path) -> None:
 
 def test_the_hub_s_word_for_a_packing(hub: Hub, draftcheck: Draftcheck) -> None:
     """Its tags come with the list of files: nothing more is asked for, and they are kept."""
+    pytest.importorskip("huggingface_hub")
     base = "openai/gpt-oss-120b"
     tags = (f"base_model:{base}", f"base_model:quantized:{base}")
     hub.add_repo("packer/renamed", models.checkpoint(models.BIG, words=600), tags=tags)
