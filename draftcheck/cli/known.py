@@ -39,12 +39,16 @@ def command(
 ) -> int:
     """Show published acceptance and publishers' pairs for TARGET, with their sources.
 
-    Nothing is read but draftcheck's own tables: names match across quantisations, no model is
-    opened and nobody is asked. TARGET may also be a speculation_profile.json: what it says, and
-    how to try an engine with a draft of that acceptance before there is one.
+    The answer comes from draftcheck's own tables, and nobody is asked. Names match across
+    quantisations; of a model on this disk or in the cache, what it says it was packed from counts,
+    too. TARGET may also be a speculation_profile.json: what it says, and how to try an engine with
+    a draft of that acceptance before there is one.
     """
     from draftcheck.evidence import check as rows
     from draftcheck.evidence import known, profiles, published
+    from draftcheck.evidence.matching import ModelNames, plain
+    from draftcheck.models.bases import packed
+    from draftcheck.models.read import known_bases
     from draftcheck.report import known as report
 
     if check:
@@ -57,11 +61,12 @@ def command(
         return 0
     if not target:
         raise click.UsageError("Missing argument 'TARGET'.")
-    if target.endswith(".json"):
+    if target.endswith(".json") and not target.endswith(".facts.json"):
         read = profiles.load(Path(target))
         emit(report.PROFILE[form](read, target), output)
         return 0
-    ways = known.ways(target, draft, work=work, engine=engine)
+    names = ModelNames(plain(target), packed(known_bases(target)))
+    ways = known.ways(names, draft, work=work, engine=engine)
     if profile is not None:
         known.profile(ways).write(profile)
     emit(report.FORMATS[form](report.KnownAnswer(target, draft, work, ways)), output)

@@ -7,18 +7,22 @@ up: each stands for itself, with its source.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from typing import TypeVar, get_args
 
 from draftcheck import versions
 from draftcheck.errors import UsageError
 from draftcheck.evidence import published
-from draftcheck.evidence.matching import Match, match, stem
+from draftcheck.evidence.matching import Match, ModelNames, plain
 from draftcheck.evidence.profiles import SpeculationProfile
 from draftcheck.evidence.published import OWN, PublishedFigure, PublishedPair
+from draftcheck.models import names
 from draftcheck.rulebook import book
 
-TAKES = {"draft_model": "full", "p-eagle": "peagle"}
+TAKES = {"draft_model": "full", "p-eagle": "peagle", "pard": "full"}
 """Methods whose drafts the rulebook calls otherwise."""
+R = TypeVar("R", PublishedFigure, PublishedPair)
 REFUSES = {"refuses", "crashes", "unknown"}
 WITHOUT_FILES = {"always", "draft_is_full_model"}
 """Checks whose outcome for a head is known before a file of it is read."""
@@ -77,7 +81,11 @@ def _weight(row: PublishedFigure) -> tuple[bool, bool, float]:
 
 
 def ways(
-    target: str, draft: str | None = None, *, work: str | None = None, engine: str | None = None
+    target: ModelNames,
+    draft: str | None = None,
+    *,
+    work: str | None = None,
+    engine: str | None = None,
 ) -> list[KnownWay]:
     """Best first."""
     if engine is not None:
@@ -86,19 +94,23 @@ def ways(
 
     def way(who: str, method: str, how: Match, of: str) -> KnownWay:
         one = found.setdefault((who, method), KnownWay(who, method, how))
-        one.how = "same" if how == "same" else one.how
+        one.how = min(one.how, how, key=get_args(Match).index)
         one.targets.add(of)
         return one
 
-    text = stem(target)
-    for pair in published.pairs(text):
-        if (how := match(target, pair.target)) and _asked(pair.draft, pair.method, draft):
+    for pair in _holding(published.pairs, target):
+        if (how := target.match(pair.target)) and _asked(pair.draft, pair.method, draft):
             way(published.repo(pair.draft), pair.method, how, pair.target).pairs.append(pair)
-    for row in published.figures(text):
-        if (how := match(target, row.target)) and _asked(row.who, row.method, draft):
+    for row in _holding(published.figures, target):
+        if (how := target.match(row.target)) and _asked(row.who, row.method, draft):
             way(published.repo(row.who), row.method, how, row.target).figures.append(row)
     kept = [one for one in found.values() if engine is None or _runs_in(one, engine)]
-    return sorted(kept, key=lambda one: _order(one, target, work))
+    return sorted(kept, key=lambda one: _order(one, target.own, work))
+
+
+def _holding(read: Callable[[str], tuple[R, ...]], model: ModelNames) -> Iterable[R]:
+    """Rows that hold one of a model's names somewhere."""
+    return dict.fromkeys(row for stem in model.stems for row in read(stem))
 
 
 def profile(found: list[KnownWay]) -> SpeculationProfile:
@@ -126,18 +138,21 @@ def _weight_by_position(row: PublishedFigure) -> tuple[bool, float]:
     return (not row.second_hand, sum(row.by_position))
 
 
-def best_figure(target: str, draft: str | None) -> PublishedFigure | None:
+def best_figure(target: ModelNames, draft: ModelNames | None) -> PublishedFigure | None:
     """The best figure of a pair; of the target's own layers without a draft."""
-    rows = [
-        row for row in published.figures(stem(target))
-        if match(target, row.target)
-        and (row.draft == OWN if draft is None else row.draft and match(draft, row.draft))
-    ]  # fmt: skip
-    return KnownWay(draft or OWN, "", "same", figures=rows).best(None)
+    return KnownWay(OWN, "", "id", figures=list(figures_of(target, draft))).best(None)
+
+
+def figures_of(target: ModelNames, draft: ModelNames | None) -> Iterator[PublishedFigure]:
+    """Of a pair, or of the target's own layers."""
+    for row in _holding(published.figures, target):
+        same = row.draft == OWN if draft is None else row.draft and draft.match(row.draft)
+        if same and target.match(row.target):
+            yield row
 
 
 def _asked(who: str, method: str, draft: str | None) -> bool:
-    return draft is None or draft == method or match(draft, who) is not None
+    return draft is None or draft == method or ModelNames(plain(draft)).match(who) is not None
 
 
 def _runs_in(way: KnownWay, engine: str) -> bool:
@@ -148,15 +163,17 @@ def _runs_in(way: KnownWay, engine: str) -> bool:
 def _order(way: KnownWay, target: str, work: str | None) -> tuple[float, ...]:
     best = way.best(work)
     length = best.length.middle if best is not None and best.length is not None else 0.0
-    named = _named_by(way, target)
+    named = named_by(way, target)
     if work is not None:
         return (not way.public, not length, bool(best and best.tree), -length, named)
     return (not way.public, named, bool(best and best.tree), -length)
 
 
-def _named_by(way: KnownWay, target: str) -> int:
+def named_by(way: KnownWay, target: str) -> int:
     """0: the target's own publisher … 4: nobody; it was only measured."""
-    owners = {name.partition("/")[0].lower() for name in (target, *way.targets)}
+    # Who only packs a model is not its publisher, unless that packing is asked about.
+    originals = [name for name in way.targets if names.short(name) == name.partition("/")[2]]
+    owners = {name.partition("/")[0].lower() for name in (target, *originals)}
     theirs = way.draft == OWN or way.draft.partition("/")[0].lower() in owners
     if way.pairs and theirs and way.method != "draft_model":
         return 0

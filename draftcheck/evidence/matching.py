@@ -2,23 +2,56 @@
 
 from __future__ import annotations
 
-from typing import Literal
+import re
+from collections.abc import Sequence
+from typing import Literal, NamedTuple
 
 from draftcheck.evidence import published
-from draftcheck.models import names
+from draftcheck.models import bases, names
+from draftcheck.values.facts import ModelFacts
 
-Match = Literal["same", "packing"]
-"""The same id; the same model under another id: quantised, converted, copied."""
-
-
-def stem(asked: str) -> str:
-    """What every row that matches has somewhere in it; \n, which no row has, for no name."""
-    found = names.short(asked).lower()
-    return found if len(found) >= names.SHORTEST else "\n"
+Match = Literal["id", "name", "base model"]
+"""The same id; a name of the same stem; the model that the one asked for says it is packed from."""
+REVISION_OR_TAG = re.compile(r"[@:].*")
+SNAPSHOT = re.compile(r"models--([\w.-]+?)--([\w.-]+?)[/\\]snapshots[/\\][0-9a-f]{40}[/\\]?")
+"""A model in the Hub's cache: the name of its last folder is a commit."""
 
 
-def match(asked: str, row: str) -> Match | None:
-    """asked: an id, a file or a folder."""
-    if asked.lower() == published.repo(row).lower():
-        return "same"
-    return "packing" if stem(asked) == names.short(published.repo(row)).lower() else None
+class ModelNames(NamedTuple):
+    """What a model is called: an id, a file or a folder; and what it is another packing of."""
+
+    own: str
+    packed_from: Sequence[str] = ()
+
+    @classmethod
+    def of(cls, facts: ModelFacts) -> ModelNames:
+        return cls(plain(facts.called), bases.packed(facts.bases))
+
+    @property
+    def stems(self) -> list[str]:
+        """What every row that matches has somewhere in it, in small letters."""
+        found = dict.fromkeys(_stem(name) for name in (self.own, *self.packed_from))
+        return [stem for stem in found if len(stem) >= names.SHORTEST]
+
+    def match(self, row: str) -> Match | None:
+        """How a published id means this model."""
+        repo = published.repo(row)
+        if self.own.lower() == repo.lower():
+            return "id"
+        stem = _stem(repo)
+        if len(stem) < names.SHORTEST:
+            return None
+        if _stem(self.own) == stem:
+            return "name"
+        return "base model" if stem in map(_stem, self.packed_from) else None
+
+
+def plain(ref: str) -> str:
+    """A repo without revision and quantisation; of the Hub's cache the repo, not the folder."""
+    if (snapshot := SNAPSHOT.search(ref)) is not None:
+        return f"{snapshot[1]}/{snapshot[2]}"
+    return ref if "\\" in ref or ref.startswith(("/", ".")) else REVISION_OR_TAG.sub("", ref)
+
+
+def _stem(name: str) -> str:
+    return names.short(name).lower()

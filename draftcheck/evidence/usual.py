@@ -7,9 +7,9 @@ from typing import Literal
 
 import msgspec
 
-from draftcheck.evidence import published
-from draftcheck.evidence.matching import match, stem
-from draftcheck.evidence.published import OWN, PublishedFigure
+from draftcheck.evidence.known import figures_of
+from draftcheck.evidence.matching import ModelNames, plain
+from draftcheck.evidence.published import PublishedFigure
 from draftcheck.rulebook import files
 from draftcheck.rulebook.files import RuleRow, Text
 
@@ -67,12 +67,10 @@ def usual(target: str, draft: str | None, tokens: int, tokens_per_pass: float) -
 
 def _rows(target: str, draft: str | None) -> Iterable[PublishedFigure]:
     """Chains of this pair; random prompts and floors of tests say nothing about it."""
-    for row in published.figures(stem(target)):
+    named = None if draft is None else ModelNames(plain(draft))
+    for row in figures_of(ModelNames(plain(target)), named):
         length = row.length
-        if row.tree or row.work == "random" or length is None or length.high is None:
-            continue
-        same = row.draft == OWN if draft is None else row.draft and match(draft, row.draft)
-        if same and match(target, row.target):
+        if not row.tree and row.work != "random" and length is not None and length.high is not None:
             yield row
 
 

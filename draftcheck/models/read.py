@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
-from draftcheck.errors import GatedError, ReadError
+from draftcheck.errors import GatedError, ReadError, UsageError
 from draftcheck.models import stored
 from draftcheck.models.opening import OpenedModel, Opener
 from draftcheck.models.readers import config, conversion, heads, jsonfile
@@ -12,7 +13,7 @@ from draftcheck.models.readers.gguf import facts as gguf
 from draftcheck.models.readers.tokenizer import files as tokenizer
 from draftcheck.models.readers.weights import files as weights
 from draftcheck.models.readers.weights import quantised, soundness
-from draftcheck.models.refs import ModelRef
+from draftcheck.models.refs import ModelRef, parse
 from draftcheck.values.facts import ModelFacts
 
 SMALL_FILES = ("tokenizer_config.json", weights.INDEX)
@@ -70,6 +71,23 @@ def read_opened(model: OpenedModel) -> ModelFacts:
         return _read_closed(model, error)
 
 
+def known_bases(text: str) -> Mapping[str, str]:
+    """What a model says it was made from, as far as it is on this disk; nothing where it is not."""
+    opener = Opener(offline=True)
+    try:
+        ref = parse(text)
+        if ref.kind == "facts":
+            return stored.load(ref.path, ref.text).bases
+        model = opener.open(ref)
+        if model.gguf is not None and not model.remote:
+            return gguf.read(model.source, model.gguf, text).bases
+        return model.source.bases()
+    except (ReadError, UsageError):
+        return {}
+    finally:
+        opener.close()
+
+
 def _share(models: list[OpenedModel]) -> None:
     """A tokenizer file that one side has on this disk is not downloaded for another."""
     here = [model.source for model in models if model.kind == "folder"]
@@ -119,6 +137,7 @@ def _read_files(model: OpenedModel, *, whole: bool, lean: bool, deep: bool) -> M
         kind=model.kind,
         name=model.name,
         revision=model.source.revision,
+        bases={**model.source.bases(), **facts.bases},
         notes=(*model.notes, *facts.notes),
         download=model.download,
         downloaded=model.downloaded,

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from draftcheck.errors import ReadError
-from draftcheck.evidence.matching import match
+from draftcheck.evidence.matching import ModelNames, plain
 from draftcheck.judge import questions
 from draftcheck.judge.compare import compare
 from draftcheck.judge.decide import judge_methods, usable
@@ -132,7 +132,7 @@ class PublishChecks:
         bases = card.listed("base_model")
         if not bases:
             yield _found("PUB003", "no `base_model` in the header")
-        if bases and self.named and not any(match(base, self.named) for base in bases):
+        if bases and self.named and not any(_same(base, self.named) for base in bases):
             said = "the config says" if self.named == self.draft.verifier else "it is for"
             yield _found("PUB004", f"base_model is {bases[0]}, {said} {self.named}")
         if not any(word in card.text.lower() for word in THINKING):
@@ -146,7 +146,7 @@ class PublishChecks:
         for one in card.commands:
             where = f"{one.engine}, line {one.place.line}"
             draft, target = one.draft, one.target
-            if draft is not None and not match(draft.text, self.draft.called):
+            if draft is not None and not _same(draft.text, self.draft.called):
                 yield _found("PUB006", f"{where}: {draft.text}")
             if target is not None and self.named and not self._either(target.text):
                 yield _found("PUB007", f"{where}: {target.text}, not {self.named}")
@@ -161,7 +161,11 @@ class PublishChecks:
 
     def _either(self, name: str) -> bool:
         """The target, or the head itself: vLLM serves a speculator by its own name."""
-        return bool(match(name, self.named or "") or match(name, self.draft.called))
+        return _same(name, self.named or "") or _same(name, self.draft.called)
+
+
+def _same(name: str, other: str) -> bool:
+    return ModelNames(plain(name)).match(plain(other)) is not None
 
 
 def _found(rule: str, saw: str) -> Finding:

@@ -1,16 +1,18 @@
 """The order of drafts: by what is known, never by guesses dressed as numbers.
 
-A measured speed-up comes first, then acceptance that others published of the very pair. Without
-both: the verdict, the acceptance from which the draft pays, its cache per token, how the
-vocabularies are related; popularity breaks ties.
+What was measured here comes first, then what others published of the very pair: what the target's
+own publisher names before all others. Without both: the verdict, the acceptance from which the
+draft pays, its cache per token, how the vocabularies are related; popularity breaks ties.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Literal
 
-from draftcheck.evidence.known import best_figure
+from draftcheck.evidence.known import KnownWay, named_by, ways
+from draftcheck.evidence.matching import ModelNames, plain
 from draftcheck.evidence.published import PublishedFigure
 from draftcheck.judge.decide import BEST_FIRST
 from draftcheck.recommend.records import TrialRecord
@@ -29,6 +31,13 @@ RELATED = {
     Relation.DIFFERS: "some other tokens",
 }
 """How the vocabularies are related, the closest first."""
+KnownBy = Literal["measured", "published", "modelled", "rules"]
+TIERS: Mapping[KnownBy, int] = {"measured": 0, "published": 1, "modelled": 2, "rules": 2}
+Order = tuple[float, ...]
+BEHIND = 9
+"""What was measured to be no faster than no draft."""
+WORTHLESS = 1.05
+"""Tokens per pass up to which a draft is broken rather than bad."""
 TIED = {
     "verifier": "that names this target",
     "verifier of its base": "made for the model that this target was made from",
@@ -45,14 +54,28 @@ class RankedDraft:
     judged: JudgedCandidate
     why: str
     record: TrialRecord | None = None
-    published: PublishedFigure | None = None
-    """What others measured of the pair."""
+    way: KnownWay | None = None
+    """What others published of the pair; None where it was measured here."""
+    named_by: int = 0
+    """By whom: 0 the target's own publisher … 4 nobody, it was only measured."""
+
+    @property
+    def published(self) -> PublishedFigure | None:
+        return self.way.best(None) if self.way is not None else None
 
     @property
     def speedup(self) -> float | None:
         """Of a real run, else of the engine's modelled passes, else as the trial has it."""
         modelled = served(self.judged, self.record)
         return modelled or (self.record.speedup if self.record else None)
+
+    @property
+    def known_by(self) -> KnownBy:
+        if self.speedup is not None or (self.record and self.record.longest):
+            return "measured"
+        if self.way is not None and (self.published is None or self.expected[1] > 1.0):
+            return "published"
+        return "rules" if self.break_even is None else "modelled"
 
     @property
     def expected(self) -> tuple[bool, float]:
@@ -80,21 +103,29 @@ def served(judged: JudgedCandidate, record: TrialRecord | None) -> float | None:
     return max(gains, default=None)
 
 
-def rank(judged: Iterable[JudgedCandidate], target: str, records: Records) -> list[RankedDraft]:
-    """Order drafts, best first; equal ones by popularity, then by name."""
+def rank(
+    judged: Iterable[JudgedCandidate],
+    target: str,
+    records: Records,
+    names: ModelNames | None = None,
+) -> list[RankedDraft]:
+    """Order drafts, best first; equal ones by popularity, then by name.
+
+    names: what the target is called elsewhere.
+    """
     rows = []
+    names = names or ModelNames(plain(target))
+    known = ways(names)
     for entry in judged:
         record = records.get((target, entry.candidate.ref))
         if record is not None and record.broken:
             continue
-        told = None if record else best_figure(_plain(target), _plain(entry.candidate.ref))
-        rows.append(RankedDraft(entry, why(entry, record, told), record, told))
-    return sorted(rows, key=_key)
-
-
-def _plain(ref: str) -> str:
-    """A repo without revision and quantisation."""
-    return ref.partition("@")[0].partition(":")[0]
+        draft = ModelNames(plain(entry.candidate.ref))
+        told = None if record else next((way for way in known if draft.match(way.draft)), None)
+        place = 0 if told is None else named_by(told, names.own)
+        row = RankedDraft(entry, "", record, told, place)
+        rows.append(replace(row, why=why(entry, record, row.published)))
+    return sorted(rows, key=rank_key)
 
 
 def why(
@@ -138,19 +169,34 @@ def nbytes(count: int) -> str:
     return f"{count / 1024:,.0f} KiB" if count >= 10 * 1024 else f"{count:,} bytes"
 
 
-def _key(row: RankedDraft) -> tuple[object, ...]:
+def evidence_order(row: RankedDraft) -> Order:
+    """By what is known of its worth: the smaller, the better."""
+    if row.known_by == "measured" and row.record is not None:
+        return measured_order(row.record, row.speedup)
+    (modelled, expected), figure = row.expected, row.published
+    tree = figure is not None and bool(figure.tree)
+    return (TIERS[row.known_by], row.named_by != 0, not modelled, row.named_by, tree, -expected)
+
+
+def published_order(way: KnownWay, names: ModelNames) -> Order:
+    """The same of what was not read here."""
+    best, place = way.best(None), named_by(way, names.own)
+    length = best.length.middle if best is not None and best.length is not None else 0.0
+    return (TIERS["published"], place != 0, True, place, bool(best and best.tree), -length)
+
+
+def measured_order(record: TrialRecord, speedup: float | None) -> Order:
+    """A trial that timed nothing stands behind those that did."""
+    gains = record.longest > WORTHLESS if speedup is None else speedup > 1.0
+    tier = TIERS["measured"] if gains else BEHIND
+    return (tier, False, speedup is None, -(record.longest if speedup is None else speedup))
+
+
+def rank_key(row: RankedDraft) -> tuple[object, ...]:
     judged, price = row.judged, row.judged.price
-    measured, (modelled, expected) = row.speedup, row.expected
-    pays = 3 if measured is not None else 2
-    if measured is not None and measured > 1.0:
-        pays = 0
-    elif measured is None and expected > 1.0:
-        pays = 1
     kept = price.kv_per_token
     return (
-        pays,
-        not modelled,
-        -(measured or expected),
+        *evidence_order(row),
         BEST_FIRST.index(judged.verdict),
         row.break_even is None,
         row.break_even or 0.0,

@@ -41,6 +41,11 @@ class TrialRecord:
     tokens_per_pass: Mapping[int, float] = field(default_factory=dict)
     """By draft length: what an engine's speed-up follows from."""
 
+    @property
+    def longest(self) -> float:
+        """Most tokens per pass; 0: none was measured."""
+        return max(self.tokens_per_pass.values(), default=0.0)
+
 
 def load(paths: Iterable[Path]) -> dict[tuple[str, str], TrialRecord]:
     """Read reports in files and folders; of several about one pair, the last by name counts."""

@@ -20,12 +20,14 @@ from __future__ import annotations
 import itertools
 import os
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from draftcheck.errors import ReadError, UsageError
+from draftcheck.evidence.known import ways
+from draftcheck.evidence.matching import ModelNames
 from draftcheck.judge import questions
 from draftcheck.judge.compare import compare
 from draftcheck.judge.condensed import facts as condensed
@@ -37,11 +39,11 @@ from draftcheck.recommend import local, reading, screen
 from draftcheck.recommend import records as trials
 from draftcheck.recommend import search as hub
 from draftcheck.recommend.candidates import Candidate, Rejection
+from draftcheck.recommend.methods import RankedMethod, rank_methods, unread_ways, uses_own_layers
 from draftcheck.recommend.ranking import RankedDraft, Records, rank
 from draftcheck.recommend.reading import CandidateContext, CandidateReader, Result, Say, quiet
 from draftcheck.recommend.screen import JudgedCandidate
 from draftcheck.recommend.search import DraftSearch
-from draftcheck.rulebook import book
 from draftcheck.trial.backends.backend import HEADS
 from draftcheck.values.circumstances import Circumstances
 from draftcheck.values.facts import ModelFacts
@@ -102,6 +104,8 @@ class Recommendation(PublicResult):
     """Drafts beyond the limit."""
     alone: tuple[EngineVerdict, ...] = ()
     """Methods that need no draft, where they work."""
+    methods: tuple[RankedMethod, ...] = ()
+    """Every way of speculating, best first, each with the draft that speaks best for it."""
     rejected: tuple[Rejection, ...] = ()
     unseen: int = 0
     """Listed models that nobody looked at."""
@@ -129,8 +133,9 @@ def recommend(text: str, plan: RecommendRequest, say: Say = quiet) -> Recommenda
         candidates, early, notes = _gather(reader, plan, search, say)
         bases = [c.base_models for c in candidates if c.ref == search.repo]
         context = CandidateContext(
-            target, asked, bool(plan.engines), search, frozenset(itertools.chain(*bases)),
-            reading.own_tokenizer(ref), shared=not screen.translates(asked),
+            target, asked, bool(plan.engines), search,
+            frozenset(itertools.chain(target.bases, *bases)), reading.own_tokenizer(ref),
+            shared=not screen.translates(asked),
         )  # fmt: skip
         results, unseen = _CandidateFunnel(reader, context, plan.limit, say).look(candidates)
     finally:
@@ -194,9 +199,18 @@ def measured(answer: Recommendation, say: Say = quiet) -> Recommendation:
     broken = {row.draft for row in rejected if row.rule == "trial"}
     plan = replace(answer.plan, records=records)
     left = (row.judged for row in answer.drafts if row.judged.candidate.ref not in broken)
-    drafts = [_at_its_length(row, answer) for row in rank(left, answer.target.ref, records)]
+    target = answer.target
+    ranked = rank(left, target.ref, records, ModelNames.of(target))
+    drafts = tuple(_at_its_length(row, answer) for row in ranked)
+    seen = {row.judged.candidate.ref for row in drafts} | broken
+    others = [row for row in answer.methods if row.draft is not None and row.draft not in seen]
     return replace(
-        answer, plan=plan, drafts=tuple(drafts), rejected=tuple(rejected), notes=tuple(notes)
+        answer,
+        plan=plan,
+        drafts=drafts,
+        methods=_methods(target, plan, drafts, answer.alone, others),
+        rejected=tuple(rejected),
+        notes=tuple(notes),
     )
 
 
@@ -223,13 +237,9 @@ def exit_code(answers: Sequence[Recommendation], *, strict: bool) -> int:
         if any(v is Verdict.COMPATIBLE or (usable(v) and not strict) for v in verdicts):
             return 0
     read = [r for answer in answers for r in answer.rejected if r.rule != "listing"]
+    if any(row.verdict is None for answer in answers for row in answer.methods):
+        return 3  # somebody pairs it with a draft that was not read here
     return 3 if read and all(r.verdict is Verdict.UNDECIDED for r in read) else 1
-
-
-def uses_own_layers(entry: EngineVerdict) -> bool:
-    """Whether a method that needs no draft uses layers of the target itself."""
-    methods = book.load(entry.engine).methods
-    return any(method.id == entry.method and "itself" in method.drafts for method in methods)
 
 
 def _questions(plan: RecommendRequest) -> list[Question]:
@@ -368,21 +378,43 @@ def _answer(
     unseen: int,
     notes: tuple[str, ...],
 ) -> Recommendation:
-    ranked = rank((r for r in results if isinstance(r, JudgedCandidate)), target.ref, plan.records)
+    names = ModelNames.of(target)
+    usable_drafts = [result for result in results if isinstance(result, JudgedCandidate)]
+    ranked = rank(usable_drafts, target.ref, plan.records, names)
     engines: Sequence[EngineVerdict] = ()
     if not plan.method:
         engines = judge(compare(target, None), asked, explicit=False).engines
-    alone = (entry for entry in engines if usable(entry.verdict))
+    works = (entry for entry in engines if usable(entry.verdict))
+    alone = sorted(works, key=lambda entry: not uses_own_layers(entry))
+    rejected = tuple(result for result in results if isinstance(result, Rejection))
+    unread: Iterable[RankedMethod] = ()
+    if not (plan.named or plan.local or plan.folders):
+        seen = [result.candidate.ref for result in usable_drafts]
+        seen += [row.draft for row in rejected if row.verdict is Verdict.INCOMPATIBLE]
+        unread = unread_ways(names, ways(names), seen, asked, gguf=target.gguf is not None)
     return Recommendation(
         target=target,
         plan=plan,
         drafts=tuple(ranked[: plan.limit]),
         more=len(ranked[plan.limit :]),
-        alone=tuple(sorted(alone, key=lambda entry: not uses_own_layers(entry))),
-        rejected=tuple(r for r in results if isinstance(r, Rejection)),
+        alone=tuple(alone),
+        methods=_methods(target, plan, ranked, alone, unread),
+        rejected=rejected,
         unseen=unseen,
         notes=notes,
     )
+
+
+def _methods(
+    target: ModelFacts,
+    plan: RecommendRequest,
+    drafts: Sequence[RankedDraft],
+    alone: Sequence[EngineVerdict],
+    unread: Iterable[RankedMethod],
+) -> tuple[RankedMethod, ...]:
+    names = ModelNames.of(target)
+    own = plan.records.get((target.ref, target.ref))  # as trials of its own layers are called
+    return rank_methods(names, drafts, alone, unread, ways=ways(names), own=own)
 
 
 def _read_disk(

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from draftcheck.errors import DraftcheckError, ReadError
-from draftcheck.models import names
+from draftcheck.models import bases, names
 from draftcheck.models.sources.hub.client import OfflineError, RetryableError
 from draftcheck.models.sources.hub.listing import COMMIT, HubQuery
 from draftcheck.models.sources.hub.repos import Hub
@@ -169,16 +169,16 @@ def unread(row: Candidate, error: DraftcheckError) -> Rejection:
 
 
 def _named_inside(target: ModelFacts) -> list[str]:
-    """What a GGUF says it was converted from, or is called."""
+    """What a model says it is packed from; what a GGUF was converted from, or is called."""
+    inside = list(bases.packed(target.bases))
     keys = target.gguf.keys if target.gguf is not None else {}
-    texts = {key: value for key, (_, value) in keys.items() if isinstance(value, str)}
-    inside = []
-    for key in ("general.base_model.0.repo_url", "general.source.repo_url"):
-        repo = "/".join(texts.get(key, "").rstrip("/").split("/")[-2:])
-        inside += [repo] if REPO.fullmatch(repo) else []
-    parts = [texts.get(f"general.{key}", "") for key in ("basename", "size_label")]
-    if all(parts):
-        inside.append("-".join(parts)[:LONGEST])
+    source = "/".join(bases.text(keys, "general.source.repo_url").rstrip("/").split("/")[-2:])
+    inside += [source] if REPO.fullmatch(source) else []
+    *called, tuning = (
+        bases.text(keys, f"general.{key}") for key in ("basename", "size_label", "finetune")
+    )
+    if all(called):
+        inside.append("-".join(filter(None, (*called, tuning)))[:LONGEST])
     return inside
 
 

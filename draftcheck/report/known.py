@@ -33,6 +33,13 @@ FEW = 8
 NAMED = {OWN: "its own layers", NO_DRAFT: "no draft"}
 
 
+PACKED = {
+    "name": "by name, another packing of",
+    "base model": "by its publisher's word, another packing of",
+}
+"""How rows of another id came to be taken."""
+
+
 @dataclass(frozen=True)
 class KnownAnswer:
     """What was asked, and the ways that are known, best first."""
@@ -119,9 +126,10 @@ def _lines(found: KnownAnswer) -> Iterator[str]:
     first = found.ways[0]
     yield ""
     yield from _way(first)
-    others = sorted({name for way in found.ways if way.how == "packing" for name in way.targets})
-    if others:
-        yield wrapped("note: ", f"by name, another packing of {', '.join(others)}", hang=6)
+    for how, words in PACKED.items():
+        others = sorted({name for way in found.ways if way.how == how for name in way.targets})
+        if others:
+            yield wrapped("note: ", safe(f"{words} {', '.join(others)}"), hang=6)
     yield ""
     draft = "" if first.draft in NAMED else f" {first.draft}"
     yield (
@@ -191,7 +199,9 @@ def _json(found: KnownAnswer) -> str:
 
 def _way_json(way: KnownWay) -> dict[str, Any]:
     return {
-        **picked(way, "draft", "method", "public", "match=how"),
+        **picked(way, "draft", "method", "public"),
+        "match": "same" if way.how == "id" else "packing",
+        "matched_by": way.how,
         "targets": sorted(way.targets),
         "engines": [_engine_json(one) for one in way.engines],
         "figures": [figure_json(row) for row in way.figures],

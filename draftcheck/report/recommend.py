@@ -9,11 +9,12 @@ from typing import Any
 
 import click
 
+from draftcheck.recommend.methods import RankedMethod, uses_own_layers
 from draftcheck.recommend.ranking import RankedDraft, nbytes
-from draftcheck.recommend.run import Recommendation, uses_own_layers
+from draftcheck.recommend.run import Recommendation
 from draftcheck.report.json import HEAD, dumps, picked
-from draftcheck.report.known import figure_json
-from draftcheck.report.layout import fenced, indented, padded, plural, wrapped
+from draftcheck.report.known import figure_json, figure_words
+from draftcheck.report.layout import fenced, indented, padded, plural, table_row, wrapped
 from draftcheck.report.pair import model
 from draftcheck.report.safe import md, safe
 from draftcheck.report.text import COLOURS
@@ -45,6 +46,7 @@ def body(answer: Recommendation) -> dict[str, Any]:
         **HEAD,
         "target": model(answer.target),
         "engine": engines[0] if len(engines) == 1 else engines or None,
+        "methods": [method_json(row, rank) for rank, row in enumerate(answer.methods, 1)],
         "candidates": [_candidate(row, rank) for rank, row in enumerate(answer.drafts, 1)],
         "without_draft": [
             {
@@ -80,7 +82,76 @@ def _pairs(answers: Sequence[Recommendation]) -> dict[str, Any]:
     }
 
 
-PAIR_KEYS = ("target", "engine", "candidates", "without_draft", "rejected")
+PAIR_KEYS = ("target", "engine", "methods", "candidates", "without_draft", "rejected")
+
+
+def method_json(row: RankedMethod, rank: int) -> dict[str, Any]:
+    figure = row.published
+    return {
+        "rank": rank,
+        **picked(row, "method=name", "draft", "known_by", "verdict", "speedup", "engines"),
+        "break_even_acceptance": row.break_even,
+        "published": figure_json(figure) if figure is not None else None,
+        "named_by": named_by(row),
+    }
+
+
+def named_by(row: RankedMethod) -> list[str]:
+    """Kinds of those who give it as a pair."""
+    pairs = row.way.pairs if row.way is not None else ()
+    return list(dict.fromkeys(pair.kind for pair in pairs))
+
+
+def method_words(row: RankedMethod) -> str:
+    """What a method's place rests on."""
+    if row.known_by == "measured":
+        return "measured" if row.speedup is None else f"measured, {row.speedup:.2f}x"
+    if row.known_by == "published":
+        figure = row.published
+        named = f"named by {', '.join(named_by(row))}" if named_by(row) else ""
+        return f"published, {figure_words(figure)}" if figure is not None else named or "published"
+    if row.break_even is not None:
+        return f"modelled, pays from {row.break_even:.0%} acceptance on"
+    return "nothing measured or published"
+
+
+def method_answer(target: str, row: RankedMethod) -> str:
+    """The first line: the method, its draft, and what its place rests on."""
+    draft = f" with {row.draft}" if row.draft is not None else ""
+    unread = "; its files were not read here" if row.verdict is None else ""
+    return safe(f"{row.name} for {target}{draft}: {method_words(row)}{unread}", 400)
+
+
+def method_cells(row: RankedMethod) -> tuple[str, ...]:
+    draft = safe(row.draft, 60) if row.draft is not None else "none needed"
+    return (
+        row.name,
+        draft,
+        "not read" if row.verdict is None else str(row.verdict),
+        row.known_by,
+        _worth(row),
+    )
+
+
+def _worth(row: RankedMethod) -> str:
+    """The figure in a few words; the first line has the whole of the first."""
+    figure = row.published
+    if row.speedup is not None:
+        return f"{row.speedup:.2f}x"
+    if figure is not None and figure.length is not None:
+        drafted = f" of {figure.tokens + 1}" if figure.tokens else ""
+        return safe(f"{figure.length.text}{drafted} tokens per pass", 40)
+    if named := named_by(row):
+        return f"named by {', '.join(named)}"
+    return "" if row.break_even is None else f"pays from {row.break_even:.0%} acceptance on"
+
+
+METHOD_COLUMNS = ("method", "draft or head", "verdict", "known by", "worth")
+
+
+def _methods(answer: Recommendation) -> str:
+    rows = [METHOD_COLUMNS, *map(method_cells, answer.methods)]
+    return "\n".join("  " + "  ".join(line).rstrip() for line in padded(rows))
 
 
 def _candidate(row: RankedDraft, rank: int) -> dict[str, Any]:
@@ -123,8 +194,13 @@ def _blocks(answer: Recommendation, verbose: bool) -> Iterator[str]:
         yield from _leftover([answer], verbose)
         return
     target = safe(answer.target.ref)
+    if answer.methods:
+        yield click.style(method_answer(answer.target.called, answer.methods[0]), bold=True)
+        yield _methods(answer)
     if not answer.drafts:
-        yield click.style(f"no draft for {target} was found", fg="red", bold=True)
+        unread = any(row.verdict is None for row in answer.methods)
+        found = "was looked at here" if unread else "was found"
+        yield click.style(f"no draft for {target} {found}", fg="red", bold=True)
     else:
         total = len(answer.drafts) + answer.more
         found = f"{total} {plural(total, 'draft')} for {target}"
@@ -184,22 +260,33 @@ def _leftover(answers: Sequence[Recommendation], verbose: bool) -> Iterator[str]
 
 
 def _setup(answer: Recommendation) -> str:
-    first = answer.drafts[0].judged.engine if answer.drafts else None
-    ready = first or min(
-        answer.alone,
-        key=lambda entry: (not uses_own_layers(entry), (entry.setup or "").count("\n")),
-        default=None,
-    )
+    ready = _ready(answer)
+    unread = answer.methods[0] if answer.methods and answer.methods[0].verdict is None else None
+    check = ""
+    if unread is not None:
+        check = safe(f"to check it: draftcheck pair {answer.target.called} {unread.draft}", 400)
     if ready is None or ready.setup is None:
-        return ""
+        return check
+    what = "meanwhile" if unread is not None else "to switch it on"
     where = f"{ready.engine} {ready.version}, {ready.method}"
-    return f"to switch it on ({where}):\n{indented(ready.setup)}"
+    setup = f"{what} ({where}):\n{indented(ready.setup)}"
+    return f"{check}\n\n{setup}" if check else setup
+
+
+def _ready(answer: Recommendation) -> EngineVerdict | None:
+    """How to switch the first method on that was read."""
+    return next((row.setup for row in answer.methods if row.setup is not None), None)
 
 
 def _sections(answer: Recommendation, verbose: bool) -> Iterator[str]:
     if not answer.target.ref:
         return
     yield f"### Drafts for {md(answer.target.ref)}"
+    if answer.methods:
+        yield f"**{md(method_answer(answer.target.called, answer.methods[0]))}**"
+        rows = [METHOD_COLUMNS, ["---"] * len(METHOD_COLUMNS)]
+        rows += [tuple(map(md, method_cells(row))) for row in answer.methods]
+        yield "\n".join(map(table_row, rows))
     if answer.drafts:
         rows = [_cells(row, rank) for rank, row in enumerate(answer.drafts, 1)]
         heads = ("#", *COLUMNS[1:], "why")
@@ -214,8 +301,8 @@ def _sections(answer: Recommendation, verbose: bool) -> Iterator[str]:
     shown = answer.rejected if verbose else answer.rejected[:SHOWN]
     rejected = [f"- {md(row.draft)}: {md(row.rule)}: {md(row.saw)}" for row in shown]
     yield "\n".join(rejected) or "Nothing was turned away."
-    first = answer.drafts[0].judged.engine if answer.drafts else None
-    if first is not None and first.setup:
+    first = _ready(answer)
+    if answer.drafts and first is not None and first.setup:
         where = f"{md(first.engine)} {md(first.version)}"
         yield f"To switch it on ({where}):\n\n{fenced(first.setup)}"
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 import click
 
 from draftcheck.evidence.known import best_figure
+from draftcheck.evidence.matching import ModelNames
 from draftcheck.evidence.published import PublishedFigure
 from draftcheck.report import memory
 from draftcheck.report.json import picked
@@ -189,11 +190,9 @@ def _vocabulary(comparison: Comparison) -> str:
 
 def published(comparison: Comparison) -> PublishedFigure | None:
     """What others measured of this pair, or of the target's own layers."""
-    names = [
-        None if facts is None else facts.called.partition("@")[0].partition(":")[0]
-        for facts in (comparison.target, comparison.draft)
-    ]
-    return best_figure(names[0] or "", names[1])
+    draft = comparison.draft
+    named = None if draft is None else ModelNames.of(draft)
+    return best_figure(ModelNames.of(comparison.target), named)
 
 
 def _model(facts: ModelFacts) -> str:
@@ -279,6 +278,10 @@ def inspect(facts: ModelFacts) -> str:
             "type": config.model_type,
             "architectures": ", ".join(config.architectures or ()) or None,
             "verifier": facts.verifier,
+            "made from": ", ".join(
+                f"{repo} ({how or 'how is not said'})" for repo, how in facts.bases.items()
+            )
+            or None,
         },
         "tokenizer": {
             **picked(tokenizer, "kind", "pre-tokenizer=pre", "base size=base_size", "length"),

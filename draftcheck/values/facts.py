@@ -302,6 +302,8 @@ class ModelFacts(PublicResult):
     """full, or the kind of head: eagle, eagle3, mtp, medusa, mlp_speculator, dflash, dspark …"""
     verifier: str | None = None
     """The target a head says it was made for."""
+    bases: Mapping[str, str] = field(default_factory=dict)
+    """Models that its publisher says it was made from -> how: quantized, finetune … or nothing."""
     tokenizer: TokenizerFacts = field(default_factory=TokenizerFacts)
     config: ConfigFacts = field(default_factory=ConfigFacts)
     weights: WeightFacts = field(default_factory=WeightFacts)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import shutil
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ import pytest
 from draftcheck.errors import RuleError
 from draftcheck.evidence import check, published
 from draftcheck.rulebook import files
+from tests import make
 from tests.conftest import ROOT, Run
 
 EVIDENCE = ROOT / "rules" / "evidence"
@@ -41,37 +43,58 @@ def test_a_pair_and_its_figures(run: Run) -> None:
     assert "test_acceptance_length.py" in row["source"]
 
 
-@pytest.mark.parametrize(
-    ("target", "first"),
-    [
-        ("google/gemma-4-31B-it", "google/gemma-4-31B-it-assistant"),
-        ("google/gemma-4-E4B-it", "google/gemma-4-E4B-it-assistant"),
-        ("Qwen/Qwen3.6-27B", "own"),
-        ("Qwen/Qwen3.8-27B", "own"),
-        ("Qwen/Qwen3.5-35B-A3B", "own"),
-        ("Qwen/Qwen3-Next-80B-A3B-Instruct", "own"),
-        ("deepseek-ai/DeepSeek-V3.2", "own"),
-        ("deepseek-ai/DeepSeek-V4-Pro", "own"),
-        ("zai-org/GLM-5.2", "own"),
-        ("zai-org/GLM-4.7", "own"),
-        ("XiaomiMiMo/MiMo-V2.5", "own"),
-        ("stepfun-ai/Step-3.5-Flash", "own"),
-        ("inclusionAI/Ling-3.0-flash", "inclusionAI/Ling-3.0-flash-dspark"),
-        ("tencent/Hy3", "own"),
-        ("meta-models/Muse-Glimmer-30B", "meta-models/Muse-Glimmer-30B-assistant"),
-        ("mistralai/Mistral-Medium-3.5-128B", "mistralai/Mistral-Medium-3.5-128B-EAGLE"),
-        ("mistralai/Mistral-Small-4-119B-2603", "mistralai/Mistral-Small-4-119B-2603-eagle"),
-        ("poolside/Laguna-S-2.1", "poolside/Laguna-S-2.1-DFlash"),
-        ("openai/gpt-oss-120b", "nvidia/gpt-oss-120b-Eagle3-v3"),
-        ("MiniMaxAI/MiniMax-M3", "Inferact/MiniMax-M3-EAGLE3"),
-        ("moonshotai/Kimi-K2.5", "lightseekorg/kimi-k2.5-eagle3-mla"),
-        ("moonshotai/Kimi-K3", "RedHatAI/Kimi-K3-speculator.dspark"),
-    ],
-)
+FIRST = {
+    "google/gemma-4-31B-it": "google/gemma-4-31B-it-assistant",
+    "google/gemma-4-12B-it": "google/gemma-4-12B-it-assistant",
+    "google/gemma-4-26B-A4B-it": "google/gemma-4-26B-A4B-it-assistant",
+    "Qwen/Qwen3.8-27B": "own",
+    "Qwen/Qwen3.6-27B": "own",
+    "Qwen/Qwen3.6-35B-A3B": "own",
+    "Qwen/Qwen3.5-35B-A3B": "own",
+    "deepseek-ai/DeepSeek-V4-Flash": "own",
+    "deepseek-ai/DeepSeek-V4-Pro": "own",
+    "zai-org/GLM-5.2": "own",
+    "mistralai/Mistral-Small-4-119B-2603": "mistralai/Mistral-Small-4-119B-2603-eagle",
+    "openai/gpt-oss-120b": "nvidia/gpt-oss-120b-Eagle3-v3",
+    "openai/gpt-oss-20b": "amazon/GPT-OSS-20B-P-EAGLE",
+    "moonshotai/Kimi-K2.5": "lightseekorg/kimi-k2.5-eagle3-mla",
+    "moonshotai/Kimi-K2.6": "lightseekorg/kimi-k2.6-eagle3-mla",
+    "moonshotai/Kimi-K3": "RedHatAI/Kimi-K3-speculator.dspark",
+    "meta-llama/Llama-3.1-8B-Instruct": "RedHatAI/Llama-3.1-8B-Instruct-speculator.eagle3",
+    "meta-llama/Llama-3.3-70B-Instruct": "nebius/EAGLE3-Llama-3.3-70B-Instruct",
+    "Qwen/Qwen3-4B": "deepseek-ai/dspark_qwen3_4b_block7",
+    "Qwen/Qwen3-8B": "z-lab/Qwen3-8B-DFlash-b16",
+    "Qwen/Qwen3-14B": "deepseek-ai/dspark_qwen3_14b_block7",
+    "Qwen/Qwen3-32B": "AngelSlim/Qwen3-32B_eagle3",
+}
+"""The targets with most public pairs: the head of its publisher, or layers of its own; where its
+publisher has none, what an engine's makers give, then the publishers of heads."""
+FURTHER = {
+    "google/gemma-4-E4B-it": "google/gemma-4-E4B-it-assistant",
+    "Qwen/Qwen3-Next-80B-A3B-Instruct": "own",
+    "deepseek-ai/DeepSeek-V3.2": "own",
+    "zai-org/GLM-4.7": "own",
+    "XiaomiMiMo/MiMo-V2.5": "own",
+    "stepfun-ai/Step-3.5-Flash": "own",
+    "inclusionAI/Ling-3.0-flash": "inclusionAI/Ling-3.0-flash-dspark",
+    "tencent/Hy3": "own",
+    "meta-models/Muse-Glimmer-30B": "meta-models/Muse-Glimmer-30B-assistant",
+    "mistralai/Mistral-Medium-3.5-128B": "mistralai/Mistral-Medium-3.5-128B-EAGLE",
+    "poolside/Laguna-S-2.1": "poolside/Laguna-S-2.1-DFlash",
+    "MiniMaxAI/MiniMax-M3": "Inferact/MiniMax-M3-EAGLE3",
+}
+
+
+@pytest.mark.parametrize(("target", "first"), [*FIRST.items(), *FURTHER.items()])
 def test_what_its_publisher_means_comes_first(run: Run, target: str, first: str) -> None:
-    """Where a publisher has none: what the engine's makers give."""
     known = run("known", target, "--format", "json").json["known"]
     assert known[0]["draft"] == first
+
+
+def test_the_targets_with_most_pairs_are_asked_about() -> None:
+    """Twenty of the most named targets, by the rows that name them."""
+    named = Counter(pair.target for pair in published.pairs())
+    assert {target for target, _ in named.most_common(20)} <= FIRST.keys() | FURTHER.keys()
 
 
 def test_best_first_for_a_kind_of_work(run: Run) -> None:
@@ -245,3 +268,48 @@ def test_a_verdict_shows_what_was_published_of_the_pair(run: Run, tmp_path: Path
     assert alone["published"] is None  # it has no layers of its own
     other = run("pair", *(ROOT / "fixtures" / "pair" / n for n in ("target", "draft")))
     assert "published" not in other.out
+
+
+def of_base_model(repo: str, relation: str = "quantized") -> str:
+    return f"---\nbase_model: {repo}\nbase_model_relation: {relation}\n---\n"
+
+
+def test_base_models_match_where_names_do_not(run: Run, tmp_path: Path) -> None:
+    """A card that says what the folder was packed from; what was tuned is another model."""
+    shutil.copytree(ROOT / "fixtures" / "pair" / "target", tmp_path / "my-model")
+    card = tmp_path / "my-model" / "README.md"
+    card.write_text(of_base_model("google/gemma-4-12B-it"), encoding="utf-8")
+    told = run("known", tmp_path / "my-model")
+    assert told.code == 0 and "google/gemma-4-12B-it-assistant" in told.out
+    assert "note: by its publisher's word, another packing of" in told.out
+    first = run("known", tmp_path / "my-model", "--format", "json").json["known"][0]
+    assert (first["match"], first["matched_by"]) == ("packing", "base model")
+    pair = run("pair", tmp_path / "my-model", "--engine", "vllm", "--format", "json").json
+    assert pair["target"]["facts"]["bases"] == {"google/gemma-4-12B-it": "quantized"}
+    saved = tmp_path / "m.facts.json"
+    assert "google/gemma-4-12B-it (quantized)" in run("inspect", tmp_path / "my-model").out
+    run("inspect", tmp_path / "my-model", "--output", saved)
+    assert run("known", saved, "--format", "json").json["known"][0] == first
+    card.write_text(of_base_model("google/gemma-4-12B-it", "finetune"), encoding="utf-8")
+    assert run("known", tmp_path / "my-model").code == 3
+    for broken in ("---\n[\nbase_model_relation:\n---\n", "---\nbase_model_relation: [1]\n"):
+        card.write_text(broken, encoding="utf-8")
+        assert run("known", tmp_path / "my-model").code == 3
+
+
+@pytest.mark.parametrize(
+    ("called", "code"), [("Gemma 4 12B It", 0), ("Gemma 4 12B Poems", 3)], ids=["packed", "tuned"]
+)
+def test_a_gguf_names_its_base(run: Run, tmp_path: Path, called: str, code: int) -> None:
+    """Converters copy the base of what they convert: only with its name it is a packing of it."""
+    url = "https://huggingface.co/google/gemma-4-12B-it"
+    keys = {"general.name": called, "general.base_model.0.repo_url": url}
+    make.gguf(tmp_path / "model.gguf", keys={key: ("string", keys[key]) for key in keys})
+    assert run("known", tmp_path / "model.gguf").code == code
+
+
+def test_a_folder_of_the_hub_s_cache_has_the_name_of_its_repo(run: Run, tmp_path: Path) -> None:
+    folder = tmp_path / "models--google--gemma-4-12B-it" / "snapshots" / ("a" * 40)
+    shutil.copytree(ROOT / "fixtures" / "pair" / "target", folder)
+    known = run("known", folder, "--format", "json").json["known"]
+    assert known[0]["draft"] == "google/gemma-4-12B-it-assistant"

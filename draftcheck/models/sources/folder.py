@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from draftcheck.errors import PointerError, ReadError
+from draftcheck.models import bases
 from draftcheck.models.sources.source import ModelSource
 
 MAX_ENTRIES = 100_000
@@ -103,6 +104,14 @@ class FolderSource(ModelSource):
 
     def called(self, name: str) -> str:
         return str(self.root / name)
+
+    def bases(self) -> Mapping[str, str]:
+        if bases.CARD not in self.files():
+            return {}
+        try:
+            return bases.from_card(self.read_range(bases.CARD, 0, bases.LONGEST_HEADER))
+        except ReadError:  # of a card nothing else depends
+            return {}
 
     @contextmanager
     def _open(self, name: str) -> Iterator[tuple[BinaryIO, int]]:

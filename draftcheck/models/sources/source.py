@@ -51,6 +51,10 @@ class ModelSource(Protocol):
         """What was read of this file made sense: a remote source may keep it for the next run."""
         return
 
+    def bases(self) -> Mapping[str, str]:
+        """What its publisher says the model was made from -> how, as far as nobody is asked."""
+        return {}
+
     def offer(self, name: str, data: bytes) -> None:
         """Perhaps the content of this file: a remote source takes it if the digest is right."""
         return

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 from msgspec import Meta, Struct
 
 from draftcheck.judge.decide import BEST_FIRST
+from draftcheck.recommend.methods import RankedMethod
 from draftcheck.scan.rows import ChangeRow, Count, MemoryRow, ModelRow, PinRow, ScanRow, VerdictRow
 from draftcheck.values.words import Verdict
 
@@ -106,6 +107,8 @@ class SiteData:
     """Target -> its pairs, ranked."""
     alone: Mapping[str, Sequence[VerdictRow]] = field(default_factory=dict)
     """Target -> what it can do without a draft."""
+    methods: Mapping[str, Sequence[RankedMethod]] = field(default_factory=dict)
+    """Target -> every way of speculating for it, best first."""
     scan: ScanRow | None = None
     previous: ScanRow | None = None
     changes: Sequence[ChangeRow] = ()

@@ -13,11 +13,15 @@ from msgspec import ValidationError, convert, structs
 
 from draftcheck import versions
 from draftcheck.errors import ReadError, UsageError
+from draftcheck.evidence.known import ways
+from draftcheck.evidence.matching import ModelNames, plain
 from draftcheck.judge.condensed import facts as condensed
+from draftcheck.judge.decide import Question
 from draftcheck.recommend import costs
 from draftcheck.recommend.candidates import Candidate
 from draftcheck.recommend.costs import DraftPrice
-from draftcheck.recommend.ranking import rank
+from draftcheck.recommend.methods import RankedMethod, rank_methods, unread_ways
+from draftcheck.recommend.ranking import RankedDraft, rank
 from draftcheck.recommend.records import parse
 from draftcheck.recommend.screen import JudgedCandidate
 from draftcheck.report.site import data
@@ -69,13 +73,14 @@ def _site(store: ScanStore, title: str, served: Circumstances) -> SiteData:
     columns: dict[str, EngineColumn] = {}
     pairs: dict[str, Sequence[SitePair]] = {}
     alone: dict[str, Sequence[rows.VerdictRow]] = {}
+    methods: dict[str, Sequence[RankedMethod]] = {}
     for target in listed:
         verdicts = list(store.verdicts(target=target.ref))
         for row in verdicts:  # each question becomes a column, of the newest version judged
             if row.asked not in columns or row.since > columns[row.asked].since:
                 columns[row.asked] = EngineColumn(row.asked, row.engine, row.version, row.since)
         alone[target.ref] = _answers(row for row in verdicts if row.draft is None)
-        ranked = ranking.of(target.ref, verdicts)
+        ranked, methods[target.ref] = ranking.of(target.ref, verdicts)
         pairs[target.ref] = _with_setups(ranked, verdicts)
     nights = [(scan, store.changes(scan.number)) for scan in before[: -EARLIER - 1 : -1]]
     drafts = sorted({pair.draft for ranked in pairs.values() for pair in ranked})
@@ -86,6 +91,7 @@ def _site(store: ScanStore, title: str, served: Circumstances) -> SiteData:
         columns=sorted(columns.values(), key=lambda column: _column(column.asked, column.engine)),
         pairs=pairs,
         alone={ref: answers for ref, answers in alone.items() if answers},
+        methods=methods,
         scan=latest,
         previous=before[-1] if before else None,
         changes=store.changes(number),
@@ -183,8 +189,11 @@ class StoreRanking:
         self._store = store
         self._facts = lru_cache(KEPT)(self._restore)
 
-    def of(self, target: str, verdicts: Iterable[rows.VerdictRow]) -> list[SitePair]:
-        """Usable ones ranked, those that a trial found broken behind them, the rest by verdict."""
+    def of(
+        self, target: str, verdicts: Sequence[rows.VerdictRow]
+    ) -> tuple[list[SitePair], tuple[RankedMethod, ...]]:
+        """Usable ones ranked, those that a trial found broken behind them, the rest by verdict; and
+        the methods, each with its best draft."""
         by_draft = {pair.draft: pair for pair in self._pairs(target, verdicts)}
         usable = {draft: pair for draft, pair in by_draft.items() if pair.verdict in data.USABLE}
         judged = [self._judged(pair) for pair in usable.values()]
@@ -195,6 +204,9 @@ class StoreRanking:
             for draft, pair in usable.items()
             if pair.trial
         }
+        facts = self._facts(target)
+        names = ModelNames(plain(target)) if facts is None else ModelNames.of(facts)
+        best_first = rank(judged, target, records, names)
         ranked = [
             replace(
                 by_draft[row.judged.candidate.ref],
@@ -203,8 +215,9 @@ class StoreRanking:
                 break_even=row.judged.price.break_even,
                 at_best=row.judged.price.at_best,
             )
-            for row in rank(judged, target, records)
+            for row in best_first
         ]
+        methods = self._methods(names, best_first, verdicts)
         rest = by_draft.keys() - {pair.draft for pair in ranked}
         others = []
         for pair in (by_draft[draft] for draft in rest):
@@ -212,7 +225,20 @@ class StoreRanking:
             why = f"a trial found it broken: {cause}" if cause else pair.why
             others.append(replace(pair, why=why))
         others.sort(key=lambda pair: (data.place(pair.verdict), pair.draft))
-        return [*ranked, *others]
+        return [*ranked, *others], methods
+
+    def _methods(
+        self, names: ModelNames, drafts: Sequence[RankedDraft], verdicts: Sequence[rows.VerdictRow]
+    ) -> tuple[RankedMethod, ...]:
+        """What the scan did not look at is named where it is published."""
+        known = ways(names)
+        alone = [_engine(row) for row in verdicts if row.draft is None]
+        engines = {row.engine for row in verdicts} & set(rulebook.engine_files())
+        asked = [Question(engine) for engine in sorted(engines)]
+        seen = {row.draft for row in verdicts if row.draft is not None}
+        unread = unread_ways(names, known, seen, asked, gguf=names.own.endswith(".gguf"))
+        works = [entry for entry in alone if entry.verdict in data.USABLE]
+        return rank_methods(names, drafts, works, unread, ways=known)
 
     def _pairs(self, target: str, verdicts: Iterable[rows.VerdictRow]) -> Iterator[SitePair]:
         trials = self._trials(target)
@@ -250,10 +276,7 @@ class StoreRanking:
     def _judged(self, pair: SitePair) -> JudgedCandidate:
         best = data.best_first(pair.answers)[0]
         model = self._models.get(pair.draft)
-        engine = EngineVerdict(
-            best.engine, best.version, best.version_checked, best.method, best.reaction,
-            best.verdict, setup=best.setup,
-        )  # fmt: skip
+        engine = _engine(best)
         price, target, draft = DraftPrice(), self._facts(pair.target), self._facts(pair.draft)
         if target is not None and draft is not None:
             related = VocabularyComparison(Relation(pair.relation))
@@ -285,6 +308,13 @@ class StoreRanking:
             return condensed.restore(self._store.facts(model.facts).facts, ref)
         except ReadError:  # of another version of draftcheck: the next scan reads it anew
             return None
+
+
+def _engine(row: rows.VerdictRow) -> EngineVerdict:
+    return EngineVerdict(
+        row.engine, row.version, row.version_checked, row.method, row.reaction, row.verdict,
+        setup=row.setup,
+    )  # fmt: skip
 
 
 def _repo(ref: str | None) -> str | None:

@@ -11,6 +11,7 @@ from functools import partial
 from typing import Any
 
 from draftcheck.report.json import HEAD, dumps, picked
+from draftcheck.report.recommend import method_json
 from draftcheck.report.safe import safe
 from draftcheck.report.site import words
 from draftcheck.report.site.data import ORDER, SiteData, SitePair, place
@@ -78,6 +79,9 @@ def target_json(site: SiteData, target: ModelRow) -> str:
         **HEAD,
         "scan": _scan(site.scan),
         "target": _model(target),
+        "methods": [
+            method_json(row, rank) for rank, row in enumerate(site.methods.get(target.ref, ()), 1)
+        ],
         "pairs": [
             {"rank": rank, **_pair(pair), "answers": [_place(answers, a) for a in pair.answers]}
             for rank, pair in enumerate(site.pairs.get(target.ref, ()), 1)

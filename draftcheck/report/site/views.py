@@ -9,6 +9,7 @@ from itertools import groupby
 from typing import Any
 
 from draftcheck.report import charts
+from draftcheck.report.recommend import method_words
 from draftcheck.report.site import words
 from draftcheck.report.site.data import ORDER, USABLE, SiteData, SitePair, place
 from draftcheck.scan.rows import ChangeRow, FailedRuleRow, ModelRow, PinRow, VerdictRow
@@ -109,6 +110,7 @@ def _summary(site: SiteData, target: ModelRow) -> dict[str, Any]:
         "pairs": len(pairs),
         "order": place(best.verdict) if best else len(ORDER),
         "speedup": best.speedup if best else None,
+        "method": next((row.name for row in site.methods.get(target.ref, ())), ""),
     }
 
 
@@ -134,6 +136,9 @@ def target(site: SiteData, model: ModelRow, drafts: Mapping[str, ModelRow]) -> d
     compatible = [answer for answer in ready if answer.verdict == Verdict.COMPATIBLE]
     return {
         "target": model,
+        "methods": [
+            {"row": row, "words": method_words(row)} for row in site.methods.get(model.ref, ())
+        ],
         "best": best,
         "setups": compatible or ready,
         "usable": usable,

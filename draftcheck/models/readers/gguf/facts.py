@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from draftcheck.errors import ReadError, UsageError
+from draftcheck.models import bases
 from draftcheck.models.readers import heads
 from draftcheck.models.readers.gguf import header as gguf_header
 from draftcheck.models.readers.gguf.header import TOKENS, GgufHeader, TensorInfo
@@ -123,6 +124,7 @@ def read(source: ModelSource, name: str, ref: str) -> ModelFacts:
             origin={"*": "tensor table", "embedding_rows": "token_embd.weight"},
         ),
         gguf=facts,
+        bases=bases.from_keys(keys),
         head=heads.from_gguf(role, config, keys, tensors),
         origin={"*": name},
     )

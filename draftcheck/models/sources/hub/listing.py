@@ -16,6 +16,7 @@ import msgspec
 from msgspec import Meta
 
 from draftcheck.errors import ReadError
+from draftcheck.models import bases
 from draftcheck.models.sources.hub.addresses import origin, rebased
 from draftcheck.models.sources.hub.cache import HubCache
 from draftcheck.models.sources.hub.client import HttpAnswer, HubClient, RetryableError, refuse
@@ -52,6 +53,8 @@ class Listing(msgspec.Struct, frozen=True):
     """The name that the Hub uses now."""
     commit: str
     files: dict[str, ListedFile]
+    bases: dict[str, str] = {}
+    """What its publisher says it was made from -> how."""
 
     def dump(self) -> dict[str, Any]:
         found: dict[str, Any] = msgspec.to_builtins(self)
@@ -148,7 +151,8 @@ def _ask(web: HubClient, repo: str, revision: str | None) -> Listing:
     files = dict(filter(None, map(sibling_entry, rows)))
     if any(entry is None for entry in files.values()):  # a server that knows no blobs=true
         files = _tree(web, name, sha)
-    return Listing(name, sha, {path: entry for path, entry in files.items() if entry})
+    listed = {path: entry for path, entry in files.items() if entry}
+    return Listing(name, sha, listed, bases.from_tags(body.get("tags")))
 
 
 def _tree(web: HubClient, repo: str, sha: str) -> dict[str, ListedFile | None]:

@@ -89,6 +89,9 @@ class HubSource(ModelSource):
     def called(self, name: str) -> str:
         return f"{self.label}/{name}"
 
+    def bases(self) -> Mapping[str, str]:
+        return self.listing.bases
+
     def read(self, name: str, limit: int) -> bytes:
         """All of a file, held against its digest."""
         path = self._prefix + name
