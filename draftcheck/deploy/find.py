@@ -54,6 +54,17 @@ def find(
             understood |= leftovers.lines_of(document)
     if any(deployment.speculates for deployment in made):
         understood |= leftovers.lines_of_words(contents.replaced)
+    for after, command in contents.stray:
+        owner = next((at for at, each in enumerate(made) if each.place == after), None)
+        if owner is None:
+            contents.loose.append(command)
+            continue
+        understood |= leftovers.lines_of(command)
+        options = " ".join(word.text for word in command.words if programs.is_sign(word.text))
+        saw = f"{options}: the command in line {after.line} ends before it"
+        cut = checks.found("FIL016", command.place, saw, source="the shell's grammar")
+        if all(each.rule != cut.rule for each in made[owner].findings):
+            made[owner] = replace(made[owner], findings=(*made[owner].findings, cut))
     for command in contents.loose:
         signs = [word for word in command.words if programs.is_sign(word.text)]
         start = programs.start(command)

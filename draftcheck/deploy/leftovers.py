@@ -41,7 +41,10 @@ _BLOCK = re.compile(r"<#(?:(?!<#|#>).)*#>", re.DOTALL)
 _TOLD = re.compile(
     r"(?i)\b(?:notes?|desc\w*|comment|help|label|title|summary)[\"']?\s*[:=]\s*[\"']"
 )
-_SENTENCE = re.compile(r"(?:[A-Za-z]{2,}[,:;.]? ){3,}|[\"'][A-Z][a-z]+ [a-z]{2,} ")
+_SENTENCE = re.compile(
+    r"(?:[A-Za-z]{2,}[,:;.]? ){3,}|[\"'][A-Z][a-z]+ [a-z]{2,} "
+    r"|[\"'][A-Z][A-Za-z]*[,:;]? (?:[A-Za-z]+[,:;.]? )*$"
+)
 _DATA = (".yaml", ".yml", ".json")
 _EQUALS = (".py", ".ipynb", ".toml", ".ini", ".cfg", ".conf")
 """Files in which a key may stand before an = sign."""

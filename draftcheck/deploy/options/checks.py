@@ -275,6 +275,8 @@ def _unknown(setting: GivenOptions, entry: GivenOption) -> Iterator[Finding]:
         return
     if setting.python_arguments and not part and not (speculative and meant):
         return
+    if not view.told and entry.kind != KEY and view.beginning_with(entry.name):
+        return  # a beginning of several names here; an older version may have had only one of them
     silent = view.table.head.refuses is None
     severity = "warning" if silent or not view.sure else ""
     typo = shown is not None and near(last, [shown], TYPO) is not None
