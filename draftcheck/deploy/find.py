@@ -12,6 +12,7 @@ from draftcheck.deploy import leftovers
 from draftcheck.deploy.deployment import Command, Contents, Deployment, Document, FileTrouble
 from draftcheck.deploy.discover import Neighbours
 from draftcheck.deploy.file_versions import KnownVersion, Versions
+from draftcheck.deploy.kinds import literals
 from draftcheck.deploy.kinds.markdown import SUFFIXES
 from draftcheck.deploy.options import checks, given, programs
 from draftcheck.deploy.options.given import ENV, KEY, GivenOption, GivenOptions, parts
@@ -71,8 +72,11 @@ def find(
         if start is not None and not leftovers.lines_of_words(signs) <= understood:
             made.append(_of_command(command, *start, versions, beside))
             understood |= leftovers.lines_of(command)
-    if contents.source is not None and not contents.source.name.lower().endswith(SUFFIXES):
-        contents.seen += leftovers.find(contents.source, understood | contents.spoken)
+    name = contents.source.name.lower() if contents.source is not None else ""
+    if contents.source is not None and not name.endswith(SUFFIXES):
+        known = understood | contents.spoken
+        other = name.endswith(literals.SUFFIXES)
+        contents.seen += leftovers.find(contents.source, known, all_=other)
     return _different(made)
 
 

@@ -314,6 +314,37 @@ FOUND: dict[str, tuple[str, str, str, str | None, str | None]] = {
         "& 'C:\\llama\\llama-server.exe' @a\n",
         "llama.cpp", "./a.gguf", None,
     ),
+    "TypeScript that grows a list": (
+        "serve.ts",
+        'const MODEL: string = "/m/a.gguf";\nconst args: string[] = ["-m", MODEL];\n'
+        'if (fast) args.push("--spec-type", "draft-mtp");\nspawn("llama-server", args, {});\n',
+        "llama.cpp", "/m/a.gguf", None,
+    ),
+    "JavaScript with a list behind its program": (
+        "serve.mjs",
+        "const p = spawn('vllm', ['serve', 'a/b', '--speculative-config',"
+        " '{\"method\": \"ngram\", \"num_speculative_tokens\": 3}', '--port', String(port)]);\n",
+        "vllm", "a/b", None,
+    ),
+    "a line of a shell in JavaScript": (
+        "serve.js",
+        "// --spec-type none\nexecSync(`sglang serve --model-path a/b \\\\\n"
+        "  --speculative-algorithm NEXTN --port ${port}`);\n",
+        "sglang", "a/b", None,
+    ),
+    "llama-swap in Nix": (
+        "swap.nix",
+        'let\n  dir = "/m";\n  llama-server = lib.getExe\' pkgs.llama-cpp "llama-server";\nin {\n'
+        "  models.big.cmd = ''\n    ${llama-server} --port ''${PORT}\n    -m ${dir}/a.gguf\n"
+        "    -md ${dir}/b.gguf --spec-type draft-simple\n  '';\n}\n",
+        "llama.cpp", "/m/a.gguf", "/m/b.gguf",
+    ),
+    "flags of a service in Nix": (
+        "llama.nix",
+        '{ services.llama-cpp.extraFlags = [ "-m" "/m/a.gguf" ]\n'
+        '  ++ lib.optionals cfg.fast [ "--spec-type" "ngram-mod" "--spec-draft-n-max" n ]; }\n',
+        "llama.cpp", "/m/a.gguf", None,
+    ),
 }  # fmt: skip
 
 
