@@ -275,22 +275,23 @@ def _unknown(setting: GivenOptions, entry: GivenOption) -> Iterator[Finding]:
         return
     if setting.python_arguments and not part and not (speculative and meant):
         return
-    if not view.told and entry.kind != KEY and view.beginning_with(entry.name):
-        return  # a beginning of several names here; an older version may have had only one of them
     silent = view.table.head.refuses is None
     severity = "warning" if silent or not view.sure else ""
     typo = shown is not None and near(last, [shown], TYPO) is not None
     if shown and entry.kind == KEY:
         last, shown = entry.word.text, _as_key(entry, shown)
     changes = swap(entry.word, last, shown, safe=False) if shown else ()
+    several = entry.kind != KEY and bool(view.beginning_with(entry.name))
+    why = "The engine passes over keys that it does not know, without a word." if silent else ""
     finding = found(
         "FIL003", entry.word.place, f"{entry.word.text} in {view.title}",
-        why="The engine passes over keys that it does not know, without a word." if silent else "",
+        why="Several options begin so, and the engine asks which one is meant." if several else why,
         fix=f"Did you mean {shown}?" if shown else "", severity=severity, changes=changes,
         source=view.source,
     )  # fmt: skip
     if not view.told and not typo:  # it may well be an option of a newer version, or of a fork
-        finding = _as_note(view, finding, f"holds for all versions up to {view.version}")
+        held = "where several options begin so, as in" if several else "all versions up to"
+        finding = _as_note(view, finding, f"holds for {held} {view.version}")
     yield finding
 
 
