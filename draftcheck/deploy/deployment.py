@@ -156,6 +156,8 @@ class Contents:
     documents: list[Document] = field(default_factory=list)
     loose: list[Command] = field(default_factory=list)
     """Options without a program: for another file, where no command of this one uses them."""
+    stray: list[tuple[FilePlace, Command]] = field(default_factory=list)
+    """Options that a shell takes for a program, each with the command that ends before them."""
     troubles: list[FileTrouble] = field(default_factory=list)
     outside: Mapping[str, str] = field(default_factory=dict)
     """Variables that a file beside this one gives values to."""

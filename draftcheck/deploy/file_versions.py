@@ -9,6 +9,7 @@ A file that names several versions of an engine names none.
 
 from __future__ import annotations
 
+import itertools
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -43,7 +44,7 @@ SPLIT_IMAGE = re.compile(
 """An image whose tag stands under a key of its own, on the next line."""
 COMMENT = re.compile(r"[ \t]*(?:#(?!!)|//|::|rem\b)", re.IGNORECASE)
 VARIABLE = re.compile(r"[%${]{1,2}([A-Za-z_]\w*)")
-DOCKERFILE = "Dockerfile"
+DOCKERFILE, FLAKE = "Dockerfile", "flake.nix"
 ENTERS = ("cd", "pushd", "WORKDIR")
 YAML_IMAGE = re.compile(r"^[ \t]*(?:-[ \t]+)?image:[ \t]*[\w\"'$]", re.MULTILINE)
 LIST_KEY = re.compile(r"(?P<indent> *)[\"']?(?P<key>[\w.-]+)[\"']?:[ \t]*(?P<value>\S*)")
@@ -171,14 +172,11 @@ class Versions:
         if found is None and not image:
             if paths and not re.match(r"[/~$%]|\w:", paths[0]):
                 found = forks.named_in(table.name, self._folders())  # cd ~/ik_llama.cpp
-            near = self.beside.read(DOCKERFILE) if DOCKERFILE in self.beside.names else None
-            if near is None or self.beside.far(DOCKERFILE):
-                near = b""
-            found = (
-                found
-                or forks.cloned(table.name, text)
-                or forks.cloned(table.name, decoded(near).text)
-            )
+            near = [name for name in (DOCKERFILE, FLAKE) if name in self.beside.names]
+            built = (decoded(self.beside.read(name) or b"").text for name in near
+                     if name == FLAKE or not self.beside.far(name))  # fmt: skip
+            texts = itertools.chain([text], built)
+            found = found or next(filter(None, (forks.cloned(table.name, t) for t in texts)), None)
         official = any(row.table == table.name for row, _ in programs.images(image))
         if found is None and not official:
             found = forks.built_here(table.name, self.beside.names)

@@ -12,6 +12,7 @@ from draftcheck.deploy import leftovers
 from draftcheck.deploy.deployment import Command, Contents, Deployment, Document, FileTrouble
 from draftcheck.deploy.discover import Neighbours
 from draftcheck.deploy.file_versions import KnownVersion, Versions
+from draftcheck.deploy.kinds import literals
 from draftcheck.deploy.kinds.markdown import SUFFIXES
 from draftcheck.deploy.options import checks, given, programs
 from draftcheck.deploy.options.given import ENV, KEY, GivenOption, GivenOptions, parts
@@ -54,14 +55,28 @@ def find(
             understood |= leftovers.lines_of(document)
     if any(deployment.speculates for deployment in made):
         understood |= leftovers.lines_of_words(contents.replaced)
+    for after, command in contents.stray:
+        owner = next((at for at, each in enumerate(made) if each.place == after), None)
+        if owner is None:
+            contents.loose.append(command)
+            continue
+        understood |= leftovers.lines_of(command)
+        options = " ".join(word.text for word in command.words if programs.is_sign(word.text))
+        saw = f"{options}: the command in line {after.line} ends before it"
+        cut = checks.found("FIL016", command.place, saw, source="the shell's grammar")
+        if all(each.rule != cut.rule for each in made[owner].findings):
+            made[owner] = replace(made[owner], findings=(*made[owner].findings, cut))
     for command in contents.loose:
         signs = [word for word in command.words if programs.is_sign(word.text)]
         start = programs.start(command)
         if start is not None and not leftovers.lines_of_words(signs) <= understood:
             made.append(_of_command(command, *start, versions, beside))
             understood |= leftovers.lines_of(command)
-    if contents.source is not None and not contents.source.name.lower().endswith(SUFFIXES):
-        contents.seen += leftovers.find(contents.source, understood | contents.spoken)
+    name = contents.source.name.lower() if contents.source is not None else ""
+    if contents.source is not None and not name.endswith(SUFFIXES):
+        known = understood | contents.spoken
+        other = name.endswith(literals.SUFFIXES)
+        contents.seen += leftovers.find(contents.source, known, all_=other)
     return _different(made)
 
 

@@ -41,7 +41,10 @@ _BLOCK = re.compile(r"<#(?:(?!<#|#>).)*#>", re.DOTALL)
 _TOLD = re.compile(
     r"(?i)\b(?:notes?|desc\w*|comment|help|label|title|summary)[\"']?\s*[:=]\s*[\"']"
 )
-_SENTENCE = re.compile(r"(?:[A-Za-z]{2,}[,:;.]? ){3,}|[\"'][A-Z][a-z]+ [a-z]{2,} ")
+_SENTENCE = re.compile(
+    r"(?:[A-Za-z]{2,}[,:;.]? ){3,}|[\"'][A-Z][a-z]+ [a-z]{2,} "
+    r"|[\"'][A-Z][A-Za-z]*[,:;]? (?:[A-Za-z]+[,:;.]? )*$"
+)
 _DATA = (".yaml", ".yml", ".json")
 _EQUALS = (".py", ".ipynb", ".toml", ".ini", ".cfg", ".conf")
 """Files in which a key may stand before an = sign."""
@@ -85,8 +88,11 @@ def is_record(text: str) -> bool:
     return _MEASURED.search(text) is not None
 
 
-def find(source: SourceText, understood: set[int]) -> list[FileTrouble]:
-    """One trouble at the first option that nothing explains; empty: there is none."""
+def find(source: SourceText, understood: set[int], *, all_: bool = False) -> list[FileTrouble]:
+    """One trouble at the first option that nothing explains; empty: there is none.
+
+    all_: whatever else a line does with it; a comment is no line of a program.
+    """
     if not programs.signed(source.text.encode(errors="replace")):
         return []
     name = source.name.lower()
@@ -108,7 +114,9 @@ def find(source: SourceText, understood: set[int]) -> list[FileTrouble]:
         text = source.text[start:end]
         if line in understood or (match[0][-1] == "=" and not name.endswith(_EQUALS)):
             continue
-        if line not in telling if telling is not None else _talks(text, match.start() - start):
+        before = text[: match.start() - start]
+        silent = _COMMENT.match(before + "\0") is not None if all_ else _talks(text, before)
+        if line not in telling if telling is not None else silent:
             continue
         if name.endswith(_DATA) and _SENTENCE.search(source.text[start : match.start()]):
             continue
@@ -121,9 +129,8 @@ def find(source: SourceText, understood: set[int]) -> list[FileTrouble]:
     return [FileTrouble(places[0], f"{shown}{more} seen, but what it sets up is not understood")]
 
 
-def _talks(line: str, at: int) -> bool:
-    """Whether a line only speaks of the option that stands at this column."""
-    before = line[:at]
+def _talks(line: str, before: str) -> bool:
+    """Whether a line only speaks of the option that stands behind this beginning of it."""
     return bool(
         _COMMENT.match(before + "\0")
         or _TALK.match(line)

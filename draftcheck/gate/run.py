@@ -97,8 +97,8 @@ class _Gate:
         findings: list[Finding] = []
         for file in self._survey.files:
             findings += self._file(file)
-        if self._survey.mentions:
-            names = self._survey.mentions
+        told = [file.name for file in self._survey.files if file.mentions]
+        if names := sorted([*self._survey.mentions, *told]):
             more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
             saw = ", ".join(names[:MOST_NAMED]) + more
             findings.append(gate_finding("GAT018", FilePlace(names[0], 1), saw))

@@ -17,7 +17,7 @@ from draftcheck.deploy import find as deployments
 from draftcheck.deploy.deployment import Contents, Deployment
 from draftcheck.deploy.discover import KnownFolders
 from draftcheck.deploy.file_versions import ImageLists, Versions
-from draftcheck.deploy.kinds import choose
+from draftcheck.deploy.kinds import choose, literals
 from draftcheck.deploy.kinds.markdown import SUFFIXES
 from draftcheck.deploy.options import programs
 from draftcheck.deploy.text import decoded, searchable
@@ -64,6 +64,8 @@ class SurveyedFile:
     ignores: list[IgnoreComment] = field(default_factory=list)
     recipes: int = 0
     """Of a document: the setups that it shows."""
+    mentions: bool = False
+    """Of a program in another language: it speaks of options that are in none of its setups."""
     manifest: GateManifest | None = None
     """Where it is one."""
 
@@ -280,7 +282,9 @@ def _file(
         file.findings += [
             gate_finding("GAT001", trouble.place, trouble.text) for trouble in contents.troubles
         ]
-    if not contents.troubles:
+    if name.lower().endswith(literals.SUFFIXES):
+        file.mentions = bool(contents.seen)
+    elif not contents.troubles:
         file.findings += [gate_finding("GAT017", seen.place, seen.text) for seen in contents.seen]
     if ignores.MARK in searchable(data):
         file.ignores = ignores.find(decoded(data).text, name)

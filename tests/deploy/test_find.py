@@ -232,6 +232,7 @@ def test_versions_from_the_same_file() -> None:
         ("b11312", "-m t --spec-type draft-simple", ["FIL010"]),
         ("b11312", "-m t --spec-type draft-mtp", []),
         ("b11312", "-m t --spec-draft-n-max 8", ["FIL010"]),
+        ("b11312", "-m t --spec-typ draft-mtp", ["FIL003"]),
         ("b11312", "-m t --draft-model d.gguf --spec-type draft-simple", ["FIL003"]),
         ("b11312", "-m t -md d --spec-type draft-simple -cd 4096", ["FIL001"]),
         ("b11312", "-m t -md d --spec-type draft-simple -ctkd q3_0", ["FIL006"]),
@@ -413,6 +414,14 @@ def test_unknown_variables() -> None:
     inside = '"{\\"method\\": \\"mtp\\", \\"num_speculative_tokens\\": ${N}}"'
     part = one(f"vllm serve a/b --speculative-config {inside}\n")
     assert (part.method, part.findings, part.unknown) == ("mtp", (), ())
+
+
+def test_a_beginning_of_several_options_may_have_been_one_of_an_older_version() -> None:
+    words = "sglang serve --model-path a/b --speculative-algo NEXTN --speculative-draft c/d\n"
+    (finding,) = one(words).findings
+    assert (finding.severity.value, "several options begin so" in finding.saw) == ("note", True)
+    told = deployments(words, **{"requirements.txt": "sglang==0.5.11\n"})
+    assert [seen(each) for each in told] == [[("FIL003", 1, "error")]]
 
 
 def test_what_an_unknown_version_may_take_is_a_note_that_says_when_it_holds() -> None:

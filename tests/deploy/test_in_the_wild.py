@@ -284,6 +284,67 @@ FOUND: dict[str, tuple[str, str, str, str | None, str | None]] = {
         "# Use\n\n```console\n$ llama-server -m a.gguf --spec-type draft-mtp\n```\n",
         "llama.cpp", "./a.gguf", None,
     ),
+    "a preset for every model that stands elsewhere": (
+        "base.ini", "[*]\nctx-size = 8192\nspec-type = draft-mtp\n", "llama.cpp", None, None,
+    ),
+    "options that are keys of a mapping": (
+        "profile.yaml",
+        "launch:\n  image: vllm/vllm-openai:latest\n  args:\n    --model: a/b\n"
+        "    --enable-prefix-caching: true\n    --enforce-eager: false\n"
+        "    --speculative-config: '{\"method\": \"mtp\", \"num_speculative_tokens\": 2}'\n",
+        "vllm", "a/b", None,
+    ),
+    "a variable before the image that may be empty": (
+        "serve.sh",
+        'MORE=${MORE:-}\ndocker run -e A=1 $MORE -v /m:/m "$IMAGE" '
+        "vllm serve /m/big --speculative-config.method ngram\n",
+        "vllm", "/m/big", None,
+    ),
+    "a function that is run for what it prints": (
+        "bench.sh",
+        'launch() { "$BIN" --model "$1" "${@:2}" & echo $!; }\n'
+        "SPEC=(--model a.gguf --spec-type draft-mtp)\nfor m in a b; do\n"
+        '  PID=$(launch "$m" "${SPEC[@]}")\ndone\n',
+        "llama.cpp", "./a.gguf", None,
+    ),
+    "PowerShell that adds to a list, word by word": (
+        "start.ps1",
+        "$a = [System.Collections.Generic.List[string]]::new()\n$a.Add('-m')\n$a.Add('a.gguf')\n"
+        "if ($Fast) {\n  $a.Add('--spec-type')\n  $a.Add('draft-mtp')\n}\n"
+        "& 'C:\\llama\\llama-server.exe' @a\n",
+        "llama.cpp", "./a.gguf", None,
+    ),
+    "TypeScript that grows a list": (
+        "serve.ts",
+        'const MODEL: string = "/m/a.gguf";\nconst args: string[] = ["-m", MODEL];\n'
+        'if (fast) args.push("--spec-type", "draft-mtp");\nspawn("llama-server", args, {});\n',
+        "llama.cpp", "/m/a.gguf", None,
+    ),
+    "JavaScript with a list behind its program": (
+        "serve.mjs",
+        "const p = spawn('vllm', ['serve', 'a/b', '--speculative-config',"
+        " '{\"method\": \"ngram\", \"num_speculative_tokens\": 3}', '--port', String(port)]);\n",
+        "vllm", "a/b", None,
+    ),
+    "a line of a shell in JavaScript": (
+        "serve.js",
+        "// --spec-type none\nexecSync(`sglang serve --model-path a/b \\\\\n"
+        "  --speculative-algorithm NEXTN --port ${port}`);\n",
+        "sglang", "a/b", None,
+    ),
+    "llama-swap in Nix": (
+        "swap.nix",
+        'let\n  dir = "/m";\n  llama-server = lib.getExe\' pkgs.llama-cpp "llama-server";\nin {\n'
+        "  models.big.cmd = ''\n    ${llama-server} --port ''${PORT}\n    -m ${dir}/a.gguf\n"
+        "    -md ${dir}/b.gguf --spec-type draft-simple\n  '';\n}\n",
+        "llama.cpp", "/m/a.gguf", "/m/b.gguf",
+    ),
+    "flags of a service in Nix": (
+        "llama.nix",
+        '{ services.llama-cpp.extraFlags = [ "-m" "/m/a.gguf" ]\n'
+        '  ++ lib.optionals cfg.fast [ "--spec-type" "ngram-mod" "--spec-draft-n-max" n ]; }\n',
+        "llama.cpp", "/m/a.gguf", None,
+    ),
 }  # fmt: skip
 
 
@@ -375,6 +436,20 @@ LEFT_ALONE = {
         "plan.json", '{"seen": "Wrapper invokes llama-server -m T --spec-type draft-mtp as is"}',
     ),
     "what is switched off": ("run.py", "build(speculative_config=None)\n"),
+    "a branch that the file switches off": (
+        "run.py",
+        "import subprocess\nUSE_IT = False\ncmd = ['vllm', 'serve', 'a/b']\nif USE_IT:\n"
+        "    cmd.append('--speculative-config={\"method\": \"ngram\"}')\nsubprocess.run(cmd)\n",
+    ),
+    "patterns that find options": (
+        "mode.py", "drop(r'--spec-type\\s+\\S+', [r'--model-draft\\s+\\S+', '-x'])\n",
+    ),
+    "a setting that is told": (
+        "run.py", "told({'speculative_algorithm': c.speculative_algorithm})\n",
+    ),
+    "a remark about an option": (
+        "profile.yaml", 'seen:\n- "Added MTP: --speculative-config with two tokens"\n',
+    ),
 }  # fmt: skip
 
 
@@ -394,6 +469,9 @@ NOT_UNDERSTOOD = {
     ),
     "a dict for a function of one's own": (
         "serve.py", "start({'speculative_config': {'method': 'mtp'}})\n", 1,
+    ),
+    "an option that a function of PowerShell is given": (
+        "start.ps1", "Add-LlamaOption -To $list -Flag '--spec-type' -Value $kind\n", 1,
     ),
 }  # fmt: skip
 
@@ -418,6 +496,48 @@ def test_a_name_that_does_not_stand_in_the_file_is_never_shown() -> None:
     assert (setup.draft.text, setup.draft.unknown) == ("$DRAFT", "$DRAFT")
     assert (setup.target.text, setup.target.unknown) == ("$MODEL", "$MODEL")
     assert "draft_tokens" not in setup.circumstances
+
+
+def test_none_is_no_name() -> None:
+    text = (
+        "import subprocess\nDRAFT = None\ncmd = ['llama-server', '-m', 'a.gguf']\n"
+        "cmd += ['--spec-type', 'draft-simple', '-md', DRAFT]\nsubprocess.run(cmd)\n"
+    )
+    (setup,), _ = looked("run.py", text)
+    assert setup.draft is not None and (setup.draft.text, setup.draft.unknown) == ("DRAFT", "DRAFT")
+
+
+CUT_OFF = {
+    "a comment": ("serve.sh", "vllm serve a/b \\\n  # faster \\\n  {options}\n", 3),
+    "the end of a line": ("serve.sh", "docker run x vllm serve a/b\n  --tp 2 \\\n  {options}\n", 2),
+}
+
+
+@pytest.mark.parametrize("case", list(CUT_OFF))
+def test_options_that_the_shell_takes_for_a_program_never_reach_the_engine(case: str) -> None:
+    name, text, line = CUT_OFF[case]
+    contents = choose.read(text.format(options="--speculative-config.method ngram").encode(), name)
+    assert contents is not None
+    (setup,) = find(contents, Around({}))
+    (finding,) = setup.findings
+    assert (setup.engine, setup.speculates, contents.seen) == ("vllm", False, [])
+    assert (finding.rule, finding.severity, finding.place.line) == ("FIL016", "error", line)
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("serve.sh", "vllm serve a/b \\\n  --speculative-config.method ngram \\\n  # fast\n"),
+        ("serve.sh", "# vllm serve a/b\ncd /x\n--speculative-config.method ngram\n"),
+        (
+            "job.yaml",
+            "x: |\n  vllm serve a/b --tp 2\n  # fast\n  --speculative-config.method ngram\n",
+        ),
+    ],
+)
+def test_options_are_cut_off_from_a_command_of_the_shell_alone(name: str, text: str) -> None:
+    (setup,), _ = looked(name, text)
+    assert "FIL016" not in [finding.rule for finding in setup.findings]
 
 
 def test_two_unknown_names_in_json_that_python_makes_are_both_unknown() -> None:

@@ -30,6 +30,21 @@ def test_other_texts_that_hold_one_are_named_in_one_note(repo: Repo) -> None:
     assert "main.go, notes.txt" in repo.gate().out
 
 
+def test_what_a_program_in_another_language_puts_together_is_only_mentioned(repo: Repo) -> None:
+    repo.write("build.ts", "if (draft) args.push('--model-draft', draft);\n")
+    repo.write("shows.js", "console.log('llama-server -m a.gguf --spec-type draft-mtp');\n")
+    repo.write("knows.mjs", "const OURS = ['--spec-type', '--model-draft'];\n")
+    repo.write("build.test.ts", "expect(argv).toEqual(['--spec-type', 'draft-mtp']);\n")
+    report = repo.json()
+    (finding,) = report["findings"]
+    assert (finding["rule"], report["setups"]) == ("GAT018", [])
+    assert finding["saw"] == "build.test.ts, build.ts, knows.mjs, shows.js"
+    repo.write(
+        "build.ts", "spawn('llama-server', ['-m', 'a.gguf', '--draft-max=4', '-md', 'b']);\n"
+    )
+    assert ("FIL013", "build.ts", 1) in repo.rules()
+
+
 def test_a_script_of_another_kind_may_be_broken(repo: Repo) -> None:
     repo.write("train.yaml", "run: |\n  python train.py --engine vllm --draft 'x\n")
     assert repo.gate("--format", "json").json["findings"] == []

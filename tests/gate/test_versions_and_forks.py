@@ -199,6 +199,15 @@ def test_a_dockerfile_beside_it_tells_the_fork(repo: Repo) -> None:
     assert [s["fork"] for s in setups(repo, "serve.sh")] == ["ik_llama.cpp"]
 
 
+@pytest.mark.parametrize(
+    ("owner", "fork"), [("PrismML-Eng", "PrismML llama.cpp"), ("ggml-org", None)]
+)
+def test_a_flake_above_it_tells_the_fork(owner: str, fork: str | None, repo: Repo) -> None:
+    repo.write("flake.nix", f'{{ inputs.llama = {{ url = "github:{owner}/llama.cpp/9ca2"; }}; }}\n')
+    repo.write("bench/serve.sh", f"/nix/store/x-run/bin/llama-server {OWN}\n")
+    assert [s["fork"] for s in setups(repo, "bench/serve.sh")] == [fork]
+
+
 def test_what_is_built_from_the_repository_itself_is_no_release(repo: Repo) -> None:
     for name in ("convert_hf_to_gguf.py", "CMakePresets.json", "build-xcframework.sh"):
         repo.write(name, "")

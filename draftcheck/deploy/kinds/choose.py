@@ -19,6 +19,7 @@ from draftcheck.deploy.kinds import (
     draftcheck_toml,
     engine_files,
     ini,
+    literals,
     makefile,
     markdown,
     powershell,
@@ -82,6 +83,7 @@ KINDS = (
     FileKind(r".+\.ps1", powershell.read),
     FileKind(r".+\.(?:md|markdown|mdx)", markdown.read),
     FileKind(r".+\.py", python_file.read),
+    FileKind(r".+\.(?:[cm]?[jt]s|[jt]sx|nix)", literals.read),
     FileKind(r"[^.]+", python_file.read, _holds(r"\A#!.*\bpython")),
     FileKind(
         r".+\.(?:sh|bash|zsh|ksh|command|sbatch|slurm|env)|\.env(?:\..+)?"
@@ -117,6 +119,8 @@ def might(data: bytes, name: str) -> bool:
         return False
     if "." not in _base(name) and b"\0" in data[:1024]:
         return False
+    if name.lower().endswith(literals.SUFFIXES):
+        return signed(searchable(data))
     return hinted_bytes(searchable(data))
 
 

@@ -480,9 +480,17 @@ def _words_of_command(texts: list[str]) -> bool:
 
 
 def _listed(reader: ContainerReader, value: DocumentTree) -> list[Word]:
-    """Arguments: a list, or a text that begins with an option."""
+    """Arguments: a list, a mapping of options, or a text that begins with an option."""
     if value.items is not None:
         return reader.args(value)
+    if any(programs.is_sign(key.text) for key, _ in value.entries or ()):
+        pairs = [(key, reader.word(inner)) for key, inner in value.entries or ()]
+        return [
+            word
+            for key, arg in pairs
+            if arg is not None and key.text.startswith("-") and arg.text != "false"
+            for word in ((key,) if arg.kind in ("bool", "null") else (key, arg))
+        ]
     text = value.word.text.lstrip() if value.word is not None else ""
     return reader.args(value) if text.startswith("-") else []
 

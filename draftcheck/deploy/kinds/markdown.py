@@ -24,6 +24,7 @@ _NAMES = {
     **dict.fromkeys(("powershell", "ps1", "pwsh"), "block.ps1"),
     **dict.fromkeys(("bat", "batch", "cmd", "dos"), "block.bat"),
     **dict.fromkeys(("dockerfile", "docker"), "Dockerfile"),
+    **dict.fromkeys(("js", "javascript", "ts", "typescript"), "block.js"), "nix": "block.nix",
     "json": "block.json", "ini": "block.ini", "systemd": "block.service", "make": "Makefile",
 }  # fmt: skip
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
 
 from draftcheck.deploy.deployment import Command, Contents, around
 from draftcheck.deploy.kinds import shell
@@ -20,6 +21,9 @@ _SIGN = re.compile(r"\r?\n|[;|&{}(),@]")
 _ASSIGNS = re.compile(r"\$(?:(?:script|global|local|private):)?(env:)?(\w+)", re.IGNORECASE)
 _VARIABLE = re.compile(r"\$\{?(?:env:|script:|global:)?(\w+)\}?|\$\([^()]*\)", re.IGNORECASE)
 _COMMAND = re.compile(r"[A-Za-z]+-[A-Za-z]+")
+_GROWS = re.compile(r"\$(\w+)\.Add(?:Range)?", re.IGNORECASE)
+_NEW_LIST = re.compile(r"\[.*List\b.*::new|new-object", re.IGNORECASE)
+_PARAMETER = re.compile(r"-[A-Z]\w+")
 
 
 LONGEST_CALL = 200
@@ -50,6 +54,8 @@ def read(view: TextView, contents: Contents) -> None:
     variables = Variables()
     for statement in _statements(view):
         _run(statement, view, variables, contents)
+    for value in variables.values.values():  # lists that no command here uses
+        _loose(value.items or [], contents)
 
 
 def _tokens(view: TextView) -> Iterator[PowerShellToken]:
@@ -102,9 +108,18 @@ def _run(statement: _Statement, view: TextView, variables: Variables, contents: 
         tokens = tokens[2:]  # it may be what a command says
         if not tokens or not (tokens[0].sign == "&" or _COMMAND.fullmatch(tokens[0].view.text)):
             return
+    grows = _GROWS.fullmatch(tokens[0].view.text) if len(tokens) > 1 else None
+    if grows and tokens[1].sign == "(":
+        added = [
+            replace(word, maybe=statement.branch) for word in _words(tokens[1:], view, variables)
+        ]
+        variables.append(grows[1].lower(), VariableValue(items=added, branch=statement.branch))
+        return
     words = _words(tokens, view, variables)
     if words and words[0].text.lower() in ("start-process", "saps", "start"):
         words = _started(words)
+    elif any(is_sign(b.text) and _PARAMETER.fullmatch(a.text) for a, b in pairwise(words)):
+        return  # -Flag "--spec-type" -Value x: what a function does with it is not known
     if words:
         words[0] = program(words[0])
         place = view.place(tokens[0].start, tokens[-1].end)
@@ -128,6 +143,8 @@ def _assign(
     value = VariableValue(branch=branch)
     if tokens[0].sign == "@" or commas:
         value = VariableValue(items=words, branch=branch)
+    elif words and _NEW_LIST.match(words[0].text):
+        value = VariableValue(items=[], branch=branch)
     elif len(words) == 1:
         value = VariableValue(words[0].view, branch=branch)
     elif words and words[0].text.lower() == "join-path":
@@ -136,9 +153,13 @@ def _assign(
     before = variables.values.get(key)
     if how == "+=" and before is not None and before.items is not None:
         value = VariableValue(items=words, branch=branch)
-    if value.items and any(is_sign(word.text) for word in words):  # if no command here uses them
-        contents.loose.append(Command(tuple(words), around(words)))
+    _loose(value.items or [], contents)  # another value may take its place
     (variables.append if how == "+=" else variables.assign)(key, value)
+
+
+def _loose(words: list[Word], contents: Contents) -> None:
+    if any(is_sign(word.text) for word in words):
+        contents.loose.append(Command(tuple(words), around(words)))
 
 
 def _words(tokens: list[PowerShellToken], view: TextView, variables: Variables) -> list[Word]:

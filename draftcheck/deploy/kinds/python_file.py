@@ -82,10 +82,12 @@ def _calls(tree: ast.Module, values: PythonValues) -> list[tuple[ast.Call, Pytho
     found = list[tuple[ast.Call, PythonScope]]()
     values.scopes.append(PythonScope())
     waiting: list[tuple[ast.AST, PythonScope]] = [(tree, values.scopes[0])]
-    inner = set[int]()
-    """Parts of a longer text."""
+    inner, off = set[int](), python_talk.switched_off(tree)
+    """Parts of a longer text; what does not happen."""
     while waiting:
         node, scope = waiting.pop()
+        if id(node) in off:
+            continue
         if isinstance(node, ast.Call):
             found.append((node, scope))
             _grows(node, scope, values)

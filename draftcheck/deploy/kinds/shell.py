@@ -136,6 +136,8 @@ class ShellScript:
     """Behind a test that fails: what follows does not happen."""
     _tested: bool = False
     """Behind `[ … ] &&`: what follows depends on it."""
+    _last: tuple[FilePlace, int] | None = None
+    """The last command, and where it (or what was meant to belong to it) ends."""
 
     def run(self) -> None:
         for name, word in self.env.items():
@@ -346,7 +348,10 @@ class ShellScript:
     def _substituted(self, part: WordPart) -> None:
         """$(docker run …): what is run for its output."""
         text = part.view.text
-        if not part.known and text.startswith("$(") and any(map(is_sign, text.split())):
+        if part.known or not text.startswith("$("):
+            return
+        words = text[2:-1].split()
+        if any(map(is_sign, words)) or self.contents.functions.intersection(words[:1]):
             script = part.view.slice(2, len(text) - 1)
             inside(script, self.contents, self.variables.copy(), self.image, self.env)
 
@@ -428,6 +433,9 @@ class ShellScript:
         if bare == "set" and len(args) > 1 and args[1].text == "--":
             self.variables.values["@"] = VariableValue(items=args[2:])
             return
+        if self._stray(args, place, words):
+            return
+        self._last = place, words[-1].end
         for arg in (*args[1:], *env.values()):  # a function, or a script that reads a variable
             if is_options(arg.view.text) and not _TALKS.fullmatch(base(args[0])):
                 self.contents.loose_options(arg.view, self.image)
@@ -437,6 +445,19 @@ class ShellScript:
         env = {**self.env, **self.variables.environment(), **env}
         if not self._bodies(args, written):
             Unwrapping(self.contents, self.variables, place, self.image, env).emit(args)
+
+    def _stray(self, args: list[Word], place: FilePlace, words: list[RawWord]) -> bool:
+        """Whether these are options of the command above, which a comment or a line's end cut."""
+        if self._last is None or not args[0].text.startswith("-") or self.contents.depth:
+            return False  # a text inside another file may be cut into words by another program
+        after, end = self._last
+        lines = self.view.text[end : words[0].start].splitlines()
+        if not all(line.strip(" \t\\;&")[:1] in ("", "#") for line in lines):
+            return False
+        if any(is_sign(arg.text) for arg in args):
+            self.contents.stray.append((after, Command(tuple(args), place)))
+        self._last = after, words[-1].end
+        return True
 
     def _bodies(
         self, args: list[Word], written: list[tuple[str, RawWord | None, RawWord | None]]
@@ -602,11 +623,13 @@ class Unwrapping:
         runs = args[at].text != "exec"
         at += 1
         entry, env = list[Word](), dict[str, Word]()
-        while at < len(args) and args[at].text.startswith("-"):
+        while at < len(args) and (args[at].text.startswith("-") or _may_be_empty(args[at])):
             view = args[at].view
             name, equals, _ = view.text.partition("=")
             value = view.slice(len(name) + 1, len(view.text)) if equals else None
             at += 1
+            if name.startswith(HOLE):
+                continue
             if value is None and row.takes_value(name):
                 value = args[at].view if at < len(args) else None
                 at += 1
@@ -653,6 +676,11 @@ FORMS: Mapping[str, Callable[[Unwrapping, Wrapper, list[Word]], list[Word] | Non
     "kubectl": Unwrapping._kubectl,
     "image": Unwrapping._image_file,
 }
+
+
+def _may_be_empty(arg: Word) -> bool:
+    """${EXTRA:-} and the like: more options of the container, if any; no image is called so."""
+    return (arg.unknown or "").endswith("-}") and not arg.view.text.strip(HOLE)
 
 
 def base(arg: Word) -> str:

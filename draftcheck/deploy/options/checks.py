@@ -281,14 +281,17 @@ def _unknown(setting: GivenOptions, entry: GivenOption) -> Iterator[Finding]:
     if shown and entry.kind == KEY:
         last, shown = entry.word.text, _as_key(entry, shown)
     changes = swap(entry.word, last, shown, safe=False) if shown else ()
+    several = entry.kind != KEY and bool(view.beginning_with(entry.name))
+    why = "The engine passes over keys that it does not know, without a word." if silent else ""
     finding = found(
         "FIL003", entry.word.place, f"{entry.word.text} in {view.title}",
-        why="The engine passes over keys that it does not know, without a word." if silent else "",
+        why="Several options begin so, and the engine asks which one is meant." if several else why,
         fix=f"Did you mean {shown}?" if shown else "", severity=severity, changes=changes,
         source=view.source,
     )  # fmt: skip
     if not view.told and not typo:  # it may well be an option of a newer version, or of a fork
-        finding = _as_note(view, finding, f"holds for all versions up to {view.version}")
+        held = "where several options begin so, as in" if several else "all versions up to"
+        finding = _as_note(view, finding, f"holds for {held} {view.version}")
     yield finding
 
 

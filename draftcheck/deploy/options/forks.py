@@ -1,7 +1,8 @@
 """rules/forks.toml: engines that grew out of another one, which is no judge of them.
 
 A fork is told by the name of the program, by a word of its path or image, by the folder that a
-script goes into before it, or by the repository that the file, or the Dockerfile beside it, clones.
+script goes into before it, or by the repository that the file, a Dockerfile beside it or a flake
+above it takes.
 """
 
 from __future__ import annotations
@@ -15,8 +16,9 @@ from draftcheck.rulebook import files
 from draftcheck.rulebook.files import Names, RuleRow, Text
 
 CLONED = re.compile(
-    r"(?:\bclone\b[^\n;&|]*?|git\+|[A-Za-z_]*REPO\w*[ \t]*[:=][ \t]*|remote add[^\n;&|]*?)"
-    r"[\"']?(?:https?://|ssh://)?(?:[\w.-]+@)?github\.com[/:](?P<owner>[\w-]+)/(?P<name>[\w.-]+)",
+    r"(?:\bclone\b[^\n;&|]*?|git\+|[A-Za-z_]*REPO\w*[ \t]*[:=][ \t]*|remote add[^\n;&|]*?"
+    r"|\burl[ \t]*=[ \t]*)[\"']?(?:(?:git\+)?(?:https?://|ssh://)?(?:[\w.-]+@)?github\.com[/:]|github:)"
+    r"(?P<owner>[\w-]+)/(?P<name>[\w.-]+)",
     re.IGNORECASE,
 )
 

@@ -218,7 +218,7 @@ def _full(view: OptionsAtVersion, typed: str) -> str:
         name = typed.replace("_", "-")
     if view.now(name) or view.option(name) or view.change(name) or not name.startswith("--"):
         return name
-    longer = {other for other in view.names("option") if other.startswith(name)}
+    longer = view.beginning_with(name)
     return longer.pop() if len(longer) == 1 else name
 
 
@@ -267,6 +267,9 @@ def sections(found: Document, row: KeysReading) -> list[Document]:
             end = tree.entries[-1][0].place
             place = replace(name.place, end_line=end.line, end_column=None)
             made.append(replace(found, tree=own, place=place, name=name.text))
+    if not made and common is not None and shared:  # the sections stand elsewhere
+        place = replace(common.place, end_line=shared[-1][0].place.line, end_column=None)
+        made.append(replace(found, tree=common, place=place, name=row.sections))
     return made
 
 

@@ -289,6 +289,12 @@ class OptionsAtVersion:
         """Everything of a kind that this version has."""
         return list(_listed(self.table.name, self.version, self.letter, kind))
 
+    def beginning_with(self, name: str) -> set[str]:
+        """The options that argparse takes a beginning of a name for; it wants exactly one."""
+        if self.table.head.style != "argparse":
+            return set()
+        return {other for other in self.names("option") if other.startswith(name)}
+
     def choices(self, name: str) -> list[str]:
         """The values that this version takes; empty: any."""
         option = self.option(name)

@@ -1,13 +1,14 @@
 """Which texts and lists of a Python program only speak of options, and set nothing up.
 
 Tests and what they compare, help and messages, declarations of options, tables from a setting to
-its option. What is left may be a part of a command line.
+its option, patterns, branches that are switched off. What is left may be a part of a command line.
 """
 
 from __future__ import annotations
 
 import ast
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 
 _CALLS = re.compile(
@@ -23,6 +24,7 @@ _KEYWORDS = re.compile(
 _ADDS = re.compile(r"append|extend|insert|add|\w*_?args?|\w*cmd\w*|\w*command\w*|Popen|run|call")
 _OPTION = re.compile(r"--?[A-Za-z][\w-]*")
 _SENTENCE = re.compile(r"(?:[A-Za-z]{2,}[,:;.]? ){3,}")
+_PATTERN = re.compile(r"--[\w-]+(?:\\[sSbdw]|\(\?)")
 _TEST_FILE = re.compile(r"(?:^|/)(?:test_[^/]*|[^/]*_test|conftest)\.py$")
 _Collection = ast.List | ast.Tuple | ast.Set
 
@@ -34,16 +36,34 @@ def is_test(name: str) -> bool:
 
 def quiet(tree: ast.AST, name: str) -> set[int]:
     """The ids of the nodes of this program that set nothing up."""
-    found = set[int]()
+    found, off = set[int](), switched_off(tree)
     waiting: list[tuple[ast.AST, bool]] = [(tree, is_test(name))]
     while waiting:
         node, talks = waiting.pop()
-        talks = talks or _talks(node)
+        talks = talks or id(node) in off or _talks(node)
         if talks:
             found.add(id(node))
         found.update(map(id, _declared(node)))
         waiting += ((child, talks) for child in ast.iter_child_nodes(node))
     return found
+
+
+def switched_off(tree: ast.AST) -> set[int]:
+    """The ids of the statements behind `if USE_IT:`, where the file says USE_IT = False, once."""
+    stored = Counter(node.id for node in ast.walk(tree)
+                     if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store))  # fmt: skip
+    names = {
+        statement.targets[0].id
+        for statement in getattr(tree, "body", ())
+        if isinstance(statement, ast.Assign)
+        and isinstance(statement.targets[0], ast.Name)
+        and isinstance(statement.value, ast.Constant)
+        and statement.value.value is False
+        and stored[statement.targets[0].id] == 1
+    }
+    branches = (node for node in ast.walk(tree) if names and isinstance(node, ast.If))
+    asked = (node for node in branches if isinstance(node.test, ast.Name) and node.test.id in names)
+    return {id(statement) for node in asked for statement in node.body}
 
 
 def _talks(node: ast.AST) -> bool:
@@ -61,7 +81,8 @@ def _talks(node: ast.AST) -> bool:
         shown = any(isinstance(part, ast.FormattedValue) and part.conversion == ord("r")
                     for part in node.values)  # fmt: skip
         return shown or any(_prose(part) for part in node.values)
-    return _prose(node)
+    text = node.value if isinstance(node, ast.Constant) else None
+    return _prose(node) or (isinstance(text, str) and bool(_PATTERN.search(text)))
 
 
 def _prose(node: ast.AST) -> bool:
@@ -79,6 +100,9 @@ def _declared(node: ast.AST) -> Iterator[ast.AST]:
         yield from _without_value(node.elts)
     elif isinstance(node, ast.Dict):
         yield from (value for value in node.values if _is_option(value))
+        for key, value in zip(node.keys, node.values, strict=True):
+            if isinstance(key, ast.Constant) and key.value == _last(value):
+                yield key  # what is set elsewhere, told
     elif isinstance(node, ast.keyword) and _is_option(node.value):
         yield node.value
     elif isinstance(node, ast.Call) and not _ADDS.fullmatch(_last(node.func)):

@@ -200,7 +200,11 @@ class PythonValues:
                 inner = self.read(node.value, scope, depth + 1)
                 found.extend(inner.items if inner.items is not None else [self.unknown(node)])
             else:
-                found.append(self.read(node, scope, depth + 1))
+                tree = self.read(node, scope, depth + 1)
+                nothing = tree.word is not None and tree.word.kind == "null"
+                named = isinstance(node, ast.Name | ast.Attribute)
+                # DRAFT = None, and something else gives it a value before a list is made of it
+                found.append(self.unknown(node) if nothing and named else tree)
         return found
 
     def _either(self, node: ast.IfExp, scope: PythonScope, depth: int) -> DocumentTree:
