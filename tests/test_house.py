@@ -27,6 +27,7 @@ LAYERS = (
     ("evidence", "why", "probe", "trial", "gate", "publish", "recommend", "scan", "watch"),
     ("report",),
     ("",),  # __init__: the public API, which ties the layers together
+    ("web",),
     ("cli",),
     ("__main__",),
 )

@@ -19,6 +19,15 @@ from tests.hub.repos import Content, Repo, Token
 from tests.hub.requests import Request
 from tests.hub.server import Listener
 
+CORS = {
+    "Access-Control-Allow-Origin": "*",
+    "Access-Control-Allow-Headers": "Authorization, Range",
+    "Access-Control-Expose-Headers": "X-Repo-Commit,X-Request-Id,X-Error-Code,X-Error-Message,"
+    "X-Total-Count,ETag,Link,Accept-Ranges,Content-Range,X-Linked-Size,X-Linked-ETag,X-Xet-Hash",
+    "Timing-Allow-Origin": "*",
+}
+"""What the Hub tells browsers."""
+
 
 class Hub:
     """Use as a context manager. The API is at url, the CDN at cdn_url: other name, other port."""
@@ -50,6 +59,8 @@ class Hub:
         """Whether it knows expand=…; otherwise that is a bad request."""
         self.shard_headers = False
         """Whether /safetensors-metadata answers."""
+        self.cors = False
+        """Whether pages of other origins may read answers, as on the public Hub."""
         self._lock = threading.Lock()
         self._listeners: list[Listener] = []
 
@@ -211,11 +222,15 @@ class Hub:
 
     def _responder(self, route: Callable[[Hub, Request], Answer]) -> Callable[[Entry, str], Answer]:
         def respond(entry: Entry, raw: str) -> Answer:
+            if self.cors and entry.method == "OPTIONS":
+                return Answer(204, {**CORS})
             entry.file = self._file_of(entry, raw)
             answer = self._early(entry)
             if answer is None:
                 answer = self._in_turn(entry, raw, route)
                 self._spoil(entry, answer)
+            if self.cors:
+                answer.headers |= CORS
             return answer
 
         return respond

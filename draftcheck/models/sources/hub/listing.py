@@ -18,7 +18,8 @@ from msgspec import Meta
 from draftcheck.errors import ReadError
 from draftcheck.models.sources.hub.addresses import origin
 from draftcheck.models.sources.hub.cache import HubCache
-from draftcheck.models.sources.hub.client import HttpAnswer, HubClient, RetryableError, refuse
+from draftcheck.models.sources.hub.client import HttpAnswer, HubClient, refuse
+from draftcheck.models.sources.hub.transport import RetryableError
 
 MAX_BODY = 16 * 1024 * 1024
 MAX_ITEMS = 1 << 20
