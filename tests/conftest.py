@@ -13,6 +13,7 @@ import pytest
 
 from draftcheck.cli import main
 from draftcheck.memory import gpus
+from tests import chromium
 
 ROOT = Path(__file__).parent.parent
 FIXTURES = ROOT / "fixtures"
@@ -72,6 +73,13 @@ def run(capsys: pytest.CaptureFixture[str]) -> Run:
         return Ran(code, captured.out, captured.err)
 
     return call
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Any]:
+    """Chromium; one for all files, as a process can hold one playwright."""
+    with chromium.launched() as found:
+        yield found
 
 
 @pytest.fixture(scope="session")

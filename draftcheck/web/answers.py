@@ -20,6 +20,8 @@ from draftcheck.web import render
 Run = Callable[[Sequence[str]], int]
 DROPPED = Path("/dropped")
 """Files that were given to the page: a folder for each side."""
+NOTHING = Path("/nothing")
+"""An empty folder: no name of the Hub is a path here."""
 PASTED = Path("/pasted")
 MODELS = (".gguf", ".facts.json")
 """A file of these is a model; other files are one together."""
@@ -69,7 +71,13 @@ def _pair(asked: Mapping[str, str]) -> list[str]:
     for name in FIELDS:
         if value := asked.get(name, "").strip():
             words += [f"--{name}", value]
-    sides = [_reference(side) or asked.get(side, "").strip() for side in ("target", "draft")]
+    given = [_reference(side) for side in ("target", "draft")]
+    sides = [
+        name or asked.get(side, "").strip()
+        for name, side in zip(given, ("target", "draft"), strict=True)
+    ]
+    NOTHING.mkdir(exist_ok=True)
+    os.chdir(DROPPED if any(given) else NOTHING)
     return [*words, "--", *(sides if sides[1] else sides[:1])]
 
 
@@ -79,7 +87,7 @@ def _reference(side: str) -> str:
     names = os.listdir(folder) if folder.is_dir() else []  # noqa: PTH208
     if not names:
         return ""
-    return str(folder / names[0]) if names[0].endswith(MODELS) and not names[1:] else str(folder)
+    return f"{side}/{names[0]}" if names[0].endswith(MODELS) and not names[1:] else side
 
 
 def _why(asked: Mapping[str, str]) -> list[str]:

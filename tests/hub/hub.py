@@ -24,7 +24,7 @@ CORS = {
     "Access-Control-Allow-Headers": "Authorization, Range",
     "Access-Control-Expose-Headers": "X-Repo-Commit,X-Request-Id,X-Error-Code,X-Error-Message,"
     "X-Total-Count,ETag,Link,Accept-Ranges,Content-Range,X-Linked-Size,X-Linked-ETag,X-Xet-Hash",
-    "Timing-Allow-Origin": "*",
+    "Cache-Control": "no-store",  # else a browser's own cache asks for other ranges than we do
 }
 """What the Hub tells browsers."""
 

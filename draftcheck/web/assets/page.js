@@ -5,7 +5,7 @@ const all = (selector, under = document) => [...under.querySelectorAll(selector)
 const SHARED = ["target", "draft", "engine", "gpu", "context", "sequences"];
 const PAUSE = 250;
 const files = { target: [], draft: [] };
-let worker, asked = 0, running = null, ready = false, heap = 0, bytes = 0;
+let worker, asked = 0, running = null, ready = false, heap = 0, bytes = 0, timer = 0;
 const waiting = new Map();
 
 // ---- the worker ----
@@ -66,8 +66,9 @@ function restart() {
 
 // ---- what is said ----
 
-function say(text, works = false) {
+function say(text, works = false, seen = true) {
   at("#status").textContent = text;
+  at("#status").classList.toggle("unseen", !seen);
   at("#progress").hidden = !works;
 }
 
@@ -92,10 +93,13 @@ function trouble(text) {
 
 async function check(kind, fields) {
   if (!worker) begin();
+  clearTimeout(timer);
   const mine = running = {};
   bytes = 0;
   busy(true);
   at("#answer").replaceChildren();
+  delete at("#answer").dataset.json;
+  delete at("#answer").dataset.code;
   say(ready ? "Reading …" : at("#status").textContent || "Loading …", true);
   const token = kind === "pair" ? at("#token").value.trim() : "";
   const found = await ask({ kind, ...fields }, kind === "pair" ? { files, token } : {});
@@ -119,7 +123,7 @@ function show(kind, fields, answer) {
   }
   place.dataset.code = answer.code;
   place.dataset.json = answer.json;
-  say(answer.first);
+  say(answer.first, false, false); // for screen readers: it stands in the answer, too
   const head = at(".first", place);
   if (head) head.focus({ preventScroll: true });
   place.scrollIntoView({ block: "nearest" });
@@ -254,7 +258,6 @@ for (const box of [at("#gate-text"), at("#why-text")]) {
 
 // ---- names of the Hub ----
 
-let timer = 0;
 for (const input of all("input[list=names]")) {
   input.addEventListener("input", () => {
     clearTimeout(timer);
@@ -300,5 +303,5 @@ if (location.protocol === "file:") {
   const query = new URLSearchParams(location.search);
   for (const name of SHARED) if (query.has(name)) at(`#${name}`).value = query.get(name);
   if (query.has("rule")) explain(query.get("rule"));
-  else if (query.has("target")) check("pair", fieldsOf(at("#panel-pair")));
+  else if (query.has("target")) check("pair", fieldsOf(at("#panel-pair form")));
 }

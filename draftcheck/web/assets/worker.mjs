@@ -2,6 +2,7 @@
 import { loadPyodide } from "./pyodide/pyodide.mjs";
 
 const here = new URL(".", import.meta.url);
+const mounted = new Set();
 let python, answers, main;
 
 async function start() {
@@ -31,10 +32,11 @@ async function start() {
 function give(side, files) {
   const folder = `/dropped/${side}`;
   python.FS.mkdirTree(folder);
-  if (python.FS.lookupPath(folder).node.mounted) python.FS.unmount(folder);
+  if (mounted.delete(side)) python.FS.unmount(folder);
   if (!files.length) return;
   const blobs = files.map((file) => ({ name: file.name, data: file }));
   python.FS.mount(python.FS.filesystems.WORKERFS, { blobs }, folder);
+  mounted.add(side);
 }
 
 const started = start();
