@@ -32,7 +32,6 @@ FOUND = 8
 
 def prepare() -> None:
     """Load what the first answer needs, while the page is being read."""
-    import draftcheck.cli.pair
     import draftcheck.judge.compare
     import draftcheck.judge.repairs
     import draftcheck.models.read

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -73,7 +73,8 @@ class CheckerPage:
         self.page.goto(made.url + query)
 
     def _note(self, url: str) -> None:
-        self.asked.add("/".join(url.split("/")[:3]))
+        if not url.startswith(("blob:", "data:")):
+            self.asked.add("/".join(url.split("/")[:3]))
 
     def ready(self) -> CheckerPage:
         self.page.locator("body[data-ready]").wait_for(timeout=SECONDS)
@@ -111,14 +112,7 @@ class CheckerPage:
     def close(self) -> None:
         self.context.close()
         mine = "/".join(self.site.url.split("/")[:3])
-        others = self.asked - {
-            mine,
-            self.site.hub.url,
-            self.site.hub.cdn_url,
-            "blob:http:",
-            "data:",
-        }
-        others = {url for url in others if not url.startswith(("blob:", "data:"))}
+        others = self.asked - {mine, self.site.hub.url, self.site.hub.cdn_url}
         assert not others, f"the page asked {others}"
         assert not self.complaints, self.complaints
 
@@ -136,7 +130,3 @@ def page(open_page: CheckerPage) -> Iterator[CheckerPage]:
     open_page.site.hub.reset()
     yield open_page
     open_page.give(target=[], draft=[])
-
-
-def without(body: Mapping[str, Any], *keys: str) -> dict[str, Any]:
-    return {key: value for key, value in body.items() if key not in keys}

@@ -23,6 +23,7 @@ async function start() {
   postMessage({ stage: "Loading the rulebook" });
   answers = python.pyimport("draftcheck.web.answers");
   main = python.pyimport("draftcheck.cli").main;
+  python.pyimport("draftcheck.cli.pair");
   answers.prepare();
   answers.listen((name, count, wait) => postMessage({ came: count, wait }));
   postMessage({ ready: true, heap: python._module.HEAPU8.length });
