@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from draftcheck.judge.tokenizers_agree import NOT_RUN
+from tests import make
 from tests.chromium import DESK, PHONE, sideways
 from tests.conftest import FIXTURES, ROOT, Run
 from tests.hostile.test_gguf import UNREADABLE
+from tests.hostile.test_json import BROKEN
 from tests.hub import Hub, models
 from tests.hub.process import Draftcheck
 from tests.models.hub.test_same_verdict import BIG, WORDS, drafts
@@ -101,19 +104,44 @@ def spent(hub: Hub) -> int:
     return sum(entry.body for entry in hub.log if "search=" not in entry.query)
 
 
-@pytest.mark.parametrize("fault", list(UNREADABLE)[::7])
+def hostile(folder: Path) -> Iterator[Path]:
+    """Files that lie, one after the other, in the folder of a sound checkpoint or alone."""
+    for data, _ in list(UNREADABLE.values())[::4]:
+        (folder / "bad.gguf").write_bytes(data)
+        yield folder / "bad.gguf"
+    (folder / "bad.gguf").unlink()
+    make.folder(folder / "model")
+    for name in ("config.json", "tokenizer.json"):
+        sound = (folder / "model" / name).read_bytes()
+        for data, _ in BROKEN.values():
+            (folder / "model" / name).write_bytes(data)
+            yield folder / "model"
+        (folder / "model" / name).write_bytes(sound)
+
+
 def test_hostile_files_end_the_same_way_and_the_page_lives(
-    fault: str, page: CheckerPage, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    page: CheckerPage, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / "target").mkdir()
-    bad = tmp_path / "target" / "bad.gguf"
-    bad.write_bytes(UNREADABLE[fault][0])
+    (tmp_path / "here").mkdir()
     monkeypatch.chdir(tmp_path)
-    wanted = run("pair", "target/bad.gguf", "--format", "json")
-    page.give(target=[bad])
-    found = page.ask()
-    assert found["code"] == wanted.code == 3 and found["json"] is None
-    assert wanted.err.splitlines()[0].removeprefix("error: ") in found["first"]
+    for bad in hostile(tmp_path / "here"):
+        target = tmp_path / "target"
+        shutil.rmtree(target, ignore_errors=True)
+        target.mkdir()
+        for file in files(bad):
+            shutil.copy(file, target)
+        wanted = run(
+            "pair", f"target/{bad.name}" if bad.is_file() else target.name, "--format", "json"
+        )
+        page.give(target=files(bad))
+        found = page.ask()
+        where = f"{bad}: {wanted.err} {found}"
+        assert found["code"] == wanted.code, where
+        assert found["json"] == (wanted.json if wanted.out else None), where
+        if not wanted.out:
+            says = wanted.err.splitlines()[0].removeprefix("error: ")
+            # What json says of a fault is another sentence in another Python.
+            assert says.partition(" JSON: ")[0] in found["first"], where
 
 
 def test_weather_between_the_page_and_the_hub(page: CheckerPage) -> None:

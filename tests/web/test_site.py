@@ -11,6 +11,8 @@ import pytest
 
 from draftcheck.web import runtime
 from tests.conftest import Run
+from tests.report.site.made_up import make
+from tests.report.site.stores import fill
 
 LARGEST = 15_000_000
 
@@ -39,6 +41,19 @@ def test_the_site_is_whole_small_and_the_same_every_time(
     ran = run("web", tmp_path / "c", "--runtime", parts)
     assert ran.code == 3 and "not a file that draftcheck wrote" in ran.err
     assert (tmp_path / "c/index.html").read_text(encoding="utf-8") == "mine"
+
+
+def test_beside_the_pages_of_a_report(run: Run, parts: Path, tmp_path: Path) -> None:
+    store = fill(tmp_path / "scan.db", make(1, 2, hostile=False))
+    ran = run(
+        "report", "--store", store, "--output", tmp_path / "out", "--checker", "--runtime", parts
+    )
+    assert ran.code == 0, ran.err
+    for page in (tmp_path / "out").glob("*.html"):
+        assert 'href="checker/index.html"' in page.read_text(encoding="utf-8"), page.name
+    assert 'href="../index.html"' in (tmp_path / "out/checker/index.html").read_text("utf-8")
+    assert run("report", "--store", store, "--output", tmp_path / "plain").code == 0
+    assert "checker" not in (tmp_path / "plain/index.html").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize(

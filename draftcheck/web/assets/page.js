@@ -54,6 +54,7 @@ function failed(reason) {
   restart();
   const what = loading ? "The checker could not be loaded" : "Python ended while it worked (perhaps out of memory)";
   trouble(`${what}: ${reason}`);
+  if (!loading) begin();
 }
 
 function restart() {
@@ -106,7 +107,7 @@ async function check(kind, fields) {
   if (running !== mine) return;
   running = null;
   busy(false);
-  if (found.broke) return trouble(`The page failed: ${found.broke}`);
+  if (found.broke) return failed(found.broke);
   show(kind, fields, found.answer);
 }
 
