@@ -7,7 +7,7 @@ PIP = $(BIN)/pip install --quiet --disable-pip-version-check --constraint constr
 # One more than there are cores: many tests wait for a server or a clock.
 WORKERS ?= $(shell $(PYTHON) -c 'import os; print((os.cpu_count() or 1) + 1)')
 
-.PHONY: demo test fuzz rule-case anchors audit test-engines llama-library lint types wheel bench bench-scan bench-million golden docs clean
+.PHONY: demo test fuzz rule-case anchors audit test-engines llama-library web-runtime lint types wheel bench bench-scan bench-million golden docs clean
 
 $(VENV)/.core: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -55,6 +55,17 @@ llama-library: .llama/package ## llama.cpp prebuilt, for agreement tests (needs 
 	cd .llama && npm pack --silent --fetch-retries 0 --fetch-timeout 60000 \
 	  @node-llama-cpp/linux-x64@3.22.1 && tar xzf node-llama-cpp-*.tgz
 
+web-runtime: .web/ready       ## Python for browsers and axe-core, for tests of the checker's page (needs npm)
+
+.web/ready: $(VENV)/.core
+	mkdir -p .web
+	cd .web && npm pack --silent --fetch-retries 0 --fetch-timeout 60000 \
+	  pyodide@314.0.7 axe-core@4.14.0 >/dev/null && tar xzf axe-core-*.tgz package/axe.min.js
+	$(BIN)/pip download --quiet --disable-pip-version-check --no-deps --only-binary :all: \
+	  --platform pyemscripten_2026_0_wasm32 --python-version 3.14 --implementation cp \
+	  --abi cp314 msgspec==0.22.0 --dest .web
+	touch $@
+
 test-engines: $(VENV)/.dev   ## only what is held against real engines; skips say what is missing
 	-$(MAKE) llama-library
 	$(BIN)/python -m pytest -q -m "libllama or llamacpp or transformers"
@@ -89,4 +100,4 @@ docs: $(VENV)/.core          ## docs/rules from the rulebook
 	$(BIN)/draftcheck rules --pages docs/rules
 
 clean:
-	rm -rf $(VENV) .llama build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .llama .web build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

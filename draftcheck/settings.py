@@ -48,11 +48,12 @@ def offline() -> bool:
 
 def token() -> str | None:
     """The token that huggingface_hub would send; never printed, never stored."""
-    from huggingface_hub import constants, get_token
-
-    if constants.HF_HUB_DISABLE_IMPLICIT_TOKEN:
-        return None
-    found = get_token()
+    try:
+        from huggingface_hub import constants, get_token
+    except ImportError:  # in a browser; the page puts it there, and nothing keeps it
+        found = os.environ.get("HF_TOKEN")
+    else:
+        found = None if constants.HF_HUB_DISABLE_IMPLICIT_TOKEN else get_token()
     if found and not re.fullmatch(r"[!-~]+", found):  # else an error of the client would show it
         raise UsageError(
             "the Hub token holds characters that no token has",
@@ -63,8 +64,10 @@ def token() -> str | None:
 
 def timeout() -> float:
     """Seconds that one read may take."""
-    from huggingface_hub import constants
-
+    try:
+        from huggingface_hub import constants
+    except ImportError:  # in a browser, which has its own
+        return 10.0
     return float(max(constants.HF_HUB_DOWNLOAD_TIMEOUT, 1))
 
 

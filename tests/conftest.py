@@ -13,6 +13,7 @@ import pytest
 
 from draftcheck.cli import main
 from draftcheck.memory import gpus
+from tests import chromium
 from tests.report import make_schemas
 
 ROOT = Path(__file__).parent.parent
@@ -75,6 +76,13 @@ def run(capsys: pytest.CaptureFixture[str]) -> Run:
         return Ran(code, captured.out, captured.err)
 
     return call
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Any]:
+    """Chromium; one for all files, as a process can hold one playwright."""
+    with chromium.launched() as found:
+        yield found
 
 
 @pytest.fixture(scope="session")

@@ -38,6 +38,7 @@ LAYERS = (
     ),
     ("report",),
     ("",),  # __init__: the public API, which ties the layers together
+    ("web",),
     ("cli",),
     ("__main__",),
 )

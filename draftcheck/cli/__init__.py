@@ -37,6 +37,7 @@ COMMANDS = {
     "trial": "Measure what DRAFT is worth to TARGET: one generation, one "
     "reading, every draft length.",
     "watch": "Say which rules a release of ENGINE confirms, and which rest on changed code.",
+    "web": "Write the checker as a static site into FOLDER: the same answers in a browser.",
     "why": "Explain an engine's log or error text: what it means, likely causes, what to do next.",
 }
 """Module of this package -> the first lines of its help, so that --help imports none of them."""

@@ -221,6 +221,23 @@ def trial_options(function: Callable[..., Any]) -> Callable[..., Any]:
     return function
 
 
+def runtime_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """What the checker's site is made of, and whom it may ask."""
+    function = click.option(
+        "--storage",
+        multiple=True,
+        metavar="ORIGIN",
+        help="Where a Hub of HF_ENDPOINT keeps large files, as https://cdn.example (repeatable).",
+    )(function)
+    return click.option(
+        "--runtime",
+        type=click.Path(path_type=Path),
+        metavar="FOLDER|FILE.tgz",
+        help="Pyodide as its npm package, or a folder with it and the wheel of msgspec."
+        " Default: downloaded from the package registries once, and checked.",
+    )(function)
+
+
 def say(quiet: bool) -> Callable[[str], None]:
     """Progress of a measurement, for people who watch; the first line for every log."""
     lines = 0 if quiet else 1 << 62 if sys.stderr.isatty() else 1

@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from draftcheck.cli.help import HelpCommand, WholeNumber
+from draftcheck.cli.options import runtime_options
 
 STORE = "draftcheck-scan.db"
 FOLDER = "draftcheck-report"
@@ -39,7 +40,18 @@ MOST_SAID = 20
     metavar="N",
     help="Rank for so many sequences at once.",
 )
-def command(store: Path, output: Path, title: str, gpu: str | None, sequences: int | None) -> int:
+@click.option("--checker", is_flag=True, help="Put the checker of `draftcheck web` beside them.")
+@runtime_options
+def command(
+    store: Path,
+    output: Path,
+    title: str,
+    gpu: str | None,
+    sequences: int | None,
+    checker: bool,
+    runtime: Path | None,
+    storage: tuple[str, ...],
+) -> int:
     """Write a static site of everything that a scan's store knows.
 
     With --gpu, drafts are ranked by the passes of their engine there, where those are modelled.
@@ -49,14 +61,19 @@ def command(store: Path, output: Path, title: str, gpu: str | None, sequences: i
     from draftcheck.report.safe import safe
     from draftcheck.report.site import loading, pages
     from draftcheck.values.circumstances import Circumstances
+    from draftcheck.web import site as checker_site
+    from draftcheck.web.runtime import load
 
+    python = load(runtime) if checker else None
     served = gpus.placed(Circumstances(gpu=gpu, sequences=sequences))
     site, left_out = loading.load(store, title, served)
     for says in left_out[:MOST_SAID]:
         click.echo(f"left out: {safe(says)}", err=True)
     if len(left_out) > MOST_SAID:
         click.echo(f"left out: {len(left_out) - MOST_SAID:,} more rows", err=True)
-    written = pages.write(site, output)
+    written = pages.write(site, output, checker=checker)
+    if python is not None:
+        checker_site.write(output / "checker", python, storage=storage, report=True)
     click.echo(f"{len(written)} files for {len(site.targets)} targets", err=True)
     click.echo(safe(str(output / "index.html")))
     return 0

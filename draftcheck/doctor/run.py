@@ -31,11 +31,10 @@ from draftcheck.models.sources.hub.client import (
     ByteSpan,
     HttpAnswer,
     HubClient,
-    OfflineError,
-    RetryableError,
     refuse,
 )
 from draftcheck.models.sources.hub.listing import COMMIT, REPO, HubQuery, ListedFile
+from draftcheck.models.sources.hub.transport import OfflineError, RetryableError
 from draftcheck.recommend.search import RICH
 
 MODEL = "openai-community/gpt2"

@@ -6,6 +6,8 @@ grow, panics.
 
 from __future__ import annotations
 
+import sys
+
 from draftcheck.models import limited
 from draftcheck.values.comparison import Behaviour
 
@@ -20,6 +22,11 @@ for path in sys.argv[4:]:
     found.append(tokenizer.encode(text, add_special_tokens=sys.argv[3] == "special").ids)
 print(json.dumps(found))
 """
+NOT_RUN = (
+    "a browser cannot run the tokenizers library: draftcheck pair can"
+    if sys.platform == "emscripten"
+    else "the tokenizers library cannot run these two files"
+)
 TEXT = """\
 The other day the weather there was better than the forecast, and I've said they'll agree: don't
 we? It's HERE, isn't it; Mr. O'Neill (aged 47) paid $1,234.56 on 2024-02-29 at 09:05 -- 3.14159!
@@ -43,7 +50,7 @@ def run(target: str, draft: str) -> Behaviour:
     """Whether both files cut the text into the same ids; unknown when one cannot be run."""
     found = cut((target, draft), TEXT)
     if found is None:
-        return Behaviour(None, "the tokenizers library cannot run these two files")
+        return Behaviour(None, NOT_RUN)
     ours, theirs = found
     if ours == theirs:
         return Behaviour(True, f"same ids for a probe text of {len(ours)} tokens")

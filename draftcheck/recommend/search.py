@@ -13,9 +13,9 @@ from typing import Any
 
 from draftcheck.errors import DraftcheckError, ReadError
 from draftcheck.models import bases, names
-from draftcheck.models.sources.hub.client import OfflineError, RetryableError
 from draftcheck.models.sources.hub.listing import COMMIT, HubQuery
 from draftcheck.models.sources.hub.repos import Hub
+from draftcheck.models.sources.hub.transport import OfflineError, RetryableError
 from draftcheck.recommend.candidates import Candidate, Rejection
 from draftcheck.values.facts import ModelFacts
 from draftcheck.values.words import Verdict

@@ -51,6 +51,13 @@ REACTIONS = {
     Reaction.IGNORES_DRAFT: "silently ignores the draft",
     Reaction.UNKNOWN: "unknown",
 }
+RELATIONS = {
+    Relation.IDENTICAL: "identical",
+    Relation.PADDED: "the same tokens, padded to different sizes",
+    Relation.SPECIALS_DIFFER: "same ordinary tokens, other special ones",
+    Relation.DIFFERS: "different",
+    Relation.UNKNOWN: "not read on both sides",
+}
 Shown = list[tuple[Finding, list[str]]]
 SEVERITY_COLOURS = {Severity.ERROR: "red", Severity.WARNING: "yellow", Severity.NOTE: "cyan"}
 
@@ -165,13 +172,7 @@ def _headline(verdict: PairVerdict) -> str | None:
 
 def _vocabulary(comparison: Comparison) -> str:
     vocabulary = comparison.vocabulary
-    words = {
-        Relation.IDENTICAL: "identical",
-        Relation.PADDED: "the same tokens, padded to different sizes",
-        Relation.SPECIALS_DIFFER: "same ordinary tokens, other special ones",
-        Relation.DIFFERS: "different",
-        Relation.UNKNOWN: "not read on both sides",
-    }[vocabulary.relation]
+    words = RELATIONS[vocabulary.relation]
     if vocabulary.relation is Relation.UNKNOWN and vocabulary.differing_ids == 0:
         words = "the same texts; embedding rows not read on both sides"
     sizes = " / ".join(figure(n) for n in (vocabulary.target_size, vocabulary.draft_size))

@@ -20,9 +20,9 @@ from typing import Any
 from draftcheck import settings
 from draftcheck.errors import ReadError
 from draftcheck.models.readers.tokenizer import files as tokenizer_files
-from draftcheck.models.sources.hub.client import OfflineError, RetryableError
 from draftcheck.models.sources.hub.listing import MAX_ROWS, HubQuery
 from draftcheck.models.sources.hub.repos import Hub
+from draftcheck.models.sources.hub.transport import OfflineError, RetryableError
 from draftcheck.recommend import screen as recommend_screen
 from draftcheck.recommend import search as hub_search
 from draftcheck.recommend.candidates import Candidate, Rejection

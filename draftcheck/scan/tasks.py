@@ -22,7 +22,8 @@ from draftcheck.models.readers.tokenizer import files as tokenizer
 from draftcheck.models.refs import ModelRef
 from draftcheck.models.sources.hub import listing
 from draftcheck.models.sources.hub.budget import RequestBudget
-from draftcheck.models.sources.hub.client import NotOnHub, OfflineError, RetryableError
+from draftcheck.models.sources.hub.client import NotOnHub
+from draftcheck.models.sources.hub.transport import OfflineError, RetryableError
 from draftcheck.scan.rows import MOST, ModelRow, VocabularyRow
 from draftcheck.scan.store import digest_of
 from draftcheck.values.facts import ModelFacts, TokenizerFacts

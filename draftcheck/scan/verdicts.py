@@ -13,7 +13,7 @@ from typing import Any
 
 from draftcheck.errors import ReadError
 from draftcheck.models.refs import ModelRef
-from draftcheck.models.sources.hub.client import RetryableError
+from draftcheck.models.sources.hub.transport import RetryableError
 from draftcheck.scan import judging, plan, stages, tasks
 from draftcheck.scan.judging import JudgeTask, StoredModel
 from draftcheck.scan.night import ScanNight

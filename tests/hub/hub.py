@@ -28,6 +28,14 @@ EDGE = {
     "RateLimit-Policy": '"fixed window";"resolvers";q=3000;w=300',
 }
 """What an edge says of a file that it kept: the limits are those of whoever asked first."""
+CORS = {
+    "Access-Control-Allow-Origin": "*",
+    "Access-Control-Allow-Headers": "Authorization, Range",
+    "Access-Control-Expose-Headers": "X-Repo-Commit,X-Request-Id,X-Error-Code,X-Error-Message,"
+    "X-Total-Count,ETag,Link,Accept-Ranges,Content-Range,X-Linked-Size,X-Linked-ETag,X-Xet-Hash",
+    "Cache-Control": "no-store",  # else a browser's own cache asks for other ranges than we do
+}
+"""What the Hub tells browsers."""
 
 
 class Hub:
@@ -73,6 +81,8 @@ class Hub:
         request, and not said which word is meant."""
         self.shard_headers = False
         """Whether /safetensors-metadata answers."""
+        self.cors = False
+        """Whether pages of other origins may read answers, as on the public Hub."""
         self._lock = threading.Lock()
         self._listeners: list[Listener] = []
 
@@ -248,11 +258,15 @@ class Hub:
 
     def _responder(self, route: Callable[[Hub, Request], Answer]) -> Callable[[Entry, str], Answer]:
         def respond(entry: Entry, raw: str) -> Answer:
+            if self.cors and entry.method == "OPTIONS":
+                return Answer(204, {**CORS})
             entry.file = self._file_of(entry, raw)
             answer = self._early(entry)
             if answer is None:
                 answer = self._in_turn(entry, raw, route)
                 self._spoil(entry, answer)
+            if self.cors:
+                answer.headers |= CORS
             return answer
 
         return respond

@@ -248,10 +248,9 @@ def probe_count_equal(pair: JudgedPair, *, text: str) -> CheckOutcome:
         return ok(f"{pair.behaviour.detail}, same tokens around a text")
     if not ours.definition or not theirs.definition:
         return unknown("the tokenizers could not be run side by side (no tokenizer.json on a side)")
-    in_vain = "the tokenizers library cannot run these two files"
-    needed(pair.behaviour.same, in_vain)  # otherwise they were run already
+    needed(pair.behaviour.same, tokenizers_agree.NOT_RUN)  # otherwise they were run already
     found = tokenizers_agree.cut((ours.definition, theirs.definition), text, special=True)
-    counts = [len(ids) for ids in needed(found, in_vain)]
+    counts = [len(ids) for ids in needed(found, tokenizers_agree.NOT_RUN)]
     words = f"the probe sentence has {counts[0]} / {counts[1]} tokens (target / draft)"
     return ok(words) if counts[0] == counts[1] else fail(words)
 

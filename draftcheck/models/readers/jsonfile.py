@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import sys
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -17,6 +19,10 @@ MAX_ITEMS = 1 << 22
 """Twice what the largest tokenizers need; an empty list takes thirty times its text in memory."""
 HARMLESS = 8 * 1024 * 1024
 MAX_DEPTH = 64
+STACK = 2000
+"""Levels that a browser's stack is sure to hold."""
+STRINGS = re.compile(rb'"(?:[^"\\]|\\.)*+"', re.DOTALL)
+NO_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
 
 
 def parse(data: bytes, where: str) -> Any:
@@ -29,10 +35,12 @@ def parse(data: bytes, where: str) -> Any:
     if crowded(data):
         raise ReadError(f"{where}: more than {MAX_ITEMS:,} items")
     try:
+        guard_stack(data)
         return msgspec.json.decode(data)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         pass  # json accepts more (NaN, lone surrogates), and says where the rest is broken
     try:
+        guard_stack(data)
         # Not json.loads(data): that would let UTF-16 pass, which no engine reads.
         return json.loads(str(data, "utf-8"))
     except RecursionError:
@@ -63,6 +71,28 @@ def crowded(data: bytes) -> bool:
     if len(data) <= HARMLESS:
         return False
     return data.count(b",") > MAX_ITEMS or data.count(b"[") + data.count(b"{") > MAX_ITEMS
+
+
+def guard_stack(data: bytes) -> None:
+    """In a browser, a RecursionError before the decoder runs: its own overflow ends Python there.
+
+    Brackets are taken out in pairs, the innermost first, in all of the text and then without its
+    strings, which hold brackets of their own.
+    """
+    if (
+        sys.platform == "emscripten"
+        and _left(data) > STACK
+        and _left(STRINGS.sub(b"", data)) > STACK
+    ):
+        raise RecursionError("maximum recursion depth exceeded")
+
+
+def _left(data: bytes) -> int:
+    """Opening brackets that do not close within a depth that any real file has."""
+    brackets = data.translate(None, NO_BRACKETS)
+    for _ in range(MAX_DEPTH):
+        brackets = brackets.replace(b"[]", b"").replace(b"{}", b"")
+    return brackets.count(b"[") + brackets.count(b"{")
 
 
 def shallow_object(value: Any, where: str) -> dict[str, Any]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import os
 import re
 from base64 import b64encode
 from collections.abc import Callable
@@ -12,11 +10,9 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from draftcheck import atomic
-from draftcheck.errors import ReadError
-from draftcheck.report import rules
+from draftcheck.report import badge, rules
 from draftcheck.report.layout import KNOWN_BY
-from draftcheck.report.site import badges, tables, views, words
+from draftcheck.report.site import tables, views, words, written
 from draftcheck.report.site.data import ORDER, SiteData, SitePair
 from draftcheck.rulebook import book
 from draftcheck.scan.rows import ModelRow
@@ -25,7 +21,6 @@ if TYPE_CHECKING:
     from jinja2 import Environment
 
 FOLDER = Path(__file__).parent / "templates"
-MANIFEST = "files.json"
 OURS = re.compile(
     r"(index|matrix|changes|rules|target-[a-z0-9-]+|rules-[a-z0-9-]+)\.html"
     r"|api/pairs/[\w.-]+/[\w.-]+\.json|badges/[\w.-]+/[\w.-]+/[\w.-]+\.svg",
@@ -33,70 +28,26 @@ OURS = re.compile(
 )
 REPO = re.compile(r"[A-Za-z0-9][\w.-]{0,95}/[A-Za-z0-9][\w.-]{0,95}", re.ASCII)
 """Names that are fit for files: a dot never comes first."""
-LONGEST = 16 << 20
-FOREIGN = "Move it away, or name another --output."
 RANKED = 25
 """Drafts in the table of a target's page."""
 MOST_NAMES = 200
 """Of one cause on a target's page."""
 
 
-def write(site: SiteData, folder: Path) -> list[str]:
-    """Write the site; pages of an earlier night are replaced, or taken away. Other files are not.
-
-    The list of pages is written before them and after them: a night that is killed in between
-    leaves none that the next one would not know for its own.
-    """
-    pages = render(site)
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        before = _earlier(folder)
-        for name in (*pages, MANIFEST):
-            if name not in before and os.path.lexists(folder / name):
-                raise ReadError(f"{folder / name}: not a file of draftcheck report", hint=FOREIGN)
-        _list(folder, before | set(pages))
-        for name, text in pages.items():
-            _inside(folder, name)
-            atomic.write(folder / name, text().encode())
-        for name in sorted(before - set(pages)):
-            if OURS.fullmatch(name):  # a list is a file like any other
-                _inside(folder, name)
-                (folder / name).unlink(missing_ok=True)
-        _list(folder, set(pages))
-    except OSError as error:
-        where = error.filename or folder
-        raise ReadError(f"{where}: cannot be written: {error.strerror}") from error
+def write(site: SiteData, folder: Path, *, checker: bool = False) -> list[str]:
+    """Write the site; checker: its pages lead to the checker that lies beside them."""
+    pages = render(site, checker=checker)
+    written.put(folder, {name: partial(_encoded, text) for name, text in pages.items()}, OURS)
     return list(pages)
 
 
-def _inside(folder: Path, name: str) -> None:
-    """Make the folders of a file; a link among them would lead elsewhere."""
-    here = folder
-    for part in name.split("/")[:-1]:
-        here /= part
-        if here.is_symlink():
-            raise ReadError(f"{here}: a link, not a folder of draftcheck report", hint=FOREIGN)
-        here.mkdir(exist_ok=True)
+def _encoded(text: Callable[[], str]) -> bytes:
+    return text().encode()
 
 
-def _list(folder: Path, names: set[str]) -> None:
-    manifest = json.dumps({"files": sorted(names - {MANIFEST})}, indent=1) + "\n"
-    atomic.write(folder / MANIFEST, manifest.encode())
-
-
-def _earlier(folder: Path) -> set[str]:
-    """Files that an earlier run says it wrote, the list of them included."""
-    try:
-        with (folder / MANIFEST).open("rb") as file:
-            found = json.loads(file.read(LONGEST))["files"]
-        return {MANIFEST, *(name for name in found if isinstance(name, str))}
-    except (OSError, ValueError, LookupError, TypeError, RecursionError):
-        return set()
-
-
-def render(site: SiteData) -> dict[str, Callable[[], str]]:
+def render(site: SiteData, *, checker: bool = False) -> dict[str, Callable[[], str]]:
     """File name -> what makes its text, so that one page at a time is held."""
-    pages = SitePages(site)
+    pages = SitePages(site, checker=checker)
     drafts = {model.ref: model for model in site.drafts}
     rule_pages = rules.index()
     return {
@@ -117,7 +68,7 @@ def render(site: SiteData) -> dict[str, Callable[[], str]]:
             if REPO.fullmatch(target.ref)
         },
         **{
-            badge_file(pair): partial(badges.badge, pair)
+            badge_file(pair): partial(_badge, pair)
             for target in site.targets
             for pair in site.pairs.get(target.ref, ())[:RANKED]
             if REPO.fullmatch(pair.target) and REPO.fullmatch(pair.draft)
@@ -129,10 +80,15 @@ def badge_file(pair: SitePair) -> str:
     return f"badges/{pair.target}/{pair.draft.replace('/', '--')}.svg"
 
 
+def _badge(pair: SitePair) -> str:
+    found = [(a.engine, a.version) for a in pair.answers if a.verdict == pair.verdict]
+    return badge.svg(pair.target, pair.draft, pair.verdict, found)
+
+
 class SitePages:
     """One site's pages, with what they share."""
 
-    def __init__(self, site: SiteData) -> None:
+    def __init__(self, site: SiteData, *, checker: bool = False) -> None:
         self.site = site
         self.environment = _environment()
         self.shared: dict[str, Any] = {
@@ -143,11 +99,12 @@ class SitePages:
             "engine_pages": {name: words.rules_page(name) for name in book.engine_files()},
             "most": MOST_NAMES,
             "ranked": RANKED,
+            "checker": checker,
         }
 
     def page(self, here: str, template: str, values: dict[str, Any], *scripts: str) -> str:
-        style = _asset("site.css") + (_asset("matrix.css") if here == "matrix" else "")
-        texts = [_asset(name) for name in scripts]
+        style = asset("site.css") + (asset("matrix.css") if here == "matrix" else "")
+        texts = [asset(name) for name in scripts]
         return self.environment.get_template(template).render(
             **self.shared,
             **values,
@@ -205,7 +162,8 @@ def _markup(text: str) -> Any:
 
 
 @cache
-def _asset(name: str) -> str:
+def asset(name: str) -> str:
+    """A style sheet or a script of these pages."""
     return (FOLDER / name).read_text(encoding="utf-8").strip()
 
 

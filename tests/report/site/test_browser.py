@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import re
-import shutil
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -12,30 +10,12 @@ import pytest
 
 from draftcheck.report.site import words
 from draftcheck.values.words import Verdict
+from tests.chromium import DESK, PHONE, sideways
 from tests.report.site.conftest import Written
 from tests.report.site.made_up import HOSTILE
 
 pytestmark = pytest.mark.browser
-CHROMIUM = os.environ.get("DRAFTCHECK_CHROMIUM") or next(
-    filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
-)
-QUIET = (
-    "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync",
-    "--disable-background-networking", "--disable-component-update",
-)  # fmt: skip
-PHONE, DESK = {"width": 375, "height": 812}, {"width": 1280, "height": 900}
 Open = Callable[..., Any]
-
-
-@pytest.fixture(scope="session")
-def browser() -> Iterator[Any]:
-    if CHROMIUM is None:
-        pytest.skip("no Chromium: install one, or name it with DRAFTCHECK_CHROMIUM")
-    sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-    with sync_api.sync_playwright() as playwright:
-        found = playwright.chromium.launch(executable_path=CHROMIUM, args=list(QUIET))
-        yield found
-        found.close()
 
 
 @pytest.fixture
@@ -59,13 +39,6 @@ def opened(browser: Any) -> Iterator[Open]:
     for context in contexts:
         context.close()
     assert not complaints
-
-
-def sideways(page: Any) -> int:
-    found: int = page.evaluate(
-        "document.documentElement.scrollWidth - document.documentElement.clientWidth"
-    )
-    return found
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

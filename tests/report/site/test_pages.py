@@ -21,6 +21,7 @@ import pytest
 from draftcheck.report import charts
 from draftcheck.report.site import pages, tables, words
 from draftcheck.report.site.data import SiteData
+from draftcheck.report.site.written import MANIFEST
 from draftcheck.rulebook import book
 from tests.conftest import Run
 from tests.report.site.conftest import Written, written
@@ -210,9 +211,9 @@ def test_pages_of_targets_that_left_are_taken_away(run: Run, tmp_path: Path) -> 
     before = written(make(3, 6, hostile=False), tmp_path)
     (folder / "notes.html").write_text("mine", encoding="utf-8")
     gone = words.target_page(before.site.targets[2].ref)
-    manifest = json.loads((folder / pages.MANIFEST).read_text(encoding="utf-8"))
+    manifest = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
     manifest["files"] += ["../scan.db", "notes.html", 7, "target-x.html/../../scan.db"]
-    (folder / pages.MANIFEST).write_text(json.dumps(manifest), encoding="utf-8")
+    (folder / MANIFEST).write_text(json.dumps(manifest), encoding="utf-8")
     with sqlite3.connect(before.store) as db:
         db.execute("DELETE FROM targets WHERE ref = ?", (before.site.targets[2].ref,))
     assert run("report", "--store", before.store, "--output", folder).code == 0
@@ -396,7 +397,7 @@ def test_files_of_others_stay(run: Run, tmp_path: Path, small: Written, name: st
     (folder / name).write_text("mine", encoding="utf-8")
     (folder / "notes.txt").write_text("mine", encoding="utf-8")
     ran = run("report", "--store", small.store, "--output", folder)
-    assert ran.code == 3 and f"{name}: not a file of draftcheck report" in ran.err
+    assert ran.code == 3 and f"{name}: not a file that draftcheck wrote" in ran.err
     assert {path.name for path in folder.iterdir()} == {name, "notes.txt"}
     assert (folder / name).read_text(encoding="utf-8") == "mine"
 

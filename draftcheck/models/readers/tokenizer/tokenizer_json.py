@@ -72,6 +72,7 @@ def read(data: bytes, where: str) -> TokenizerDefinition:
     collecting = gc.isenabled()
     gc.disable()  # half a million short lists make it the slowest part of the parser
     try:
+        jsonfile.guard_stack(data)
         root, model, (base, entries), digest = _cut(data, where)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         root = jsonfile.parse(data, where)

@@ -80,6 +80,7 @@ def _json(data: bytes, where: str) -> dict[str, Any]:
     if jsonfile.crowded(data):
         raise ReadError(f"{where}: header of more than {jsonfile.MAX_ITEMS:,} items")
     try:
+        jsonfile.guard_stack(data)
         header = json.loads(str(data, "utf-8"), parse_constant=_no_constant)
         if isinstance(header, dict) and _doubled(header, data):
             json.loads(data, object_pairs_hook=_object)

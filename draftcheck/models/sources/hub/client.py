@@ -1,7 +1,6 @@
-"""One GET at a time: origins, redirects, ranges, timeouts, waiting. Knows no repos, no models.
+"""One GET at a time: origins, redirects, ranges, waiting, retries. Knows no repos, no models.
 
-Built on huggingface_hub's session, so proxies, certificates and offline mode are its own. Its
-retries are not used: they sleep as long as a server says, and cannot go on after a cut.
+What sends the bytes is a transport: huggingface_hub's session, or the browser that this runs in.
 """
 
 from __future__ import annotations
@@ -11,12 +10,13 @@ import email.utils
 import json
 import math
 import re
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, NoReturn, TypeVar
+from typing import NoReturn, TypeVar
 from urllib.parse import urlsplit
 
 from draftcheck.errors import GatedError, ReadError
@@ -24,10 +24,14 @@ from draftcheck.models.sources import progress
 from draftcheck.models.sources.hub import addresses
 from draftcheck.models.sources.hub.addresses import Allowed, Origin, origin
 from draftcheck.models.sources.hub.budget import WINDOW, RequestBudget, limits
-from draftcheck.settings import __version__
+from draftcheck.models.sources.hub.transport import (
+    TRIES,
+    ResponseStream,
+    RetryableError,
+    Transport,
+)
 
 MAX_HOPS = 5
-TRIES = 5
 ALL_TRIES = 12
 """Even when every try brings some more bytes."""
 PAUSE = 0.5
@@ -36,7 +40,6 @@ SLOWEST = 1024
 """Bytes a second below which a body counts as stuck."""
 MAX_SKIPPED = 32 * 1024 * 1024
 """Bytes read in vain to reach a range, where a server ignores Range."""
-SHORT = 4096
 NOTED = 1.0
 """Seconds of waiting that the progress line mentions."""
 LONGEST_WORDS = 300
@@ -50,28 +53,6 @@ BUSY = {408, 425, 429, 500, 502, 503, 504}
 CONTENT_RANGE = re.compile(r"bytes (\d{1,19})-(\d{1,19})/(\d{1,19}|\*)")
 
 T = TypeVar("T")
-
-
-class RetryableError(ReadError):
-    """The network or a busy server failed: another try may succeed.
-
-    wait: seconds that the server asks for; tries: how many in a row are worth it.
-    """
-
-    def __init__(
-        self,
-        message: str,
-        hint: str | None = None,
-        *,
-        wait: float | None = None,
-        tries: int = TRIES,
-    ) -> None:
-        super().__init__(message, hint)
-        self.wait, self.tries = wait, tries
-
-
-class OfflineError(ReadError):
-    """Something is in no cache, and the network may not be used."""
 
 
 class NotOnHub(ReadError):
@@ -106,33 +87,6 @@ class ServerHabits:
     """The endpoint, and the Hub to which it leads as a mirror: that one never gets the token."""
     unknown_words: set[str] = field(default_factory=set)
     """Words of a question to the list of models that it does not take."""
-
-
-class ReadDeadline:
-    """A read timeout that runs down: headers that drip, or never end, must not reset it.
-
-    Sockets take any number of seconds that has __index__, and ask for it before every read.
-    """
-
-    def __init__(self, seconds: float) -> None:
-        self._seconds = math.ceil(seconds)
-        self._until: float | None = time.monotonic() + seconds
-
-    def free(self) -> None:
-        """The headers are there: from now on every read has its own time."""
-        self._until = None
-
-    def limit(self, seconds: float) -> None:
-        """All that is still to come has so long, together."""
-        self._until = time.monotonic() + seconds
-
-    def __index__(self) -> int:
-        if self._until is None:
-            return self._seconds
-        left = self._until - time.monotonic()
-        if left <= 0:
-            raise TimeoutError("headers without end")
-        return math.ceil(left)
 
 
 class HubClient:
@@ -189,18 +143,23 @@ class HubClient:
             # Wait while the allowance is used up, or another thread was told to wait.
             while (left := self.budget.ahead(url, home=self.is_hub(url))) > 0:
                 self._sleep(min(left, 1.0), left)
-            with self._send(url, what, span) as (response, clock):
+            with self._send(url, what, span) as response:
                 progress.asked()
-                headers = dict(response.headers)
-                status = int(response.status_code)
-                short = b"" if status in (200, 206) else _finish(response, clock)
+                headers, status = dict(response.headers), response.status
+                if response.url != url:  # a browser followed the redirect before we could look
+                    hops.append(HttpAnswer(url, 302, {}))
+                    url = self._follow(url, response.url, what, allowed)
+                    if same_host and not self.is_hub(url):
+                        raise ReadError(f"{what}: redirected to another host: {url[:120]!r}")
                 if status in REDIRECTS and "location" in headers:
                     hops.append(HttpAnswer(url, status, headers))
                     url = self._follow(url, headers["location"], what, allowed)
                     if same_host and not self.is_hub(url):
                         raise ReadError(f"{what}: redirected to another host: {url[:120]!r}")
                     continue
-                answer = HttpAnswer(url, status, headers, tuple(hops), _reason(headers, short))
+                answer = HttpAnswer(
+                    url, status, headers, tuple(hops), _reason(headers, response.short)
+                )
                 if status in (200, 206):
                     skip = _offset(answer, span, what)
                     self._receive(response, sink, limit, skip, what)
@@ -233,48 +192,19 @@ class HubClient:
                 self._pause(pause, error)
 
     @contextmanager
-    def _send(
-        self, url: str, what: str, span: ByteSpan | None
-    ) -> Iterator[tuple[Any, ReadDeadline]]:
-        from huggingface_hub.errors import OfflineModeIsEnabled
-        from huggingface_hub.utils import httpx  # type: ignore[attr-defined]
-
-        headers = {"user-agent": f"draftcheck/{__version__}", "accept-encoding": "identity"}
+    def _send(self, url: str, what: str, span: ByteSpan | None) -> Iterator[ResponseStream]:
+        headers = {}
         if self._token and origin(url) == self._home:
             headers["authorization"] = f"Bearer {self._token}"
         if span is not None:
             headers["range"] = f"bytes={span.start}-{span.stop - 1}"
         host = urlsplit(url).netloc
-        clock: Any = ReadDeadline(self._timeout)
-        limits = httpx.Timeout(self._timeout, read=clock)
-        try:
-            with (
-                self._counted(url, host) as answered,
-                _session().stream(
-                    "GET", url, headers=headers, timeout=limits, follow_redirects=False
-                ) as response,
-            ):
-                clock.free()
-                answered.append(dict(response.headers))
-                yield response, clock
-        except httpx.TimeoutException:
-            raise RetryableError(
-                f"{what}: {host} did not answer within {self._timeout:g} seconds", tries=3
-            ) from None
-        except httpx.ConnectError as error:
-            raise RetryableError(
-                f"{what}: cannot reach {host}: {_words(error)}",
-                hint="Check the network and HF_ENDPOINT; --offline uses what was read before.",
-                tries=2,
-            ) from None
-        except httpx.TransportError as error:
-            raise RetryableError(
-                f"{what}: the connection to {host} broke: {_words(error)}"
-            ) from None
-        except OfflineModeIsEnabled:
-            raise OfflineError(f"{what}: not in a cache, and HF_HUB_OFFLINE is set") from None
-        except (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError, UnicodeError) as error:
-            raise ReadError(f"{what}: {host}: {_words(error)}") from None
+        with (
+            self._counted(url, host) as answered,
+            _transport()(url, headers, self._timeout, what) as response,
+        ):
+            answered.append(dict(response.headers))
+            yield response
 
     @contextmanager
     def _counted(self, url: str, host: str) -> Iterator[list[Mapping[str, str]]]:
@@ -290,14 +220,16 @@ class HubClient:
                 if home:
                     self.budget.note_answer(url, answered[0] if answered else None)
 
-    def _receive(self, response: Any, sink: bytearray, limit: int, skip: int, what: str) -> None:
+    def _receive(
+        self, response: ResponseStream, sink: bytearray, limit: int, skip: int, what: str
+    ) -> None:
         """Body -> sink, never more than limit, never slower than SLOWEST."""
         if response.headers.get("content-encoding", "identity").lower() != "identity":
             raise ReadError(f"{what}: sent compressed, though plain bytes were asked for")
         declared = response.headers.get("content-length", "")
         fits = declared.isdecimal() and int(declared[:19]) <= limit + skip
         taken, since, recent = 0, time.monotonic(), 0
-        for chunk in response.iter_raw():
+        for chunk in response.chunks():
             if self.stopped.is_set() or self.budget.stopped.is_set():
                 raise ReadError(f"{what}: stopped")
             part = chunk[min(skip, len(chunk)) :]
@@ -339,31 +271,13 @@ class HubClient:
         raise RetryableError(f"{error.message}; it asks to wait {seconds:,.0f} seconds", hint)
 
 
-def _session() -> Any:
-    """huggingface_hub's shared client."""
-    from huggingface_hub.utils import get_session  # type: ignore[attr-defined]
-
-    try:
-        return get_session()
-    except (ValueError, ImportError, OSError) as error:
-        raise ReadError(
-            f"no connection can be made: {_words(error)}",
-            hint="Check the proxy and certificate settings (HTTPS_PROXY, SSL_CERT_FILE).",
-        ) from None
-
-
-def _finish(response: Any, clock: ReadDeadline) -> bytes:
-    """Read a short body, if it comes at once: the connection can be used again."""
-    from huggingface_hub.utils import httpx  # type: ignore[attr-defined]
-
-    body = b""
-    declared = response.headers.get("content-length", "")
-    if declared.isdecimal() and int(declared[:19]) <= SHORT:
-        clock.limit(1.0)
-        with contextlib.suppress(httpx.HTTPError, httpx.StreamError):
-            body = response.read()
-        clock.free()
-    return body
+def _transport() -> Transport:
+    """What sends requests here: a browser's own, or huggingface_hub's session."""
+    if sys.platform == "emscripten":
+        from draftcheck.models.sources.hub.browser_transport import send
+    else:
+        from draftcheck.models.sources.hub.session_transport import send
+    return send
 
 
 def _reason(headers: Mapping[str, str], body: bytes) -> str:
@@ -408,10 +322,6 @@ def _offset(answer: HttpAnswer, span: ByteSpan | None, what: str) -> int:
             f"{what}: has {int(match[3]):,} bytes now, {span.size:,} in the list of files"
         )
     return 0
-
-
-def _words(error: Exception) -> str:
-    return str(error)[:200] or type(error).__name__
 
 
 def refuse(

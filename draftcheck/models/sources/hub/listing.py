@@ -19,7 +19,8 @@ from draftcheck.errors import ReadError
 from draftcheck.models import bases
 from draftcheck.models.sources.hub.addresses import origin, rebased
 from draftcheck.models.sources.hub.cache import HubCache
-from draftcheck.models.sources.hub.client import HttpAnswer, HubClient, RetryableError, refuse
+from draftcheck.models.sources.hub.client import HttpAnswer, HubClient, refuse
+from draftcheck.models.sources.hub.transport import RetryableError
 
 MAX_BODY = 16 * 1024 * 1024
 MAX_ITEMS = 1 << 20

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import sys
 import threading
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -17,11 +18,10 @@ from draftcheck.models.sources.hub.client import (
     ByteSpan,
     HttpAnswer,
     HubClient,
-    OfflineError,
-    RetryableError,
     refuse,
 )
 from draftcheck.models.sources.hub.listing import ListedFile, Listing
+from draftcheck.models.sources.hub.transport import OfflineError, RetryableError
 from draftcheck.models.sources.source import ModelSource
 
 WORKERS = 8
@@ -146,7 +146,7 @@ class HubSource(ModelSource):
         ]
         if self._offline and todo:
             raise self._missing([self._prefix + name for name, _ in todo])
-        if len(todo) < 2:
+        if len(todo) < 2 or sys.platform == "emscripten":  # no threads in a browser
             for name, length in todo:
                 self._first(name, length)
             return

@@ -14,9 +14,10 @@ from draftcheck.models.sources.hub import huggingface_cache, listing
 from draftcheck.models.sources.hub.addresses import Shortcut
 from draftcheck.models.sources.hub.budget import RequestBudget
 from draftcheck.models.sources.hub.cache import HubCache
-from draftcheck.models.sources.hub.client import HubClient, OfflineError, RetryableError
+from draftcheck.models.sources.hub.client import HubClient
 from draftcheck.models.sources.hub.listing import HubQuery, Listing
 from draftcheck.models.sources.hub.reader import HubSource
+from draftcheck.models.sources.hub.transport import OfflineError, RetryableError
 from draftcheck.models.sources.source import ModelSource
 
 MAX_FILES = 100_000

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from html import escape
 
 from draftcheck.report.safe import safe
-from draftcheck.report.site.data import SitePair
 from draftcheck.rulebook import book
-from draftcheck.scan.rows import VerdictRow
 from draftcheck.values.words import Verdict
 
 LEFT = "draftcheck"
@@ -20,15 +19,16 @@ LETTER, EDGE = 6.6, 10
 """Width of a letter at this size, and the room beside a text, in pixels."""
 
 
-def badge(pair: SitePair) -> str:
-    """An SVG file."""
-    found = [answer for answer in pair.answers if answer.verdict == pair.verdict]
+def svg(
+    target: str, draft: str | None, verdict: Verdict, engines: Sequence[tuple[str, str]]
+) -> str:
+    """An SVG file; engines: name and version of those that have this verdict."""
     colour, words = NONE
-    if pair.verdict in WORDS:
-        named = [_short(answer) for answer in found[:MOST]]
-        more = f" +{len(found) - MOST}" if len(found) > MOST else ""
-        colour, words = COLOURS[pair.verdict], f"{WORDS[pair.verdict]}: {', '.join(named)}{more}"
-    whole = f"{pair.draft} for {pair.target}: {words}"
+    if verdict in WORDS:
+        named = [_short(*engine) for engine in engines[:MOST]]
+        more = f" +{len(engines) - MOST}" if len(engines) > MOST else ""
+        colour, words = COLOURS[verdict], f"{WORDS[verdict]}: {', '.join(named)}{more}"
+    whole = f"{draft} for {target}: {words}" if draft else f"{target} by itself: {words}"
     left, right = (len(text) * LETTER + 2 * EDGE for text in (LEFT, words))
     size = f'width="{left + right:.0f}" height="20"'
     return (
@@ -42,8 +42,8 @@ def badge(pair: SitePair) -> str:
     )
 
 
-def _short(answer: VerdictRow) -> str:
+def _short(engine: str, version: str) -> str:
     """vLLM 0.32, llama.cpp b11312."""
-    version = answer.version.removesuffix(".0") if answer.version.count(".") > 1 else answer.version
-    known = answer.engine in book.engine_files()
-    return f"{book.load(answer.engine).name if known else answer.engine} {version}"
+    shown = version.removesuffix(".0") if version.count(".") > 1 else version
+    known = engine in book.engine_files()
+    return f"{book.load(engine).name if known else engine} {shown}"
