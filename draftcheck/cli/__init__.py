@@ -45,7 +45,7 @@ GROUPS = {
     "Before you switch it on": ("pair", "recommend", "trial", "known"),
     "Deploy files": ("gate", "lock"),
     "A running server": ("probe", "why"),
-    "Many models": ("scan", "report"),
+    "Many models": ("scan", "report", "web"),
     "For publishers": ("publish",),
     "What it knows": ("explain", "rules", "schema", "watch", "inspect", "cache", "doctor"),
 }

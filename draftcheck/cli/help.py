@@ -64,6 +64,7 @@ EXAMPLES: Mapping[str, Sequence[str]] = {
         "draftcheck trial big.gguf small.gguf --budget 300",
     ),
     "watch": ("draftcheck watch vllm 0.32.0", "draftcheck watch transformers --installed"),
+    "web": ("draftcheck web site",),
     "why": ("draftcheck why server.log", 'draftcheck why "draft model vocab type must match"'),
 }
 

@@ -6,10 +6,11 @@ from pathlib import Path
 
 import click
 
+from draftcheck.cli.help import HelpCommand
 from draftcheck.cli.options import runtime_options
 
 
-@click.command("web")
+@click.command("web", cls=HelpCommand)
 @click.argument("folder", type=click.Path(file_okay=False, path_type=Path))
 @runtime_options
 def command(folder: Path, runtime: Path | None, storage: tuple[str, ...]) -> int:

@@ -240,5 +240,5 @@ def test_nobody_answers(hub: Hub, draftcheck: Draftcheck) -> None:
     ran = draftcheck("doctor")
     assert ran.code == 3 and "could not be asked" in ran.out and hub.requests <= 6
     ran = draftcheck("doctor", HF_ENDPOINT="http://127.0.0.1:9")
-    assert ran.code == 3 and "cannot reach" in ran.out, ran.out
+    assert ran.code == 3 and "cannot reach" in " ".join(ran.out.split()), ran.out
     assert "network" in reason(draftcheck("doctor", HF_HUB_OFFLINE="1"))
