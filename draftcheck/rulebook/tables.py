@@ -52,7 +52,7 @@ class TypedKeys(RuleRow, frozen=True):
     afterwards: Names
     every: Mapping[str, str]
     with_heads: Mapping[str, str]
-    or_array: Names
+    or_array: Mapping[str, str]
 
 
 class ArchitectureTensors(RuleRow, frozen=True):

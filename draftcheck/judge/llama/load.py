@@ -87,10 +87,14 @@ def _architecture(facts: ModelFacts, keys: Keys, build: Build) -> None:
     typed = build.architectures.typed
     _, heads = keys.get(f"{name}.attention.head_count", ("", 0))
     with_heads = typed.with_heads if isinstance(heads, int) and heads > 0 else {}
-    for key, kind in {**typed.every, **with_heads}.items():
+    for key, wanted in {**typed.every, **with_heads}.items():
+        kind, _, since = wanted.partition(" ")
         stored, _ = keys.get(f"{name}.{key}", (kind, None))
-        if key not in typed.or_array or not stored.startswith("array"):
+        listed = stored.startswith("array") and key in typed.or_array
+        if build.has(since or None) and not (listed and build.has(typed.or_array[key])):
             build.value(keys, f"{name}.{key}", kind)
+    if f"{name}.rope.scaling.factor" not in keys:  # then the old name of the key is read
+        build.value(keys, f"{name}.rope.scale_linear", "float32")
     if not build.has(typed.every_until) or name in typed.afterwards:
         for key, kind in typed.keys.items():
             build.value(keys, f"{name}.{key}", kind)
