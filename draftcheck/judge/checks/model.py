@@ -78,13 +78,15 @@ def draft_context(
 
 
 def _window(facts: ModelFacts, rope: str, first: list[str] | None = None) -> int | None:
-    sizes = (facts.config.sizes.get(name) for name in first or ())
-    if length := next((size for size in sizes if isinstance(size, int)), None):
-        return length
-    named = "original_max_position_embeddings" in (facts.config.rope_scaling or {})
+    config = facts.config
+    sizes = (config.sizes.get(name) for name in first or ())
+    length = next((size for size in sizes if isinstance(size, int)), None)
+    named = "original_max_position_embeddings" in (config.rope_scaling or {})
     if rope == "plain" or (rope == "unless-original" and named):
-        return facts.config.context
-    return facts.config.scaled_context
+        return length or config.context
+    if length and config.context and config.scaled_context:
+        return length * config.scaled_context // config.context
+    return length or config.scaled_context
 
 
 def draft_context_learned(pair: JudgedPair) -> CheckOutcome:
