@@ -298,10 +298,19 @@ def recurrent_not_read(pair: JudgedPair, *, side: str = "both") -> CheckOutcome:
 
 
 def keeps_recurrent_state(
-    pair: JudgedPair, *, able: dict[str, str], side: str = "target"
+    pair: JudgedPair,
+    *,
+    able: dict[str, str],
+    side: str = "target",
+    unless: list[str] | None = None,
 ) -> CheckOutcome:
-    """Fail when that side keeps a recurrent state and the target is of no type excepted here."""
+    """Fail when that side keeps a recurrent state and the target is of no type excepted here.
+
+    unless: types of that side that another rule speaks of.
+    """
     config = pair.model(side).config
+    if whole_type(config) in (unless or ()):
+        return ok(f"the {side}'s model_type is {whole_type(config)}")
     if not needed(config.recurrent, f"whether the {side} has recurrent layers was not read"):
         return ok(f"no recurrent layers in the {side}")
     words = f"the {side} has recurrent layers, model_type {whole_type(config)}"
