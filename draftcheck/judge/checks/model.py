@@ -96,17 +96,19 @@ def draft_context(
 
 
 def _window(
-    facts: ModelFacts, rope: str, first: list[str] | None, unstated: int | None
+    facts: ModelFacts, rope: str, first: list[str] | None = None, unstated: int | None = None
 ) -> int | None:
-    sizes = (facts.config.sizes.get(name) for name in first or ())
-    if length := next((size for size in sizes if isinstance(size, int)), None):
-        return length
-    if unstated is not None and facts.config.context is None and facts.config.model_type:
+    config = facts.config
+    sizes = (config.sizes.get(name) for name in first or ())
+    length = next((size for size in sizes if isinstance(size, int)), None)
+    if length is None and unstated is not None and config.context is None and config.model_type:
         return unstated
-    named = "original_max_position_embeddings" in (facts.config.rope_scaling or {})
+    named = "original_max_position_embeddings" in (config.rope_scaling or {})
     if rope == "plain" or (rope == "unless-original" and named):
-        return facts.config.context
-    return facts.config.scaled_context
+        return length or config.context
+    if length and config.context and config.scaled_context:
+        return length * config.scaled_context // config.context
+    return length or config.scaled_context
 
 
 def draft_context_learned(pair: JudgedPair) -> CheckOutcome:
@@ -318,10 +320,19 @@ def recurrent_not_read(pair: JudgedPair, *, side: str = "both") -> CheckOutcome:
 
 
 def keeps_recurrent_state(
-    pair: JudgedPair, *, able: dict[str, str], side: str = "target"
+    pair: JudgedPair,
+    *,
+    able: dict[str, str],
+    side: str = "target",
+    unless: list[str] | None = None,
 ) -> CheckOutcome:
-    """Fail when that side keeps a recurrent state and the target is of no type excepted here."""
+    """Fail when that side keeps a recurrent state and the target is of no type excepted here.
+
+    unless: types of that side that another rule speaks of.
+    """
     config = pair.model(side).config
+    if whole_type(config) in (unless or ()):
+        return ok(f"the {side}'s model_type is {whole_type(config)}")
     if not needed(config.recurrent, f"whether the {side} has recurrent layers was not read"):
         return ok(f"no recurrent layers in the {side}")
     words = f"the {side} has recurrent layers, model_type {whole_type(config)}"

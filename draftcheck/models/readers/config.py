@@ -53,7 +53,7 @@ SIZES = (
     "conv_kernel", "mamba_d_conv", "mamba_n_heads", "mamba_d_head", "mamba_d_state",
     "mamba_d_ssm", "mamba_expand", "expand", "attn_layer_period", "attn_layer_offset",
     "attn_layer_indices", "conv_L_cache", "full_attn_idxs",
-    "max_sequence_length", "model_max_length",
+    "max_sequence_length", "model_max_length", "seq_length", "max_seq_len",
 )  # fmt: skip
 LARGEST_LIST = 10_000
 TIED = "tie_word_embeddings"
