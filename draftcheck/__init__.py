@@ -7,10 +7,10 @@
 >>> verdict.to_dict()["engines"][0]["reaction"]
 'runs'
 
-check, decide, inspect, trial, recommend and gate are the commands as functions. What they return
-has a short repr, and to_dict() is the JSON that the command prints. Errors that a user can act on
-are draftcheck.errors.DraftcheckError. Everything else is imported when a function is called, so
-that `import draftcheck` stays instant.
+check, decide, inspect, trial, recommend, gate and probe are the commands as functions. What they
+return has a short repr, and to_dict() is the JSON that the command prints; a notebook shows its
+report. Errors that a user can act on are draftcheck.errors.DraftcheckError. Everything else is
+imported when a function is called, so that `import draftcheck` stays instant.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 # These packages share their names with functions below. They are loaded first (they hold only a
 # docstring): loading one later would put the package in the function's place.
 import draftcheck.gate
+import draftcheck.probe
 import draftcheck.recommend
 import draftcheck.trial  # noqa: F401
 from draftcheck.settings import __version__
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 
     from draftcheck.gate.results import GateReport
     from draftcheck.judge.decide import Question
+    from draftcheck.probe.readings import ProbeResult
     from draftcheck.recommend.run import Recommendation
     from draftcheck.trial.result import Trial
     from draftcheck.values.circumstances import Circumstances, CircumstanceWords
@@ -38,7 +40,7 @@ if TYPE_CHECKING:
     from draftcheck.values.facts import ModelFacts
     from draftcheck.values.verdicts import PairVerdict
 
-__all__ = ["__version__", "check", "decide", "gate", "inspect", "recommend", "trial"]
+__all__ = ["__version__", "check", "decide", "gate", "inspect", "probe", "recommend", "trial"]
 
 
 def check(
@@ -185,6 +187,25 @@ def gate(
 
     known = {name: book.load(name).version(text) for name, text in (versions or {}).items()}
     return run(GateRequest(tuple(map(str, files)), diff_base, online, lock, known)).report
+
+
+def probe(
+    url: str,
+    *,
+    interval: float | None = None,
+    prompt: str | None = None,
+    model: str | None = None,
+    key: str | None = None,
+    timeout: float = 10.0,
+) -> ProbeResult:
+    """Ask a running server whether it is speculating now, and how well.
+
+    interval: read twice, so many seconds apart; prompt: send this for one short completion;
+    model: which, where the server has several; key: of the server, which goes nowhere else.
+    """
+    from draftcheck.probe.run import ProbeRequest, probe
+
+    return probe(ProbeRequest(url, key, model, prompt, interval, timeout))
 
 
 def _circumstances(circumstances: Circumstances | None, words: CircumstanceWords) -> Circumstances:

@@ -2,6 +2,20 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """A hint: the known word that is nearest, whatever its dots and dashes, and all of them."""
+    import difflib  # only for a word that is wrong
+
+    every = list(known)
+    plain = {re.sub(r"[\W_]", "", name).lower(): name for name in reversed(every)}
+    near = difflib.get_close_matches(re.sub(r"[\W_]", "", word[:100]).lower(), plain, 1)
+    guess = f"Did you mean {plain[near[0]]}? " if near else ""
+    return f"{guess}Known: {', '.join(every)}."
+
 
 class DraftcheckError(Exception):
     """An error that the user can act on."""

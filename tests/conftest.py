@@ -13,6 +13,7 @@ import pytest
 
 from draftcheck.cli import main
 from draftcheck.memory import gpus
+from tests.report import make_schemas
 
 ROOT = Path(__file__).parent.parent
 FIXTURES = ROOT / "fixtures"
@@ -69,6 +70,8 @@ def run(capsys: pytest.CaptureFixture[str]) -> Run:
         capsys.readouterr()
         code = main([str(argument) for argument in arguments])
         captured = capsys.readouterr()
+        if make_schemas.SHAPES and "json" in arguments and captured.out.startswith("{"):
+            make_schemas.remember(str(arguments[0]), json.loads(captured.out))
         return Ran(code, captured.out, captured.err)
 
     return call

@@ -38,13 +38,13 @@ def test_functions_stay_when_the_packages_of_their_names_are_imported() -> None:
         "print([inspect.isfunction(getattr(draftcheck, name)) for name in draftcheck.__all__[1:]])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == str([True] * 6)
+    assert done.stdout.strip() == str([True] * 7)
 
 
 def test_the_import_loads_only_empty_packages() -> None:
     code = "import sys, draftcheck; print(*sorted(m for m in sys.modules if 'draftcheck.' in m))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    names = ("errors", "gate", "recommend", "settings", "trial")
+    names = ("errors", "gate", "probe", "recommend", "settings", "trial")
     assert done.stdout.split() == [f"draftcheck.{name}" for name in names]
 
 
@@ -56,6 +56,8 @@ def assert_public(result: PublicResult, printed: dict[str, Any], *shown: str) ->
     written = result.to_dict()
     assert written == printed
     json.dumps(written)
+    shown_html = result._repr_html_()  # what a notebook calls
+    assert shown_html.startswith("<pre>") and "\x1b" not in shown_html
     line = repr(result)
     assert "\n" not in line and len(line) < 100 + len(TARGET) + len(DRAFT), line
     assert all(text in line for text in shown), line
@@ -93,6 +95,23 @@ def test_gate_is_gate(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     report = draftcheck.gate("compose", versions={"vllm": "0.15.1"})
     printed = run("gate", "compose", "--engine", "vllm@0.15.1", "--format", "json").json
     assert_public(report, printed, "files", "setups", str(report.verdict))
+
+
+def test_probe_is_probe(run: Run) -> None:
+    from tests.probe.conftest import RECORDED
+    from tests.probe.server import Fake
+
+    fake = Fake(RECORDED["draft"]["served"])
+    try:
+        result = draftcheck.probe(fake.url)
+        printed = run("probe", fake.url, "--format", "json").json
+    finally:
+        fake.close()
+    assert_public(result, printed, "speculating", "llama.cpp")
+
+
+def test_the_package_tells_type_checkers_its_types() -> None:
+    assert (Path(draftcheck.__file__).parent / "py.typed").is_file()
 
 
 def test_texts_of_a_hostile_model_stay_on_one_line() -> None:

@@ -6,16 +6,19 @@ import errno
 import importlib
 import io
 import os
+import shutil
 import sys
 from collections.abc import Sequence
 
 import click
 
+from draftcheck.errors import did_you_mean
 from draftcheck.settings import __version__
 
 COMMANDS = {
     "cache": "Look at what draftcheck keeps of models on the Hub, or clear it.",
     "doctor": "Ask the Hub a few harmless questions: does it answer as draftcheck expects?",
+    "explain": "Show one rule, by its id or its name: reaction, versions, why, fix, source.",
     "gate": "Check the speculation setups in deploy FILES; without "
     "FILES, in all that git has here.",
     "inspect": "Show what the files of MODEL say, without opinion.",
@@ -28,6 +31,8 @@ COMMANDS = {
     "recommend": "Name the best drafts for TARGET: from the Hub, or from the models on this disk.",
     "report": "Write a static site of everything that a scan's store knows.",
     "rules": "List the rulebook, or show one rule: reaction, versions, why, fix, source.",
+    "schema": "Print the JSON Schema of a report (pair, trial, gate …); without NAME: which "
+    "there are.",
     "scan": "Keep a store of verdicts fresh: targets x drafts x engines, night after night.",
     "trial": "Measure what DRAFT is worth to TARGET: one generation, one "
     "reading, every draft length.",
@@ -35,6 +40,15 @@ COMMANDS = {
     "why": "Explain an engine's log or error text: what it means, likely causes, what to do next.",
 }
 """Module of this package -> the first lines of its help, so that --help imports none of them."""
+GROUPS = {
+    "Before you switch it on": ("pair", "recommend", "trial", "known"),
+    "Deploy files": ("gate", "lock"),
+    "A running server": ("probe", "why"),
+    "Many models": ("scan", "report"),
+    "For publishers": ("publish",),
+    "What it knows": ("explain", "rules", "schema", "watch", "inspect", "cache", "doctor"),
+}
+"""How --help lists them; what is in no group stands at the end."""
 NOT_OURS = {
     errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EMFILE, errno.ENFILE,
     errno.EACCES, errno.EPERM, errno.ENAMETOOLONG,
@@ -56,20 +70,33 @@ class LazyGroup(click.Group):
         command: click.Command = importlib.import_module(f"draftcheck.cli.{name}").command
         return command
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args and args[0] not in COMMANDS and not args[0].startswith("-"):
+            ctx.fail(f"No such command {args[0]!r}. {did_you_mean(args[0], COMMANDS)}")
+        return super().resolve_command(ctx, args)
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the list as click does."""
-        limit = formatter.width - 6 - max(map(len, COMMANDS))
-        rows = [(name, _cut(text, limit)) for name, text in COMMANDS.items()]
-        with formatter.section("Commands"):
-            formatter.write_dl(rows)
+        """Write the list by what people come for."""
+        grouped = {name for names in GROUPS.values() for name in names}
+        rest = tuple(name for name in COMMANDS if name not in grouped)
+        column = max(map(len, COMMANDS))
+        for title, names in {**GROUPS, "More": rest}.items():
+            if names:
+                with formatter.section(title):
+                    formatter.write_dl([(name.ljust(column), COMMANDS[name]) for name in names])
 
 
-def _cut(text: str, limit: int) -> str:
-    """A command's help in one line."""
-    return click.Command(None, help=text).get_short_help_str(limit)
+def _width() -> int:
+    """Of help: the terminal's, up to a hundred."""
+    return min(100, shutil.get_terminal_size((100, 24)).columns)
 
 
-@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(
+    cls=LazyGroup,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": _width()},
+)
 @click.version_option(__version__, prog_name="draftcheck")
 def cli() -> None:
     """Can this draft model speculate for this target, on this engine and version?

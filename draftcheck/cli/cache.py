@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import click
 
+from draftcheck.cli.help import HelpCommand
 from draftcheck.cli.options import ReportOptions, emit, parsed_into, report_options
 
 
@@ -18,7 +19,7 @@ class CacheRequest:
     report: ReportOptions
 
 
-@click.command("cache")
+@click.command("cache", cls=HelpCommand)
 @click.option("--clear", is_flag=True, help="Remove everything that is in it.")
 @click.option("--json", "as_json", is_flag=True, help="The same as --format json.")
 @report_options("text", "json")

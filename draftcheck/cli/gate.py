@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from draftcheck.cli.help import ENGINE, HelpCommand
 from draftcheck.cli.options import emit, patience_option, report_options
 from draftcheck.values.words import Severity, Verdict
 
@@ -24,7 +25,7 @@ HOOK = "--pre-commit"
 """First argument of the hooks; behind their -- pre-commit adds the user's options, then files."""
 
 
-class GateCommand(click.Command):
+class GateCommand(HelpCommand):
     """A command that tells options from files that are called like options."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
@@ -73,6 +74,7 @@ class GateCommand(click.Command):
 @click.option(
     "--engine",
     "engines",
+    type=ENGINE,
     multiple=True,
     metavar="NAME@VERSION",
     help="The version to judge by where no file tells it (repeatable).",

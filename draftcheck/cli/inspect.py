@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from draftcheck.cli.help import HelpCommand, cached_models
 from draftcheck.cli.options import (
     ReportOptions,
     deep_option,
@@ -32,8 +33,8 @@ class InspectRequest:
     offline: bool
 
 
-@click.command("inspect")
-@click.argument("model")
+@click.command("inspect", cls=HelpCommand)
+@click.argument("model", shell_complete=cached_models)
 @click.option(
     "--format",
     "form",

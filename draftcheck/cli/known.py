@@ -6,19 +6,22 @@ from pathlib import Path
 
 import click
 
+from draftcheck.cli.help import ENGINE, HelpCommand, cached_models
 from draftcheck.cli.options import FILE, emit, report_options
 
 
-@click.command("known")
-@click.argument("target", required=False)
-@click.argument("draft", required=False)
+@click.command("known", cls=HelpCommand)
+@click.argument("target", required=False, shell_complete=cached_models)
+@click.argument("draft", required=False, shell_complete=cached_models)
 @click.option(
     "--for",
     "work",
     type=click.Choice(["code", "maths", "chat", "long"]),
     help="Best first for this kind of work.",
 )
-@click.option("--engine", metavar="NAME", help="Only what was named or measured for this engine.")
+@click.option(
+    "--engine", type=ENGINE, metavar="NAME", help="Only what was named or measured for this engine."
+)
 @click.option("--left-out", is_flag=True, help="List collected rows that are not used, and why.")
 @click.option("--check", is_flag=True, help="Check every row of rules/evidence; exit 1 on faults.")
 @click.option("--profile", type=FILE, help="Write the best figure by position to this profile.")

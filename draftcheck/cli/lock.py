@@ -6,11 +6,12 @@ from pathlib import Path
 
 import click
 
+from draftcheck.cli.help import HelpCommand
 from draftcheck.cli.options import offline_option, patience_option
 from draftcheck.cli.progress import progress
 
 
-@click.command("lock")
+@click.command("lock", cls=HelpCommand)
 @click.argument("files", nargs=-1, type=click.Path())
 @click.option("--update", is_flag=True, help="Read every model again, not only those missing.")
 @click.option(

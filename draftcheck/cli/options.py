@@ -20,6 +20,7 @@ from typing import Any, TypeVar, get_type_hints
 import click
 
 from draftcheck import atomic, settings
+from draftcheck.cli.help import WholeNumber
 from draftcheck.errors import ReadError
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
@@ -48,6 +49,8 @@ class TrialKnobs:
 
 class FiniteRange(click.FloatRange):
     """A float range that takes no NaN, which lies between any two numbers, and no infinity."""
+
+    name = "number"
 
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
@@ -109,7 +112,7 @@ def report_options(*formats: str) -> Decorator:
 
 def circumstances_options(function: Callable[..., Any]) -> Callable[..., Any]:
     """What the user may say about the deployment; names are those of values.Circumstances."""
-    number = click.IntRange(1, 2**40)
+    number = WholeNumber(1, 2**40)
     options = (
         click.option("--gpu", metavar="SPEC", help="t4, h200, 2x rtx-4090, 24GiB, auto."),
         click.option("--context", type=number, metavar="N", help="Tokens per sequence served."),
@@ -128,7 +131,7 @@ def circumstances_options(function: Callable[..., Any]) -> Callable[..., Any]:
         ),
         click.option(
             "--draft-gpu",
-            type=click.IntRange(0, 1023),
+            type=WholeNumber(0, 1023),
             metavar="N",
             help="Device of --gpu that holds the draft alone, from 0.",
         ),
@@ -184,7 +187,7 @@ def trial_options(function: Callable[..., Any]) -> Callable[..., Any]:
         click.option("--prompts", type=FILE, help="Your prompts: text, JSONL or parquet."),
         click.option(
             "--tokens",
-            type=click.IntRange(2, 1 << 20),
+            type=WholeNumber(2, 1 << 20),
             default=128,
             show_default=True,
             help="New tokens per prompt.",
@@ -199,6 +202,8 @@ def trial_options(function: Callable[..., Any]) -> Callable[..., Any]:
         click.option(
             "--budget",
             type=FiniteRange(0),
+            default=600.0,
+            show_default=True,
             metavar="SECONDS",
             help="Stop measuring after this long.",
         ),
@@ -217,11 +222,13 @@ def trial_options(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def say(quiet: bool) -> Callable[[str], None]:
-    """Progress of a measurement, for people who watch."""
-    watched = not quiet and sys.stderr.isatty()
+    """Progress of a measurement, for people who watch; the first line for every log."""
+    lines = 0 if quiet else 1 << 62 if sys.stderr.isatty() else 1
 
     def tell(text: str) -> None:
-        if watched:
+        nonlocal lines
+        if lines > 0:
+            lines -= 1
             click.echo(f"  {text}", err=True)
 
     return tell

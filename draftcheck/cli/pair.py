@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from draftcheck.cli.help import ENGINE, HelpCommand, cached_models
 from draftcheck.cli.options import (
     FILE,
     ReportOptions,
@@ -36,7 +37,7 @@ class PairRequest:
     """What `draftcheck pair` is asked."""
 
     target: str
-    draft: str | None
+    drafts: tuple[str, ...]
     engines: tuple[str, ...]
     method: str | None
     circumstances: Circumstances
@@ -52,13 +53,18 @@ class PairRequest:
     verbose: bool
     report: ReportOptions
 
+    @property
+    def draft(self) -> str | None:
+        return self.drafts[0] if self.drafts else None
 
-@click.command("pair")
-@click.argument("target")
-@click.argument("draft", required=False)
+
+@click.command("pair", cls=HelpCommand)
+@click.argument("target", shell_complete=cached_models)
+@click.argument("drafts", nargs=-1, metavar="[DRAFT]...", shell_complete=cached_models)
 @click.option(
     "--engine",
     "engines",
+    type=ENGINE,
     multiple=True,
     metavar="NAME[@VERSION]",
     help="Engine to ask, as llama.cpp@b9109 or vllm (repeatable); auto: what is installed here."
@@ -87,12 +93,16 @@ def command(request: PairRequest) -> int:
     TARGET and DRAFT are models of the Hub (org/name, org/name@revision, org/name:Q4_K_M,
     org/name/file.gguf), checkpoint folders, GGUF files (the first part of a split one),
     ollama:name[:tag], or facts files written by `draftcheck inspect`. Without DRAFT: how
-    TARGET can speculate by itself, with MTP layers of its own or with n-grams.
+    TARGET can speculate by itself, with MTP layers of its own or with n-grams. Several DRAFTs are
+    compared in one table, the best first, in the form of `draftcheck recommend`.
     """
+    if len(request.drafts) > 1:
+        return _compare_drafts(request)
     # Imported here so that --help never pays for reading models.
     import draftcheck
     from draftcheck.report import exits
     from draftcheck.report.pair import PAIR
+    from draftcheck.values.words import Verdict
 
     with progress(request.quiet):
         verdict = draftcheck.check(
@@ -114,6 +124,8 @@ def command(request: PairRequest) -> int:
             failed = error
     if trial is not None:
         verdict = _at_its_length(verdict, trial, request)
+        if trial.broken:  # whatever the rules say
+            verdict = replace(verdict, verdict=Verdict.INCOMPATIBLE)
     report = request.report
     if not request.quiet or report.output is not None:
         shown = PAIR[report.form](verdict, trial, request.verbose, bool(request.engines))
@@ -123,6 +135,33 @@ def command(request: PairRequest) -> int:
     if failed is not None:
         raise failed
     return exits.code(verdict.verdict, strict=request.strict, trial=trial)
+
+
+def _compare_drafts(request: PairRequest) -> int:
+    """The drafts beside each other, ranked; those that cannot be used with their reasons."""
+    from draftcheck import settings
+    from draftcheck.recommend.run import RecommendRequest, exit_code, measured, recommend
+    from draftcheck.report import recommend as report
+
+    if request.trial_from is not None or request.deep:
+        option = "--deep" if request.deep else "--trial-from"
+        raise UsageError(f"{option} takes one DRAFT", hint="Ask for them one by one.")
+    drafts = tuple(dict.fromkeys(request.drafts))
+    plan = RecommendRequest(
+        engines=request.engines,
+        method=request.method,
+        circumstances=request.circumstances,
+        limit=len(drafts),
+        named=drafts,
+        offline=request.offline or settings.offline(),
+    )
+    with progress(request.quiet) as say:
+        answer = recommend(request.target, plan, say)
+        if request.measure:
+            answer = measured(answer, say)
+    if not request.quiet or request.report.output is not None:
+        emit(report.FORMATS[request.report.form]([answer], False, True), request.report.output)
+    return exit_code([answer], strict=request.strict)
 
 
 def _measure(verdict: PairVerdict, request: PairRequest) -> Trial | None:

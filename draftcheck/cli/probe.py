@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from draftcheck.cli.help import HelpCommand
 from draftcheck.cli.options import (
     FILE,
     FiniteRange,
@@ -33,7 +34,7 @@ class ProbeCommand:
     report: ReportOptions
 
 
-@click.command("probe")
+@click.command("probe", cls=HelpCommand)
 @click.argument("url")
 @click.option(
     "--interval",

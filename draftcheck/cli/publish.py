@@ -6,11 +6,12 @@ from pathlib import Path
 
 import click
 
+from draftcheck.cli.help import HelpCommand
 from draftcheck.cli.options import emit, offline_option, patience_option, report_options
 from draftcheck.cli.progress import progress
 
 
-@click.command("publish")
+@click.command("publish", cls=HelpCommand)
 @click.argument("draft", metavar="REPO|FOLDER")
 @click.option("--target", metavar="TARGET", help="The target, where files and card name none.")
 @offline_option

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from draftcheck.cli.help import ENGINE, HelpCommand, WholeNumber, cached_models
 from draftcheck.cli.options import (
     ReportOptions,
     circumstances_options,
@@ -64,12 +65,13 @@ def _size(ctx: click.Context, option: click.Parameter, text: str | None) -> int 
     return number
 
 
-@click.command("recommend")
-@click.argument("target", required=False)
+@click.command("recommend", cls=HelpCommand)
+@click.argument("target", required=False, shell_complete=cached_models)
 @click.argument("folders", nargs=-1, metavar="[FOLDER]...")
 @click.option(
     "--engine",
     "engines",
+    type=ENGINE,
     multiple=True,
     metavar="NAME[@VERSION]",
     help="Engine that has to run it, as vllm or llama.cpp@b9109 (repeatable); auto: what is"
@@ -78,7 +80,7 @@ def _size(ctx: click.Context, option: click.Parameter, text: str | None) -> int 
 @click.option("--method", metavar="NAME", help="The engine's own word for the way of speculating.")
 @click.option(
     "--limit",
-    type=click.IntRange(1, 1000),
+    type=WholeNumber(1, 1000),
     default=10,
     show_default=True,
     metavar="N",

@@ -6,13 +6,15 @@ from pathlib import Path
 
 import click
 
+from draftcheck.cli.help import HelpCommand, WholeNumber
+
 STORE = "draftcheck-scan.db"
 FOLDER = "draftcheck-report"
 MOST_SAID = 20
 """Rows that cannot be read, one line each."""
 
 
-@click.command("report")
+@click.command("report", cls=HelpCommand)
 @click.option(
     "--store",
     type=click.Path(dir_okay=False, path_type=Path),
@@ -33,7 +35,7 @@ MOST_SAID = 20
 @click.option("--gpu", metavar="SPEC", help="Rank for this GPU, as for pair: h200, 2x rtx-4090.")
 @click.option(
     "--sequences",
-    type=click.IntRange(1, 2**40),
+    type=WholeNumber(1, 2**40),
     metavar="N",
     help="Rank for so many sequences at once.",
 )

@@ -6,12 +6,13 @@ from pathlib import Path
 
 import click
 
+from draftcheck.cli.help import ENGINE, HelpCommand, rule_ids
 from draftcheck.cli.options import emit, report_options
 
 
-@click.command("rules")
-@click.argument("rule_id", metavar="[ID]", required=False)
-@click.option("--engine", metavar="NAME", help="Only this engine's rules.")
+@click.command("rules", cls=HelpCommand)
+@click.argument("rule_id", metavar="[ID]", required=False, shell_complete=rule_ids)
+@click.option("--engine", type=ENGINE, metavar="NAME", help="Only this engine's rules.")
 @click.option(
     "--pages",
     type=click.Path(file_okay=False, path_type=Path),

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from draftcheck.cli.help import ENGINE, HelpCommand, WholeNumber
 from draftcheck.cli.options import (
     FiniteRange,
     ReportOptions,
@@ -67,7 +68,7 @@ class ScanRequest:
     report: ReportOptions
 
 
-@click.command("scan")
+@click.command("scan", cls=HelpCommand)
 @click.argument("file", required=False, type=click.Path(dir_okay=False, path_type=Path))
 @click.option(
     "--store",
@@ -91,6 +92,7 @@ class ScanRequest:
 @click.option(
     "--engine",
     "engines",
+    type=ENGINE,
     multiple=True,
     metavar="NAME[@VERSION]",
     help="Engine to ask (repeatable). Default: every engine of the rulebook.",
@@ -100,7 +102,7 @@ class ScanRequest:
 @click.option("--search", metavar="TEXT", help="Only models with this in their names.")
 @click.option("--max-size", metavar="N", help="Only drafts of at most so many parameters: 8B.")
 @click.option(
-    "--limit", type=click.IntRange(1, 2**40), metavar="N", help="Rows of the Hub's list to look at."
+    "--limit", type=WholeNumber(1, 2**40), metavar="N", help="Rows of the Hub's list to look at."
 )
 @circumstances_options
 @click.option(
@@ -111,16 +113,16 @@ class ScanRequest:
 )
 @click.option(
     "--trials",
-    type=click.IntRange(0, 2**40),
+    type=WholeNumber(0, 2**40),
     metavar="N",
     help="Measure the best N drafts of each target.",
 )
 @click.option("--retry", is_flag=True, help="Read again what could not be read before.")
 @click.option("--executor", default="local", show_default=True, metavar="local|ray[:ADDRESS]")
-@click.option("--workers", type=click.IntRange(1, 4096), metavar="N", help="Processes that judge.")
+@click.option("--workers", type=WholeNumber(1, 4096), metavar="N", help="Processes that judge.")
 @click.option(
     "--connections",
-    type=click.IntRange(1, 64),
+    type=WholeNumber(1, 64),
     default=8,
     show_default=True,
     metavar="N",

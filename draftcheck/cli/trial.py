@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from draftcheck.cli.help import ENGINE, HelpCommand, WholeNumber, cached_models
 from draftcheck.cli.options import (
     FILE,
     FiniteRange,
@@ -51,9 +52,9 @@ class TrialRequest:
     report: ReportOptions
 
 
-@click.command("trial")
-@click.argument("target")
-@click.argument("draft", required=False)
+@click.command("trial", cls=HelpCommand)
+@click.argument("target", shell_complete=cached_models)
+@click.argument("draft", required=False, shell_complete=cached_models)
 @trial_options
 @click.option(
     "--greedy-share",
@@ -64,13 +65,14 @@ class TrialRequest:
 )
 @click.option(
     "--engine",
+    type=ENGINE,
     metavar="ENGINE",
     help="The engine that will serve (vllm, sglang@0.5.23 …): its speed, its way of running heads.",
 )
 @click.option("--gpu", metavar="GPU", help="The GPU that will serve, as for pair; auto: this one.")
 @click.option(
     "--sequences",
-    type=click.IntRange(1, 1 << 20),
+    type=WholeNumber(1, 1 << 20),
     default=1,
     show_default=True,
     help="Sequences that will be served at once.",
@@ -78,7 +80,7 @@ class TrialRequest:
 @click.option("--target-url", metavar="URL", help="A server of the target; only the draft is here.")
 @click.option("--target-model", metavar="NAME", help="What that server calls the target.")
 @click.option("--draft-url", metavar="URL", help="A llama-server of the draft.")
-@click.option("--seed", type=click.IntRange(0, (1 << 31) - 1), default=0, show_default=True)
+@click.option("--seed", type=WholeNumber(0, (1 << 31) - 1), default=0, show_default=True)
 @click.option("--dtype", help="Type to compute in. Default: the model's own; float32 on a CPU.")
 @click.option(
     "--precision",

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from draftcheck.cli.help import HelpCommand
 from draftcheck.cli.options import ReportOptions, emit, parsed_into, report_options
 
 
@@ -23,7 +24,7 @@ class WatchRequest:
     report: ReportOptions
 
 
-@click.command("watch")
+@click.command("watch", cls=HelpCommand)
 @click.argument("engine")
 @click.argument("version", required=False)
 @click.option("--wheel", type=click.Path(path_type=Path), help="Read this wheel.")

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import click
 
+from draftcheck.cli.help import ENGINE, HelpCommand
 from draftcheck.cli.options import ReportOptions, emit, parsed_into, report_options
 
 
@@ -18,10 +19,11 @@ class WhyRequest:
     report: ReportOptions
 
 
-@click.command("why")
-@click.argument("log", metavar="[LOGFILE|-]", required=False)
+@click.command("why", cls=HelpCommand)
+@click.argument("log", metavar="[LOGFILE|TEXT|-]", required=False)
 @click.option(
     "--engine",
+    type=ENGINE,
     metavar="NAME[@VERSION]",
     help="Whose log it is, as vllm or llama.cpp@b9109. Default: all engines are looked for.",
 )
@@ -30,7 +32,8 @@ class WhyRequest:
 def command(request: WhyRequest) -> int:
     """Explain an engine's log or error text: what it means, likely causes, what to do next.
 
-    LOGFILE is a file or a pipe; - (or nothing) reads standard input. Exit codes: 0 explained,
+    LOGFILE is a file or a pipe, TEXT an error message in quotes; - (or nothing) reads standard
+    input. Exit codes: 0 explained,
     2 usage, 3 nothing recognised or not readable.
     """
     from draftcheck.report import why as report

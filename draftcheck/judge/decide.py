@@ -23,7 +23,7 @@ from draftcheck.rulebook.book import Engine, Method, Rule
 from draftcheck.values.circumstances import Circumstances
 from draftcheck.values.comparison import Comparison, recorded_name
 from draftcheck.values.findings import Finding
-from draftcheck.values.memory import MemoryFit
+from draftcheck.values.memory import Fit, MemoryFit
 from draftcheck.values.verdicts import EngineSetup, EngineVerdict, JudgedPair, PairVerdict
 from draftcheck.values.words import Outcome, Reaction, Severity, Verdict
 
@@ -172,7 +172,10 @@ def _judge(
         verdict, notes = Verdict.UNDECIDED, (*notes, refused)
         reaction = Reaction.UNKNOWN if reaction is Reaction.RUNS else reaction
     basis = next((f.basis for f in findings if f.rule == decided_by), method.basis)
-    text = commands.render(method.setup, comparison, said, method)
+    text = commands.render(method.setup, comparison, _assumed(said, fit, comparison), method)
+    if fit is not None and fit.answer is Fit.DOES_NOT_FIT:
+        for option in fit.when_full["without"]:
+            text = text.replace(f" {option}", "")
     return EngineVerdict(
         engine=engine.id,
         version=version,
@@ -187,6 +190,19 @@ def _judge(
         memory=fit,
         notes=notes,
     )
+
+
+def _assumed(said: Circumstances, fit: MemoryFit | None, comparison: Comparison) -> Circumstances:
+    """What the command must say too, so that what the memory answer assumed comes true."""
+    if fit is None or said.gpu is None or not fit.devices:
+        return said
+    if said.tensor_parallel is None and fit.ranks > 1:
+        said = replace(said, tensor_parallel=fit.ranks)
+    config = comparison.target.config
+    own, longest = config.scaled_context or config.context, fit.limits.context
+    if said.context is None and own and longest is not None and longest < own:
+        said = replace(said, context=fit.context)
+    return said
 
 
 def _too_large(finding: Finding, fit: MemoryFit, *, named: bool) -> Finding:

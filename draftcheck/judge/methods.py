@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from draftcheck import versions
-from draftcheck.errors import UsageError
+from draftcheck.errors import UsageError, did_you_mean
 from draftcheck.rulebook.book import Engine, Method
 from draftcheck.values.comparison import Comparison
 
@@ -48,9 +48,7 @@ def choose(
     """The methods to judge: one for a draft, every one that needs none when there is no draft."""
     known = tuple(dict.fromkeys(method.id for method in engine.methods))
     if wanted is not None and wanted not in known:
-        raise UsageError(
-            f"{engine.id} has no method {wanted!r}", hint=f"Known: {', '.join(known)}."
-        )
+        raise UsageError(f"{engine.id} has no method {wanted!r}", hint=did_you_mean(wanted, known))
     offered = in_version(engine, version, wanted)
     if not offered:
         return _absent(engine, version, wanted)

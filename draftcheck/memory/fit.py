@@ -34,6 +34,7 @@ from draftcheck.values.circumstances import Circumstances
 from draftcheck.values.comparison import Comparison
 from draftcheck.values.facts import ModelFacts
 from draftcheck.values.memory import DeviceFit, Fit, Gpu, Limits, Machine, MemoryFit
+from draftcheck.values.sizes import byte_size
 
 MOST_OWN = 64
 """Prediction layers of a model; real ones have one to three."""
@@ -41,6 +42,12 @@ CONTEXT = 8192
 """Tokens per sequence unless the user says otherwise; never silently the model's maximum."""
 WORST_LAST = (Fit.FITS, Fit.TIGHT, Fit.CANNOT_TELL, Fit.DOES_NOT_FIT)
 MOST_SEQUENCES = 1 << 16
+PACKINGS = {
+    "torch": (("FP8", 8.002), ("4 bits", 4.16)),
+    "gguf": (("Q4_K_M", 4.9), ("Q3_K_M", 4.0), ("Q2_K", 3.0)),
+}
+"""What people quantise a target to, and bits of a weight with its share of scales."""
+MORE_GPUS = (2, 4, 8, 16)
 LONGEST = 1 << 24
 """Tokens; only models that state no maximum are searched so far."""
 
@@ -76,6 +83,7 @@ def fit(
         if ours is None or (theirs is None and question.draft and question.role != "itself"):
             side = "target" if ours is None else "draft"
             return replace(empty, notes=(*notes, f"the {side}'s weights were not read"))
+        question = _served(question, ours, theirs)
         counted = list(plan.devices(question, ours, theirs))
     except ShapeUnknown as error:
         return replace(empty, notes=(*notes, str(error)))
@@ -90,17 +98,31 @@ def fit(
     if (ranks := sum(count for _, count in counted)) > len(devices):
         notes.append(f"{ranks:,} GPUs: of those that hold the same, some are not listed")
     sure = answer is Fit.TIGHT  # a tight fit asks for one that is sure
+    limits = _limits(question, ours, theirs)
+    if question.sequences < sequences and limits.sequences is not None:
+        room = f"room for about {limits.sequences:,} of {context:,} tokens at once"
+        notes.append(f"{sequences:,} requests: {room}, the rest waits")
     return replace(
         empty,
         answer=answer,
         devices=tuple(devices),
         draft_tokens=question.draft_tokens,
-        limits=_limits(question, ours, theirs),
+        limits=limits,
         alone=_limits(question.without_draft(), _alone(question, ours), None),
         changes=() if answer is Fit.FITS else tuple(_changes(question, ours, theirs, sure)),
         per_token=_per_token(question),
         notes=tuple(dict.fromkeys(notes)),
+        at_once=question.sequences,
+        ranks=question.ranks,
     )
+
+
+def _served(question: MemoryQuestion, ours: Weights, theirs: Weights | None) -> MemoryQuestion:
+    """The same with as many sequences at once as surely fit, where the rest waits; at least one."""
+    if not question.profile.queues or _fits(question, ours, theirs, sure=True):
+        return question
+    most = _most(_with_sequences(question, ours, theirs, sure=True), question.sequences)
+    return replace(question, sequences=most or 1)
 
 
 def table(facts: ModelFacts) -> Shape:
@@ -246,14 +268,19 @@ def _limits(
 ) -> Limits:
     """Find the longest context at these sequences, and the most sequences at this context."""
     longest = question.target.shape.max_context or LONGEST
+    first = replace(question, sequences=1) if question.profile.queues else question
 
     def context(value: int) -> bool:
-        return _fits(replace(question, context=value), ours, theirs, sure=sure)
+        return _fits(replace(first, context=value), ours, theirs, sure=sure)
 
-    def sequences(value: int) -> bool:
-        return _fits(replace(question, sequences=value), ours, theirs, sure=sure)
-
+    sequences = _with_sequences(question, ours, theirs, sure=sure)
     return Limits(_most(context, longest), _most(sequences, MOST_SEQUENCES))
+
+
+def _with_sequences(
+    question: MemoryQuestion, ours: Weights, theirs: Weights | None, *, sure: bool
+) -> Callable[[int], bool]:
+    return lambda value: _fits(replace(question, sequences=value), ours, theirs, sure=sure)
 
 
 def _fits(question: MemoryQuestion, ours: Weights, theirs: Weights | None, *, sure: bool) -> bool:
@@ -287,6 +314,56 @@ def _changes(
     question: MemoryQuestion, ours: Weights, theirs: Weights | None, sure: bool
 ) -> Iterator[str]:
     """What would make it fit, the smallest change first."""
+    found = False
+    for change in _settings(question, ours, theirs, sure):
+        found = True
+        yield change
+    if not found:
+        yield from _other_weights(question, sure)
+    alone = question.without_draft()
+    if question.draft is not None and _fits(alone, _alone(question, ours), None, sure=sure):
+        yield "no draft: the target alone fits"
+
+
+def _other_weights(question: MemoryQuestion, sure: bool) -> Iterator[str]:
+    """The target in fewer bits, or on more of the same GPUs: where each first fits."""
+    least = 0
+    for number in _gpu_counts(question):
+        ranks = number if question.profile.split == "tensor" and number > 1 else question.ranks
+        other = replace(question, devices=question.devices[:1] * number) if number else question
+        other = replace(other, ranks=ranks, draft_ranks=ranks) if number else other
+        ours, theirs = plan.weigh(other)
+        if ours is None:
+            return
+        where = f' --gpu "{number}x {question.devices[0].name}"' if number else ""
+        if number and _fits(other, ours, theirs, sure=sure):
+            yield where.strip()
+            return
+        facts = question.target.facts
+        for name, bits in () if least else PACKINGS[question.profile.weights]:
+            smaller = weights.packed(facts, ours, bits)
+            if smaller is not None and _fits(other, smaller, theirs, sure=sure):
+                size = byte_size(smaller.nbytes * ranks)
+                yield f"the target in {name} (about {size})" + (where and f" with{where}")
+                least = number or 1
+                break
+
+
+def _gpu_counts(question: MemoryQuestion) -> Iterator[int]:
+    """Numbers of GPUs to try; 0: those that were named."""
+    yield 0
+    alike = len(set(question.devices)) == 1 and question.stages == 1
+    if not alike or question.draft_gpu is not None:
+        return
+    for number in MORE_GPUS:
+        divides = question.profile.split != "tensor" or not question.target.shape.heads % number
+        if number > len(question.devices) and divides:
+            yield number
+
+
+def _settings(
+    question: MemoryQuestion, ours: Weights, theirs: Weights | None, sure: bool
+) -> Iterator[str]:
     smaller = question.profile.smaller_kv
     if smaller and question.kv_dtype is None:
         other = replace(question, kv_dtype=smaller)
@@ -309,8 +386,6 @@ def _changes(
             if _fits(other, ours, theirs, sure=sure):
                 yield f"--draft-gpu {number}"
                 break
-    if _fits(question.without_draft(), _alone(question, ours), None, sure=sure):
-        yield "no draft: the target alone fits"
 
 
 def _alone(question: MemoryQuestion, ours: Weights) -> Weights:

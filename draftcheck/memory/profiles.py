@@ -101,6 +101,8 @@ class WhenFull(RuleRow, frozen=True):
     reaction: Reaction
     severity: Severity
     says: Text
+    without: Names = ()
+    """Options that keep the engine from making do: left out of the command."""
 
 
 class Reserve(RuleRow, frozen=True):
@@ -136,6 +138,8 @@ class Profile(RuleRow, frozen=True, kw_only=True):
     context_mib: Range
     source: Text
     smaller_kv: str | None = None
+    queues: bool = False
+    """Requests that find no room wait: one has to fit, however many may come at once."""
     stages: Literal["last-takes-rest", "middle-first", "last-ones"] | None = None
     halves_float32: bool = False
     allocator: bool = False

@@ -192,6 +192,32 @@ def _share(name: str, tensor: Tensor, stored: int, ranks: int, shape: Shape | No
     return stored // ranks
 
 
+def packed(facts: ModelFacts, whole: Weights, bits: float) -> Weights | None:
+    """The same model quantised to so many bits; None where it has no more than that now.
+
+    Matrices are quantised, of a checkpoint all but the tables of tokens.
+    """
+    tensors = facts.weights.tensors or {}
+    gguf = facts.gguf is not None
+    matrices = count = 0
+    for name, tensor in tensors.items():
+        plain = gguf or (tensor.dtype in FLOATS and not TABLES.search(name))
+        if plain and len(tensor.shape) > 1 and tensor.nbytes:
+            matrices += tensor.nbytes
+            count += math.prod(tensor.shape)
+    stored = sum(tensor.nbytes or 0 for tensor in tensors.values())
+    if not count or matrices * 8 / count <= bits * 1.05:
+        return None
+    scale = 1 - (matrices - count * bits / 8) / stored
+    return _scaled(whole, scale)
+
+
+def _scaled(whole: Weights, scale: float) -> Weights:
+    low, typical, high = (int(n * scale) for n in (whole.low, whole.nbytes, whole.high))
+    stages = tuple(_scaled(stage, scale) for stage in whole.stages)
+    return Weights(typical, low, high, exact=False, stages=stages)
+
+
 def segments(sizes: list[int]) -> int:
     """Count the bytes that PyTorch's caching allocator takes from the driver for these tensors.
 

@@ -78,9 +78,9 @@ class ServerAddress:
 def parse(url: str) -> ServerAddress:
     """Read the base address in a URL; an endpoint such as /v1 at its end is dropped."""
     if not _SCHEME.match(url):
-        # What may hold a password or a key is not repeated.
-        hint = f"Write http://{url}" if _HOST.fullmatch(url) else "Write http://HOST:PORT"
-        raise UsageError("the URL has no scheme", hint=hint)
+        if not _HOST.fullmatch(url):  # what may hold a password or a key is not repeated
+            raise UsageError("the URL has no scheme", hint="Write http://HOST:PORT")
+        url = f"http://{url}"
     try:
         parts = urlsplit(url)
         host, port = parts.hostname, parts.port

@@ -8,6 +8,7 @@ from enum import StrEnum
 from draftcheck.evidence.published import OWN
 from draftcheck.evidence.usual import UsualRange, usual
 from draftcheck.rulebook.files import RuleRow, Text
+from draftcheck.values.results import PublicResult
 
 
 class ProbeState(StrEnum):
@@ -150,7 +151,7 @@ class ProbeCause(RuleRow, frozen=True):
 
 
 @dataclass(frozen=True, slots=True)
-class ProbeResult:
+class ProbeResult(PublicResult):
     url: str
     state: ProbeState
     server: ServerIdentity | None = None
@@ -165,6 +166,10 @@ class ProbeResult:
     """Every address asked and the HTTP status it gave (0: no answer)."""
     expected: tuple[str, str] | None = None
     """Target and draft that the user says it runs."""
+
+    def __repr__(self) -> str:
+        who = self.server.engine if self.server else "server"
+        return f"<ProbeResult {self.state}: {who} at {self.url}>"
 
     @property
     def counts(self) -> ServerCounts | None:

@@ -46,19 +46,34 @@ def _unicode(value: Any) -> Any:
     return [_unicode(entry) for entry in value] if isinstance(value, list | tuple) else value
 
 
-WRITERS: Mapping[str, tuple[str, Callable[[Any, Any], str]]] = {
-    "PairVerdict": ("pair", lambda report, verdict: report.pair_json(verdict)),
-    "ModelFacts": ("pair", lambda report, facts: report.inspect_json(facts)),
+WRITERS: Mapping[str, tuple[str, Callable[[Any, str, Any], str]]] = {
+    "PairVerdict": ("pair", lambda report, form, one: report.PAIR[form](one, None, False, False)),
+    "ModelFacts": ("pair", lambda report, form, one: report.INSPECT[form](one)),
+    "Trial": ("trial", lambda report, form, one: report.FORMATS[form](one)),
     "Recommendation": (
-        "recommend", lambda report, answer: report.FORMATS["json"]([answer], False, False),
+        "recommend", lambda report, form, one: report.FORMATS[form]([one], False, False),
     ),
-    "GateReport": ("gate", lambda report, found: report.FORMATS["json"](found, False)),
+    "GateReport": ("gate", lambda report, form, one: report.FORMATS[form](one, False)),
+    "ProbeResult": ("probe", lambda report, form, one: report.FORMATS[form](one)),
 }  # fmt: skip
 """By class name, the module that writes it: only what is asked for is imported."""
 
 
+def _written(result: PublicResult, form: str) -> str:
+    module, write = WRITERS[type(result).__name__]
+    return write(import_module(f"draftcheck.report.{module}"), form, result)
+
+
 def as_dict(result: PublicResult) -> dict[str, Any]:
     """What PublicResult.to_dict says: read back from the text that the command prints."""
-    module, write = WRITERS[type(result).__name__]
-    body: dict[str, Any] = json.loads(write(import_module(f"draftcheck.report.{module}"), result))
+    body: dict[str, Any] = json.loads(_written(result, "json"))
     return body
+
+
+def as_html(result: PublicResult) -> str:
+    """The report for terminals, as a notebook shows it."""
+    import html
+
+    import click
+
+    return f"<pre>{html.escape(click.unstyle(_written(result, 'text')))}</pre>"

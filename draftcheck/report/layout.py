@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import shutil
 import textwrap
 from collections.abc import Iterable, Sequence
 
 from draftcheck.report.safe import safe_block
 
-WIDTH = 100
+WIDEST, NARROWEST = 100, 60
 KNOWN_BY = {
     "run": "running it",
     "read": "reading its source",
@@ -21,9 +22,10 @@ def wrapped(head: str, text: str, *, hang: int = 0, break_words: bool = False) -
 
     Long words and hyphens stay whole, so that paths, options and names can be copied.
     """
+    columns = shutil.get_terminal_size((WIDEST, 24)).columns
     return textwrap.fill(
         text,
-        WIDTH,
+        min(WIDEST, max(NARROWEST, columns)),
         initial_indent=head,
         subsequent_indent=" " * (len(head) + hang),
         break_long_words=break_words,

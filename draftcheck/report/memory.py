@@ -54,7 +54,7 @@ def _head(fit: MemoryFit) -> str:
     word = click.style(_words(fit), fg=COLOURS[fit.answer], bold=True)
     return (
         f"memory on {safe(fit.machine, 60)} with {fit.engine} {safe(fit.version, 40)}: {word}"
-        f" ({fit.sequences:,} x {fit.context:,} tokens, KV {safe(fit.kv_dtype, 20)})"
+        f" ({fit.at_once:,} x {fit.context:,} tokens, KV {safe(fit.kv_dtype, 20)})"
     )
 
 
@@ -82,6 +82,7 @@ def _table(fit: MemoryFit) -> Iterator[str]:
         left = f"{byte_size(abs(device.headroom))} {'left' if device.headroom >= 0 else 'too much'}"
         yield f"    [{bar(device)}] {left}"
     if fit.devices:
+        yield "    T target weights, t its cache, D draft weights, d its cache, e engine, . free"
         yield f"    {_limits(fit)}"
     for change in fit.changes:
         yield f"    would fit: {change}"
@@ -111,7 +112,10 @@ def bar(device: DeviceFit) -> str:
 
 def _limits(fit: MemoryFit) -> str:
     longest, alone = fit.limits, fit.alone
-    words = f"longest context {_count(longest.context)}, sequences {_count(longest.sequences)}"
+    words = (
+        f"longest context {_count(longest.context)};"
+        f" {_count(longest.sequences)} at once of {fit.context:,} tokens"
+    )
     if longest == alone or alone.context is None:
         return words
     cost = (alone.context or 0) - (longest.context or 0)
@@ -157,7 +161,7 @@ def body(fit: MemoryFit) -> dict[str, Any]:
     fits = None if fit.answer is Fit.CANNOT_TELL else fit.answer is not Fit.DOES_NOT_FIT
     return {
         **picked(
-            fit, "gpu=machine", "engine", "version", "context", "sequences", "kv_dtype",
+            fit, "gpu=machine", "engine", "version", "context", "sequences", "at_once", "kv_dtype",
             "draft_tokens", "answer",
         ),
         "fits": fits,

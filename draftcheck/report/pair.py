@@ -180,6 +180,14 @@ def _useful(trial: Trial | None) -> bool:
     return trial is None or not trial.worthless
 
 
+def _measured(trial: Trial | None) -> str | None:
+    if trial is None:
+        return None
+    from draftcheck.report import trial as measured  # numpy comes with it
+
+    return measured.answer(trial)
+
+
 def _with_trial(form: str, report: str, trial: Trial | None) -> str:
     if trial is None:
         return report
@@ -192,7 +200,13 @@ def _with_trial(form: str, report: str, trial: Trial | None) -> str:
 PAIR: Mapping[str, Callable[[PairVerdict, Trial | None, bool, bool], str]] = {
     "text": lambda verdict, trial, verbose, explicit: _with_trial(
         "text",
-        text.pair(verdict, verbose=verbose, explicit=explicit, switch_on=_useful(trial)),
+        text.pair(
+            verdict,
+            verbose=verbose,
+            explicit=explicit,
+            switch_on=_useful(trial),
+            measured=_measured(trial),
+        ),
         trial,
     ),
     "json": lambda verdict, trial, *_: pair_json(verdict, trial),

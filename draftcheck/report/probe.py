@@ -23,6 +23,8 @@ STATES = {
     ProbeState.UNKNOWN: (3, "magenta", "whether {who} is speculating cannot be told"),
 }  # fmt: skip
 """Exit code, colour and sentence."""
+LITTLE = 0.2
+"""A position that fewer drafts reach hardly pays."""
 
 
 def code(probe: ProbeResult) -> int:
@@ -35,6 +37,23 @@ def _who(probe: ProbeResult) -> str:
         return f"the server at {probe.url}"
     name = f"{probe.server.engine} {probe.server.version or ''}".strip()
     return f"{name} at {probe.url}"
+
+
+def _answer(probe: ProbeResult) -> str:
+    """The sentence of the state; where figures tell more, they come first."""
+    told = STATES[probe.state][2].format(who=_who(probe))
+    counts = next((counts for _, counts in _figures(probe)), None)
+    if probe.state is not ProbeState.SPECULATING or counts is None:
+        return told
+    parts = []
+    if counts.acceptance_rate is not None:
+        parts.append(f"{100 * counts.acceptance_rate:.0f} % accepted")
+    if counts.mean_length is not None:
+        parts.append(f"{counts.mean_length:.2f} tokens per pass")
+    if counts.rates and counts.rates[-1] < LITTLE:
+        at = next(at for at, rate in enumerate(counts.rates, 1) if rate < LITTLE)
+        parts.append(f"position {at} only {100 * counts.rates[at - 1]:.0f} %")
+    return f"{', '.join(parts)} ({_who(probe)})" if parts else told
 
 
 def _facts(probe: ProbeResult) -> Iterator[tuple[str, str]]:
@@ -79,9 +98,8 @@ def _percent(rate: float | None) -> str:
 
 
 def _text(probe: ProbeResult) -> str:
-    _, colour, answer = STATES[probe.state]
-    word = click.style(str(probe.state), fg=colour, bold=True)
-    blocks = [f"{word}: {safe(answer.format(who=_who(probe)))}"]
+    word = click.style(str(probe.state), fg=STATES[probe.state][1], bold=True)
+    blocks = [f"{word}: {safe(_answer(probe))}"]
     blocks.append("\n".join(f"  {name.ljust(12)}{safe(value)}" for name, value in _facts(probe)))
     blocks += [_span(name, counts) for name, counts in _figures(probe)]
     blocks.append("\n".join(known.usual_lines(probe.published)))
@@ -114,7 +132,7 @@ def _span(name: str, counts: ServerCounts) -> str:
 
 def _markdown(probe: ProbeResult) -> str:
     lines = [f"### draftcheck probe: {probe.state}", ""]
-    lines += [md(STATES[probe.state][2].format(who=_who(probe))) + ".", ""]
+    lines += [md(_answer(probe)) + ".", ""]
     facts = [f"- {name}: {md(value)}" for name, value in _facts(probe)]
     lines += [*facts, ""] if facts else []
     for name, counts in _figures(probe):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
@@ -14,7 +13,7 @@ from draftcheck.recommend.ranking import RankedDraft, nbytes
 from draftcheck.recommend.run import Recommendation, uses_own_layers
 from draftcheck.report.json import HEAD, dumps, picked
 from draftcheck.report.known import figure_json
-from draftcheck.report.layout import WIDTH, fenced, indented, padded, plural, wrapped
+from draftcheck.report.layout import fenced, indented, padded, plural, wrapped
 from draftcheck.report.pair import model
 from draftcheck.report.safe import md, safe
 from draftcheck.report.text import COLOURS
@@ -155,7 +154,7 @@ def _without(alone: Sequence[EngineVerdict]) -> str:
         methods = [f"{method} ({', '.join(engines)})" for method, engines in by_method.items()]
         if methods:
             text = f"{words}: {'; '.join(methods)}"
-            lines.append(textwrap.fill(text, WIDTH, subsequent_indent="  ", break_on_hyphens=False))
+            lines.append(wrapped("", text, hang=2))
     return "\n".join(lines)
 
 

@@ -16,7 +16,7 @@ from draftcheck.report.safe import safe
 from draftcheck.values.comparison import Comparison
 from draftcheck.values.facts import HeadFacts, ModelFacts
 from draftcheck.values.findings import Finding
-from draftcheck.values.sizes import short_count
+from draftcheck.values.sizes import byte_size, short_count
 from draftcheck.values.verdicts import EngineVerdict, PairVerdict, Repair
 from draftcheck.values.words import Outcome, Reaction, Relation, Severity, Verdict
 
@@ -55,25 +55,37 @@ SEVERITY_COLOURS = {Severity.ERROR: "red", Severity.WARNING: "yellow", Severity.
 
 
 def pair(
-    verdict: PairVerdict, *, verbose: bool = False, explicit: bool = False, switch_on: bool = True
+    verdict: PairVerdict,
+    *,
+    verbose: bool = False,
+    explicit: bool = False,
+    switch_on: bool = True,
+    measured: str | None = None,
 ) -> str:
     """explicit: the user named the engines, so everything about them is of interest.
 
-    switch_on: the command that does it is of use.
+    switch_on: the command that does it is of use. measured: what a trial says of the pair.
     """
     word = click.style(str(verdict.verdict), fg=COLOURS[verdict.verdict], bold=True)
-    blocks = [f"{word}: {answer(verdict, safe)}"]
+    told = [answer(verdict, safe)] if switch_on or measured is None else []
+    blocks = [f"{word}: {'; '.join([*told, *([safe(measured)] if measured else [])])}"]
     blocks += [_vocabulary(verdict.comparison), _engines(verdict.engines)]
     shown = group(verdict.engines)
     detailed = failed = [row for row in shown if row[0].outcome is Outcome.FAIL]
-    if not (explicit or verbose):  # a note about one engine is for those who run it
-        telling = [row for row in failed if row[0].severity is not Severity.NOTE or len(row[1]) > 1]
+    works = verdict.verdict in (Verdict.COMPATIBLE, Verdict.DEGRADED)
+    brief = not (explicit or verbose)
+    if brief:  # what one engine does is for those who run it, where others take the pair
+        telling = [
+            row
+            for row in failed
+            if len(row[1]) > 1 or not (works or row[0].severity is Severity.NOTE)
+        ]
         detailed = telling[:DETAILS]
     blocks += [_finding(*row, detailed=True) for row in detailed]
     blocks.append(
         "\n".join(_finding(*row, detailed=False) for row in failed if row not in detailed)
     )
-    for repair, names in ways_out(verdict.engines):
+    for repair, names in () if brief and works else ways_out(verdict.engines):
         head = click.style("way out", fg="green", bold=True)
         title = f"{head} ({', '.join(names)}): {safe(repair.title)}"
         blocks.append(f"{title}\n{indented(repair.text)}" if repair.text else title)
@@ -115,9 +127,39 @@ def answer(verdict: PairVerdict, escape: Callable[[str], str]) -> str:
     """The verdict in a sentence."""
     comparison = verdict.comparison
     target = escape(comparison.target.ref)
+    if (first := _headline(verdict)) is not None:
+        return first
     if comparison.draft is None:
         return ALONE[verdict.verdict].format(target=target)
     return ANSWERS[verdict.verdict].format(target=target, draft=escape(comparison.draft.ref))
+
+
+def _headline(verdict: PairVerdict) -> str | None:
+    """What outweighs every other word: models that were swapped, or that do not fit the GPU."""
+    failed = {
+        finding.slug: entry
+        for entry in reversed(verdict.engines)
+        for finding in entry.findings
+        if finding.outcome is Outcome.FAIL and finding.severity is not Severity.NOTE
+    }
+    sizes = [facts.weights.parameters for _, facts in verdict.comparison.sides]
+    if "swapped" in failed and len(sizes) == 2 and sizes[0] and sizes[1]:
+        return f"swapped? the draft is {sizes[1] / sizes[0]:,.3g} times the target's size"
+    entry = failed.get("does-not-fit")
+    if entry is None or entry.verdict is not verdict.verdict or not entry.memory:
+        return None
+    others = {
+        finding.rule
+        for finding in entry.findings
+        if finding.severity is Severity.ERROR and finding.outcome is Outcome.FAIL
+    }
+    fit, device = entry.memory, entry.memory.fullest
+    if device is None or others - {entry.decided_by}:
+        return None
+    need = f"{byte_size(device.required)} needed of {byte_size(device.available)}"
+    each = " on each GPU" if len(fit.devices) > 1 else ""
+    told = f"does not fit {safe(fit.machine, 60)} with {entry.engine}: {need}{each}"
+    return f"{told}; fits with: {safe(fit.changes[0], 80)}" if fit.changes else told
 
 
 def _vocabulary(comparison: Comparison) -> str:
@@ -212,7 +254,8 @@ def _not_checked(shown: Shown, engines: Sequence[EngineVerdict]) -> Iterator[str
 
 def _setups(engines: Sequence[EngineVerdict], every: bool) -> list[str]:
     ready = [entry for entry in engines if entry.setup is not None]
-    shown = ready if every else ready[:1]
+    # The shortest way: an engine that takes the files as they are before one that converts them.
+    shown = ready if every else sorted(ready, key=lambda one: (one.setup or "").count("\n"))[:1]
     blocks = []
     for entry in shown:
         where = f"{entry.engine} {entry.version}, {entry.method}"

@@ -21,13 +21,6 @@ KINDS = {
     "note": "note",
     "follows": "consequence",
 }
-PLURALS = {
-    "cause": ("cause", "causes"),
-    "masks": ("message that hides its cause", "messages that hide their cause"),
-    "measured": ("measurement", "measurements"),
-    "note": ("note", "notes"),
-    "follows": ("consequence", "consequences"),
-}
 COLOURS = {"cause": "red", "masks": "red", "measured": "yellow", "note": "cyan", "follows": "white"}
 COMMAND = "$ "
 QUOTED = 400
@@ -47,11 +40,9 @@ def _answer(explanation: Explanation) -> str:
         elif explanation.binary:
             nothing = "this looks like a binary or compressed file, not a log"
         return f"{nothing} ({size}, {explanation.nbytes:,} bytes)"
-    parts = [
-        f"{kinds.count(kind)} {words[kinds.count(kind) != 1]}"
-        for kind, words in PLURALS.items()
-        if kind in kinds
-    ]
+    first = _first(explanation)
+    more = [kind for kind in kinds if kind != "follows"][1:]
+    parts = [first, *([f"and {len(more)} more"] if more else [])]
     if set(kinds) == {"follows"}:
         parts.append("the cause itself is not in this text")
     engine, version = explanation.run.engine, explanation.run.version
@@ -59,6 +50,14 @@ def _answer(explanation: Explanation) -> str:
         name = load().names.get(engine, engine)
         parts.append(f"{name} {version}" if version else name)
     return f"{', '.join(parts)} ({size})"
+
+
+def _first(explanation: Explanation) -> str:
+    """What the first message means, or the one cause that the log itself names."""
+    item = explanation.items[0]
+    proved = [reason.says for reason in item.reasons if reason.proved]
+    text = proved[0] if len(proved) == 1 else item.meaning
+    return text.partition(". ")[0].rstrip(".")
 
 
 def _limits(explanation: Explanation) -> Iterator[str]:

@@ -17,7 +17,7 @@ from typing import Any, Literal
 from msgspec import structs
 
 from draftcheck import versions
-from draftcheck.errors import DraftcheckError, RuleError, UsageError
+from draftcheck.errors import DraftcheckError, RuleError, UsageError, did_you_mean
 from draftcheck.rulebook import files as rulefiles
 from draftcheck.rulebook import tables
 from draftcheck.rulebook.file_rules import RuleWords
@@ -229,7 +229,7 @@ def load(engine: str) -> Engine:
     """One engine's rules."""
     files = engine_files()
     if engine not in files:
-        raise UsageError(f"unknown engine {engine!r}", hint=f"Known: {', '.join(files)}.")
+        raise UsageError(f"unknown engine {engine!r}", hint=did_you_mean(engine, files))
     name = files[engine]
     return engine_of(rulefiles.read(name, EngineFile), f"{name}.toml")
 

@@ -14,6 +14,7 @@ failure is summed up all the same, and the result says that it is incomplete.
 
 from __future__ import annotations
 
+import math
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -26,7 +27,14 @@ from msgspec import structs
 from draftcheck.errors import DraftcheckError, ReadError
 from draftcheck.trial import model_places, speedup
 from draftcheck.trial import prompts as prompt_files
-from draftcheck.trial.backends.backend import Backend, BrokenDraft, CannotVerify, open_backend
+from draftcheck.trial.backends.backend import (
+    Backend,
+    BrokenDraft,
+    CannotVerify,
+    choose,
+    instead_of,
+    open_backend,
+)
 from draftcheck.trial.plan import TrialPlan, TrialWork, load_texts, save_texts
 from draftcheck.trial.result import (
     AcceptanceRate,
@@ -60,8 +68,10 @@ Say = Callable[[str], None]
 def run(plan: TrialPlan, say: Say) -> Trial:
     """The whole trial; say: is told the progress."""
     began = time.perf_counter()
+    chosen = plan.backend or choose(plan.target, plan.draft, plan.options)
+    say(f"measuring with {chosen}{instead_of(chosen, plan.target)}; loading the models")
     try:
-        backend = open_backend(plan.backend, plan.target, plan.draft, plan.options)
+        backend = open_backend(chosen, plan.target, plan.draft, plan.options)
     except BrokenDraft as error:
         return broken_trial(plan, None, str(error), time.perf_counter() - began)
     say(f"loaded on {backend.device}, {backend.dtype}")
@@ -78,7 +88,7 @@ def _run_loaded(plan: TrialPlan, backend: Backend, began: float, say: Say) -> Tr
     except BrokenDraft as error:
         return broken_trial(plan, backend, str(error), time.perf_counter() - began)
     except (KeyboardInterrupt, ReadError) as error:
-        if not work.traces:
+        if not work.measurable:
             raise
         work.incomplete = error.message if isinstance(error, ReadError) else INTERRUPTED
     trial = sum_up(plan, backend, work)
@@ -121,7 +131,14 @@ def _collect_traces(
     finally:
         if plan.reuse and kept is None and work.texts:
             save_texts(plan.reuse, plan, work.texts)
-    if not any(len(trace.tokens) > 1 for trace in work.traces):
+    if not work.measurable:
+        spent = time.perf_counter() - began
+        if plan.budget is not None and spent > plan.budget:
+            raise ReadError(
+                f"{plan.target}: nothing was measured: {plan.budget:g} s were spent before two"
+                " tokens of an answer were written",
+                hint=f"Give --budget {math.ceil(4 * spent / 60) * 60} or fewer --tokens.",
+            )
         nothing = "every answer ends at once" if work.texts else "no prompts"
         raise ReadError(
             f"{plan.target}: nothing to measure: {'; '.join(backend.notes) or nothing}",

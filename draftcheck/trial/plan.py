@@ -73,6 +73,11 @@ class TrialWork:
     stopped: str = "all prompts were used"
     incomplete: str | None = None
 
+    @property
+    def measurable(self) -> bool:
+        """Whether an answer has a second token: the first one is nobody's draft."""
+        return any(len(trace.tokens) > 1 for trace in self.traces)
+
 
 class SavedText(msgspec.Struct, forbid_unknown_fields=True):
     """A prompt and the target's answer, as token ids."""

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
+from importlib import import_module
 from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any
@@ -312,6 +313,10 @@ class Trial(
             raise ValueError("a row of lengths, thresholds or ngram without draft_tokens")
         if self.best is not None and self.best.speedup is None:
             raise ValueError("a best way without a speedup")
+
+    def _repr_html_(self) -> str:
+        shown: str = import_module("draftcheck.report.json").as_html(self)
+        return shown
 
     def __repr__(self) -> str:
         pair, row = f"{self.draft} for {self.target}", self.row

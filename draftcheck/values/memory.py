@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,6 +137,7 @@ class MemoryFit:
     version: str
     context: int
     sequences: int
+    """As asked for."""
     kv_dtype: str
     answer: Fit
     devices: tuple[DeviceFit, ...] = ()
@@ -146,10 +148,14 @@ class MemoryFit:
     changes: tuple[str, ...] = ()
     """What would make it fit, the smallest change first."""
     notes: tuple[str, ...] = ()
-    when_full: Mapping[str, str] = field(default_factory=dict)
-    """What the engine does when it does not fit: reaction, severity, says."""
+    when_full: Mapping[str, Any] = field(default_factory=dict)
+    """What the engine does when it does not fit: reaction, severity, says, without."""
     per_token: tuple[int, int] = (0, 0)
     """Bytes that one more token of context costs: target, draft."""
+    at_once: int = 1
+    """Sequences that the devices were counted with: fewer where an engine lets the rest wait."""
+    ranks: int = 1
+    """Of the target's tensor-parallel group."""
 
     @property
     def fullest(self) -> DeviceFit | None:

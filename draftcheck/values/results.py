@@ -16,3 +16,8 @@ class PublicResult:
         # Reports stand above the values, so they are found by name, when one is asked for.
         written: dict[str, Any] = import_module("draftcheck.report.json").as_dict(self)
         return written
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: the report that the command prints."""
+        shown: str = import_module("draftcheck.report.json").as_html(self)
+        return shown

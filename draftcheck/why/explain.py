@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from draftcheck import versions
-from draftcheck.errors import DraftcheckError, UsageError
+from draftcheck.errors import DraftcheckError, UsageError, did_you_mean
 from draftcheck.rulebook import book as rulebook
 from draftcheck.rulebook.book import Rule
 from draftcheck.why import messages as message_books
@@ -123,8 +123,7 @@ def _asked(book: MessageBook, text: str | None) -> LoggedRun:
         return LoggedRun()
     name, _, version = text.partition("@")
     if name not in book.names:
-        known = ", ".join(sorted(book.names))
-        raise UsageError(f"unknown engine {name!r}", hint=f"Known: {known}.")
+        raise UsageError(f"unknown engine {name!r}", hint=did_you_mean(name, sorted(book.names)))
     if "@" not in text:
         return LoggedRun(name)
     if name not in rulebook.engine_files():

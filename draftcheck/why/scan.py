@@ -28,6 +28,7 @@ MOST_BYTES = 1024**3
 PATIENCE = 5.0
 """Seconds to wait for somebody to write into a named pipe."""
 STANDARD_INPUT = "-"
+MESSAGE = "the message given"
 LONG_LINE, OVERLAP = 8192, 2048
 """A longer line is looked at in parts, which overlap by more than any message is long."""
 REST = 64 * 1024
@@ -51,11 +52,18 @@ class LogSource:
         if name is None and (sys.stdin is None or sys.stdin.isatty()):
             raise UsageError("no log was named", hint="Name a file, or pipe a log into `why -`.")
         self.name = name or STANDARD_INPUT
+        self.text = b""
+        """Words of a message that were given instead of a file."""
+        if " " in self.name and not os.path.lexists(self.name):
+            self.name, self.text = MESSAGE, self.name.encode("utf-8", "replace")
         self.cut = False
         """Whether there was more than is read."""
 
     def blocks(self) -> Iterator[bytes]:
         """Read it, block by block; what cannot be read is one error."""
+        if self.text:
+            yield self.text[:MOST_BYTES]
+            return
         if self.name == STANDARD_INPUT:
             if sys.stdin is None:
                 raise ReadError("standard input is closed")

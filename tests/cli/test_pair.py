@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -312,3 +313,94 @@ def test_another_draft_is_not_the_targets_own_layers(run: Run, tmp_path: Path) -
     assert ran.engine("vllm")["verdict"] == "incompatible"
     saw = [f["saw"] for f in ran.engine("vllm")["findings"] if f["outcome"] == "fail"]
     assert any("the draft is: full" in text for text in saw)
+
+
+# ---- the answer and the command agree with the memory section ----
+
+LARGE = {
+    "architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_size": 8192,
+    "intermediate_size": 28672, "num_hidden_layers": 80, "num_attention_heads": 64,
+    "num_key_value_heads": 8, "max_position_embeddings": 131072, "torch_dtype": "bfloat16",
+}  # fmt: skip
+SMALL = {**LARGE, "hidden_size": 2048, "intermediate_size": 8192, "num_hidden_layers": 16}
+SMALL |= {"num_attention_heads": 32, "head_dim": 64}
+
+
+@pytest.fixture
+def large_pair(tmp_path: Path) -> tuple[Path, Path]:
+    """The shapes of a 70B and a 1B; their weights are holes."""
+    target = make.folder(tmp_path / "70b", config=LARGE)
+    return target, make.folder(tmp_path / "1b", config=SMALL)
+
+
+def test_what_memory_assumes_stands_in_the_command(run: Run, large_pair: tuple[Path, Path]) -> None:
+    gpu = ("--gpu", "2x h100", "--format", "json")
+    for engine, split, length in (
+        ("vllm", "--tensor-parallel-size 2", "--max-model-len 8192"),
+        ("llama.cpp", "-ngl all", "-c 8192"),
+    ):
+        setup = run("pair", *large_pair, "--engine", engine, *gpu).engine(engine)["setup"]
+        assert split in setup and length in setup
+    setup = run("pair", *large_pair, "--engine", "vllm", "--format", "json").engine("vllm")["setup"]
+    assert "--tensor-parallel-size" not in setup and "--max-model-len" not in setup
+    roomy = run("pair", *large_pair, "--engine", "vllm", "--gpu", "8x h200", "--format", "json")
+    assert "--max-model-len" not in roomy.engine("vllm")["setup"], "its own length fits"
+
+
+def test_the_first_line_says_that_it_does_not_fit(run: Run, large_pair: tuple[Path, Path]) -> None:
+    ran = run("pair", *large_pair, "--engine", "vllm", "--gpu", "24GiB")
+    first = ran.out.splitlines()[0]
+    assert ran.code == 1
+    assert first.startswith("incompatible: does not fit 24GiB with vllm: 1")
+    assert "GiB needed of 22.08 GiB; fits with: the target in 4 bits" in first
+    assert "to switch it on" not in ran.out
+    ran = run("pair", *large_pair, "--engine", "llama.cpp", "--gpu", "24GiB")
+    assert ran.code == 0
+    assert ran.out.startswith("degraded: does not fit 24GiB with llama.cpp: ")
+    assert "-ngl" not in ran.out.splitlines()[-1], "llama-server moves no layers that -ngl names"
+    ran = run("pair", *large_pair, "--gpu", "24GiB")
+    assert ran.out.startswith("degraded: does not fit 24GiB with llama.cpp: ")
+
+
+def test_more_requests_than_fit_wait_in_vllm(run: Run, large_pair: tuple[Path, Path]) -> None:
+    load = ("--context", "16384", "--sequences", "8")
+    ran = run("pair", *large_pair, "--engine", "vllm", "--gpu", "2x h100", *load)
+    assert ran.code == 0, ran.out
+    assert re.search(r"room for about \d of 16,384 tokens at once, the rest waits", ran.out)
+
+
+def test_the_first_line_says_that_models_are_swapped(
+    run: Run, large_pair: tuple[Path, Path]
+) -> None:
+    ran = run("pair", *reversed(large_pair), "--engine", "vllm")
+    assert re.match(
+        r"degraded: swapped\? the draft is \d\d(\.\d)? times the target's size", ran.out
+    )
+
+
+def test_a_dtype_that_the_engine_lacks_gives_no_command(
+    run: Run, large_pair: tuple[Path, Path]
+) -> None:
+    ran = run("pair", *large_pair, "--engine", "vllm", "--dtype", "fp8", "--format", "json")
+    assert ran.code == 1 and ran.engine("vllm")["decided_by"] == "VLL195"
+    ran = run("pair", *large_pair, "--engine", "vllm", "--dtype", "bf16", "--format", "json")
+    assert "--dtype bfloat16" in ran.engine("vllm")["setup"]
+
+
+# ---- several drafts ----
+
+
+def test_several_drafts_are_compared_in_one_table(run: Run, tmp_path: Path) -> None:
+    target = make.folder(tmp_path / "big", layers=8)
+    good = make.folder(tmp_path / "good")
+    words = {f"w{i}": i for i in range(256)}
+    other = make.folder(tmp_path / "other", tokenizer_json=make.tokenizer(words))
+    ran = run("pair", target, other, good, "--engine", "vllm", "--format", "json")
+    assert ran.code == 0
+    assert [row["draft"] for row in ran.json["candidates"]] == [str(good)]
+    assert [row["draft"] for row in ran.json["rejected"]] == [str(other)]
+    text = run("pair", target, other, good, "--engine", "vllm").out
+    assert str(good) in text and str(other) in text and "vllm serve" in text
+    assert run("pair", target, other, other, "--engine", "vllm", "--quiet").code == 1
+    ran = run("pair", target, good, other, "--trial-from", "x.json")
+    assert ran.code == 2 and "--trial-from takes one DRAFT" in ran.err

@@ -40,11 +40,13 @@ ONLY_UNKNOWN = {
     "recurrent_not_read": "what the engine does with such layers was not found out",
     "target_type_told": "a list that is not all there is",
     "draft_kind_not_read": "what the engine does with such drafts was not found out",
+    "weights_within_gpus": "what the engine does with too many weights was not found out",
     "multimodal_not_read": "what the engine does with such targets was not found out",
 }
 NEEDS_NO_FACTS = {
     "name_picks_method": "the name is the reference itself",
     "dtype_spelling": "the word is the option itself",
+    "dtype_known": "the word is the option itself",
     "draft_name_dotted": "the name is the reference itself",
 }
 

@@ -101,18 +101,45 @@ def test_never_silently_the_maximum() -> None:
 
 
 def test_changes_really_help() -> None:
-    found = fit("24GiB", sequences=8)
+    engine = ("llama.cpp", "b11312")
+    found = fit("24GiB", *engine, sequences=8)
     assert found.answer is Fit.DOES_NOT_FIT
-    assert "--kv-dtype fp8" not in found.changes[1:]
+    assert "--kv-dtype q8_0" not in found.changes[1:]
     for change in found.changes:
         option, _, value = change.partition(" ")
         if option == "--sequences":
-            assert fit("24GiB", sequences=int(value)).answer is not Fit.DOES_NOT_FIT
-            assert fit("24GiB", sequences=int(value) + 1).answer is Fit.DOES_NOT_FIT
+            assert fit("24GiB", *engine, sequences=int(value)).answer is not Fit.DOES_NOT_FIT
+            assert fit("24GiB", *engine, sequences=int(value) + 1).answer is Fit.DOES_NOT_FIT
         elif option == "--context":
-            again = fit("24GiB", sequences=8, context=int(value))
+            again = fit("24GiB", *engine, sequences=8, context=int(value))
             assert again.answer is not Fit.DOES_NOT_FIT
     assert any(change.startswith("--sequences") for change in found.changes)
+
+
+@pytest.mark.parametrize("engine", [("vllm", "0.32.0"), ("sglang", "0.5.23")])
+def test_requests_wait_where_the_engine_has_a_queue(engine: tuple[str, str]) -> None:
+    one = fit("32GiB", *engine)
+    assert one.answer is Fit.FITS
+    many = fit("32GiB", *engine, sequences=500)
+    assert many.answer is Fit.FITS and many.sequences == 500
+    assert 1 <= many.at_once <= (many.limits.sequences or 0)
+    assert any("the rest waits" in note for note in many.notes)
+    assert not any(change.startswith("--sequences") for change in many.changes)
+    too_long = fit("32GiB", *engine, sequences=500, context=2 * (one.limits.context or 0))
+    assert too_long.answer is Fit.DOES_NOT_FIT, "one request has to fit"
+
+
+@pytest.mark.parametrize("engine", [("vllm", "0.32.0"), ("llama.cpp", "b11312")])
+def test_where_no_setting_helps_other_weights_and_more_gpus_are_worked_out(
+    engine: tuple[str, str],
+) -> None:
+    found = fit("12GiB", *engine)
+    assert found.answer is Fit.DOES_NOT_FIT and found.limits.context is None
+    smaller, more = found.changes[:2]
+    assert smaller.startswith("the target in ")
+    count = int(more.removeprefix('--gpu "').partition("x ")[0])
+    assert fit(f"{count}x 12GiB", *engine).answer is not Fit.DOES_NOT_FIT
+    assert fit(f"{count // 2}x 12GiB", *engine).answer is not Fit.FITS
 
 
 def test_without_a_draft() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import socket
 import time
 from http.server import BaseHTTPRequestHandler
@@ -28,8 +29,6 @@ def found(ran: Any) -> tuple[int, str, list[str]]:
 @pytest.mark.parametrize(
     ("url", "words"),
     [
-        ("localhost:8080", "Write http://localhost:8080"),
-        ("127.0.0.1", "Write http://127.0.0.1"),
         ("", "no scheme"),
         ("ftp://host/x", "only http and https"),
         ("file:///etc/passwd", "only http and https"),
@@ -49,6 +48,22 @@ def found(ran: Any) -> tuple[int, str, list[str]]:
 def test_addresses_that_are_none(run: Run, url: str, words: str) -> None:
     ran = run("probe", url)
     assert ran.code == 2 and words in ran.err and "hunter2" not in ran.err + ran.out
+
+
+def test_an_address_without_a_scheme_is_http(run: Run, serve: Serve) -> None:
+    fake = serve(RECORDED["draft"]["served"])
+    ran = run("probe", fake.url.removeprefix("http://"), "--format", "json")
+    assert ran.code == 0 and ran.json["url"] == fake.url
+
+
+def test_the_first_line_has_the_figures(run: Run, serve: Serve) -> None:
+    fake = serve(RECORDED["draft"]["served"])
+    first = run("probe", fake.url).out.splitlines()[0]
+    assert re.fullmatch(
+        r"speculating: \d+ % accepted, \d\.\d\d tokens per pass(, position \d+ only \d+ %)?"
+        r" \(llama.cpp .*\)",
+        first,
+    ), first
 
 
 @pytest.mark.parametrize("ending", ["", "/", "/v1", "/v1/", "/v1/chat/completions", "/metrics"])

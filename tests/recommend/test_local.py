@@ -231,7 +231,7 @@ def test_a_trial_says_how_much_faster(
     pytest.importorskip("transformers")
     from draftcheck.trial import measure
 
-    monkeypatch.setattr(records, "SECONDS", 4.0)  # loading and a first step on a busy machine
+    monkeypatch.setattr(records, "SECONDS", 12.0)  # loading and a first step on a busy machine
     monkeypatch.setattr(measure, "BATCH", 2)
     monkeypatch.setattr(measure, "CONTEXT", 64)
     measured: list[int] = []

@@ -170,6 +170,8 @@ def test_a_draft_that_does_not_pay_in_the_engine_is_not_switched_on(
         ran = run(*pair, "--trial-from", file, "--format", form)
         assert "not worth it in vllm" in ran.out, ran.err
         assert "to switch it on" not in ran.out.lower()
+        if form == "text":
+            assert ran.out.startswith("compatible: not worth it in vllm 0.22.1 on h200: ")
 
 
 def test_what_hangs_on_the_cpu_is_known_less_well(tmp_path: Path) -> None:

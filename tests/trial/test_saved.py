@@ -261,7 +261,10 @@ def test_a_broken_pair_is_not_compatible_whatever_the_files_say(run: Run, tmp_pa
     file.write_text(json.dumps(body), encoding="utf-8")
     ran = run("pair", *PAIR, "--trial-from", file)
     assert ran.code == 1
-    assert "nearly every draft is rejected" in ran.out
+    assert ran.out.startswith("incompatible: broken: nearly every draft is rejected")
+    assert "to switch it on" not in ran.out
+    body = run("pair", *PAIR, "--trial-from", file, "--format", "json").json
+    assert body["verdict"] == "incompatible" and body["trial"]["broken"]
 
 
 def test_a_saved_result_is_read_without_numpy(tmp_path: Path) -> None:
@@ -284,3 +287,26 @@ def test_a_best_way_has_a_speedup(run: Run, tmp_path: Path) -> None:
     file.write_text(json.dumps(body), encoding="utf-8")
     ran = run("pair", *PAIR, "--trial-from", file)
     assert ran.code == 3 and ran.err.startswith("error: ") and "best" in ran.err
+
+
+@pytest.mark.transformers
+def test_nothing_measured_is_one_line_with_its_cause(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A budget that ends within the first answer is not "0 % accepted"."""
+    pytest.importorskip("transformers")
+    np = pytest.importorskip("numpy")
+    from draftcheck.trial import measure
+    from draftcheck.trial.backends.backend import TargetText
+
+    def cut_short(plan: object, backend: object, work: Any, at: int, began: float) -> None:
+        work.texts.append(TargetText("chat", np.array([1, 2]), np.array([3])))
+
+    monkeypatch.setattr(measure, "_write_texts", cut_short)
+    for form in ("text", "json"):
+        ran = run("trial", *PAIR, "--budget", "0.001", "--format", form)
+        assert ran.code == 3 and not ran.out
+        first, error, hint = ran.err.splitlines()
+        assert first.strip() == "measuring with transformers; loading the models"
+        assert error.startswith(f"error: {PAIR[0]}: nothing was measured: 0.001 s were spent")
+        assert hint.startswith("hint: Give --budget ")

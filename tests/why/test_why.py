@@ -734,3 +734,15 @@ def test_the_python_call(tmp_path: Path) -> None:
     log = tmp_path / "a.log"
     log.write_text(MASKED, encoding="utf-8")
     assert [item.id for item in why.read(str(log)).items] == ["WHY100"]
+
+
+def test_a_message_can_be_given_instead_of_a_file(run: Run) -> None:
+    """Both spellings of vLLM's message; the first line is what it means."""
+    for word in ("model's", "models's"):
+        ran = run("why", f"ValueError: To serve at least one request with the {word} max seq len")
+        assert ran.code == 0
+        first = ran.out.splitlines()[0]
+        assert first.startswith("explained: One request of full length does not fit into the cache")
+    ran = run("why", "no such file.log or message")
+    assert ran.code == 3 and ran.out.startswith("not recognised: ")
+    assert run("why", "no-such-file.log").err.startswith("error: no-such-file.log: No such file")

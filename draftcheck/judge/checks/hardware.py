@@ -19,7 +19,7 @@ from draftcheck.judge.checks.outcomes import (
     unknown,
     unread_config,
 )
-from draftcheck.values.dtypes import dtype_name
+from draftcheck.values.dtypes import SHORT, dtype_name
 from draftcheck.values.facts import ModelFacts
 from draftcheck.values.memory import Fit
 from draftcheck.values.verdicts import EngineSetup, JudgedPair
@@ -242,9 +242,18 @@ def _dotted(number: int) -> str:
 
 
 def dtype_spelling(pair: JudgedPair, *, choices: list[str]) -> CheckOutcome:
-    """Fail when --dtype is not one of the engine's own words."""
+    """Fail when --dtype is not one of the engine's own words; commands spell it as it should be."""
     word = applies(pair.setup.dtype, "no --dtype given")
+    if word not in choices and SHORT.get(word, word) not in choices:
+        return not_applicable(f"the engine has no word for --dtype {word}")
     return ok(f"--dtype {word}") if word in choices else fail(f"--dtype {word}")
+
+
+def dtype_known(pair: JudgedPair, *, choices: list[str]) -> CheckOutcome:
+    """Fail when the engine has no word for what --dtype says, however it is spelt."""
+    word = applies(pair.setup.dtype, "no --dtype given")
+    known = SHORT.get(word, word) in choices
+    return ok(f"--dtype {word}") if known else fail(f"--dtype {word}")
 
 
 def half_precision_held(pair: JudgedPair, *, floor: int) -> CheckOutcome:
@@ -276,6 +285,20 @@ def sequences_at_most(pair: JudgedPair, *, most: int) -> CheckOutcome:
     return fail(words) if count > most else ok(words)
 
 
+def weights_within_gpus(pair: JudgedPair) -> CheckOutcome:
+    """Unknown where the weights alone exceed the GPUs and the engine's memory is not modelled."""
+    setup = pair.setup
+    if setup.memory is not None and setup.memory.answer is not Fit.CANNOT_TELL:
+        return not_applicable("the memory section says it")
+    if setup.gpu is None or setup.machine is None:
+        return not_applicable("no GPU named")
+    sizes = [facts.weights.nbytes for _, facts in pair.sides]
+    room = sum(gpu.memory for gpu in setup.machine.devices)
+    stored = sum(size for size in sizes if size is not None)
+    words = f"{stored / GIB:.2f} GiB of weights, {room / GIB:.2f} GiB on {setup.gpu}"
+    return unknown(words) if stored > room else ok(words)
+
+
 def memory_is(pair: JudgedPair, *, bad: str) -> CheckOutcome:
     """Fail when the answer is this one; no GPU named, or no figures: nothing to say."""
     fit = pair.setup.memory
@@ -284,7 +307,7 @@ def memory_is(pair: JudgedPair, *, bad: str) -> CheckOutcome:
     device = fit.fullest
     words = (
         f"{device.required / GIB:.2f} GiB ({device.low / GIB:.2f} to {device.high / GIB:.2f})"
-        f" for {fit.sequences:,} x {fit.context:,} tokens, {device.available / GIB:.2f} GiB"
+        f" for {fit.at_once:,} x {fit.context:,} tokens, {device.available / GIB:.2f} GiB"
         f" to use on {device.gpu}"
     )
     if fit.changes:

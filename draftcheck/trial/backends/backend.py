@@ -14,7 +14,7 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
-from draftcheck.errors import ReadError, UsageError
+from draftcheck.errors import ReadError, UsageError, did_you_mean
 from draftcheck.trial.prompts import Prompt
 from draftcheck.trial.result import HeadRun, MeasuredModel, VerifiedRun
 from draftcheck.trial.speedup import LONGEST, Costs
@@ -228,6 +228,16 @@ def choose(target: str, draft: str | None, options: TrialOptions) -> str:
     )
 
 
+def instead_of(name: str, target: str) -> str:
+    """Why the engine that people run such files in does not measure them, where it does not."""
+    from draftcheck.trial import model_places
+
+    if name != "transformers" or not model_places.is_gguf(target):
+        return ""
+    usual = "llama.cpp"
+    return f" because {missing(usual) or 'it was asked for'}; speeds will not be those of {usual}"
+
+
 def open_backend(
     name: str | None, target: str, draft: str | None, options: TrialOptions
 ) -> Backend:
@@ -236,7 +246,7 @@ def open_backend(
     if draft is None and (name not in ALONE or options.draft_url is not None):
         raise UsageError(f"a trial with {name} needs a draft", hint="Name it behind the target.")
     if name not in BACKENDS:
-        raise UsageError(f"no backend {name!r}", hint=f"Known: {', '.join(BACKENDS)}.")
+        raise UsageError(f"no backend {name!r}", hint=did_you_mean(name, BACKENDS))
     if (why := missing(name)) is not None:
         raise UsageError(f"a trial with {name} cannot run: {why}", hint=INSTALL.get(name))
     try:

@@ -1,0 +1,150 @@
+"""What --help looks like: options in sections, examples, and the next best name for a wrong one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
+OPTIONS = "Options"
+SECTIONS: Mapping[str, Sequence[str]] = {
+    "Engine": ("engine", "engines", "method"),
+    "Deployment": (
+        "gpu", "context", "sequences", "dtype", "kv_dtype", "tensor_parallel", "pipeline_parallel",
+        "memory_fraction", "draft_gpu", "draft_tensor_parallel", "draft_tokens",
+    ),
+    "Measuring": (
+        "measure", "trial_from", "prompts", "tokens", "temperature", "budget", "backend", "device",
+        "precision", "seed", "costs", "verify", "thinking", "records",
+    ),
+    "Report": ("form", "output", "plot", "profile", "strict", "quiet", "verbose", "help"),
+}  # fmt: skip
+"""Where an option stands, by its name in the request; all others come first."""
+EXAMPLES: Mapping[str, Sequence[str]] = {
+    "cache": ("draftcheck cache", "draftcheck cache --clear"),
+    "doctor": (
+        "draftcheck doctor",
+        "draftcheck doctor --model my-org/my-model",
+        "draftcheck doctor --format json",
+    ),
+    "explain": ("draftcheck explain LCP003",),
+    "gate": (
+        "draftcheck gate",
+        "draftcheck gate compose.yaml --engine vllm@0.32.0",
+        "draftcheck gate --fix --diff",
+        "draftcheck gate --format sarif --output draftcheck.sarif",
+    ),
+    "inspect": ("draftcheck inspect Qwen/Qwen3-0.6B", "draftcheck inspect model-Q4_K_M.gguf"),
+    "known": (
+        "draftcheck known Qwen/Qwen3-32B",
+        "draftcheck known meta-llama/Llama-3.3-70B-Instruct --for code --engine vllm",
+    ),
+    "lock": ("draftcheck lock", "draftcheck lock --check"),
+    "pair": (
+        "draftcheck pair Qwen/Qwen3-32B Qwen/Qwen3-0.6B",
+        "draftcheck pair big.gguf small.gguf --engine llama.cpp --gpu 24GiB",
+        'draftcheck pair Qwen/Qwen3-32B Qwen/Qwen3-0.6B --engine vllm@0.32.0 --gpu "2x h100"',
+        "draftcheck pair Qwen/Qwen3.5-27B --engine vllm",
+    ),
+    "probe": (
+        "draftcheck probe 127.0.0.1:8000",
+        "draftcheck probe http://127.0.0.1:8080 --interval 30",
+    ),
+    "publish": ("draftcheck publish my-eagle3-head", "draftcheck publish my-org/my-eagle3-head"),
+    "recommend": (
+        "draftcheck recommend Qwen/Qwen3-32B --engine vllm",
+        "draftcheck recommend big.gguf --local models",
+    ),
+    "report": ("draftcheck report --store nightly.db --output site",),
+    "rules": ("draftcheck rules --engine vllm", "draftcheck rules LCP003"),
+    "scan": ("draftcheck scan manifest.toml", "draftcheck scan manifest.toml --max-time 3600"),
+    "schema": ("draftcheck schema", "draftcheck schema pair --output pair.schema.json"),
+    "trial": (
+        "draftcheck trial Qwen/Qwen3-8B Qwen/Qwen3-0.6B --engine vllm",
+        "draftcheck trial big.gguf small.gguf --budget 300",
+    ),
+    "watch": ("draftcheck watch vllm 0.32.0", "draftcheck watch transformers --installed"),
+    "why": ("draftcheck why server.log", 'draftcheck why "draft model vocab type must match"'),
+}
+
+
+class HelpCommand(click.Command):
+    """A command whose help has its options in sections, and examples at the end."""
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        found: dict[str, list[tuple[str, str]]] = {title: [] for title in (OPTIONS, *SECTIONS)}
+        places = {name: title for title, names in SECTIONS.items() for name in names}
+        options = (one for one in self.get_params(ctx) if isinstance(one, click.Option))
+        for option in options:
+            if (row := option.get_help_record(ctx)) is not None:
+                found[places.get(option.name or "", OPTIONS)].append(row)
+        for title, rows in found.items():
+            if rows:
+                with formatter.section(title):
+                    formatter.write_dl(rows)
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        if lines := EXAMPLES.get(self.name or ""):
+            with formatter.section("Examples"):
+                for line in lines:
+                    formatter.write(f"{' ' * formatter.current_indent}{line}\n")
+
+
+class WholeNumber(click.IntRange):
+    """A range whose help names no bounds: nobody comes near them."""
+
+    name = "n"
+
+    def _describe_range(self) -> str:
+        return ""
+
+
+class EngineName(click.ParamType[str]):
+    """An engine, perhaps with a version; shells complete its name."""
+
+    name = "engine"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        return str(value)
+
+    def shell_complete(
+        self, ctx: click.Context, param: click.Parameter, incomplete: str
+    ) -> list[CompletionItem]:
+        from draftcheck.rulebook import book
+
+        return offered(["auto", *book.engine_files()], incomplete)
+
+
+ENGINE = EngineName()
+
+
+def rule_ids(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """For shells: the rules."""
+    from draftcheck.report import rules
+
+    found = dict.fromkeys(rule.id for _, rule in rules.select(None, None))
+    return offered(list(found), incomplete.upper())
+
+
+def cached_models(
+    ctx: click.Context, param: click.Parameter, incomplete: str
+) -> list[CompletionItem]:
+    """For shells: models that were read before, and files."""
+    from click.shell_completion import CompletionItem
+
+    from draftcheck import settings
+    from draftcheck.models.sources.hub.cache import HubCache
+
+    store = HubCache(settings.cache(), settings.cache_limit())
+    names = sorted({str(body.get("repo")) for body in store.listings()})
+    return [*offered(names, incomplete), CompletionItem(incomplete, type="file")]
+
+
+def offered(words: Sequence[str], incomplete: str) -> list[CompletionItem]:
+    from click.shell_completion import CompletionItem
+
+    return [CompletionItem(word) for word in words if word.startswith(incomplete)]
