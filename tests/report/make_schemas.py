@@ -41,8 +41,8 @@ MEANS = {
     "tokens_per_pass": "Tokens per pass of the target, its own token included.",
     "speedup": "Tokens per second over those without speculation, in the engine that costs name.",
 }
-SUBJECTS = ("cache", "doctor", "gate", "inspect", "known", "pair", "probe", "publish", "recommend", "rules",
-            "scan", "trial", "watch", "why")  # fmt: skip
+SUBJECTS = ("cache", "doctor", "gate", "inspect", "known", "pair", "probe", "publish", "recommend",
+            "rules", "scan", "trial", "watch", "why")  # fmt: skip
 
 
 def shape_of(value: Any) -> Shape:
