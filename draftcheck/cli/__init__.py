@@ -17,8 +17,8 @@ from draftcheck.settings import __version__
 
 COMMANDS = {
     "cache": "Look at what draftcheck keeps of models on the Hub, or clear it.",
-    "explain": "Show one rule, by its id or its name: reaction, versions, why, fix, source.",
     "doctor": "Ask the Hub a few harmless questions: does it answer as draftcheck expects?",
+    "explain": "Show one rule, by its id or its name: reaction, versions, why, fix, source.",
     "gate": "Check the speculation setups in deploy FILES; without "
     "FILES, in all that git has here.",
     "inspect": "Show what the files of MODEL say, without opinion.",

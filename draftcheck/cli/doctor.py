@@ -43,12 +43,6 @@ def command(request: DoctorRequest) -> int:
     files, things that are missing, and lists; a few kilobytes, nothing is written. Its report is
     the first thing to paste into an issue about the Hub or a mirror. Exit codes: 0 draftcheck can
     work with it, 1 an assumption does not hold, 2 usage, 3 not everything could be asked.
-
-    \b
-    draftcheck doctor
-    draftcheck doctor --model org/name          a server that lacks the usual model
-    HF_ENDPOINT=https://hf-mirror.com draftcheck doctor
-    draftcheck doctor --format json | jq '.checks[] | select(.state != "holds")'
     """
     from draftcheck.doctor.run import examine
     from draftcheck.report import doctor as report

@@ -26,7 +26,11 @@ SECTIONS: Mapping[str, Sequence[str]] = {
 """Where an option stands, by its name in the request; all others come first."""
 EXAMPLES: Mapping[str, Sequence[str]] = {
     "cache": ("draftcheck cache", "draftcheck cache --clear"),
-    "doctor": ("draftcheck doctor", "HF_ENDPOINT=https://mirror.example draftcheck doctor"),
+    "doctor": (
+        "draftcheck doctor",
+        "draftcheck doctor --model my-org/my-model",
+        "draftcheck doctor --format json",
+    ),
     "explain": ("draftcheck explain LCP003",),
     "gate": (
         "draftcheck gate",

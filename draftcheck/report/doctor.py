@@ -56,12 +56,8 @@ def _answer(report: DoctorReport) -> str:
 
 
 def _versions(report: DoctorReport) -> dict[str, Any]:
-    try:
-        client = metadata.version("huggingface_hub")
-    except metadata.PackageNotFoundError:
-        client = None
     return {
-        "huggingface_hub": client,
+        "huggingface_hub": metadata.version("huggingface_hub"),
         "python": platform.python_version(),
         "token": report.has_token,
         "leads_to": report.leads_to,
@@ -105,7 +101,7 @@ def _object(report: DoctorReport) -> dict[str, Any]:
         "endpoint": report.endpoint,
         "model": report.model,
         **_versions(report),
-        "answer": _answer(report),
+        "summary": _answer(report),
         "usable": False if failing else None if unknown else True,
         "checks": [
             {

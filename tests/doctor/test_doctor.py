@@ -7,9 +7,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import jsonschema
 import pytest
 
 from draftcheck.doctor.run import CHECKS, MISSING, MODEL, NO_FILE, NO_REVISION
+from draftcheck.report import schema
 from tests.hub import Hub, models
 from tests.hub.process import Draftcheck, assert_calm, reason
 
@@ -168,9 +170,10 @@ def test_each_change_is_named(change: str, hub: Hub, draftcheck: Draftcheck) -> 
     make(hub)
     ran = draftcheck("doctor", "--format", "json")
     assert_calm(ran)
+    jsonschema.validate(ran.json, schema.load("doctor"))
     assert changed(ran.json) == names, json.dumps(ran.json["checks"], indent=1)
-    assert ran.code == code, ran.json["answer"]
-    assert code != 1 or names <= set(ran.json["answer"].replace(",", "").split())
+    assert ran.code == code, ran.json["summary"]
+    assert code != 1 or names <= set(ran.json["summary"].replace(",", "").split())
     assert ran.json["usable"] is {0: True, 1: False, 3: None}[code]
 
 

@@ -226,6 +226,7 @@ class Hub:
             "HF_ENDPOINT": self.url,
             "HF_HOME": str(home / "hf"),
             "HF_HUB_DISABLE_TELEMETRY": "1",
+            "HF_HUB_DISABLE_XET": "1",  # there is no such storage here
             "XDG_CACHE_HOME": str(home / "cache"),
             "HOME": str(home),
             "USERPROFILE": str(home),
