@@ -19,7 +19,6 @@ from draftcheck.models.read import read, read_opened
 from draftcheck.models.refs import parse as parse_ref
 from draftcheck.publish import card as cards
 from draftcheck.publish.card import ModelCard
-from draftcheck.recommend.methods import uses_own_layers
 from draftcheck.rulebook import book, file_rules
 from draftcheck.values.comparison import Comparison
 from draftcheck.values.facts import ModelFacts
@@ -84,12 +83,19 @@ class PublishReport:
         return self.draft.verifier or next(iter(listed), None)
 
 
-def publish(ref: str, target: str | None = None, *, offline: bool = False) -> PublishReport:
-    """Look at a repository or a folder; target: the one that it is for, if the files do not say."""
+def publish(
+    ref: str, target: str | None = None, *, offline: bool = False, called: str | None = None
+) -> PublishReport:
+    """Look at a repository or a folder.
+
+    target: the one that it is for, if the files do not say; called: what a folder will be called
+    on the Hub.
+    """
     opener = Opener(offline=offline)
     try:
         opened = opener.open(parse_ref(ref))
         draft = read_opened(opened)
+        draft = draft if called is None else replace(draft, name=called)
         card, files = cards.read(opened.source), frozenset(opened.source.files())
         # A whole model that drafts with layers of its own is its own target, whatever it was made
         # from.
@@ -295,4 +301,4 @@ def _asked(comparison: Comparison, question: Question) -> Sequence[EngineVerdict
     found = judge_methods(comparison, question)
     if comparison.draft is not None:
         return found
-    return [entry for entry in found if uses_own_layers(entry)]
+    return [entry for entry in found if book.uses_own_layers(entry.engine, entry.method)]

@@ -152,13 +152,17 @@ def _vocabulary(comparison: Comparison) -> str:
 
 def published(comparison: Comparison) -> PublishedFigure | None:
     """What others measured of this pair, or of the target's own layers."""
-    target, draft = ModelNames.of(comparison.target), comparison.draft
+    draft = None if comparison.draft is None else ModelNames.of(comparison.draft)
+    return published_of(ModelNames.of(comparison.target), draft)
+
+
+def published_of(target: ModelNames, draft: ModelNames | None) -> PublishedFigure | None:
     # Most pairs are not in the tables, and pay nothing for what reads them: org/name, org/by_name.
     if not files.holds("evidence/acceptance", *(f"{at}{s}" for s in target.stems for at in "/_")):
         return None
     from draftcheck.evidence.known import best_figure
 
-    return best_figure(target, None if draft is None else ModelNames.of(draft))
+    return best_figure(target, draft)
 
 
 def _model(facts: ModelFacts) -> str:

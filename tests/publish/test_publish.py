@@ -145,7 +145,14 @@ DSPARK = {
 ALL_KINDS: list[tuple[str, dict[str, Any], str, dict[str, str | None]]] = [
     ("eagle3", {}, "eagle3", {"vllm": "0.9.1", "sglang": "0.5.2", "llama.cpp": "b9775"}),
     ("dflash", {}, "dflash", {"vllm": "0.20.0", "sglang": "0.5.11", "llama.cpp": "b9831"}),
-    ("medusa", {}, "medusa", {"vllm": "0.25.0"}),
+    ("medusa", {}, "medusa", {"vllm": "0.25.0", "sglang": None}),
+    ("dflash", DSPARK, "dspark", {"vllm": "0.25.0", "sglang": "0.5.16", "llama.cpp": "b10163"}),
+    ("dflash", {"speculators_model_type": "dflash2"}, "dflash2", {"vllm": "0.29.0"}),
+    ("eagle3", {"model_type": "eagle"}, "eagle", {"vllm": "0.5.5", "sglang": "0.5.2"}),
+    # Configs of these kinds over the weights of others: no engine takes them.
+    ("eagle3", {"speculators_model_type": "peagle"}, "peagle", {"vllm": None}),
+    ("eagle3", {"model_type": "gemma4_assistant"}, "mtp", {"vllm": None, "transformers": None}),
+    ("medusa", {"model_type": "mlp_speculator"}, "mlp_speculator", {"vllm": None}),
 ]
 
 
@@ -158,12 +165,16 @@ def test_the_oldest_version_of_each_engine(
     role: str,
     since: dict[str, str | None],
 ) -> None:
-    """One head of every kind; and what is told is what `pair` says on both sides of it."""
+    """One head of every kind; `pair` says the same of that version."""
     folder = made(tmp_path / "head", source, **changes)
     body = run("publish", folder, "--target", TARGET, "--format", "json").json
     assert body["profile_stub"]["method"] == role
     found = {one["engine"]: one["since"] for one in body["engines"]}
     assert {engine: found.get(engine) for engine in since} == since
+    for engine, version in since.items():
+        asked = f"{engine}@{version}" if version else engine
+        code = run("pair", TARGET, folder, "--engine", asked, "--quiet").code
+        assert code == (0 if version else 1), asked
 
 
 @pytest.mark.parametrize(
@@ -198,15 +209,15 @@ def test_a_quantised_head_says_who_loads_it(run: Run, tmp_path: Path) -> None:
     assert "PUB016" not in rules(plain)
 
 
-def test_thinking_is_asked_for_where_the_target_has_two_modes(
-    publish: Publish, tmp_path: Path
-) -> None:
+def test_the_mode_is_asked_for_where_the_target_has_two(publish: Publish, tmp_path: Path) -> None:
     """The template of the fixtures has no such switch."""
     card = GOOD.replace("thinking", "haste")
     assert rules(publish(card)) == []
-    target = tmp_path / "thinker"
+    target = tmp_path / "two-modes"
     shutil.copytree(TARGET, target)
-    (target / "chat_template.jinja").write_text("{% if enable_thinking %}a{% endif %}")
+    file = target / "tokenizer_config.json"
+    template = {"chat_template": "{% if enable_thinking %}a{% endif %}"}
+    file.write_text(json.dumps(json.loads(file.read_text()) | template))
     assert rules(publish(card, target=target)) == ["PUB011"]
     assert rules(publish(target=target)) == []
 
@@ -233,3 +244,16 @@ def test_a_stub_is_no_profile(run: Run, tmp_path: Path) -> None:
     told = run("known", tmp_path / "speculation_profile.json")
     assert told.code == 3 and "nothing was measured" in told.err
     assert "for speculation_profile.json" in run("publish", HEADS / "dflash").out
+
+
+def test_a_folder_that_is_not_uploaded_yet(run: Run, tmp_path: Path) -> None:
+    """Its card names the repository that it will be; so do the commands to paste."""
+    folder = made(tmp_path / "out", "eagle3")
+    card = GOOD.format(target=TARGET, draft="me/my-head", method="eagle3", tokens=3)
+    (folder / "README.md").write_text(card, encoding="utf-8")
+    asked = ("publish", folder, "--target", TARGET, "--format", "json")
+    assert rules(run(*asked)) == ["PUB006", "PUB013"]
+    body = run(*asked, "--as", "me/my-head").json
+    assert [finding["rule"] for finding in body["findings"]] == ["PUB013"]
+    assert '"model": "me/my-head"' in body["card_block"] and str(folder) not in body["card_block"]
+    assert body["profile_stub"]["draft_checkpoint"] == {"id": "me/my-head"}

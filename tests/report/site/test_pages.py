@@ -11,6 +11,7 @@ import sys
 from base64 import b64encode
 from collections import Counter
 from hashlib import sha256
+from html import escape
 from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote
@@ -448,6 +449,12 @@ def test_a_file_and_a_badge_for_other_programs(small: Written, tmp_path: Path) -
         for mine, theirs in zip(body["pairs"], pairs, strict=True):
             places = zip(mine["answers"], theirs["answers"], strict=True)
             assert all(body["answers"][a] == whole["answers"][b] for a, b in places)
+        ways = body["methods"]
+        assert [row["rank"] for row in ways] == list(range(1, len(ways) + 1))
+        page = (small.folder / words.target_page(ref)).read_text(encoding="utf-8")
+        assert all(escape(row["method"]) in page for row in ways)
+        usable = {pair["draft"] for pair in pairs if pair["verdict"] in ("compatible", "degraded")}
+        assert {row["draft"] for row in ways if row["verdict"]} <= usable | {None}
     seen = set()
     made = {str(path.relative_to(small.folder)) for path in small.folder.rglob("*.svg")}
     for pair in small.site.every():
