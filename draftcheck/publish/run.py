@@ -66,9 +66,15 @@ class PublishReport:
         if self.profile:
             return None
         draft = self.draft
-        method = draft.role if draft.role != "full" else "draft_model"
+        whole = "mtp" if self.own else "draft_model"
+        method = draft.role if draft.role != "full" else whole
         tokens = draft.head.block_drafts if draft.head is not None else None
         return profiles.stub(draft.called, self.base, method, tokens)
+
+    @property
+    def own(self) -> bool:
+        """It drafts with layers of its own, and is its own target."""
+        return self.target is self.draft
 
     @property
     def errors(self) -> int:
@@ -103,7 +109,7 @@ def publish(
             target is None and draft.role == "full" and bool(draft.head and draft.head.mtp_promised)
         )
         bases = card.listed("base_model") if card is not None else []
-        named = target or draft.verifier or (ref if own else next(iter(bases), None))
+        named = target or draft.verifier or (draft.called if own else next(iter(bases), None))
         found = TargetRead(draft, card) if own else _target(opener, named)
     finally:
         opener.close()

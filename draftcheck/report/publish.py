@@ -58,7 +58,9 @@ def block(report: PublishReport) -> str:
     lines = ["## Speculative decoding", ""]
     draft = report.draft
     head = f"Head ({draft.role})" if draft.role not in (None, "full") else "Draft model"
-    lines.append(f"{head} for `{report.base or 'TARGET'}`.")
+    lines.append(
+        "MTP layers of its own." if report.own else f"{head} for `{report.base or 'TARGET'}`."
+    )
     known = [one for one in report.engines if one.since is not None]
     if known:
         lines += ["", "| engine | oldest version | method |", "|---|---|---|"]

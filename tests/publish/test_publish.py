@@ -232,6 +232,8 @@ def test_a_model_with_layers_of_its_own_is_its_own_target(run: Run, tmp_path: Pa
     assert rules(ran) == ["PUB013"] and ran.code == 0, ran.out
     found = {one["engine"]: (one["since"], one["method"]) for one in ran.json["engines"]}
     assert found["vllm"][1] == "mtp" and found["vllm"][0] is not None
+    assert ran.json["profile_stub"]["method"] == "mtp"
+    assert "MTP layers of its own." in ran.json["card_block"]
 
 
 def test_a_stub_is_no_profile(run: Run, tmp_path: Path) -> None:
