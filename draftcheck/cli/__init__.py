@@ -28,7 +28,7 @@ COMMANDS = {
     "pair": "Say whether DRAFT can speculate for TARGET, engine by engine.",
     "probe": "Ask the running server at URL whether it is speculating now, and how well.",
     "publish": "Say what is wrong with a draft's repository and card before others find out.",
-    "recommend": "Name the best drafts for TARGET: from the Hub, or from the models on this disk.",
+    "recommend": "Name the best method and drafts for TARGET: from the Hub, or from this disk.",
     "report": "Write a static site of everything that a scan's store knows.",
     "rules": "List the rulebook, or show one rule: reaction, versions, why, fix, source.",
     "schema": "Print the JSON Schema of a report (pair, trial, gate …); without NAME: which "

@@ -14,10 +14,18 @@ from draftcheck.cli.progress import progress
 @click.command("publish", cls=HelpCommand)
 @click.argument("draft", metavar="REPO|FOLDER")
 @click.option("--target", metavar="TARGET", help="The target, where files and card name none.")
+@click.option("--as", "called", metavar="REPO", help="What a folder will be called on the Hub.")
 @offline_option
 @patience_option
 @report_options("text", "json", "markdown")
-def command(draft: str, target: str | None, offline: bool, form: str, output: Path | None) -> int:
+def command(
+    draft: str,
+    target: str | None,
+    called: str | None,
+    offline: bool,
+    form: str,
+    output: Path | None,
+) -> int:
     """Say what is wrong with a draft's repository and card before others find out.
 
     Its files, header, commands and target are held against each other and against the rulebook;
@@ -28,6 +36,6 @@ def command(draft: str, target: str | None, offline: bool, form: str, output: Pa
     from draftcheck.report import publish as report
 
     with progress(quiet=False):
-        found = publish(draft, target, offline=offline)
+        found = publish(draft, target, offline=offline, called=called)
     emit(report.FORMATS[form](found), output)
     return int(bool(found.errors))

@@ -120,10 +120,11 @@ def _size(ctx: click.Context, option: click.Parameter, text: str | None) -> int 
 @report_options("text", "json", "markdown")
 @parsed_into(RecommendCommand)
 def command(request: RecommendCommand) -> int:
-    """Name the best drafts for TARGET: from the Hub, or from the models on this disk.
+    """Name the best method and drafts for TARGET: from the Hub, or from this disk.
 
-    Ranked by what is known: a measured speed-up, else the verdict, the acceptance from which a
-    draft pays, its cache per token, its vocabulary; popularity breaks ties.
+    Ranked by what is known: a measured speed-up, then what is published of the pair, else the
+    verdict, the acceptance from which a draft pays, its cache per token, its vocabulary; popularity
+    breaks ties.
     """
     from draftcheck.recommend.run import everything, exit_code, measured, recommend
     from draftcheck.report import recommend as report

@@ -36,6 +36,9 @@ REQUIREMENTS = re.compile(
 )
 LOCKS = ("uv.lock", "poetry.lock", "pdm.lock", "Pipfile.lock", "pylock.toml")
 IMAGE = re.compile(r"[A-Za-z0-9][\w./#-]*:[\w][\w.-]*")
+WORD = re.compile(r"[\w./#:-]+")
+LONGEST_WORD = 2000
+"""No image has a longer name; documents have pictures in them, as letters and digits."""
 SPLIT_IMAGE = re.compile(
     r"^(?P<indent>[ \t-]*)(?:image|repository|name):[ \t]*[\"']?(?P<name>[\w./-]+)[\"']?[ \t]*\n"
     r"[ \t]*(?:version|tag|imageTag|image_tag):[ \t]*[\"']?(?P<tag>[\w.-]+)",
@@ -309,7 +312,12 @@ def _named_in(
     table: OptionTable, names: tuple[str, ...], text: str, shown: str
 ) -> Iterator[KnownVersion]:
     """Images, pinned packages and folders of releases, wherever a text has them."""
-    images = [(found.start(), found[0]) for found in IMAGE.finditer(text)]
+    images = [
+        (found.start(), found[0])
+        for word in WORD.finditer(text)
+        if ":" in word[0] and len(word[0]) <= LONGEST_WORD
+        for found in IMAGE.finditer(text, word.start(), word.end())
+    ]
     images += [(m.start("tag"), f"{m['name']}:{m['tag']}") for m in SPLIT_IMAGE.finditer(text)]
     for start, image in images:
         at = text.count("\n", 0, start) + 1

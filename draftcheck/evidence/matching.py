@@ -6,14 +6,12 @@ import re
 from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
-from draftcheck.evidence import published
 from draftcheck.models import bases, names
 from draftcheck.values.facts import ModelFacts
 
 Match = Literal["id", "name", "base model"]
 """The same id; a name of the same stem; the model that the one asked for says it is packed from."""
-REVISION_OR_TAG = re.compile(r"[@:].*")
-SNAPSHOT = re.compile(r"models--([\w.-]+?)--([\w.-]+?)[/\\]snapshots[/\\][0-9a-f]{40}[/\\]?")
+SNAPSHOT = r"models--([\w.-]+?)--([\w.-]+?)[/\\]snapshots[/\\][0-9a-f]{40}[/\\]?"
 """A model in the Hub's cache: the name of its last folder is a commit."""
 
 
@@ -35,7 +33,7 @@ class ModelNames(NamedTuple):
 
     def match(self, row: str) -> Match | None:
         """How a published id means this model."""
-        repo = published.repo(row)
+        repo = row.partition("@")[0]  # some rows name a revision
         if self.own.lower() == repo.lower():
             return "id"
         stem = _stem(repo)
@@ -48,9 +46,10 @@ class ModelNames(NamedTuple):
 
 def plain(ref: str) -> str:
     """A repo without revision and quantisation; of the Hub's cache the repo, not the folder."""
-    if (snapshot := SNAPSHOT.search(ref)) is not None:
+    if "models--" in ref and (snapshot := re.search(SNAPSHOT, ref)) is not None:
         return f"{snapshot[1]}/{snapshot[2]}"
-    return ref if "\\" in ref or ref.startswith(("/", ".")) else REVISION_OR_TAG.sub("", ref)
+    on_disk = "\\" in ref or ref.startswith(("/", "."))
+    return ref if on_disk else ref.partition("@")[0].partition(":")[0]
 
 
 def _stem(name: str) -> str:

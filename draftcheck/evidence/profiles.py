@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
-from itertools import pairwise
+from itertools import pairwise, zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,7 @@ from draftcheck import atomic
 from draftcheck.errors import ReadError, UsageError
 
 SCHEMA = "1.0"
+PRODUCER = "draftcheck"
 CHAINS = {"draft_model", "full", "eagle", "eagle3", "mtp", "itself"}
 """Methods that draft token by token: lengths that were not measured can be worked out."""
 DIGITS = 6
@@ -47,6 +48,8 @@ class SpeculationProfile(msgspec.Struct, frozen=True, kw_only=True):
     conditions: Mapping[str, Any] = {}
     own: Mapping[str, Any] = {}
     """What the format lacks."""
+    others: Mapping[str, Any] = {}
+    """A file of another producer, as it was: written again, it loses nothing."""
 
     @property
     def tokens(self) -> int:
@@ -65,10 +68,10 @@ class SpeculationProfile(msgspec.Struct, frozen=True, kw_only=True):
     def to_dict(self) -> dict[str, Any]:
         mean = round(self.tokens_per_pass, DIGITS)
         lengths = self.by_length or {self.tokens: mean}
-        return {
+        body: dict[str, Any] = {
             "schema_version": SCHEMA,
             "measured": True,
-            "producer": "draftcheck",
+            "producer": PRODUCER,
             "method": self.method,
             "draft_checkpoint": self.draft and {"id": self.draft},
             "target_model": self.target and {"id": self.target},
@@ -98,6 +101,7 @@ class SpeculationProfile(msgspec.Struct, frozen=True, kw_only=True):
             },
             "draftcheck": dict(self.own),
         }
+        return {**body, **self.others}
 
     def write(self, file: Path) -> None:
         text = json.dumps(self.to_dict(), indent=2, ensure_ascii=True) + "\n"
@@ -118,6 +122,24 @@ class SpeculationProfile(msgspec.Struct, frozen=True, kw_only=True):
 
     def aiconfigurator(self) -> str:
         return f"--nextn {self.tokens} --nextn-accepted {self.tokens_per_pass - 1:.{DIGITS}g}"
+
+
+def stub(draft: str, target: str | None, method: str | None, tokens: int | None) -> dict[str, Any]:
+    """A placeholder: who it is of, and what has to be measured."""
+    conditions = ("dataset", "temperature", "thinking", "engine", "engine_version", "hardware")
+    return {
+        "schema_version": SCHEMA,
+        "measured": False,
+        "producer": PRODUCER,
+        "method": method,
+        "draft_checkpoint": {"id": draft},
+        "target_model": target and {"id": target},
+        "num_speculative_tokens": tokens,
+        "conditional_accept_rates": None,
+        "marginal_accept_rates": None,
+        "mean_accept_length": None,
+        "measurement_conditions": dict.fromkeys(conditions),
+    }
 
 
 def from_counts(passes: float, by_position: Sequence[float]) -> tuple[float, ...]:
@@ -166,6 +188,8 @@ def _parsed(body: Any) -> SpeculationProfile:
         raise _WrongProfileError(reason)
     if any(later > before + 1e-9 for before, later in pairwise(marginal)):
         raise _WrongProfileError("marginal_accept_rates grow")
+    if conditional is not None and not _agree(conditional, marginal):
+        raise _WrongProfileError("conditional_accept_rates do not make the marginal ones")
     said = body.get("mean_accept_length")
     made = 1 + sum(marginal)
     if isinstance(said, int | float) and abs(made / said - 1 if said else 1) > CLOSE:
@@ -183,7 +207,18 @@ def _parsed(body: Any) -> SpeculationProfile:
         categories=_table(body.get("per_category")) or None,
         conditions=_table(body.get("measurement_conditions")),
         own=_table(body.get("draftcheck")),
+        others={} if body.get("producer") == PRODUCER else body,
     )
+
+
+def _agree(conditional: Sequence[float], marginal: Sequence[float]) -> bool:
+    """Whether two vectors say the same, as closely as four digits do."""
+    reached = 1.0
+    for rate, said in zip_longest(conditional, marginal, fillvalue=-1.0):
+        reached *= rate
+        if abs(reached - said) > 1e-3:
+            return False
+    return True
 
 
 def _rates(body: Mapping[str, Any], name: str) -> list[float] | None:

@@ -14,12 +14,14 @@ from draftcheck.models import names
 QUANTISED = "quantized"
 """The Hub's word for another packing of the same model; others: finetune, adapter, merge."""
 RELATIONS = ("adapter", "finetune", "merge", QUANTISED)
-REPO = re.compile(r"[A-Za-z0-9_][\w.-]{0,95}/[A-Za-z0-9_][\w.-]{0,95}", re.ASCII)
+REPO = r"(?a:[A-Za-z0-9_][\w.-]{0,95}/[A-Za-z0-9_][\w.-]{0,95})"
+"""A text: few models get so far that it is compiled."""
 MOST = 8
 CARD = "README.md"
 LONGEST_HEADER = 64 << 10
 TAG = "base_model:"
-FENCE = re.compile(rb"\A---[ \t]*\r?\n(.*?)^---[ \t]*$", re.DOTALL | re.MULTILINE)
+FENCE = rb"(?sm)\A---[ \t]*\r?\n(.*?)^---[ \t]*$"
+SAYS_HOW = b"base_model_relation"
 
 
 def from_tags(tags: Any) -> dict[str, str]:
@@ -29,15 +31,15 @@ def from_tags(tags: Any) -> dict[str, str]:
         if not isinstance(tag, str) or not tag.startswith(TAG):
             continue
         relation, _, repo = tag.removeprefix(TAG).rpartition(":")
-        if REPO.fullmatch(repo) and (relation in RELATIONS or repo not in found):
+        if re.fullmatch(REPO, repo) and (relation in RELATIONS or repo not in found):
             found[repo] = relation if relation in RELATIONS else ""
     return dict(list(found.items())[:MOST])
 
 
 def from_card(data: bytes) -> dict[str, str]:
     """Of README.md; a card that does not say how tells nothing that a name does not."""
-    header = FENCE.match(data)
-    if header is None or b"base_model_relation" not in header[1]:
+    header = re.match(FENCE, data) if SAYS_HOW in data else None
+    if header is None:
         return {}
     import yaml  # few cards get so far
 
@@ -61,7 +63,7 @@ def from_keys(keys: Mapping[str, tuple[str, Any]]) -> dict[str, str]:
     for number in range(MOST):
         url = text(keys, f"general.base_model.{number}.repo_url")
         repo = "/".join(url.rstrip("/").split("/")[-2:])
-        if REPO.fullmatch(repo):
+        if re.fullmatch(REPO, repo):
             found[repo] = QUANTISED if own and own == _plain(names.short(repo)) else ""
     return found
 

@@ -11,10 +11,14 @@ import yaml
 
 from draftcheck.deploy.deployment import Deployment
 from draftcheck.gate import manifest, survey
+from draftcheck.models.sources.source import ModelSource
 
 NAME = "README.md"
 LARGEST = 1 << 20
+"""Bytes that are looked at."""
 FENCE = "---"
+UNNAMED = "other"
+"""The Hub's word for a licence that it does not know."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +29,14 @@ class ModelCard:
     header: dict[str, Any]
     commands: tuple[Deployment, ...]
     """Engines that it starts with speculation."""
+    nbytes: int
+
+    @property
+    def licence(self) -> str | None:
+        """In small letters; of one that the Hub does not know, its name."""
+        found = next(iter(self.listed("license")), "").lower()
+        named = next(iter(self.listed("license_name")), "").lower() if found == UNNAMED else ""
+        return named or found or None
 
     def listed(self, key: str) -> list[str]:
         """A field of the header that may hold one text or several."""
@@ -33,9 +45,14 @@ class ModelCard:
         return [row for row in rows if isinstance(row, str) and row.strip()]
 
 
-def parse(data: bytes) -> ModelCard:
+def read(source: ModelSource, *, commands: bool = True) -> ModelCard | None:
+    """The card among a model's files, as far as it is looked at; commands: with what it starts."""
+    size = source.files().get(NAME)
+    if size is None:
+        return None
+    data = source.read_range(NAME, 0, LARGEST) if size > LARGEST else source.read(NAME, LARGEST)
     text = data.decode("utf-8", "replace")
-    return ModelCard(text, _header(text), tuple(_commands(data)))
+    return ModelCard(text, _header(text), tuple(_commands(data)) if commands else (), size)
 
 
 def _header(text: str) -> dict[str, Any]:

@@ -78,12 +78,6 @@ def rank_methods(
     return tuple(best.values())
 
 
-def uses_own_layers(entry: EngineVerdict) -> bool:
-    """Whether a method that needs no draft uses layers of the target itself."""
-    rows = book.load(entry.engine).methods if entry.engine in book.engine_files() else ()
-    return any(method.id == entry.method and "itself" in method.drafts for method in rows)
-
-
 def unread_ways(
     names: ModelNames,
     ways: Iterable[KnownWay],
@@ -152,7 +146,9 @@ def _alone(
     kinds: dict[tuple[str, str], list[EngineVerdict]] = {}
     for entry in alone:
         kind = "dspark" if "dspark" in (entry.method or "").lower() else "mtp"
-        who = (OWN, kind) if uses_own_layers(entry) else (NO_DRAFT, "ngram")
+        who = (
+            (OWN, kind) if book.uses_own_layers(entry.engine, entry.method) else (NO_DRAFT, "ngram")
+        )
         kinds.setdefault(who, []).append(entry)
     for (draft, kind), entries in kinds.items():
         trial = own if draft == OWN else None

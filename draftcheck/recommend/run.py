@@ -39,11 +39,12 @@ from draftcheck.recommend import local, reading, screen
 from draftcheck.recommend import records as trials
 from draftcheck.recommend import search as hub
 from draftcheck.recommend.candidates import Candidate, Rejection
-from draftcheck.recommend.methods import RankedMethod, rank_methods, unread_ways, uses_own_layers
+from draftcheck.recommend.methods import RankedMethod, rank_methods, unread_ways
 from draftcheck.recommend.ranking import RankedDraft, Records, rank
 from draftcheck.recommend.reading import CandidateContext, CandidateReader, Result, Say, quiet
 from draftcheck.recommend.screen import JudgedCandidate
 from draftcheck.recommend.search import DraftSearch
+from draftcheck.rulebook import book
 from draftcheck.trial.backends.backend import HEADS
 from draftcheck.values.circumstances import Circumstances
 from draftcheck.values.facts import ModelFacts
@@ -233,7 +234,11 @@ def exit_code(answers: Sequence[Recommendation], *, strict: bool) -> int:
     """Say 0 if some draft, or the target's own layers, will do; 1: none; 3: none was decided."""
     for answer in answers:
         verdicts = [row.judged.verdict for row in answer.drafts]
-        verdicts += [entry.verdict for entry in answer.alone if uses_own_layers(entry)]
+        verdicts += [
+            entry.verdict
+            for entry in answer.alone
+            if book.uses_own_layers(entry.engine, entry.method)
+        ]
         if any(v is Verdict.COMPATIBLE or (usable(v) and not strict) for v in verdicts):
             return 0
     read = [r for answer in answers for r in answer.rejected if r.rule != "listing"]
@@ -385,7 +390,7 @@ def _answer(
     if not plan.method:
         engines = judge(compare(target, None), asked, explicit=False).engines
     works = (entry for entry in engines if usable(entry.verdict))
-    alone = sorted(works, key=lambda entry: not uses_own_layers(entry))
+    alone = sorted(works, key=lambda entry: not book.uses_own_layers(entry.engine, entry.method))
     rejected = tuple(result for result in results if isinstance(result, Rejection))
     unread: Iterable[RankedMethod] = ()
     if not (plan.named or plan.local or plan.folders):

@@ -7,20 +7,25 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, metadata
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 from xml.sax.saxutils import quoteattr
 
 import click
 
+from draftcheck.evidence.matching import ModelNames, plain
 from draftcheck.gate.results import CheckedDeployment, GateReport
 from draftcheck.report.json import HEAD, dumps, picked
 from draftcheck.report.layout import plural, wrapped
 from draftcheck.report.safe import md, safe
-from draftcheck.report.text import COLOURS, SEVERITY_COLOURS
+from draftcheck.report.text import COLOURS, SEVERITY_COLOURS, published_of
+from draftcheck.rulebook import book
 from draftcheck.settings import __version__
 from draftcheck.values.findings import FilePlace, Finding, Fix
 from draftcheck.values.words import Outcome, Severity
+
+if TYPE_CHECKING:
+    from draftcheck.evidence.published import PublishedFigure
 
 NOTHING = "nothing to check: no file here starts an engine with speculative decoding"
 WORST_FIRST = ("error", "warning", "not checked", "note", "ignored")
@@ -38,6 +43,10 @@ def _text(report: GateReport, verbose: bool) -> str:
     for setup in report.setups if verbose else ():
         word = click.style(str(setup.verdict), fg=COLOURS[setup.verdict])
         blocks.append(f"{_where(setup.place)}: {word}: {safe(_setup_words(setup), 1000)}")
+        if (row := _published(setup)) is not None:
+            from draftcheck.report.known import figure_words
+
+            blocks[-1] += "\n" + wrapped("  published   ", f"{figure_words(row)} ({row.source})")
     return "\n\n".join(blocks)
 
 
@@ -118,6 +127,24 @@ def _setup_words(setup: CheckedDeployment) -> str:
     return f"{name}{models} on {engine} {version}{method}"
 
 
+def _published(setup: CheckedDeployment) -> PublishedFigure | None:
+    """What others measured of a setup's pair; told to whoever asks, never a finding."""
+    own = setup.draft is None and book.uses_own_layers(setup.engine, setup.method)
+    if setup.target is None or (setup.draft is None and not own):
+        return None
+    draft = None if setup.draft is None else ModelNames(plain(setup.draft))
+    return published_of(ModelNames(plain(setup.target)), draft)
+
+
+def _published_json(setup: CheckedDeployment) -> dict[str, Any] | None:
+    row = _published(setup)
+    if row is None:
+        return None
+    from draftcheck.report.known import figure_json
+
+    return figure_json(row)
+
+
 def _field(name: str, value: str) -> str:
     return wrapped(f"  {name.ljust(7)} ", safe(value, 1000))
 
@@ -164,6 +191,7 @@ def _body(report: GateReport) -> dict[str, Any]:
                 "version": setup.version,
                 "version_from": setup.version_from or None,
                 **picked(setup, "method", "target", "draft", "reaction", "verdict", "trial"),
+                "published": _published_json(setup),
             }
             for setup in report.setups
         ],

@@ -204,6 +204,23 @@ def _way_json(way: KnownWay) -> dict[str, Any]:
         "matched_by": way.how,
         "targets": sorted(way.targets),
         "engines": [_engine_json(one) for one in way.engines],
+        "pairs": [
+            picked(
+                row,
+                "id",
+                "target",
+                "draft",
+                "tokens",
+                "engines=since",
+                "setting",
+                "thinking",
+                "kind",
+                "source",
+                "date",
+                "note",
+            )
+            for row in way.pairs
+        ],
         "figures": [figure_json(row) for row in way.figures],
     }
 

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 from draftcheck.judge.llama.loaded import loaded
 from draftcheck.models import stored
-from draftcheck.report import known, memory, text
+from draftcheck.report import memory, text
 from draftcheck.report.json import HEAD, dumps, picked
 from draftcheck.report.layout import fenced, figure
 from draftcheck.report.safe import md
 from draftcheck.report.text import REACTIONS, answer, group, ways_out
-from draftcheck.values.comparison import VocabularyComparison
+from draftcheck.values.comparison import Comparison, VocabularyComparison
 from draftcheck.values.facts import ModelFacts
 from draftcheck.values.verdicts import EngineVerdict, PairVerdict
 from draftcheck.values.words import Outcome, Severity
@@ -32,6 +32,15 @@ FINDING = (
 
 
 # ---- JSON ----
+
+
+def _published(comparison: Comparison) -> dict[str, Any] | None:
+    row = text.published(comparison)
+    if row is None:
+        return None
+    from draftcheck.report import known
+
+    return known.figure_json(row)
 
 
 def pair_json(verdict: PairVerdict, trial: Trial | None = None) -> str:
@@ -52,7 +61,7 @@ def pair_json(verdict: PairVerdict, trial: Trial | None = None) -> str:
         "tokenization": picked(comparison.behaviour, "same", "detail"),
         "engines": [engine(entry) for entry in verdict.engines],
         "memory": memory.body(fits[0]) if fits else None,
-        "published": known.figure_json(row) if (row := text.published(comparison)) else None,
+        "published": _published(comparison),
         "trial": trial.to_dict() if trial is not None else None,
         "verdict": str(verdict.verdict),
     }

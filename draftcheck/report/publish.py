@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator, Mapping
 
 import click
 
-from draftcheck.publish.run import EngineMinimum, PublishReport
+from draftcheck.publish.run import PROFILE, EngineMinimum, PublishReport
 from draftcheck.report.json import HEAD, dumps, picked
-from draftcheck.report.layout import indented, plural, table_row, wrapped
+from draftcheck.report.layout import fenced, indented, plural, table_row, wrapped
 from draftcheck.report.safe import md, safe
 from draftcheck.report.text import SEVERITY_COLOURS
 from draftcheck.rulebook import book
@@ -47,6 +47,10 @@ def _lines(report: PublishReport) -> Iterator[str]:
     yield ""
     yield "for the card:"
     yield indented(block(report))
+    if (profile := report.profile_stub) is not None:
+        yield ""
+        yield f"for {PROFILE}, until `draftcheck trial TARGET DRAFT --profile {PROFILE}` fills it:"
+        yield indented(dumps(profile))
 
 
 def block(report: PublishReport) -> str:
@@ -54,7 +58,9 @@ def block(report: PublishReport) -> str:
     lines = ["## Speculative decoding", ""]
     draft = report.draft
     head = f"Head ({draft.role})" if draft.role not in (None, "full") else "Draft model"
-    lines.append(f"{head} for `{report.base or 'TARGET'}`.")
+    lines.append(
+        "MTP layers of its own." if report.own else f"{head} for `{report.base or 'TARGET'}`."
+    )
     known = [one for one in report.engines if one.since is not None]
     if known:
         lines += ["", "| engine | oldest version | method |", "|---|---|---|"]
@@ -96,6 +102,7 @@ def _json(report: PublishReport) -> str:
             for one in report.engines
         ],
         "card_block": block(report),
+        "profile_stub": report.profile_stub,
     }
     return dumps(body)
 
@@ -103,7 +110,10 @@ def _json(report: PublishReport) -> str:
 def _markdown(report: PublishReport) -> str:
     lines = [f"### {md(answer(report))}", ""]
     lines += [f"- **{f.rule}** {md(f.title)}: {md(f.saw)}. {md(f.fix)}" for f in report.findings]
-    return "\n".join([*lines, "", block(report)])
+    lines += ["", block(report)]
+    if (profile := report.profile_stub) is not None:
+        lines += ["", f"`{PROFILE}`:", "", fenced(dumps(profile))]
+    return "\n".join(lines)
 
 
 FORMATS: Mapping[str, Callable[[PublishReport], str]] = {

@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from draftcheck.recommend.methods import RankedMethod, uses_own_layers
+from draftcheck.recommend.methods import RankedMethod
 from draftcheck.recommend.ranking import RankedDraft, nbytes
 from draftcheck.recommend.run import Recommendation
 from draftcheck.report.json import HEAD, dumps, picked
@@ -18,6 +18,7 @@ from draftcheck.report.layout import fenced, indented, padded, plural, table_row
 from draftcheck.report.pair import model
 from draftcheck.report.safe import md, safe
 from draftcheck.report.text import COLOURS
+from draftcheck.rulebook import book
 from draftcheck.values.verdicts import EngineVerdict
 
 SHOWN = 8
@@ -51,7 +52,7 @@ def body(answer: Recommendation) -> dict[str, Any]:
         "without_draft": [
             {
                 **picked(entry, "engine", "version", "method"),
-                "own_layers": uses_own_layers(entry),
+                "own_layers": book.uses_own_layers(entry.engine, entry.method),
                 **picked(entry, "verdict", "reaction", "setup"),
             }
             for entry in answer.alone
@@ -220,7 +221,7 @@ def _blocks(answer: Recommendation, verbose: bool) -> Iterator[str]:
 
 def _without(alone: Sequence[EngineVerdict]) -> str:
     """Methods that need no draft, each with the engines that have it."""
-    own = [entry for entry in alone if uses_own_layers(entry)]
+    own = [entry for entry in alone if book.uses_own_layers(entry.engine, entry.method)]
     rest = [entry for entry in alone if entry not in own]
     lines = []
     for words, entries in (("with layers of its own", own), ("without any draft", rest)):

@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING
 
 import click
 
-from draftcheck.evidence.known import best_figure
 from draftcheck.evidence.matching import ModelNames
-from draftcheck.evidence.published import PublishedFigure
 from draftcheck.report import memory
 from draftcheck.report.json import picked
-from draftcheck.report.known import figure_words
 from draftcheck.report.layout import figure, indented, padded, wrapped
 from draftcheck.report.safe import safe
+from draftcheck.rulebook import files
 from draftcheck.values.comparison import Comparison
 from draftcheck.values.facts import HeadFacts, ModelFacts
 from draftcheck.values.findings import Finding
 from draftcheck.values.sizes import byte_size, short_count
 from draftcheck.values.verdicts import EngineVerdict, PairVerdict, Repair
 from draftcheck.values.words import Outcome, Reaction, Relation, Severity, Verdict
+
+if TYPE_CHECKING:
+    from draftcheck.evidence.published import PublishedFigure
 
 SEVERAL = 4
 """Engines named one by one."""
@@ -185,15 +187,25 @@ def _vocabulary(comparison: Comparison) -> str:
         lines.insert(0, f"  vocabulary  {words} (rows {sizes}{differing})")
         lines.append(f"  draft       {_model(comparison.draft)}")
     if (row := published(comparison)) is not None:
+        from draftcheck.report.known import figure_words
+
         lines.append(wrapped("  published   ", f"{figure_words(row)} ({row.source})"))
     return "\n".join(lines)
 
 
 def published(comparison: Comparison) -> PublishedFigure | None:
     """What others measured of this pair, or of the target's own layers."""
-    draft = comparison.draft
-    named = None if draft is None else ModelNames.of(draft)
-    return best_figure(ModelNames.of(comparison.target), named)
+    draft = None if comparison.draft is None else ModelNames.of(comparison.draft)
+    return published_of(ModelNames.of(comparison.target), draft)
+
+
+def published_of(target: ModelNames, draft: ModelNames | None) -> PublishedFigure | None:
+    # Most pairs are not in the tables, and pay nothing for what reads them: org/name, org/by_name.
+    if not files.holds("evidence/acceptance", *(f"{at}{s}" for s in target.stems for at in "/_")):
+        return None
+    from draftcheck.evidence.known import best_figure
+
+    return best_figure(target, draft)
 
 
 def _model(facts: ModelFacts) -> str:

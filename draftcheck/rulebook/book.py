@@ -300,3 +300,9 @@ def _starts(one: Rule, other: Rule, order: Key) -> bool:
     """Whether one window begins before the other ends."""
     since, until = one.since, other.until
     return since is None or until is None or order(since.removeprefix("<=")) < order(until)
+
+
+def uses_own_layers(engine: str, method: str | None) -> bool:
+    """Whether a method that needs no draft uses layers of the target itself."""
+    rows = load(engine).methods if engine in engine_files() else ()
+    return any(row.id == method and "itself" in row.drafts for row in rows)

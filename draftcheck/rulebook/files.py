@@ -107,13 +107,23 @@ def read_table(name: str, kind: type[T], text: str = "") -> tuple[T, ...]:
         return cast(tuple[T, ...], once(name, kind, text.lower()))
 
 
-@cache
-def _read_table_once(name: str, kind: Any, text: str) -> tuple[Any, ...]:
+def holds(name: str, *texts: str) -> bool:
+    """Whether rules/NAME.csv has one of these texts somewhere; they are in small letters."""
+    whole = _table_bytes(name).lower()
+    return any(text.encode("utf-8", "surrogateescape") in whole for text in texts)
+
+
+def _table_bytes(name: str) -> bytes:
     path = folder() / f"{name}.csv"
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
+        return path.read_bytes()
     except OSError as error:
         raise RuleError(f"{path.name}: {error.strerror}") from None
+
+
+@cache
+def _read_table_once(name: str, kind: Any, text: str) -> tuple[Any, ...]:
+    lines = _table_bytes(name).decode().splitlines()
     chosen = [n for n, line in enumerate(lines[1:], 2) if text in line.lower()]
     if not chosen:
         return ()

@@ -159,6 +159,15 @@ def test_definitions_are_made_equal(run: Run) -> None:
     assert floor == {"low": 3.2, "high": None, "as_said": ">=3.2"}
 
 
+def test_every_row_can_be_read_back(run: Run) -> None:
+    """Of a sample of targets: all their rows, under the id that the table has."""
+    every = (*published.figures(), *published.pairs())
+    for target in sorted({row.target for row in every})[::8]:
+        known = run("known", target, "--format", "json").json["known"]
+        read = {row["id"] for way in known for row in (*way["figures"], *way["pairs"])}
+        assert {row.id for row in every if row.target == target} <= read
+
+
 def test_what_is_left_out_has_a_reason(run: Run) -> None:
     told = run("known", "--left-out")
     assert told.code == 0 and told.out.startswith("15 collected rows are left out")

@@ -54,6 +54,53 @@ def test_a_round_trip_loses_nothing(tmp_path: Path) -> None:
     assert (tmp_path / "q.json").read_bytes() == (tmp_path / "p.json").read_bytes()
 
 
+AR_VALIDATE: dict[str, Any] = {
+    "schema_version": "1.0",
+    "measured": True,
+    "producer": "ar_validate",
+    "num_speculative_tokens": 3,
+    "conditional_accept_rates": [0.816082, 0.776577, 0.749591],
+    "marginal_accept_rates": [0.816082, 0.63375, 0.475054],
+    "mean_accept_length": 2.924886,
+    "mean_accept_length_per_request": 2.9,
+    "acceptance_length_histogram": {"1": 20754, "2": 20575, "3": 17908, "4": 53607},
+    "measurement_conditions": {"dataset": "mt_bench", "osl": 32, "num_samples": 80},
+}
+"""As pull request 2315 writes it: neither method nor accept_length_model."""
+SPECDEC_BENCH: dict[str, Any] = {
+    **AR_VALIDATE,
+    "producer": "specdec_bench",
+    "method": "dflash",
+    "draft_checkpoint": {"id": "nvidia/MiniMax-M2.7-DFlash", "sha256": None},
+    "target_model": {"id": "MiniMaxAI/MiniMax-M2.7"},
+    "accept_length_model": "measured_per_k",
+    "accept_length_by_k": {"3": 2.924886},
+    "per_category": {"coding": {"mean_accept_length": 3.1, "num_steps": 1000}},
+    "modelopt_version": None,
+    "vectors_unavailable_reason": None,
+}
+"""As 2247 does, where the engine's container has no modelopt."""
+
+
+@pytest.mark.parametrize("body", [AR_VALIDATE, SPECDEC_BENCH], ids=["2315", "2247"])
+def test_a_file_of_the_pull_requests_survives_a_round_trip(
+    run: Run, tmp_path: Path, body: dict[str, Any]
+) -> None:
+    """Every field comes back as it was, also those that nothing here knows."""
+    (tmp_path / "a.json").write_text(json.dumps(body), encoding="utf-8")
+    read = profiles.load(tmp_path / "a.json")
+    read.write(tmp_path / "b.json")
+    again = json.loads((tmp_path / "b.json").read_text())
+    assert {key: again[key] for key in body} == body
+    assert profiles.load(tmp_path / "b.json").marginal == read.marginal
+    told = run("known", tmp_path / "b.json", "--format", "json").json
+    assert (
+        told["vllm_speculative_config"]["synthetic_acceptance_rates"]
+        == (body["marginal_accept_rates"])
+    )
+    assert told["aiconfigurator"] == "--nextn 3 --nextn-accepted 1.92489"
+
+
 def test_fields_of_the_format(tmp_path: Path) -> None:
     """Both conventions by name; lengths count the target's own token; identities hold."""
     SpeculationProfile(marginal=(0.6, 0.3, 0.0), method="dflash").write(tmp_path / "p.json")
@@ -85,6 +132,8 @@ def test_profiles_of_others(run: Run, tmp_path: Path) -> None:
         ({"schema_version": "2.0"}, "schema '2.0' is not known"),
         ({"measured": False}, "nothing was measured"),
         ({"marginal_accept_rates": [0.3, 0.6, 0.0]}, "marginal_accept_rates grow"),
+        ({"marginal_accept_rates": [0.6, 0.5, 0.0]}, "do not make the marginal ones"),
+        ({"conditional_accept_rates": [0.6, 0.5]}, "do not make the marginal ones"),
         ({"marginal_accept_rates": [0.6, 1.3, 0.0]}, "must be numbers between 0 and 1"),
         ({"marginal_accept_rates": [0.6, True]}, "must be numbers between 0 and 1"),
         ({"marginal_accept_rates": "0.6"}, "must be numbers between 0 and 1"),

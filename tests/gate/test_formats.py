@@ -42,6 +42,7 @@ def test_json(bad: Repo) -> None:
     assert set(report["setups"][0]) == {
         "file", "line", "column", "end_line", "end_column", "name", "engine", "version",
         "version_from", "fork", "method", "target", "draft", "reaction", "verdict", "trial",
+        "published",
     }  # fmt: skip
     assert set(report["findings"][0]) == {
         "rule", "slug", "severity", "outcome", "file", "line", "column", "end_line", "end_column",
@@ -49,6 +50,16 @@ def test_json(bad: Repo) -> None:
     }  # fmt: skip
     places = [(f["file"], f["line"], f["column"]) for f in report["findings"]]
     assert places == sorted(places)
+
+
+def test_what_was_published_of_a_pair_is_no_noise(good: Repo) -> None:
+    """Told in JSON and to whoever asks for more; never a finding."""
+    pair = ("Qwen/Qwen3-8B", "z-lab/Qwen3-8B-DFlash-b16")
+    good.serve("known.sh", *pair)
+    setups = {setup["file"]: setup["published"] for setup in good.json()["setups"]}
+    assert setups.pop("known.sh")["id"] == "A120" and set(setups.values()) == {None}
+    assert "6.54 tokens per pass" in good.gate("--verbose").out
+    assert "tokens per pass" not in good.gate().out
 
 
 def sarif(repo: Repo, *arguments: object) -> dict[str, Any]:

@@ -11,8 +11,10 @@ import sys
 from base64 import b64encode
 from collections import Counter
 from hashlib import sha256
+from html import escape
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import Any
 from urllib.parse import unquote
 from xml.etree import ElementTree
 
@@ -449,6 +451,12 @@ def test_a_file_and_a_badge_for_other_programs(small: Written, tmp_path: Path) -
         for mine, theirs in zip(body["pairs"], pairs, strict=True):
             places = zip(mine["answers"], theirs["answers"], strict=True)
             assert all(body["answers"][a] == whole["answers"][b] for a, b in places)
+        ways = body["methods"]
+        assert [row["rank"] for row in ways] == list(range(1, len(ways) + 1))
+        page = (small.folder / words.target_page(ref)).read_text(encoding="utf-8")
+        assert all(escape(row["method"]) in page for row in ways)
+        usable = {pair["draft"] for pair in pairs if pair["verdict"] in ("compatible", "degraded")}
+        assert {row["draft"] for row in ways if row["verdict"]} <= usable | {None}
     seen = set()
     made = {str(path.relative_to(small.folder)) for path in small.folder.rglob("*.svg")}
     for pair in small.site.every():
@@ -470,3 +478,30 @@ def test_a_linked_folder_inside_is_not_followed(run: Run, tmp_path: Path, small:
     ran = run("report", "--store", small.store, "--output", tmp_path / "out")
     assert ran.code == 3 and "a link, not a folder" in ran.err
     assert not list((tmp_path / "elsewhere").iterdir())
+
+
+def test_the_method_comes_first(run: Run, tmp_path: Path) -> None:
+    """By what the scan measured; without trials by what is published, read or not."""
+    made = written(make(1, 60, hostile=False), tmp_path)
+    [target] = made.site.targets
+    tables = {"targets": "ref", "models": "ref", "verdicts": "target", "trials": "target"}
+    with sqlite3.connect(made.store) as db:
+        for table, column in tables.items():
+            name = "Qwen/Qwen3-8B"
+            db.execute(f"UPDATE {table} SET {column} = ? WHERE {column} = ?", (name, target.ref))
+
+    def first() -> tuple[dict[str, Any], str]:
+        assert run("report", "--store", made.store, "--output", made.folder).code == 0
+        rows = json.loads(made.text("api/pairs/Qwen/Qwen3-8B.json"))["methods"]
+        return rows[0], Page(made.text("index.html")).text
+
+    best, overview = first()
+    assert (best["known_by"], best["published"]) == ("measured", None)
+    assert best["speedup"] > 1 and best["method"] in overview
+    with sqlite3.connect(made.store) as db:
+        db.execute("DELETE FROM trials")
+    best, overview = first()
+    assert (best["known_by"], best["verdict"]) == ("published", None)
+    assert best["draft"] == "z-lab/Qwen3-8B-DFlash-b16" and "DFlash" in overview
+    page = Page(made.text(words.target_page("Qwen/Qwen3-8B"))).text
+    assert page.index("Methods, best first") < page.index("Drafts, best first")
