@@ -181,6 +181,11 @@ class Contents:
     cut: bool = False
     """Something was left out, and that was said."""
 
+    @property
+    def empty(self) -> bool:
+        """Nothing was found, and nothing was left out."""
+        return not (self.commands or self.documents or self.loose or self.stray or self.troubles)
+
     def spend(self, amount: int) -> bool:
         """Take from what is left; False: there is not enough."""
         self.left -= amount
