@@ -152,6 +152,9 @@ def _of_document(
     setting.python_arguments = document.kind == "python-call" or row.arguments
     setting.options_file = row.partial
     given.read_keys(setting, document, row)
+    if document.kind == "options-inside":  # names that the engine does not have are its owner's
+        kept = (e for e in setting.entries if "." in e.name or setting.view.now(e.name))
+        setting.entries = [e for e in kept if e.option or "." in e.name]
     given.objects(setting)
     if document.kind == "python-call" and not setting.has(ASKS):
         return None  # generate() is the name of many functions

@@ -253,8 +253,9 @@ def _file(
     if not choose.might(data, name) or (name.endswith(PROGRAMS) and not _speculates(data)):
         return None
     contents = choose.read(data, name, discover.variables(name, folders))
-    if contents is None:
-        return None
+    if contents is None:  # of no kind, though its name could be one's
+        speaks = programs.signed(searchable(data)) and b"\0" not in data[:1024]
+        return SurveyedFile(name, data, mentions=True) if speaks else None
     marked = ignores.MARK in searchable(data)
     if contents.empty and not marked and not programs.signed(searchable(data)):
         return None

@@ -82,6 +82,7 @@ KINDS = (
     _kind(r".+\.ya?ml", "engine_files.read_engine_yaml", told_by="engine_files.is_engine_yaml"),
     _kind(r".+\.ya?ml", "containers.read_yaml"),
     _kind(r".+\.(?:service|container|conf|ini)", "ini.read", r"(?m)^[ \t]*\["),
+    _kind(r".+\.(?:conf|args|flags|opts)", "ini.read_options", r"(?m)^[ \t]*--[a-z]"),
     _kind(r".+\.(?:pbtxt|prototxt)", "engine_files.read_pbtxt"),
     _kind(r"(?!package-lock\.json).+\.json", "containers.read_json"),
     _kind(r".+\.ipynb", "python_file.read_notebook"),
