@@ -39,7 +39,8 @@ _MEASURED = re.compile(
 )
 _BLOCK = re.compile(r"<#(?:(?!<#|#>).)*#>", re.DOTALL)
 _TOLD = re.compile(
-    r"(?i)\b(?:notes?|desc\w*|comment|help|label|title|summary)[\"']?\s*[:=]\s*[\"']"
+    r"(?i)\b(?:notes?|desc\w*|comment|help|label|title|summary|evidence|reason|basis)"
+    r"[\"']?\s*[:=]\s*[\"']"
 )
 _SENTENCE = re.compile(
     r"(?:[A-Za-z]{2,}[,:;.]? ){3,}|[\"'][A-Z][a-z]+ [a-z]{2,} "

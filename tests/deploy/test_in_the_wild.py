@@ -345,6 +345,13 @@ FOUND: dict[str, tuple[str, str, str, str | None, str | None]] = {
         '  ++ lib.optionals cfg.fast [ "--spec-type" "ngram-mod" "--spec-draft-n-max" n ]; }\n',
         "llama.cpp", "/m/a.gguf", None,
     ),
+    "lines of a command that a function makes": (
+        "command.py",
+        "import json\nspec = json.dumps({'method': 'mtp', 'num_speculative_tokens': 2})\n"
+        "lines = ['vllm serve a/b', '  --port 1']\n"
+        "lines.append(f\"  --speculative-config '{spec}'\")\n",
+        "vllm", None, None,
+    ),
     "a file of options": (
         "serve-args.conf",
         "# fast\n--model a/b\n--max-model-len 4096\n"
@@ -463,6 +470,9 @@ LEFT_ALONE = {
         "run.py", "plan(speculative_config=c.build_speculative_config())\n",
     ),
     "the name of an option": ("stack.json", '{"a": {\n"flag": "--spec-draft-n-max",\n"n": 3}}\n'),
+    "what proves a setting": (
+        "stack.json", '{"n": {\n"evidence": "arg.cpp:4077 (--spec-draft-n-max, env X)"}}\n',
+    ),
     "a remark about an option": (
         "profile.yaml", 'seen:\n- "Added MTP: --speculative-config with two tokens"\n',
     ),
