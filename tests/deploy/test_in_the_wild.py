@@ -352,6 +352,19 @@ FOUND: dict[str, tuple[str, str, str, str | None, str | None]] = {
         "lines.append(f\"  --speculative-config '{spec}'\")\n",
         "vllm", None, None,
     ),
+    "an array that a function prints": (
+        "launch.sh",
+        "SERVE=(\n  vllm serve a/b\n  --speculative-config"
+        ' \'{"method": "mtp", "num_speculative_tokens": 3}\'\n)\n'
+        'quoted() { printf "%q " docker run x "${SERVE[@]}"; }\nssh node "$(quoted)"\n',
+        "vllm", "a/b", None,
+    ),
+    "a field of a recipe at the end of an object": (
+        "recipe.yaml",
+        "defaults:\n  n: 2\ncommand: |\n  vllm serve a/b \\\n"
+        "    --speculative-config '{{\"method\": \"mtp\", \"num_speculative_tokens\": {n}}}'\n",
+        "vllm", "a/b", None,
+    ),
     "a file of options": (
         "serve-args.conf",
         "# fast\n--model a/b\n--max-model-len 4096\n"

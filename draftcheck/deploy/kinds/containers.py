@@ -298,7 +298,7 @@ def _filled(view: TextView, macros: dict[str, TextView]) -> TextView:
     return filled(view, _MACRO, value)
 
 
-_FIELD = re.compile(r"(?<!\{)\{([A-Za-z_]\w*)\}(?!\})")
+_FIELD = re.compile(r"(?<!\{)\{([A-Za-z_]\w*)\}(?=(?:\}\})*(?:[^}]|$))")
 
 
 def _formatted(view: TextView, told: Mapping[str, DocumentTree]) -> TextView:
