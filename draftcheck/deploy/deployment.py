@@ -181,6 +181,11 @@ class Contents:
     cut: bool = False
     """Something was left out, and that was said."""
 
+    @property
+    def empty(self) -> bool:
+        """Nothing was found, and nothing was left out."""
+        return not (self.commands or self.documents or self.loose or self.stray or self.troubles)
+
     def spend(self, amount: int) -> bool:
         """Take from what is left; False: there is not enough."""
         self.left -= amount
@@ -225,9 +230,7 @@ class Contents:
         if _ONE_WORD.fullmatch(view.text.strip()):  # an item of a list of arguments
             words = [view.word()]
         elif "{" in view.text and "\\" not in view.text:
-            # Whoever uses it may split it at spaces alone: quotes inside braces stay.
-            found = [match.span(match.lastgroup or 0) for match in _OPTION_WORD.finditer(view.text)]
-            words = [view.slice(*span).word() for span in found]
+            words = at_spaces(view)
         if words and len(self.loose) < MAX_FOUND:
             options = [word for word in words if word.text.startswith("-")]
             self.loose.append(Command(tuple(words), around(options or words), image))
@@ -251,6 +254,12 @@ def around(words: Iterable[Word]) -> FilePlace:
         places, key=lambda place: (place.end_line or place.line, place.end_column or place.column)
     )
     return replace(first, end_line=last.end_line, end_column=last.end_column)
+
+
+def at_spaces(view: TextView) -> list[Word]:
+    """The words of a text that is split at spaces alone: quotes inside braces stay."""
+    found = [match.span(match.lastgroup or 0) for match in _OPTION_WORD.finditer(view.text)]
+    return [view.slice(*span).word() for span in found]
 
 
 def split(view: TextView, contents: Contents) -> list[Word]:

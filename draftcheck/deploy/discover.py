@@ -197,14 +197,14 @@ class KnownFolders:
     def __init__(self, root: Path) -> None:
         self._root = root
         self._names: dict[Path, tuple[str, ...]] = {}
-        self._near: dict[Path, Neighbours] = {}
+        self._near: dict[str, Neighbours] = {}
 
     def beside(self, name: str) -> Neighbours:
-        folder = Path(name).parent
+        folder = os.path.dirname(name)  # noqa: PTH120 (asked for every file)
         if folder not in self._near:
             # This folder's files, then those of the folders above it.
             paths: dict[str, Path] = {}
-            here = folder.resolve()
+            here = Path(folder).resolve()
             for place in (here, *here.parents):
                 if not place.is_relative_to(self._root):
                     break
@@ -263,13 +263,14 @@ _LINE = re.compile(
 _COMMENT = re.compile(r"(?:^|[ \t])#.*")
 
 
-def variables(name: str, near: Neighbours) -> Mapping[str, str]:
+def variables(name: str, folders: KnownFolders) -> Mapping[str, str]:
     """Of a compose file: those of the .env in its folder, which docker compose fills in.
 
     One that is made of other variables is left out: it is not known.
     """
     if "compose" not in name.rpartition("/")[2].lower():
         return {}
+    near = folders.beside(name)
     if ENV_FILE not in near.names or near.far(ENV_FILE):
         return {}
     found: dict[str, str] = {}

@@ -12,8 +12,7 @@ from draftcheck.deploy import leftovers
 from draftcheck.deploy.deployment import Command, Contents, Deployment, Document, FileTrouble
 from draftcheck.deploy.discover import Neighbours
 from draftcheck.deploy.file_versions import KnownVersion, Versions
-from draftcheck.deploy.kinds import literals
-from draftcheck.deploy.kinds.markdown import SUFFIXES
+from draftcheck.deploy.kinds import DOCUMENTS, LANGUAGES
 from draftcheck.deploy.options import checks, given, programs
 from draftcheck.deploy.options.given import ENV, KEY, GivenOption, GivenOptions, parts
 from draftcheck.deploy.options.tables import OptionTable, load, view
@@ -73,9 +72,9 @@ def find(
             made.append(_of_command(command, *start, versions, beside))
             understood |= leftovers.lines_of(command)
     name = contents.source.name.lower() if contents.source is not None else ""
-    if contents.source is not None and not name.endswith(SUFFIXES):
+    if contents.source is not None and not name.endswith(DOCUMENTS):
         known = understood | contents.spoken
-        other = name.endswith(literals.SUFFIXES)
+        other = name.endswith(LANGUAGES)
         contents.seen += leftovers.find(contents.source, known, all_=other)
     return _different(made)
 
@@ -153,6 +152,9 @@ def _of_document(
     setting.python_arguments = document.kind == "python-call" or row.arguments
     setting.options_file = row.partial
     given.read_keys(setting, document, row)
+    if document.kind == "options-inside":  # names that the engine does not have are its owner's
+        kept = (e for e in setting.entries if "." in e.name or setting.view.now(e.name))
+        setting.entries = [e for e in kept if e.option or "." in e.name]
     given.objects(setting)
     if document.kind == "python-call" and not setting.has(ASKS):
         return None  # generate() is the name of many functions

@@ -39,12 +39,15 @@ _MEASURED = re.compile(
 )
 _BLOCK = re.compile(r"<#(?:(?!<#|#>).)*#>", re.DOTALL)
 _TOLD = re.compile(
-    r"(?i)\b(?:notes?|desc\w*|comment|help|label|title|summary)[\"']?\s*[:=]\s*[\"']"
+    r"(?i)\b(?:notes?|desc\w*|comment|help|label|title|summary|evidence|reason|basis)"
+    r"[\"']?\s*[:=]\s*[\"']"
 )
 _SENTENCE = re.compile(
     r"(?:[A-Za-z]{2,}[,:;.]? ){3,}|[\"'][A-Z][a-z]+ [a-z]{2,} "
     r"|[\"'][A-Z][A-Za-z]*[,:;]? (?:[A-Za-z]+[,:;.]? )*$"
 )
+_NAMED = re.compile(r".*[\"']?\w[\"']?:[ \t]*[\"']?(--[\w-]+)[\"']?[ \t]*,?[ \t\r]*\n?")
+"""flag: --spec-type, and no value: a name."""
 _DATA = (".yaml", ".yml", ".json")
 _EQUALS = (".py", ".ipynb", ".toml", ".ini", ".cfg", ".conf")
 """Files in which a key may stand before an = sign."""
@@ -136,6 +139,7 @@ def _talks(line: str, before: str) -> bool:
         or _TALK.match(line)
         or _HELP.match(line)
         or _PATTERN.match(line)
+        or _NAMED.fullmatch(line)
         or _COMPARED.search(before)
         or _TOLD.search(before)
         or before.endswith("`")

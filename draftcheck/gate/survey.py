@@ -17,8 +17,7 @@ from draftcheck.deploy import find as deployments
 from draftcheck.deploy.deployment import Contents, Deployment
 from draftcheck.deploy.discover import KnownFolders
 from draftcheck.deploy.file_versions import ImageLists, Versions
-from draftcheck.deploy.kinds import choose, literals
-from draftcheck.deploy.kinds.markdown import SUFFIXES
+from draftcheck.deploy.kinds import DOCUMENTS, LANGUAGES, choose
 from draftcheck.deploy.options import programs
 from draftcheck.deploy.text import decoded, searchable
 from draftcheck.errors import ReadError
@@ -38,8 +37,8 @@ NOT_TEXT = (
     ".pth", ".safetensors", ".gguf", ".onnx", ".npy", ".npz", ".parquet", ".arrow", ".ttf",
     ".woff", ".woff2", ".csv", ".tsv", ".patch", ".diff", ".lock", ".map",
 )  # fmt: skip
-PROGRAMS = (".py", ".ipynb")
-"""Reading programs costs most, and without a word of speculation there is nothing in them."""
+PROGRAMS = (".py", ".ipynb", *DOCUMENTS)
+"""Reading these costs most, and without a word of speculation there is nothing in them."""
 
 
 @dataclass(slots=True)
@@ -253,8 +252,12 @@ def _file(
     """What a file of these bytes holds; None: nothing about an engine."""
     if not choose.might(data, name) or (name.endswith(PROGRAMS) and not _speculates(data)):
         return None
-    contents = choose.read(data, name, discover.variables(name, folders.beside(name)))
-    if contents is None:
+    contents = choose.read(data, name, discover.variables(name, folders))
+    if contents is None:  # of no kind, though its name could be one's
+        speaks = programs.signed(searchable(data)) and b"\0" not in data[:1024]
+        return SurveyedFile(name, data, mentions=True) if speaks else None
+    marked = ignores.MARK in searchable(data)
+    if contents.empty and not marked and not programs.signed(searchable(data)):
         return None
     file = SurveyedFile(name, data)
     folder = Path(name).parent
@@ -263,7 +266,7 @@ def _file(
     beside = folders.beside(name)
     around = Versions(contents, beside, name, data, versions, lists)
     found_here = deployments.find(contents, beside, around)
-    if name.lower().endswith(SUFFIXES) and not manifests.root().gate.markdown:
+    if name.lower().endswith(DOCUMENTS) and not manifests.root().gate.markdown:
         # What a document shows is a note at most, and its models need not be locked.
         shown = manifests.root().gate.markdown is None
         about = [f for each in found_here for f in each.findings if shown]
@@ -282,11 +285,11 @@ def _file(
         file.findings += [
             gate_finding("GAT001", trouble.place, trouble.text) for trouble in contents.troubles
         ]
-    if name.lower().endswith(literals.SUFFIXES):
+    if name.lower().endswith(LANGUAGES):
         file.mentions = bool(contents.seen)
     elif not contents.troubles:
         file.findings += [gate_finding("GAT017", seen.place, seen.text) for seen in contents.seen]
-    if ignores.MARK in searchable(data):
+    if marked:
         file.ignores = ignores.find(decoded(data).text, name)
     return file
 

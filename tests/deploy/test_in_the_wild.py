@@ -345,6 +345,38 @@ FOUND: dict[str, tuple[str, str, str, str | None, str | None]] = {
         '  ++ lib.optionals cfg.fast [ "--spec-type" "ngram-mod" "--spec-draft-n-max" n ]; }\n',
         "llama.cpp", "/m/a.gguf", None,
     ),
+    "lines of a command that a function makes": (
+        "command.py",
+        "import json\nspec = json.dumps({'method': 'mtp', 'num_speculative_tokens': 2})\n"
+        "lines = ['vllm serve a/b', '  --port 1']\n"
+        "lines.append(f\"  --speculative-config '{spec}'\")\n",
+        "vllm", None, None,
+    ),
+    "an array that a function prints": (
+        "launch.sh",
+        "SERVE=(\n  vllm serve a/b\n  --speculative-config"
+        ' \'{"method": "mtp", "num_speculative_tokens": 3}\'\n)\n'
+        'quoted() { printf "%q " docker run x "${SERVE[@]}"; }\nssh node "$(quoted)"\n',
+        "vllm", "a/b", None,
+    ),
+    "a field of a recipe at the end of an object": (
+        "recipe.yaml",
+        "defaults:\n  n: 2\ncommand: |\n  vllm serve a/b \\\n"
+        "    --speculative-config '{{\"method\": \"mtp\", \"num_speculative_tokens\": {n}}}'\n",
+        "vllm", "a/b", None,
+    ),
+    "a file of options": (
+        "serve-args.conf",
+        "# fast\n--model a/b\n--max-model-len 4096\n"
+        '--speculative-config {"method":"mtp","num_speculative_tokens":1}\n',
+        "vllm", "a/b", None,
+    ),
+    "a command that is split at spaces": (
+        "bench.json",
+        '{"fast_cmd": "vllm serve a/b --speculative-config'
+        ' {\\"method\\":\\"ngram\\",\\"num_speculative_tokens\\":3} --port 1"}',
+        "vllm", "a/b", None,
+    ),
 }  # fmt: skip
 
 
@@ -447,6 +479,13 @@ LEFT_ALONE = {
     "a setting that is told": (
         "run.py", "told({'speculative_algorithm': c.speculative_algorithm})\n",
     ),
+    "a setting that a function makes": (
+        "run.py", "plan(speculative_config=c.build_speculative_config())\n",
+    ),
+    "the name of an option": ("stack.json", '{"a": {\n"flag": "--spec-draft-n-max",\n"n": 3}}\n'),
+    "what proves a setting": (
+        "stack.json", '{"n": {\n"evidence": "arg.cpp:4077 (--spec-draft-n-max, env X)"}}\n',
+    ),
     "a remark about an option": (
         "profile.yaml", 'seen:\n- "Added MTP: --speculative-config with two tokens"\n',
     ),
@@ -538,6 +577,15 @@ def test_options_that_the_shell_takes_for_a_program_never_reach_the_engine(case:
 def test_options_are_cut_off_from_a_command_of_the_shell_alone(name: str, text: str) -> None:
     (setup,), _ = looked(name, text)
     assert "FIL016" not in [finding.rule for finding in setup.findings]
+
+
+def test_keys_beside_an_engines_own_are_those_of_the_program_that_reads_the_file() -> None:
+    text = (
+        '{"model_name": "a/b", "speculative_tokens": 5, "performance_mode": "x",'
+        ' "speculative_config": {"method": "ngram", "num_speculativ_tokens": 4}}'
+    )
+    (setup,), _ = looked("settings.json", text)
+    assert [f.saw.split()[0] for f in setup.findings] == ["no", "num_speculativ_tokens"]
 
 
 def test_two_unknown_names_in_json_that_python_makes_are_both_unknown() -> None:

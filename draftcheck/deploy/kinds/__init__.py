@@ -2,3 +2,8 @@
 
 shell.py also takes sudo, env, docker run … off the commands that all kinds hold.
 """
+
+DOCUMENTS = (".md", ".markdown", ".mdx")
+"""What they show is a note at most."""
+LANGUAGES = (".js", ".mjs", ".cjs", ".jsx", ".ts", ".mts", ".cts", ".tsx", ".nix")
+"""Of programs that are read only where something stands in them literally."""

@@ -6,26 +6,15 @@ could() asks by name alone, might() takes a fast look at the bytes, read() does 
 
 from __future__ import annotations
 
+import importlib
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import lru_cache
+from typing import Any
 
 from draftcheck.deploy.deployment import Contents, FileTrouble
-from draftcheck.deploy.kinds import (
-    batch,
-    containers,
-    dockerfile,
-    draftcheck_toml,
-    engine_files,
-    ini,
-    literals,
-    makefile,
-    markdown,
-    powershell,
-    python_file,
-    shell,
-)
+from draftcheck.deploy.kinds import LANGUAGES
 from draftcheck.deploy.options import forks
 from draftcheck.deploy.options.programs import hinted_bytes, signed
 from draftcheck.deploy.syntax import templates
@@ -39,66 +28,85 @@ MAX_BYTES = 2_000_000
 class FileKind:
     """A kind of deploy file."""
 
-    names: str
-    """A pattern of the lower-case names (without folder) of every file that may be of this kind."""
-    read: Callable[[TextView, Contents], None]
-    """Collects what it holds."""
+    names: re.Pattern[str]
+    """Of the lower-case names (without folder) of every file that may be of this kind."""
+    reader: str
+    """The function that collects what it holds, as module.name: most files need few of them."""
     claims: Callable[[str, str], bool] | None = None
     """Whether a file with such a name and this text is of this kind; None: the name tells it."""
 
+    def read(self, view: TextView, contents: Contents) -> None:
+        _function(self.reader)(view, contents)
 
-def _holds(*patterns: str) -> Callable[[str, str], bool]:
-    return lambda _, text: all(re.search(pattern, text) for pattern in patterns)
+
+def _function(named: str) -> Any:
+    module, _, name = named.partition(".")
+    return getattr(importlib.import_module(f"draftcheck.deploy.kinds.{module}"), name)
+
+
+def _kind(names: str, reader: str, *texts: str, told_by: str = "") -> FileKind:
+    """texts: patterns that all are found in the text; told_by: a function that is asked."""
+    patterns = [re.compile(text) for text in texts]
+
+    def claims(base: str, text: str) -> bool:
+        asked = not told_by or bool(_function(told_by)(base, text))
+        return asked and all(each.search(text) for each in patterns)
+
+    return FileKind(re.compile(names), reader, claims if texts or told_by else None)
 
 
 # The first that claims a file reads it.
 KINDS = (
-    FileKind(r"\.?draftcheck\.toml", draftcheck_toml.read),
-    FileKind(
+    _kind(r"\.?draftcheck\.toml", "draftcheck_toml.read"),
+    _kind(
         r"(?:dockerfile|containerfile)(?:[.-].*)?|.*\.(?:dockerfile|containerfile)",
-        dockerfile.read,
+        "dockerfile.read",
     ),
-    FileKind(r"modelfile(?:[.-].*)?|.*\.modelfile", engine_files.read_modelfile),
-    FileKind(r"(?:gnu)?makefile(?:\..*)?|.*\.(?:mk|mak)", makefile.read_makefile),
-    FileKind(r"\.?justfile|.*\.just", partial(makefile.read_makefile, just=True)),
-    FileKind(r"procfile(?:\..*)?", makefile.read_procfile),
-    FileKind(r".+\.ya?ml", containers.read_compose, containers.is_compose),
-    FileKind(
+    _kind(r"modelfile(?:[.-].*)?|.*\.modelfile", "engine_files.read_modelfile"),
+    _kind(r"(?:gnu)?makefile(?:\..*)?|.*\.(?:mk|mak)", "makefile.read_makefile"),
+    _kind(r"\.?justfile|.*\.just", "makefile.read_justfile"),
+    _kind(r"procfile(?:\..*)?", "makefile.read_procfile"),
+    _kind(r".+\.ya?ml", "containers.read_compose", told_by="containers.is_compose"),
+    _kind(
         r".+\.ya?ml",
-        containers.read_kubernetes,
-        _holds(r"(?m)^[ \t]*apiVersion:", r"(?m)^[ \t]*kind:"),
+        "containers.read_kubernetes",
+        r"(?m)^[ \t]*apiVersion:",
+        r"(?m)^[ \t]*kind:",
     ),
-    FileKind(
+    _kind(
         r".+\.ya?ml",
-        containers.read_llama_swap,
-        _holds(r"(?m)^models:", r"(?m)^[ \t]+[\"']?cmd[\"']?:"),
+        "containers.read_llama_swap",
+        r"(?m)^models:",
+        r"(?m)^[ \t]+[\"']?cmd[\"']?:",
     ),
-    FileKind(r".+\.ya?ml", engine_files.read_engine_yaml, engine_files.is_engine_yaml),
-    FileKind(r".+\.ya?ml", containers.read_yaml),
-    FileKind(r".+\.(?:service|container|conf|ini)", ini.read, _holds(r"(?m)^[ \t]*\[")),
-    FileKind(r".+\.(?:pbtxt|prototxt)", engine_files.read_pbtxt),
-    FileKind(r"(?!package-lock\.json).+\.json", containers.read_json),
-    FileKind(r".+\.ipynb", python_file.read_notebook),
-    FileKind(r".+\.(?:bat|cmd)", batch.read),
-    FileKind(r".+\.ps1", powershell.read),
-    FileKind(r".+\.(?:md|markdown|mdx)", markdown.read),
-    FileKind(r".+\.py", python_file.read),
-    FileKind(r".+\.(?:[cm]?[jt]s|[jt]sx|nix)", literals.read),
-    FileKind(r"[^.]+", python_file.read, _holds(r"\A#!.*\bpython")),
-    FileKind(
+    _kind(r".+\.ya?ml", "engine_files.read_engine_yaml", told_by="engine_files.is_engine_yaml"),
+    _kind(r".+\.ya?ml", "containers.read_yaml"),
+    _kind(r".+\.(?:service|container|conf|ini)", "ini.read", r"(?m)^[ \t]*\["),
+    _kind(r".+\.(?:conf|args|flags|opts)", "ini.read_options", r"(?m)^[ \t]*--[a-z]"),
+    _kind(r".+\.(?:pbtxt|prototxt)", "engine_files.read_pbtxt"),
+    _kind(r"(?!package-lock\.json).+\.json", "containers.read_json"),
+    _kind(r".+\.ipynb", "python_file.read_notebook"),
+    _kind(r".+\.(?:bat|cmd)", "batch.read"),
+    _kind(r".+\.ps1", "powershell.read"),
+    _kind(r".+\.(?:md|markdown|mdx)", "markdown.read"),
+    _kind(r".+\.py", "python_file.read"),
+    _kind(r".+\.(?:[cm]?[jt]s|[jt]sx|nix)", "literals.read"),
+    _kind(r"[^.]+", "python_file.read", r"\A#!.*\bpython"),
+    _kind(
         r".+\.(?:sh|bash|zsh|ksh|command|sbatch|slurm|env)|\.env(?:\..+)?"
         r"|\.(?:envrc|bashrc|bash_aliases|zshrc|profile)",
-        shell.read,
+        "shell.read",
     ),
-    FileKind(r"[^.]+", shell.read, _holds(r"\A#!.*\b(?:ba|z|da|k|a)?sh\b")),
+    _kind(r"[^.]+", "shell.read", r"\A#!.*\b(?:ba|z|da|k|a)?sh\b"),
 )
-_NAMES = re.compile("|".join(f"(?:{kind.names})" for kind in KINDS))
+_NAMES = re.compile("|".join(f"(?:{kind.names.pattern})" for kind in KINDS))
 _ALWAYS = re.compile(r"\.?draftcheck\.toml|.*modelfile.*")
 _RECORD = re.compile(r"(?:^|/)(?:results?|outputs?|logs?)/(?:.*/)?[^/]+\.(?:json|ya?ml|env)$")
 """What a run left behind: it ran once, and starts nothing."""
 _TEMPLATE_SUFFIX = re.compile(r"\.(?:j2|jinja2?|tpl|tmpl|gotmpl|template|example|sample|dist|in)$")
 
 
+@lru_cache(maxsize=16)  # a file is asked for several times
 def _base(name: str) -> str:
     base = name.replace("\\", "/").rsplit("/", 1)[-1].lower().replace("\n", " ")
     return _TEMPLATE_SUFFIX.sub("", base) or base
@@ -119,7 +127,7 @@ def might(data: bytes, name: str) -> bool:
         return False
     if "." not in _base(name) and b"\0" in data[:1024]:
         return False
-    if name.lower().endswith(literals.SUFFIXES):
+    if name.lower().endswith(LANGUAGES):
         return signed(searchable(data))
     return hinted_bytes(searchable(data))
 
@@ -127,7 +135,7 @@ def might(data: bytes, name: str) -> bool:
 def kind_of(name: str, text: str) -> FileKind | None:
     base = _base(name)
     for kind in KINDS:
-        if re.fullmatch(kind.names, base) and (not kind.claims or kind.claims(base, text)):
+        if kind.names.fullmatch(base) and (not kind.claims or kind.claims(base, text)):
             return kind
     return None
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 
 from draftcheck.deploy import leftovers
-from draftcheck.deploy.deployment import TOO_MUCH, Contents, DocumentTree, split
+from draftcheck.deploy.deployment import TOO_MUCH, Contents, DocumentTree, at_spaces, split
 from draftcheck.deploy.kinds import shell
 from draftcheck.deploy.options import programs
 from draftcheck.deploy.options.programs import hinted
@@ -259,6 +259,8 @@ def _container(
     reader.emit(references(words, env), reader.image_in(mapping), env)
 
 
+_BARE_JSON = re.compile(r"^[^\n\\]* \{\"[^\n\\]*$")
+"""In a text that no shell reads: a shell would take the quotes away."""
 _MACRO = re.compile(r"^[ \t]*#.*$|\$\{([\w.-]+)\}", re.MULTILINE)
 
 
@@ -296,7 +298,7 @@ def _filled(view: TextView, macros: dict[str, TextView]) -> TextView:
     return filled(view, _MACRO, value)
 
 
-_FIELD = re.compile(r"(?<!\{)\{([A-Za-z_]\w*)\}(?!\})")
+_FIELD = re.compile(r"(?<!\{)\{([A-Za-z_]\w*)\}(?=(?:\}\})*(?:[^}]|$))")
 
 
 def _formatted(view: TextView, told: Mapping[str, DocumentTree]) -> TextView:
@@ -466,7 +468,10 @@ def _engine_command(
     elif value.items is not None and len(texts) == len(value.items) and _words_of_command(texts):
         reader.emit(references(reader.args(value), env), image, env, value.place)
     elif any(programs.starts_engine(text) for text in texts if " " in text or "\n" in text):
-        reader.script(value, image, env)
+        if value.view is not None and _BARE_JSON.search(value.view.text):
+            reader.emit(at_spaces(reader.fill(value.view)), image, env, value.place)
+        else:
+            reader.script(value, image, env)
     elif value.view is not None and programs.is_options(value.view.text):
         reader.contents.loose_options(value.view, image)
 

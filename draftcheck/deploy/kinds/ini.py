@@ -70,6 +70,16 @@ def read(view: TextView, contents: Contents) -> None:
         contents.document("llama-preset", DocumentTree(view.place(0, 0), entries=tuple(entries)))
 
 
+def read_options(view: TextView, contents: Contents) -> None:
+    """A file of options, one or more a line, for a script that hands them on."""
+    told = [
+        view.slice(*line) for line in view.lines() if view.text[slice(*line)].lstrip()[:1] == "-"
+    ]
+    parts = [part for line in told for part in (line, line.blank(max(len(line.text) - 1, 0)))]
+    if parts:
+        contents.loose_options(joined(parts))
+
+
 def _without_comment(value: TextView) -> TextView:
     """llama.cpp common/preset.cpp: a value ends where ; or # stands."""
     return value.slice(0, len(re.split("[;#]", value.text, maxsplit=1)[0].rstrip()))

@@ -20,7 +20,6 @@ from draftcheck.deploy.text import TextView, Word
 
 MOST_ARGUMENTS = 40
 """Tokens before a text among which the function is looked for that it is given to."""
-SUFFIXES = (".js", ".mjs", ".cjs", ".jsx", ".ts", ".mts", ".cts", ".tsx", ".nix")
 _TEST = re.compile(r"\.(?:test|spec)\.\w+$")
 _SCRIPT = re.compile(
     r"(?P<comment>//[^\n]*|/\*.*?\*/)"

@@ -36,6 +36,10 @@ def read_makefile(view: TextView, contents: Contents, just: bool = False) -> Non
         shell.inside(_filled(recipe, values, reference), contents)
 
 
+def read_justfile(view: TextView, contents: Contents) -> None:
+    read_makefile(view, contents, just=True)
+
+
 def _filled(view: TextView, values: dict[str, TextView], reference: re.Pattern[str]) -> TextView:
     def value(match: re.Match[str]) -> TextView | None:
         return values.get(next((group for group in match.groups() if group), ""))

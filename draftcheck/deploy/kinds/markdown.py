@@ -9,7 +9,6 @@ from draftcheck.deploy.kinds import shell
 from draftcheck.deploy.syntax.variables import filled
 from draftcheck.deploy.text import TextView
 
-SUFFIXES = (".md", ".markdown", ".mdx")
 _FENCE = re.compile(
     r"^(?P<indent>[ \t>]*)(?P<mark>`{3,}|~{3,})[ \t]*\{?\.?(?P<language>[\w+-]*)[^\n`]*\n"
     r"(?P<body>.*?)^[ \t>]*(?P=mark)",

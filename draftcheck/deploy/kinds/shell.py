@@ -296,7 +296,7 @@ class ShellScript:
         return self._branches > 0 or self._tested
 
     def _array(self, match: re.Match[str], tokens: list[RawWord | Operator], at: int) -> int:
-        items = list[Word]()
+        items, begin = list[Word](), at
         branch = self.variables.guarded = self._in_branch
         while at < len(tokens):
             token = tokens[at]
@@ -310,6 +310,9 @@ class ShellScript:
         value = VariableValue(items=items, branch=branch)
         if self._skipped:
             return at
+        if any(is_sign(item.text) for item in items):  # where nothing here uses them
+            place = self.view.place(tokens[begin].start, tokens[at - 1].end)
+            self.contents.loose.append(Command(tuple(items), place, self.image))
         (self.variables.append if match[3] else self.variables.assign)(match[1], value)
         return at
 

@@ -160,8 +160,10 @@ def hinted(text: str) -> bool:
 def hinted_bytes(data: bytes) -> bool:
     """The same, before it is decoded; of a long file a word of speculation is asked too."""
     hints, words, rare = _hint_bytes()
-    if len(data) > HUGE and not any(word in data for word in words):
-        return False
+    if len(data) > HUGE:  # each look goes through all of it, and most words are about a model
+        skipped = b"" if b"model" in data else b"model"
+        if not any(word in data for word in words if not skipped or skipped not in word):
+            return False
     lower = data.lower()
     if HUGE >= len(data) > LONG and not any(word in lower for word in words + rare):
         return False

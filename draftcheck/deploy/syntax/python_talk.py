@@ -101,12 +101,21 @@ def _declared(node: ast.AST) -> Iterator[ast.AST]:
     elif isinstance(node, ast.Dict):
         yield from (value for value in node.values if _is_option(value))
         for key, value in zip(node.keys, node.values, strict=True):
-            if isinstance(key, ast.Constant) and key.value == _last(value):
-                yield key  # what is set elsewhere, told
+            if isinstance(key, ast.Constant) and _made_elsewhere(str(key.value), value):
+                yield key
+    elif isinstance(node, ast.keyword) and node.arg and _made_elsewhere(node.arg, node.value):
+        yield node
     elif isinstance(node, ast.keyword) and _is_option(node.value):
         yield node.value
     elif isinstance(node, ast.Call) and not _ADDS.fullmatch(_last(node.func)):
         yield from _without_value(node.args)
+
+
+def _made_elsewhere(name: str, value: ast.expr) -> bool:
+    """x: self.x, or x: c.build_x()."""
+    call = isinstance(value, ast.Call) and not value.args and not value.keywords
+    last = _last(value.func if isinstance(value, ast.Call) else value)
+    return last == name or (call and last.endswith(f"_{name}"))
 
 
 def _without_value(nodes: Sequence[ast.expr]) -> Iterator[ast.expr]:

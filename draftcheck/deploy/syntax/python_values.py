@@ -311,6 +311,10 @@ class PythonValues:
         view = literal(self.view, start, end, lambda at: known[at] if at < len(known) else None)
         if view is None or len(view.text) > MAX_VALUE:
             return self._joined(node, list(node.values), scope, depth)
+        if (
+            view.extent is not None
+        ):  # a value that stands nowhere as it is: here is where it is used
+            view = self.view.vague(view.text, start, end)
         return DocumentTree.of(view.word(self.place(node), None))
 
     def _joined(
