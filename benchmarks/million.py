@@ -21,7 +21,7 @@ from tests.hub.many import STRANGER, TASK, ManyRepos
 from tests.scan.world import TARGET, checkpoint
 
 SIZES = (100_000, 300_000, 1_000_000)
-WITH_CANDIDATES = (100_000, 10)
+WITH_CANDIDATES = (60_000, 6)
 """Rows, and how many of them there are to a candidate."""
 
 
