@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+import threading
+import weakref
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -62,7 +64,9 @@ class Hub:
         self._budget = budget
         self._store = HubCache(settings.cache(), settings.cache_limit())
         self._shortcut = Shortcut()
-        self._branches: list[HubClient] = []
+        self._branches = weakref.WeakSet[HubClient]()
+        """Those still in use: a scan opens a million repos, one by one."""
+        self._branching = threading.Lock()
 
     @cached_property
     def _web(self) -> HubClient:
@@ -94,14 +98,13 @@ class Hub:
 
     def stop(self) -> None:
         """Nobody needs what is still being read."""
-        for web in (self._web, *self._branches):
-            web.stopped.set()
+        with self._branching:
+            for web in (self._web, *self._branches):
+                web.stopped.set()
 
     def listing(self, repo: str, revision: str) -> Listing:
-        """The files of a repo at a commit, kept for whoever reads it next."""
-        found = listing.fetch(self._web, self._store, repo, revision)
-        listing.keep(self._web, self._store, repo, revision, found)
-        return found
+        """The files of a repo at a commit; the caller keeps them, most are never read."""
+        return listing.fetch(self._web, self._store, repo, revision)
 
     def commit(self, repo: str, revision: str | None) -> tuple[str, str]:
         """The name that a repo has now, and the commit that a revision means."""
@@ -145,7 +148,8 @@ class Hub:
                 return self._snapshot(repo, revision)
             found = known
         web = self._web.branch()
-        self._branches.append(web)
+        with self._branching:
+            self._branches.add(web)
         source = HubSource(web, self._store, self._shortcut, found, repo, offline=self.offline)
 
         def settle(error: ReadError | None) -> None:
