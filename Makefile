@@ -7,7 +7,7 @@ PIP = $(BIN)/pip install --quiet --disable-pip-version-check --constraint constr
 # One more than there are cores: many tests wait for a server or a clock.
 WORKERS ?= $(shell $(PYTHON) -c 'import os; print((os.cpu_count() or 1) + 1)')
 
-.PHONY: demo test fuzz rule-case anchors audit test-engines llama-library web-runtime lint types wheel bench bench-scan bench-million golden docs clean
+.PHONY: demo test fuzz rule-case anchors audit test-engines llama-library web-runtime lint types wheel bench bench-scan bench-million bench-web golden docs clean
 
 $(VENV)/.core: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -92,6 +92,9 @@ bench-scan: $(VENV)/.dev     ## two nights over 30,000 repos of a Hub on loopbac
 
 bench-million: $(VENV)/.dev  ## nights over lists of up to a million repos; ten minutes and more
 	$(BIN)/python -m benchmarks.million
+
+bench-web: $(VENV)/.dev      ## the checker's page against bare Pyodide and the command line (make web-runtime)
+	$(BIN)/python -m benchmarks.web
 
 golden: $(VENV)/.dev         ## fixtures/verdicts.json from the rule cases, after verdicts changed on purpose
 	$(BIN)/python -m tests.scan.golden_verdicts

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 
 import click
@@ -25,6 +26,7 @@ def command(folder: Path, runtime: Path | None, storage: tuple[str, ...]) -> int
     from draftcheck.web.runtime import load
 
     size = site.write(folder, load(runtime), storage=storage)
-    click.echo(f"{byte_size(size)}; to look at it: python -m http.server -d FOLDER", err=True)
+    look = f"python -m http.server -d {shlex.quote(str(folder))}"
+    click.echo(f"{byte_size(size)}; to look at it: {safe(look)}", err=True)
     click.echo(safe(str(folder / "index.html")))
     return 0

@@ -36,6 +36,8 @@ CORS = {
     "Cache-Control": "no-store",  # else a browser's own cache asks for other ranges than we do
 }
 """What the Hub tells browsers."""
+STORAGE_CORS = {name: value for name, value in CORS.items() if "Expose" not in name}
+"""What a store of large files tells them: not even which range it sends."""
 
 
 class Hub:
@@ -267,7 +269,7 @@ class Hub:
                 answer = self._in_turn(entry, raw, route)
                 self._spoil(entry, answer)
             if self.cors:
-                answer.headers |= CORS
+                answer.headers |= CORS if entry.origin == "api" else STORAGE_CORS
             return answer
 
         return respond

@@ -106,14 +106,14 @@ def spent(hub: Hub) -> int:
 
 def hostile(folder: Path) -> Iterator[Path]:
     """Files that lie, one after the other, in the folder of a sound checkpoint or alone."""
-    for data, _ in list(UNREADABLE.values())[::4]:
+    for data, _ in list(UNREADABLE.values())[::6]:
         (folder / "bad.gguf").write_bytes(data)
         yield folder / "bad.gguf"
     (folder / "bad.gguf").unlink()
     make.folder(folder / "model")
-    for name in ("config.json", "tokenizer.json"):
+    for start, name in enumerate(("config.json", "tokenizer.json")):
         sound = (folder / "model" / name).read_bytes()
-        for data, _ in BROKEN.values():
+        for data, _ in list(BROKEN.values())[start::2]:
             (folder / "model" / name).write_bytes(data)
             yield folder / "model"
         (folder / "model" / name).write_bytes(sound)
@@ -162,6 +162,18 @@ def test_weather_between_the_page_and_the_hub(page: CheckerPage) -> None:
         hub.cors = True
     assert closed["code"] == 3 and "does not let this page read it" in closed["first"]
     assert page.ask(target="weather/big", draft="weather/small", engine="vllm")["code"] == 0
+
+
+def test_the_page_lets_nobody_lead_it_elsewhere(page: CheckerPage) -> None:
+    """Its policy holds in the worker, too: the request is not even sent."""
+    hub = page.site.hub
+    hub.add_repo("led/astray", models.small_checkpoint(num_hidden_layers=6))
+    hub.fault("redirect", file="led/astray/config.json", times=None, to=f"{hub.elsewhere_url}/x")
+    assert page.ask(target="led/astray", engine="vllm")["code"] == 3
+    assert hub.asked("led/astray/config.json")
+    assert not [entry for entry in hub.log if entry.origin == "elsewhere"], hub.story()
+    page.complaints[:] = [text for text in page.complaints if "Content Security" not in text]
+    page.asked.discard(hub.elsewhere_url)  # the browser tells of it, and refuses it
 
 
 def test_a_token_goes_to_the_hub_alone_and_is_kept_nowhere(page: CheckerPage) -> None:
@@ -213,24 +225,6 @@ def test_completion_from_the_hub(page: CheckerPage) -> None:
     page.page.fill("#target", "")
 
 
-def test_cancel_and_go_on(page: CheckerPage) -> None:
-    """The question is in the address, and asking goes on with a new worker."""
-    hub = page.site.hub
-    hub.add_repo("org/slow", models.small_checkpoint(num_hidden_layers=3))
-    hub.fault("hang", file="org/slow/config.json")
-    page.page.click("#tab-pair")
-    page.page.fill("#target", "org/slow")
-    page.page.fill("#engine", "vllm")
-    page.page.click("#panel-pair button.main")
-    page.page.wait_for_function("document.querySelector('#status').textContent.includes('MB')")
-    page.page.click("#cancel")
-    assert not page.page.locator("#cancel").is_visible()
-    hub.reset()
-    assert page.page.url.endswith("?target=org/slow&engine=vllm")
-    page.page.goto(page.page.url)
-    assert page.answer()["json"]["target"]["ref"] == "org/slow"
-
-
 def test_a_second_visit_needs_no_network_and_every_width_fits(page: CheckerPage) -> None:
     page.page.evaluate("navigator.serviceWorker.ready.then(() => true)")
     page.context.set_offline(True)
@@ -267,3 +261,24 @@ def violations(page: Any, axe: Path) -> list[str]:
     page.evaluate(f"() => {{ {axe.read_text(encoding='utf-8')} }}")
     found = page.evaluate("axe.run()")["violations"]
     return [f"{row['id']}: {row['nodes'][0]['html']}" for row in found]
+
+
+def test_cancel_and_go_on(page: CheckerPage) -> None:
+    """The question is in the address, and asking goes on with a new worker.
+
+    The last one: the Hub waits for an answer that nobody takes any more.
+    """
+    hub = page.site.hub
+    hub.add_repo("org/slow", models.small_checkpoint(num_hidden_layers=3))
+    hub.fault("hang", file="org/slow/config.json")
+    page.page.click("#tab-pair")
+    page.page.fill("#target", "org/slow")
+    page.page.fill("#engine", "vllm")
+    page.page.click("#panel-pair button.main")
+    page.page.wait_for_function("document.querySelector('#status').textContent.includes('MB')")
+    page.page.click("#cancel")
+    assert not page.page.locator("#cancel").is_visible()
+    hub.reset()
+    assert page.page.url.endswith("?target=org/slow&engine=vllm")
+    page.page.goto(page.page.url)
+    assert page.answer()["json"]["target"]["ref"] == "org/slow"

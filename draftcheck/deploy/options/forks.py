@@ -16,7 +16,8 @@ from draftcheck.rulebook import files
 from draftcheck.rulebook.files import Names, RuleRow, Text
 
 CLONED = re.compile(
-    r"(?:\bclone\b[^\n;&|]*?|git\+|(?<![A-Za-z_])[A-Za-z_]*REPO\w*[ \t]*[:=][ \t]*|remote add[^\n;&|]*?"
+    r"(?:\bclone\b[^\n;&|]*?|git\+|remote add[^\n;&|]*?"
+    r"|(?<![A-Za-z_])[A-Za-z_]*REPO\w*[ \t]*[:=][ \t]*"
     r"|\burl[ \t]*=[ \t]*)[\"']?(?:(?:git\+)?(?:https?://|ssh://)?(?:[\w.-]+@)?github\.com[/:]|github:)"
     r"(?P<owner>[\w-]+)/(?P<name>[\w.-]+)",
     re.IGNORECASE,

@@ -52,7 +52,7 @@ function ask(question, more = {}) {
 function failed(reason) {
   const loading = !ready;
   restart();
-  const what = loading ? "The checker could not be loaded" : "Python ended while it worked (perhaps out of memory)";
+  const what = loading ? "The checker could not be loaded" : "Too large or too deep for Python in this page (draftcheck pair on a machine may do it)";
   trouble(`${what}: ${reason}`);
   if (!loading) begin();
 }
@@ -209,8 +209,9 @@ async function explain(rule) {
 function given(side, list) {
   files[side] = list;
   const box = at(`.side[data-side=${side}]`), note = at(".given", box);
-  const size = list.reduce((sum, file) => sum + file.size, 0);
-  at("span", note).textContent = list.length === 1 ? `${list[0].name}, ${(size / 1e9).toFixed(2)} GB` : `${list.length} files, ${(size / 1e9).toFixed(2)} GB`;
+  const all = list.reduce((sum, file) => sum + file.size, 0);
+  const size = all < 1e9 ? `${(all / 1e6).toFixed(1)} MB` : `${(all / 1e9).toFixed(1)} GB`;
+  at("span", note).textContent = `${list.length === 1 ? list[0].name : `${list.length} files`}, ${size}`;
   note.hidden = !list.length;
   at(".drop", box).hidden = Boolean(list.length);
   at("input[list]", box).disabled = Boolean(list.length);
