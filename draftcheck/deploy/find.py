@@ -54,8 +54,9 @@ def find(
             understood |= leftovers.lines_of(document)
     if any(deployment.speculates for deployment in made):
         understood |= leftovers.lines_of_words(contents.replaced)
+    owners = {each.place: at for at, each in enumerate(made)} if contents.stray else {}
     for after, command in contents.stray:
-        owner = next((at for at, each in enumerate(made) if each.place == after), None)
+        owner = owners.get(after)
         if owner is None:
             contents.loose.append(command)
             continue

@@ -148,6 +148,10 @@ def test_bytes_never_crash(name: str, data: bytes) -> None:
 @pytest.mark.parametrize(
     ("name", "text"),
     [
+        ("x.js", "--spec-type\n" + "[" * 20_000),
+        ("x.js", "--spec-type\n" + "/*" * 20_000),
+        ("x.js", "'--spec-type " + "\\'" * 20_000),
+        ("x.nix", '"--spec-type ' + "${a} " * 20_000),
         ("x.sh", "$(" * 5000),
         ("x.sh", '"${a:-' * 5000),
         ("x.sh", "A=x\n" + "A=$A$A\n" * 3000 + "vllm $A\n"),

@@ -20,21 +20,27 @@ from draftcheck.deploy.text import TextView, Word
 
 MOST_ARGUMENTS = 40
 """Tokens before a text among which the function is looked for that it is given to."""
+MOST_JOINED = 400
+"""Tokens before a list among which the name is looked for that it is bound to."""
+LONGEST = 500_000
+"""Characters: what is longer was made by a program."""
 _TEST = re.compile(r"\.(?:test|spec)\.\w+$")
+# A text that is never closed goes to the end of its line, or of the file: nothing is read twice.
 _SCRIPT = re.compile(
-    r"(?P<comment>//[^\n]*|/\*.*?\*/)"
-    r"|(?P<text>'(?:[^'\\\n]|\\.)*'|\"(?:[^\"\\\n]|\\.)*\"|`(?:[^`\\$]|\\.|\$(?!\{)|\$\{[^{}]*\})*`)"
+    r"(?P<comment>//[^\n]*|/\*.*?(?:\*/|\Z))"
+    r"|(?P<text>'(?:[^'\\\n]++|\\.)*+(?:'|$)|\"(?:[^\"\\\n]++|\\.)*+(?:\"|$)"
+    r"|`(?:[^`\\$]++|\\.|\$(?!\{)|\$\{[^{}]*+\})*+(?:`|\Z))"
     r"|(?P<sign>[][(),;=])|(?P<bare>[^\s'\"`\[\](),;=/]+|/)",
-    re.DOTALL,
+    re.DOTALL | re.MULTILINE,
 )
 _NIX = re.compile(
-    r"(?P<comment>#[^\n]*|/\*.*?\*/)"
-    r"|(?P<text>\"(?:[^\"\\$]|\\.|\$(?!\{)|\$\{[^{}]*\})*\""
-    r"|''(?:[^'$]|''['$\\]|'(?!')|\$(?!\{)|\$\{[^{}]*\})*'')"
+    r"(?P<comment>#[^\n]*|/\*.*?(?:\*/|\Z))"
+    r"|(?P<text>\"(?:[^\"\\$]++|\\.|\$(?!\{)|\$\{[^{}]*+\})*+(?:\"|\Z)"
+    r"|''(?:[^'$]++|''['$\\]|'(?!')|\$(?!\{)|\$\{[^{}]*+\})*+(?:''|\Z))"
     r"|(?P<sign>[][();=])|(?P<bare>[^\s\"\[\]();=/]+|/)",
     re.DOTALL,
 )
-_HOLE = re.compile(r"\$\{\s*([\w.-]*)[^{}]*\}")
+_HOLE = re.compile(r"\$\{([^{}]*)\}")
 _ESCAPE = re.compile(r"\\(?:\r?\n|(.))", re.DOTALL)
 _LETTERS = {"n": "\n", "t": "\t", "r": "\r"}
 _STARTS = re.compile(r"(?:.*\.)?(?:spawn\w*|exec\w*|fork|Command|run\w*)")
@@ -94,7 +100,7 @@ class LiteralReader:
                 old = self.names.get(name, view)
                 self.names[name] = view if old is not None and old.text == view.text else None
         at = 0
-        while at < len(self.tokens):
+        while at < len(self.tokens) and self.contents.left > 0:
             at = self._token(at)
         for name, words in self.lists.items():
             program = self.programs.get(name) if name in self.whole else None
@@ -154,7 +160,7 @@ class LiteralReader:
         if at >= len(self.tokens) or self.tokens[at].sign not in ("[", "("):
             return [], at
         parts: list[list[LiteralToken]] = [[]]
-        while end < len(self.tokens):
+        while end < len(self.tokens) and self.contents.spend(4):
             token = self.tokens[end]
             depth += (token.sign in ("[", "(")) - (token.sign in ("]", ")"))
             end += 1
@@ -183,7 +189,7 @@ class LiteralReader:
             return self.view.hole(token.start, token.end).word(place)
         view, quote = token.view, self.view.text[token.start]
         if "${" in view.text and (self.nix or quote == "`"):
-            view = filled(view, _HOLE, lambda match: self.names.get(match[1]))
+            view = filled(view, _HOLE, lambda match: self.names.get(match[1].strip()))
         if "\\" in view.text and not self.view.text.startswith("''", token.start):
             escaped = view
             view = filled(
@@ -195,8 +201,8 @@ class LiteralReader:
 
     def _place(self, at: int, words: list[Word], signed: bool) -> bool:
         """Words of a list: by the name that it is bound to, or behind the program before it."""
-        start = at
-        while start > 0 and self.tokens[start - 1].sign not in (";", "=", "(", ","):
+        start, first = at, max(at - MOST_JOINED, 0)
+        while start > first and self.tokens[start - 1].sign not in (";", "=", "(", ","):
             start -= 1
         sign = self.tokens[start - 1].sign if start else ""
         if sign == "=" and start > 1:
@@ -223,6 +229,6 @@ class LiteralReader:
 
 def read(view: TextView, contents: Contents) -> None:
     """Collect the commands that stand in it; the program of a test starts nothing."""
-    if not _TEST.search(view.name):
+    if not _TEST.search(view.name) and len(view.text) <= LONGEST:
         LiteralReader(view, contents, view.name.endswith(".nix")).run()
     contents.troubles.clear()
