@@ -37,6 +37,8 @@ def prepare() -> None:
     import draftcheck.models.read
     import draftcheck.report.pair  # noqa: F401
 
+    render.template("pair")
+
 
 def answer(run: Run, question: str, token: str = "") -> str:
     """A question and its answer as JSON: html, json (the command's own), code, first, badge."""

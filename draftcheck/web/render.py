@@ -36,10 +36,10 @@ def answer(kind: str, out: str, code: int, lines: Sequence[str]) -> dict[str, An
     if not out.strip():
         first = next((words for word, words in said if word == "error"), FAILED)
         bug = "\n".join(lines) if code == 70 else ""
-        return {"html": _template("error").render(said=said, first=first, bug=bug), "first": first}
+        return {"html": template("error").render(said=said, first=first, bug=bug), "first": first}
     found: Any = json.loads(out, object_hook=lambda entry: SimpleNamespace(**entry))
     values = VALUES[kind](found)
-    html = _template(kind).render(found=found, said=said, **values)
+    html = template(kind).render(found=found, said=said, **values)
     return {"html": html, "first": values["first"], "badge": values.get("badge")}
 
 
@@ -148,5 +148,5 @@ def environment() -> Environment:
     return made
 
 
-def _template(name: str) -> Any:
+def template(name: str) -> Any:
     return environment().get_template(f"{name}.html")
