@@ -101,7 +101,7 @@ def trial(
     prompts: Path | None = None,
     tokens: int = 128,
     temperature: float = 0.0,
-    budget: float | None = None,
+    budget: float | None = 600.0,
     backend: str | None = None,
     device: str | None = None,
     dtype: str | None = None,

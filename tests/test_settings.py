@@ -61,7 +61,7 @@ def test_offline_says_what_is_missing_and_where(
     ],
 )
 def test_redirects_that_are_followed(location: str, there: str) -> None:
-    assert addresses.follow("https://hub.example/a", location, "x", HUB, None) == there
+    assert addresses.follow("https://hub.example/a", location, "x", HUB, {HUB}, None) == there
 
 
 @pytest.mark.parametrize(
@@ -82,7 +82,7 @@ def test_redirects_that_are_followed(location: str, there: str) -> None:
 )
 def test_redirects_that_are_not(location: str) -> None:
     with pytest.raises(ReadError, match="redirected"):
-        addresses.follow("https://hub.example/a", location, "x", HUB, None)
+        addresses.follow("https://hub.example/a", location, "x", HUB, {HUB}, None)
 
 
 def test_a_token_is_bound_to_scheme_host_and_port() -> None:

@@ -239,13 +239,11 @@ def runtime_options(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def say(quiet: bool) -> Callable[[str], None]:
-    """Progress of a measurement, for people who watch; the first line for every log."""
-    lines = 0 if quiet else 1 << 62 if sys.stderr.isatty() else 1
+    """Progress of a measurement, for people who watch; why another engine measures, for logs."""
+    watched = sys.stderr.isatty()
 
     def tell(text: str) -> None:
-        nonlocal lines
-        if lines > 0:
-            lines -= 1
+        if not quiet and (watched or " because " in text):
             click.echo(f"  {text}", err=True)
 
     return tell

@@ -42,7 +42,7 @@ def trial(
     target_model: str | None = None,
     draft_url: str | None = None,
     precision: float = 0.03,
-    budget: float | None = None,
+    budget: float | None = 600.0,
     cost: bool = True,
     verify: bool = False,
     reuse: str | Path | None = None,

@@ -81,6 +81,8 @@ class Hub:
         self.sizes = True
         """Whether lists can be limited by the number of parameters; otherwise that is a bad
         request, and not said which word is meant."""
+        self.sorts = True
+        """Whether it does what sort=… asks for."""
         self.shard_headers = False
         """Whether /safetensors-metadata answers."""
         self.cors = False

@@ -38,7 +38,7 @@ def answer(hub: Hub, request: Request) -> Answer:
     if sort and sort not in SORTS:
         return error(400, "Invalid sort parameter")
     found = [repo for repo in hub.repos.values() if _fits(request, repo)]
-    key = SORTS[sort or "trendingScore"]
+    key = SORTS[sort if sort and hub.sorts else "trendingScore"]
     found.sort(key=lambda repo: repo.id)
     found.sort(key=key, reverse=request.argument("direction", "-1") != "1")
     names = ("id", *asked) if asked else _usual(request)

@@ -143,7 +143,7 @@ DSPARK = {
     "architectures": ["Qwen3DSparkModel"], "markov_rank": 8, "markov_head_type": "vanilla",
 }  # fmt: skip
 ALL_KINDS: list[tuple[str, dict[str, Any], str, dict[str, str | None]]] = [
-    ("eagle3", {}, "eagle3", {"vllm": "0.9.1", "sglang": "0.5.2", "llama.cpp": "b9775"}),
+    ("eagle3", {}, "eagle3", {"vllm": "0.9.1", "sglang": "0.5.2", "llama.cpp": "b9606"}),
     ("dflash", {}, "dflash", {"vllm": "0.20.0", "sglang": "0.5.11", "llama.cpp": "b9831"}),
     ("medusa", {}, "medusa", {"vllm": "0.25.0", "sglang": None}),
     ("dflash", DSPARK, "dspark", {"vllm": "0.25.0", "sglang": "0.5.16", "llama.cpp": "b10163"}),

@@ -19,7 +19,6 @@ from typing import Any
 
 from draftcheck.report.json import SCHEMA_VERSION
 from draftcheck.report.schema import FOLDER
-from draftcheck.values.memory import Fit
 from draftcheck.values.words import Outcome, Reaction, Relation, Severity, Verdict
 
 Shape = dict[str, Any]
@@ -29,7 +28,7 @@ MOST_KEYS = 12
 KEY = re.compile(r"[a-z][a-z0-9_]*")
 WORDS = {
     "verdict": Verdict, "reaction": Reaction, "severity": Severity, "outcome": Outcome,
-    "relation": Relation, "answer": Fit,
+    "relation": Relation,
 }  # fmt: skip
 MEANS = {
     "schema_version": "Changes when a key goes or changes its meaning; new keys do not change it.",

@@ -657,7 +657,8 @@ def own_layers_named(
 def mtp_number_stated(pair: JudgedPair, *, architectures: list[str]) -> CheckOutcome:
     """Fail when a model of these classes states no MTP layers."""
     for side, facts in pair.both:
-        name = needed(facts.config.architectures, f"the {side}'s architecture was not read")[0]
+        named = facts.config.architectures or None
+        name = needed(named, f"the {side}'s architecture was not read")[0]
         if name in architectures and not facts.config.mtp_layers:
             return fail(f"{side} architecture is {name}, without MTP layers")
     return ok("no such class, or with MTP layers")
