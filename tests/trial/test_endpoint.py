@@ -223,7 +223,7 @@ def test_a_server_that_fails_at_once_is_an_error(run: Run, prompts: Path, serve:
     ran = run(*common, "--target-url", fake.url)
     assert ran.code == 3
     assert "connection refused" in ran.err
-    assert run(*common, "--target-url", "localhost:8000").code == 2
+    assert run(*common, "--target-url", "ftp://localhost:8000").code == 2
 
 
 def test_a_busy_server_is_asked_again(run: Run, prompts: Path, serve: Any, written: Any) -> None:
