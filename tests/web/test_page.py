@@ -100,8 +100,9 @@ def test_models_of_the_hub_get_the_commands_json_and_cost_the_same_bytes(
 
 
 def spent(hub: Hub) -> int:
-    """Bytes of answers, less those to names that are being typed."""
-    return sum(entry.body for entry in hub.log if "search=" not in entry.query)
+    """Bytes of answers, less redirects' own lines, and answers to names that are being typed."""
+    told = (entry for entry in hub.log if "search=" not in entry.query)
+    return sum(entry.body for entry in told if entry.status < 300)
 
 
 def hostile(folder: Path) -> Iterator[Path]:
