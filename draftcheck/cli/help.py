@@ -98,7 +98,10 @@ class HelpCommand(click.Command):
 class WholeNumber(click.IntRange):
     """A range whose help names no bounds: nobody comes near them."""
 
-    name = "n"
+    name = "whole number"
+
+    def get_metavar(self, *_: Any, **__: Any) -> str:
+        return "N"
 
     def _describe_range(self) -> str:
         return ""
