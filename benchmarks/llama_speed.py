@@ -37,7 +37,7 @@ LIMIT = 0.10
 CONTEXT, ANSWERS = 256, 6
 FEW, MANY = 10, 20
 """Tokens of two answers: both end with the same short drafts, which their difference takes out."""
-OPTIONS = TrialOptions(tokens=MANY, device="cuda" if "cuda" in sys.argv else "cpu")
+OPTIONS = TrialOptions(tokens=MANY, device="cuda:0" if "cuda" in sys.argv else "cpu")
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +169,7 @@ def compare(pair: tuple[Path, Path]) -> dict[str, Any]:
 
 def main() -> int:
     os.environ["DRAFTCHECK_LLAMA_SERVER"] = sys.argv[1]
-    pairs = ON_A_GPU if OPTIONS.device == "cuda" else PAIRS
+    pairs = ON_A_GPU if OPTIONS.device != "cpu" else PAIRS
     if sys.argv[2:] and sys.argv[2].isdecimal():
         pairs = pairs[: int(sys.argv[2])]
     found = {}

@@ -129,7 +129,8 @@ def main(build: str, arguments: list[str]) -> None:
     if arguments == ["--help"]:
         print(HELP[build])
     elif arguments == ["--list-devices"]:
-        print("Available devices:\n  CUDA0: Toy GPU (1024 MiB, 512 MiB free)")
+        free = os.environ.get("TOY_FREE", "512")
+        print(f"Available devices:\n  CUDA0: Toy GPU (1024 MiB, {free} MiB free)")
     else:
         with Path(__file__).with_name(f"{build}.log").open("a") as log:
             told = [f"{k}={v}" for k, v in os.environ.items() if k.startswith("LLAMA_ARG_")]

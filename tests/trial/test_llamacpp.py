@@ -254,10 +254,12 @@ def test_options_are_spelt_as_the_build_knows_them(
     assert "-ngl 99" in program.lines[0] and "-md" not in program.lines[0]
 
 
+@pytest.mark.parametrize(("free", "loads"), [("0", 3), ("512", 1)])
 def test_a_draft_is_worth_what_llama_servers_passes_take(
-    run: Run, program: Program, few: Path
+    run: Run, program: Program, few: Path, monkeypatch: pytest.MonkeyPatch, free: str, loads: int
 ) -> None:
-    """Two servers alone, one after the other: there is no memory on a GPU for both."""
+    """Two servers, side by side where the GPU has memory for both, one after the other else."""
+    monkeypatch.setenv("TOY_FREE", free)
     ran = run("trial", *PAIR, "--prompts", few, "--tokens", "40", "--format", "json")
     assert ran.code == 0, ran.err
     for row in ran.json["lengths"][1:12]:
@@ -271,7 +273,7 @@ def test_a_draft_is_worth_what_llama_servers_passes_take(
     assert ran.json["costs"].items() >= whose.items()
     assert ran.json["costs"]["spread"] == pytest.approx(0, abs=1e-9)
     longest = [line for line in program.lines if "--spec-draft-n-max 12" in line]
-    assert len(longest) == sum("-md" not in line for line in program.lines[2:]) == 3
+    assert len(longest) == sum("-md" not in line for line in program.lines[2:]) == loads
 
 
 def test_offload_is_what_the_environment_says(

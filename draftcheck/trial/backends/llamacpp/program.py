@@ -36,7 +36,9 @@ TIE = (
     "ctypes.CDLL(None).prctl(1, 15);"  # PR_SET_PDEATHSIG, SIGTERM; kept over exec
     "os.execv(sys.argv[1], sys.argv[1:])"
 )
-LISTED = re.compile(r"^\s+(?P<name>\w+): (?P<what>.+?)(?: \(\d+ MiB.*)?$", re.MULTILINE)
+LISTED = re.compile(
+    r"^\s+(?P<name>\w+): (?P<what>.+?)(?: \(\d+ MiB(?:, (?P<free>\d+) MiB free)?.*)?$", re.MULTILINE
+)
 
 
 class OptionSpellings(RuleRow, frozen=True):
@@ -105,10 +107,19 @@ class LlamaProgram:
     def help(self) -> str:
         return self._say("--help")
 
+    @cached_property
+    def _devices(self) -> list[re.Match[str]]:
+        return [*LISTED.finditer(self._say("--list-devices").partition("devices:")[2])]
+
     def device(self) -> str:
         """What it computes on when it is left to choose."""
-        found = LISTED.search(self._say("--list-devices").partition("devices:")[2])
+        found = next(iter(self._devices), None)
         return f"{found['name']} ({found['what'].strip()})" if found else "cpu"
+
+    def room(self) -> int:
+        """Bytes that were free on that device; 0: not told."""
+        found = next(iter(self._devices), None)
+        return int(found["free"] or 0) << 20 if found else 0
 
     def option(self, meaning: str, value: str) -> list[str]:
         """An option as this build spells it; an error when it has none for that."""
