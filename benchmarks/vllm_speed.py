@@ -1,6 +1,6 @@
 """What passes take in vLLM: plain and speculating, by draft length and by sequences at once.
 
-    python -m benchmarks.vllm_speed 8b:-:0 8b:eagle3:1,2,4,8 8b:shallow:2,4 [--json FILE]
+    python -m benchmarks.vllm_speed 8b:-:0 8b:eagle3:1,2,4,8 14b:thin:2,4 [--json FILE]
 
 TARGET:DRAFT:LENGTHS, shapes below; "-" drafts nothing. All models have random weights (vLLM's
 "dummy" format, nothing is read from disk; an EAGLE-3 head is written, so that vLLM sees that it has
@@ -58,11 +58,14 @@ SHAPES = {
     "deep": shape(LLAMA, 2048, 8192, 16, 32, 8, tie_word_embeddings=True),
     "eagle3": shape(LLAMA, 4096, 14336, 1, 32, 8, draft_vocab_size=32000,
                     architectures=["LlamaForCausalLMEagle3"]),
+    "head14b": shape(QWEN, 5120, 17408, 1, 40, 8, draft_vocab_size=32000,
+                     architectures=["LlamaForCausalLMEagle3"], model_type="llama"),
     "14b": shape(QWEN, 5120, 17408, 40, 40, 8),
     "0.6b": shape(QWEN, 1024, 3072, 28, 16, 8, head_dim=128, tie_word_embeddings=True),
+    "thin": shape(QWEN, 2560, 9728, 6, 20, 4, head_dim=128, tie_word_embeddings=True),
     "tiny": shape(LLAMA, 128, 256, 2, 4, 2, vocab_size=1000),
 }  # fmt: skip
-METHODS = {"eagle3": "eagle3"}
+METHODS = {"eagle3": "eagle3", "head14b": "eagle3"}
 LOADS = (1, 4, 16, 64)
 PROMPT, TOKENS, ROUNDS = 256, 104, 3
 SKIPPED, BLOCK = 8, 8
@@ -77,12 +80,11 @@ SPARE = 1.5
 """Of the cache: with less, sequences wait for each other."""
 
 
-def write_head(folder: Path) -> None:
+def write_head(folder: Path, said: dict[str, Any]) -> None:
     """Random tensors of an EAGLE-3 head, under the names of published ones."""
     import torch
     from safetensors.torch import save_file
 
-    said = SHAPES["eagle3"]
     hidden, inner = said["hidden_size"], said["intermediate_size"]
     kv, ids = said["num_key_value_heads"] * said["head_dim"], said["draft_vocab_size"]
     sizes = {"fc": (hidden, 3 * hidden), "lm_head": (ids, hidden),
@@ -309,8 +311,9 @@ def main() -> int:
         for name, config in SHAPES.items():
             (folder / name).mkdir()
             (folder / name / "config.json").write_text(json.dumps(config))
-        if any(":eagle3:" in name for name in names):
-            write_head(folder / "eagle3")
+        for head in METHODS:
+            if any(f":{head}:" in name for name in names):
+                write_head(folder / head, SHAPES[head])
         while names and time.time() - began < said.seconds:
             engines = [Engine(name, folder) for name in names[: said.together]]
             del names[: said.together]
