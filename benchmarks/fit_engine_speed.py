@@ -33,6 +33,7 @@ LAUNCH_US = 6.0
 OF_PASSES = ("bandwidth", "flops", "layer_us", "pass_us", "token_us", "eager_layer_us")
 OF_DRAFTING = ("gap_us", "waits_us", "cpu_us", "step_us", "layer_us")
 ROUNDS = 60
+RATES = (0.5, 0.65, 0.8, 0.9)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,14 +102,21 @@ class EngineModel:
             assert rows is not None
             self.passes, self.drafting[method] = rows
 
-    def seconds(self, cell: TimedCell) -> float:
+    def _made(self, cell: TimedCell) -> EnginePasses:
         method = METHODS.get(cell.draft, "draft_model")
         draft = work(cell.target if cell.draft == "-" else cell.draft)
-        made = EnginePasses("vllm", self.version, self.passes, self.drafting[method], self.gpu,
+        return EnginePasses("vllm", self.version, self.passes, self.drafting[method], self.gpu,
                             work(cell.target), draft, launch=cell.launch)  # fmt: skip
+
+    def seconds(self, cell: TimedCell) -> float:
+        made = self._made(cell)
         if cell.draft == "-":
             return made.plain(cell.sequences)
         return made.speculating(cell.sequences, cell.length)
+
+    def spread(self, cell: TimedCell) -> float:
+        """Half the interval that is printed with a speed-up."""
+        return self._made(cell).spread(cell.sequences, cell.length)
 
     def error(self, found: list[TimedCell]) -> float:
         return sum(math.log(self.seconds(cell) / cell.seconds) ** 2 for cell in found)
@@ -167,7 +175,7 @@ def main() -> int:
         model.fit(fitted)
         print(model.constants())
     plain = {(cell.target, cell.sequences): cell for cell in found if cell.draft == "-"}
-    costs, gains = [], []
+    costs, gains, covered, signs = [], [], [], []
     for cell in found:
         off = model.seconds(cell) / cell.seconds - 1
         costs.append(abs(off))
@@ -177,11 +185,19 @@ def main() -> int:
         if beside is not None and cell is not beside:
             ratio = model.seconds(beside) / model.seconds(cell) / (beside.seconds / cell.seconds)
             gains.append(abs(ratio - 1))
+            covered.append(abs(ratio - 1) <= model.spread(cell))
+            for rate in RATES:
+                tokens = sum(rate**i for i in range(cell.length + 1))
+                real = tokens * beside.seconds / cell.seconds
+                if abs(real - 1) > 0.05:
+                    signs.append((real > 1) == (real * ratio > 1))
             words += f", speed-up {ratio - 1:+.0%}"
         print(words + ("" if cell in fitted else "  (not fitted)"))
     print(*own(said.files), sep="\n")
     print(f"passes within 15 %: {sum(x <= 0.15 for x in costs)} of {len(costs)};"
-          f" speed-ups within 10 %: {sum(x <= 0.1 for x in gains)} of {len(gains)}")  # fmt: skip
+          f" speed-ups within 10 %: {sum(x <= 0.1 for x in gains)} of {len(gains)},"
+          f" within the interval printed: {sum(covered)};"
+          f" pays or not, at rates {RATES}: {sum(signs)} of {len(signs)} right")  # fmt: skip
     return 0
 
 
