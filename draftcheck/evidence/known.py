@@ -7,9 +7,8 @@ up: each stands for itself, with its source.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import TypeVar, get_args
+from typing import get_args
 
 from draftcheck import versions
 from draftcheck.errors import UsageError
@@ -22,7 +21,6 @@ from draftcheck.rulebook import book
 
 TAKES = {"draft_model": "full", "p-eagle": "peagle", "pard": "full"}
 """Methods whose drafts the rulebook calls otherwise."""
-R = TypeVar("R", PublishedFigure, PublishedPair)
 REFUSES = {"refuses", "crashes", "unknown"}
 WITHOUT_FILES = {"always", "draft_is_full_model"}
 """Checks whose outcome for a head is known before a file of it is read."""
@@ -67,17 +65,7 @@ class KnownWay:
         return list(found.values())
 
     def best(self, work: str | None) -> PublishedFigure | None:
-        """The figure to show first: of this work, chains, seen in the source, the longest."""
-        fitting = [
-            row for row in self.figures
-            if row.length is not None and row.work != "random" and work in (None, row.work)
-        ]  # fmt: skip
-        return max(fitting, key=_weight, default=None)
-
-
-def _weight(row: PublishedFigure) -> tuple[bool, bool, float]:
-    assert row.length is not None
-    return (not row.tree, not row.second_hand, row.length.middle)
+        return published.best(self.figures, work)
 
 
 def ways(
@@ -98,19 +86,14 @@ def ways(
         one.targets.add(of)
         return one
 
-    for pair in _holding(published.pairs, target):
+    for pair in published.holding(published.pairs, target):
         if (how := target.match(pair.target)) and _asked(pair.draft, pair.method, draft):
             way(published.repo(pair.draft), pair.method, how, pair.target).pairs.append(pair)
-    for row in _holding(published.figures, target):
+    for row in published.holding(published.figures, target):
         if (how := target.match(row.target)) and _asked(row.who, row.method, draft):
             way(published.repo(row.who), row.method, how, row.target).figures.append(row)
     kept = [one for one in found.values() if engine is None or _runs_in(one, engine)]
     return sorted(kept, key=lambda one: _order(one, target.own, work))
-
-
-def _holding(read: Callable[[str], tuple[R, ...]], model: ModelNames) -> Iterable[R]:
-    """Rows that hold one of a model's names somewhere."""
-    return dict.fromkeys(row for stem in model.stems for row in read(stem))
 
 
 def profile(found: list[KnownWay]) -> SpeculationProfile:
@@ -136,19 +119,6 @@ def profile(found: list[KnownWay]) -> SpeculationProfile:
 
 def _weight_by_position(row: PublishedFigure) -> tuple[bool, float]:
     return (not row.second_hand, sum(row.by_position))
-
-
-def best_figure(target: ModelNames, draft: ModelNames | None) -> PublishedFigure | None:
-    """The best figure of a pair; of the target's own layers without a draft."""
-    return KnownWay(OWN, "", "id", figures=list(figures_of(target, draft))).best(None)
-
-
-def figures_of(target: ModelNames, draft: ModelNames | None) -> Iterator[PublishedFigure]:
-    """Of a pair, or of the target's own layers."""
-    for row in _holding(published.figures, target):
-        same = row.draft == OWN if draft is None else row.draft and draft.match(row.draft)
-        if same and target.match(row.target):
-            yield row
 
 
 def _asked(who: str, method: str, draft: str | None) -> bool:

@@ -8,10 +8,12 @@ passes that came so far), as the row says. A draft length is without the target'
 from __future__ import annotations
 
 import re
-from typing import Annotated, Literal
+from collections.abc import Callable, Iterable, Iterator
+from typing import Annotated, Literal, TypeVar
 
 import msgspec
 
+from draftcheck.evidence.matching import ModelNames
 from draftcheck.rulebook import files
 from draftcheck.rulebook.files import RuleRow, Text
 
@@ -42,6 +44,10 @@ class Figure(msgspec.Struct, frozen=True):
     @property
     def middle(self) -> float:
         return self.low if self.high is None else (self.low + self.high) / 2
+
+    @property
+    def words(self) -> str:
+        return {"~": "about ", ">": "at least "}.get(self.text[0], "") + self.text.lstrip("~>=")
 
 
 def figure(text: str) -> Figure | None:
@@ -103,6 +109,16 @@ class PublishedFigure(RuleRow, frozen=True):
     def who(self) -> str:
         return self.draft or self.draft_said
 
+    @property
+    def words(self) -> str:
+        """2.60 tokens per pass on MT-Bench with 3 drafted (thinking off)."""
+        told = f"{self.length.words} tokens per pass" if self.length else f"{self.rate} accepted"
+        on = f" on {self.dataset}" if self.dataset else ""
+        drafted = f" with {self.tokens} drafted" if self.tokens else ""
+        more = ["tree"] * bool(self.tree) + [f"thinking {self.thinking}"] * bool(self.thinking)
+        rest = ", ".join(more + ["second-hand"] * self.second_hand)
+        return f"{told}{on}{drafted}" + (f" ({rest})" if rest else "")
+
 
 class PublishedPair(RuleRow, frozen=True):
     """What a publisher or an engine's makers give as a pair."""
@@ -129,6 +145,9 @@ class PublishedPair(RuleRow, frozen=True):
         return {engine: version for engine, _, version in parts}
 
 
+R = TypeVar("R", PublishedFigure, PublishedPair)
+
+
 class LeftOut(RuleRow, frozen=True):
     """A row that was collected and is of no use here."""
 
@@ -149,6 +168,28 @@ def pairs(text: str = "") -> tuple[PublishedPair, ...]:
 
 def left_out() -> tuple[LeftOut, ...]:
     return files.read_table("evidence/left-out", LeftOut)
+
+
+def holding(read: Callable[[str], tuple[R, ...]], model: ModelNames) -> Iterable[R]:
+    """Rows that hold one of a model's names somewhere."""
+    return dict.fromkeys(row for stem in model.stems for row in read(stem))
+
+
+def figures_of(target: ModelNames, draft: ModelNames | None) -> Iterator[PublishedFigure]:
+    """Of a pair, or of the target's own layers."""
+    for row in holding(figures, target):
+        same = row.draft == OWN if draft is None else row.draft and draft.match(row.draft)
+        if same and target.match(row.target):
+            yield row
+
+
+def best(rows: Iterable[PublishedFigure], work: str | None = None) -> PublishedFigure | None:
+    """The figure to show first: of this work, chains, seen in the source, the longest."""
+    fitting = [
+        (not row.tree, not row.second_hand, length.middle, row) for row in rows
+        if (length := row.length) and row.work != "random" and work in (None, row.work)
+    ]  # fmt: skip
+    return max(fitting, key=lambda one: one[:3])[3] if fitting else None
 
 
 def repo(draft: str) -> str:

@@ -7,9 +7,8 @@ from typing import Literal
 
 import msgspec
 
-from draftcheck.evidence.known import figures_of
 from draftcheck.evidence.matching import ModelNames, plain
-from draftcheck.evidence.published import PublishedFigure
+from draftcheck.evidence.published import PublishedFigure, figures_of
 from draftcheck.rulebook import files
 from draftcheck.rulebook.files import RuleRow, Text
 

@@ -44,9 +44,7 @@ def _text(report: GateReport, verbose: bool) -> str:
         word = click.style(str(setup.verdict), fg=COLOURS[setup.verdict])
         blocks.append(f"{_where(setup.place)}: {word}: {safe(_setup_words(setup), 1000)}")
         if (row := _published(setup)) is not None:
-            from draftcheck.report.known import figure_words
-
-            blocks[-1] += "\n" + wrapped("  published   ", f"{figure_words(row)} ({row.source})")
+            blocks[-1] += "\n" + wrapped("  published   ", f"{row.words} ({row.source})")
     return "\n\n".join(blocks)
 
 

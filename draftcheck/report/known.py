@@ -14,7 +14,6 @@ from draftcheck.evidence.profiles import SpeculationProfile
 from draftcheck.evidence.published import (
     NO_DRAFT,
     OWN,
-    Figure,
     LeftOut,
     PublishedFigure,
     figure,
@@ -58,23 +57,12 @@ def answer(found: KnownAnswer) -> str:
     first = found.ways[0]
     best = first.best(found.work)
     named = f"{NAMED.get(first.draft, first.draft)} ({first.method})"
-    figures = f": {figure_words(best)}" if best is not None else ""
+    figures = f": {best.words}" if best is not None else ""
     if found.draft is not None:
         return safe(f"{of}{figures or ': named as a pair, no acceptance published'}")
     count = len(found.ways)
     told = f"{count} {plural(count, 'way')} known" if count > 1 else "one way known"
     return safe(f"{of}: {told}, first {named}{figures}")
-
-
-def figure_words(row: PublishedFigure) -> str:
-    """2.60 tokens per pass on MT-Bench with 3 drafted (vLLM CI)."""
-    length = row.length
-    told = f"{_number(length)} tokens per pass" if length else f"{row.rate} accepted"
-    on = f" on {row.dataset}" if row.dataset else ""
-    drafted = f" with {row.tokens} drafted" if row.tokens else ""
-    more = ["tree"] * bool(row.tree) + ([f"thinking {row.thinking}"] if row.thinking else [])
-    rest = ", ".join(more + ["second-hand"] * row.second_hand)
-    return f"{told}{on}{drafted}" + (f" ({rest})" if rest else "")
 
 
 def usual_lines(found: UsualRange | None) -> Iterator[str]:
@@ -100,10 +88,6 @@ def usual_json(found: UsualRange | None) -> dict[str, Any] | None:
         "figures": [row.id for row in found.figures],
         "causes": [picked(cause, "text", "fix") for cause in found.causes],
     }
-
-
-def _number(found: Figure) -> str:
-    return {"~": "about ", ">": "at least "}.get(found.text[0], "") + found.text.lstrip("~>=")
 
 
 def _text(found: KnownAnswer) -> str:
@@ -141,7 +125,7 @@ def _lines(found: KnownAnswer) -> Iterator[str]:
 
 def _row(way: KnownWay) -> tuple[str, ...]:
     best = [way.best(work) for work in WORKS]
-    cells = [_number(row.length) if row is not None and row.length else "" for row in best]
+    cells = [row.length.words if row is not None and row.length else "" for row in best]
     drafted = {row.tokens for row in best if row is not None and row.tokens}
     drafted |= {pair.tokens for pair in way.pairs if pair.tokens} if not drafted else set()
     span = [str(n) for n in (min(drafted), max(drafted))] if drafted else []
@@ -167,7 +151,7 @@ def _way(way: KnownWay) -> Iterator[str]:
             yield wrapped("    but ", safe(one.refused), hang=8)
     for row in way.figures[:FEW]:
         where = ", ".join(word for word in (row.engine, row.version, row.hardware) if word)
-        speedup = f", {_number(made)}x" if (made := figure(row.speedup or "")) else ""
+        speedup = f", {made.words}x" if (made := figure(row.speedup or "")) else ""
         where = f"; {where}" if where else ""
         yield wrapped("  ", safe(f"{_said(row)}{speedup}{where} ({row.source})"), hang=4)
     if len(way.figures) > FEW:
@@ -176,7 +160,7 @@ def _way(way: KnownWay) -> Iterator[str]:
 
 def _said(row: PublishedFigure) -> str:
     if row.length or row.rate:
-        return figure_words(row)
+        return row.words
     on = f" on {row.dataset}" if row.dataset else ""
     return f"speed-up{on}" + (f" with {row.tokens} drafted" if row.tokens else "")
 

@@ -13,7 +13,7 @@ from draftcheck.recommend.methods import RankedMethod
 from draftcheck.recommend.ranking import RankedDraft, nbytes
 from draftcheck.recommend.run import Recommendation
 from draftcheck.report.json import HEAD, dumps, picked
-from draftcheck.report.known import figure_json, figure_words
+from draftcheck.report.known import figure_json
 from draftcheck.report.layout import fenced, indented, padded, plural, table_row, wrapped
 from draftcheck.report.pair import model
 from draftcheck.report.safe import md, safe
@@ -110,7 +110,7 @@ def method_words(row: RankedMethod) -> str:
     if row.known_by == "published":
         figure = row.published
         named = f"named by {', '.join(named_by(row))}" if named_by(row) else ""
-        return f"published, {figure_words(figure)}" if figure is not None else named or "published"
+        return f"published, {figure.words}" if figure is not None else named or "published"
     if row.break_even is not None:
         return f"modelled, pays from {row.break_even:.0%} acceptance on"
     return "nothing measured or published"

@@ -187,9 +187,7 @@ def _vocabulary(comparison: Comparison) -> str:
         lines.insert(0, f"  vocabulary  {words} (rows {sizes}{differing})")
         lines.append(f"  draft       {_model(comparison.draft)}")
     if (row := published(comparison)) is not None:
-        from draftcheck.report.known import figure_words
-
-        lines.append(wrapped("  published   ", f"{figure_words(row)} ({row.source})"))
+        lines.append(wrapped("  published   ", f"{row.words} ({row.source})"))
     return "\n".join(lines)
 
 
@@ -203,9 +201,9 @@ def published_of(target: ModelNames, draft: ModelNames | None) -> PublishedFigur
     # Most pairs are not in the tables, and pay nothing for what reads them: org/name, org/by_name.
     if not files.holds("evidence/acceptance", *(f"{at}{s}" for s in target.stems for at in "/_")):
         return None
-    from draftcheck.evidence.known import best_figure
+    from draftcheck.evidence import published as rows
 
-    return best_figure(target, draft)
+    return rows.best(rows.figures_of(target, draft))
 
 
 def _model(facts: ModelFacts) -> str:
