@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -33,7 +34,8 @@ WHOLE = {"F64", "F32", "F16", "BF16", "I64", "I32", "I16", "BOOL"}
 """Types of weights that are not quantised, and of tables of ids."""
 GONE = "FIL001"
 """The rule about options that the newest versions no longer have."""
-THINKING = ("thinking", "reasoning mode", "non-thinking")
+THINKING = re.compile(r"(?<![\w/.-])(non-|enable_)?thinking(?![\w/])(?!-\w)|reasoning mode", re.I)
+"""In a sentence or as a setting: inside a model's name it says nothing about the head."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,7 +218,7 @@ class PublishChecks:
         # A target whose template has no such switch has one mode, and nothing to say about it.
         facts = self.target.facts
         one_mode = facts is not None and facts.tokenizer.thinking_switch is False
-        if not one_mode and not any(word in card.text.lower() for word in THINKING):
+        if not one_mode and not THINKING.search(card.text):
             yield _found("PUB011", "the word thinking is not on the card")
 
     def _licence(self, card: ModelCard) -> Iterator[Finding]:

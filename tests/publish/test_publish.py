@@ -219,6 +219,9 @@ def test_the_mode_is_asked_for_where_the_target_has_two(publish: Publish, tmp_pa
     template = {"chat_template": "{% if enable_thinking %}a{% endif %}"}
     file.write_text(json.dumps(json.loads(file.read_text()) | template))
     assert rules(publish(card, target=target)) == ["PUB011"]
+    named = card + "\nFor org/Big-Thinking-2507 and Big-4B-Thinking.\n"
+    assert rules(publish(named, target=target)) == ["PUB011"]
+    assert rules(publish(card + "\nTrained in non-thinking mode.\n", target=target)) == []
     assert rules(publish(target=target)) == []
 
 
