@@ -210,12 +210,16 @@ def type_listed(
     containing: dict[str, str] | None = None,
     with_mtp_layers: dict[str, str] | None = None,
     whole: bool = False,
+    backends: dict[str, str] | None = None,
 ) -> CheckOutcome:
     """Fail when this version lists that side's model_type or first architecture.
 
     containing: the name as a part of model_type; with_mtp_layers: only where such layers are;
-    whole: the class of the whole model decides, so a text part that is listed alone is unknown.
+    whole: the class of the whole model decides, so a text part that is listed alone is unknown;
+    backends: in these versions the list is that of targets quantised this way; others run on
+    another backend, whose list is not known here.
     """
+    backend = next((b for b in backends or {} if is_listed(b, backends or {}, pair.setup)), None)
     config = pair.model(side).config
     if config.model_type is None and config.architectures is None:
         return unknown(f"the {side}'s model_type was not read")
@@ -227,7 +231,10 @@ def type_listed(
                 return unknown(f"{side} model_type is {whole_type(config)} around {name}")
             return fail(f"{side} model_type is {name}")
     if is_listed(name := _architecture(config), architectures or {}, pair.setup):
-        return fail(f"{side} architecture is {name}")
+        words = f"{side} architecture is {name}"
+        if backend and quant_method(pair.target) != backend:
+            return unknown(f"{words}; the target is not {backend}: another backend runs it")
+        return fail(words)
     if is_listed(config.model_type, with_mtp_layers or {}, pair.setup) and config.mtp_layers:
         return fail(f"{side} model_type is {config.model_type} with {config.mtp_layers} MTP layers")
     return ok(f"{side} model_type is {config.model_type}")

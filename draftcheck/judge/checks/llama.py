@@ -307,17 +307,24 @@ def _listed(name: str, table: str, words: str, setup: EngineSetup) -> CheckOutco
 
 
 def llama_mistaken_head(
-    pair: JudgedPair, *, kinds: list[str], layers: int = 0, from_anchor: bool = False
+    pair: JudgedPair,
+    *,
+    kinds: list[str],
+    layers: int = 0,
+    from_anchor: bool = False,
+    unless: list[str] | None = None,
 ) -> CheckOutcome:
     """Fail when the draft is of one of these kinds (and names so many layers).
 
-    from_anchor: only heads that predict the next token at the last known one.
+    from_anchor: only heads that predict the next token at the last known one; unless: not those
+    of these classes, or with these keys in their GGUF file.
     """
     role, head = needed(pair.drafter.role, UNTOLD), _written(pair).drafter.head
-    if role not in kinds:
+    keys = pair.drafter.gguf.keys if pair.drafter.gguf is not None else {}
+    marks = {*keys, *(pair.drafter.config.architectures or ())}
+    if role not in kinds or marks & set(unless or ()):
         return ok(f"the draft is: {role}")
     if from_anchor:
-        keys = pair.drafter.gguf.keys if pair.drafter.gguf is not None else {}
         stated = keys.get("dflash.sample_from_anchor", ("", None))[1]
         inner = head is not None and head.block_drafts != head.block_size
         if not (not inner if stated is None else stated):

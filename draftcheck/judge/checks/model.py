@@ -425,6 +425,8 @@ def folder_head_is_needed(pair: JudgedPair) -> CheckOutcome:
         return not_applicable("the draft is a gguf")
     needed(target.role, "whether the target has MTP layers was not read")
     promised = target.head.mtp_promised if target.head is not None else 0
+    if target.gguf is None and target.head is not None:  # the converter counts what is there
+        promised = promised or target.head.mtp_present
     words = f"the target promises {promised or 'no'} MTP layers"
     return fail(words) if promised else ok(words)
 
