@@ -329,10 +329,12 @@ def keeps_recurrent_state(
     able: dict[str, str],
     side: str = "target",
     unless: list[str] | None = None,
+    read: list[str] | None = None,
 ) -> CheckOutcome:
     """Fail when that side keeps a recurrent state and the target is of no type excepted here.
 
-    unless: types of that side that another rule speaks of.
+    unless: types of that side that another rule speaks of; read: the types whose kind of state
+    the engine was read for.
     """
     config = pair.model(side).config
     if whole_type(config) in (unless or ()):
@@ -340,8 +342,9 @@ def keeps_recurrent_state(
     if not needed(config.recurrent, f"whether the {side} has recurrent layers was not read"):
         return ok(f"no recurrent layers in the {side}")
     words = f"the {side} has recurrent layers, model_type {whole_type(config)}"
-    excepted = is_listed(whole_type(pair.target.config), able, pair.setup)
-    return ok(words) if excepted else fail(words)
+    if is_listed(whole_type(pair.target.config), able, pair.setup):
+        return ok(words)
+    return fail(words) if read is None or whole_type(config) in read else unknown(words)
 
 
 def target_recurrent_not_read(pair: JudgedPair) -> CheckOutcome:
