@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
-from draftcheck.judge.checks.listed import is_listed, quant_method, target_type_known, whole_type
+from draftcheck.judge.checks.listed import (
+    in_window,
+    is_listed,
+    quant_method,
+    target_type_known,
+    whole_type,
+)
 from draftcheck.judge.checks.outcomes import (
     UNTOLD,
     applies,
@@ -69,6 +75,7 @@ def draft_context(
     unstated: int | None = None,
     served_at_most: int | None = None,
     target_quantized: str | None = None,
+    yarn_named: str | None = None,
 ) -> CheckOutcome:
     """Fail when the draft's window is shorter than the length that will be served.
 
@@ -76,18 +83,20 @@ def draft_context(
     (not where the config names the original length); target_rope: the same for the target, where
     that differs; first: names in config.json that count before the usual one; unstated: what a
     config without a length comes to; served_at_most: where no context is asked for;
-    target_quantized: only asked of such targets.
+    target_quantized: only asked of such targets; yarn_named: versions that name the original length
+    of yarn themselves.
     """
     if target_quantized is not None:
         needed(pair.target.config.model_type, "the target's config was not read")
         if (name := quant_method(pair.target)) != target_quantized:
             return not_applicable(f"target quant_method is {name or 'none'}")
     unread = "a context length was not read"
-    draft = needed(_window(pair.drafter, rope, first, unstated), unread)
+    yarn = yarn_named is not None and in_window(yarn_named, pair.setup)
+    draft = needed(_window(pair.drafter, rope, first, unstated, yarn), unread)
     if asked := pair.setup.context:
         words = f"draft {draft:,} tokens, served {asked:,} (--context)"
         return fail(words) if draft < asked else ok(words)
-    served = needed(_window(pair.target, target_rope or rope, first, unstated), unread)
+    served = needed(_window(pair.target, target_rope or rope, first, unstated, yarn), unread)
     where = "the target's own window"
     if served_at_most is not None and served > served_at_most:
         served, where = served_at_most, "unless more is asked for"
@@ -96,14 +105,16 @@ def draft_context(
 
 
 def _window(
-    facts: ModelFacts, rope: str, first: list[str] | None = None, unstated: int | None = None
+    facts: ModelFacts, rope: str, first: list[str] | None, unstated: int | None, yarn: bool
 ) -> int | None:
     config = facts.config
     sizes = (config.sizes.get(name) for name in first or ())
     length = next((size for size in sizes if isinstance(size, int)), None)
     if length is None and unstated is not None and config.context is None and config.model_type:
         return unstated
-    named = "original_max_position_embeddings" in (config.rope_scaling or {})
+    scaling = config.rope_scaling or {}
+    named = "original_max_position_embeddings" in scaling
+    named = named or (yarn and "yarn" in (scaling.get("rope_type"), scaling.get("type")))
     if rope == "plain" or (rope == "unless-original" and named):
         return length or config.context
     if length and config.context and config.scaled_context:
