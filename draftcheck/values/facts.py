@@ -99,7 +99,7 @@ class ConfigFacts:
     mrope: bool | None = None
     """Rotary positions in several dimensions (vision models)."""
     positions: str | None = None
-    """rope, learned, alibi, none …"""
+    """rope, learned, alibi, sinusoidal …"""
     remote_code: bool | None = None
     mtp_layers: int | None = None
     """Multi-token-prediction layers that the config promises."""

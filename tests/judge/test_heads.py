@@ -559,3 +559,11 @@ def test_a_gguf_that_holds_nothing_but_mtp_layers(tmp_path: Path, run: Run) -> N
     model = facts.read(parse(str(path)))
     assert model.role == "mtp" and model.head is not None
     assert (model.head.mtp_promised, model.head.mtp_present) == (1, 1)
+
+
+@pytest.mark.parametrize("name", ["fc_norm", "use_aux_norm"])
+def test_norms_of_states_have_two_names(name: str, target: Path, run: Run) -> None:
+    path = head(target.parent / "head", {**EAGLE3, name: True})
+    args = ("pair", target, path, "--method", "EAGLE3", "--engine")
+    assert "SGL125" in run(*args, "sglang@0.5.11").out
+    assert "SGL125" not in run(*args, "sglang@0.5.12").out

@@ -410,3 +410,12 @@ def test_hub_cache_snapshot_is_a_folder(tmp_path: Path) -> None:
         file.rename(repo / "blobs" / file.name)
         (snapshot / file.name).symlink_to(f"../../blobs/{file.name}")
     assert read(snapshot).tokenizer.length == 260
+
+
+@pytest.mark.parametrize(("kind", "positions"), [("gpt2", "learned"), ("xglm", "sinusoidal")])
+def test_only_learned_positions_end(kind: str, positions: str, tmp_path: Path, run: Run) -> None:
+    target = make.folder(tmp_path / "target", max_position_embeddings=4096)
+    draft = make.folder(tmp_path / "draft", model_type=kind, max_position_embeddings=32)
+    assert read(draft).config.positions == positions
+    said = run("pair", target, draft, "--engine", "transformers@5.22.2", "--method", "generate")
+    assert ("TRF006" in said.out) is (kind == "gpt2")

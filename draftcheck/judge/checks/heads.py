@@ -166,12 +166,14 @@ def head_layers_in_range(
     beyond: int,
     unchecked: str | None = None,
     next_layer: dict[str, str] | None = None,
+    looped: dict[str, str] | None = None,
 ) -> CheckOutcome:
     """Fail when the head names a layer that the target does not have.
 
     beyond: how many numbers after the last layer the engine still understands; unchecked: a list
     of this name is not compared, and what follows was not found out; next_layer: classes of heads
-    for which these versions read the layer after the one that is named.
+    for which these versions read the layer after the one that is named; looped: classes of targets
+    that run their layers several times, and count each time.
     """
     head = head_of(pair)
     name = (pair.drafter.config.architectures or (None,))[0]
@@ -184,9 +186,13 @@ def head_layers_in_range(
     own = (target.gguf and target.head and target.head.mtp_promised) or 0
     layers = needed(target.config.layers, unread) - own
     words = f"the head reads layer {highest} (from 0), the target has {layers} layers"
-    if unchecked is not None and head.aux_key == unchecked and highest >= layers + beyond:
+    if highest < layers + beyond:
+        return ok(words)
+    if unchecked is not None and head.aux_key == unchecked:
         return unknown(f"{words}; {unchecked} is not compared with it")
-    return fail(words) if highest >= layers + beyond else ok(words)
+    if is_listed((target.config.architectures or (None,))[0], looped or {}, pair.setup):
+        return unknown(f"{words}, which it may run several times")
+    return fail(words)
 
 
 def head_architecture_known(pair: JudgedPair, *, known: dict[str, str]) -> CheckOutcome:
@@ -428,11 +434,15 @@ def head_norm_before_fc(pair: JudgedPair, *, forms: dict[str, str]) -> CheckOutc
     return ok(words) if in_window(since, pair.setup) else fail(words)
 
 
-def head_fc_norms(pair: JudgedPair) -> CheckOutcome:
-    """Fail when the head norms each hidden state before fc."""
+def head_fc_norms(pair: JudgedPair, *, known: dict[str, str]) -> CheckOutcome:
+    """Fail when the head norms each hidden state before fc and its class does not, here."""
     head = head_of(pair)
     needed(head.declared, "fc_norm was not read")
-    return fail("fc_norm is true") if head.fc_norm else ok("no norms before fc")
+    if not head.fc_norm:
+        return ok("no norms before fc")
+    name = needed((pair.drafter.config.architectures or (None,))[0], "architecture was not read")
+    words = f"the head has a norm for each state, its architecture is {name}"
+    return ok(words) if is_listed(name, known, pair.setup) else fail(words)
 
 
 def head_norms_residual(pair: JudgedPair) -> CheckOutcome:

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
-from draftcheck.judge.checks.listed import is_listed, quant_method, target_type_known, whole_type
+from draftcheck.judge.checks.listed import (
+    in_window,
+    is_listed,
+    quant_method,
+    target_type_known,
+    whole_type,
+)
 from draftcheck.judge.checks.outcomes import (
     UNTOLD,
     applies,
@@ -69,6 +75,7 @@ def draft_context(
     unstated: int | None = None,
     served_at_most: int | None = None,
     target_quantized: str | None = None,
+    yarn_named: str | None = None,
 ) -> CheckOutcome:
     """Fail when the draft's window is shorter than the length that will be served.
 
@@ -76,18 +83,20 @@ def draft_context(
     (not where the config names the original length); target_rope: the same for the target, where
     that differs; first: names in config.json that count before the usual one; unstated: what a
     config without a length comes to; served_at_most: where no context is asked for;
-    target_quantized: only asked of such targets.
+    target_quantized: only asked of such targets; yarn_named: versions that name the original length
+    of yarn themselves.
     """
     if target_quantized is not None:
         needed(pair.target.config.model_type, "the target's config was not read")
         if (name := quant_method(pair.target)) != target_quantized:
             return not_applicable(f"target quant_method is {name or 'none'}")
     unread = "a context length was not read"
-    draft = needed(_window(pair.drafter, rope, first, unstated), unread)
+    yarn = yarn_named is not None and in_window(yarn_named, pair.setup)
+    draft = needed(_window(pair.drafter, rope, first, unstated, yarn), unread)
     if asked := pair.setup.context:
         words = f"draft {draft:,} tokens, served {asked:,} (--context)"
         return fail(words) if draft < asked else ok(words)
-    served = needed(_window(pair.target, target_rope or rope, first, unstated), unread)
+    served = needed(_window(pair.target, target_rope or rope, first, unstated, yarn), unread)
     where = "the target's own window"
     if served_at_most is not None and served > served_at_most:
         served, where = served_at_most, "unless more is asked for"
@@ -96,14 +105,16 @@ def draft_context(
 
 
 def _window(
-    facts: ModelFacts, rope: str, first: list[str] | None = None, unstated: int | None = None
+    facts: ModelFacts, rope: str, first: list[str] | None, unstated: int | None, yarn: bool
 ) -> int | None:
     config = facts.config
     sizes = (config.sizes.get(name) for name in first or ())
     length = next((size for size in sizes if isinstance(size, int)), None)
     if length is None and unstated is not None and config.context is None and config.model_type:
         return unstated
-    named = "original_max_position_embeddings" in (config.rope_scaling or {})
+    scaling = config.rope_scaling or {}
+    named = "original_max_position_embeddings" in scaling
+    named = named or (yarn and "yarn" in (scaling.get("rope_type"), scaling.get("type")))
     if rope == "plain" or (rope == "unless-original" and named):
         return length or config.context
     if length and config.context and config.scaled_context:
@@ -212,16 +223,20 @@ def both_decode_alone(pair: JudgedPair, *, types: list[str]) -> CheckOutcome:
     return fail(found[0]) if found else ok("both are decoders")
 
 
-def no_nested_config(pair: JudgedPair) -> CheckOutcome:
-    """Fail when a side keeps its language model in a part of the config."""
+def no_nested_config(pair: JudgedPair, *, answers: dict[str, str]) -> CheckOutcome:
+    """Fail when a side keeps its language model in a part of the config.
+
+    answers: types that are loaded as that part alone, or whose config answers for it.
+    """
     for side, facts in pair.both:
         config = facts.config
         if config.multimodal is None or config.model_type is None:
             return unknown(f"the config of the {side} was not read")
-        if config.multimodal and config.outer_type != config.model_type:
+        nested = config.multimodal and config.outer_type != config.model_type
+        if nested and not is_listed(config.outer_type, answers, pair.setup):
             words = f"{side} model_type is {config.outer_type}, of its text {config.model_type}"
             return fail(words)
-    return ok("no vision or audio parts")
+    return ok("both configs answer at their top level")
 
 
 def target_layers_at_least(pair: JudgedPair, *, least: int) -> CheckOutcome:
@@ -325,10 +340,12 @@ def keeps_recurrent_state(
     able: dict[str, str],
     side: str = "target",
     unless: list[str] | None = None,
+    read: list[str] | None = None,
 ) -> CheckOutcome:
     """Fail when that side keeps a recurrent state and the target is of no type excepted here.
 
-    unless: types of that side that another rule speaks of.
+    unless: types of that side that another rule speaks of; read: the types whose kind of state
+    the engine was read for.
     """
     config = pair.model(side).config
     if whole_type(config) in (unless or ()):
@@ -336,8 +353,9 @@ def keeps_recurrent_state(
     if not needed(config.recurrent, f"whether the {side} has recurrent layers was not read"):
         return ok(f"no recurrent layers in the {side}")
     words = f"the {side} has recurrent layers, model_type {whole_type(config)}"
-    excepted = is_listed(whole_type(pair.target.config), able, pair.setup)
-    return ok(words) if excepted else fail(words)
+    if is_listed(whole_type(pair.target.config), able, pair.setup):
+        return ok(words)
+    return fail(words) if read is None or whole_type(config) in read else unknown(words)
 
 
 def target_recurrent_not_read(pair: JudgedPair) -> CheckOutcome:

@@ -20,8 +20,11 @@ CONTEXT_KEYS = (
     "max_position_embeddings", "n_positions", "max_seq_len", "seq_length", "max_sequence_length",
     "n_ctx",
 )  # fmt: skip
-LEARNED_POSITIONS = {"gpt2", "gpt_neo", "opt", "gpt_bigcode", "xglm", "biogpt", "openai-gpt"}
-ALIBI = {"bloom", "mpt"}
+POSITIONS = {
+    "learned": ("gpt2", "gpt_neo", "opt", "gpt_bigcode", "biogpt", "openai-gpt"),
+    "alibi": ("bloom", "mpt"),
+    "sinusoidal": ("xglm",),
+}
 RECURRENT = {
     "mamba", "mamba2", "falcon_mamba", "rwkv", "rwkv5", "rwkv6", "rwkv7", "recurrent_gemma",
     "jamba", "bamba", "zamba", "zamba2", "granitemoehybrid", "falcon_h1", "nemotron_h",
@@ -219,10 +222,9 @@ def _scaled(context: int | None, rope: Mapping[str, Any] | None) -> int | None:
 
 
 def _positions(model_type: str | None, part: Mapping[str, Any]) -> str | None:
-    if model_type in LEARNED_POSITIONS:
-        return "learned"
-    if model_type in ALIBI:
-        return "alibi"
+    for kind, types in POSITIONS.items():
+        if model_type in types:
+            return kind
     return "rope" if any(key.startswith(("rope", "rotary")) for key in part) else None
 
 

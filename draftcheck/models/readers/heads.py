@@ -240,6 +240,7 @@ def _stated(config: ConfigFacts, raw: Mapping[str, Any]) -> dict[str, Any]:
         "markov_head_type": _word(raw, "dspark_markov_head_type", "markov_head_type"),
         "markov_place": _place(raw, "dspark_markov_rank", "markov_rank"),
         **{name: _flag(raw, name) for name in _FLAGS},
+        "fc_norm": _flag(raw, "fc_norm") or _flag(raw, "use_aux_norm"),  # its older name
     }
 
 
