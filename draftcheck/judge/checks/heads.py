@@ -269,11 +269,14 @@ def head_fc(
     if counted_in is not None and head.aux_place != counted_in:
         counted = head.aux_number
     count = always or counted or USUAL_LAYERS
+    # A list may stand where it is not counted: then the usual number is built.
+    usual = not always and counted_in is None and head.fc_in == USUAL_LAYERS * width
     words = (
         f"fc.weight is {head.fc_in:,} -> {head.fc_out:,},"
         f" the {'engine' if always else 'config'} asks for {count} x {width:,} -> {hidden:,}"
     )
-    return ok(words) if (head.fc_in, head.fc_out) == (count * width, hidden) else fail(words)
+    fits = head.fc_out == hidden and (usual or head.fc_in == count * width)
+    return ok(words) if fits else fail(words)
 
 
 def head_ids_mapped(
