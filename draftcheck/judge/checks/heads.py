@@ -250,12 +250,14 @@ def head_fc(
     own: bool = False,
     always: int = 0,
     counted_in: str | None = None,
+    or_usual: bool = False,
     unless_classes: list[str] | None = None,
 ) -> CheckOutcome:
     """Fail when fc.weight does not have the shape that the head's own config asks for.
 
     own: the engine takes the head's own width for the target's; always: it takes so many layers,
     whatever the config says; counted_in: only lists in this part of the config are counted;
+    or_usual: a list may stand where it is not counted, and then the usual number is built;
     unless_classes: heads of these classes are built in a way of their own.
     """
     _not_of(pair, unless_classes or [])
@@ -269,13 +271,12 @@ def head_fc(
     if counted_in is not None and head.aux_place != counted_in:
         counted = head.aux_number
     count = always or counted or USUAL_LAYERS
-    # A list may stand where it is not counted: then the usual number is built.
-    usual = not always and counted_in is None and head.fc_in == USUAL_LAYERS * width
+    counts = {count, USUAL_LAYERS} if or_usual else {count}
     words = (
         f"fc.weight is {head.fc_in:,} -> {head.fc_out:,},"
         f" the {'engine' if always else 'config'} asks for {count} x {width:,} -> {hidden:,}"
     )
-    fits = head.fc_out == hidden and (usual or head.fc_in == count * width)
+    fits = head.fc_out == hidden and head.fc_in in {number * width for number in counts}
     return ok(words) if fits else fail(words)
 
 
