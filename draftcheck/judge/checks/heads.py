@@ -280,6 +280,20 @@ def head_fc(
     return ok(words) if fits else fail(words)
 
 
+def head_cache_width(pair: JudgedPair) -> CheckOutcome:
+    """Fail when the head's layer keeps more or fewer values per token than one of the target."""
+    head_of(pair)
+    if pair.target.config.sizes.get("kv_lora_rank"):
+        return not_applicable("the target keeps latent vectors")
+    ranks, widths = pair.setup.tensor_parallel or 1, []
+    for config in (pair.drafter.config, pair.target.config):
+        heads = needed(config.kv_heads, "key-value heads were not read")
+        size = needed(config.head_dim, "the size of the heads was not read")
+        widths.append(max(1, heads // ranks) * size)
+    words = f"a layer keeps keys of {widths[0]:,} (head) and {widths[1]:,} (target) per token"
+    return ok(words) if widths[0] == widths[1] else fail(words)
+
+
 def head_ids_mapped(
     pair: JudgedPair,
     *,
