@@ -7,7 +7,7 @@ PIP = $(BIN)/pip install --quiet --disable-pip-version-check --constraint constr
 # One more than there are cores: many tests wait for a server or a clock.
 WORKERS ?= $(shell $(PYTHON) -c 'import os; print((os.cpu_count() or 1) + 1)')
 
-.PHONY: demo test fuzz rule-case anchors audit test-engines llama-library web-runtime lint types wheel bench bench-scan bench-million bench-web golden docs clean
+.PHONY: demo test fuzz rule-case anchors audit quotes test-engines llama-library web-runtime lint types wheel bench bench-scan bench-million bench-web golden docs clean
 
 $(VENV)/.core: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -47,6 +47,9 @@ anchors: $(VENV)/.dev        ## ENGINE=vllm SOURCE=folder [LABEL=…]: rules/anc
 
 audit: $(VENV)/.dev          ## SEED=7 N=5 SOURCES="vllm=clone vllm=folder …": rows and the code at their edges
 	$(BIN)/python -m tests.agreement.audit --seed '$(SEED)' --rows '$(or $(N),5)' $(SOURCES)
+
+quotes: $(VENV)/.dev         ## SOURCES="vllm=clone vllm=folder …": rows whose words a release does not hold
+	$(BIN)/python -m tests.agreement.quotes $(SOURCES)
 
 llama-library: .llama/package ## llama.cpp prebuilt, for agreement tests (needs npm and a registry)
 

@@ -104,8 +104,8 @@ class Releases:
             return FolderTree(path, self.file.package, version)
         return TagTree(source, name, self.file.package)
 
-    def edges(self, rule: Rule) -> dict[str, tuple[str | None, str | None]]:
-        """At the first and the last version of the window: the release outside, and inside."""
+    def around(self, rule: Rule) -> tuple[list[str], list[str], list[str]]:
+        """The releases before the window of a row, inside it, and behind it."""
         order = self.engine.order
         ways = [way for way in self.engine.methods if way.id in rule.methods]
         opened = [(way.since or self.engine.oldest).removeprefix("<=") for way in ways]
@@ -114,7 +114,11 @@ class Releases:
         until = order(rule.until) if rule.until else None
         before = [v for v in self.order if order(v) < since]
         inside = [v for v in self.order if order(v) >= since and (not until or order(v) < until)]
-        behind = [v for v in self.order if until and order(v) >= until]
+        return before, inside, [v for v in self.order if until and order(v) >= until]
+
+    def edges(self, rule: Rule) -> dict[str, tuple[str | None, str | None]]:
+        """At the first and the last version of the window: the release outside, and inside."""
+        before, inside, behind = self.around(rule)
         first, last = (inside[0], inside[-1]) if inside else (None, None)
         return {
             "since": (before[-1] if before else None, first),
@@ -187,22 +191,27 @@ def excerpt(
     return lines[:LONGEST]
 
 
+def by_engine(texts: list[str]) -> Iterator[tuple[str, list[Path]]]:
+    """ENGINE=PATH … as the paths of each engine."""
+    paths: dict[str, list[Path]] = {}
+    for text in texts:
+        name, _, path = text.partition("=")
+        paths.setdefault(name, []).append(Path(path))
+    yield from paths.items()
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--seed", type=int, required=True)
     parser.add_argument("--rows", type=int, default=5)
     parser.add_argument("sources", nargs="+", metavar="ENGINE=PATH")
     given = parser.parse_args()
-    paths: dict[str, list[Path]] = {}
-    for text in given.sources:
-        name, _, path = text.partition("=")
-        paths.setdefault(name, []).append(Path(path))
-    drawn = [(name, rule) for name in paths for rule in book.load(name).rules]
+    releases = {name: Releases(book.load(name), at) for name, at in by_engine(given.sources)}
+    drawn = [(name, rule) for name, engine in releases.items() for rule in engine.engine.rules]
     weights = [WEIGHTS.get(rule.reaction, 1) for _, rule in drawn]
     order = random.Random(given.seed)
     keys = [order.random() ** (1 / weight) for weight in weights]  # drawn without putting back
     chosen = sorted(range(len(drawn)), key=lambda at: -keys[at])[: given.rows]
-    releases = {name: Releases(book.load(name), sources) for name, sources in paths.items()}
     for at in sorted(chosen):
         name, rule = drawn[at]
         print("\n".join(show(releases[name], rule)))

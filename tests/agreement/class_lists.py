@@ -274,6 +274,7 @@ def differences(engine_name: str, version: str, package: Path) -> Iterator[str]:
             row
             for row in engine.rules
             if row.id == entry.rule
+            and entry.params in row.params
             and (entry.method is None or entry.method in row.methods)
             and versions.covers(engine.order, version, row.since, row.until)
         ]

@@ -256,12 +256,14 @@ def head_fc(
     own: bool = False,
     always: int = 0,
     counted_in: str | None = None,
+    or_usual: bool = False,
     unless_classes: list[str] | None = None,
 ) -> CheckOutcome:
     """Fail when fc.weight does not have the shape that the head's own config asks for.
 
     own: the engine takes the head's own width for the target's; always: it takes so many layers,
     whatever the config says; counted_in: only lists in this part of the config are counted;
+    or_usual: a list may stand where it is not counted, and then the usual number is built;
     unless_classes: heads of these classes are built in a way of their own.
     """
     _not_of(pair, unless_classes or [])
@@ -275,11 +277,27 @@ def head_fc(
     if counted_in is not None and head.aux_place != counted_in:
         counted = head.aux_number
     count = always or counted or USUAL_LAYERS
+    counts = {count, USUAL_LAYERS} if or_usual else {count}
     words = (
         f"fc.weight is {head.fc_in:,} -> {head.fc_out:,},"
         f" the {'engine' if always else 'config'} asks for {count} x {width:,} -> {hidden:,}"
     )
-    return ok(words) if (head.fc_in, head.fc_out) == (count * width, hidden) else fail(words)
+    fits = head.fc_out == hidden and head.fc_in in {number * width for number in counts}
+    return ok(words) if fits else fail(words)
+
+
+def head_cache_width(pair: JudgedPair) -> CheckOutcome:
+    """Fail when the head's layer keeps more or fewer values per token than one of the target."""
+    head_of(pair)
+    if pair.target.config.sizes.get("kv_lora_rank"):
+        return not_applicable("the target keeps latent vectors")
+    ranks, widths = pair.setup.tensor_parallel or 1, []
+    for config in (pair.drafter.config, pair.target.config):
+        heads = needed(config.kv_heads, "key-value heads were not read")
+        size = needed(config.head_dim, "the size of the heads was not read")
+        widths.append(max(1, heads // ranks) * size)
+    words = f"a layer keeps keys of {widths[0]:,} (head) and {widths[1]:,} (target) per token"
+    return ok(words) if widths[0] == widths[1] else fail(words)
 
 
 def head_ids_mapped(
