@@ -52,7 +52,7 @@ class LengthFigures(Struct):
     speedup: Figure | None = None
 
 
-class LoadFigures(Struct):
+class LoadGain(Struct):
     """What so many sequences at once come to, with the best draft length for them."""
 
     sequences: Annotated[int, Meta(ge=1, le=1 << 20)]
@@ -64,7 +64,7 @@ class EngineLoads(Struct):
 
     engine: str
     version: str
-    loads: list[LoadFigures] = []
+    loads: list[LoadGain] = []
 
 
 class RateFigure(Struct):
@@ -85,7 +85,7 @@ class TrialFigures(Struct):
     acceptance_rate: RateFigure | None = None
     acceptance_by_position: list[Figure] | None = None
     speeds: list[EngineLoads] | None = None
-    loads: list[LoadFigures] | None = None
+    loads: list[LoadGain] | None = None
 
 
 @dataclass(frozen=True, slots=True)
