@@ -28,6 +28,8 @@ LETTER = 0.56
 ROW = 18
 """Height of a line of the legend, or of a horizontal bar."""
 TICKS = 6
+POSITIONS = 8
+"""Of a draft whose acceptance is drawn, also where shorter ones are best."""
 LIGHT = {
     "bg": "#ffffff", "ink": "#1b1d20", "muted": "#5a6069", "line": "#dfe1e4",
     "s1": "#1b5ba5", "s2": "#b35400", "s3": "#16774a", "s4": "#7d3fa3",

@@ -50,6 +50,7 @@ class LengthFigures(Struct):
     draft_tokens: Count | None = None
     tokens_per_pass: Figure | None = None
     speedup: Figure | None = None
+    acceptance_by_position: list[Figure] | None = None
 
 
 class LoadGain(Struct):

@@ -266,7 +266,7 @@ def _trials(pairs: Sequence[SitePair]) -> dict[str, Any]:
         drawn.append(charts.curves(tokens, "Tokens per pass", "draft tokens", "tokens", one=True))
     if loads := list(_loads(shown)):
         drawn.append(charts.loads(loads, "Speed-up by load"))
-    shares = [(p.draft, (p.trial or {}).get("acceptance_by_position") or ()) for p in shown]
+    shares = [(pair.draft, _by_position(pair.trial or {})) for pair in shown]
     places = [
         charts.ChartLine(draft, range(1, len(by_position) + 1), by_position)
         for draft, by_position in shares
@@ -276,6 +276,13 @@ def _trials(pairs: Sequence[SitePair]) -> dict[str, Any]:
         drawn.append(charts.curves(places, "Accepted by position", "position", "share", one=False))
     trials = [_trial(pair) for pair in measured[: 2 * BEST]]
     return {"trials": trials, "charts": drawn, "memory": _memory(pairs)}
+
+
+def _by_position(trial: Mapping[str, Any]) -> Sequence[float]:
+    """Shares of drafts accepted up to a place: of the trial's own length, or of a longer one."""
+    lengths = [row.get("acceptance_by_position") or () for row in trial.get("lengths") or ()]
+    longer = [shares for shares in lengths if len(shares) <= charts.POSITIONS]
+    return max([trial.get("acceptance_by_position") or (), *longer], key=len)
 
 
 def _loads(pairs: Sequence[SitePair]) -> Iterator[charts.ChartLine]:

@@ -186,15 +186,20 @@ def make(
     changes = _changes(big, small)
     counts = {"listed": 30000, "candidates": 412, "models": drafts, "requests": 1234}
     before = _scan(11, "2026-11-14T02:00:00+00:00", "2026-11-14T02:39:00+00:00", {})
-    alone = VerdictRow(
-        big[-1].ref, None, "vllm", "vllm", "0.32.0", True, "ngram", "runs", Verdict.COMPATIBLE
-    )
+    ways = {
+        "llama.cpp": ("ngram-cache", "ngram-map-k", "ngram-map-k4v", "ngram-mod", "ngram-simple")
+    }
+    alone = [
+        VerdictRow(big[-1].ref, None, name, name, "1", True, method, "runs", Verdict.COMPATIBLE)
+        for name, methods in {**ways, "vllm": ["ngram"]}.items()
+        for method in methods
+    ]
     return SiteData(
         title="Nightly drafts",
         targets=big,
         drafts=small,
         columns=[EngineColumn(name, name, book.load(name).checked) for name in book.engine_files()],
-        alone={big[-1].ref: [alone]},
+        alone={big[-1].ref: alone},
         pairs=pairs,
         scan=_scan(12, "2026-11-15T02:00:00+00:00", "2026-11-15T02:41:07+00:00", counts),
         previous=before,

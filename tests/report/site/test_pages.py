@@ -293,13 +293,19 @@ def test_a_night_without_pins_or_changes_says_so(run: Run, tmp_path: Path) -> No
 def test_a_measured_slowdown_is_no_recommendation(run: Run, tmp_path: Path) -> None:
     made = written(make(1, 12, hostile=False), tmp_path)
     with sqlite3.connect(made.store) as db:
-        slow = {"lengths": [{"draft_tokens": 1, "speedup": 0.54, "tokens_per_pass": 1.2}]}
+        longer = {"draft_tokens": 8, "acceptance_by_position": [0.5**n for n in range(1, 9)]}
+        slow = {
+            "lengths": [{"draft_tokens": 1, "speedup": 0.54, "tokens_per_pass": 1.2}, longer],
+            "acceptance_by_position": [0.5],
+        }
         for draft, body in db.execute("SELECT draft, body FROM trials").fetchall():
             body = json.dumps({**json.loads(body), **slow})
             db.execute("UPDATE trials SET body = ? WHERE draft = ?", (body, draft))
         db.execute("DELETE FROM verdicts WHERE draft NOT IN (SELECT draft FROM trials)")
     assert run("report", "--store", made.store, "--output", made.folder).code == 0
-    text = Page(made.text(words.target_page(made.site.targets[0].ref))).text
+    page = made.text(words.target_page(made.site.targets[0].ref))
+    assert 'aria-label="Accepted by position' in page
+    text = Page(page).text
     assert "No draft pays The best one measured is 0.54×" in text
     assert "Switch it on" not in text
 
