@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import doctest
+import re
 import subprocess
 import sys
 from importlib.util import find_spec
@@ -49,6 +50,11 @@ def test_the_readme_begins_with_a_good_and_a_bad_answer() -> None:
         "$ make demo",
         "$ make test",
     ]
+
+
+def test_links_of_the_readme_lead_somewhere() -> None:
+    links = re.findall(r"\]\(([^)#]+)", (ROOT / "README.md").read_text(encoding="utf-8"))
+    assert len(links) > 20 and not [link for link in links if not (ROOT / link).exists()]
 
 
 def test_python_examples(monkeypatch: pytest.MonkeyPatch) -> None:

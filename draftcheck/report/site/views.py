@@ -218,7 +218,7 @@ def _alone(answers: Sequence[VerdictRow]) -> list[VerdictRow]:
         key = (answer.asked, answer.version, *same, answer.memory)
         alike.setdefault(key, []).append(answer)
     return [
-        replace(group[0], method=", ".join(answer.method or "" for answer in group))
+        replace(group[0], method=", ".join(answer.method or "" for answer in group) or None)
         for group in alike.values()
     ]
 
@@ -318,7 +318,7 @@ def _memory(pairs: Sequence[SitePair]) -> str | None:
         rest = max((memory.required_bytes or 0) / GIB - target - own, 0)
         rows[draft] = {"target and cache": target, "draft and cache": own, "engine": rest}
     card = shown[0][1]
-    limit = (f"{card.gpu} has", (card.available_bytes or 0) / GIB)
+    limit = (f"to use on {card.gpu}:", (card.available_bytes or 0) / GIB)
     return charts.stacked(rows, "Memory with each draft", "GiB", limit)
 
 

@@ -194,6 +194,12 @@ def make(
         for name, methods in {**ways, "vllm": ["ngram"]}.items()
         for method in methods
     ]
+    alone.append(
+        VerdictRow(
+            big[-1].ref, None, "sglang", "sglang", "1", True, None, "unknown", Verdict.UNDECIDED,
+            notes=("no such files",),
+        )
+    )  # fmt: skip
     return SiteData(
         title="Nightly drafts",
         targets=big,

@@ -80,6 +80,8 @@ OUTSIDE = """() => {
   const torn = [...document.querySelectorAll("th.brief, .engines b, .tag")].filter(
     (cell) => cell.checkVisibility() && cell.getClientRects().length > 1
       || cell.clientWidth && cell.clientWidth < 15);
+  const empty = [...document.querySelectorAll("td.zero")];
+  torn.push(...empty.filter((cell) => cell.checkVisibility()));
   return [...found, ...torn.map((cell) => `torn: ${cell.textContent}`)];
 }"""
 """Texts that stand outside the window, are cut by a box, or are broken where they are names."""

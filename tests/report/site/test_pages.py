@@ -271,6 +271,8 @@ def test_no_reason_is_empty_and_what_is_gated_is_marked(small: Written) -> None:
     assert "not applicable the rulebook does not cover gguf files with vllm" in page
     assert "undecided unknown LCP005 not checked: the tokenizer of the draft was not read" in page
     assert f"{GATED} gated" in Page(small.text(words.target_page(small.site.targets[3].ref))).text
+    alone = Page(small.text(words.target_page(small.site.targets[-1].ref))).text
+    assert "sglang 1 not applicable no such files" in alone
     block = json.loads(small.text("matrix.html").split('id="data">')[1].split("</script>")[0])
     assert all(answer[5] for answer in block["answers"] if answer[1] > 1)
     assert [draft[0] for draft in block["drafts"] if draft[6]] == [GATED]
@@ -363,7 +365,7 @@ def test_charts_take_their_colours_from_the_page(small: Written) -> None:
     wanted = ("Speed-up: ", "Speed-up by load", "Accepted by position", "Memory with each draft")
     assert [name.startswith(word) for name, word in zip(charts, wanted, strict=True)] == [True] * 4
     memory = re.findall(r"<svg.*?</svg>", text, re.DOTALL)[-1]
-    assert "h100 has 79.0 GiB" in memory and "target and cache" in memory
+    assert "to use on h100: 79.0 GiB" in memory and "target and cache" in memory
 
 
 def test_a_chart_writes_names_as_they_are() -> None:
