@@ -12,7 +12,7 @@ from draftcheck.report.site import data, words
 from draftcheck.values.words import Verdict
 from tests.chromium import DESK, PHONE, axe_violations, sideways
 from tests.report.site.conftest import Written
-from tests.report.site.made_up import HOSTILE
+from tests.report.site.made_up import GATED, HOSTILE
 
 pytestmark = pytest.mark.browser
 Open = Callable[..., Any]
@@ -168,6 +168,9 @@ def test_filters(small: Written, opened: Open) -> None:
     every = {str(verdict) for verdict in Verdict}
     page = opened(small, "matrix.html#view=list")
     matching(page, len(small.site.every()))
+    page.fill("#q", GATED)
+    matching(page, expected(small, None, every, GATED))
+    assert page.locator("table.list tbody th .tag").count() == len(small.site.targets)
     page.fill("#q", "gemma3-1b")
     matching(page, expected(small, None, every, "gemma3-1b"))
     page.fill("#q", "")

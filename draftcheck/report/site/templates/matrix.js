@@ -237,7 +237,7 @@
     onDemand(body, ordered(kept), (pair) => {
       const open = el("a", { href: `#pair=${targets[pair[T]][KEY]}.${drafts[pair[D]][KEY]}` }, drafts[pair[D]][NAME]);
       return el("tr", { "data-p": at.get(pair[T] * drafts.length + pair[D]) },
-        el("th", { scope: "row" }, open),
+        el("th", { scope: "row" }, open, drafts[pair[D]][GATED] ? el("span", { class: "tag" }, "gated") : null),
         el("td", { class: "line", "data-l": "for" }, el("a", { href: targets[pair[T]][PAGE] }, targets[pair[T]][NAME])),
         el("td", {}, badge(state.engine === "" ? words[pair[BEST]] : wordOf(answerOf(pair, Number(state.engine))))),
         el("td", { class: "long" }, engines(pair)),
