@@ -172,9 +172,7 @@ def _mark(
 
 def _positions(trial: Trial, top: float) -> tuple[list[str], float]:
     """How far drafts are accepted, as bars; a line for each token given the one before it."""
-    most = max(trial.length, charts.POSITIONS)
-    told = [row.counters for row in trial.lengths if row.settings["draft_tokens"] <= most]
-    counters = next((found for found in reversed(told) if found is not None), None)
+    counters = trial.counters
     if counters is None or not counters.by_position:
         return [], top
     shares, given = counters.by_position, counters.by_position_given_the_last
