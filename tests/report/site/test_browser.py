@@ -10,11 +10,9 @@ import pytest
 
 from draftcheck.report.site import data, words
 from draftcheck.values.words import Verdict
-from tests.chromium import DESK, PHONE, sideways
+from tests.chromium import DESK, PHONE, axe_violations, sideways
 from tests.report.site.conftest import Written
 from tests.report.site.made_up import GATED, HOSTILE
-from tests.web.conftest import PARTS
-from tests.web.test_page import violations
 
 pytestmark = pytest.mark.browser
 Open = Callable[..., Any]
@@ -105,14 +103,11 @@ def test_nothing_is_cut_on_a_phone(small: Written, opened: Open) -> None:
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_axe_finds_nothing(small: Written, opened: Open, scheme: str) -> None:
-    axe = PARTS / "package" / "axe.min.js"
-    if not axe.is_file():
-        pytest.skip("no axe-core: make web-runtime")
     page = opened(small, "index.html", color_scheme=scheme)
     target = words.target_page(small.site.targets[4].ref)
     for name in ("index.html", target, "changes.html", "matrix.html", "rules-vllm.html"):
         page.goto((small.folder / name).as_uri())
-        assert violations(page, axe) == [], name
+        assert axe_violations(page) == [], name
 
 
 def test_a_command_breaks_between_options_and_is_copied_whole(small: Written, opened: Open) -> None:
