@@ -133,7 +133,7 @@ def rule_pages() -> dict[str, str]:
 
 
 FILTERS = {
-    "name": name, "text": safe, "block": safe_block, "num": num, "count": count, "times": times,
+    "name": name, "text": safe, "num": num, "count": count, "times": times,
     "decimal": decimal, "percent": percent, "size": size, "accepted": accepted, "moment": moment,
     "reaction": reaction, "words": words, "sentence": sentence, "command": command,
     "rule_page": rules_page, "url": hub_url,
