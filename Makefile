@@ -102,8 +102,15 @@ bench-web: $(VENV)/.dev      ## the checker's page against bare Pyodide and the 
 golden: $(VENV)/.dev         ## fixtures/verdicts.json from the rule cases, after verdicts changed on purpose
 	$(BIN)/python -m tests.scan.golden_verdicts
 
-docs: $(VENV)/.core          ## docs/rules from the rulebook
+$(VENV)/.docs: $(VENV)/.dev
+	$(PIP) --editable '.[docs]'
+	touch $@
+
+docs: $(VENV)/.dev           ## docs/rules from the rulebook, what pages show, and the site in build/site
 	$(BIN)/draftcheck rules --pages docs/rules
+	$(BIN)/python -m tests.docs.printed
+	$(MAKE) $(VENV)/.docs
+	$(BIN)/mkdocs build --strict
 
 clean:
 	rm -rf $(VENV) .llama .web build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -6,6 +6,7 @@ import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -29,6 +30,17 @@ def launched() -> Iterator[Any]:
         found = playwright.chromium.launch(executable_path=CHROMIUM, args=list(QUIET))
         yield found
         found.close()
+
+
+def axe_violations(page: Any) -> list[str]:
+    """What axe-core finds; it is evaluated from outside, past the page's policy."""
+    folder = os.environ.get("DRAFTCHECK_WEB_RUNTIME") or Path(__file__).parent.parent / ".web"
+    axe = Path(folder) / "package" / "axe.min.js"
+    if not axe.is_file():
+        pytest.skip("no axe-core: make web-runtime")
+    page.evaluate(f"() => {{ {axe.read_text(encoding='utf-8')} }}")
+    found = page.evaluate("axe.run()")["violations"]
+    return [f"{row['id']}: {row['nodes'][0]['html']}" for row in found]
 
 
 def sideways(page: Any) -> int:

@@ -1,7 +1,7 @@
 """Charts as SVG, drawn by hand: panels with round ticks, lines, bars and a legend that fits.
 
-A colour is a name of the site's style sheet (`ink`, `muted`, `line`, `s1` to `s6` for series, a
-verdict) and is written as `var(--name)`, so that a chart inside a page is light or dark with it.
+A colour is a name of the site's style sheet (`ink`, `muted`, `line`, `s1` to `s6` for series) and
+is written as `var(--name)`, so that a chart inside a page is light or dark with it.
 `document` makes a file of its own out of the same elements: plain colours for programs that know
 no style sheets, and a style sheet for those that can be dark. Text from models is escaped here.
 """
@@ -11,18 +11,16 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from html import escape
 
-from draftcheck.judge.decide import BEST_FIRST
 from draftcheck.report.safe import safe
-from draftcheck.values.words import Verdict
 
 SERIES = ("s1", "s2", "s3", "s4", "s5", "s6")
 DASHES = ("", "7 3", "7 3 2 3", "2 3", "12 3", "4 2")
 """Lines differ by dashes too, not by colour alone."""
-WIDTH, HEIGHT = 480, 270
-"""Of a chart in a page, without its legend."""
+WIDTH, HEIGHT = 360, 240
+"""Of a chart in a page, without its legend; as wide as a phone, so that words stay large."""
 SMALL, PLAIN, LARGE = 11, 12, 15
 """Sizes of text."""
 LETTER = 0.56
@@ -30,6 +28,8 @@ LETTER = 0.56
 ROW = 18
 """Height of a line of the legend, or of a horizontal bar."""
 TICKS = 6
+POSITIONS = 8
+"""Of a draft whose acceptance is drawn, also where shorter ones are best."""
 LIGHT = {
     "bg": "#ffffff", "ink": "#1b1d20", "muted": "#5a6069", "line": "#dfe1e4",
     "s1": "#1b5ba5", "s2": "#b35400", "s3": "#16774a", "s4": "#7d3fa3",
@@ -163,45 +163,78 @@ def legend(left: float, top: float, names: Sequence[str], width: float = math.in
 def curves(lines: Sequence[ChartLine], title: str, below: str, beside: str, *, one: bool) -> str:
     """Up to six curves over small whole numbers; one: mark where nothing is gained."""
     longest = max((line.x[-1] for line in lines), default=2)
+    marks = {value: f"{value:g}" for value in from_one(longest)}
+    return _curves(lines, title, below, beside, marks, one=one)
+
+
+def loads(lines: Sequence[ChartLine], title: str) -> str:
+    """Speed-up over the sequences at once; doubled loads are equally far apart."""
+    doubled = [replace(line, x=[1 + math.log2(x) for x in line.x]) for line in lines]
+    last = math.floor(max(line.x[-1] for line in doubled))
+    step = math.ceil(last / TICKS)
+    marks = {float(at): f"{2 ** (at - 1)}" for at in range(1, last + 1, step)}
+    return _curves(doubled, title, "sequences at once", "times faster", marks, one=True)
+
+
+def _curves(
+    lines: Sequence[ChartLine],
+    title: str,
+    below: str,
+    beside: str,
+    across: Mapping[float, str],
+    *,
+    one: bool,
+) -> str:
+    last = max((line.x[-1] for line in lines), default=2)
     heights = ticks(max([float(one), *(value for line in lines for value in line.y)]))
-    panel = Panel(44, 44, WIDTH - 64, HEIGHT - 92, (1, longest), (0, heights[-1]))
-    parts = list(panel.frame(title, below, beside, from_one(longest), heights))
+    panel = Panel(38, 44, WIDTH - 50, HEIGHT - 92, (1, last), (0, heights[-1]))
+    parts = list(panel.frame(title, below, beside, (), heights))
+    for place, words in across.items():
+        parts.append(text(panel.x(place), panel.bottom + 16, words, anchor="middle"))
     if one:
         parts.append(panel.level(1))
+        parts.append(text(panel.left + 3, panel.y(1) + 12, "no gain"))
     for line, colour, dash in zip(lines, SERIES, DASHES, strict=False):
         parts.append(panel.curve(line, colour, dash))
-    parts += legend(panel.left, HEIGHT, [line.name for line in lines], WIDTH - panel.left)
+    parts += legend(8, HEIGHT, [line.name for line in lines], WIDTH - 8)
     label = f"{title}: {beside} over {below}, {len(lines)} drafts"
     return _inline(parts, HEIGHT + ROW * len(lines), label)
 
 
-def verdicts(counts: Mapping[str, Mapping[Verdict, int]], title: str) -> str:
-    """A bar per engine: how many pairs got which verdict."""
-    widest = max((text_width(safe(name, 24), PLAIN) for name in counts), default=0)
-    most = max((sum(found.values()) for found in counts.values()), default=0) or 1
-    across = ticks(most, whole=True)
-    high = (ROW + 4) * len(counts)
-    panel = Panel(14 + widest, 44, WIDTH - widest - 40, high, (0, across[-1]), (0, 1))
-    parts = list(panel.frame(title, "pairs", "", across, ()))
+def stacked(
+    rows: Mapping[str, Mapping[str, float]], title: str, below: str, limit: tuple[str, float]
+) -> str:
+    """A bar per row, its parts one behind the other; limit: a line that no bar should cross."""
+    name, most = limit
+    across = ticks(max(most, *(sum(parts.values()) for parts in rows.values())))
+    step = 2 * ROW + 4
+    panel = Panel(8, 62, WIDTH - 28, step * len(rows), (0, across[-1]), (0, 1))
+    parts = [text(panel.left, 18, title, colour="ink", size=PLAIN, bold=True)]
     for value in across:
         parts.append(stroke(f"M{panel.x(value):.1f} {panel.top}V{panel.bottom:.1f}", "line"))
-    for number, (name, found) in enumerate(counts.items()):
-        y, start = panel.top + (ROW + 4) * number + 3, 0
-        parts.append(
-            text(panel.left - 8, y + 12, safe(name, 24), colour="ink", anchor="end", size=PLAIN)
-        )
-        for verdict in BEST_FIRST:
-            count = found.get(verdict, 0)
-            if count:
-                width = panel.x(start + count) - panel.x(start)
-                parts.append(box(panel.x(start), y, width, ROW - 2, verdict))
-            start += count
-    left, below = 8.0, panel.bottom + 52
-    for verdict in BEST_FIRST:
-        parts.append(box(left, below - 9, 10, 10, verdict))
-        parts.append(text(left + 15, below, verdict, colour="ink", size=PLAIN))
-        left += 34 + text_width(verdict, PLAIN)
-    return _inline(parts, below + 8, f"{title}, by verdict, for {len(counts)} engines")
+        parts.append(text(panel.x(value), panel.bottom + 16, f"{value:g}", anchor="middle"))
+    parts.append(text((panel.left + panel.right) / 2, panel.bottom + 33, below, anchor="middle"))
+    names = list(dict.fromkeys(part for found in rows.values() for part in found))
+    for number, (row, found) in enumerate(rows.items()):
+        y, start = panel.top + step * number, 0.0
+        shown = f"{safe(row, 40)}: {sum(found.values()):.1f}"
+        parts.append(text(panel.left, y + 13, shown, colour="ink", size=PLAIN))
+        for part, size in found.items():
+            wide = panel.x(start + size) - panel.x(start)
+            colour = SERIES[names.index(part)]
+            parts.append(box(panel.x(start), y + ROW, wide, ROW - 4, colour))
+            start += size
+    edge = panel.x(most)
+    parts.append(stroke(f"M{edge:.1f} {panel.top - 8:.1f}V{panel.bottom:.1f}", "ink", 2, "4 3"))
+    words = f"{safe(name, 30)} {most:.1f} {below}"
+    left = min(edge, panel.right - text_width(words, PLAIN))
+    parts.append(text(left, panel.top - 14, words, colour="ink", size=PLAIN))
+    left, foot = panel.left, panel.bottom + 54
+    for part, colour in zip(names, SERIES, strict=False):
+        parts.append(box(left, foot - 9, 10, 10, colour))
+        parts.append(text(left + 15, foot, part, colour="ink", size=PLAIN))
+        left += 28 + text_width(part, PLAIN)
+    return _inline(parts, foot + 8, f"{title}, in {below}, for {len(rows)} drafts")
 
 
 def _inline(parts: Iterable[str], height: float, label: str) -> str:

@@ -10,12 +10,23 @@ from msgspec import Meta, Struct
 
 from draftcheck.judge.decide import BEST_FIRST
 from draftcheck.recommend.methods import RankedMethod
-from draftcheck.scan.rows import ChangeRow, Count, MemoryRow, ModelRow, PinRow, ScanRow, VerdictRow
-from draftcheck.values.words import Verdict
+from draftcheck.scan.rows import (
+    ChangeRow,
+    Count,
+    FailedRuleRow,
+    MemoryRow,
+    ModelRow,
+    PinRow,
+    ScanRow,
+    VerdictRow,
+)
+from draftcheck.values.words import Outcome, Severity, Verdict
 
 ORDER = BEST_FIRST
 """How pairs are sorted, and which of a pair's verdicts stands for it."""
 USABLE = (Verdict.COMPATIBLE, Verdict.DEGRADED)
+NOT_APPLICABLE = "not applicable"
+"""Shown where the rulebook has no method of the engine for such files: nothing was left unread."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +50,22 @@ class LengthFigures(Struct):
     draft_tokens: Count | None = None
     tokens_per_pass: Figure | None = None
     speedup: Figure | None = None
+    acceptance_by_position: list[Figure] | None = None
+
+
+class LoadGain(Struct):
+    """What so many sequences at once come to, with the best draft length for them."""
+
+    sequences: Annotated[int, Meta(ge=1, le=1 << 20)]
+    speedup: Figure
+
+
+class EngineLoads(Struct):
+    """An engine's gain by load."""
+
+    engine: str
+    version: str
+    loads: list[LoadGain] = []
 
 
 class RateFigure(Struct):
@@ -58,6 +85,8 @@ class TrialFigures(Struct):
     lengths: list[LengthFigures] | None = None
     acceptance_rate: RateFigure | None = None
     acceptance_by_position: list[Figure] | None = None
+    speeds: list[EngineLoads] | None = None
+    loads: list[LoadGain] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +146,8 @@ class SiteData:
     pins: Sequence[PinRow] = ()
     unread: Sequence[ModelRow] = ()
     """Models that nobody could read, with the reason."""
+    gated: frozenset[str] = frozenset()
+    """Models whose files are only for those whom their owner let in."""
 
     def every(self) -> list[SitePair]:
         return [pair for target in self.targets for pair in self.pairs.get(target.ref, ())]
@@ -125,6 +156,23 @@ class SiteData:
 def place(verdict: str) -> int:
     """0 for the best verdict, 3 for the worst."""
     return ORDER.index(Verdict(verdict))
+
+
+def word(answer: VerdictRow) -> str:
+    """The verdict as the pages say it."""
+    if answer.verdict == Verdict.UNDECIDED and answer.method is None:
+        return NOT_APPLICABLE
+    return str(answer.verdict)
+
+
+def reasons(answer: VerdictRow) -> tuple[FailedRuleRow, ...]:
+    """What speaks against a pair: failed rules, else the notes; never nothing where it is bad."""
+    if answer.findings or answer.verdict in USABLE:
+        return answer.findings
+    notes = answer.notes or ("no reason was recorded",)
+    return tuple(
+        FailedRuleRow("", Outcome.FAIL, Severity.NOTE, answer.reaction, note) for note in notes
+    )
 
 
 def best_first(answers: Sequence[VerdictRow]) -> list[VerdictRow]:

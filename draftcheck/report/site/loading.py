@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import cache, lru_cache
@@ -29,6 +29,7 @@ from draftcheck.report.site.data import EngineColumn, SiteData, SitePair
 from draftcheck.rulebook import book as rulebook
 from draftcheck.rulebook.book import Rule
 from draftcheck.scan import rows
+from draftcheck.scan.plan import repo_of
 from draftcheck.scan.store import DAMAGED, ScanStore
 from draftcheck.values.circumstances import Circumstances
 from draftcheck.values.comparison import Behaviour, Comparison, VocabularyComparison
@@ -70,6 +71,7 @@ def _site(store: ScanStore, title: str, served: Circumstances) -> SiteData:
     models = {model.ref: model for model in store.models()}
     listed = store.targets()
     ranking = StoreRanking(store, models, served)
+    order = _asked(latest)
     columns: dict[str, EngineColumn] = {}
     pairs: dict[str, Sequence[SitePair]] = {}
     alone: dict[str, Sequence[rows.VerdictRow]] = {}
@@ -79,6 +81,7 @@ def _site(store: ScanStore, title: str, served: Circumstances) -> SiteData:
         for row in verdicts:  # each question becomes a column, of the newest version judged
             if row.asked not in columns or row.since > columns[row.asked].since:
                 columns[row.asked] = EngineColumn(row.asked, row.engine, row.version, row.since)
+        verdicts.sort(key=lambda row: order(row.asked, row.engine))
         alone[target.ref] = _answers(row for row in verdicts if row.draft is None)
         ranked, methods[target.ref] = ranking.of(target.ref, verdicts)
         pairs[target.ref] = _with_setups(ranked, verdicts)
@@ -88,7 +91,7 @@ def _site(store: ScanStore, title: str, served: Circumstances) -> SiteData:
         title=title,
         targets=[_model(target.ref, models, target.problem) for target in listed],
         drafts=[_model(ref, models) for ref in drafts],
-        columns=sorted(columns.values(), key=lambda column: _column(column.asked, column.engine)),
+        columns=sorted(columns.values(), key=lambda column: order(column.asked, column.engine)),
         pairs=pairs,
         alone={ref: answers for ref, answers in alone.items() if answers},
         methods=methods,
@@ -98,6 +101,7 @@ def _site(store: ScanStore, title: str, served: Circumstances) -> SiteData:
         earlier=[(scan, changes) for scan, changes in nights if changes],
         pins=list(store.read(rows.PinRow)),
         unread=[model for model in models.values() if model.status != "read"],
+        gated=_gated(store, models),
     )
 
 
@@ -111,10 +115,19 @@ def _model(
     return replace(known, status="unreadable", problem=problem) if problem else known
 
 
-def _column(asked: str, engine: str) -> tuple[int, str]:
-    """Engines in the order of reports."""
-    known = list(rulebook.engine_files())
-    return known.index(engine) if engine in known else len(known), asked
+def _gated(store: ScanStore, models: Mapping[str, rows.ModelRow]) -> frozenset[str]:
+    def closed(ref: str) -> bool:
+        return any(repo.gated for repo in store.read(rows.RepoRow, "name = ?", repo_of(ref)))
+
+    return frozenset(r for r, model in models.items() if model.status == "gated" or closed(r))
+
+
+def _asked(scan: rows.ScanRow | None) -> Callable[[str, str], tuple[int, int, str]]:
+    """The order of engines: as the scan was asked for them, then as in reports."""
+    named = scan.settings.get("engines") if scan else None
+    first = {text: at for at, text in enumerate(named)} if isinstance(named, list) else {}
+    known = {engine: at for at, engine in enumerate(rulebook.engine_files())}
+    return lambda asked, engine: (first.get(asked, len(first)), known.get(engine, 99), asked)
 
 
 def _with_setups(pairs: list[SitePair], verdicts: Iterable[rows.VerdictRow]) -> list[SitePair]:
@@ -132,11 +145,9 @@ def _answers(
     verdicts: Iterable[rows.VerdictRow], *, once: bool = False
 ) -> tuple[rows.VerdictRow, ...]:
     """In the order of the columns; once: of several methods of an engine the best."""
-    answers = [_answer(row) for row in verdicts]
-    answers.sort(key=lambda row: (*_column(row.asked, row.engine), data.place(row.verdict)))
-    if once:
-        answers = [next(group) for _, group in groupby(answers, lambda answer: answer.asked)]
-    return tuple(answers)
+    by_question = [list(group) for _, group in groupby(map(_answer, verdicts), lambda a: a.asked)]
+    ranked = map(data.best_first, by_question)
+    return tuple(chain.from_iterable(group[:1] if once else group for group in ranked))
 
 
 def _answer(row: rows.VerdictRow) -> rows.VerdictRow:
@@ -242,10 +253,12 @@ class StoreRanking:
 
     def _pairs(self, target: str, verdicts: Iterable[rows.VerdictRow]) -> Iterator[SitePair]:
         trials = self._trials(target)
-        for draft, group in groupby(verdicts, lambda row: row.draft):
-            if draft is None:
-                continue
-            found, trial = list(group), trials.get(draft)
+        by_draft: dict[str, list[rows.VerdictRow]] = {}
+        for row in verdicts:
+            if row.draft is not None:
+                by_draft.setdefault(row.draft, []).append(row)
+        for draft, found in by_draft.items():
+            trial = trials.get(draft)
             both = (self._models.get(target), self._models.get(draft))
             ours, theirs = (model.parameters if model else None for model in both)
             yield SitePair(

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from draftcheck.report import badge, rules
 from draftcheck.report.layout import KNOWN_BY
 from draftcheck.report.site import tables, views, words, written
-from draftcheck.report.site.data import ORDER, SiteData, SitePair
+from draftcheck.report.site.data import ORDER, SiteData, SitePair, reasons, word
 from draftcheck.rulebook import book
 from draftcheck.scan.rows import ModelRow
 
@@ -94,6 +94,7 @@ class SitePages:
         self.shared: dict[str, Any] = {
             "site": site,
             "verdict_words": [str(verdict) for verdict in ORDER],
+            "judged": {(pair.target, pair.draft) for pair in site.every()},
             "rule_pages": words.rule_pages(),
             "target_pages": {model.ref: words.target_page(model.ref) for model in site.targets},
             "engine_pages": {name: words.rules_page(name) for name in book.engine_files()},
@@ -116,9 +117,7 @@ class SitePages:
         )
 
     def index(self) -> str:
-        values = views.overview(self.site)
-        values["chart"] = values["chart"] and _markup(values["chart"])
-        return self.page("index", "index.html", values, "sort.js")
+        return self.page("index", "index.html", views.overview(self.site), "sort.js")
 
     def changes(self) -> str:
         earlier = [(scan, views.changes(found)) for scan, found in self.site.earlier]
@@ -132,6 +131,7 @@ class SitePages:
     def target(self, model: ModelRow, drafts: dict[str, ModelRow]) -> str:
         values = views.target(self.site, model, drafts)
         values["charts"] = [_markup(chart) for chart in values["charts"]]
+        values["memory"] = values["memory"] and _markup(values["memory"])
         return self.page("target", "target.html", values, "sort.js")
 
 
@@ -147,7 +147,8 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    found.filters.update(words.FILTERS, told=views.told)
+    found.filters.update(words.FILTERS, by_verdict=views.by_verdict, word=word, reasons=reasons)
+    found.globals["in_matrix"] = views.in_matrix
     found.filters.update(
         window=rules.window, takes=rules.takes, known_by=lambda row: KNOWN_BY[row.basis]
     )

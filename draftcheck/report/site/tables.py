@@ -14,7 +14,7 @@ from draftcheck.report.json import HEAD, dumps, picked
 from draftcheck.report.recommend import method_json
 from draftcheck.report.safe import safe
 from draftcheck.report.site import words
-from draftcheck.report.site.data import ORDER, SiteData, SitePair, place
+from draftcheck.report.site.data import ORDER, SiteData, SitePair, place, reasons
 from draftcheck.report.site.words import SHORT, reaction
 from draftcheck.scan.rows import FailedRuleRow, ModelRow, ScanRow, VerdictRow
 
@@ -216,7 +216,15 @@ def matrix(site: SiteData) -> dict[str, Any]:
         "columns": [[column.asked, column.engine, column.version] for column in site.columns],
         "words": [str(verdict) for verdict in ORDER],
         "targets": [[*_matrix_model(m, families), words.target_page(m.ref)] for m in site.targets],
-        "drafts": [[*_matrix_model(m, families), safe(m.draft_kind, SHORT)] for m in site.drafts],
+        "drafts": [
+            [
+                *_matrix_model(model, families),
+                safe(model.draft_kind, SHORT),
+                words.hub_url(model),
+                int(model.ref in site.gated),
+            ]
+            for model in site.drafts
+        ],
         "answers": answers.values,
         "sets": sets.values,
         "pairs": pairs,
@@ -235,7 +243,8 @@ def script(value: Any) -> str:
 
 
 def _matrix_place(pool: ValuePool, answer: VerdictRow, column: int) -> int:
-    seen = tuple((reason.rule, reason.outcome, reason.saw) for reason in answer.findings[:REASONS])
+    told = reasons(answer)[:REASONS]
+    seen = tuple((reason.rule, reason.outcome, reason.saw) for reason in told)
     key = (answer.asked, answer.version, answer.verdict, answer.version_checked, answer.method)
 
     def make() -> list[Any]:
@@ -245,7 +254,7 @@ def _matrix_place(pool: ValuePool, answer: VerdictRow, column: int) -> int:
             int(answer.version_checked),
             safe(answer.method or "", SHORT),
             reaction(answer.reaction),
-            [_reason(reason) for reason in answer.findings[:REASONS]],
+            [_reason(reason) for reason in told],
         ]
 
     return pool.add((*key, answer.reaction, seen), make)

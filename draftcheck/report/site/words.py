@@ -12,6 +12,8 @@ from functools import cache
 from hashlib import sha256
 from typing import Any
 
+from markupsafe import Markup, escape
+
 from draftcheck.report.rules import TRUTH
 from draftcheck.report.safe import safe, safe_block
 from draftcheck.report.text import REACTIONS
@@ -76,6 +78,27 @@ def sentence(text: str) -> str:
     return shown[:1].upper() + shown[1:] + ("" if shown.endswith((".", "…")) else ".")
 
 
+_UNBROKEN = Markup('<span class="w">{}</span>')
+_WORD = re.compile(r"""(?:'[^']*'|"[^"]*"|\S)+""")
+
+
+def command(text: str) -> Markup:
+    """Lines of a shell; a narrow window breaks them between options, and never inside a word."""
+    lines = []
+    for line in safe_block(text).splitlines():
+        options: list[list[Markup]] = []
+        for match in _WORD.finditer(line):
+            if match[0].startswith("-") or not options:
+                options.append([])
+            options[-1] += [_UNBROKEN.format(part) for part in match[0].split(" ")]
+        told = (_UNBROKEN.format(Markup(" ").join(option)) for option in options)
+        indent = escape(line[: len(line) - len(line.lstrip())])
+        lines.append(
+            Markup('<span class="command">{}{}</span>').format(indent, Markup(" ").join(told))
+        )
+    return Markup("").join(lines)
+
+
 # ---- files and links ----
 
 
@@ -110,8 +133,8 @@ def rule_pages() -> dict[str, str]:
 
 
 FILTERS = {
-    "name": name, "text": safe, "block": safe_block, "num": num, "count": count, "times": times,
+    "name": name, "text": safe, "num": num, "count": count, "times": times,
     "decimal": decimal, "percent": percent, "size": size, "accepted": accepted, "moment": moment,
-    "reaction": reaction, "words": words, "sentence": sentence,
+    "reaction": reaction, "words": words, "sentence": sentence, "command": command,
     "rule_page": rules_page, "url": hub_url,
 }  # fmt: skip

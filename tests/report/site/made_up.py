@@ -29,6 +29,9 @@ HOSTILE = (
     "long/" + "x" * 300,
     "long/" + "\U0001f9ea" * 90,
 )
+GGUF = "lab-2/phi4-1.7b-draft-16"
+"""A file that the rules of two engines do not cover."""
+GATED = "lab-1/mistral-1.7b-draft-15"
 FAMILIES = ("qwen3", "llama3", "gemma3", "mistral", "phi4", "olmo2")
 REASONS = {
     "tokens": FailedRuleRow(
@@ -103,6 +106,14 @@ def trial(top: float, chance: random.Random) -> dict[str, object]:
             "speedup": best["speedup"],
         },
         "broke": None,
+        "speeds": [
+            {
+                "engine": "vllm", "version": "0.32.0",
+                "loads": [
+                    {"sequences": 2**n, "speedup": best["speedup"] * 0.9**n} for n in range(9)
+                ],
+            }
+        ],
     }  # fmt: skip
 
 
@@ -117,6 +128,8 @@ def answers(
             verdict = Verdict.INCOMPATIBLE
             reaction = ("ignores-draft", "refuses", "runs", "crashes")[place % 4]
             reasons = (REASONS["tokens" if place % 2 else "gap"],)
+        elif draft.ref == GGUF and place in (1, 2):
+            verdict, reaction = Verdict.UNDECIDED, "unknown"
         elif kind != "full" and place % 3:
             verdict, reaction = Verdict.INCOMPATIBLE, "refuses"
             reasons = (REASONS["gap"],)
@@ -124,9 +137,15 @@ def answers(
             verdict, reaction, reasons = Verdict.UNDECIDED, "unknown", (REASONS["unread"],)
         elif chance.random() < 0.15:
             verdict, reaction, reasons = Verdict.DEGRADED, "falls-back", (REASONS["tokens"],)
-        setup = None
+        setup, notes = None, ()
+        if verdict is Verdict.UNDECIDED and not reasons:
+            notes = (f"the rulebook does not cover gguf files with {name}",)
         if verdict is Verdict.COMPATIBLE:
-            setup = f"{name} serve target \\\n  --speculative-model '{draft.ref}' --draft-tokens 4"
+            setup = (
+                f"hf download target --local-dir target\n{name} serve target --max-model-len 8192"
+                f""" --speculative-config '{{"model": "{draft.ref}", "num_tokens": 4}}'"""
+                " --spec-draft-n-max 16 --spec-draft-p-min 0.75"
+            )
         found.append(
             VerdictRow(
                 target=target,
@@ -135,13 +154,14 @@ def answers(
                 engine=name,
                 version=book.load(name).checked,
                 version_checked=place != 5,
-                method="draft_model" if kind == "full" else kind,
+                method=None if notes else "draft_model" if kind == "full" else kind,
                 reaction=reaction,
                 verdict=verdict,
                 findings=reasons,
                 relation="identical" if same else "differs",
                 setup=setup,
                 memory=memory,
+                notes=notes,
             )
         )
     return tuple(found)
@@ -166,21 +186,33 @@ def make(
     changes = _changes(big, small)
     counts = {"listed": 30000, "candidates": 412, "models": drafts, "requests": 1234}
     before = _scan(11, "2026-11-14T02:00:00+00:00", "2026-11-14T02:39:00+00:00", {})
-    alone = VerdictRow(
-        big[-1].ref, None, "vllm", "vllm", "0.32.0", True, "ngram", "runs", Verdict.COMPATIBLE
-    )
+    ways = {
+        "llama.cpp": ("ngram-cache", "ngram-map-k", "ngram-map-k4v", "ngram-mod", "ngram-simple")
+    }
+    alone = [
+        VerdictRow(big[-1].ref, None, name, name, "1", True, method, "runs", Verdict.COMPATIBLE)
+        for name, methods in {**ways, "vllm": ["ngram"]}.items()
+        for method in methods
+    ]
+    alone.append(
+        VerdictRow(
+            big[-1].ref, None, "sglang", "sglang", "1", True, None, "unknown", Verdict.UNDECIDED,
+            notes=("no such files",),
+        )
+    )  # fmt: skip
     return SiteData(
         title="Nightly drafts",
         targets=big,
         drafts=small,
         columns=[EngineColumn(name, name, book.load(name).checked) for name in book.engine_files()],
-        alone={big[-1].ref: [alone]},
+        alone={big[-1].ref: alone},
         pairs=pairs,
         scan=_scan(12, "2026-11-15T02:00:00+00:00", "2026-11-15T02:41:07+00:00", counts),
         previous=before,
         changes=changes,
         earlier=[(before, changes[:2])],
         pins=_pins(changes[1], pairs[big[-1].ref]),
+        gated=frozenset({GATED}),
         unread=[ModelRow("lab/gated-<i>", "hub", None, "gated", "gated: ask its <b>owner</b>")],
     )
 

@@ -39,6 +39,9 @@ def fill(path: Path, site: SiteData) -> Path:
         for pin in site.pins:
             row = {"target": pin.target, "draft": pin.draft, "engines": json.dumps(pin.engines)}
             _insert(db, "pins", row)
+        for ref in site.gated:
+            row = {"name": ref, "sha": "1", "seen": 1, "listed": '{"kind": "full", "gated": true}'}
+            _insert(db, "repos", row)
         for model in site.unread:
             _insert(db, "models", _model(model))
         for scan, changes in site.earlier:
@@ -74,7 +77,8 @@ def _verdict(answer: VerdictRow) -> Values:
     return {
         **asdict(answer), "draft": answer.draft or "", "findings": json.dumps(findings),
         "decided_by": findings[0][0] if findings else None, "verdict": str(answer.verdict),
-        "version_checked": int(answer.version_checked), "memory": memory, "notes": "[]",
+        "version_checked": int(answer.version_checked), "memory": memory,
+        "notes": json.dumps(answer.notes),
         "passed": 9, "rules": "", "since": 1,
     }  # fmt: skip
 

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from draftcheck.report.site import words
+from draftcheck.report.site import data, words
 from draftcheck.values.words import Verdict
-from tests.chromium import DESK, PHONE, sideways
+from tests.chromium import DESK, PHONE, axe_violations, sideways
 from tests.report.site.conftest import Written
-from tests.report.site.made_up import HOSTILE
+from tests.report.site.made_up import GATED, HOSTILE
 
 pytestmark = pytest.mark.browser
 Open = Callable[..., Any]
@@ -61,6 +61,73 @@ def test_every_page_renders_without_a_complaint_or_sideways_scrolling(
         assert sideways(page) <= 0, view
 
 
+OUTSIDE = """() => {
+  const found = [], walk = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  for (let node = walk.nextNode(); node; node = walk.nextNode()) {
+    const holder = node.parentElement, away = ".skip, .stack thead, .frame, script, noscript";
+    if (!node.data.trim() || holder.closest(away)) continue;
+    const range = document.createRange();
+    range.selectNodeContents(node);
+    for (const box of range.getClientRects()) {
+      if (box.left < -0.5 || box.right > innerWidth + 0.5) found.push(node.data.trim());
+    }
+    for (let up = holder; up !== document.body; up = up.parentElement) {
+      const style = getComputedStyle(up);
+      const hides = style.overflowX !== "visible" && up.scrollWidth > up.clientWidth + 1;
+      if (hides && style.display !== "inline") found.push(`cut: ${node.data.trim()}`);
+    }
+  }
+  const torn = [...document.querySelectorAll("th.brief, .engines b, .tag")].filter(
+    (cell) => cell.checkVisibility() && cell.getClientRects().length > 1
+      || cell.clientWidth && cell.clientWidth < 15);
+  const empty = [...document.querySelectorAll("td.zero")];
+  torn.push(...empty.filter((cell) => cell.checkVisibility()));
+  return [...found, ...torn.map((cell) => `torn: ${cell.textContent}`)];
+}"""
+"""Texts that stand outside the window, are cut by a box, or are broken where they are names."""
+
+
+def test_nothing_is_cut_on_a_phone(small: Written, opened: Open) -> None:
+    page = opened(small, "index.html", viewport=PHONE)
+    for path in small.pages():
+        page.goto(path.as_uri())
+        page.evaluate("document.querySelectorAll('details').forEach((d) => { d.open = true; })")
+        assert page.evaluate(OUTSIDE) == [], path.name
+        assert sideways(page) <= 0, path.name
+    page.goto((small.folder / "matrix.html").as_uri() + "#view=list")
+    page.reload()
+    page.locator("table.list tbody th a").first.click()
+    page.locator("#pair").wait_for(state="visible")
+    assert page.evaluate(OUTSIDE) == []
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_finds_nothing(small: Written, opened: Open, scheme: str) -> None:
+    page = opened(small, "index.html", color_scheme=scheme)
+    target = words.target_page(small.site.targets[4].ref)
+    for name in ("index.html", target, "changes.html", "matrix.html", "rules-vllm.html"):
+        page.goto((small.folder / name).as_uri())
+        assert axe_violations(page) == [], name
+
+
+def test_a_command_breaks_between_options_and_is_copied_whole(small: Written, opened: Open) -> None:
+    target = small.site.targets[4]
+    page = opened(small, words.target_page(target.ref), viewport=PHONE)
+    shown = page.locator(".answer pre").first
+    asked = {answer.asked: answer for answer in small.site.pairs[target.ref][0].answers}
+    first = next(a for a in asked.values() if a.setup)
+    copied = shown.evaluate(
+        "(node) => { getSelection().selectAllChildren(node); return getSelection().toString(); }"
+    )
+    assert copied.strip() == first.setup
+    lines = shown.evaluate(
+        """(node) => [...node.querySelectorAll(".w .w")].map((word) =>
+             [word.textContent, word.getBoundingClientRect().height])"""
+    )
+    assert "--spec-draft-n-max" in [word for word, _ in lines]
+    assert len({height for word, height in lines if len(word) < 24}) == 1
+
+
 def test_hostile_names_stay_text(small: Written, opened: Open) -> None:
     page = opened(small, words.target_page(HOSTILE[0]))
     assert page.locator("h1").inner_text() == HOSTILE[0]
@@ -101,6 +168,9 @@ def test_filters(small: Written, opened: Open) -> None:
     every = {str(verdict) for verdict in Verdict}
     page = opened(small, "matrix.html#view=list")
     matching(page, len(small.site.every()))
+    page.fill("#q", GATED)
+    matching(page, expected(small, None, every, GATED))
+    assert page.locator("table.list tbody th .tag").count() == len(small.site.targets)
     page.fill("#q", "gemma3-1b")
     matching(page, expected(small, None, every, "gemma3-1b"))
     page.fill("#q", "")
@@ -114,8 +184,9 @@ def test_filters(small: Written, opened: Open) -> None:
     page.get_by_label("compatible", exact=True).uncheck()
     rest = expected(small, asked, {"degraded", "undecided"})
     matching(page, rest)
-    shown = page.locator("table.list tbody td .v").all_inner_texts()
-    assert len(shown) == min(rest, len(shown)) and set(shown) <= {"degraded", "undecided"}
+    shown = page.locator("table.list tbody td:nth-child(3)").all_inner_texts()
+    assert len(shown) == min(rest, len(shown))
+    assert set(shown) <= {"degraded", "undecided", "not applicable"}
     page.reload()  # the address keeps it
     matching(page, rest)
     assert not page.get_by_label("compatible", exact=True).is_checked()
@@ -192,7 +263,7 @@ def test_a_pair_can_be_linked(small: Written, opened: Open) -> None:
     page = opened(small, f"matrix.html#{key}")
     assert page.locator("#pair-title").inner_text() == f"{pair.draft} for {target.ref}"
     said = page.locator("#pair tbody .v").all_inner_texts()
-    assert said == [str(answer.verdict) for answer in pair.answers]
+    assert said == [data.word(answer) for answer in pair.answers]
 
 
 def test_rows_are_made_while_scrolling(large: Written, opened: Open) -> None:
@@ -248,10 +319,10 @@ def test_marks_differ_by_shape(small: Written, opened: Open) -> None:
         """() => [...document.querySelectorAll(".legend .v")].map((node) => {
           const s = getComputedStyle(node, "::before");
           const filled = s.backgroundImage !== "none";
-          return [s.clipPath, s.borderRadius, s.borderTopWidth, filled].join();
+          return [s.clipPath, s.borderRadius, s.borderTopWidth, s.height, filled].join();
         })"""
     )
-    assert len(shapes) == len(set(shapes)) == len(Verdict)
+    assert len(shapes) == len(set(shapes)) == len(Verdict) + 1
 
 
 def test_nothing_moves_by_itself(small: Written, opened: Open) -> None:

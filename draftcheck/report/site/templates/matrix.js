@@ -7,8 +7,9 @@
   const $ = (id) => document.getElementById(id);
   const frame = $("frame"), status = $("status"), hint = $("hint"), dialog = $("pair"), form = $("controls");
   const CHUNK = 40;
+  const ROOMY = 7; // so few targets leave room for words in the grid
   const T = 0, D = 1, SET = 2, BEST = 3, RANK = 4, SPEEDUP = 5, EVEN = 6, BYTES = 7, AT_BEST = 8;
-  const NAME = 0, KEY = 1, PARAMETERS = 2, FAMILY = 3, PAGE = 4, KIND = 4;
+  const NAME = 0, KEY = 1, PARAMETERS = 2, FAMILY = 3, PAGE = 4, KIND = 4, URL = 5, GATED = 6;
   const number = new Intl.NumberFormat("en");
   const lower = (models) => models.map((model) => model[NAME].toLowerCase());
   const targetNames = lower(targets), draftNames = lower(drafts);
@@ -51,8 +52,24 @@
     const [unit, size] = value >= 2 ** 30 ? ["GiB", 2 ** 30] : ["MiB", 2 ** 20];
     return `${(value / size).toFixed(1)} ${unit}`;
   };
-  const badge = (verdict) => el("span", { class: `v ${words[verdict]}` }, words[verdict]);
-  const mark = (verdict, title) => el("i", { class: words[verdict][0], title });
+  // An engine without a method for such files left nothing unread: it is said in other words.
+  const wordOf = (answer) => (answer[3] === "" && words[answer[1]] === "undecided" ? "not applicable" : words[answer[1]]);
+  const badge = (word, said) => el("span", { class: `v ${word.replace(" ", "-")}`, title: word }, said ?? word);
+  const mark = (verdict) => el("i", { class: words[verdict][0] });
+  function engines(pair) {
+    const found = new Map([...words, "not applicable"].map((word) => [word, []]));
+    const all = sets[pair[SET]].map((id) => answers[id]);
+    for (const answer of all) found.get(wordOf(answer)).push(columns[answer[0]][0]);
+    const shown = el("span", { class: "engines" });
+    for (const [word, names] of found) {
+      const every = names.length > 4 && names.length === all.length;
+      if (!names.length) continue;
+      const one = (name, place) => [el("b", {}, name + (place + 1 < names.length ? "," : "")), " "];
+      const told = every ? [`all ${names.length} engines`] : names.flatMap(one);
+      shown.append(badge(word, el("span", { class: "names" }, ...told)), " ");
+    }
+    return shown;
+  }
 
   // The address carries the state, so that a view can be sent to somebody.
   function restore() {
@@ -150,7 +167,8 @@
       head.append(el("th", { scope: "col" }, el("a", { href: targets[t][PAGE], title: targets[t][NAME] }, targets[t][NAME])));
     }
     const body = el("tbody");
-    const table = el("table", { class: "grid" }, el("caption", { class: "skip" }, "Verdict of each draft for each target"), el("thead", {}, head), body);
+    const roomy = across.length <= ROOMY;
+    const table = el("table", { class: roomy ? "grid roomy" : "grid" }, el("caption", { class: "skip" }, "Verdict of each draft for each target"), el("thead", {}, head), body);
     frame.append(table);
     onDemand(body, down, (d, place) => {
       const row = el("tr", {}, el("th", { scope: "row", title: drafts[d][NAME] }, drafts[d][NAME]));
@@ -163,7 +181,7 @@
           return;
         }
         const label = `${drafts[d][NAME]} for ${targets[t][NAME]}: ${words[verdict]}`;
-        const cell = el("td", { tabindex: first ? "0" : "-1", "aria-label": label, title: label, "data-p": index }, mark(verdict));
+        const cell = el("td", { tabindex: first ? "0" : "-1", "aria-label": label, title: label, "data-p": index }, roomy ? badge(words[verdict], times(pairs[index][SPEEDUP]) || words[verdict]) : mark(verdict));
         if (!shown.has(pairs[index])) cell.className = "out";
         row.append(cell);
       });
@@ -218,13 +236,11 @@
     frame.append(el("table", { class: "list stack" }, el("thead", {}, head), body));
     onDemand(body, ordered(kept), (pair) => {
       const open = el("a", { href: `#pair=${targets[pair[T]][KEY]}.${drafts[pair[D]][KEY]}` }, drafts[pair[D]][NAME]);
-      const strip = el("span", { class: "strip" });
-      for (const id of sets[pair[SET]]) strip.append(mark(answers[id][1], `${columns[answers[id][0]][0]}: ${words[answers[id][1]]}`));
       return el("tr", { "data-p": at.get(pair[T] * drafts.length + pair[D]) },
-        el("th", { scope: "row" }, open),
+        el("th", { scope: "row" }, open, drafts[pair[D]][GATED] ? el("span", { class: "tag" }, "gated") : null),
         el("td", { class: "line", "data-l": "for" }, el("a", { href: targets[pair[T]][PAGE] }, targets[pair[T]][NAME])),
-        el("td", {}, badge(verdictOf(pair))),
-        el("td", {}, strip),
+        el("td", {}, badge(state.engine === "" ? words[pair[BEST]] : wordOf(answerOf(pair, Number(state.engine))))),
+        el("td", { class: "long" }, engines(pair)),
         el("td", { class: "num", "data-l": "parameters" }, count(drafts[pair[D]][PARAMETERS])),
         el("td", { class: "num", "data-l": "speed-up" }, times(pair[SPEEDUP])),
         el("td", { class: "num", "data-l": "breaks even at" }, even(pair)),
@@ -251,18 +267,20 @@
   function show(pair) {
     const draft = drafts[pair[D]], target = targets[pair[T]];
     const rows = sets[pair[SET]].map((id) => {
-      const [column, verdict, checked, method, reaction, reasons] = answers[id];
-      const because = el("td", {});
+      const [column, , checked, method, reaction, reasons] = answers[id];
+      const because = el("td", { class: "long" });
       reasons.forEach(([rule, href, said], place) => {
         if (place) because.append(el("br"));
         because.append(href ? el("a", { class: "id", href }, rule) : rule, ` ${said}`);
       });
       const name = el("th", { scope: "row", class: "brief" }, columns[column].slice(1).join(" "));
       if (!checked) name.append(" ", el("span", { class: "tag" }, "not verified"));
-      return el("tr", {}, name, el("td", { class: "nowrap" }, method), el("td", {}, badge(verdict)), el("td", {}, reaction), because);
+      return el("tr", {}, name, el("td", { class: "nowrap" }, method), el("td", {}, badge(wordOf(answers[id]))), el("td", {}, method && reaction), because);
     });
     const facts = el("dl", { class: "facts" });
     const fact = (label, value) => value && facts.append(el("div", {}, el("dt", {}, label), el("dd", {}, value)));
+    fact("files", draft[URL] && el("a", { href: draft[URL], rel: "noreferrer" }, "on the Hub"));
+    fact("access", draft[GATED] && "gated");
     fact("parameters", count(draft[PARAMETERS]));
     fact("kind", draft[KIND]);
     fact("measured", times(pair[SPEEDUP]));
