@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+os.environ["OMP_NUM_THREADS"] = "1"  # before torch: tiny models gain nothing by threads
+
 from draftcheck.cli import main
 from draftcheck.memory import gpus
 from tests import chromium
