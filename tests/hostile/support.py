@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import resource
 import struct
 import subprocess
 import sys
@@ -204,7 +203,3 @@ def sparse(path: Path, size: int, start: bytes = b"") -> Path:
         file.write(start)
         file.truncate(size)
     return path
-
-
-def memory_now() -> int:
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
