@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+os.environ["OMP_NUM_THREADS"] = "1"  # before torch: tiny models gain nothing by threads
+
 from draftcheck.cli import main
 from draftcheck.memory import gpus
 from tests import chromium
@@ -22,6 +24,30 @@ SCRUBBED = (
     "HF_", "CUDA_", "TRANSFORMERS_", "VLLM_", "LLAMA_", "OLLAMA_", "DRAFTCHECK_CACHE", "NO_COLOR",
     "FORCE_COLOR",
 )  # fmt: skip
+
+LONGEST = (
+    "web/test_page", "web/test_core", "web/test_site", "report/site/test_browser",
+    "agreement/test_llamacpp", "models/hub/test_weather", "judge/test_rule_cases",
+    "gate/test_bad_input", "gate/test_hooks", "trial/test_vllm", "scan/test_many_repos",
+    "scan/test_damaged_store", "scan/test_nights", "scan/test_rules_change", "scan/test_killed",
+    "models/hub/test_cache", "models/hub/test_budgets", "models/hub/test_recorded",
+    "trial/heads/test_own_layers", "trial/heads/test_everywhere", "trial/heads/test_verify_heads",
+    "trial/heads/test_families", "trial/test_trial", "trial/test_llamacpp", "trial/test_hostile",
+    "fuzz/test_fuzz", "agreement/test_libllama", "agreement/test_transformers",
+    "models/test_parameter_table", "models/test_second_opinion", "judge/test_make_rule_case",
+)  # fmt: skip
+"""Files that take longest, begun first where several processes share the suite: otherwise those
+with few tests come last, and the last of them is waited for alone."""
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.option.loadscopereorder = False  # xdist's order: by the number of tests
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if hasattr(config, "workerinput"):
+        place = {f"tests/{name}.py": number for number, name in enumerate(LONGEST)}
+        items.sort(key=lambda item: place.get(item.nodeid.partition("::")[0], len(place)))
 
 
 @pytest.fixture(autouse=True)

@@ -8,6 +8,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import click
@@ -45,6 +46,7 @@ LAYERS = (
 HEAVY = ("torch", "transformers", "huggingface_hub", "numpy", "gguf", "tokenizers", "safetensors")
 
 
+@cache
 def modules() -> dict[str, Path]:
     """Dotted name below the package -> file; the package itself is the empty name."""
     found = {}
@@ -54,8 +56,10 @@ def modules() -> dict[str, Path]:
     return found
 
 
-def imports(name: str, known: dict[str, Path]) -> set[str]:
+@cache
+def imports(name: str) -> set[str]:
     """The modules of the package that a module imports, inside functions too."""
+    known = modules()
     found: set[str] = set()
     for node in ast.walk(ast.parse(known[name].read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
@@ -71,12 +75,11 @@ def imports(name: str, known: dict[str, Path]) -> set[str]:
 
 def test_imports_point_down() -> None:
     place = {name: (row, at) for row, names in enumerate(LAYERS) for at, name in enumerate(names)}
-    known = modules()
     wrong = []
-    for name in known:
+    for name in modules():
         top = name.split(".")[0]
         assert top in place, f"draftcheck/{top} belongs to no layer: add it to LAYERS"
-        for other in imports(name, known):
+        for other in imports(name):
             below = other.split(".")[0]
             if below != top and place[below] > place[top]:
                 wrong.append(f"{name} may not import {other or 'draftcheck itself'}")
@@ -84,9 +87,8 @@ def test_imports_point_down() -> None:
 
 
 def test_no_module_imports_itself_through_others() -> None:
-    known = modules()
     try:
-        graphlib.TopologicalSorter({name: imports(name, known) for name in known}).prepare()
+        graphlib.TopologicalSorter({name: imports(name) for name in modules()}).prepare()
     except graphlib.CycleError as error:
         raise AssertionError("a cycle: " + " -> ".join(error.args[1])) from None
 

@@ -149,7 +149,6 @@ class Profile(RuleRow, frozen=True, kw_only=True):
     batch: int = 0
     mla_values: bool = False
     outputs: Literal["batch", "drafts"] = "batch"
-    margin_mib: int = 0
     rollback_roles: Names = ()
     # paged
     block: int = 1
@@ -166,7 +165,6 @@ class Profile(RuleRow, frozen=True, kw_only=True):
     sequences: int = 1
     page: int = 1
     # pool
-    draft_cell: str = ""
     reserve: Reserve | None = None
     chunked_prefill: Steps = ()
     graph_batch: Steps = ()

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from draftcheck.deploy import deployment
+from draftcheck.deploy.syntax import python_values
 from draftcheck.gate.run import GateRequest, run
 from draftcheck.report import gate as reports
 from tests.conftest import FIXTURES
@@ -146,10 +148,10 @@ TOO_MUCH: dict[str, tuple[str, str]] = {
         "run.ipynb",
         f'{{"cells":[{{"cell_type":"code","source":"!vllm serve a/c {MANY}--spec-model x"}}]}}',
     ),
-    "the same in Python": (
+    "7,000 words in Python": (
         "run.py",
         "import subprocess\nsubprocess.run(['vllm', 'serve', 'a/c', "
-        + "'--x', 'y', " * 35_000
+        + "'--x', 'y', " * 3_500
         + f"'--speculative-config', '{JSON}'])\n",
     ),
     "a sum in Python": (
@@ -158,9 +160,9 @@ TOO_MUCH: dict[str, tuple[str, str]] = {
         + "['--x', 'y'] + " * 40
         + """['--speculative-config', '{"model": "a/b", "num_speculative_tokens": 3}'])\n""",
     ),
-    "30,000 commands": (
+    "3,000 commands": (
         "values.yaml",
-        "a:\n" + "- args: [vllm, serve, a/c]\n" * 30_000 + f"- args: [vllm, serve, '{SERVE}']\n",
+        "a:\n" + "- args: [vllm, serve, a/c, --speculative-model, b]\n" * 3_000,
     ),
     "a number in hexadecimal": (
         "run.py",
@@ -180,12 +182,18 @@ TOO_MUCH: dict[str, tuple[str, str]] = {
 
 
 @pytest.mark.parametrize("name", list(TOO_MUCH))
-def test_past_a_limit_nothing_is_said_to_be_fine(name: str, repo: Repo) -> None:
+def test_past_a_limit_nothing_is_said_to_be_fine(
+    name: str, repo: Repo, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(deployment, "MAX_FOUND", deployment.MAX_FOUND // 10)
+    monkeypatch.setattr(python_values, "MAX_STEPS", python_values.MAX_STEPS // 10)
     file, text = TOO_MUCH[name]
     repo.write(file, text)
     ran = repo.gate(file, "--format", "json")
     assert ran.code == 3, ran.err
     assert any(f["outcome"] == "unknown" for f in ran.json["findings"])
+    if name in ("7,000 words in Python", "3,000 commands"):
+        assert "too much to read" in ran.out
 
 
 def test_the_manifest_has_no_more_devices_than_there_are(repo: Repo) -> None:

@@ -27,6 +27,7 @@ def pre_commit(repo: Repo, config: dict[str, Any], *words: str) -> subprocess.Co
         **{k: v for k, v in os.environ.items() if not k.startswith("GIT_")},
         "PRE_COMMIT_HOME": str(repo.path.parent / "pre-commit"),
         "PYTHONPATH": str(ROOT),
+        "PIP_NO_COMPILE": "0",  # that is how pip's documentation switches compiling off
     }
     command = [sys.executable, "-m", "pre_commit", *(words or ("run", "--all-files"))]
     return subprocess.run(

@@ -4,11 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-import resource
 import struct
-import subprocess
-import sys
-import time
 import unicodedata
 import zlib
 from collections.abc import Sequence
@@ -16,6 +12,8 @@ from pathlib import Path
 from typing import TypeVar
 
 from tests.conftest import ROOT, Ran, Run
+from tests.hub import forks
+from tests.hub.process import HANGS
 
 T = TypeVar("T")
 READ, REFERENCE, ANY, BROKEN = (3,), (2,), (0, 1, 3), (1,)
@@ -106,44 +104,34 @@ def strict_json(text: str) -> dict:
 class Bounded:
     """A command that ran in a process of its own, with limits."""
 
-    def __init__(self, code: int, out: str, err: str, seconds: float, peak: int) -> None:
-        self.ran = Ran(code, out, err)
-        self.seconds, self.peak = seconds, peak
+    def __init__(self, ran: Ran, peak: int) -> None:
+        self.ran, self.peak = ran, peak
 
 
-def bounded(*arguments: object, memory: int = 3 * GIGABYTE // 2, seconds: float = 20) -> Bounded:
-    """Run the real command with little address space; a hang or a crash fails the test."""
-    start = time.monotonic()
-    process = subprocess.run(
-        [sys.executable, "-c", _CHILD, str(memory), *map(str, arguments)],
-        capture_output=True,
-        timeout=seconds,
-        cwd=ROOT,
-        check=False,
-        stdin=subprocess.DEVNULL,
-    )
-    took = time.monotonic() - start
-    out, err = process.stdout.decode(), process.stderr.decode()
-    *lines, peak = err.rstrip("\n").split("\n")
-    assert peak.startswith("peak "), (process.returncode, err[-1500:])
-    found = Bounded(process.returncode, out, "\n".join(lines), took, int(peak[5:]))
+_LIMITED = """
+import atexit, resource, sys
+resource.setrlimit(resource.RLIMIT_AS, ({memory}, {memory}))
+resource.setrlimit(resource.RLIMIT_CPU, ({seconds}, {seconds}))
+
+@atexit.register
+def tell():
+    # Not ru_maxrss: a child inherits that of the process that started it.
+    status = dict(line.split(":", 1) for line in open("/proc/self/status"))
+    print("\\npeak", int(status["VmHWM"].split()[0]) * 1024, file=sys.stderr)
+"""
+
+
+def bounded(*arguments: object, memory: int = 3 * GIGABYTE // 2, seconds: int = 20) -> Bounded:
+    """Run the real command with little address space; a hang or a crash fails the test.
+
+    seconds: of the processor's time; others may keep it busy."""
+    first = _LIMITED.format(memory=memory, seconds=seconds)
+    ran = forks.run(list(map(str, arguments)), os.environ, ROOT, first, HANGS)
+    said, _, peak = ran.err.rpartition("\npeak ")
+    assert peak, (ran.code, ran.err[-1500:])
+    found = Bounded(Ran(ran.code, ran.out, said.rstrip("\n")), int(peak))
     assert_calm(found.ran)
     return found
-
-
-_CHILD = """
-import resource, sys
-limit = int(sys.argv.pop(1))
-resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
-from draftcheck.cli import main
-code = main(sys.argv[1:])
-sys.stdout.flush()
-# Not ru_maxrss: a child inherits that of the process that started it.
-status = dict(line.split(":", 1) for line in open("/proc/self/status"))
-peak = int(status["VmHWM"].split()[0]) * 1024
-print(f"\\npeak {peak}" if code == 70 else f"peak {peak}", file=sys.stderr)
-sys.exit(code)
-"""
 
 
 def as_nobody() -> bool:
@@ -204,7 +192,3 @@ def sparse(path: Path, size: int, start: bytes = b"") -> Path:
         file.write(start)
         file.truncate(size)
     return path
-
-
-def memory_now() -> int:
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024

@@ -65,23 +65,25 @@ class Log:
 
     def __init__(self) -> None:
         self.entries: list[Entry] = []
-        self._open = 0
+        self._open: list[Entry] = []
         self._changed = threading.Condition()
 
     def begin(self, entry: Entry) -> None:
         with self._changed:
             self.entries.append(entry)
-            self._open += 1
+            self._open.append(entry)
 
-    def end(self) -> None:
+    def end(self, entry: Entry) -> None:
         with self._changed:
-            self._open -= 1
+            self._open = [other for other in self._open if other is not entry]
             self._changed.notify_all()
 
     def settle(self, seconds: float = 5.0) -> None:
-        """Wait until the last byte that is under way is counted."""
+        """Wait until the last byte that is under way is counted; where it hangs, none will come."""
         with self._changed:
-            self._changed.wait_for(lambda: self._open == 0, seconds)
+            self._changed.wait_for(
+                lambda: all("hang" in entry.faults for entry in self._open), seconds
+            )
 
     def clear(self) -> None:
         self.settle()

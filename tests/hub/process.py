@@ -19,6 +19,8 @@ HANGS = 180
 MEMORY = 2 << 30
 """Address space: nothing here is worth more, and no length in an answer may be believed."""
 LIMITED = f"""
+import signal
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a suite in the background ignores it
 import draftcheck.models.sources.hub.client as client
 client.PAUSE /= 20  # nobody wants to wait that long between two tries
 try:

@@ -73,7 +73,7 @@ def runnable_case(name: str, version: str, method: str | None) -> tuple[Case, En
     question = {"engine": f"{name}@{version}"} | ({"method": method} if method else {})
     tried = []
     for case in cases():
-        moved = replace(case, body={**question, **_sides(case.body)}, _judged=[])
+        moved = replace(case, body={**question, **_sides(case.body)})
         verdict = None if _needs_files(moved.body) else _judge(moved)
         if verdict is not None and not _failing(verdict):
             lacking = len(_outcomes(verdict, Outcome.UNKNOWN))
@@ -82,19 +82,19 @@ def runnable_case(name: str, version: str, method: str | None) -> tuple[Case, En
             tried.append((order, moved))
     starts = [start for _, start in sorted(tried, key=lambda row: row[0])]
     for case in map(_filled, starts[:STARTS]):
-        if usable(case.verdict().verdict) and not _not_ok(case.verdict()):
-            return case, case.verdict()
+        if usable(case.verdict.verdict) and not _not_ok(case.verdict):
+            return case, case.verdict
     way = f" with {method}" if method else ""
     raise UsageError(f"no pair of the cases runs on {name} {version}{way} without a doubt")
 
 
 def _filled(case: Case) -> Case:
     """The case with facts of other cases wherever a rule lacks one."""
-    for lacking in _outcomes(case.verdict(), Outcome.UNKNOWN):
+    for lacking in _outcomes(case.verdict, Outcome.UNKNOWN):
         for other in cases_of(lacking.rule):
-            moved = replace(case, body=_merged(case.body, _sides(other.body)), _judged=[])
+            moved = replace(case, body=_merged(case.body, _sides(other.body)))
             verdict = _judge(moved) if other.kind == "pass" and other.asked else None
-            if verdict is not None and len(_not_ok(verdict)) < len(_not_ok(case.verdict())):
+            if verdict is not None and len(_not_ok(verdict)) < len(_not_ok(case.verdict)):
                 case = moved
                 break
     return case
@@ -103,7 +103,7 @@ def _filled(case: Case) -> Case:
 def _judge(case: Case) -> EngineVerdict | None:
     """None where the method and the pair do not go together at all."""
     try:
-        verdict = case.verdict()
+        verdict = case.verdict
     except DraftcheckError:
         return None
     return verdict if verdict.findings else None

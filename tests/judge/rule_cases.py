@@ -11,8 +11,8 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
-from functools import cache
+from dataclasses import dataclass, replace
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -42,8 +42,6 @@ class Case:
 
     path: Path
     body: dict[str, Any]
-    _judged: list[EngineVerdict] = field(default_factory=list, compare=False, repr=False)
-    """The verdict, once it was asked for: several tests look at it."""
 
     @property
     def rule(self) -> str:
@@ -82,16 +80,20 @@ class Case:
         given = gpus.placed(Circumstances(**said))
         return Question(engine, version, self.body.get("method"), given)
 
+    @cached_property
     def comparison(self) -> Comparison:
         target = self.facts("target")
         draft = self.facts("draft") if "draft" in self.body else None
         return compare(target, draft)
 
+    @cached_property
+    def verdicts(self) -> list[EngineVerdict]:
+        with mock.patch.object(tokenizers_agree, "cut", _cut_once):
+            return judge_methods(self.comparison, self.question())
+
+    @property
     def verdict(self) -> EngineVerdict:
-        if not self._judged:
-            with mock.patch.object(tokenizers_agree, "cut", _cut_once):
-                self._judged.append(judge_methods(self.comparison(), self.question())[0])
-        return self._judged[0]
+        return self.verdicts[0]
 
 
 _real_cut = tokenizers_agree.cut
@@ -110,13 +112,14 @@ def _cut_once(
 
 
 @cache
-def cases() -> tuple[Case, ...]:
-    files = sorted(FOLDER.glob("*/*.json"))
+def cases_of(rule: str) -> tuple[Case, ...]:
+    files = sorted((FOLDER / rule).glob("*.json"))
     return tuple(Case(file, json.loads(file.read_text(encoding="utf-8"))) for file in files)
 
 
-def cases_of(rule: str) -> list[Case]:
-    return [case for case in cases() if case.rule == rule]
+@cache
+def cases() -> tuple[Case, ...]:
+    return tuple(case for folder in sorted(FOLDER.iterdir()) for case in cases_of(folder.name))
 
 
 def rows() -> Iterator[tuple[Engine | None, Rule]]:

@@ -20,7 +20,7 @@ from draftcheck.judge.compare import compare
 from draftcheck.judge.condensed import facts as condensed
 from draftcheck.judge.condensed import folded_tensors, pack_ids, token_tables, unpack_ids
 from draftcheck.judge.condensed import pairs as condensed_pairs
-from draftcheck.judge.decide import judge, judge_methods
+from draftcheck.judge.decide import judge
 from draftcheck.memory import gpus
 from draftcheck.models.read import read
 from draftcheck.models.refs import parse
@@ -29,7 +29,6 @@ from draftcheck.values.comparison import Comparison
 from draftcheck.values.facts import ModelFacts, Tensor
 from draftcheck.values.verdicts import EngineVerdict
 from tests.conftest import ROOT
-from tests.judge.rule_cases import cases
 
 PAIR = ROOT / "fixtures" / "pair"
 
@@ -59,17 +58,6 @@ def heart(verdict: EngineVerdict) -> dict[str, Any]:
 def no_small_tables(monkeypatch: pytest.MonkeyPatch) -> None:
     """Cases have tiny vocabularies; make stand-ins of them all the same."""
     monkeypatch.setattr(token_tables, "SMALL", 0)
-
-
-def test_every_case_gives_the_same_verdict(no_small_tables: None) -> None:
-    wrong = []
-    for case in cases():
-        comparison, question = case.comparison(), case.question()
-        ours = [heart(v) for v in judge_methods(comparison, question)]
-        theirs = [heart(v) for v in judge_methods(through_notes(comparison), question)]
-        if ours != theirs:
-            wrong.append(f"{case.name}: {ours} {theirs}")
-    assert not wrong, f"{len(wrong)} of {len(cases())}\n" + "\n".join(wrong[:5])
 
 
 def test_whole_pairs_give_the_same_verdicts_on_every_engine() -> None:

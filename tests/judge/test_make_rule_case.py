@@ -39,7 +39,7 @@ def test_a_new_case_passes_for_every_rule(
     path = tmp_path / "VLL900" / f"pass-{engine.partition('@')[2]}.json"
     assert capsys.readouterr().out.startswith(f"{path}: VLL900 is in no rule file yet")
     case = read(path)
-    verdict = case.verdict()
+    verdict = case.verdict
     assert case.body["engine"] == engine and verdict.method == chosen
     assert verdict.verdict in (Verdict.COMPATIBLE, Verdict.DEGRADED) and len(verdict.findings) > 3
     always = {row.id for row in asked_rows(verdict) if row.check == "always"}
@@ -64,7 +64,7 @@ def test_a_failing_case_promises_what_the_rule_says(
     assert "change the facts until it says fail" in capsys.readouterr().out
     case = read(tmp_path / "VLL008" / "fail-0.32.0.json")
     assert (case.body["reaction"], case.body["decided_by"]) == (str(rule.reaction), "VLL008")
-    found = finding(case.verdict(), "VLL008")
+    found = finding(case.verdict, "VLL008")
     assert found is None or found.outcome is Outcome.OK
 
 

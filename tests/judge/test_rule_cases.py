@@ -1,17 +1,19 @@
 """Every row of rules/*.toml against its small cases in fixtures/rules (tests/judge/rule_cases.py).
 
-A new rule needs no code here: its cases are found, and test_rule_has_all_its_cases says which are
-missing. `pytest -k VLL900` runs all that there is about one rule.
+A new rule needs no code here: its cases are found, and test_rule says which are missing.
+`pytest -k VLL900` runs all that there is about one rule.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import json
+from collections.abc import Iterator, Sequence
 from functools import cache
 
 import pytest
 
 from draftcheck.judge.compare import compare
+from draftcheck.judge.condensed import token_tables
 from draftcheck.judge.decide import Question, judge_methods
 from draftcheck.rulebook import book
 from draftcheck.rulebook.book import Engine, Rule
@@ -24,11 +26,12 @@ from tests.judge.rule_cases import (
     OUTCOMES,
     Case,
     asked_rows,
-    cases,
     cases_of,
     finding,
     rows,
 )
+from tests.judge.test_condensed import heart, through_notes
+from tests.scan import golden_verdicts
 
 LARGEST = 4400
 """Bytes; most files are far smaller."""
@@ -59,25 +62,51 @@ def rows_by_id() -> dict[str, list[tuple[Engine | None, Rule]]]:
     return found
 
 
-@pytest.mark.parametrize("case", cases(), ids=lambda case: case.name)
-def test_case(case: Case) -> None:
+@pytest.mark.parametrize("rule", sorted(rows_by_id()))
+def test_rule(rule: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its cases say what their names promise, from whole and from condensed facts; none lacks."""
+    monkeypatch.setattr(token_tables, "SMALL", 0)  # stand-ins even for the tiny tables of cases
+    for case in cases_of(rule):
+        assert_as_written(case)
+        condensed = judge_methods(through_notes(case.comparison), case.question())
+        assert list(map(heart, condensed)) == list(map(heart, case.verdicts)), case.name
+    missing = list(missing_cases(rule, rows_by_id()[rule], cases_of(rule)))
+    assert not missing, "\n" + "\n".join(missing)
+
+
+def assert_as_written(case: Case) -> None:
     """The file is small, the rule sees what the name says, and the whole verdict is as written."""
-    assert case.path.stat().st_size <= LARGEST
-    assert case.kind in OUTCOMES
-    verdict = case.verdict()
+    assert case.path.stat().st_size <= LARGEST, case.name
+    assert case.kind in OUTCOMES, case.name
+    verdict = case.verdict
     found = finding(verdict, case.rule)
     if case.asked:
-        assert found is not None, f"{case.rule} is not asked or does not apply: {verdict.notes}"
-        assert found.outcome == OUTCOMES[case.kind], found.saw
+        assert found is not None, f"{case.name} is not asked or does not apply: {verdict.notes}"
+        assert found.outcome == OUTCOMES[case.kind], f"{case.name}: {found.saw}"
     else:
-        assert found is None
-        assert case.rule not in {rule.id for rule in asked_rows(verdict)}
+        assert found is None, case.name
+        assert case.rule not in {rule.id for rule in asked_rows(verdict)}, case.name
     seen = (str(verdict.reaction), verdict.decided_by, str(verdict.verdict))
     assert seen == tuple(case.body[name] for name in ("reaction", "decided_by", "verdict")), [
-        f"{entry.rule} {entry.outcome}: {entry.saw}"
-        for entry in verdict.findings
-        if entry.outcome is not Outcome.OK
+        case.name,
+        *(
+            f"{entry.rule} {entry.outcome}: {entry.saw}"
+            for entry in verdict.findings
+            if entry.outcome is not Outcome.OK
+        ),
     ]
+
+
+def test_verdicts_change_only_with_rules_or_judging() -> None:
+    golden = json.loads(golden_verdicts.FILE.read_text(encoding="utf-8"))
+    now = golden_verdicts.now()
+    changed = golden_verdicts.unexplained(golden, now)
+    assert not changed, (
+        f"{len(changed)} cases say something else, such as {changed[0]}:"
+        " raise JUDGING in scan/rules_digest.py, then make golden"
+    )
+    stale = [part for part in now if golden[part] != now[part]]
+    assert not stale, f"fixtures/verdicts.json is out of date ({', '.join(stale)}): make golden"
 
 
 # ---- completeness ----
@@ -87,14 +116,8 @@ def test_every_folder_belongs_to_a_rule() -> None:
     assert {path.name for path in FOLDER.iterdir()} <= rows_by_id().keys()
 
 
-@pytest.mark.parametrize("rule", sorted(rows_by_id()))
-def test_rule_has_all_its_cases(rule: str) -> None:
-    missing = list(missing_cases(rule, rows_by_id()[rule], cases_of(rule)))
-    assert not missing, "\n" + "\n".join(missing)
-
-
 def missing_cases(
-    name: str, own_rows: list[tuple[Engine | None, Rule]], own_cases: list[Case]
+    name: str, own_rows: list[tuple[Engine | None, Rule]], own_cases: Sequence[Case]
 ) -> Iterator[str]:
     """What to add: a pass and a fail, a fail inside each row's window, both sides of each edge."""
     kinds = {case.kind for case in own_cases}
@@ -105,7 +128,7 @@ def missing_cases(
         yield f"add fixtures/rules/{name}/{failing}-….json"
     for engine, rule in own_rows:
         kind = "unknown" if rule.check in ONLY_UNKNOWN else "fail"
-        verdicts = [case.verdict() for case in own_cases if case.kind == kind]
+        verdicts = [case.verdict for case in own_cases if case.kind == kind]
         if not any(rule is row for verdict in verdicts for row in asked_rows(verdict)):
             window = f"from {rule.since or 'the first version'} until {rule.until or 'now'}"
             methods = f", methods {', '.join(rule.methods)}" if rule.methods else ""
@@ -114,7 +137,7 @@ def missing_cases(
             yield from missing_edges(engine, rule, own_cases)
 
 
-def missing_edges(engine: Engine, rule: Rule, own_cases: list[Case]) -> Iterator[str]:
+def missing_edges(engine: Engine, rule: Rule, own_cases: Sequence[Case]) -> Iterator[str]:
     """Each version from which a row holds, or does not any more, has a case there and before."""
     at = {engine.order(case.version) for case in own_cases}
     for edge in filter(None, (rule.since, rule.until)):

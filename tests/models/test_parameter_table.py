@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from draftcheck.models.readers import second_opinion
 from draftcheck.models.readers.weights import families
 from tests import make
 from tests.conftest import Run
@@ -25,6 +26,12 @@ deep = pytest.importorskip("draftcheck.models.readers.weights.deep")
 pytestmark = [pytest.mark.transformers, pytest.mark.filterwarnings("ignore")]
 CONFIGS = 5
 """Random configs for each class."""
+
+
+@pytest.fixture(autouse=True)
+def _first_opinion_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    """--deep starts a process for each weight file; what it says is tested in a file of its own."""
+    monkeypatch.setattr(second_opinion, "notes", lambda *_: ())
 
 
 def values(kind: str, rng: random.Random) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from draftcheck.report import pair as report
 from draftcheck.rulebook import book
 from draftcheck.scan import rules_digest
 from tests.conftest import FIXTURES
-from tests.judge.test_rule_cases import Case, cases
+from tests.judge.rule_cases import Case, cases
 
 FILE = FIXTURES / "verdicts.json"
 
@@ -34,9 +34,22 @@ def engines() -> dict[str, str]:
     return {case.name: str(case.body["engine"]).partition("@")[0] for case in cases()}
 
 
+def unexplained(golden: dict[str, Any], now: dict[str, Any]) -> list[str]:
+    """Cases whose verdict changed although neither the rules nor JUDGING did."""
+    if golden["judging"] != now["judging"]:
+        return []
+    by_case = engines()
+    return [
+        name
+        for name, digest in now["cases"].items()
+        if golden["cases"].get(name, digest) != digest
+        and golden["rules"].get(by_case[name]) == now["rules"][by_case[name]]
+    ]
+
+
 def _digest(case: Case) -> str:
     """Of the engine's part of the JSON: the rest is facts, and draftcheck's own version."""
-    text = report.dumps(report.engine(case.verdict()))
+    text = report.dumps(report.engine(case.verdict))
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 

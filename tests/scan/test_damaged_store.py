@@ -107,8 +107,10 @@ def calm_report(ran: Ran) -> None:
 def test_no_cell_ends_in_a_traceback(
     whole: Path, tmp_path: Path, run: Run, table: str, column: str
 ) -> None:
-    """Each column in every row at once, with three of the values; which ones, the name tells."""
-    chosen = random.Random(f"{table}.{column}").sample(sorted(WRONG), 3)
+    """Each column in every row at once, with two of the values; which ones, the name tells.
+
+    tests/fuzz tries the others, in cells of its choice."""
+    chosen = random.Random(f"{table}.{column}").sample(sorted(WRONG), 2)
     for name in chosen:
         statement = f"UPDATE OR IGNORE {table} SET {column} = ?"
         if (path := damaged(whole, tmp_path, statement, WRONG[name])) is not None:

@@ -1,24 +1,10 @@
-"""Models of a thousand tokens: more threads only get in each other's way."""
+"""Trials on a machine that seems idle."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 
 import pytest
-
-
-@pytest.fixture(autouse=True, scope="session")
-def _one_thread() -> Iterator[None]:
-    try:
-        import torch
-    except ImportError:
-        yield
-        return
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 @pytest.fixture(autouse=True)

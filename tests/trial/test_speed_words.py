@@ -120,7 +120,7 @@ def test_a_real_run_of_another_engine_does_not_speak_for_the_one_asked() -> None
 def test_three_noisy_trials_agree_or_warn(timed: Callable[..., Trial], scale: float) -> None:
     """As on a machine whose other programs steal time from any step."""
     beside = 0
-    for seed in range(4):
+    for seed in range(2):
         chance = random.Random(seed)
         noisy = timed(0.5, lambda: scale * chance.expovariate(1.0))  # noqa: B023
         found = [figures(noisy("--format", "json"))[0] for _ in range(3)]
@@ -137,7 +137,7 @@ def test_three_noisy_trials_agree_or_warn(timed: Callable[..., Trial], scale: fl
         for body, own in zip(found, passes, strict=True):
             room = 1 + body["costs"]["spread"]
             beside += sum(not own / room <= other <= own * room for other in passes)
-    assert beside <= 3, "of 24: a 95 % interval"
+    assert beside <= 2, "of 12: a 95 % interval"
 
 
 def test_noise_is_said_first_and_nothing_is_switched_on(timed: Callable[..., Trial]) -> None:

@@ -28,7 +28,7 @@ from tests.trial.play_vllm import LLM
 pytestmark = [pytest.mark.transformers, pytest.mark.filterwarnings("ignore")]
 
 PAIR = (FIXTURES / "pair" / "target", FIXTURES / "pair" / "draft")
-COMMON = ("--tokens", "24", "--no-cost", "--format", "json")
+COMMON = ("--tokens", "12", "--no-cost", "--format", "json")
 STEP, PASS, DRAFTED = 0.01, 0.012, 0.001
 
 
@@ -167,12 +167,13 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(LLM, "generate", generate)
     monkeypatch.setattr(pass_times, "time", SimpleNamespace(perf_counter=lambda: now[0]))
-    for name, size in (("PROMPT", 4), ("FEW", 2), ("MANY", 6)):  # this engine has no cache
+    sizes = {"PROMPT": 4, "FEW": 2, "MANY": 6, "ROUNDS": 2}  # this engine has no cache
+    for name, size in sizes.items():
         monkeypatch.setattr(pass_times, name, size)
 
 
 def test_speed_is_that_of_vllms_own_passes(run: Run, prompts: Path, clock: None) -> None:
-    common = ("--backend", "vllm", "--prompts", prompts, "--tokens", "24", "--format", "json")
+    common = ("--backend", "vllm", "--prompts", prompts, "--tokens", "12", "--format", "json")
     ran = run("trial", *PAIR, *common)
     assert ran.code == 0, ran.err
     for row in ran.json["lengths"][1:]:
@@ -192,7 +193,7 @@ def test_speed_is_measured_at_every_load(
 ) -> None:
     sys.modules["vllm.platforms"].current_platform.device_type = "cuda"  # type: ignore[attr-defined]
     monkeypatch.setattr(vllm_backend, "LOADS", (1, 4))
-    common = ("--backend", "vllm", "--prompts", prompts, "--tokens", "24", "--format", "json")
+    common = ("--backend", "vllm", "--prompts", prompts, "--tokens", "12", "--format", "json")
     ran = run("trial", *PAIR, *common, "--dtype", "float32")
     assert ran.code == 0, ran.err
     one, four = ran.json["loads"]
@@ -204,7 +205,7 @@ def test_speed_is_measured_at_every_load(
 
 
 def test_a_draft_that_vllm_cannot_run_has_no_speed(
-    run: Run, prompts: Path, monkeypatch: pytest.MonkeyPatch
+    run: Run, prompts: Path, clock: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole = LLM.__init__
 
@@ -214,7 +215,7 @@ def test_a_draft_that_vllm_cannot_run_has_no_speed(
         whole(self, **settings)
 
     monkeypatch.setattr(LLM, "__init__", start)
-    common = ("--backend", "vllm", "--prompts", prompts, "--tokens", "24", "--format", "json")
+    common = ("--backend", "vllm", "--prompts", prompts, "--tokens", "12", "--format", "json")
     ran = run("trial", *PAIR, *common)
     assert ran.code == 0, ran.err
     assert ran.json["cost"] is None and ran.json["lengths"][0]["speedup"] is None

@@ -84,16 +84,14 @@ def test_each_row_explains_its_example_and_no_other_does(
     assert ran.code == 0
 
 
-@pytest.mark.parametrize("message", OWN, ids=lambda message: message.id)
-def test_each_row_is_complete(message: messages.Message) -> None:
-    for text in (message.meaning, *message.next, *(cause.says for cause in message.causes)):
-        assert not re.search(r"\s\s|^\s|\s$", text), text
-    if message.kind in ("cause", "masks", "measured"):
-        assert message.next or message.rules, "a cause without a next step"
-    if message.kind == "masks":
-        assert len(message.causes) > 1
-    for pattern in message.patterns:
-        assert "  " not in pattern.text
+def test_each_row_is_complete() -> None:
+    for message in OWN:
+        for text in (message.meaning, *message.next, *(cause.says for cause in message.causes)):
+            assert not re.search(r"\s\s|^\s|\s$", text), text
+        if message.kind in ("cause", "masks", "measured"):
+            assert message.next or message.rules, f"{message.id}: a cause without a next step"
+        assert message.kind != "masks" or len(message.causes) > 1, message.id
+        assert not any("  " in pattern.text for pattern in message.patterns), message.id
 
 
 def quotes() -> Iterator[tuple[str, rulebook.Rule]]:
@@ -103,23 +101,22 @@ def quotes() -> Iterator[tuple[str, rulebook.Rule]]:
                 yield name, rule
 
 
-def owners_of(text: str) -> set[str]:
-    return {rule.id for _, rule in quotes() if rule.engine_says == text}
-
-
+OWNERS: dict[str, set[str]] = {}
+"""What rules quote -> those that do."""
+for _, quoting in quotes():
+    OWNERS.setdefault(quoting.engine_says or "", set()).add(quoting.id)
 VAGUE = {vague.partition(":")[0] for vague in BOOK.vague}
 """Rules whose quotes would be found in any log."""
-QUOTED = sorted({rule.engine_says or "" for _, rule in quotes()})
 
 
 @pytest.mark.parametrize(
     "text",
-    [text for text in QUOTED if not owners_of(text) & VAGUE],
+    sorted(text for text, owners in OWNERS.items() if not owners & VAGUE),
     ids=lambda text: text[:60],
 )
 def test_every_quote_of_the_rulebook_is_explained(run: Run, tmp_path: Path, text: str) -> None:
     """Without a word of its own in messages.toml: what a rule quotes is found in a log."""
-    owners = owners_of(text)
+    owners = OWNERS[text]
     message = next(m for m in BOOK.messages if owners & {rule.id for rule in m.rules})
     said = text if message.match(patterns.plain(text)) is not None else message.example
     ran = explain(run, tmp_path, f"12:00:01 E some_function: {said.replace('…', '7')}")

@@ -32,7 +32,6 @@ KINDS = ["sliding_attention", "full_attention"]
 
 
 def gemma(seed: int) -> Any:
-    torch.set_num_threads(1)
     config = AutoConfig.for_model(
         "gemma4_text", **TEXT, hidden_size=16, num_hidden_layers=4, layer_types=KINDS * 2,
         num_kv_shared_layers=1,

@@ -29,11 +29,6 @@ LAYER = {
 }  # fmt: skip
 
 
-@pytest.fixture(autouse=True)
-def _one_thread() -> None:
-    torch.set_num_threads(1)
-
-
 class Made:
     """Random tensors; norms are near one."""
 

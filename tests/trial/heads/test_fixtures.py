@@ -41,12 +41,9 @@ Texts = list[tuple[list[int], list[int]]]
 
 
 @pytest.fixture(scope="module", autouse=True)
-def one_thread() -> Any:
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
+def _no_gradients() -> Any:
     with torch.inference_mode():
         yield
-    torch.set_num_threads(before)
 
 
 def load(name: str) -> Any:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -52,12 +51,8 @@ Read = tuple[list[TargetText], list[Trace], Speculation]
 
 
 @pytest.fixture(scope="module", autouse=True)
-def one_thread() -> Iterator[None]:
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
+def one_thread() -> None:
     os.environ["LLAMA_ARG_THREADS"] = "1"
-    yield
-    torch.set_num_threads(before)
 
 
 def layers_at_the_top(folder: Path) -> Path:

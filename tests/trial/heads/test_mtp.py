@@ -56,11 +56,6 @@ LAYOUTS = {
 }  # fmt: skip
 
 
-@pytest.fixture(autouse=True)
-def _one_thread() -> None:
-    torch.set_num_threads(1)
-
-
 def model(kind: str, layers: int, seed: int) -> Any:
     raw = {**ALL, **FAMILIES[kind], "num_hidden_layers": layers}
     if "layer_types" in raw and layers == 1:

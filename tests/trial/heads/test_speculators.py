@@ -30,7 +30,6 @@ NEAR = {"atol": 1e-4, "rtol": 1e-4}
 
 
 def model(kind: Any, config: Any, layers: str, target: Any, **more: Any) -> Any:
-    torch.set_num_threads(1)
     part = AutoConfig.for_model(layers, **{**LAYER, "num_hidden_layers": 2})
     part._attn_implementation = "eager"
     proposal = GreedyTokenProposalConfig(speculative_tokens=3)

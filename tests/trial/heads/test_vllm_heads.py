@@ -17,7 +17,6 @@ pytest.importorskip("torch", reason="the trial extra is not installed")
 pytest.importorskip("transformers", reason="the trial extra is not installed")
 
 import numpy as np
-import torch
 
 from draftcheck.trial.backends.backend import TargetText, TrialOptions
 from draftcheck.trial.backends.transformers import backend
@@ -31,11 +30,6 @@ RECORDED = [
     for recorded in (json.loads(file.read_text(encoding="utf-8")) for file in FILES)
     for head, texts in recorded["heads"].items()
 ]
-
-
-@pytest.fixture(autouse=True)
-def one_thread() -> None:
-    torch.set_num_threads(1)
 
 
 def counters(rank: Ints, length: int, tokens: int) -> list[int]:

@@ -220,10 +220,6 @@ class TransformersBackend(TransformersTarget):
             **self._assisted(g, options),
         )
 
-    def assist(self, text: TargetText, g: int, options: TrialOptions) -> tuple[Ints, int, float]:
-        """One real run: its tokens, the target's passes, seconds."""
-        return self.write_with(text, options, **self._assisted(g, options))
-
     def _assisted(self, g: int, options: TrialOptions) -> dict[str, Any]:
         """The length is taken from the draft's own settings, where a threshold would cut it."""
         settings = self.draft.generation_config

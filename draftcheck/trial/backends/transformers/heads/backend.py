@@ -302,8 +302,8 @@ class HeadBackend(TransformersTarget):
         if self.head is None:
             raise CannotVerify("nothing drafts but copies of the text")
         target, head = self._places
-        pair = real_runs.HeadPair(target, None if head is target else head)
-        return real_runs.verify(self, pair, texts, g, options)
+        own = None if head is target else head
+        return real_runs.verify(real_runs.RealRun(self, target, own, texts, g, options))
 
     def close(self) -> None:
         self.target = self.head = None

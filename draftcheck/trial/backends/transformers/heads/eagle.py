@@ -8,13 +8,15 @@ The first layer has no input norm. What is fed back for the next draft is `out` 
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 from torch.nn.functional import embedding, linear
 
 from draftcheck.trial.backends.transformers.heads import layers
-from draftcheck.trial.backends.transformers.heads.readings import HeadSource, RecurrentHead
+from draftcheck.trial.backends.transformers.heads.readings import (
+    DraftingStep,
+    HeadSource,
+    RecurrentHead,
+)
 
 INPUT_NORM = "0.input_layernorm.weight"
 
@@ -42,19 +44,10 @@ class EagleHead(RecurrentHead):
         """hidden: the target's last state behind its final norm."""
         return hidden
 
-    def layer(
-        self,
-        tokens: torch.Tensor,
-        state: torch.Tensor,
-        *,
-        positions: torch.Tensor,
-        mask: torch.Tensor,
-        cache: Any,
-        reading: int,
-    ) -> tuple[torch.Tensor, torch.Tensor]:
-        beside = embedding(tokens, self._embeddings)
-        hidden = linear(torch.cat([beside, state], dim=-1), self._fc, self._bias)
-        shared = self._layers.shared(hidden, positions, mask, cache)
+    def layer(self, step: DraftingStep) -> tuple[torch.Tensor, torch.Tensor]:
+        beside = embedding(step.tokens, self._embeddings)
+        hidden = linear(torch.cat([beside, step.state], dim=-1), self._fc, self._bias)
+        shared = self._layers.shared(hidden, step.positions, step.mask, step.cache)
         for number in range(len(self._layers.layers)):
             hidden = self._layers.forward(number, hidden, **shared)
         return hidden, hidden

@@ -21,6 +21,7 @@ from transformers import AutoModel
 from draftcheck.trial.backends.backend import BrokenDraft
 from draftcheck.trial.backends.transformers.heads.layers import layer_config, numbered
 from draftcheck.trial.backends.transformers.heads.readings import (
+    DraftingStep,
     HeadSource,
     RecurrentHead,
     layers_read,
@@ -126,25 +127,16 @@ class Eagle3Head(RecurrentHead):
             hidden = torch.cat([rms(part, norm, self._eps) for norm, part in depths], dim=-1)
         return hidden if self._fc is None else linear(hidden, self._fc)
 
-    def layer(
-        self,
-        tokens: torch.Tensor,
-        state: torch.Tensor,
-        *,
-        positions: torch.Tensor,
-        mask: torch.Tensor,
-        cache: Any,
-        reading: int,
-    ) -> tuple[torch.Tensor, torch.Tensor]:
+    def layer(self, step: DraftingStep) -> tuple[torch.Tensor, torch.Tensor]:
         shared = {
-            "position_ids": positions[None], "past_key_values": cache, "use_cache": True,
-            "position_embeddings": self._rotary(state, positions[None]),
+            "position_ids": step.positions[None], "past_key_values": step.cache, "use_cache": True,
+            "position_embeddings": self._rotary(step.state, step.positions[None]),
         }  # fmt: skip
-        masks = [narrowed(mask, positions, window, reading) for window in self._windows]
+        masks = [narrowed(step, window) for window in self._windows]
         first = self._layers[0]
-        normed = first.hidden_norm(state)
-        residual = normed if self.norm_before_residual else state
-        beside = first.input_layernorm(embedding(tokens, self._embed))
+        normed = first.hidden_norm(step.state)
+        residual = normed if self.norm_before_residual else step.state
+        beside = first.input_layernorm(embedding(step.tokens, self._embed))
         both = torch.cat([beside, normed], dim=-1)
         hidden, _ = first.self_attn(both, attention_mask=masks[0], **shared)
         hidden = residual + hidden
@@ -159,14 +151,13 @@ class Eagle3Head(RecurrentHead):
         return linear(hidden, self._head)
 
 
-def narrowed(
-    mask: torch.Tensor, positions: torch.Tensor, window: int | None, reading: int
-) -> torch.Tensor:
+def narrowed(step: DraftingStep, window: int | None) -> torch.Tensor:
     """The mask of a layer that sees only so many places back; own drafts are never too far."""
+    mask = step.mask
     if window is None:
         return mask
-    slots = mask.shape[-1] - (reading - 1) * mask.shape[-2]  # keys of reading 1
-    far = positions[:, None] - torch.arange(slots, device=mask.device) >= window
+    slots = mask.shape[-1] - (step.reading - 1) * mask.shape[-2]  # keys of reading 1
+    far = step.positions[:, None] - torch.arange(slots, device=mask.device) >= window
     near = mask[..., :slots].masked_fill(far, torch.finfo(mask.dtype).min)
     return torch.cat([near, mask[..., slots:]], dim=-1)
 

@@ -30,6 +30,7 @@ from transformers import DynamicCache
 from draftcheck.trial.backends.backend import BrokenDraft
 from draftcheck.trial.backends.transformers.heads import layers
 from draftcheck.trial.backends.transformers.heads.readings import (
+    DraftingStep,
     HeadSource,
     RecurrentHead,
     SlotTokens,
@@ -179,29 +180,19 @@ class MtpHead(RecurrentHead):
         mask, cache = causal(slots, slots, 0, state), DynamicCache()
         for reading in range(1, count + 1):
             tokens = text.after(reading, 0, slots)
-            out, state = self.layer(
-                tokens, state, positions=positions, mask=mask, cache=cache, reading=reading
-            )
+            step = DraftingStep(tokens, state, positions, mask, cache, reading)
+            out, state = self.layer(step)
             yield out[:, text.begin :]
 
-    def layer(
-        self,
-        tokens: torch.Tensor,
-        state: torch.Tensor,
-        *,
-        positions: torch.Tensor,
-        mask: torch.Tensor,
-        cache: Any,
-        reading: int,
-    ) -> tuple[torch.Tensor, torch.Tensor]:
-        at = self._at(reading)
+    def layer(self, step: DraftingStep) -> tuple[torch.Tensor, torch.Tensor]:
+        at = self._at(step.reading)
         part = self._part[at]
-        beside = embedding(tokens, part["embeddings"])
+        beside = embedding(step.tokens, part["embeddings"])
         if self._zero_first:
-            beside = beside * (positions > 0)[:, None]
-        halves = [part["embedding_norm"](beside), part["hidden_norm"](state)]
+            beside = beside * (step.positions > 0)[:, None]
+        halves = [part["embedding_norm"](beside), part["hidden_norm"](step.state)]
         joined = torch.cat(halves[::-1] if self._layout.hidden_first else halves, dim=-1)
-        shared = self._layers.shared(state, positions, mask, cache)
+        shared = self._layers.shared(step.state, step.positions, step.mask, step.cache)
         out = self._layers.forward(at, linear(joined, part["project"]), **shared)
         normed = part["norm"](out)
         return normed, normed if self._feeds_normed else out

@@ -9,13 +9,17 @@ of EAGLE-3 with the mask's token and state instead of x(i+r) and the state fed b
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import replace
 
 import torch
 
 from draftcheck.trial.backends.backend import BrokenDraft
 from draftcheck.trial.backends.transformers.heads.eagle3 import Eagle3Head
-from draftcheck.trial.backends.transformers.heads.readings import HeadSource, setting
+from draftcheck.trial.backends.transformers.heads.readings import (
+    DraftingStep,
+    HeadSource,
+    setting,
+)
 
 
 class ParallelEagleHead(Eagle3Head):
@@ -31,19 +35,8 @@ class ParallelEagleHead(Eagle3Head):
         self._mask_token = int(mask)
         self._mask_state = self.states(source.tensor("mask_hidden").view(1, 1, -1))
 
-    def layer(
-        self,
-        tokens: torch.Tensor,
-        state: torch.Tensor,
-        *,
-        positions: torch.Tensor,
-        mask: torch.Tensor,
-        cache: Any,
-        reading: int,
-    ) -> tuple[torch.Tensor, torch.Tensor]:
-        if reading > 1:
-            tokens = torch.full_like(tokens, self._mask_token)
-            state = self._mask_state.expand_as(state)
-        return super().layer(
-            tokens, state, positions=positions, mask=mask, cache=cache, reading=reading
-        )
+    def layer(self, step: DraftingStep) -> tuple[torch.Tensor, torch.Tensor]:
+        if step.reading > 1:
+            tokens = torch.full_like(step.tokens, self._mask_token)
+            step = replace(step, tokens=tokens, state=self._mask_state.expand_as(step.state))
+        return super().layer(step)

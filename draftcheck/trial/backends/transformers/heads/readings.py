@@ -139,6 +139,18 @@ class Head(ABC):
         """Scores of its own ids."""
 
 
+@dataclass(frozen=True, slots=True)
+class DraftingStep:
+    """What a head's layers get for one token more at all slots."""
+
+    tokens: torch.Tensor
+    state: torch.Tensor
+    positions: torch.Tensor
+    mask: torch.Tensor
+    cache: Any
+    reading: int = 1
+
+
 class RecurrentHead(Head):
     """One or more decoder layers that read tokens beside states, and feed their own states back."""
 
@@ -158,14 +170,9 @@ class RecurrentHead(Head):
         mask = causal(slots, slots, 0, states)
         state, first = states[:, :slots], 0
         for reading in range(1, count + 1):
-            out, fed = self.layer(
-                text.after(reading, first, state.shape[1]),
-                state,
-                positions=torch.arange(state.shape[1], device=state.device) + first + reading - 1,
-                mask=mask,
-                cache=cache,
-                reading=reading,
-            )
+            tokens = text.after(reading, first, state.shape[1])
+            places = torch.arange(state.shape[1], device=state.device) + first + reading - 1
+            out, fed = self.layer(DraftingStep(tokens, state, places, mask, cache, reading))
             if reading == 1:
                 # Slots inside the prompt only serve as keys: no pass begins there.
                 out, fed, first = out[:, begin:], fed[:, begin:], begin
@@ -186,32 +193,22 @@ class RecurrentHead(Head):
         cache: Any = DynamicCache()
         places = torch.arange(context + 1, device=self.device)
         mask = causal(context, context, 0, like)
-        self.layer(tokens, like, positions=places[:-1], mask=mask, cache=cache, reading=1)
+        self.layer(DraftingStep(tokens, like, places[:-1], mask, cache))
         held = [(layer.keys, layer.values) for layer in cache.layers]
         mask = mask.new_zeros(1, 1, 1, context + 1)
 
         def step() -> object:
             for layer, (keys, values) in zip(cache.layers, held, strict=True):
                 layer.keys, layer.values = keys, values  # as if nothing had been drafted yet
-            out, _ = self.layer(
-                tokens[:, :1], like[:, :1], positions=places[-1:], mask=mask, cache=cache, reading=1
-            )
+            one = DraftingStep(tokens[:, :1], like[:, :1], places[-1:], mask, cache)
+            out, _ = self.layer(one)
             return self.logits(out, 1).argmax(-1)
 
         return step
 
     @abstractmethod
-    def layer(
-        self,
-        tokens: torch.Tensor,
-        state: torch.Tensor,
-        *,
-        positions: torch.Tensor,
-        mask: torch.Tensor,
-        cache: Any,
-        reading: int,
-    ) -> tuple[torch.Tensor, torch.Tensor]:
-        """One step of drafting at all slots: the state for the logits, and the one fed back."""
+    def layer(self, step: DraftingStep) -> tuple[torch.Tensor, torch.Tensor]:
+        """The state for the logits, and the one fed back."""
 
 
 def causal(rows: int, keys: int, first: int, like: torch.Tensor) -> torch.Tensor:
