@@ -8,6 +8,8 @@ from draftcheck.scan.rows import ChangeKind, PairRow, VerdictRow
 from draftcheck.values.words import Outcome, Severity
 
 USABLE = ("compatible", "degraded")
+WORSE = ("broke", "unclear", "gone", "worse")
+"""Changes that nobody wants."""
 LONGEST = 300
 
 

@@ -17,12 +17,13 @@ last complete scan is noted with the verdicts, each change with its cause (chang
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from draftcheck.models.sources import progress
 from draftcheck.scan import hub_list, stages, verdicts
+from draftcheck.scan.changes import USABLE, WORSE
 from draftcheck.scan.executors import LocalRunner, Runner
 from draftcheck.scan.night import Say, ScanNight, StageClock, settings
 from draftcheck.scan.plan import READABLE, repo_of
@@ -44,6 +45,8 @@ class PinnedPair:
     verdict: str
     """The best of the engines asked, or undecided where there is none."""
     why: str = ""
+    worse: tuple[str, ...] = ()
+    """Engines that took it at the scan before and take it less well, or not, now."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,12 +138,15 @@ def summary(store: ScanStore, *, resumed: bool = False) -> ScanSummary:
     )
     usable = {target.ref: 0 for target in targets} | {row[0]: row[1] for row in found}
     problems = [model for model in store.models() if model.status not in READABLE]
+    changes = tuple(store.changes(latest.number))
+    worse = [change for change in changes if change.pinned and change.kind in WORSE]
+    pins = [_pinned(store, pin, worse) for pin in store.read(PinRow)]
     return ScanSummary(
         scan=latest,
         resumed=resumed,
         targets=targets,
-        changes=tuple(store.changes(latest.number)),
-        pins=tuple(_pinned(store, pin) for pin in store.read(PinRow)),
+        changes=changes,
+        pins=tuple(sorted(pins, key=lambda pin: (not pin.worse, pin.verdict in USABLE))),
         problems=tuple(problems[:PROBLEMS]),
         usable=usable,
     )
@@ -149,8 +155,15 @@ def summary(store: ScanStore, *, resumed: bool = False) -> ScanSummary:
 RANK = ("compatible", "degraded", "undecided", "incompatible")
 
 
-def _pinned(store: ScanStore, pin: PinRow) -> PinnedPair:
+def _pinned(store: ScanStore, pin: PinRow, worse: Sequence[ChangeRow]) -> PinnedPair:
     """With engines named, the worst of them counts; without, the best."""
+    named = {name.partition("@")[0] for name in pin.engines}
+    engines = tuple(
+        change.engine
+        for change in worse
+        if (change.target, change.draft) == (pin.target, pin.draft)
+        and (not named or change.engine in named)
+    )
     rows = [
         row
         for row in store.verdicts(target=pin.target, draft=pin.draft)
@@ -163,9 +176,11 @@ def _pinned(store: ScanStore, pin: PinRow) -> PinnedPair:
             for ref, model in ((ref, store.model(ref)) for ref in (pin.target, pin.draft))
             if model is None or model.status not in READABLE
         )
-        return PinnedPair(pin, "undecided", f"not judged: {next(unread, 'no verdict yet')}")
+        return PinnedPair(
+            pin, "undecided", f"not judged: {next(unread, 'no verdict yet')}", engines
+        )
     order = max if pin.engines else min
     chosen: VerdictRow = order(rows, key=lambda row: RANK.index(row.verdict))
     errors = [f"{row.rule}: {row.saw}" for row in chosen.findings if row.severity == "error"]
     why = f"{chosen.engine} {chosen.version}" + (f": {errors[0]}" if errors else "")
-    return PinnedPair(pin, chosen.verdict, why)
+    return PinnedPair(pin, chosen.verdict, why, engines)
