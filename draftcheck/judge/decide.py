@@ -131,9 +131,10 @@ def judge_methods(comparison: Comparison, question: Question) -> list[EngineVerd
     notes += (choice.note,)
     return [
         EngineVerdict(
-            engine.id, version, checked, question.method, Reaction.UNKNOWN, verdict, notes=notes
+            engine.id, version, checked, question.method, Reaction.UNKNOWN, verdict, notes=notes,
+            applies=choice.applies,
         )
-    ]
+    ]  # fmt: skip
 
 
 def _judge(

@@ -141,6 +141,7 @@ def _read_files(model: OpenedModel, *, whole: bool, lean: bool, deep: bool) -> M
         notes=(*model.notes, *facts.notes),
         download=model.download,
         downloaded=model.downloaded,
+        gated=model.gated,
     )
 
 
@@ -204,6 +205,7 @@ def _read_closed(model: OpenedModel, error: GatedError) -> ModelFacts:
         revision=source.revision,
         notes=(*model.notes, note),
         refused=error.message,
+        gated=True,
     )
     if model.gguf is not None:
         return replace(closed, weights=weights.listed(source, gguf.parts(model.gguf)))

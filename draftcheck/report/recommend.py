@@ -171,7 +171,7 @@ def _candidate(row: RankedDraft, rank: int) -> dict[str, Any]:
         ),
         "acceptance": row.record.acceptance if row.record else None,
         "published": figure_json(row.published) if row.published else None,
-        **picked(judged.candidate, "source", "path", "downloads", "likes"),
+        **picked(judged.candidate, "source", "path", "downloads", "likes", "gated"),
     }  # fmt: skip
 
 

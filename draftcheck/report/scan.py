@@ -52,6 +52,7 @@ def body(summary: ScanSummary) -> dict[str, Any]:
             {
                 **picked(target, "ref", "source", "problem"),
                 "usable_drafts": summary.usable.get(target.ref, 0),
+                "gated": target.ref in summary.gated,
             }
             for target in summary.targets
         ],
@@ -60,6 +61,7 @@ def body(summary: ScanSummary) -> dict[str, Any]:
                 change, "kind", "target", "draft", "engine", "version", "method", "before", "after",
                 "cause", "why", "pinned",
             )
+            | {"gated": not summary.gated.isdisjoint((change.target, change.draft))}
             for change in summary.changes
         ],
         "pins": [
@@ -67,6 +69,7 @@ def body(summary: ScanSummary) -> dict[str, Any]:
                 pin, "target=pin.target", "draft=pin.draft", "engines=pin.engines", "verdict",
                 "worse", "why",
             )
+            | {"gated": not summary.gated.isdisjoint((pin.pin.target, pin.pin.draft))}
             for pin in summary.pins
         ],
         "problems": [
@@ -84,14 +87,14 @@ def _answer(summary: ScanSummary) -> str:
     pins: dict[str, dict[str, list[str]]] = {}
     for change in _sorted(summary.changes):
         if change.pinned and change.kind in WORSE:
-            how = pins.setdefault(_pair(change.target, change.draft), {})
+            how = pins.setdefault(_pair(summary, change.target, change.draft), {})
             how.setdefault(change.after or "gone", []).append(change.engine)
     if pins:
         pair, how = next(iter(pins.items()))
         words = "; ".join(f"{after} on {_named(engines)}" for after, engines in how.items())
         return f"{_count(pins, 'pinned pair')} got worse: {pair} ({words}){_more(pins)}"
     if broken := [pin for pin in summary.pins if pin.verdict not in USABLE]:
-        pair = _pair(broken[0].pin.target, broken[0].pin.draft)
+        pair = _pair(summary, broken[0].pin.target, broken[0].pin.draft)
         verb = "does not work" if len(broken) == 1 else "do not work"
         words = f"{pair} ({broken[0].verdict})"
         return f"{_count(broken, 'pinned pair')} {verb}: {words}{_more(broken)}"
@@ -123,8 +126,13 @@ def _named(engines: list[str]) -> str:
     return ", ".join(engines) if len(engines) < 4 else f"{len(engines)} engines"
 
 
-def _pair(target: str, draft: str | None) -> str:
-    return f"{safe(target)} + {safe(draft)}" if draft else f"{safe(target)} by itself"
+def _pair(summary: ScanSummary, target: str, draft: str | None) -> str:
+    ours = _model(summary, target)
+    return f"{ours} + {_model(summary, draft)}" if draft else f"{ours} by itself"
+
+
+def _model(summary: ScanSummary, ref: str) -> str:
+    return safe(ref) + (" (gated)" if ref in summary.gated else "")
 
 
 def _figures(summary: ScanSummary) -> str:
@@ -154,13 +162,13 @@ def _text(summary: ScanSummary) -> Iterator[str]:
     for target in summary.targets:
         trouble = f"  not read: {safe(target.problem)}" if target.problem else ""
         count = summary.usable.get(target.ref, 0)
-        yield f"  {safe(target.ref)}: {count:,} usable {plural(count, 'draft')}{trouble}"
+        yield f"  {_model(summary, target.ref)}: {count:,} usable {plural(count, 'draft')}{trouble}"
     for pin in summary.pins:
         good = pin.verdict in USABLE
         colour = "yellow" if good and pin.worse else "green" if good else "red"
         word = click.style(pin.verdict, fg=colour, bold=not good)
         worse = f", worse on {_named(list(pin.worse))}" if pin.worse else ""
-        pair = _pair(pin.pin.target, pin.pin.draft)
+        pair = _pair(summary, pin.pin.target, pin.pin.draft)
         yield f"pinned {pair}: {word}{worse} ({safe(pin.why)})"
     last = None
     for number, change in enumerate(_sorted(summary.changes)):
@@ -172,7 +180,7 @@ def _text(summary: ScanSummary) -> Iterator[str]:
             yield click.style(f"pairs that {HEADS[change.kind]}:", fg=COLOURS.get(change.kind))
         was = f"{change.before or '-'} -> {change.after or '-'}"
         where = f"{change.engine} {safe(change.version)}"
-        pair = _pair(change.target, change.draft)
+        pair = _pair(summary, change.target, change.draft)
         yield f"  {pair} on {where}: {was}; {safe(change.why)}"
 
 

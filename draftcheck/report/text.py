@@ -23,6 +23,9 @@ from draftcheck.values.words import Outcome, Reaction, Relation, Severity, Verdi
 if TYPE_CHECKING:
     from draftcheck.evidence.published import PublishedFigure
 
+NOT_APPLICABLE = "not applicable"
+NO_ENGINE = "no engine of the rulebook takes these files"
+LONGEST_REASON = 240
 SEVERAL = 4
 """Engines named one by one."""
 DETAILS = 4
@@ -37,13 +40,13 @@ ANSWERS = {
     Verdict.COMPATIBLE: "{draft} can speculate for {target}",
     Verdict.DEGRADED: "{draft} can speculate for {target}, with losses",
     Verdict.INCOMPATIBLE: "{draft} cannot speculate for {target}",
-    Verdict.UNDECIDED: "not enough was read to tell whether {draft} can speculate for {target}",
+    Verdict.UNDECIDED: "it cannot be told whether {draft} can speculate for {target}",
 }
 ALONE = {
     Verdict.COMPATIBLE: "{target} can speculate without a draft model",
     Verdict.DEGRADED: "{target} can speculate without a draft model, with losses",
     Verdict.INCOMPATIBLE: "{target} cannot speculate without a draft model",
-    Verdict.UNDECIDED: "not enough was read to tell how {target} can speculate by itself",
+    Verdict.UNDECIDED: "it cannot be told how {target} can speculate by itself",
 }
 REACTIONS = {
     Reaction.RUNS: "runs it",
@@ -76,7 +79,7 @@ def pair(
 
     switch_on: the command that does it is of use. measured: what a trial says of the pair.
     """
-    word = click.style(str(verdict.verdict), fg=COLOURS[verdict.verdict], bold=True)
+    word = click.style(answer_word(verdict), fg=COLOURS[verdict.verdict], bold=True)
     told = [answer(verdict, safe)] if switch_on or measured is None else []
     blocks = [f"{word}: {'; '.join([*told, *([safe(measured)] if measured else [])])}"]
     blocks += [_vocabulary(verdict.comparison), _engines(verdict.engines)]
@@ -133,15 +136,36 @@ def ways_out(engines: Sequence[EngineVerdict]) -> list[tuple[Repair, list[str]]]
     return list(alike.values())
 
 
+def verdict_word(entry: EngineVerdict) -> str:
+    return str(entry.verdict) if entry.applies else NOT_APPLICABLE
+
+
+def answer_word(verdict: PairVerdict) -> str:
+    """The pair's verdict; another word where no rule could be held against such files."""
+    applies = any(entry.applies for entry in verdict.engines)
+    return str(verdict.verdict) if applies else NOT_APPLICABLE
+
+
 def answer(verdict: PairVerdict, escape: Callable[[str], str]) -> str:
     """The verdict in a sentence."""
     comparison = verdict.comparison
     target = escape(comparison.target.ref)
     if (first := _headline(verdict)) is not None:
         return first
-    if comparison.draft is None:
-        return ALONE[verdict.verdict].format(target=target)
-    return ANSWERS[verdict.verdict].format(target=target, draft=escape(comparison.draft.ref))
+    if not verdict.engines:
+        return NO_ENGINE
+    reasons = (
+        escape(entry.reason or "")[:LONGEST_REASON]
+        for entry in verdict.engines
+        if entry.verdict is verdict.verdict is Verdict.UNDECIDED
+    )
+    reason = next(reasons, "")
+    if answer_word(verdict) == NOT_APPLICABLE:
+        return reason
+    words = ALONE if comparison.draft is None else ANSWERS
+    draft = "" if comparison.draft is None else escape(comparison.draft.ref)
+    told = words[verdict.verdict].format(target=target, draft=draft)
+    return f"{told}: {reason}" if reason else told
 
 
 def _headline(verdict: PairVerdict) -> str | None:
@@ -218,6 +242,8 @@ def _model(facts: ModelFacts) -> str:
         parts.append(f"context {config.scaled_context:,}")
     if facts.role not in (None, "full"):
         parts.append(f"role {safe(str(facts.role), 40)}")
+    if facts.gated:
+        parts.append("gated: whoever serves it needs access")
     return ", ".join(parts)
 
 
@@ -229,8 +255,8 @@ def _engines(engines: Sequence[EngineVerdict]) -> str:
         reaction = REACTIONS[entry.reaction] + documented
         rows.append((entry.engine, version, entry.method or "-", reaction))
     if not rows:
-        return "  no engine of the rulebook takes these files"
-    words = [click.style(entry.verdict, fg=COLOURS[entry.verdict]) for entry in engines]
+        return ""
+    words = [click.style(verdict_word(entry), fg=COLOURS[entry.verdict]) for entry in engines]
     lines = zip(padded(rows), words, strict=True)
     return "\n".join(f"  {'  '.join(cells)}  {word}" for cells, word in lines)
 

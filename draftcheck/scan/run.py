@@ -27,7 +27,15 @@ from draftcheck.scan.changes import USABLE, WORSE
 from draftcheck.scan.executors import LocalRunner, Runner
 from draftcheck.scan.night import Say, ScanNight, StageClock, settings
 from draftcheck.scan.plan import READABLE, repo_of
-from draftcheck.scan.rows import ChangeRow, ModelRow, PinRow, ScanRow, TargetRow, VerdictRow
+from draftcheck.scan.rows import (
+    ChangeRow,
+    ModelRow,
+    PinRow,
+    RepoRow,
+    ScanRow,
+    TargetRow,
+    VerdictRow,
+)
 from draftcheck.scan.store import ScanStore
 from draftcheck.scan.targets import ScanJob
 from draftcheck.scan.tasks import session
@@ -61,6 +69,8 @@ class ScanSummary:
     problems: tuple[ModelRow, ...]
     usable: Mapping[str, int]
     """Target -> drafts that at least one engine takes."""
+    gated: frozenset[str] = frozenset()
+    """Those of the models named here whose publisher decides who may have them."""
 
 
 def scan(
@@ -141,6 +151,9 @@ def summary(store: ScanStore, *, resumed: bool = False) -> ScanSummary:
     changes = tuple(store.changes(latest.number))
     worse = [change for change in changes if change.pinned and change.kind in WORSE]
     pins = [_pinned(store, pin, worse) for pin in store.read(PinRow)]
+    named = {target.ref for target in targets}
+    named.update(ref for pin in pins for ref in (pin.pin.target, pin.pin.draft))
+    named.update(ref for change in changes for ref in (change.target, change.draft) if ref)
     return ScanSummary(
         scan=latest,
         resumed=resumed,
@@ -149,7 +162,13 @@ def summary(store: ScanStore, *, resumed: bool = False) -> ScanSummary:
         pins=tuple(sorted(pins, key=lambda pin: (not pin.worse, pin.verdict in USABLE))),
         problems=tuple(problems[:PROBLEMS]),
         usable=usable,
+        gated=frozenset(ref for ref in named if _gated(store, ref)),
     )
+
+
+def _gated(store: ScanStore, ref: str) -> bool:
+    model, repo = store.model(ref), next(store.read(RepoRow, "name = ?", repo_of(ref)), None)
+    return bool((model and model.status == "gated") or (repo and repo.gated))
 
 
 RANK = ("compatible", "degraded", "undecided", "incompatible")

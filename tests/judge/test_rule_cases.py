@@ -18,7 +18,7 @@ from draftcheck.rulebook.book import Engine, Rule
 from draftcheck.values.circumstances import Circumstances
 from draftcheck.values.facts import ModelFacts
 from draftcheck.values.verdicts import EngineVerdict
-from draftcheck.values.words import Outcome, Reaction, Severity
+from draftcheck.values.words import Outcome, Reaction, Severity, Verdict
 from tests.judge.rule_cases import (
     FOLDER,
     OUTCOMES,
@@ -72,6 +72,7 @@ def test_case(case: Case) -> None:
     else:
         assert found is None
         assert case.rule not in {rule.id for rule in asked_rows(verdict)}
+    assert verdict.reason or verdict.verdict is Verdict.COMPATIBLE, "no reason is ever empty"
     seen = (str(verdict.reaction), verdict.decided_by, str(verdict.verdict))
     assert seen == tuple(case.body[name] for name in ("reaction", "decided_by", "verdict")), [
         f"{entry.rule} {entry.outcome}: {entry.saw}"
