@@ -57,11 +57,10 @@ def choose(
         return _absent(engine, version, wanted)
     fitting = tuple(method for method in offered if formats(comparison) <= set(method.formats))
     if not fitting:
-        known = " and ".join(
-            FORMATS[name] for name in sorted({f for m in offered for f in m.formats})
-        )
+        covered = {name for method in offered for name in method.formats}
+        taken = " and ".join(FORMATS[name] for name in sorted(covered))
         files = " with ".join(FORMATS[name] for name in sorted(formats(comparison)))
-        note = f"{engine.name}'s rules here cover {known} only, not {files}"
+        note = f"{engine.name}'s rules here cover {taken} only, not {files}"
         return MethodChoice((), note, applies=False)
     if wanted is not None:
         return _wanted(comparison, engine, fitting)

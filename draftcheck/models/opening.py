@@ -186,7 +186,8 @@ def _open_folder(ref: ModelRef) -> OpenedModel:
 
 def _local_gguf(ref: ModelRef, path: Path, *, named: bool) -> OpenedModel:
     source = FolderSource(path.parent, only=gguf.parts(path.name), named=named)
-    return OpenedModel(ref, source, path.name, "gguf")
+    # Engines take the file, not the folder that it was found in.
+    return OpenedModel(ref, source, path.name, "gguf", name=None if named else str(path))
 
 
 def _open_ollama(ref: ModelRef) -> OpenedModel:
