@@ -11,7 +11,6 @@ from __future__ import annotations
 import functools
 import math
 import os
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
@@ -236,17 +235,6 @@ def runtime_options(function: Callable[..., Any]) -> Callable[..., Any]:
         help="Pyodide as its npm package, or a folder with it and the wheel of msgspec."
         " Default: downloaded from the package registries once, and checked.",
     )(function)
-
-
-def say(quiet: bool) -> Callable[[str], None]:
-    """Progress of a measurement, for people who watch; why another engine measures, for logs."""
-    watched = sys.stderr.isatty()
-
-    def tell(text: str) -> None:
-        if not quiet and (watched or " because " in text):
-            click.echo(f"  {text}", err=True)
-
-    return tell
 
 
 def colour() -> bool | None:

@@ -17,9 +17,9 @@ from draftcheck.cli.options import (
     parsed_into,
     patience_option,
     report_options,
-    say,
     trial_options,
 )
+from draftcheck.cli.progress import trial_progress
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,34 +119,35 @@ def command(request: TrialRequest) -> int:
     if request.plot is not None:
         drawing.check(request.plot)
     knobs = request.knobs
-    measured = trial(
-        request.target,
-        request.draft,
-        prompts=knobs.prompts,
-        tokens=knobs.tokens,
-        temperature=knobs.temperature,
-        greedy_share=request.greedy_share,
-        seed=request.seed,
-        backend=knobs.backend,
-        device=knobs.device,
-        dtype=request.dtype,
-        engine=request.engine,
-        gpu=request.gpu,
-        sequences=request.sequences,
-        target_url=request.target_url,
-        target_model=request.target_model,
-        draft_url=request.draft_url,
-        precision=request.precision,
-        budget=knobs.budget,
-        cost=not request.no_cost,
-        verify=request.verify,
-        reuse=request.reuse,
-        tree=request.tree,
-        universal=request.universal,
-        thinking=request.thinking,
-        trust_remote_code=request.trust_remote_code,
-        say=say(request.quiet),
-    )
+    with trial_progress(request.quiet) as say:
+        measured = trial(
+            request.target,
+            request.draft,
+            prompts=knobs.prompts,
+            tokens=knobs.tokens,
+            temperature=knobs.temperature,
+            greedy_share=request.greedy_share,
+            seed=request.seed,
+            backend=knobs.backend,
+            device=knobs.device,
+            dtype=request.dtype,
+            engine=request.engine,
+            gpu=request.gpu,
+            sequences=request.sequences,
+            target_url=request.target_url,
+            target_model=request.target_model,
+            draft_url=request.draft_url,
+            precision=request.precision,
+            budget=knobs.budget,
+            cost=not request.no_cost,
+            verify=request.verify,
+            reuse=request.reuse,
+            tree=request.tree,
+            universal=request.universal,
+            thinking=request.thinking,
+            trust_remote_code=request.trust_remote_code,
+            say=say,
+        )
     if request.plot is not None:
         drawing.write(measured, request.plot)
     emit(report.FORMATS[request.report.form](measured), request.report.output)

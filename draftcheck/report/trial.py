@@ -40,6 +40,14 @@ def code(trial: Trial) -> int:
 
 def answer(trial: Trial) -> str:
     """The result in a sentence."""
+    told = _answer(trial)
+    if trial.incomplete is None or trial.broken:
+        return told
+    word = "interrupted" if trial.incomplete == "interrupted" else "incomplete"
+    return f"{word}: {told}"
+
+
+def _answer(trial: Trial) -> str:
     if trial.broken:
         return f"broken: {trial.broken}"
     figures = f"{trial.acceptance:.0%} of {trial.length}-token drafts accepted"
