@@ -36,6 +36,7 @@ EXAMPLES: Mapping[str, Sequence[str]] = {
         "draftcheck gate",
         "draftcheck gate compose.yaml --engine vllm@0.32.0",
         "draftcheck gate --fix --diff",
+        "draftcheck gate --watch --format concise",
         "draftcheck gate --format sarif --output draftcheck.sarif",
     ),
     "inspect": ("draftcheck inspect Qwen/Qwen3-0.6B", "draftcheck inspect model-Q4_K_M.gguf"),
@@ -53,6 +54,7 @@ EXAMPLES: Mapping[str, Sequence[str]] = {
     "probe": (
         "draftcheck probe 127.0.0.1:8000",
         "draftcheck probe http://127.0.0.1:8080 --interval 30",
+        "draftcheck probe 127.0.0.1:8000 --watch",
     ),
     "publish": ("draftcheck publish my-eagle3-head", "draftcheck publish my-org/my-eagle3-head"),
     "recommend": (
