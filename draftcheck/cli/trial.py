@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -20,6 +21,10 @@ from draftcheck.cli.options import (
     trial_options,
 )
 from draftcheck.cli.progress import trial_progress
+
+if TYPE_CHECKING:
+    from draftcheck.trial.result import Trial
+    from draftcheck.values.verdicts import EngineVerdict
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -150,9 +155,33 @@ def command(request: TrialRequest) -> int:
         )
     if request.plot is not None:
         drawing.write(measured, request.plot)
-    emit(report.FORMATS[request.report.form](measured), request.report.output)
+    if request.report.form == "text":
+        shown = report.text(measured, _ready(measured, request.engine))
+    else:
+        shown = report.FORMATS[request.report.form](measured)
+    emit(shown, request.report.output)
     if request.profile is not None:
         from draftcheck.trial.profile import profile
 
         profile(measured).write(request.profile)
     return report.code(measured)
+
+
+def _ready(measured: Trial, asked: str | None) -> EngineVerdict | None:
+    """The command that switches it on, in the engine that was named or that such files are for."""
+    import draftcheck
+    from draftcheck.errors import DraftcheckError
+    from draftcheck.report.trial import next_step
+    from draftcheck.trial.model_places import is_gguf
+
+    step = next_step(measured)
+    engine = (step and step.engine) or asked or ("llama.cpp" if is_gguf(measured.target) else "")
+    if step is None or not engine:
+        return None
+    try:
+        verdict = draftcheck.check(
+            *step.models, engines=[engine], draft_tokens=step.length, offline=True
+        )
+    except DraftcheckError:  # what only a server knows
+        return None
+    return next((entry for entry in verdict.engines if entry.setup is not None), None)
