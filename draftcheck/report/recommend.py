@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
@@ -116,11 +117,34 @@ def method_words(row: RankedMethod) -> str:
     return "nothing measured or published"
 
 
-def method_answer(target: str, row: RankedMethod) -> str:
-    """The first line: the method, its draft, and what its place rests on."""
-    draft = f" with {row.draft}" if row.draft is not None else ""
-    unread = "; its files were not read here" if row.verdict is None else ""
-    return safe(f"{row.name} for {target}{draft}: {method_words(row)}{unread}", 400)
+def _losing(answer: Recommendation) -> bool:
+    """Every draft was measured, and none is faster than no draft."""
+    gains = [row.speedup for row in answer.drafts]
+    return bool(gains) and all(gain is not None and gain <= 1 for gain in gains)
+
+
+def first_line(answer: Recommendation) -> str:
+    """What to use, with which engine, and what that rests on; or that nothing is worth it."""
+    target = answer.target.called
+    best = answer.methods[0] if answer.methods else None
+    if _losing(answer) and (best is None or best.known_by != "measured" or best.draft is not None):
+        gain, draft = max((row.speedup or 0.0, row.judged.candidate.ref) for row in answer.drafts)
+        count = len(answer.drafts)
+        which = "the only one measured" if count == 1 else f"the best of {count} measured"
+        return safe(f"no draft pays for {target}: {which} is {gain:.2f}x ({draft})", 400)
+    own = any(book.uses_own_layers(entry.engine, entry.method) for entry in answer.alone)
+    if best is None or (best.draft is None and not own):
+        without = f"; without one: {best.name} with {best.engines[0]}" if best is not None else ""
+        return safe(f"no draft for {target} was found{without}", 400)
+    what = f"{best.draft} ({best.name})" if best.draft is not None else best.name
+    engine = f" with {best.setup.engine}" if best.setup is not None else ""
+    line = f"use {what}{engine} for {target}: {method_words(best)}"
+    models = " ".join(shlex.quote(name) for name in (target, best.draft) if name is not None)
+    if best.verdict is None:
+        line += "; its files were not read here"
+    elif best.known_by != "measured":
+        line += f"; not measured here: draftcheck trial {models}"
+    return safe(line, 600)
 
 
 def method_cells(row: RankedMethod) -> tuple[str, ...]:
@@ -195,17 +219,14 @@ def _blocks(answer: Recommendation, verbose: bool) -> Iterator[str]:
         yield from _leftover([answer], verbose)
         return
     target = safe(answer.target.ref)
+    good = bool(answer.drafts) and not _losing(answer)
+    yield click.style(first_line(answer), fg=None if good else "yellow", bold=True)
     if answer.methods:
-        yield click.style(method_answer(answer.target.called, answer.methods[0]), bold=True)
         yield _methods(answer)
-    if not answer.drafts:
-        unread = any(row.verdict is None for row in answer.methods)
-        found = "was looked at here" if unread else "was found"
-        yield click.style(f"no draft for {target} {found}", fg="red", bold=True)
-    else:
+    if answer.drafts:
         total = len(answer.drafts) + answer.more
         found = f"{total} {plural(total, 'draft')} for {target}"
-        yield click.style(found, fg="green", bold=True)
+        yield found
         lines = padded([COLUMNS, *(_cells(row, rank) for rank, row in enumerate(answer.drafts, 1))])
         for line, row in zip(lines[1:], answer.drafts, strict=True):
             line[3] = click.style(line[3], fg=COLOURS[row.judged.verdict])
@@ -216,7 +237,8 @@ def _blocks(answer: Recommendation, verbose: bool) -> Iterator[str]:
         )
     yield _without(answer.alone)
     yield "\n".join(_turned_away(answer, verbose))
-    yield _setup(answer)
+    if not _losing(answer):
+        yield _setup(answer)
 
 
 def _without(alone: Sequence[EngineVerdict]) -> str:
@@ -283,8 +305,8 @@ def _sections(answer: Recommendation, verbose: bool) -> Iterator[str]:
     if not answer.target.ref:
         return
     yield f"### Drafts for {md(answer.target.ref)}"
+    yield f"**{md(first_line(answer))}**"
     if answer.methods:
-        yield f"**{md(method_answer(answer.target.called, answer.methods[0]))}**"
         rows = [METHOD_COLUMNS, ["---"] * len(METHOD_COLUMNS)]
         rows += [tuple(map(md, method_cells(row))) for row in answer.methods]
         yield "\n".join(map(table_row, rows))
@@ -295,15 +317,13 @@ def _sections(answer: Recommendation, verbose: bool) -> Iterator[str]:
         for cells, row in zip(rows, answer.drafts, strict=True):
             lines.append(f"| {' | '.join(map(md, (*cells, row.why)))} |")
         yield "\n".join(lines)
-    else:
-        yield "No draft was found."
     if words := _without(answer.alone):
         yield md(words.replace("\n  ", " ")).replace("\n", "\n\n")
     shown = answer.rejected if verbose else answer.rejected[:SHOWN]
     rejected = [f"- {md(row.draft)}: {md(row.rule)}: {md(row.saw)}" for row in shown]
     yield "\n".join(rejected) or "Nothing was turned away."
     first = _ready(answer)
-    if answer.drafts and first is not None and first.setup:
+    if answer.drafts and not _losing(answer) and first is not None and first.setup:
         where = f"{md(first.engine)} {md(first.version)}"
         yield f"To switch it on ({where}):\n\n{fenced(first.setup)}"
 
