@@ -6,6 +6,7 @@ import errno
 import importlib
 import io
 import os
+import re
 import shutil
 import sys
 from collections.abc import Sequence
@@ -133,7 +134,7 @@ def _run(arguments: Sequence[str] | None) -> int:
         shown = io.StringIO()
         error.show(shown)
         for line in shown.getvalue().splitlines():
-            click.echo(safe(line, 900), err=True)
+            click.echo(safe(re.sub("^Error: ", "error: ", line), 900), err=True)
         return 2
     except (click.Abort, KeyboardInterrupt):
         click.echo("interrupted", err=True)
@@ -184,7 +185,6 @@ def _say(message: str, hint: str | None) -> None:
 def _bug() -> None:
     """A report to paste: what was run, where, and the traceback."""
     import platform
-    import re
     import shlex
     import traceback
 

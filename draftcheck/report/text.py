@@ -12,7 +12,7 @@ from draftcheck.report import memory
 from draftcheck.report.json import picked
 from draftcheck.report.layout import figure, indented, padded, wrapped
 from draftcheck.report.safe import safe
-from draftcheck.rulebook import files
+from draftcheck.rulebook import book, files
 from draftcheck.values.comparison import Comparison
 from draftcheck.values.facts import HeadFacts, ModelFacts
 from draftcheck.values.findings import Finding
@@ -26,6 +26,11 @@ if TYPE_CHECKING:
 NOT_APPLICABLE = "not applicable"
 NO_ENGINE = "no engine of the rulebook takes these files"
 LONGEST_REASON = 240
+NOT_FOR_ALL = (
+    "verifier", "made from", "experts", "sliding window", "quantisation", "multimodal",
+    "eos ids of generation", "architectures", "base size",
+)  # fmt: skip
+"""Facts that many models do not have: left out where their config was read and names none."""
 SEVERAL = 4
 """Engines named one by one."""
 DETAILS = 4
@@ -179,6 +184,10 @@ def _headline(verdict: PairVerdict) -> str | None:
     sizes = [facts.weights.parameters for _, facts in verdict.comparison.sides]
     if "swapped" in failed and len(sizes) == 2 and sizes[0] and sizes[1]:
         return f"swapped? the draft is {sizes[1] / sizes[0]:,.3g} times the target's size"
+    twice = verdict.comparison.draft is not None and verdict.comparison.one_model
+    own = any(book.uses_own_layers(entry.engine, entry.method) for entry in verdict.engines)
+    if twice and not own and verdict.verdict in (Verdict.COMPATIBLE, Verdict.DEGRADED):
+        return "the draft is the target itself: it runs, and cannot be faster than no draft"
     entry = failed.get("does-not-fit")
     if entry is None or entry.verdict is not verdict.verdict or not entry.memory:
         return None
@@ -201,6 +210,8 @@ def _vocabulary(comparison: Comparison) -> str:
     words = RELATIONS[vocabulary.relation]
     if vocabulary.relation is Relation.UNKNOWN and vocabulary.differing_ids == 0:
         words = "the same texts; embedding rows not read on both sides"
+    if vocabulary.relation is Relation.UNKNOWN and _is_head(comparison.drafter):
+        words = "the target's: a head has no tokenizer of its own"
     sizes = " / ".join(figure(n) for n in (vocabulary.target_size, vocabulary.draft_size))
     differing = ""
     if vocabulary.differing_ids:
@@ -232,15 +243,20 @@ def published_of(target: ModelNames, draft: ModelNames | None) -> PublishedFigur
     return best_figure(target, draft)
 
 
+def _is_head(facts: ModelFacts) -> bool:
+    return facts.role not in (None, "full")
+
+
 def _model(facts: ModelFacts) -> str:
     config = facts.config
     parts = [safe(config.model_type or "model type not read", 40)]
     if facts.weights.parameters:
         parts.append(f"{short_count(facts.weights.parameters)} parameters")
-    parts.append(safe(facts.tokenizer.kind or "tokenizer not read", 40))
+    if facts.tokenizer.kind or not _is_head(facts):
+        parts.append(safe(facts.tokenizer.kind or "tokenizer not read", 40))
     if config.scaled_context:
         parts.append(f"context {config.scaled_context:,}")
-    if facts.role not in (None, "full"):
+    if _is_head(facts):
         parts.append(f"role {safe(str(facts.role), 40)}")
     if facts.gated:
         parts.append("gated: whoever serves it needs access")
@@ -355,10 +371,13 @@ def inspect(facts: ModelFacts) -> str:
     sections |= _head_section(facts.head)
     if (by_llama := loaded(facts)) is not None:
         sections["as llama.cpp loads it"] = dict(by_llama)
-    lines = []
+    read = config.model_type is not None
+    lines = [safe(f"{facts.ref}: {_model(facts)}")]
     for name, values in sections.items():
         lines.append(click.style(name, bold=True))
-        lines += [f"  {key.ljust(22)} {_value(value)}" for key, value in values.items()]
+        for key, value in values.items():
+            if value is not None or not (read and key in NOT_FOR_ALL):
+                lines.append(f"  {key.ljust(22)} {_value(value)}")
     lines += [f"note: {safe(note)}" for note in facts.notes]
     return "\n".join(lines)
 

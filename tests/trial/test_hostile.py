@@ -37,7 +37,7 @@ NO_NUMBERS = ("nan", "inf", "-inf", "-1", "1e400", "9" * 400)
 def test_an_option_that_is_no_number_is_refused(run: Run, option: str, value: str) -> None:
     ran = run("trial", TARGET, DRAFT, option, value)
     assert ran.code == 2, ran.err
-    assert ran.err.splitlines()[-1].startswith(f"Error: Invalid value for '{option}': ")
+    assert ran.err.splitlines()[-1].startswith(f"error: Invalid value for '{option}': ")
 
 
 @pytest.mark.parametrize("seed", ["-1", str(1 << 31), "9" * 400, "nan"])
