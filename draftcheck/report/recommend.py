@@ -15,7 +15,7 @@ from draftcheck.recommend.ranking import RankedDraft, nbytes
 from draftcheck.recommend.run import Recommendation
 from draftcheck.report.json import HEAD, dumps, picked
 from draftcheck.report.known import figure_json, figure_words
-from draftcheck.report.layout import fenced, indented, padded, plural, table_row, wrapped
+from draftcheck.report.layout import fenced, indented, narrowed, plural, table_row, wrapped
 from draftcheck.report.pair import model
 from draftcheck.report.safe import md, safe
 from draftcheck.report.text import COLOURS
@@ -25,6 +25,8 @@ from draftcheck.values.verdicts import EngineVerdict
 SHOWN = 8
 """Models that were turned away, told one by one."""
 COLUMNS = ("", "draft", "kind", "verdict", "size", "pays from", "cache/token", "speed-up")
+SPARE = [COLUMNS.index(name) for name in ("cache/token", "kind", "size")]
+"""Told below the table, too, so a narrow terminal does without them."""
 
 
 def _joined(
@@ -176,7 +178,8 @@ METHOD_COLUMNS = ("method", "draft or head", "verdict", "known by", "worth")
 
 def _methods(answer: Recommendation) -> str:
     rows = [METHOD_COLUMNS, *map(method_cells, answer.methods)]
-    return "\n".join("  " + "  ".join(line).rstrip() for line in padded(rows))
+    known_by = METHOD_COLUMNS.index("known by")
+    return "\n".join("  " + "  ".join(line).rstrip() for line in narrowed(rows, [known_by]))
 
 
 def _candidate(row: RankedDraft, rank: int) -> dict[str, Any]:
@@ -227,9 +230,11 @@ def _blocks(answer: Recommendation, verbose: bool) -> Iterator[str]:
         total = len(answer.drafts) + answer.more
         found = f"{total} {plural(total, 'draft')} for {target}"
         yield found
-        lines = padded([COLUMNS, *(_cells(row, rank) for rank, row in enumerate(answer.drafts, 1))])
+        rows = [_cells(row, rank) for rank, row in enumerate(answer.drafts, 1)]
+        lines = narrowed([COLUMNS, *rows], SPARE)
+        verdict = [cell.strip() for cell in lines[0]].index("verdict")
         for line, row in zip(lines[1:], answer.drafts, strict=True):
-            line[3] = click.style(line[3], fg=COLOURS[row.judged.verdict])
+            line[verdict] = click.style(line[verdict], fg=COLOURS[row.judged.verdict])
         yield "\n".join("  " + "  ".join(line).rstrip() for line in lines)
         yield "\n".join(
             wrapped(f"  {rank}. ".ljust(5), safe(row.why, 600))
