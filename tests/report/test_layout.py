@@ -68,4 +68,4 @@ def test_tables_of_drafts_fit_a_narrow_terminal(run: Run, monkeypatch: pytest.Mo
         lines = run("recommend", "pair/target", "--candidate", "pair/draft").out.splitlines()[1:]
         table = [line for line in lines if "vllm serve" not in line]
         assert max(map(len, table)) <= int(columns)
-        assert ("cache/token" in "\n".join(table)) is (columns == "100")
+        assert ("known by" in "\n".join(table)) is (columns != "70")
