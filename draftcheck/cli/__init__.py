@@ -100,11 +100,16 @@ def _width() -> int:
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": _width()},
 )
 @click.version_option(__version__, prog_name="draftcheck")
-def cli() -> None:
+@click.pass_context
+def cli(ctx: click.Context) -> None:
     """Can this draft model speculate for this target, on this engine and version?
 
     Exit codes: 0 compatible, 1 incompatible, 2 usage, 3 undecided, 70 a bug, 130 interrupted.
     """
+    from draftcheck.cli import defaults
+
+    if ctx.invoked_subcommand in defaults.COMMANDS:
+        ctx.default_map = {ctx.invoked_subcommand: defaults.found()}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -90,6 +90,19 @@ class HelpCommand(click.Command):
                 with formatter.section(title):
                     formatter.write_dl(rows)
 
+    def invoke(self, ctx: click.Context) -> Any:
+        """Say which values are those of draftcheck.toml: nobody sees them on the command line."""
+        source = click.core.ParameterSource.DEFAULT_MAP
+        told = [
+            f"{option.opts[0]} {' '.join(value) if isinstance(value, tuple) else value}"
+            for option in self.get_params(ctx)
+            if option.name and ctx.get_parameter_source(option.name) is source
+            for value in [ctx.params[option.name]]
+        ]
+        if told and not ctx.params.get("quiet"):
+            click.echo(f"  {', '.join(told)} (draftcheck.toml)", err=True)
+        return super().invoke(ctx)
+
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         if lines := EXAMPLES.get(self.name or ""):
             with formatter.section("Examples"):
