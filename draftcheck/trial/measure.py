@@ -79,7 +79,7 @@ def run(plan: TrialPlan, say: Say) -> Trial:
         backend = open_backend(chosen, plan.target, plan.draft, plan.options)
     except BrokenDraft as error:
         return broken_trial(plan, None, str(error), time.perf_counter() - began)
-    say(f"loaded on {backend.device}, {backend.dtype}{_patience(plan)}")
+    say(FleetingText(f"loaded on {backend.device}, {backend.dtype}{_patience(plan)}"))
     with closing(backend):
         trial = _run_loaded(plan, backend, began, say)
     return structs.replace(trial, seconds=time.perf_counter() - began)
