@@ -67,7 +67,7 @@ class PairRequest:
     multiple=True,
     metavar="NAME[@VERSION]",
     help="Engine to ask, as llama.cpp@b9109 or vllm (repeatable); auto: what is installed here."
-    " Default: every engine of the rulebook.",
+    " Default: [defaults] of draftcheck.toml, else every engine.",
 )
 @click.option("--method", metavar="NAME", help="The engine's own word for the way of speculating.")
 @circumstances_options
