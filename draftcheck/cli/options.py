@@ -59,6 +59,10 @@ class FiniteRange(click.FloatRange):
             self.fail(f"{value!r} is not a finite number.", param, ctx)
         return number
 
+    def _describe_range(self) -> str:
+        """Bounds that nobody comes near are not worth a place in --help."""
+        return super()._describe_range() if self.max is not None and self.max <= 10 else ""
+
 
 def parsed_into(kind: type[Request]) -> Callable[[Callable[[Request], int]], Callable[..., int]]:
     """A command that takes one request gets it filled with what click parsed."""
