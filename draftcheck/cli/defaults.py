@@ -11,7 +11,10 @@ COMMANDS = ("pair", "recommend")
 
 def found() -> dict[str, Any]:
     """Values by the names of the commands' options; nothing where there is no such file."""
-    here = Path.cwd()
+    try:
+        here = Path.cwd()
+    except OSError:  # the folder is gone
+        return {}
     if not any((folder / NAME).is_file() for folder in (here, *here.parents)):
         return {}
     from draftcheck.deploy import discover
