@@ -13,9 +13,9 @@ def found() -> dict[str, Any]:
     """Values by the names of the commands' options; nothing where there is no such file."""
     try:
         here = Path.cwd()
-    except OSError:  # the folder is gone
-        return {}
-    if not any((folder / NAME).is_file() for folder in (here, *here.parents)):
+        if not any((folder / NAME).is_file() for folder in (here, *here.parents)):
+            return {}
+    except OSError:  # the folder is gone, or one above it may not be looked into
         return {}
     from draftcheck.deploy import discover
     from draftcheck.gate.survey import Manifests
